@@ -1,0 +1,65 @@
+# Each target sets up .venv by itself: a fresh machine needs python3 (3.11 or newer), pip and a network, nothing else.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+HTA    := .venv-hta
+# Set one of these to pass options on: make test PYTEST="-k overlap", make bench BENCH="html --json out/bench.json"
+PYTEST ?=
+BENCH  ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench docs dist clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
+		|| sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1: \2/p' Makefile
+
+setup: $(VENV)/.ready ## make .venv, with weft (editable) and the tools that develop it
+
+# Dependency groups need pip 25.1, so the venv's own pip is brought up first.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "weft needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.12" % v[:2])'
+	@echo "setting up $(VENV) (once; about a minute)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade -c constraints.txt pip
+	@$(BIN)/python -m pip install --quiet -c constraints.txt --editable . --group dev
+	@touch $@
+
+# HolisticTraceAnalysis needs an older pandas, so it lives apart.
+$(HTA)/.ready: $(VENV)/.ready
+	@echo "setting up $(HTA), the environment of the tool that weft is compared with (once; some minutes)"
+	@test -x $(HTA)/bin/python || $(PYTHON) -m venv $(HTA)
+	@$(HTA)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip
+	@$(HTA)/bin/python -m pip install --quiet -c constraints.txt --group hta
+	@touch $@
+
+demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo.html and out/demo.json
+	@$(BIN)/weft demo -o out
+	@echo "written: out/demo.html (open it in a browser) and out/demo.json"
+
+test: $(VENV)/.ready ## run the tests
+	@$(BIN)/python -m pytest $(PYTEST)
+
+lint: $(VENV)/.ready ## ruff, mypy, and the rule that imports point down
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.ready ## put the code in the house's format
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(VENV)/.ready $(HTA)/.ready ## measure speed, memory and page size against their targets
+	@$(BIN)/python -m benchmarks --hta $(HTA)/bin/python $(BENCH)
+
+docs: $(VENV)/.ready ## check the documents: every command and example runs, every link leads somewhere
+	@$(BIN)/python -m pytest tests/test_docs.py $(PYTEST)
+
+dist: $(VENV)/.ready ## build a wheel into dist/
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean: ## remove everything that make made, the environments included
+	rm -rf $(VENV) $(HTA) out dist build benchmarks/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,29 @@
+"""What weft raises when the user can do something about it.
+
+Every error a user can cause derives from `WeftError`, and its text names the file, what is wrong and what helps.
+Anything else that escapes is a bug of ours.
+"""
+
+
+class WeftError(Exception):
+    """Base of every error that a user's input can cause."""
+
+
+class TraceError(WeftError):
+    """A trace file cannot be used: missing, unreadable, not a trace, or holding nothing that can be kept."""
+
+
+class TraceTooLarge(TraceError):
+    """A compressed trace expands past the stated limit (`max_bytes`)."""
+
+
+class RulesError(WeftError):
+    """A kernel-rules file is wrong."""
+
+
+class PlanError(WeftError):
+    """A plan cannot run: an unknown dependency, a cycle, a negative duration."""
+
+
+class OutputError(WeftError):
+    """An output cannot be written."""

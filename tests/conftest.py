@@ -1,0 +1,30 @@
+"""Fixtures for every test."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Deadlines fail on a busy machine for no fault of the code; in CI the examples are the same in every run.
+settings.register_profile("weft", deadline=None)
+settings.register_profile("weft-ci", deadline=None, derandomize=True)
+settings.load_profile("weft-ci" if os.environ.get("CI") else "weft")
+
+
+def shared_data_folder() -> Path:
+    """Where recorded traces lie: $WEFT_DATA, else ../shared/data beside the repository. It may not exist."""
+    return Path(os.environ.get("WEFT_DATA") or ROOT.parent / "shared" / "data")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of recorded traces, which are not part of the repository; the test is skipped where there is none."""
+    folder = shared_data_folder()
+    if not folder.is_dir():
+        pytest.skip(f"no recorded traces in {folder}: set WEFT_DATA to the folder that holds them")
+    return folder

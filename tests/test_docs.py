@@ -1,0 +1,192 @@
+"""What the documents promise: their commands succeed, their Python runs, their links lead somewhere.
+
+README.md and docs/*.md are read top to bottom, each in a folder of its own that holds the sample traces of `samples`:
+
+- ```sh and ```console blocks: each `weft …` line is run (with its pipes and redirections) and must exit 0; of `make …`
+  the target must exist; commands that fetch or install are left alone. In ```console, lines without `$ ` are output.
+- ```python blocks of one document run one after the other in one interpreter, after its commands.
+- A block right after `<!-- not run: reason -->` is not run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
+SETTING_UP = ("pip", "python3", "git", "cd", "source", "apt-get", "sudo")
+BIN = Path(sys.executable).parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A fenced block. line: of its first line of content, counted from 1. skipped: the reason not to run it, if any."""
+
+    language: str
+    text: str
+    line: int
+    skipped: str | None
+
+
+def blocks(markdown: str) -> Iterator[Block]:
+    """The fenced blocks of a document, in order."""
+    lines = markdown.splitlines()
+    skipped: str | None = None
+    at = 0
+    while at < len(lines):
+        fence = re.match(r"(\s*)(`{3,}|~{3,})\s*(\w*)", lines[at])
+        if fence:
+            indent, ticks, language = fence.groups()
+            first = at + 1
+            at = next((n for n in range(first, len(lines)) if lines[n].strip() == ticks), len(lines))
+            text = "\n".join(line.removeprefix(indent) for line in lines[first:at])
+            yield Block(language=language, text=text, line=first + 1, skipped=skipped)
+        reason = re.fullmatch(r"<!-- not run: (.+) -->", lines[at].strip()) if at < len(lines) else None
+        if reason:
+            skipped = reason[1]
+        elif at < len(lines) and lines[at].strip():
+            skipped = None
+        at += 1
+
+
+def commands(block: Block) -> Iterator[tuple[int, str]]:
+    """(line number, command) of a shell block; lines that end in a backslash are joined."""
+    pending, start = "", 0
+    for number, raw in enumerate(block.text.splitlines(), block.line):
+        line = raw
+        if block.language == "console" and not pending:
+            if not line.startswith("$ "):
+                continue
+            line = line[2:]
+        start = start if pending else number
+        pending += line.strip()
+        if pending.endswith("\\"):
+            pending = pending[:-1]
+            continue
+        if pending and not pending.startswith("#"):
+            yield start, pending
+        pending = ""
+
+
+def shell_commands(path: Path) -> list[tuple[int, str]]:
+    runnable = [b for b in blocks(path.read_text()) if b.language in ("sh", "bash", "console") and not b.skipped]
+    return [command for block in runnable for command in commands(block)]
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the traces that the documents name: simulated, so that nothing outside the repository is needed.
+
+    train.json.gz: four of DeepSeek-V3's training layers. traces/rank0.json.gz … rank3.json.gz: the same on four ranks.
+    """
+    import weft
+
+    folder = tmp_path_factory.mktemp("samples")
+    weft.write(weft.simulate(weft.deepseek_training_layers()), folder / "train.json.gz")
+    (folder / "traces").mkdir()
+    for rank in range(4):
+        shutil.copy(folder / "train.json.gz", folder / "traces" / f"rank{rank}.json.gz")
+    return folder
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_examples_run(path: Path, samples: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    shutil.copytree(samples, folder)
+    for line, command in shell_commands(path):
+        program = command.split()[0]
+        if program == "weft":
+            done = run(["bash", "-o", "pipefail", "-c", command], folder)
+            assert done.returncode == 0, f"{path.name}:{line}: {command}\n{done.stdout}{done.stderr}"
+    program = ""
+    for block in blocks(path.read_text()):
+        if block.language == "python" and not block.skipped:
+            # Blank lines stand for the text between, so that a traceback gives the document's line numbers.
+            program += "\n" * (block.line - 1 - program.count("\n")) + block.text + "\n"
+    (folder / path.with_suffix(".py").name).write_text(program)
+    done = run([sys.executable, path.with_suffix(".py").name], folder)
+    assert done.returncode == 0, f"Python of {path.name} (line numbers are the document's):\n{done.stderr}"
+
+
+@pytest.mark.parametrize("path", ALL_DOCUMENTS, ids=lambda path: path.name)
+def test_commands_are_known(path: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for line, command in shell_commands(path):
+        program, *arguments = command.split()
+        if program == "make":
+            for target in (a for a in arguments if "=" not in a and not a.startswith("-")):
+                assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{path.name}:{line}: no target {target}"
+        else:
+            known = program == "weft" or program in SETTING_UP
+            assert known, f"{path.name}:{line}: {program} would not be run; say so with <!-- not run: reason -->"
+
+
+def prose(markdown: str) -> str:
+    """A document without its fenced blocks."""
+    return re.sub(r"^```.*?^```", "", markdown, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(markdown: str) -> set[str]:
+    """The names under which a document's headings can be linked to, as GitHub makes them."""
+    headings = re.findall(r"^#{1,6} +(.+?)\s*#*$", prose(markdown), re.MULTILINE)
+    texts = [re.sub(r"\[(.+?)\]\(.*?\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", text).lower().replace(" ", "-") for text in texts}
+
+
+@pytest.mark.parametrize("path", ALL_DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", prose(path.read_text()))
+    for link in re.findall(r"\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)", text):
+        if re.match(r"[a-z]+:", link):  # another site: not asked, the tests use no network
+            continue
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        assert target.exists(), f"{path.name}: {link} leads nowhere"
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target.read_text()), f"{path.name}: {link}: no such heading in {target.name}"
+
+
+def test_blocks_and_commands_are_found() -> None:
+    """The extractor itself, on a document small enough to check by eye."""
+    document = """\
+Text.
+```sh
+weft report a.json \\
+    -o b.html   # a comment
+# only a comment
+make test
+```
+<!-- not run: needs a GPU -->
+```console
+$ weft capture x
+```
+```console
+$ weft lanes a.json
+lane  sms
+```
+"""
+    found = list(blocks(document))
+    assert [(b.language, b.line, b.skipped) for b in found] == [
+        ("sh", 3, None),
+        ("console", 10, "needs a GPU"),
+        ("console", 13, None),
+    ]
+    assert list(commands(found[0])) == [(3, "weft report a.json -o b.html   # a comment"), (6, "make test")]
+    assert list(commands(found[2])) == [(13, "weft lanes a.json")]

@@ -1,0 +1,111 @@
+"""Promises about the package as a whole: what importing it costs, what it needs, and that its files agree."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+HEAVY = {"polars", "numpy", "plotly", "jinja2", "torch", "fsspec", "msgspec"}
+
+
+def python(code: str) -> str:
+    """Run code in a fresh interpreter and return what it printed; a failure shows its traceback."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def loaded_after(statement: str) -> set[str]:
+    """Top-level modules that a statement leaves loaded."""
+    names = python(
+        f"import sys, json\n{statement}\nprint(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
+    )
+    return set(json.loads(names.splitlines()[-1]))
+
+
+def test_importing_weft_loads_nothing_heavy() -> None:
+    assert loaded_after("import weft") & HEAVY == set()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    show_help = """
+try:
+    sys.argv = ["weft", "--help"]
+    from weft.cli.main import main
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop
+"""
+    assert loaded_after(show_help) & HEAVY == set()
+
+
+def test_every_module_imports_without_extras() -> None:
+    """torch and plotly are made unimportable; each module and each public name of weft must load all the same."""
+    python("""
+import importlib, pkgutil, sys
+sys.modules["torch"] = sys.modules["plotly"] = None
+import weft
+for module in pkgutil.walk_packages(weft.__path__, "weft."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+for name in weft.__all__:
+    getattr(weft, name)
+""")
+
+
+def test_public_names_are_listed_and_exist() -> None:
+    python("""
+import weft
+assert len(set(weft.__all__)) == len(weft.__all__), "a name is listed twice"
+assert set(weft.__all__) <= set(dir(weft)), set(weft.__all__) - set(dir(weft))
+try:
+    weft.no_such_name
+except AttributeError as error:
+    assert "no_such_name" in str(error)
+else:
+    raise AssertionError("weft.no_such_name should not exist")
+""")
+
+
+def test_core_install_has_no_torch() -> None:
+    required = importlib.metadata.requires("weft") or []
+    core = {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in required if "extra ==" not in requirement}
+    assert core == {"fsspec", "isal", "jinja2", "msgspec", "numpy", "polars", "rich", "typer", "zstandard"}
+
+
+def test_version_is_stated_once_and_has_a_changelog_entry() -> None:
+    version = PROJECT["project"]["version"]
+    assert python("import weft; print(weft.__version__)").strip() == version
+    assert importlib.metadata.version("weft") == version
+    assert re.search(rf"^## .*\b{re.escape(version)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+def test_package_says_that_it_is_typed() -> None:
+    assert (ROOT / "src/weft/py.typed").is_file()
+
+
+def test_every_dependency_is_pinned() -> None:
+    pins = {
+        line.split("==")[0].lower(): line.split("==")[1]
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    }
+    asked = PROJECT["project"]["dependencies"] + [r for group in PROJECT["dependency-groups"].values() for r in group]
+    names = {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in asked}
+    assert names - set(pins) == set()
+    assert pins["torch"] == "2.13.0"
+
+
+@pytest.mark.parametrize("name", ["demo", "test", "lint", "bench", "docs"])
+def test_make_target_sets_up_by_itself(name: str) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(rf"^{name}: \$\(VENV\)/\.ready", makefile, re.MULTILINE), f"{name} does not need $(VENV)/.ready"
