@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -129,7 +130,7 @@ def test_examples_run(path: Path, samples: Path, tmp_path: Path) -> None:
 def test_commands_are_known(path: Path) -> None:
     makefile = (ROOT / "Makefile").read_text()
     for line, command in shell_commands(path):
-        program, *arguments = command.split()
+        program, *arguments = shlex.split(command, comments=True)
         if program == "make":
             for target in (a for a in arguments if "=" not in a and not a.startswith("-")):
                 assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{path.name}:{line}: no target {target}"

@@ -26,9 +26,8 @@ def python(code: str) -> str:
 
 def loaded_after(statement: str) -> set[str]:
     """Top-level modules that a statement leaves loaded."""
-    names = python(
-        f"import sys, json\n{statement}\nprint(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
-    )
+    report = "import json; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
+    names = python(f"import sys\n{statement}\n{report}")
     return set(json.loads(names.splitlines()[-1]))
 
 

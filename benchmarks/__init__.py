@@ -1,0 +1,5 @@
+"""What weft promises about speed, memory and page size, measured: `make bench`, or `python -m benchmarks`.
+
+inputs.py makes the files, tasks.py holds what is timed, measure.py runs a task in a process of its own, __main__.py
+compares with the targets. Nothing here is imported by weft.
+"""

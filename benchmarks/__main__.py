@@ -1,0 +1,251 @@
+"""Compare weft with its targets and print a table: `python -m benchmarks [read] [ranks] [page] [--json FILE]`.
+
+A missed target is a result, not an error: the exit status is 1 only where something could not be measured because it
+broke.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import ROOT, Run, TaskFailed, best, run
+from benchmarks.tasks import chromium
+
+MB = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One line of the table. met: None where there is no target, or nothing was measured (`note` says why)."""
+
+    question: str
+    weft: str
+    other: str
+    ratio: float | None = None
+    target: str = ""
+    met: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """hta: the Python of the environment that holds HolisticTraceAnalysis. num_runs: of each fast task."""
+
+    hta: str
+    num_runs: int
+    num_hta_runs: int
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def did(done: Run) -> str:
+    """What a run of a reader found, so that nobody has to believe that it did the work."""
+    return "{num_events:,} events, read in {read_s:.2f} s; {breakdown}; {overlap}".format(**done.facts)
+
+
+def read(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """Reading one big file, its breakdown and its overlap: against another tool, and against decompression alone."""
+    say(f"weft reads {inputs['big_bytes'] / MB:.0f} MB, {options.num_runs} times ...")
+    weft = best(["benchmarks.tasks", "overlap", inputs["big"]], options.num_runs)
+    say(f"  {did(weft)}")
+    question = "read, breakdown, overlap"
+    if Path(options.hta).exists():
+        say("HolisticTraceAnalysis reads it ...")
+        hta = best(["benchmarks.tasks", "hta", inputs["big"]], options.num_hta_runs, python=options.hta)
+        say(
+            f"  {hta.facts['num_events']:,} events, {hta.facts['read_s']:.2f} s of it reading; {hta.facts['breakdown']}"
+        )
+        for name, mine, theirs in (
+            ("imports excluded", weft.inside_s, hta.inside_s),
+            ("whole process", weft.whole_s, hta.whole_s),
+        ):
+            yield Result(
+                question=f"{question}: {name}",
+                weft=f"{mine:.2f} s",
+                other=f"HTA {theirs:.2f} s",
+                ratio=theirs / mine,
+                target=">= 10x faster",
+                met=theirs / mine >= 10,
+            )
+        yield Result(
+            question=f"{question}: peak memory",
+            weft=f"{weft.peak_bytes / MB:.0f} MB",
+            other=f"HTA {hta.peak_bytes / MB:.0f} MB",
+            ratio=weft.peak_bytes / hta.peak_bytes,
+            target="<= 0.25x",
+            met=weft.peak_bytes / hta.peak_bytes <= 0.25,
+        )
+    else:
+        yield Result(
+            question=question,
+            weft=f"{weft.inside_s:.2f} s, {weft.peak_bytes / MB:.0f} MB",
+            other="HTA",
+            target=">= 10x faster, <= 0.25x memory",
+            note=f"not compared: no {options.hta}; `make bench` installs it",
+        )
+    for how, name in (("python", "Python's gzip"), ("isal", "isal")):
+        limit = best(["benchmarks.tasks", "gunzip", inputs["big"], how], options.num_runs)
+        yield Result(
+            question=f"distance to decompression by {name}",
+            weft=f"{weft.inside_s:.2f} s",
+            other=f"{limit.inside_s:.2f} s",
+            ratio=weft.inside_s / limit.inside_s,
+        )
+
+
+def ranks(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """A folder of ranks, reported by two processes and by one."""
+    num_runs = max(1, options.num_runs // 2)
+    say(f"weft reports on {inputs['num_ranks']} ranks with 1 and with 2 workers, {num_runs} times each ...")
+    one, two = (best(["benchmarks.tasks", "ranks", inputs["ranks"], str(n)], num_runs) for n in (1, 2))
+    ratio = one.inside_s / two.inside_s
+    yield Result(
+        question=f"{two.facts['num_ranks']} ranks: 2 workers against 1",
+        weft=f"{two.inside_s:.2f} s",
+        other=f"1 worker {one.inside_s:.2f} s",
+        ratio=ratio,
+        target=">= 1.7x faster",
+        met=ratio >= 1.7,
+    )
+
+
+def page(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """The page of a large trace: its size, and how soon it shows something."""
+    output = str(Path(inputs["page"]).with_name("page.html"))
+    say(f"weft writes the page of {inputs['page_events']:,} events ...")
+    written = run(["benchmarks.tasks", "html", inputs["page"], output])
+    num_bytes = written.facts["num_bytes"]
+    question = f"page of {inputs['page_events']:,} events"
+    yield Result(
+        question=f"{question}: size",
+        weft=f"{num_bytes / MB:.1f} MB",
+        other=f"made in {written.inside_s:.1f} s",
+        target="< 15 MB",
+        met=num_bytes < 15 * MB,
+    )
+    if not chromium():
+        yield Result(
+            question=f"{question}: first paint",
+            weft="",
+            other="",
+            target="< 3 s",
+            note="not measured: no Chromium; install it, or set WEFT_CHROMIUM to its path",
+        )
+        return
+    say("Chromium opens it ...")
+    shown = best(["benchmarks.tasks", "paint", output], max(1, options.num_runs // 2))
+    yield Result(
+        question=f"{question}: first paint",
+        weft=f"{shown.inside_s:.2f} s",
+        other=f"Chromium {shown.facts['chromium'].split('.')[0]}",
+        target="< 3 s",
+        met=shown.inside_s < 3,
+    )
+
+
+BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
+    "read": read,
+    "ranks": ranks,
+    "page": page,
+}
+
+
+def table(results: list[Result]) -> str:
+    """The results as text, one line each."""
+    verdict = {True: "met", False: "not met", None: ""}
+    rows = [("", "weft", "against", "ratio", "target", "")]
+    for r in results:
+        ratio = "" if r.ratio is None else f"{r.ratio:.2f}x" if r.ratio < 10 else f"{r.ratio:.1f}x"
+        rows.append((r.question, r.weft, r.other, ratio, r.target, r.note or verdict[r.met]))
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def machine() -> dict[str, str | int]:
+    """What a reader has to know of the machine to read the numbers."""
+    cpu = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        models = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        cpu = models[0] if models else cpu
+    return {
+        "weft": importlib.metadata.version("weft"),
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    }
+
+
+def heading(facts: dict[str, Any], inputs: dict[str, Any]) -> list[str]:
+    """On what, and with what, the numbers were taken."""
+    stand_in = "" if inputs["recorded"] else " (simulated: the recorded trace is not here, set WEFT_DATA)"
+    packed = Path(inputs["big"]).stat().st_size
+    return [
+        "weft {weft}, Python {python}, {system}, {cores} cores, {cpu}".format(**facts),
+        f"{inputs['source']}{stand_in} repeated {inputs['num_repeats']} times: {inputs['big_bytes'] / MB:.0f} MB of "
+        f"JSON ({packed / MB:.0f} MB compressed) with {inputs['big_events']:,} complete events",
+    ]
+
+
+def as_json(facts: dict[str, Any], inputs: dict[str, Any], results: list[Result], broken: dict[str, str]) -> str:
+    """Everything that was measured, for a program to read. broken: benchmark -> what it said when it broke."""
+    document = {
+        "schema": "weft.bench/1",
+        "machine": facts,
+        "inputs": inputs,
+        "results": [asdict(result) for result in results],
+        "broken": broken,
+    }
+    return json.dumps(document, indent=1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("which", nargs="*", metavar="read|ranks|page", help="which ones to run (default: all)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")
+    parser.add_argument("--hta", default=str(ROOT / ".venv-hta/bin/python"), help="Python with HolisticTraceAnalysis")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each fast task, the best counts (default: 5)")
+    parser.add_argument("--hta-runs", type=int, default=1, help="runs of HolisticTraceAnalysis (default: 1)")
+    arguments = parser.parse_args()
+    unknown = set(arguments.which) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    options = Options(hta=arguments.hta, num_runs=arguments.runs, num_hta_runs=arguments.hta_runs)
+
+    say("making the input files (kept in benchmarks/.cache) ...")
+    inputs = run(["benchmarks.inputs"]).facts
+    facts = machine()
+    results: list[Result] = []
+    broken: dict[str, str] = {}
+    for name in arguments.which or BENCHMARKS:
+        try:
+            results += BENCHMARKS[name](inputs, options)
+        except TaskFailed as error:
+            broken[name] = str(error)
+            say(f"{name} broke: {error}")
+
+    if arguments.json == Path("-"):
+        print(as_json(facts, inputs, results, broken))
+        return 1 if broken else 0
+    print("\n".join([*heading(facts, inputs), "", table(results), *(f"{name} broke, see above" for name in broken)]))
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(as_json(facts, inputs, results, broken) + "\n")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""What is timed. Each task imports first, then takes the time of the work, and prints it as JSON: see measure.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CHUNK = 1 << 20
+CHROMIUM_OPTIONS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def overlap(path: str) -> dict[str, Any]:
+    """weft: read the file, then break the time down and measure the overlap."""
+    import weft
+
+    functions = weft.open, weft.breakdown, weft.overlap  # loads what they need
+    start = time.perf_counter()
+    trace = functions[0](path)
+    assert isinstance(trace, weft.Trace)
+    read_s = time.perf_counter() - start
+    parts, hidden = functions[1](trace), functions[2](trace)
+    inside_s = time.perf_counter() - start
+    return {
+        "inside_s": inside_s,
+        "read_s": read_s,
+        "num_events": len(trace),
+        "breakdown": repr(parts),
+        "overlap": repr(hidden)[:500],
+    }
+
+
+def hta(path: str) -> dict[str, Any]:
+    """HolisticTraceAnalysis doing the same; run by the Python of its own environment."""
+    from hta.trace_analysis import TraceAnalysis
+
+    start = time.perf_counter()
+    analysis = TraceAnalysis(trace_files={0: path}, trace_dir=str(Path(path).parent))
+    read_s = time.perf_counter() - start
+    parts = analysis.get_temporal_breakdown(visualize=False)
+    hidden = analysis.get_comm_comp_overlap(visualize=False)
+    inside_s = time.perf_counter() - start
+    return {
+        "inside_s": inside_s,
+        "read_s": read_s,
+        "num_events": len(analysis.t.get_trace(0)),
+        "breakdown": parts.to_dict("records"),
+        "overlap": hidden.to_dict("records"),
+    }
+
+
+def gunzip(path: str, how: str) -> dict[str, Any]:
+    """Decompress and throw away: no reader of the file can be faster than its decompressor."""
+    import gzip
+
+    from isal import igzip
+
+    with (igzip.open if how == "isal" else gzip.open)(path, "rb") as file:
+        start = time.perf_counter()
+        num_bytes = 0
+        while chunk := file.read(CHUNK):
+            num_bytes += len(chunk)
+        return {"inside_s": time.perf_counter() - start, "num_bytes": num_bytes}
+
+
+def ranks(folder: str, workers: str) -> dict[str, Any]:
+    """weft: the report of a folder of ranks, by a number of processes."""
+    import weft
+
+    report = weft.report
+    start = time.perf_counter()
+    document = report(folder, workers=int(workers))
+    inside_s = time.perf_counter() - start
+    assert not document["failures"], document["failures"]
+    return {"inside_s": inside_s, "num_ranks": document["num_ranks"], "headline": document["headline"]}
+
+
+def html(path: str, output: str) -> dict[str, Any]:
+    """weft: the page of a trace, by the command that a person would use."""
+    from weft.cli.main import main
+
+    sys.argv = ["weft", "report", path, "-o", output]
+    start = time.perf_counter()
+    try:
+        main()
+    except SystemExit as stop:
+        assert not stop.code, stop
+    return {"inside_s": time.perf_counter() - start, "num_bytes": Path(output).stat().st_size}
+
+
+def chromium() -> str | None:
+    """Chromium or a relative of it on this machine; $WEFT_CHROMIUM names another."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+    return os.environ.get("WEFT_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+
+
+def paint(page: str) -> dict[str, Any]:
+    """Open a page in a fresh headless Chromium, and ask it when weft's first picture stood on the screen.
+
+    The page sets the mark `weft-first-paint`; its time counts from the start of the navigation.
+    """
+    from playwright.sync_api import sync_playwright
+
+    errors: list[str] = []
+    marks = "performance.getEntriesByName('weft-first-paint')"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_OPTIONS))
+        tab = browser.new_page(viewport={"width": 1400, "height": 900})
+        tab.on("pageerror", lambda error: errors.append(str(error)))
+        tab.goto(Path(page).resolve().as_uri(), wait_until="commit", timeout=60_000)
+        tab.wait_for_function(f"{marks}.length > 0", timeout=60_000)
+        inside_s = float(tab.evaluate(f"{marks}[0].startTime")) / 1000
+        version = browser.version
+        browser.close()
+    assert not errors, errors
+    return {"inside_s": inside_s, "chromium": version}
+
+
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    task.__name__: task for task in (overlap, hta, gunzip, ranks, html, paint)
+}
+
+if __name__ == "__main__":
+    name, *arguments = sys.argv[1:]
+    result = TASKS[name](*arguments)
+    print("\n" + json.dumps(result, default=str))

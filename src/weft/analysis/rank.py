@@ -1,0 +1,144 @@
+"""Everything that weft tells about one rank, and about a job of many."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+
+import polars as pl
+
+from weft.analysis.breakdown import Breakdown, breakdown, class_unions
+from weft.analysis.clocks import ClockOffset, clock_offsets, collective_ends
+from weft.analysis.headroom import Headroom, headroom
+from weft.analysis.idle import IdleCauses, idle
+from weft.analysis.kernel_table import KernelTable, kernel_table
+from weft.analysis.lanes import Lane, lanes
+from weft.analysis.overlap import Overlap, overlap
+from weft.analysis.phases import phase_means, phases
+from weft.analysis.quality import Quality, quality
+from weft.analysis.queueing import Queueing, queueing
+from weft.analysis.steps import Step, steps
+from weft.trace.job import Failure, Job, open_trace
+from weft.trace.kernels import KernelRules
+from weft.trace.model import Trace
+from weft.trace.work import Work, as_work, works_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RankAnalysis:
+    """All analyses of one device of one rank. See each part's type for what its numbers mean."""
+
+    rank: int | None
+    world_size: int | None
+    device: int | None
+    device_name: str
+    num_sms: int | None
+    path: str
+    basis: str
+    step: int | None
+    simulated: bool
+    breakdown: Breakdown
+    overlap: Overlap
+    phases: pl.DataFrame
+    phase_means: pl.DataFrame
+    lanes: tuple[Lane, Lane]
+    kernels: KernelTable
+    idle: IdleCauses
+    queueing: Queueing
+    headroom: Headroom
+    steps: tuple[Step, ...]
+    quality: Quality
+    collective_ends: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Analysis:
+    """A trace or a job, analysed.
+
+    ranks: in order of rank, then device. failures: files that could not be used. clocks: offsets between ranks' clocks;
+    empty for a single rank.
+    """
+
+    source: str
+    world_size: int | None
+    ranks: tuple[RankAnalysis, ...]
+    failures: tuple[Failure, ...] = ()
+    clocks: tuple[ClockOffset, ...] = ()
+
+
+def analyze_rank(source: Trace | Work) -> RankAnalysis:
+    """Every analysis of one device. Raises TraceError when a Trace holds several devices: see `analyze`."""
+    work = as_work(source)
+    unions = class_unions(work)
+    account = breakdown(work, unions=unions)
+    table = phases(work, unions=unions)
+    kernels = kernel_table(work)
+    return RankAnalysis(
+        rank=work.trace.rank,
+        world_size=work.trace.world_size,
+        device=work.device,
+        device_name="" if work.device is None else work.trace.device(work.device).name,
+        num_sms=work.num_sms,
+        path=work.trace.path,
+        basis=work.basis,
+        step=work.step,
+        simulated=work.trace.simulated,
+        breakdown=account,
+        overlap=overlap(work, unions=unions),
+        phases=table,
+        phase_means=phase_means(table),
+        lanes=lanes(work),
+        kernels=kernels,
+        idle=idle(work),
+        queueing=queueing(work),
+        headroom=headroom(work, account=account),
+        steps=steps(work),
+        quality=quality(work, unnamed_share=kernels.unnamed_share),
+        collective_ends=collective_ends(work),
+    )
+
+
+def analyze(
+    source: str | os.PathLike[str] | Trace | Job,
+    *,
+    rules: KernelRules | None = None,
+    step: int | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    on_done: Callable[[str], None] | None = None,
+) -> Analysis:
+    """Analyse a path, a trace, or every rank of a job.
+
+    rules: kernel rules, weft's own by default. step: only ProfilerStep N. workers, executor, on_done: see `Job.map`.
+    Raises TraceError when nothing can be read. Of a job, a rank that fails is in `failures`, and the others are told.
+    """
+    if not isinstance(source, Trace | Job):
+        source = open_trace(source)
+    each = partial(analyze_devices, rules=rules, step=step)
+    if isinstance(source, Trace):
+        return collect(source.path or "in memory", each(source), ())
+    outcomes = source.map(each, workers=workers, executor=executor, on_done=on_done)
+    ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
+    return collect(source.source, ranks, [o.failure for o in outcomes if o.failure is not None])
+
+
+def analyze_devices(trace: Trace, *, rules: KernelRules | None = None, step: int | None = None) -> list[RankAnalysis]:
+    """Every device that a trace's process drove; one for most traces."""
+    works = works_of(trace, rules=rules)
+    return [analyze_rank(work if step is None else work.of_step(step)) for work in works]
+
+
+def collect(source: str, ranks: list[RankAnalysis], failures: tuple[Failure, ...] | list[Failure]) -> Analysis:
+    """Ranks put together: in order, with the offsets of their clocks."""
+    ordered = sorted(ranks, key=lambda r: (r.rank is None, r.rank or 0, r.device or 0, r.path))
+    ends = {r.rank: r.collective_ends for r in ordered if r.rank is not None and not r.collective_ends.is_empty()}
+    return Analysis(
+        source=source,
+        world_size=next((r.world_size for r in ordered if r.world_size), None),
+        ranks=tuple(ordered),
+        failures=tuple(failures),
+        clocks=clock_offsets(ends) if len(ends) > 1 else (),
+    )

@@ -1,0 +1,26 @@
+"""How the profiler's steps differ: the breakdown of each ProfilerStep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.analysis.breakdown import Breakdown, breakdown
+from weft.trace.model import Trace
+from weft.trace.work import Work, as_work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One ProfilerStep: the device events that its host window launched, from the first start to the last end.
+
+    The device runs behind the host, so cutting at the host's window would give a step's end to its successor.
+    """
+
+    step: int
+    breakdown: Breakdown
+
+
+def steps(source: Trace | Work) -> tuple[Step, ...]:
+    """Every step that launched device work, in order; the last one included. Empty without ProfilerStep ranges."""
+    work = as_work(source)
+    return tuple(Step(step=number, breakdown=breakdown(work.of_step(number))) for number in work.steps)

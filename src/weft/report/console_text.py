@@ -1,0 +1,164 @@
+"""Text from a trace made fit for a terminal: nothing in a name may colour, move or forge what is printed.
+
+Names in a trace are untrusted. They reach the console only as `rich.text.Text` built from `clean`, never as a string
+that rich would read for markup, and a console that cannot show Unicode gets `AsciiOnly` around all that is printed.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.segment import Segment
+from rich.text import Text
+
+# What may not reach a terminal as it is: controls (ESC among them), format characters (bidirectional overrides, zero
+# width), lone surrogates (valid in JSON, an error in UTF-8), private use, line and paragraph separators.
+_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+
+# One column for one column, so that a table or a picture keeps its shape.
+_ASCII = str.maketrans(
+    {
+        "µ": "u",
+        "–": "-",
+        "—": "-",
+        "·": ".",
+        "×": "x",
+        "…": "~",
+        "≤": "<",
+        "→": ">",
+        "◀": "<",
+        "▶": ">",
+        "‹": "<",
+        "›": ">",
+        "■": "#",
+        "█": "#",
+        "▓": "%",
+        "▒": ":",
+        "░": ".",
+        "▞": "m",
+        "▏": "|",
+        "│": "|",
+        "┃": "|",
+        "─": "-",
+        "━": "=",
+        "╌": "-",
+        "┼": "+",
+        "┬": "+",
+        "├": "+",
+        "╷": "|",
+        "▁": ".",
+        "▂": ":",
+        "▃": ":",
+        "▄": "*",
+        "▅": "*",
+        "▆": "*",
+        "▇": "#",
+        "’": "'",
+    }
+)
+
+
+def clean(text: object) -> str:
+    """Untrusted text with every control, invisible or direction-changing character written as `\\x1b`, `\\u202e` …"""
+    return "".join(
+        (f"\\x{ord(c):02x}" if ord(c) < 0x100 else f"\\u{ord(c):04x}")
+        if unicodedata.category(c) in _UNSAFE_CATEGORIES
+        else c
+        for c in str(text)
+    )
+
+
+def fitted(text: str, width: int) -> str:
+    """`text` cut or padded to exactly `width` columns (a wide character takes two)."""
+    return set_cell_size(text, max(width, 0))
+
+
+def shorten_middle(text: str, width: int) -> str:
+    """`text` in at most `width` columns; what does not fit is taken out of the middle, where `…` stands for it.
+
+    The end of a name gets a third of the room: template arguments and variants stand there.
+    """
+    if cell_len(text) <= width:
+        return text
+    if width <= 1:
+        return "…"[:width]
+    tail = (width - 1) // 3
+    head = width - 1 - tail
+    start = _first_columns(text, head)
+    end = _first_columns(text[::-1], tail)[::-1]
+    return f"{start}…{end}"
+
+
+def _first_columns(text: str, width: int) -> str:
+    columns = 0
+    for at, character in enumerate(text):
+        columns += cell_len(character)
+        if columns > width:
+            return text[:at]
+    return text
+
+
+def kernel_label(name: str, width: int | None = None) -> str:
+    """A kernel's name for a person: `void` and the list of parameters left out, then what it takes to fit `width`.
+
+    Namespaces go first (`flash::Kernel<flash::Traits>` to `Kernel<Traits>`), then the middle.
+
+    Only a last group of parentheses that follows a name directly is a list of parameters, so `Memcpy DtoH (Device ->
+    Pinned)` keeps its own.
+    """
+    label = clean(name).strip().removeprefix("void ")
+    label = _without_parameters(label) or label
+    if width is None or cell_len(label) <= width:
+        return label
+    return shorten_middle(re.sub(r"(?:\(anonymous namespace\)|\w+)::", "", label), width)
+
+
+def _without_parameters(name: str) -> str:
+    for suffix in (" const", " [clone .kd]", ".kd"):
+        name = name.removesuffix(suffix)
+    if not name.endswith(")"):
+        return name
+    depth = 0
+    for at in range(len(name) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(name[at], 0)
+        if depth == 0:
+            follows_name = at > 0 and not name[at - 1].isspace() and name[at - 1] not in ":<,("
+            return name[:at] if follows_name else name
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class AsciiOnly:
+    """A renderable whose characters are all ASCII, column for column; what has no likeness becomes `?`."""
+
+    content: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.content, options):
+            yield Segment(ascii_text(segment.text), segment.style, segment.control)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self.content)
+
+
+def ascii_text(text: str) -> str:
+    """`text` in ASCII, taking the same number of columns."""
+    if text.isascii():
+        return text
+    return "".join(c if c.isascii() else "?" * cell_len(c) for c in text.translate(_ASCII))
+
+
+def suited(content: RenderableType, console: Console) -> RenderableType:
+    """`content`, in ASCII where the console's encoding is not a UTF."""
+    return AsciiOnly(content) if console.options.ascii_only else content
+
+
+def joined(parts: Iterable[Text | str], separator: str = "") -> Text:
+    """Pieces of text in one; strings are taken as they are, never read for markup."""
+    return Text(separator).join(Text(part) if isinstance(part, str) else part for part in parts)

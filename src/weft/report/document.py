@@ -1,0 +1,193 @@
+"""The report document: an `Analysis` as plain JSON values, versioned. Every renderer draws from it and from nothing else.
+
+docs/report-json.md explains each field; schema.json checks it.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+import polars as pl
+
+from weft.analysis.rank import Analysis, RankAnalysis
+from weft.units import percent
+from weft.version import __version__
+
+SCHEMA = "weft.report/1"
+
+_MAX_EXPOSED = 1000
+_MAX_STREAMED_PHASES = 20_000
+
+Document = dict[str, Any]
+
+
+def document_of(analysis: Analysis) -> Document:
+    """The whole report as JSON-able values."""
+    return {
+        "schema": SCHEMA,
+        "weft": __version__,
+        "source": _file_name(analysis.source),
+        "headline": headline(analysis),
+        "world_size": analysis.world_size,
+        "num_ranks": len(analysis.ranks),
+        "failures": [{"path": _file_name(f.path), "error": f.error} for f in analysis.failures],
+        "clocks": [
+            {"rank": c.rank, "offset_ns": c.offset_ns, "spread_ns": c.spread_ns, "num_matched": c.num_matched}
+            for c in analysis.clocks
+        ],
+        "ranks": [rank_document(rank) for rank in analysis.ranks],
+    }
+
+
+def headline(analysis: Analysis) -> str:
+    """The result in a sentence that a manager can read."""
+    if not analysis.ranks:
+        return "No rank could be read."
+    if len(analysis.ranks) == 1:
+        return _headline_of_rank(analysis.ranks[0])
+    spans = [rank.breakdown.span_ns for rank in analysis.ranks]
+    slowest = max(analysis.ranks, key=lambda rank: rank.breakdown.span_ns)
+    hidden = sum(rank.breakdown.hidden_communication_ns for rank in analysis.ranks)
+    communication = sum(rank.breakdown.communication_ns for rank in analysis.ranks)
+    told = (
+        f"{percent(hidden / communication)} of communication is hidden behind computation over {len(spans)} ranks"
+        if communication
+        else f"{len(spans)} ranks, none of which communicates"
+    )
+    name = "unnumbered" if slowest.rank is None else slowest.rank
+    return (
+        f"{told}; the slowest, rank {name}, takes {max(spans) / 1e6:,.1f} ms against a mean of "
+        f"{sum(spans) / len(spans) / 1e6:,.1f} ms, and at most {slowest.headroom.headroom_ns / 1e6:,.1f} ms of that could be saved."
+    )
+
+
+def _headline_of_rank(rank: RankAnalysis) -> str:
+    b = rank.breakdown
+    if rank.basis == "none":
+        return "This trace holds no device work and no host operators: there is nothing to account for."
+    on = "" if rank.basis == "device" else " (host operators: no device events in this trace)"
+    room = f"at most {rank.headroom.headroom_ns / 1e6:,.1f} of {b.span_ns / 1e6:,.1f} ms could still be saved by overlapping better"
+    if b.hidden_fraction is None:
+        room = f"at most {rank.headroom.headroom_ns / 1e6:,.1f} of {b.span_ns / 1e6:,.1f} ms could be saved by filling idle time"
+        return f"No communication in this trace{on}; {room}."
+    return f"{percent(b.hidden_fraction)} of communication is hidden behind computation{on}; {room}."
+
+
+def rank_document(rank: RankAnalysis) -> Document:
+    """One device of one rank. Starts and ends are relative to its first device start."""
+    b, o, k = rank.breakdown, rank.overlap, rank.kernels
+    zero = b.start_ns
+    exposed = sorted(zip(o.exposed.starts.tolist(), o.exposed.ends.tolist(), strict=True), key=lambda x: x[0] - x[1])
+    return {
+        "rank": rank.rank,
+        "device": rank.device,
+        "device_name": rank.device_name,
+        "num_sms": rank.num_sms,
+        "path": _file_name(rank.path),
+        "basis": rank.basis,
+        "step": rank.step,
+        "simulated": rank.simulated,
+        "start_ns": zero,
+        "span_ns": b.span_ns,
+        "busy_ns": b.busy_ns,
+        "idle_ns": b.idle_ns,
+        "compute_ns": b.compute_ns,
+        "communication_ns": b.communication_ns,
+        "hidden_communication_ns": b.hidden_communication_ns,
+        "exposed_communication_ns": b.exposed_communication_ns,
+        "hidden_fraction": b.hidden_fraction,
+        "memory_ns": b.memory_ns,
+        "exposed_memory_ns": b.exposed_memory_ns,
+        "serial_ns": b.serial_ns,
+        "overlap_speedup": b.overlap_speedup,
+        "data_ns": o.data_ns,
+        "barrier_ns": o.barrier_ns,
+        "streams": k.streams.to_dicts(),
+        "families": k.families.to_dicts(),
+        "collectives": o.collectives.to_dicts(),
+        "phases": _relative(rank.phases.head(_MAX_STREAMED_PHASES), zero).drop("phase").to_dicts(),
+        "num_phases": rank.phases.height,
+        "phase_means": rank.phase_means.to_dicts(),
+        "overlap_matrix": {
+            "communication": list(o.matrix.communication),
+            "compute": list(o.matrix.compute),
+            "ns": [list(row) for row in o.matrix.ns],
+            "hidden_ns": list(o.matrix.hidden_ns),
+            "exposed_ns": list(o.matrix.exposed_ns),
+        },
+        "lanes": [
+            {
+                "lane": lane.lane,
+                "sms": lane.sms,
+                "sms_exact": lane.sms_exact,
+                "busy_ns": lane.busy_ns,
+                "streams": list(lane.streams),
+                "boxes": _relative(lane.boxes.head(_MAX_STREAMED_PHASES), zero).to_dicts(),
+            }
+            for lane in rank.lanes
+        ],
+        "exposed": [[start - zero, end - zero] for start, end in exposed[:_MAX_EXPOSED]],
+        "num_exposed": len(exposed),
+        "kernels": k.kernels.to_dicts(),
+        "unnamed": k.unnamed.to_dicts(),
+        "unnamed_share": k.unnamed_share,
+        "idle_causes": {
+            "threshold_ns": rank.idle.threshold_ns,
+            "host_wait_ns": rank.idle.host_wait_ns,
+            "dependency_wait_ns": rank.idle.dependency_wait_ns,
+            "kernel_gap_ns": rank.idle.kernel_gap_ns,
+            "unknown_ns": rank.idle.unknown_ns,
+            "by_stream": rank.idle.by_stream.to_dicts(),
+        },
+        "launch": {
+            "num_linked": rank.queueing.num_linked,
+            "delay_p50_ns": rank.queueing.delay_p50_ns,
+            "delay_p99_ns": rank.queueing.delay_p99_ns,
+            "delay_max_ns": rank.queueing.delay_max_ns,
+            "queue_max": rank.queueing.queue_max,
+            "queue_mean": rank.queueing.queue_mean,
+            "host_blocked": rank.queueing.host_calls.to_dicts(),
+        },
+        "headroom": {
+            "ideal_ns": rank.headroom.ideal_ns,
+            "headroom_ns": rank.headroom.headroom_ns,
+            "bound_by": rank.headroom.bound_by,
+            "longest_chain_ns": rank.headroom.longest_chain_ns,
+            "assumption": rank.headroom.assumption,
+        },
+        "steps": [
+            {
+                "step": step.step,
+                "span_ns": step.breakdown.span_ns,
+                "compute_ns": step.breakdown.compute_ns,
+                "exposed_communication_ns": step.breakdown.exposed_communication_ns,
+                "exposed_memory_ns": step.breakdown.exposed_memory_ns,
+                "idle_ns": step.breakdown.idle_ns,
+                "hidden_fraction": step.breakdown.hidden_fraction,
+            }
+            for step in rank.steps
+        ],
+        "quality": {
+            "verdict": rank.quality.verdict,
+            "dropped": rank.quality.dropped,
+            "repaired": rank.quality.repaired,
+            "clipped": rank.quality.clipped,
+            "unlinked": rank.quality.unlinked,
+            "unnamed_share": rank.quality.unnamed_share,
+            "overlapping": rank.quality.overlapping,
+            "out_of_window": rank.quality.out_of_window,
+            "skipped": dict(rank.quality.skipped),
+            "truncated": rank.quality.truncated,
+            "notes": list(rank.quality.notes),
+        },
+    }
+
+
+def _relative(frame: pl.DataFrame, zero_ns: int) -> pl.DataFrame:
+    return frame.with_columns(pl.col("start_ns", "end_ns") - zero_ns)
+
+
+def _file_name(path: str) -> str:
+    """The last part: reports are passed around, and where a file lay is nobody's business."""
+    return PurePath(path).name or path

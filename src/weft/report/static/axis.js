@@ -1,0 +1,40 @@
+// Time axes: round ticks, and labels that tell the ticks apart.
+
+import { grouped } from "./format.js";
+
+/** Ticks of a window: {step, values}, about one every `spacing` pixels, at 1, 2 or 5 times a power of ten ns. */
+export function ticks(start, end, width, spacing = 110) {
+  const rough = ((end - start) / Math.max(width, 1)) * spacing;
+  const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? 10 * power;
+  const values = [];
+  for (let value = Math.ceil(start / step) * step; value <= end; value += step) values.push(value);
+  return { step, values };
+}
+
+/** A tick's time in the unit of the step, with the digits that the step needs. */
+export function tickLabel(value, step, span) {
+  const [size, name] = span >= 1e10 ? [1e9, "s"] : step >= 1e4 || span >= 1e7 ? [1e6, "ms"] : [1e3, "µs"];
+  const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
+  return `${grouped(value / size, Math.min(digits, 6))} ${name}`;
+}
+
+/** Draws ticks and labels along the top of a canvas; grid lines down to `bottom`. */
+export function drawAxis(context, { view, left, width, height, bottom, colors, font }) {
+  const { step, values } = ticks(view.start, view.end, width);
+  context.font = font;
+  context.textBaseline = "middle";
+  context.textAlign = "left";
+  for (const value of values) {
+    const x = Math.round(left + ((value - view.start) / view.length) * width) + 0.5;
+    context.strokeStyle = colors.line;
+    context.beginPath();
+    context.moveTo(x, height - 6);
+    context.lineTo(x, bottom);
+    context.stroke();
+    const label = tickLabel(value, step, view.length);
+    if (x + 4 + context.measureText(label).width > left + width) continue;
+    context.fillStyle = colors.muted;
+    context.fillText(label, x + 4, height / 2);
+  }
+}

@@ -1,0 +1,71 @@
+// Numbers as text. Inside the page time is integer nanoseconds; only this module turns it into words.
+
+const UNITS = [
+  { name: "ns", size: 1, below: 1e3 },
+  { name: "µs", size: 1e3, below: 1e6 },
+  { name: "ms", size: 1e6, below: 1e10 },
+  { name: "s", size: 1e9, below: Infinity },
+];
+
+/** Nanoseconds in the unit a person would choose: 850 ns, 12.4 µs, 129.0 ms, 12.31 s. A dash where there is no number. */
+export function duration(ns, digits = 3) {
+  if (ns === null || ns === undefined) return "–";
+  const unit = unitFor(Math.abs(ns));
+  return `${significant(ns / unit.size, unit.name === "ns" ? 0 : digits)} ${unit.name}`;
+}
+
+/** Exact microseconds: whole ones without decimals, others with their nanoseconds. 129,012 or 0.512. */
+export function microseconds(ns) {
+  const whole = ns % 1000 === 0;
+  return grouped(ns / 1000, whole ? 0 : 3);
+}
+
+/** The unit in which a whole column of times reads best, chosen by its largest value. */
+export function unitFor(ns) {
+  return UNITS.find((unit) => ns < unit.below);
+}
+
+/** 1234567.8 as 1,234,567.80 (digits fixed). Ours rather than toLocaleString, so that every reader sees the same page. */
+export function grouped(value, digits = 0) {
+  const [whole, part] = Math.abs(value).toFixed(digits).split(".");
+  const text = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part ? `.${part}` : "");
+  return value < 0 ? `−${text}` : text;
+}
+
+export function count(value) {
+  return value === null || value === undefined ? "–" : grouped(value);
+}
+
+/** 0.963 as "96.3 %"; a dash where it is undefined. */
+export function percent(fraction, digits = 1) {
+  return fraction === null || fraction === undefined ? "–" : `${(100 * fraction).toFixed(digits)} %`;
+}
+
+/** Bytes in binary units. */
+export function bytes(value) {
+  if (value === null || value === undefined) return "–";
+  const names = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let index = 0;
+  while (value >= 1024 && index < names.length - 1) { value /= 1024; index += 1; }
+  return `${index ? value.toFixed(1) : value} ${names[index]}`;
+}
+
+/** "1 event", "2 events". */
+export function plural(number, word) {
+  return `${grouped(number)} ${word}${number === 1 ? "" : "s"}`;
+}
+
+/** A kernel's name without its return type, template arguments and parameters: what an engineer calls it. */
+export function shortName(name) {
+  const bare = name.replace(/^void\s+/, "");
+  const end = bare.search(/[<(]/);
+  const head = end > 0 ? bare.slice(0, end) : bare;
+  // "(F)" and the like are part of a phase's name, not parameters.
+  return bare.length - head.length <= 4 ? bare : head;
+}
+
+/** At least `digits` significant figures, but never fewer than the whole part has. */
+function significant(value, digits) {
+  const whole = Math.max(1, Math.floor(Math.log10(Math.max(Math.abs(value), 1))) + 1);
+  return grouped(value, Math.max(0, digits - whole));
+}

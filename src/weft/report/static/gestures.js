@@ -1,0 +1,110 @@
+// Which gestures move a picture: wheel, drag, keys. The same for the lane picture and the timeline.
+
+const DRAG_PX = 3; // below it a press is a click
+const ARM_PX = 4; // the pointer must have moved this far over the picture before the wheel belongs to it
+
+/**
+ * Attaches the gestures to an element that shows `view` between handlers.left() and handlers.left() + handlers.width().
+ * Handlers, all optional: hover(x, y, event), leave(), click(x, y, event), double(x, y), range(from, to, finished),
+ * scroll(dy), ranging() -> bool (a plain drag selects a range). x and y are pixels within the element.
+ */
+export function attachGestures(element, view, handlers) {
+  const time = (x) => view.start + ((x - handlers.left()) / handlers.width()) * view.length;
+  const local = (event) => {
+    const at = element.getBoundingClientRect();
+    return [event.clientX - at.left, event.clientY - at.top];
+  };
+  attachWheel(element, view, time, local);
+  attachDrag(element, view, handlers, time, local);
+  element.addEventListener("dblclick", (event) => handlers.double?.(...local(event), event));
+  element.addEventListener("pointerleave", () => handlers.leave?.());
+}
+
+/**
+ * The wheel zooms at the pointer, once the reader has moved the pointer over the picture or pressed it. A wheel that only
+ * scrolled the page until the picture came under a resting pointer goes on scrolling the page, and so does one at the limit.
+ */
+function attachWheel(element, view, time, local) {
+  let armed = false, seen = null;
+  element.addEventListener("pointermove", (event) => {
+    seen ??= [event.clientX, event.clientY];
+    if (Math.hypot(event.clientX - seen[0], event.clientY - seen[1]) >= ARM_PX) armed = true;
+  });
+  element.addEventListener("pointerdown", () => { armed = true; });
+  element.addEventListener("pointerleave", () => { armed = false; seen = null; });
+  window.addEventListener("scroll", () => { armed = false; seen = null; }, { passive: true });
+  element.addEventListener("wheel", (event) => {
+    if (!armed && !event.ctrlKey) return;
+    view.hold();
+    const scale = event.deltaMode === 1 ? 16 : 1; // lines in Firefox, pixels elsewhere
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      event.preventDefault();
+      view.pan(((event.deltaX || event.deltaY) * scale * view.length) / element.clientWidth);
+    } else if (view.zoom(Math.exp(Math.max(-120, Math.min(120, event.deltaY * scale)) * 0.0024), time(local(event)[0])) || event.ctrlKey) {
+      event.preventDefault();
+    }
+  }, { passive: false });
+}
+
+function attachDrag(element, view, handlers, time, local) {
+  let press = null;
+  element.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    view.hold();
+    const [x, y] = local(event);
+    const ranging = handlers.range && (event.shiftKey || handlers.ranging?.());
+    press = { x, y, lastY: y, start: view.start, end: view.end, from: time(x), ranging, moved: false };
+    element.setPointerCapture(event.pointerId);
+  });
+  element.addEventListener("pointermove", (event) => {
+    const [x, y] = local(event);
+    if (!press) { handlers.hover?.(x, y, event); return; }
+    if (!press.moved && Math.hypot(x - press.x, y - press.y) < DRAG_PX) return;
+    press.moved = true;
+    handlers.leave?.();
+    if (press.ranging) {
+      handlers.range(Math.min(press.from, time(x)), Math.max(press.from, time(x)), false);
+    } else {
+      const ns = ((press.x - x) / handlers.width()) * (press.end - press.start);
+      view.set(press.start + ns, press.end + ns);
+      handlers.scroll?.(press.lastY - y);
+      press.lastY = y;
+    }
+  });
+  const finish = (event) => {
+    if (!press) return;
+    const [x, y] = local(event);
+    const { moved, ranging, from } = press;
+    press = null;
+    if (moved && ranging) handlers.range(Math.min(from, time(x)), Math.max(from, time(x)), true);
+    else if (!moved && event.type === "pointerup") handlers.click?.(x, y, event);
+  };
+  element.addEventListener("pointerup", finish);
+  element.addEventListener("pointercancel", finish);
+}
+
+/** W/S and +/- zoom, A/D and the arrows pan, Home shows everything. Says whether the key was one of these. */
+export function moveByKey(view, event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return false;
+  const moves = {
+    w: () => view.zoom(0.75), s: () => view.zoom(1 / 0.75), "+": () => view.zoom(0.75), "=": () => view.zoom(0.75), "-": () => view.zoom(1 / 0.75),
+    a: () => view.pan(-0.15 * view.length), d: () => view.pan(0.15 * view.length),
+    ArrowLeft: () => view.pan(-0.15 * view.length), ArrowRight: () => view.pan(0.15 * view.length),
+    Home: () => view.glide(...view.home),
+  };
+  const move = moves[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  if (!move) return false;
+  view.hold();
+  move();
+  event.preventDefault();
+  return true;
+}
+
+/** Passes keys to a picture while the pointer is over it or the focus is inside it, but never while someone types. */
+export function keysOver(frame, handler) {
+  document.addEventListener("keydown", (event) => {
+    if (event.target instanceof Element && event.target.matches("input, select, textarea")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (frame.matches(":hover") || frame.contains(document.activeElement)) handler(event);
+  });
+}

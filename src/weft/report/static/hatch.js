@@ -1,0 +1,55 @@
+// Hatching and thin-interval drawing: how "exposed" and "idle" look in every picture.
+
+import { firstEndingAfter } from "./intervals.js";
+
+const tiles = new Map();
+
+/** A diagonal hatch in one colour, as a canvas pattern. */
+export function hatch(context, color) {
+  const ratio = window.devicePixelRatio || 1;
+  const key = `${color} ${ratio}`;
+  if (!tiles.has(key)) {
+    const size = Math.round(6 * ratio);
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = size;
+    const draw = tile.getContext("2d");
+    draw.strokeStyle = color;
+    draw.lineWidth = 1.6 * ratio;
+    for (const shift of [-size, 0, size]) {
+      draw.beginPath();
+      draw.moveTo(shift, size);
+      draw.lineTo(shift + size, 0);
+      draw.stroke();
+    }
+    tiles.set(key, tile);
+  }
+  const pattern = context.createPattern(tiles.get(key), "repeat");
+  pattern.setTransform(new DOMMatrix().scale(1 / ratio));
+  return pattern;
+}
+
+/**
+ * Calls draw(x, width, coverage) for the pixels that intervals cover in a window. Intervals thinner than a pixel are
+ * gathered pixel by pixel, and their coverage in (0, 1] says how much of it they fill: a thousand gaps of 2 µs neither
+ * vanish nor look like one long gap.
+ */
+export function eachStretch(flat, view, left, width, draw) {
+  const scale = width / view.length;
+  let pixel = -1, covered = 0;
+  const flush = () => {
+    if (covered > 0) draw(left + pixel, 1, Math.min(1, covered));
+    covered = 0;
+  };
+  for (let i = firstEndingAfter(flat, view.start); i < flat.length && flat[i] < view.end; i += 2) {
+    const x0 = Math.max(0, (flat[i] - view.start) * scale), x1 = Math.min(width, (flat[i + 1] - view.start) * scale);
+    if (x1 - x0 >= 1) {
+      flush();
+      draw(left + x0, x1 - x0, 1);
+      continue;
+    }
+    const at = Math.floor(x0);
+    if (at !== pixel) { flush(); pixel = at; }
+    covered += x1 - x0;
+  }
+  flush();
+}

@@ -1,0 +1,145 @@
+"""Phases: the host's annotations projected on the device.
+
+A phase is one occurrence of a `record_function` or NVTX range together with the device events whose launch call lies
+in it. The innermost range wins. Autograd launches backward kernels from a thread of its own; such a launch belongs to
+the innermost range that is open on an annotated thread at that moment, and to none otherwise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.trace.model import is_annotation
+
+_STEP = r"^ProfilerStep#(\d+)$"
+# Ranges that name one operation rather than a part of the step.
+_NOT_A_PHASE = r"^(ProfilerStep#|PyTorch Profiler|nccl:|gloo:|mpi:|ucc:|xccl:|c10d::|record_param_comms)"
+
+PHASE_SCHEMA: dict[str, pl.DataType] = {
+    "phase": pl.Int32(),  # row number, in order of host start
+    "name": pl.String(),
+    "index": pl.Int32(),  # occurrence of this name in its step, from 0: the layer, where a layer is one occurrence
+    "step": pl.Int64(),
+    "host_start_ns": pl.Int64(),
+    "host_end_ns": pl.Int64(),
+    "pid": pl.Categorical(),
+    "tid": pl.Categorical(),
+}
+
+
+def find_phases(events: pl.DataFrame) -> pl.DataFrame:
+    """Every annotation that can be a phase, numbered: a frame of `PHASE_SCHEMA`."""
+    ranges = events.filter(is_annotation()).with_columns(pl.col("name").cast(pl.String))
+    steps = find_steps(events)
+    phases = (
+        ranges.filter(~pl.col("name").str.contains(_NOT_A_PHASE))
+        .select(
+            "name",
+            pl.col("ts_ns").alias("host_start_ns"),
+            (pl.col("ts_ns") + pl.col("dur_ns")).alias("host_end_ns"),
+            "pid",
+            "tid",
+        )
+        .sort("host_start_ns", "host_end_ns", descending=[False, True], maintain_order=True)
+        .with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("phase"))
+    )
+    phases = phases.with_columns(step_at(phases.get_column("host_start_ns"), steps))
+    return phases.with_columns(
+        pl.int_range(pl.len(), dtype=pl.Int32).over("name", "step").alias("index")
+    ).select(pl.col(name).cast(dtype) for name, dtype in PHASE_SCHEMA.items())
+
+
+def find_steps(events: pl.DataFrame) -> pl.DataFrame:
+    """ProfilerStep windows on the host: step, host_start_ns, host_end_ns, in order of time."""
+    return (
+        events.filter(is_annotation())
+        .select(
+            pl.col("name").cast(pl.String).str.extract(_STEP, 1).cast(pl.Int64).alias("step"),
+            pl.col("ts_ns").alias("host_start_ns"),
+            (pl.col("ts_ns") + pl.col("dur_ns")).alias("host_end_ns"),
+        )
+        .filter(pl.col("step").is_not_null())
+        .sort("host_start_ns")
+        .unique("step", keep="first", maintain_order=True)
+    )
+
+
+def step_at(times_ns: pl.Series, steps: pl.DataFrame) -> pl.Series:
+    """The step whose host window each time lies in; null outside all of them. Named `step`."""
+    if steps.is_empty():
+        return pl.Series("step", [None], dtype=pl.Int64).new_from_index(0, len(times_ns))
+    starts, ends = (steps.get_column(column).to_numpy() for column in ("host_start_ns", "host_end_ns"))
+    times = times_ns.fill_null(starts[0] - 1).to_numpy()
+    at = np.searchsorted(starts, times, "right") - 1
+    inside = (at >= 0) & (times < ends[np.maximum(at, 0)])
+    numbers = steps.get_column("step").gather(np.maximum(at, 0))
+    return numbers.set(pl.Series(~inside), None).alias("step")
+
+
+def assign_phases(phases: pl.DataFrame, linked: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+    """The phase of each device event, null where none claims it. Named `phase`.
+
+    phases: of `find_phases`. linked: device events with launch_ts_ns, launch_pid, launch_tid. events: the whole trace,
+    which tells which threads autograd runs on.
+    """
+    out = np.full(linked.height, -1, np.int64)
+    if phases.is_empty() or linked.is_empty():
+        return _as_series(out)
+    starts, ends = (phases.get_column(column).to_numpy() for column in ("host_start_ns", "host_end_ns"))
+    phase_thread = _threads(phases, "pid", "tid")
+    launch_thread = _threads(linked, "launch_pid", "launch_tid")
+    has_launch = linked.get_column("launch_ts_ns").is_not_null().to_numpy()
+    launch_ts = linked.get_column("launch_ts_ns").fill_null(0).to_numpy()
+    for thread in np.unique(phase_thread):
+        ranges = np.flatnonzero(phase_thread == thread)
+        points = np.flatnonzero(has_launch & (launch_thread == thread))
+        claimed = innermost(starts[ranges], ends[ranges], launch_ts[points])
+        out[points] = np.where(claimed >= 0, ranges[claimed], -1)
+    waiting = np.flatnonzero(has_launch & (out < 0) & np.isin(launch_thread, _autograd_threads(events)))
+    out[waiting] = innermost(starts, ends, launch_ts[waiting])
+    return _as_series(out)
+
+
+def innermost(starts: NDArray[np.int64], ends: NDArray[np.int64], points: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each point the index of the range [start, end) that contains it and started last; -1 where none does.
+
+    starts must ascend; of ranges that start together the later index counts as inner.
+    """
+    order = np.argsort(points, kind="stable")
+    found = np.full(len(points), -1, np.int64)
+    start_list, end_list, point_list = starts.tolist(), ends.tolist(), points[order].tolist()
+    open_ranges: list[int] = []
+    following = 0
+    result = []
+    for point in point_list:
+        while following < len(start_list) and start_list[following] <= point:
+            open_ranges.append(following)
+            following += 1
+        while open_ranges and end_list[open_ranges[-1]] <= point:
+            open_ranges.pop()
+        result.append(open_ranges[-1] if open_ranges else -1)
+    found[order] = result
+    return found
+
+
+def _threads(frame: pl.DataFrame, pid: str, tid: str) -> NDArray[np.str_]:
+    return frame.select(pl.concat_str(pl.col(pid).cast(pl.String), pl.lit("/"), pl.col(tid).cast(pl.String)).fill_null(""))[
+        :, 0
+    ].to_numpy().astype(str)
+
+
+def _autograd_threads(events: pl.DataFrame) -> NDArray[np.str_]:
+    ops = events.filter(pl.col("cat") == "cpu_op")
+    names = ops.get_column("name").unique().cast(pl.String)
+    engine = names.filter(names.str.starts_with("autograd::engine::")).cast(pl.Categorical())
+    if ops.is_empty():  # recorded without operators: any other thread may be autograd's
+        ops = events.filter(pl.col("cat") == "cuda_runtime")
+    else:
+        ops = ops.filter(pl.col("name").is_in(engine.implode()))
+    return _threads(ops.select("pid", "tid").unique(), "pid", "tid")
+
+
+def _as_series(phase: NDArray[np.int64]) -> pl.Series:
+    return pl.Series("phase", phase, dtype=pl.Int32).set(pl.Series(phase < 0), None)

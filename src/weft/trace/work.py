@@ -1,0 +1,265 @@
+"""Work: what one device did, ready for analysis.
+
+The device events of a trace with their class (compute, communication, memory), launch and phase. Every analysis starts
+here, so that all of them count the same events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from weft.errors import TraceError
+from weft.trace.kernels import KernelRules, class_of_metadata, classify, load_rules
+from weft.trace.launches import link_launches
+from weft.trace.model import Trace, on_device
+from weft.trace.phases import assign_phases, find_phases, find_steps, step_at
+from weft.units import MS, S
+
+_ABSURD_EXCESS_NS = 10 * MS  # how far an event must reach into its successors before its duration is doubted
+_OUT_OF_WINDOW_NS = 1 * S  # how far outside the recording a device event may lie: clocks of host and device differ
+
+#: Columns of `Work.events`, in order of start. Times are absolute nanoseconds.
+WORK_SCHEMA: dict[str, pl.DataType] = {
+    "row": pl.UInt32(),  # in the trace's events
+    "name": pl.Categorical(),
+    "kind": pl.Categorical(),  # compute, communication, memory
+    "family": pl.Categorical(),
+    "collective": pl.Categorical(),
+    "role": pl.Categorical(),  # data or barrier, of communication
+    "persistent": pl.Boolean(),  # one block per SM: num_blocks is the number of SMs
+    "rule": pl.Categorical(),  # the kernel rule that named it; null: unnamed
+    "stream": pl.Int64(),
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "num_blocks": pl.Int64(),
+    "moved_bytes": pl.Int64(),
+    "payload_elems": pl.Int64(),
+    "dtype": pl.Categorical(),
+    "group": pl.Categorical(),
+    "group_size": pl.Int32(),
+    "comm_seq": pl.Int64(),
+    "launch_ts_ns": pl.Int64(),
+    "link": pl.String(),
+    "phase": pl.Int32(),  # row of Work.phases
+    "step": pl.Int64(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Work:
+    """One device's work, and what had to be left out or mended to account for it.
+
+    basis: "device"; "host" where a trace has no device events and host operators stand in for them; "none".
+    events: frame of `WORK_SCHEMA`. phases: frame of `weft.trace.phases.PHASE_SCHEMA`.
+    num_unlinked: device events without a launch (kept in all times, in no phase).
+    num_clipped: events whose duration contradicts the recording and was cut. num_out_of_window: events that lie outside
+    the recording and were left out. num_overlapping: events that start before their predecessor on the stream ended.
+    """
+
+    trace: Trace
+    device: int | None
+    basis: str
+    events: pl.DataFrame
+    phases: pl.DataFrame
+    step: int | None = None
+    num_unlinked: int = 0
+    num_clipped: int = 0
+    num_out_of_window: int = 0
+    num_overlapping: int = 0
+
+    @property
+    def start_ns(self) -> int:
+        """First start, absolute ns; 0 where there is no work."""
+        return int(self.events.get_column("start_ns").min() or 0)  # type: ignore[arg-type]
+
+    @property
+    def end_ns(self) -> int:
+        """Last end, absolute ns; 0 where there is no work."""
+        return int(self.events.get_column("end_ns").max() or 0)  # type: ignore[arg-type]
+
+    @property
+    def num_sms(self) -> int | None:
+        """SMs (or compute units) of the device, where the file says."""
+        return None if self.device is None else self.trace.device(self.device).num_sms
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Numbers of the profiler steps that launched work, ascending."""
+        return tuple(sorted(self.events.get_column("step").drop_nulls().unique().to_list()))
+
+    def of_step(self, step: int) -> Work:
+        """The work that was launched in one ProfilerStep. Raises TraceError when there is no such step."""
+        if step not in self.steps:
+            found = ", ".join(map(str, self.steps)) or "none"
+            raise TraceError(f"{self.trace.path}: no step {step}: steps in this file: {found}.")
+        from dataclasses import replace
+
+        return replace(self, events=self.events.filter(pl.col("step") == step), step=step)
+
+
+def work_of(
+    trace: Trace, *, rules: KernelRules | None = None, device: int | None = None, step: int | None = None
+) -> Work:
+    """The work of one device of a trace: classed, linked to launches and phases, absurd durations clipped.
+
+    device: needed when the trace's process drove several. step: only what ProfilerStep N launched.
+    Raises TraceError for a device or a step that is not in the trace, or when several devices need a choice.
+    """
+    used = trace.device_ids
+    if device is None and len(used) > 1:
+        raise TraceError(f"{trace.path}: holds work of devices {', '.join(map(str, used))}: choose one of them.")
+    if device is not None and device not in used:
+        raise TraceError(f"{trace.path}: no work of device {device}; devices with work: {used or 'none'}.")
+    work = _work_of_device(trace, used[0] if device is None else device, rules) if used else _work_of_host(trace, rules)
+    return work if step is None else work.of_step(step)
+
+
+def works_of(trace: Trace, *, rules: KernelRules | None = None) -> list[Work]:
+    """The work of each device of a trace; one without device events gives one Work, on the host's operators."""
+    return [work_of(trace, rules=rules, device=device) for device in trace.device_ids or (None,)]
+
+
+def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Work:
+    events = trace.events.with_row_index("row")
+    rows = events.filter(on_device(), pl.col("device") == device)
+    rows, num_outside = _inside_window(rows, trace)
+    rows = link_launches(events, rows)
+    rows = _classified(rows, rules or load_rules())
+    phases = find_phases(trace.events)
+    steps = find_steps(trace.events)
+    rows = rows.with_columns(
+        assign_phases(phases, rows, trace.events),
+        step_at(rows.get_column("launch_ts_ns"), steps),
+        pl.col("ts_ns").alias("start_ns"),
+        (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
+        pl.max_horizontal("in_elems", "out_elems").alias("payload_elems"),
+    ).sort("start_ns", "row")
+    rows, num_clipped = _clipped(rows, trace)
+    rows = rows.select(pl.col(name).cast(dtype) for name, dtype in WORK_SCHEMA.items())
+    previous_end = pl.col("end_ns").cum_max().shift(1).over("stream")
+    return Work(
+        trace=trace,
+        device=device,
+        basis="device" if rows.height else "none",
+        events=rows,
+        phases=phases,
+        num_unlinked=rows.get_column("link").null_count(),
+        num_clipped=num_clipped,
+        num_out_of_window=num_outside,
+        num_overlapping=rows.select((pl.col("start_ns") < previous_end).sum()).item(),
+    )
+
+
+def _inside_window(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
+    """Device events that start within the recording, give or take a second; how many do not."""
+    if trace.window_ns is None:
+        return rows, 0
+    start, end = trace.window_ns
+    inside = pl.col("ts_ns").is_between(start - _OUT_OF_WINDOW_NS, end + _OUT_OF_WINDOW_NS)
+    kept = rows.filter(inside)
+    if kept.is_empty():
+        return rows, 0  # the window itself must be wrong
+    return kept, rows.height - kept.height
+
+
+def _classified(rows: pl.DataFrame, rules: KernelRules) -> pl.DataFrame:
+    """Class by name; memory by category; and what NCCL's metadata says of a collective beats its name."""
+    names = rows.get_column("name").unique().cast(pl.String)
+    classes = classify(names, rules).with_columns(pl.col("name").cast(pl.Categorical()))
+    rows = rows.join(classes, on="name", how="left", maintain_order="left", suffix="_class")
+    copied = pl.col("cat").is_in(("gpu_memcpy", "gpu_memset"))
+    rows = rows.with_columns(
+        pl.when(copied & (pl.col("kind") == "compute")).then(pl.lit("memory")).otherwise(pl.col("kind")).alias("kind"),
+        pl.when(copied & pl.col("rule").is_null()).then(pl.lit("memcpy")).otherwise(pl.col("family")).alias("family"),
+    )
+    if rows.get_column("collective").null_count() == rows.height:
+        return rows.with_columns(pl.col("collective_class").alias("collective"))
+    recorded = rows.get_column("collective").cast(pl.String)
+    known = {name: class_of_metadata(name) for name in recorded.drop_nulls().unique()}
+    said = recorded.replace_strict(known, default=None, return_dtype=pl.String).alias("said")
+    return rows.with_columns(said).with_columns(
+        pl.when(pl.col("said").is_not_null()).then(pl.lit("communication")).otherwise(pl.col("kind")).alias("kind"),
+        pl.when(pl.col("said").is_not_null() & (pl.col("kind") != "communication"))
+        .then(pl.lit("collective"))
+        .otherwise(pl.col("family"))
+        .alias("family"),
+        pl.coalesce("said", "collective_class").alias("collective"),
+        pl.when(pl.col("said").is_not_null()).then(pl.coalesce("role", pl.lit("data"))).otherwise(pl.col("role")).alias("role"),
+    )
+
+
+def _clipped(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
+    """Cut durations that the recording contradicts.
+
+    Evidence: an event that ends after the recording ended, or that would outlast half of everything else, while later
+    events of its own in-order stream had started: it had ended when they started.
+    """
+    following = pl.col("start_ns").shift(-1).over("stream")
+    excess = pl.col("end_ns") - following
+    rest_end = rows.select(pl.col("start_ns").max()).item()
+    start = rows.select(pl.col("start_ns").min()).item()
+    if rest_end is None:
+        return rows, 0
+    absurd = (excess > _ABSURD_EXCESS_NS) & (excess > (rest_end - start) // 2)
+    if trace.window_ns is not None:
+        window_end = max(trace.window_ns[1], rest_end)
+        absurd |= (excess > _ABSURD_EXCESS_NS) & (pl.col("end_ns") > window_end + _OUT_OF_WINDOW_NS)
+        endless = pl.col("end_ns") > window_end + _OUT_OF_WINDOW_NS
+        limit = pl.when(absurd).then(following).when(endless).then(pl.lit(window_end)).otherwise(pl.col("end_ns"))
+    else:
+        limit = pl.when(absurd).then(following).otherwise(pl.col("end_ns"))
+    rows = rows.with_columns(limit.alias("end_ns"), pl.col("end_ns").alias("recorded_end_ns"))
+    num_clipped = rows.select((pl.col("end_ns") != pl.col("recorded_end_ns")).sum()).item()
+    return rows, num_clipped
+
+
+def _work_of_host(trace: Trace, rules: KernelRules | None) -> Work:
+    """Host operators in place of device events, for a run on CPUs: each thread is a stream, top-level operators are
+    compute, gloo and c10d ranges communication."""
+    events = trace.events.with_row_index("row")
+    ops = events.filter(pl.col("cat").is_in(("cpu_op", "user_annotation")))
+    ops = _classified(ops, rules or load_rules()).with_columns(
+        pl.col("ts_ns").alias("start_ns"),
+        (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
+        pl.struct("pid", "tid").rank("dense").cast(pl.Int64).alias("stream"),
+    )
+    is_communication = pl.col("kind") == "communication"
+    phases = find_phases(trace.events)
+    steps = find_steps(trace.events)
+    compute = ops.filter(pl.col("cat") == "cpu_op", ~is_communication, pl.col("name") != "record_param_comms")
+    compute = _top_level(compute).with_columns(
+        pl.lit("compute").alias("kind"),
+        pl.when(pl.col("rule").is_null()).then(pl.lit("host operator")).otherwise(pl.col("family")).alias("family"),
+        pl.lit("host operator").alias("rule"),
+    )
+    waiting = ops.filter(is_communication)
+    rows = pl.concat([compute, waiting], how="vertical_relaxed").with_columns(
+        pl.col("start_ns").alias("launch_ts_ns"),
+        pl.col("pid").alias("launch_pid"),
+        pl.col("tid").alias("launch_tid"),
+        pl.lit("host").alias("link"),
+        pl.lit(None, dtype=pl.Int64).alias("payload_elems"),
+        step_at(pl.concat([compute, waiting], how="vertical_relaxed").get_column("start_ns"), steps),
+    )
+    rows = rows.with_columns(assign_phases(phases, rows, trace.events)).sort("start_ns", "row")
+    return Work(
+        trace=trace,
+        device=None,
+        basis="host" if rows.height else "none",
+        events=rows.select(pl.col(name).cast(dtype) for name, dtype in WORK_SCHEMA.items()),
+        phases=phases,
+    )
+
+
+def _top_level(ops: pl.DataFrame) -> pl.DataFrame:
+    """Operators that no other operator of their thread contains."""
+    ops = ops.sort("stream", "start_ns", "end_ns", descending=[False, False, True], maintain_order=True)
+    covered_until = pl.col("end_ns").cum_max().shift(1).over("stream")
+    return ops.filter(covered_until.is_null() | (pl.col("start_ns") >= covered_until))
+
+
+def as_work(source: Trace | Work, *, rules: KernelRules | None = None) -> Work:
+    """A Work as it is; the work of a Trace's only device."""
+    return source if isinstance(source, Work) else work_of(source, rules=rules)
