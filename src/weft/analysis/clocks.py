@@ -9,8 +9,10 @@ import polars as pl
 
 from weft.trace.model import Trace
 from weft.trace.work import Work, as_work
+from weft.units import MS
 
 _MAX_MARKS = 5000
+_MAX_SPREAD_NS = 1 * MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +20,9 @@ class ClockOffset:
     """One rank's clock against the reference rank's.
 
     offset_ns: median over matched collectives of (end on this rank - end on the reference): subtract it from this
-    rank's times. None, unknown, when nothing matches. spread_ns: median distance from that median. num_matched:
-    collectives it rests on.
+    rank's times. None, unknown, when nothing matches or when the matches disagree by more than a millisecond: then they
+    are not the same collectives, or those do not end together. spread_ns: median distance from that median.
+    num_matched: collectives it rests on.
     """
 
     rank: int
@@ -71,7 +74,8 @@ def clock_offsets(ends: Mapping[int, pl.DataFrame]) -> tuple[ClockOffset, ...]:
         apart = matched.get_column("end_ns_right") - matched.get_column("end_ns")
         offset = int(apart.median())  # type: ignore[arg-type]
         spread = int((apart - offset).abs().median())  # type: ignore[arg-type]
-        offsets.append(ClockOffset(rank=rank, offset_ns=offset, spread_ns=spread, num_matched=matched.height))
+        agreed = offset if spread <= _MAX_SPREAD_NS else None
+        offsets.append(ClockOffset(rank=rank, offset_ns=agreed, spread_ns=spread, num_matched=matched.height))
     return tuple(offsets)
 
 

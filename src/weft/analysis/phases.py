@@ -87,9 +87,14 @@ def phase_means(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_sms(events: pl.DataFrame, num_sms: int | None) -> pl.DataFrame:
-    """Adds `sms`: min(blocks, SMs of the device). What a persistent kernel holds; an upper bound for any other."""
-    limit = pl.lit(num_sms, dtype=pl.Int64)
-    return events.with_columns(pl.min_horizontal("num_blocks", limit).alias("sms"))
+    """Adds `sms`: min(blocks, SMs of the device). What a persistent kernel holds; an upper bound for any other.
+
+    Null where the trace tells no grid or, but for persistent kernels, not how many SMs the device has.
+    """
+    blocks = pl.col("num_blocks")
+    if num_sms is None:
+        return events.with_columns(pl.when("persistent").then(blocks).alias("sms"))
+    return events.with_columns(pl.when(blocks.is_not_null()).then(pl.min_horizontal(blocks, num_sms)).alias("sms"))
 
 
 def held_longest(events: pl.DataFrame, by: str, column: str) -> pl.DataFrame:

@@ -89,7 +89,7 @@ def to_json(plan: Plan) -> str:
             for op in plan.ops
         ]
         top = msgspec.json.format(encode(head), indent=1).decode()
-    except (TypeError, OverflowError, UnicodeEncodeError, msgspec.EncodeError) as error:
+    except (TypeError, OverflowError, UnicodeError, msgspec.EncodeError) as error:
         raise PlanError(
             f"plan {plan.name!r} cannot be written as JSON: {error}. Use Python's own int and str in its fields."
         ) from error
@@ -111,7 +111,7 @@ def from_json(text: str | bytes) -> Plan:
                 "Read it with the weft that wrote it, or write it again."
             )
         raw = msgspec.json.decode(text, type=_Plan)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise PlanError(f"not a plan in the format {FORMAT!r}: {error}") from error
     resources = {r: Resource(rank=r.rank, stream=r.stream) for r in {op.resource for op in raw.ops}}
     return Plan(

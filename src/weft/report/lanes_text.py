@@ -1,4 +1,4 @@
-"""The lane picture in a terminal: which phase runs on the compute lane while which moves data on the communication lane.
+"""The lane picture in a terminal: what the compute lane runs while the communication lane moves data.
 
 One row of bands is a stretch of time, by preference one repetition of the phases (a layer); all rows have one scale. A
 box is as wide as its phase is long. Its fill tells the direction, in characters as well as in colour, so that the
@@ -29,6 +29,8 @@ MAX_TRACKS = 3  # boxes of one lane that run at the same time are drawn under ea
 MARGIN = 12  # columns left of the bands, for a lane's name and SMs
 LEGIBLE = 10  # columns that a short phase should have before two layers share a row
 MIN_MARK = 0.05  # a smaller part of a column exposed is not marked: kernels leave microseconds between them
+
+_Key = tuple[str, int | None, str | None]  # name, index, direction of a box
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _FILL = {"F": "░", "B": "▒", "W": "▓", None: " "}
@@ -115,8 +117,12 @@ def print_lanes(
     """
     columns = max(min(width or console.width, MAX_WIDTH), MARGIN + 20)
     picture = lane_picture(rank, num_columns=columns - MARGIN, start_ns=start_ns, end_ns=end_ns)
-    lines = [*_heading(rank, picture), Text(), *_drawn(picture), *_legend(rank, picture, columns)]
-    console.print(suited(Group(*lines), console), width=columns, soft_wrap=False)
+    words = [line for text in _heading(rank, picture) for line in text.wrap(console, columns)]
+    notes = [line for text in _left_out(rank, picture) for line in text.wrap(console, columns)]
+    drawn, coded = _drawn(picture)
+    lines = [*words, Text(), *drawn, *_legend(picture, coded, columns), *notes]
+    # The lines are as wide as asked, which may be more than the console's own width: it must not fold them again.
+    console.print(suited(Group(*lines), console), soft_wrap=True)
 
 
 def lane_picture(
@@ -191,7 +197,11 @@ def _repetitions(lanes: Sequence[Mapping[str, Any]], start: int, end: int) -> li
     boxes = [box for box in lane["boxes"] if start <= box["start_ns"] < end and box.get("phase") is not None]
     if not boxes:
         return []
-    anchors = [box["start_ns"] for box in boxes if box["name"] == boxes[0]["name"]]
+    first_of_phase: dict[int, int] = {}  # a phase that something interrupted has several boxes
+    for box in boxes:
+        if box["name"] == boxes[0]["name"]:
+            first_of_phase.setdefault(box["phase"], box["start_ns"])
+    anchors = sorted(first_of_phase.values())
     if len(anchors) < 2:
         return []
     # The first row also takes what comes before its first phase, so its own length does not count here.
@@ -225,7 +235,7 @@ def _tracks(
 ) -> tuple[tuple[tuple[Box, ...], ...], int, int]:
     """Boxes of a lane between two times, in as few tracks as keep them apart; and how many were narrow, or covered."""
     wide: list[list[Box]] = [[]]
-    narrow: dict[int, dict[tuple[str, int | None, str | None], int]] = {}
+    narrow: dict[int, dict[_Key, int]] = {}
     num_narrow = num_covered = 0
     for box in sorted(lane["boxes"], key=lambda box: (box["start_ns"], -box["end_ns"])):
         a, b = max(box["start_ns"], start), min(box["end_ns"], end)
@@ -263,7 +273,7 @@ def _place(tracks: list[list[Box]], left: int, right: int) -> tuple[list[Box], i
     return None
 
 
-def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[tuple[str, int | None, str | None], int]], lane: str) -> None:
+def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]], lane: str) -> None:
     """Put boxes narrower than a column into the columns that are free; the longest of a column stands for all of it."""
     taken = {column for box in track for column in range(box.left, box.right)}
     runs: list[Box] = []
@@ -281,7 +291,7 @@ def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[tuple[str, int | Non
 
 def _box(
     lane: str,
-    key: tuple[str, int | None, str | None],
+    key: _Key,
     left: int,
     right: int,
     duration_ns: int,
@@ -327,7 +337,7 @@ def _stem(name: str) -> tuple[str, str]:
 
 
 def _codes(names: set[str]) -> dict[str, str]:
-    """A short code for each name, unlike every other: as few letters of the stem as tell it apart, and the direction."""
+    """A short code for each name, unlike every other: the fewest letters that tell it apart, and the direction."""
     codes: dict[str, str] = {}
     for name in sorted(names):
         stem, direction = _stem(name)
@@ -343,7 +353,7 @@ def _label(box: Box, width: int, codes: Mapping[str, str], used_codes: set[str])
     stem, direction = _stem(box.name)
     named = [box.name if box.index is None else f"{box.name} {box.index}", box.name]
     if direction:
-        telling = max(4, len(codes.get(box.name, "")) - len(direction))  # letters that read as the stem and tell it apart
+        telling = max(4, len(codes.get(box.name, "")) - len(direction))  # letters that can be read, and tell it apart
         named += [stem + direction, stem[:telling] + direction]
     for label in named:
         if cell_len(label) <= width:
@@ -393,7 +403,8 @@ def _heading(rank: Mapping[str, Any], picture: Picture) -> list[Text]:
     return lines
 
 
-def _drawn(picture: Picture) -> list[Text]:
+def _drawn(picture: Picture) -> tuple[list[Text], set[str]]:
+    """All rows as lines, and the names for which only their code had room."""
     used: set[str] = set()
     lines: list[Text] = []
     for row in picture.rows:
@@ -402,10 +413,7 @@ def _drawn(picture: Picture) -> list[Text]:
             lines.extend(_band_lines(band, row.num_columns, picture.codes, used))
         lines.append(_marks(row))
         lines.append(Text())
-    explained = [f"{picture.codes[name]} {name}" for name in sorted(used, key=lambda name: picture.codes[name])]
-    if explained:
-        lines.append(Text(" · ".join(explained), overflow="fold"))
-    return lines
+    return lines, used
 
 
 def _axis(row: Row, scale: float) -> Text:
@@ -512,23 +520,22 @@ def _marks(row: Row) -> Text:
     return line
 
 
-def _legend(rank: Mapping[str, Any], picture: Picture, width: int) -> list[Text]:
-    if not picture.rows:
-        return []
+def _legend(picture: Picture, coded: set[str], width: int) -> list[Text]:
     shown = [box for row in picture.rows for band in row.bands for track in band.tracks for box in track]
     chips = []
     for direction, name in _DIRECTION_NAMES.items():
         if any(box.direction == direction for box in shown):
             ink, shade = _box_styles(direction, "compute")
-            chip = [Text(f"│{direction} ", style=ink), Text(_FILL[direction] * 2, style=shade), f" {name}"]
-            chips.append(joined(chip))
+            chip = Text(f"│{direction} ", style=ink).append(_FILL[direction] * 2, style=shade)
+            chips.append(joined([chip, f" {name}"]))
     if any(level >= MIN_MARK for row in picture.rows for level in row.exposed):
         chips.append(joined([Text("▂▅█", style=_EXPOSED), " exposed, by part of the column"]))
     if any(level >= 0.5 for row in picture.rows for level in row.idle):
         chips.append(joined([Text("╌╌", style=_IDLE), " neither lane ran"]))
     if any(box.before or box.after for box in shown):
         chips.append(Text("‹ › goes on in the row before or after"))
-    return _flowed(chips, width) + [Text(note, style=_NOTE) for note in _left_out(rank, picture)]
+    explained = [Text(f"{picture.codes[name]} = {shorten_middle(name, 40)}") for name in coded]
+    return _flowed(chips, width) + _flowed(sorted(explained, key=str), width)
 
 
 def _flowed(chips: Sequence[Text], width: int) -> list[Text]:
@@ -542,13 +549,14 @@ def _flowed(chips: Sequence[Text], width: int) -> list[Text]:
     return lines
 
 
-def _left_out(rank: Mapping[str, Any], picture: Picture) -> list[str]:
+def _left_out(rank: Mapping[str, Any], picture: Picture) -> list[Text]:
     """What the picture does not show, and what helps."""
     notes = []
     if picture.end_ns < picture.asked_end_ns:
         rest = _ms(picture.asked_end_ns - picture.end_ns)
         notes.append(
-            f"{rest} ms after {_ms(picture.end_ns)} ms are not drawn: {MAX_ROWS} rows are. Choose a later stretch to see them."
+            f"Not drawn: the {rest} ms after {_ms(picture.end_ns)} ms ({MAX_ROWS} rows are drawn). "
+            "Choose a later stretch to see them."
         )
     if picture.num_narrow:
         notes.append(
@@ -560,4 +568,4 @@ def _left_out(rank: Mapping[str, Any], picture: Picture) -> list[str]:
     listed, total = len(rank.get("exposed", ())), rank.get("num_exposed", 0)
     if total > listed:
         notes.append(f"The {listed:,} longest of {total:,} exposed stretches are marked.")
-    return notes
+    return [Text(note, style=_NOTE) for note in notes]

@@ -1,7 +1,7 @@
 """The report in a terminal: where the step went, what hides what, what is left to save, and how far to trust it.
 
-Drawn from the report document (schema weft.report/1) alone, so that a saved JSON prints the same. What the data does not
-hold is left out; what is partial is said in a frame above the numbers.
+Drawn from the report document (schema weft.report/1) alone, so that a saved JSON prints the same. What the data does
+not hold is left out; what is partial is said in a frame above the numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rich.text import Text
 
 from weft.report import palette
 from weft.report.console_text import clean, joined, kernel_label, shorten_middle, suited
-from weft.units import MS, S, US, duration, percent
+from weft.units import MS, US, S, duration, percent
 
 MAX_WIDTH = 140
 TOP_KERNELS = 12
@@ -42,6 +42,7 @@ _PARTS = (
     ("exposed_memory_ns", "exposed memory", "▞", palette.MEMORY),
     ("idle_ns", "idle", "░", palette.IDLE),
 )
+_ACCOUNT_HEADS = ("span ms", "compute", "exposed comm.", "exp. memory", "idle", "hidden")
 _CAUSES = (
     ("host_wait_ns", "host wait"),
     ("dependency_wait_ns", "dependency wait"),
@@ -121,7 +122,7 @@ def _rank_table(ranks: Sequence[Mapping[str, Any]], clocks: Sequence[Mapping[str
     ordered = sorted(ranks, key=lambda rank: -rank["span_ns"])
     fastest_kept = 3 if len(ordered) > MAX_RANKS else 0
     shown = ordered if not fastest_kept else ordered[: MAX_RANKS - fastest_kept]
-    table = _table("rank", "span ms", "compute", "exposed comm.", "exp. memory", "idle", "hidden", "", left=("rank", ""))
+    table = _table("rank", *_ACCOUNT_HEADS, "", left=("rank", ""))
     several_devices = len({rank.get("rank") for rank in ranks}) < len(ranks)
 
     def add(rank: Mapping[str, Any], mark: str) -> None:
@@ -190,7 +191,7 @@ def _span(rank: Mapping[str, Any], width: int) -> RenderableType:
     decimals = 0 if all(part[1] % US == 0 for part in parts) else 3
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for justify in ("left", "left", "right", "right"):
-        table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(justify=justify, no_wrap=True)
     for name, time_ns, fill, colour in parts:
         share = Text(percent(time_ns / span))
         table.add_row(Text(fill * 2, style=Style(color=colour)), Text(name), Text(_us(time_ns, decimals)), share)
@@ -217,7 +218,8 @@ def _accounts(rank: Mapping[str, Any]) -> RenderableType:
         rows.append(("communication", "none ran, so the hidden share is undefined"))
     speedup = rank.get("overlap_speedup")
     if speedup:
-        rows.append(("overlap", f"{_us(rank['serial_ns'])} of work in {_us(rank['busy_ns'])}: {speedup:.2f}× as fast as in series"))
+        text = f"{_us(rank['serial_ns'])} of work in {_us(rank['busy_ns'])}: {speedup:.2f}× as fast as in series"
+        rows.append(("overlap", text))
     headroom = rank.get("headroom")
     if headroom:
         rows += _headroom(headroom, rank["span_ns"])
@@ -266,7 +268,8 @@ def _phase_means(rank: Mapping[str, Any]) -> RenderableType | None:
     if not rows:
         return None
     sms = {phase["name"]: phase["sms"] for phase in rank.get("phases") or [] if phase.get("sms")}
-    table = _table("phase", "lane", "count", "busy µs", "moves data", "hidden", "exposed", "SMs", left=("phase", "lane"))
+    heads = ("phase", "lane", "count", "busy µs", "moves data", "hidden", "exposed", "SMs")
+    table = _table(*heads, left=("phase", "lane"))
     kept = sorted(rows, key=lambda row: -row["mean_busy_ns"] * row["count"])[:MAX_PHASES]
     for row in (row for row in rows if row in kept):
         moving = row["lane"] == "communication"
@@ -375,7 +378,10 @@ def _launch(rank: Mapping[str, Any]) -> RenderableType | None:
         f"A kernel started {median} after its launch call (median); 99 % within {late}, all within {most}.",
         f"The queue held {launch['queue_mean']:,.0f} launches on average, {launch['queue_max']:,} at most.",
     ]
-    blocked = [f"{clean(b['name'])} {duration(b['total_ns'])} ({b['num_events']:,}×)" for b in launch["host_blocked"][:4]]
+    blocked = [
+        f"{clean(call['name'])} {duration(call['total_ns'])} ({call['num_events']:,}×)"
+        for call in (launch.get("host_blocked") or [])[:4]
+    ]
     if blocked:
         lines.append("The host was blocked in " + ", ".join(blocked) + ".")
     return Group(_section("Launches", f"{launch['num_linked']:,} linked to their calls"), *map(Text, lines))
@@ -387,7 +393,7 @@ def _steps(rank: Mapping[str, Any]) -> RenderableType | None:
         return None
     slowest = max(steps, key=lambda step: step["span_ns"])
     kept = sorted(steps, key=lambda step: -step["span_ns"])[:MAX_STEPS]
-    table = _table("step", "span ms", "compute", "exposed comm.", "exp. memory", "idle", "hidden", "", left=("step", ""))
+    table = _table("step", *_ACCOUNT_HEADS, "", left=("step", ""))
     for step in (step for step in steps if step in kept):
         keys = ("span_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
         cells = [clean(step["step"]), *(_ms(step[key]) for key in keys), percent(step["hidden_fraction"])]
@@ -399,61 +405,73 @@ def _steps(rank: Mapping[str, Any]) -> RenderableType | None:
 
 # ---- quality
 
+_FLAGS = {
+    "simulated": "simulated: a plan's times, not a measurement",
+    "host": "no device work in this file: host operators stand in for it",
+    "none": "no work at all in this file",
+}
+_COUNTS = {
+    "dropped": "dropped",
+    "repaired": "repaired",
+    "clipped": "clipped",
+    "unlinked": "without a launch call",
+    "out_of_window": "outside of the recording",
+}
+
+
+def _flags(rank: Mapping[str, Any]) -> list[str]:
+    """What makes a rank's numbers other than a whole measurement of a device."""
+    truncated = (rank.get("quality") or {}).get("truncated")
+    present = ["simulated"] * bool(rank.get("simulated")) + [rank.get("basis", "device")]
+    return [_FLAGS[key] for key in present if key in _FLAGS] + ["the file is cut short"] * bool(truncated)
+
+
+def _counts(rank: Mapping[str, Any]) -> list[str]:
+    """Events that were lost or mended, by what happened to them. A simulated event has no launch call to miss."""
+    quality = rank.get("quality") or {}
+    keys = [key for key in _COUNTS if quality.get(key) and not (key == "unlinked" and rank.get("simulated"))]
+    return [f"{quality[key]:,} {_COUNTS[key]}" for key in keys]
+
 
 def _concerns(rank: Mapping[str, Any]) -> list[str]:
-    """What makes a rank's numbers partial or not a measurement, most serious first. Empty when all is well."""
-    quality = rank.get("quality") or {}
-    found = []
-    if rank.get("simulated"):
-        found.append("simulated: these are a plan's times, not a measurement")
-    if rank.get("basis") == "host":
-        found.append("no device work in this file: host operators stand in for it")
-    if rank.get("basis") == "none":
-        found.append("no work at all in this file")
-    if quality.get("truncated"):
-        found.append(f"the file is cut short: {clean(quality['truncated'])}")
-    for key, text in (
-        ("dropped", "events dropped: they could not be used"),
-        ("clipped", "durations clipped"),
-        ("repaired", "events repaired"),
-        ("unlinked", "device events not linked to a launch call: they are in the time accounts, not in phases"),
-        ("overlapping", "pairs of events overlap on one stream"),
-        ("out_of_window", "events outside of the recording's window"),
-    ):
-        if quality.get(key):
-            found.append(f"{quality[key]:,} {text}")
-    return found
+    """Why the numbers of a rank are partial, in short; empty when they are not."""
+    verdict = (rank.get("quality") or {}).get("verdict", "good")
+    found = _flags(rank) + _counts(rank)
+    return found or ([] if verdict == "good" else [f"quality {clean(verdict)}"])
 
 
 def _quality_frame(rank: Mapping[str, Any]) -> RenderableType | None:
-    quality = rank.get("quality") or {}
-    concerns = _concerns(rank)
-    verdict = quality.get("verdict", "good")
-    if not concerns and verdict == "good":
+    """A frame before the numbers, where they are partial or no measurement; nothing where all is well."""
+    if not _concerns(rank):
         return None
+    quality = rank.get("quality") or {}
+    verdict, counts = quality.get("verdict", "good"), _counts(rank)
     notes = [clean(note) for note in quality.get("notes") or []]
+    if not notes and quality.get("truncated"):
+        notes.append(f"the file is cut short: {clean(quality['truncated'])}")
+    lines = [Text(flag, style=_BOLD) for flag in _flags(rank)]
+    lines += [Text("Events: " + ", ".join(counts))] * bool(counts)
+    lines += [Text(f"- {note}") for note in notes]
     style = _ERROR if verdict == "doubtful" or rank.get("basis") == "none" else _WARNING
-    head = "Simulated" if rank.get("simulated") and len(concerns) == 1 else f"Data quality: {clean(verdict)}"
-    return _frame(head, [Text(f"- {text}") for text in concerns + notes], style)
+    return _frame(f"Data quality: {clean(verdict)}", lines, style)
 
 
 def _quality_line(rank: Mapping[str, Any]) -> RenderableType | None:
-    """The last line: what was read and not used, by kind; and that all is well, when it is."""
+    """The last line: that all is well, when it is; and what was read and not used, by kind."""
     quality = rank.get("quality") or {}
     skipped = [f"{count:,} {clean(kind)}" for kind, count in (quality.get("skipped") or {}).items() if count]
-    parts = []
-    if quality and quality.get("verdict", "good") == "good" and not _concerns(rank):
-        parts.append("Data quality: good. Nothing was dropped, clipped or left unlinked.")
-        parts += [clean(note) for note in quality.get("notes") or []]
+    lines = []
+    if quality and not _concerns(rank):
+        lines.append("Data quality: good. Nothing was dropped, clipped or left without its launch call.")
+        lines += [clean(note) for note in quality.get("notes") or []]
     if skipped:
-        parts.append("Not used: " + ", ".join(skipped) + " events.")
-    return Text(" ".join(parts), style=_DIM) if parts else None
+        lines.append("Events read and not used: " + ", ".join(skipped) + ".")
+    return Text("\n".join(lines), style=_DIM) if lines else None
 
 
 def _frame(title: str, lines: Sequence[Text], style: Style) -> Panel:
-    return Panel(
-        Group(*lines), title=Text(title, style=style), title_align="left", border_style=style, box=box.HEAVY, expand=True
-    )
+    heading = Text(title, style=style)
+    return Panel(Group(*lines), title=heading, title_align="left", border_style=style, box=box.HEAVY)
 
 
 # ---- small parts

@@ -1,0 +1,36 @@
+"""Traces: reading, writing, classing kernels, and joining device events to launches and phases."""
+
+from weft.trace.chrome_reader import read_chrome
+from weft.trace.job import Failure, Job, Outcome, find_traces, open_trace, read
+from weft.trace.kernels import KernelRules, classify, load_rules
+from weft.trace.model import EVENT_SCHEMA, Device, ReadQuality, Trace, Track, events_frame
+from weft.trace.output import write_output
+from weft.trace.phases import find_phases, find_steps
+from weft.trace.work import WORK_SCHEMA, Work, as_work, work_of, works_of
+
+__all__ = [
+    "EVENT_SCHEMA",
+    "WORK_SCHEMA",
+    "Device",
+    "Failure",
+    "Job",
+    "KernelRules",
+    "Outcome",
+    "ReadQuality",
+    "Trace",
+    "Track",
+    "Work",
+    "as_work",
+    "classify",
+    "events_frame",
+    "find_phases",
+    "find_steps",
+    "find_traces",
+    "load_rules",
+    "open_trace",
+    "read",
+    "read_chrome",
+    "work_of",
+    "works_of",
+    "write_output",
+]

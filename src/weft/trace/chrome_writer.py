@@ -2,8 +2,8 @@
 
 Text is made by Polars, column by column, and comes out in chunks: memory does not grow with the length of the text.
 
-What a file cannot say: the dimensions of a launch grid (their product is written, as [n, 1, 1]), and the arguments of
-device work on events that are neither on a stream nor collectives (no profiler writes them; the reader leaves them out).
+A frame holds the product of a launch grid's dimensions, so [n, 1, 1] is written. What a reader settles is expected to be
+settled: device work has its device and stream, categories have today's names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import polars as pl
 
 from weft.trace.model import EVENT_SCHEMA, Device, Trace, Track, is_launch, on_device
 from weft.trace.output import write_output
-from weft.units import S, US
+from weft.units import US, S
 
 _ROWS = 1 << 15  # events a chunk of text
 _SMALL_NS = 2**43 * US  # below it, float64 microseconds (any viewer's numbers) still tell nanoseconds apart
@@ -49,6 +49,11 @@ _ARGUMENT_KEY = {
     "wait_stream": "wait_on_stream",
     "wait_correlation": "wait_on_cuda_event_record_corr_id",
 }
+#: Of these, the ones that a reader looks for on events with a stream or a collective only.
+_DEVICE_WORK = (
+    "device", "num_blocks", "num_threads", "moved_bytes", "graph_id", "graph_node_id", "in_elems", "out_elems", "dtype",
+    "group", "group_size", "group_ranks", "comm_seq", "wait_stream", "wait_correlation",
+)  # fmt: skip
 _DIMENSIONS = ("num_blocks", "num_threads")  # written as a list whose product they are
 _IDENTIFIERS = ("pid", "tid")  # texts in the frame; numbers in the file where they spell one
 _ELSEWHERE = ("name", "cat", "pid", "tid", "ts_ns", "dur_ns", "flow_id")
@@ -104,7 +109,7 @@ def _base_ns(trace: Trace) -> int:
     first, last = min(times), max(times)
     stated = trace.info.get("baseTimeNanoseconds", "0")
     for base in (int(stated) if re.fullmatch(r"[0-9]{1,19}", stated, re.ASCII) else 0, 0):
-        if base < _MAX_BASE_NS and -_SMALL_NS < first - base and last - base < _SMALL_NS:
+        if base < _MAX_BASE_NS and first - base > -_SMALL_NS and last - base < _SMALL_NS:
             return base
     return first // S * S if 0 < first < _MAX_BASE_NS else 0
 
@@ -207,6 +212,11 @@ def _complete_line(events: pl.DataFrame, base_ns: int) -> pl.Expr:
     """Each event as one JSON object. Columns that are null throughout cost nothing."""
     filled = [column for column in EVENT_SCHEMA if events.get_column(column).null_count() < events.height]
     arguments = [_optional(_ARGUMENT_KEY[c], _json(events, c)) for c in _ARGUMENT_KEY if c in filled]
+    if any(column in filled for column in _DEVICE_WORK):
+        # HIP's launch calls have a grid and a stream that is a host address, which frames do not keep.
+        of_device = pl.any_horizontal(pl.col(column).is_not_null() for column in _DEVICE_WORK)
+        placeless = of_device & pl.col("stream").is_null() & pl.col("collective").is_null()
+        arguments.append(pl.when(placeless).then(pl.lit(',"stream":"unknown"')).otherwise(pl.lit("")))
     parts = [
         pl.lit('{"ph":"X"'),
         *([_optional("cat", _json(events, "cat"))] if "cat" in filled else []),
@@ -220,7 +230,9 @@ def _complete_line(events: pl.DataFrame, base_ns: int) -> pl.Expr:
     ]
     if arguments:
         inside = pl.concat_str(arguments).str.strip_prefix(",")
-        parts.append(pl.when(inside != "").then(pl.concat_str(pl.lit(',"args":{'), inside, pl.lit("}"))).otherwise(pl.lit("")))
+        parts.append(
+            pl.when(inside != "").then(pl.concat_str(pl.lit(',"args":{'), inside, pl.lit("}"))).otherwise(pl.lit(""))
+        )
     return pl.concat_str(*parts, pl.lit("}"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import polars as pl
@@ -152,8 +152,15 @@ class Trace:
         return tuple(sorted(used.to_list()))
 
     def device(self, device_id: int) -> Device:
-        """What the file says of a device; a nameless `Device` where it says nothing."""
-        return next((d for d in self.devices if d.id == device_id), Device(id=device_id))
+        """What the file says of a device; a nameless `Device` where it says nothing.
+
+        ROCm numbers the device of an event otherwise than in `deviceProperties`: where the number is not listed and
+        all listed devices are alike, it is one of those.
+        """
+        if (known := next((d for d in self.devices if d.id == device_id), None)) is not None:
+            return known
+        alike = {(d.name, d.num_sms, d.memory_bytes) for d in self.devices}
+        return replace(self.devices[0], id=device_id) if len(alike) == 1 else Device(id=device_id)
 
 
 def events_frame(columns: Mapping[str, object], height: int) -> pl.DataFrame:

@@ -20,7 +20,7 @@ const LEFT_OUT_WORDS = { device: "device event", annotation: "annotation", host:
 
 /**
  * The timeline in its section. onView(view), onEvent(timeline, event or null), onRange(timeline, from, to or null).
- * Returns {show(rank, timeline), view, zoomTo(from, to), select(event), range(from, to, finished), find(text), stats()}.
+ * Returns {show(rank, timeline), view, zoomTo(from, to), select(event), clear(), range(from, to, finished), find(text), stats()}.
  */
 export function timelineView({ onView, onEvent, onRange }) {
   const frame = byId("timeline-frame"), body = byId("timeline-body"), cell = byId("timeline-cell"), gutter = byId("timeline-gutter");
@@ -136,7 +136,7 @@ export function timelineView({ onView, onEvent, onRange }) {
 
   function find(text) {
     found = data ? search(data.timeline, text) : null;
-    matches.textContent = found ? `${plural(found.num, "match").replace("matchs", "matches")}, ${plural(found.names, "name")}` : "";
+    matches.textContent = found ? `${found.num === 1 ? "1 match" : `${grouped(found.num)} matches`}, ${plural(found.names, "name")}` : "";
     matches.classList.toggle("none", Boolean(found) && found.num === 0);
     byId("search-next").disabled = byId("search-prev").disabled = !found?.num;
     draw();
@@ -279,8 +279,8 @@ export function timelineView({ onView, onEvent, onRange }) {
   /** Outlines of the hovered and the selected event, and the line from a kernel to its launch. */
   function paintPicked(context, top, colors) {
     const rectOf = (event) => {
-      const line = data.placed.yOf.get(rowOf(data.rows, event)) ?? data.placed.lines.find((candidate) => candidate.rows.includes(rowOf(data.rows, event)));
-      if (!line) return null;
+      const line = data.placed.yOf.get(rowOf(data.rows, event));
+      if (!line) return null; // in a closed group
       const x = ((data.timeline.start[event] - view.start) / view.length) * width();
       return { x, y: line.y - top, w: Math.max(2, (data.timeline.dur[event] / view.length) * width()), h: line.height };
     };
@@ -317,6 +317,7 @@ export function timelineView({ onView, onEvent, onRange }) {
     view,
     zoomTo: (from, to) => view.glide(from, to),
     select: (event) => { select(event); reveal(event); },
+    clear: () => select(-1),
     range: setRange,
     find: (text) => { box.value = text; find(text); },
     /** For tests and the console: the last frame's cost and what is held. */

@@ -1,0 +1,59 @@
+"""`weft`: the commands, and how their errors reach a person."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from weft.cli import annotate, convert, demo, lanes, report
+from weft.errors import WeftError
+from weft.version import __version__
+
+app = typer.Typer(
+    name="weft",
+    help="Show which communication is hidden behind which computation, where the step went, and what could be saved.",
+    epilog="Start with: weft demo, then weft report YOUR_TRACE.json.gz -o report.html",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("report")(report.command)
+app.command("lanes")(lanes.command)
+app.command("annotate")(annotate.command)
+app.command("convert")(convert.command)
+app.command("demo")(demo.command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"weft {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line. Users' mistakes print one line to stderr and exit with 2; our own keep their traceback."""
+    try:
+        app()
+    except WeftError as error:
+        typer.echo(f"weft: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("weft: interrupted; nothing was left half written.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

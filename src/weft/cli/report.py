@@ -1,0 +1,55 @@
+"""`weft report`: everything about a trace or a job, in the terminal, as HTML, as JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weft.cli import options
+
+EPILOG = """[bold]Examples[/bold]
+
+weft report train.json.gz                                       summary in the terminal
+
+weft report train.json.gz -o report.html --json report.json     one page that opens offline, and the numbers
+
+weft report traces/ --ranks 0,3-5 --workers 8                   some ranks of a folder
+
+weft report train.json.gz --step 3 --json - | jq '.ranks[0].hidden_fraction'"""
+
+
+def command(
+    source: options.Source,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", help="Write one self-contained HTML page.", metavar="HTML")
+    ] = None,
+    json: Annotated[
+        str | None, typer.Option("--json", help="Write the numbers as JSON (schema weft.report/1); - for stdout.", metavar="JSON")
+    ] = None,
+    step: options.Step = None,
+    ranks: options.Ranks = None,
+    kernels: options.Kernels = None,
+    workers: options.Workers = None,
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No summary in the terminal.")] = False,
+) -> None:
+    """Report where the step went: what hides what, what is exposed, what could be saved."""
+    rules = options.load_kernels(kernels)
+    with options.opened(source, ranks=ranks, max_bytes=max_bytes) as trace:
+        from weft.report import build_report, print_report, render_html
+        from weft.trace import write_output
+
+        with options.rank_progress(trace) as on_done:
+            report = build_report(trace, rules=rules, step=step, timelines=output is not None, workers=workers, on_done=on_done)
+    if json != "-" and not quiet:
+        print_report(report.document, options.stdout())
+    if json is not None:
+        options.write_json(report.document, json)
+    if output is not None:
+        write_output(output, [render_html(report.document, report.timelines)])
+        options.tell_written(output)
+    if not report.document["ranks"]:
+        for failure in report.document["failures"]:
+            typer.echo(f"weft: {failure['error']}", err=True)
+        raise typer.Exit(2)

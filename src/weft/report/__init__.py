@@ -1,0 +1,31 @@
+"""Reports: the document of an analysis, and what draws it in the terminal, in the browser and in notebooks."""
+
+from weft.report.build import Report, build_report
+from weft.report.document import document_of
+from weft.report.figures import (
+    breakdown_figure,
+    idle_figure,
+    kernels_figure,
+    lanes_figure,
+    overlap_figure,
+    ranks_figure,
+)
+from weft.report.html import render_html
+from weft.report.lanes_text import print_lanes
+from weft.report.terminal import print_rank, print_report
+
+__all__ = [
+    "Report",
+    "breakdown_figure",
+    "build_report",
+    "document_of",
+    "idle_figure",
+    "kernels_figure",
+    "lanes_figure",
+    "overlap_figure",
+    "print_lanes",
+    "print_rank",
+    "print_report",
+    "ranks_figure",
+    "render_html",
+]

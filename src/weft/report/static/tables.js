@@ -1,0 +1,96 @@
+// Tables: sort by any column, show the first few, right-align numbers, one unit a column.
+
+import { fill, h } from "./dom.js";
+import { grouped, percent, unitFor } from "./format.js";
+import { defined } from "./tooltip.js";
+
+/**
+ * A sortable table. columns: [{key, label, kind, def, value, text, node, bar, wide}], where
+ *   kind: "text", "time" (ns), "count" or "percent"; all but text are numbers and right-aligned,
+ *   value(row): what is sorted by and shown (row[key] unless given), text(row): shown instead, node(row): element instead,
+ *   def: key of its definition, bar(row): 0..1, drawn behind the number.
+ * sort: {key, down}; limit: rows shown until "show all"; onRow(row); rowClass(row); empty: words for no rows; name: for tests.
+ * Returns {element, setRows(rows)}.
+ */
+export function sortableTable({ name, columns, rows, sort, limit = Infinity, onRow, rowClass, empty = "None." }) {
+  let current = rows, order = { ...sort }, all = false;
+  const head = h("thead"), body = h("tbody");
+  const more = h("button", { class: "more", type: "button", hidden: true, on: { click: () => { all = !all; render(); } } });
+  const element = h("div", { class: "table-box", data: { table: name } }, h("div", { class: "table-scroll" }, h("table", {}, head, body)), more);
+  const valueOf = (column, row) => (column.value ? column.value(row) : row[column.key]);
+  const units = new Map();
+
+  function setRows(next) {
+    current = next;
+    for (const column of columns.filter((c) => c.kind === "time")) {
+      units.set(column, unitFor(Math.max(0, ...sample(next).map((row) => Math.abs(valueOf(column, row) ?? 0)))));
+    }
+    render();
+  }
+
+  function render() {
+    const column = columns.find((c) => c.key === order.key);
+    const sorted = column ? [...current].sort((a, b) => compare(valueOf(column, a), valueOf(column, b), order.down)) : current;
+    const shown = all ? sorted : sorted.slice(0, limit);
+    fill(head, h("tr", {}, columns.map((c) => h("th", { scope: "col", class: c.kind === "text" ? "" : "num", "aria-sort": c.key === order.key ? (order.down ? "descending" : "ascending") : "none" },
+      c.def ? defined(c.def, "?") : null,
+      h("button", { class: "sort", type: "button", data: { sort: c.key }, on: { click: () => { order = { key: c.key, down: order.key === c.key ? !order.down : c.kind !== "text" }; render(); } } },
+        c.label, units.get(c) ? h("small", { text: ` ${units.get(c).name}` }) : null,
+        h("span", { class: "arrow", "aria-hidden": "true", text: c.key === order.key ? (order.down ? "↓" : "↑") : "" }))))));
+    fill(body, shown.map((row) => h("tr", { class: `${onRow ? "clickable " : ""}${rowClass?.(row) ?? ""}`, tabindex: onRow ? 0 : null, on: onRow ? {
+      click: () => onRow(row),
+      keydown: (event) => { if (event.key === "Enter") onRow(row); },
+    } : {} }, columns.map((c) => cell(c, row)))));
+    if (!shown.length) fill(body, h("tr", {}, h("td", { class: "muted", colspan: columns.length, text: empty })));
+    more.hidden = current.length <= limit;
+    more.textContent = all ? `Show the first ${limit}` : `Show all ${grouped(current.length)}`;
+  }
+
+  function cell(column, row) {
+    const td = h("td", { class: `${column.kind === "text" ? "" : "num"} ${column.wide ? "wide" : ""}` });
+    if (column.bar) {
+      const share = Math.min(1, Math.max(0, column.bar(row) || 0));
+      td.append(h("span", { class: "bar", style: { width: `${100 * share}%` } }));
+      td.classList.add("barred");
+    }
+    if (column.node) td.append(column.node(row));
+    else td.append(h("span", { text: column.text ? column.text(row) : shownAs(column, valueOf(column, row)) }));
+    return td;
+  }
+
+  function shownAs(column, value) {
+    if (value === null || value === undefined) return "–";
+    if (column.kind === "time") {
+      const unit = units.get(column);
+      return grouped(value / unit.size, unit.name === "ns" ? 0 : unit.name === "µs" ? 1 : 3);
+    }
+    if (column.kind === "percent") return percent(value);
+    return typeof value === "number" ? grouped(value, Number.isInteger(value) ? 0 : 2) : String(value);
+  }
+
+  setRows(rows);
+  return { element, setRows };
+}
+
+/** Numbers by size, text by alphabet with numbers inside it as numbers; what is missing goes last either way. */
+function compare(a, b, down) {
+  const missing = (a === null || a === undefined) - (b === null || b === undefined);
+  if (missing || a === null || a === undefined) return missing;
+  const order = typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  return down ? -order : order;
+}
+
+/** At most 50,000 rows: enough to choose a unit, few enough to spread into Math.max. */
+function sample(rows) {
+  return rows.length > 50000 ? rows.slice(0, 50000) : rows;
+}
+
+/** A coloured word for an event's class. */
+export function kindChip(kind) {
+  return h("span", { class: `chip ${kind}`, text: kind });
+}
+
+/** A kernel's name: monospaced, cut by the column, whole in its title. */
+export function kernelName(name) {
+  return h("span", { class: "kernel", text: name, title: name });
+}

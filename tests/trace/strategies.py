@@ -1,0 +1,133 @@
+"""Random traces: every column, nulls, hostile texts, extreme numbers; what a reader settles is settled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from hypothesis import strategies as st
+
+from weft.trace.model import (
+    DEVICE_CATEGORIES,
+    EVENT_SCHEMA,
+    LAUNCH_CATEGORIES,
+    Device,
+    Trace,
+    Track,
+    events_frame,
+)
+
+HOSTILE = (
+    "", " ", '"', "\\", '\\"', "\0", "\x1f\x7f", "\n", "},{", "}]", "]}", '"traceEvents":[', "</script><img onerror=x>",
+    "\u2028", "é", "核", "🧵", "\ufeff", "NaN", "null", "-0", "007", "1e5", "٣", "9" * 30,
+)  # fmt: skip
+LIMIT_NS = 9_223_372_036_854_774_000  # the largest time that a file's microseconds can say
+
+_texts = st.sampled_from(HOSTILE) | st.text(max_size=8)
+_idents = st.sampled_from(("0", "7", "-1", "-12", "1166", "stream 7", "Spans", "", *HOSTILE)).map(str.strip) | st.text(
+    max_size=6
+).map(str.strip)
+_categories = st.sampled_from(
+    (*DEVICE_CATEGORIES, *LAUNCH_CATEGORIES, "cpu_op", "user_annotation", "gpu_user_annotation", "cuda_sync", "", '"}]')
+)
+_int64 = st.integers(0, 9) | st.integers(-(2**63), 2**63 - 1).filter(lambda n: n != -(1 << 62))
+_int32 = st.integers(0, 9) | st.integers(-(2**31), 2**31 - 1)
+_counts = st.integers(0, 2**31 - 1)
+
+
+@st.composite
+def _rows(draw: st.DrawFn) -> list[dict[str, Any]]:
+    times = draw(
+        st.sampled_from(
+            (
+                st.integers(0, 40),
+                st.integers(-(10**9), 10**9),
+                st.integers(1_740_461_679_470_630_000, 1_740_461_679_603_007_123),
+                st.integers(-LIMIT_NS, LIMIT_NS),
+            )
+        )
+    )
+    lengths = st.integers(0, 5000) | st.integers(0, LIMIT_NS)
+    rows = []
+    for _ in range(draw(st.integers(0, 8))):
+        row: dict[str, Any] = {"name": draw(_texts), "cat": draw(_categories)}
+        row |= {"pid": draw(_idents), "tid": draw(_idents), "ts_ns": draw(times), "dur_ns": draw(lengths)}
+        for column, dtype in EVENT_SCHEMA.items():
+            if column not in row and column != "flow_id" and draw(st.booleans()):
+                values = {pl.Int64(): _int64, pl.Int32(): _int32, pl.Categorical(): _texts}[dtype]
+                row[column] = draw(values)
+        rows.append(_settled(row))
+    return rows
+
+
+def _settled(row: dict[str, Any]) -> dict[str, Any]:
+    """As the reader leaves it: device work has its device and stream, other host work has neither, graphs have ids > 0."""
+    if row["cat"] in DEVICE_CATEGORIES:
+        row.setdefault("device", 0)
+        row.setdefault("stream", 7)
+    elif row["cat"] not in ("cuda_sync", "gpu_user_annotation"):
+        row.pop("device", None)
+        row.pop("stream", None)
+    if row.get("graph_id", 0) <= 0:
+        row.pop("graph_id", None)
+        row.pop("graph_node_id", None)
+    return row
+
+
+def _with_flows(draw: st.DrawFn, rows: list[dict[str, Any]]) -> None:
+    """Flow ids where the reader finds them: on device work without a correlation, and on launches of such work."""
+    places = [(row["ts_ns"], row["pid"], row["tid"]) for row in rows]
+    alone = [row for row, place in zip(rows, places, strict=True) if places.count(place) == 1]
+    ids = st.integers(1, 5) | st.integers(-(1 << 62) + 1, (1 << 62) - 1)
+    used = []
+    for row in alone:
+        if row["cat"] in DEVICE_CATEGORIES and row.get("correlation", 0) <= 0 and draw(st.booleans()):
+            row["flow_id"] = draw(ids)
+            used.append(row["flow_id"])
+    for row in alone:
+        if used and row["cat"] in LAUNCH_CATEGORIES and draw(st.booleans()):
+            row["flow_id"] = draw(st.sampled_from(used))
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    rows = draw(_rows())
+    _with_flows(draw, rows)
+    start = draw(st.integers(-(10**15), 10**18))
+    window = st.none() if rows else st.nothing()
+    tracks = st.builds(
+        Track,
+        pid=_idents,
+        tid=st.none() | _idents,
+        name=_texts,
+        sort_index=st.none() | st.integers(-1, 1 << 40),
+    ) | st.builds(Track, pid=_idents, name=_texts, labels=_texts)
+    return Trace(
+        events=events_frame({c: [row.get(c) for row in rows] for c in EVENT_SCHEMA}, len(rows)),
+        rank=draw(st.none() | _counts),
+        world_size=draw(st.none() | _counts),
+        devices=tuple(
+            draw(
+                st.lists(
+                    st.builds(
+                        Device,
+                        id=_counts,
+                        name=_texts,
+                        num_sms=st.none() | _counts,
+                        memory_bytes=st.none() | st.integers(0, (1 << 62) - 1),
+                    ),
+                    max_size=2,
+                )
+            )
+        ),
+        tracks=tuple(draw(st.lists(tracks, max_size=4, unique_by=lambda track: (track.pid, track.tid)))),
+        window_ns=draw(window | st.integers(0, 10**12).map(lambda length: (start, start + length))),
+        backend=draw(st.none() | _texts),
+        simulated=draw(st.booleans()),
+        info=draw(
+            st.dictionaries(_texts, _texts, max_size=3)
+            | st.sampled_from(("0", "1740461679000000000", "9" * 19, "-1", "x")).map(
+                lambda v: {"baseTimeNanoseconds": v}
+            )
+        ),
+    )
