@@ -19,7 +19,7 @@ help: ## show this list
 setup: $(VENV)/.ready ## make .venv, with weft (editable) and the tools that develop it
 
 # Dependency groups need pip 25.1, so the venv's own pip is brought up first.
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml constraints.txt src/weft/version.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "weft needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.12" % v[:2])'
 	@echo "setting up $(VENV) (once; about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -130,9 +130,10 @@ def source_trace() -> tuple[Path, bool]:
     if recorded.is_file():
         return recorded, True
     import weft
+    from weft.plan import deepseek_training_layers
 
     simulated = CACHE / "simulated.json.gz"
-    weft.write(weft.simulate(weft.deepseek_training_layers()), simulated)
+    weft.write_chrome(weft.simulate(deepseek_training_layers()), simulated)
     return simulated, False
 
 

@@ -91,9 +91,10 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train.json.gz: four of DeepSeek-V3's training layers. traces/rank0.json.gz … rank3.json.gz: the same on four ranks.
     """
     import weft
+    from weft.plan import deepseek_training_layers
 
     folder = tmp_path_factory.mktemp("samples")
-    weft.write(weft.simulate(weft.deepseek_training_layers()), folder / "train.json.gz")
+    weft.write_chrome(weft.simulate(deepseek_training_layers()), folder / "train.json.gz")
     (folder / "traces").mkdir()
     for rank in range(4):
         shutil.copy(folder / "train.json.gz", folder / "traces" / f"rank{rank}.json.gz")

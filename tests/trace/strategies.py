@@ -61,7 +61,7 @@ def _rows(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def _settled(row: dict[str, Any]) -> dict[str, Any]:
-    """As the reader leaves it: device work has its device and stream, other host work has neither, graphs have ids > 0."""
+    """As the reader leaves it: device work has its device and stream, host work has neither, graphs have ids > 0."""
     if row["cat"] in DEVICE_CATEGORIES:
         row.setdefault("device", 0)
         row.setdefault("stream", 7)
@@ -89,12 +89,20 @@ def _with_flows(draw: st.DrawFn, rows: list[dict[str, Any]]) -> None:
             row["flow_id"] = draw(st.sampled_from(used))
 
 
+def _windows(rows: list[dict[str, Any]]) -> st.SearchStrategy[tuple[int, int]]:
+    """Windows near the events; of whole microseconds where these lie so far apart that no base makes times small."""
+    times = [row["ts_ns"] for row in rows] or [1_740_461_679_470_630_000]
+    far_apart = min(times) < -(10**15) or max(times) - min(times) > 10**15
+    unit = 1000 if far_apart else 1
+    starts = st.integers(-(10**6), 10**6).map(lambda shift: (min(times) + shift) // unit * unit)
+    return st.tuples(starts, st.integers(0, 10**10)).map(lambda w: (w[0], w[0] + w[1] * unit))
+
+
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
     rows = draw(_rows())
     _with_flows(draw, rows)
-    start = draw(st.integers(-(10**15), 10**18))
-    window = st.none() if rows else st.nothing()
+    window = _windows(rows)
     tracks = st.builds(
         Track,
         pid=_idents,
@@ -121,7 +129,7 @@ def traces(draw: st.DrawFn) -> Trace:
             )
         ),
         tracks=tuple(draw(st.lists(tracks, max_size=4, unique_by=lambda track: (track.pid, track.tid)))),
-        window_ns=draw(window | st.integers(0, 10**12).map(lambda length: (start, start + length))),
+        window_ns=draw(st.none() | window if rows else window),
         backend=draw(st.none() | _texts),
         simulated=draw(st.booleans()),
         info=draw(

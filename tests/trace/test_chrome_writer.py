@@ -234,7 +234,7 @@ def test_one_launch_of_many_kernels_makes_an_arrow_for_each() -> None:
 
 
 def test_flow_ids_join_what_correlation_cannot(tmp_path: Path) -> None:
-    """ROCm 6.1: correlation 0 on an RCCL kernel. Its flow id stays; the other arrow's id avoids it. One has no launch."""
+    """Correlation 0 on RCCL kernels (ROCm 6.1): their flow ids stay, the other arrow avoids them. One has no launch."""
     columns = {
         "name": ["hipLaunchKernel", "hipLaunchKernel", "gemm", "rccl", "rccl"],
         "cat": ["cuda_runtime", "cuda_runtime", "kernel", "kernel", "kernel"],

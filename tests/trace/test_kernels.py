@@ -573,7 +573,7 @@ def test_an_override_that_changes_the_kind_drops_collective_and_role(tmp_path: P
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[[rule]]\nname = 'x", "not TOML.*line 2"),
+        ("[[rule]]\nname = 'x", "not TOML: Expected"),
         ("[[rule]]\nkind = 'compute'", "rule 1 has no name"),
         (MINE + MINE, "'my_dispatch' is stated twice"),
         ("[[rules]]\nname = 'x'", r"unknown key 'rules'.*\[\[rule\]\]"),

@@ -20,11 +20,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("report")(report.command)
-app.command("lanes")(lanes.command)
-app.command("annotate")(annotate.command)
-app.command("convert")(convert.command)
-app.command("demo")(demo.command)
+app.command("report", epilog=report.EPILOG)(report.command)
+app.command("lanes", epilog=lanes.EPILOG)(lanes.command)
+app.command("annotate", epilog=annotate.EPILOG)(annotate.command)
+app.command("convert", epilog=convert.EPILOG)(convert.command)
+app.command("demo", epilog=demo.EPILOG)(demo.command)
 
 
 def _version(wanted: bool) -> None:

@@ -6,10 +6,12 @@ not hold is left out; what is partial is said in a frame above the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.style import Style
@@ -42,13 +44,36 @@ _PARTS = (
     ("exposed_memory_ns", "exposed memory", "▞", palette.MEMORY),
     ("idle_ns", "idle", "░", palette.IDLE),
 )
-_ACCOUNT_HEADS = ("span ms", "compute", "exposed comm.", "exp. memory", "idle", "hidden")
+_ACCOUNT_HEADS = ("compute", "exposed comm.", "exp. memory", "idle", "hidden")
+_ACCOUNT_KEYS = ("span_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
 _CAUSES = (
     ("host_wait_ns", "host wait"),
     ("dependency_wait_ns", "dependency wait"),
     ("kernel_gap_ns", "kernel gap"),
     ("unknown_ns", "unknown"),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """The unit of a table: one for all its rows, so that they can be compared at a glance."""
+
+    name: str
+    ns: int
+    decimals: int
+
+    def __call__(self, time_ns: float) -> str:
+        return f"{time_ns / self.ns:,.{self.decimals}f}"
+
+
+_MILLISECONDS = Unit(name="ms", ns=MS, decimals=2)
+_LONG = Unit(name="ms", ns=MS, decimals=0)
+_SHORT = Unit(name="µs", ns=US, decimals=1)
+
+
+def unit_for(span_ns: int) -> Unit:
+    """Microseconds for a span under 20 ms, milliseconds above."""
+    return _SHORT if span_ns < 20 * MS else _MILLISECONDS if span_ns < 100 * S else _LONG
 
 
 def print_report(document: Mapping[str, Any], console: Console) -> None:
@@ -62,7 +87,7 @@ def print_report(document: Mapping[str, Any], console: Console) -> None:
     blocks: list[RenderableType] = [*_opening(document)]
     if ranks:
         slowest = max(ranks, key=lambda rank: rank["span_ns"])
-        blocks += _job(document, slowest)
+        blocks += _job(document, slowest, width)
         blocks += _rank(slowest, width)
     _print(blocks, console, width)
 
@@ -103,11 +128,11 @@ def _scope(document: Mapping[str, Any]) -> str:
     return f"{who} of {world:,}" if world else who
 
 
-def _job(document: Mapping[str, Any], slowest: Mapping[str, Any]) -> list[RenderableType]:
+def _job(document: Mapping[str, Any], slowest: Mapping[str, Any], width: int) -> list[RenderableType]:
     ranks = document["ranks"]
     if len(ranks) < 2:
         return []
-    blocks: list[RenderableType] = [_rank_table(ranks, document.get("clocks") or [])]
+    blocks: list[RenderableType] = [_rank_table(ranks, document.get("clocks") or [], width)]
     partial = [rank for rank in ranks if rank is not slowest and _concerns(rank)]
     if partial:
         lines = [joined([Text(_rank_name(rank), style=_BOLD), ": ", "; ".join(_concerns(rank))]) for rank in partial]
@@ -118,39 +143,29 @@ def _job(document: Mapping[str, Any], slowest: Mapping[str, Any]) -> list[Render
     return blocks
 
 
-def _rank_table(ranks: Sequence[Mapping[str, Any]], clocks: Sequence[Mapping[str, Any]]) -> RenderableType:
+def _rank_table(ranks: Sequence[Mapping[str, Any]], clocks: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
     ordered = sorted(ranks, key=lambda rank: -rank["span_ns"])
     fastest_kept = 3 if len(ordered) > MAX_RANKS else 0
     shown = ordered if not fastest_kept else ordered[: MAX_RANKS - fastest_kept]
-    table = _table("rank", *_ACCOUNT_HEADS, "", left=("rank", ""))
+    unit = unit_for(ordered[0]["span_ns"])
     several_devices = len({rank.get("rank") for rank in ranks}) < len(ranks)
-
-    def add(rank: Mapping[str, Any], mark: str) -> None:
+    rows: list[list[str]] = []
+    for place, rank in enumerate(shown + (ordered[-fastest_kept:] if fastest_kept else [])):
+        if fastest_kept and place == len(shown):
+            rows.append(["…", *[""] * (len(_ACCOUNT_KEYS) + 1), f"{len(ordered) - MAX_RANKS:,} more"])
         name = _rank_name(rank, with_device=several_devices).removeprefix("rank ")
-        cells = [_ms(rank[key]) for key in ("span_ns", "compute_ns", "exposed_communication_ns")]
-        cells += [_ms(rank["exposed_memory_ns"]), _ms(rank["idle_ns"]), _hidden(rank)]
-        marks = ", ".join(part for part in (mark, "partial" if _concerns(rank) else "") if part)
-        _add(table, [name, *cells, marks], style=_BOLD if mark == "slowest" else Style())
-
-    for place, rank in enumerate(shown):
-        add(rank, "slowest" if place == 0 else "")
-    if fastest_kept:
-        _add(table, ["…", f"{len(ordered) - MAX_RANKS:,} more", "", "", "", "", "", ""], style=_DIM)
-        for rank in ordered[-fastest_kept:]:
-            add(rank, "")
-    spans = [rank["span_ns"] for rank in ordered]
-    title = f"longest span first; the slowest takes {_times(spans[0], spans[-1])} the time of the fastest"
-    parts: list[RenderableType] = [_section("Ranks", title), table]
-    if clocks:
-        offsets = [abs(clock["offset_ns"]) for clock in clocks]
-        matched = sum(clock["num_matched"] for clock in clocks)
-        parts.append(
-            Text(
-                f"Clocks of {len(clocks):,} ranks were compared by {matched:,} matched collectives; "
-                f"they differ by up to {duration(max(offsets))}.",
-                style=_DIM,
-            )
-        )
+        marks = ["slowest"] * (place == 0) + ["partial"] * bool(_concerns(rank))
+        rows.append([name, *(unit(rank[key]) for key in _ACCOUNT_KEYS), _hidden(rank), ", ".join(marks)])
+    heads = ("rank", f"span {unit.name}", *_ACCOUNT_HEADS, "")
+    table = _table(heads, rows, width, left=("rank", ""), bold=0)
+    slowest, fastest = ordered[0]["span_ns"], ordered[-1]["span_ns"]
+    note = f"longest span first; the slowest takes {slowest / fastest:.2f}× the time of the fastest" if fastest else ""
+    parts: list[RenderableType] = [_section("Ranks", note), table]
+    offsets = [clock["offset_ns"] for clock in clocks if clock["offset_ns"] is not None]
+    if offsets:
+        matched = _counted(sum(clock["num_matched"] for clock in clocks), "matched collective")
+        text = f"By {matched}, clocks differ by {duration(max(map(abs, offsets)))} at most."
+        parts.append(Text(text, style=_DIM))
     return Group(*parts)
 
 
@@ -165,14 +180,14 @@ def _rank(rank: Mapping[str, Any], width: int) -> list[RenderableType]:
     blocks += [
         _span(rank, width),
         _accounts(rank),
-        _collectives(rank),
-        _phase_means(rank),
+        _collectives(rank, width),
+        _phase_means(rank, width),
         _matrix(rank, width),
         _kernels(rank, width),
         _unnamed(rank, width),
-        _idle_causes(rank),
+        _idle_causes(rank, width),
         _launch(rank),
-        _steps(rank),
+        _steps(rank, width),
         _quality_line(rank),
     ]
     return [block for block in blocks if block is not None]
@@ -188,11 +203,14 @@ def _span(rank: Mapping[str, Any], width: int) -> RenderableType:
         until = round(at / span * width)
         bar.append(fill * (until - column), style=Style(color=colour))
         column = until
-    decimals = 0 if all(part[1] % US == 0 for part in parts) else 3
+    decimals = _decimals(rank)
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for justify in ("left", "left", "right", "right"):
         table.add_column(justify=justify, no_wrap=True)
+    absent = {"exposed communication": not rank["communication_ns"], "exposed memory": not rank["memory_ns"]}
     for name, time_ns, fill, colour in parts:
+        if absent.get(name):
+            continue
         share = Text(percent(time_ns / span))
         table.add_row(Text(fill * 2, style=Style(color=colour)), Text(name), Text(_us(time_ns, decimals)), share)
     table.add_row(Text(), Text("span", style=_BOLD), Text(_us(span, decimals), style=_BOLD), Text(percent(1.0)))
@@ -202,81 +220,85 @@ def _span(rank: Mapping[str, Any], width: int) -> RenderableType:
 
 
 def _accounts(rank: Mapping[str, Any]) -> RenderableType:
-    """Communication, headroom and streams, one line of facts each."""
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    """Communication, overlap, headroom and streams, a line of facts each."""
+    decimals = _decimals(rank)
+
+    def us(time_ns: int) -> str:
+        return _us(time_ns, decimals)
+
     total = rank["communication_ns"]
     rows: list[tuple[str, str]] = []
     if total:
         hidden, exposed = rank["hidden_communication_ns"], rank["exposed_communication_ns"]
-        rows.append(("communication", f"{_us(total)}: {_us(hidden)} hidden ({_hidden(rank)}), {_us(exposed)} exposed"))
+        rows.append(("communication", f"{us(total)}: {us(hidden)} hidden ({_hidden(rank)}), {us(exposed)} exposed"))
         data, barrier = rank.get("data_ns") or 0, rank.get("barrier_ns") or 0
         if barrier:
-            rows.append(("", f"{_us(data)} move data, {_us(barrier)} ({percent(barrier / total)}) only notify or wait"))
+            rows.append(("", f"{us(data)} move data, {us(barrier)} ({percent(barrier / total)}) only notify or wait"))
     else:
         rows.append(("communication", "none ran, so the hidden share is undefined"))
     speedup = rank.get("overlap_speedup")
     if speedup:
-        text = f"{_us(rank['serial_ns'])} of work in {_us(rank['busy_ns'])}: {speedup:.2f}× as fast as in series"
-        rows.append(("overlap", text))
+        rows.append(("overlap", f"{us(rank['serial_ns'])} of work in {us(rank['busy_ns'])}: {speedup:.2f}× as fast"))
     headroom = rank.get("headroom")
     if headroom:
-        rows += _headroom(headroom, rank["span_ns"])
-    for place, stream in enumerate((rank.get("streams") or [])[:MAX_STREAMS]):
-        text = (
-            f"{clean(stream['stream'])}  {clean(stream['kind'])}, {_us(stream['busy_ns'])} busy "
-            f"({percent(stream['busy_ns'] / rank['span_ns'])}), {stream['num_events']:,} events"
-        )
-        rows.append(("" if place else "streams", text))
-    more = len(rank.get("streams") or []) - MAX_STREAMS
-    if more > 0:
-        rows.append(("", f"… and {more:,} more"))
+        bound = {"chain": "the longest chain"}.get(headroom["bound_by"], clean(headroom["bound_by"]))
+        share = percent(headroom["headroom_ns"] / rank["span_ns"])
+        best = f"at best {us(headroom['ideal_ns'])}, bound by {bound}"
+        rows.append(("headroom", f"{us(headroom['headroom_ns'])} ({share}); {best}"))
+        if headroom.get("assumption"):
+            rows.append(("", clean(headroom["assumption"])))
+    streams = rank.get("streams") or []
+    for place, stream in enumerate(streams[:MAX_STREAMS]):
+        busy = f"{us(stream['busy_ns'])} busy ({percent(stream['busy_ns'] / rank['span_ns'])})"
+        text = f"{clean(stream['kind'])}, {busy}, {_counted(stream['num_events'], 'event')}"
+        rows.append(("" if place else "streams", f"{clean(stream['stream'])}  {text}"))
+    if len(streams) > MAX_STREAMS:
+        rows.append(("", f"… and {len(streams) - MAX_STREAMS:,} more"))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for name, text in rows:
         table.add_row(Text(name, style=_BOLD), Text(text))
     return table
 
 
-def _headroom(headroom: Mapping[str, Any], span_ns: int) -> list[tuple[str, str]]:
-    bound = {"chain": "the longest chain of dependent work"}.get(headroom["bound_by"], clean(headroom["bound_by"]))
-    saved, ideal = headroom["headroom_ns"], headroom["ideal_ns"]
-    rows = [("headroom", f"{_us(saved)} ({percent(saved / span_ns)}); at best {_us(ideal)}, bound by {bound}")]
-    return rows + ([("", clean(headroom["assumption"]))] if headroom.get("assumption") else [])
-
-
-def _collectives(rank: Mapping[str, Any]) -> RenderableType | None:
+def _collectives(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     rows = rank.get("collectives") or []
     if not rows:
         return None
     with_barrier = any(row.get("barrier_ns") for row in rows)
     with_bandwidth = any(row.get("algbw_GBps") is not None for row in rows)
-    heads = ["collective", "count", "busy ms", "hidden", "exposed ms"]
-    heads += ["waits ms"] * with_barrier + ["algbw GB/s", "busbw GB/s"] * with_bandwidth
-    table = _table(*heads, left=("collective",))
+    unit = unit_for(rank["span_ns"])
+    heads = ["collective", "count", f"busy {unit.name}", "hidden", "exposed"]
+    heads += ["waits"] * with_barrier + ["algbw GB/s", "busbw GB/s"] * with_bandwidth
+    lines = []
     for row in rows:
-        cells = [clean(row["collective"]), f"{row['num_events']:,}", _ms(row["busy_ns"])]
-        cells += [percent(row["hidden_ns"] / row["busy_ns"] if row["busy_ns"] else None), _ms(row["exposed_ns"])]
-        cells += [_ms(row["barrier_ns"])] * with_barrier
-        if with_bandwidth:
-            cells += [_rate(row.get("algbw_GBps")), _rate(row.get("busbw_GBps"))]
-        _add(table, cells)
+        hidden = percent(row["hidden_ns"] / row["busy_ns"] if row["busy_ns"] else None)
+        cells = [clean(row["collective"]), f"{row['num_events']:,}", unit(row["busy_ns"]), hidden]
+        cells += [unit(row["exposed_ns"])] + [unit(row["barrier_ns"])] * with_barrier
+        lines.append(cells + [_rate(row.get(key)) for key in ("algbw_GBps", "busbw_GBps") if with_bandwidth])
+    table = _table(heads, lines, width, left=("collective",))
     return Group(_section("Collectives"), table)
 
 
-def _phase_means(rank: Mapping[str, Any]) -> RenderableType | None:
+def _phase_means(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     rows = rank.get("phase_means") or []
     if not rows:
         return None
     sms = {phase["name"]: phase["sms"] for phase in rank.get("phases") or [] if phase.get("sms")}
-    heads = ("phase", "lane", "count", "busy µs", "moves data", "hidden", "exposed", "SMs")
-    table = _table(*heads, left=("phase", "lane"))
     kept = sorted(rows, key=lambda row: -row["mean_busy_ns"] * row["count"])[:MAX_PHASES]
+    with_communication = any(row["lane"] == "communication" for row in kept)
+    us = Unit(name="µs", ns=US, decimals=0 if max(row["mean_busy_ns"] for row in kept) >= MS else 1)
+    heads = ["phase", "lane", "count", "busy", *["moves data", "hidden", "exposed"] * with_communication]
+    lines = []
     for row in (row for row in rows if row in kept):
         moving = row["lane"] == "communication"
-        communication = [_number(row[key]) for key in ("mean_data_ns", "mean_hidden_ns", "mean_exposed_ns")]
-        cells = [shorten_middle(clean(row["name"]), 28), "comm." if moving else "compute", f"{row['count']:,}"]
-        cells += [_number(row["mean_busy_ns"]), *(communication if moving else ["", "", ""])]
-        _add(table, [*cells, str(sms.get(row["name"], ""))])
+        cells = [clean(row["name"]), "comm." if moving else "compute", f"{row['count']:,}", us(row["mean_busy_ns"])]
+        if with_communication:
+            keys = ("mean_data_ns", "mean_hidden_ns", "mean_exposed_ns")
+            cells += [us(row[key]) if moving else "" for key in keys]
+        lines.append([*cells, *[str(sms.get(row["name"], ""))] * bool(sms)])
+    table = _table([*heads, *["SMs"] * bool(sms)], lines, width, left=("phase", "lane"))
     left = len(rows) - len(kept)
     note = f"mean of each, in µs{f'; {left:,} shorter phases are in the JSON report' if left else ''}"
     return Group(_section("Phases", note), table)
@@ -286,30 +308,36 @@ def _matrix(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     """Which communication phase is hidden behind which compute phase. Phases that hide nothing are left out."""
     matrix = rank.get("overlap_matrix") or {}
     names, heads, values = matrix.get("communication") or [], matrix.get("compute") or [], matrix.get("ns") or []
-    least = 5 * MS // 1000  # prints as 0.00 below
+    unit = unit_for(rank["span_ns"])
+    least = unit.ns / 10**unit.decimals / 2  # prints as zero below
     totals = {c: sum(row[c] for row in values) for c in range(len(heads))}
     columns = [c for c in totals if totals[c] >= least]
     rows = [r for r in range(len(names)) if matrix["hidden_ns"][r] + matrix["exposed_ns"][r] >= least]
     if not rows or not columns:
         return None
-    room = width - 14 - 2 * 9  # the name, and the sums at the right
-    labels = {c: shorten_middle(clean(heads[c]), 12) for c in columns}
-    shown: list[int] = []
-    for c in sorted(columns, key=lambda c: -totals[c]):
-        if sum(max(6, len(labels[s])) + 1 for s in [*shown, c]) > room - 8 * (len(shown) + 1 < len(columns)):
-            break
-        shown.append(c)
+    longest = sorted(rows, key=lambda r: -matrix["hidden_ns"][r] - matrix["exposed_ns"][r])[:MAX_MATRIX_ROWS]
+    name_width = min(24, max(cell_len(clean(names[r])) for r in longest))
+    room = width - name_width - 2 * 9  # left of the two sums
+    labels = {c: shorten_middle(clean(heads[c]), max(12, room // len(columns) - 1)) for c in columns}
+    widths = {c: 1 + max(cell_len(labels[c]), *(len(unit(values[r][c])) for r in longest)) for c in columns}
+    shown = list(columns)
+    if sum(widths.values()) > room:  # those of most time, and a column for the rest
+        shown = []
+        for c in sorted(columns, key=lambda c: -totals[c]):
+            if shown and sum(widths[s] for s in [*shown, c]) > room - 9:
+                break
+            shown.append(c)
     rest = [c for c in columns if c not in shown]
     shown.sort()
-    longest = sorted(rows, key=lambda r: -matrix["hidden_ns"][r] - matrix["exposed_ns"][r])[:MAX_MATRIX_ROWS]
     head = [labels[c] for c in shown] + [f"{len(rest)} more"] * bool(rest)
-    table = _table("", *head, "hidden", "exposed", left=("",), gap=1)
+    lines = []
     for r in (r for r in rows if r in longest):
         times = [values[r][c] for c in shown] + ([sum(values[r][c] for c in rest)] if rest else [])
-        cells = [_ms(time_ns) if time_ns >= least else "·" for time_ns in times]
-        sums = [_ms(matrix["hidden_ns"][r]), _ms(matrix["exposed_ns"][r])]
-        _add(table, [shorten_middle(clean(names[r]), 14), *cells, *sums])
-    note = "ms of communication (rows) behind computation (columns)"
+        cells = [unit(time_ns) if time_ns >= least else "·" for time_ns in times]
+        sums = [unit(matrix["hidden_ns"][r]), unit(matrix["exposed_ns"][r])]
+        lines.append([shorten_middle(clean(names[r]), name_width), *cells, *sums])
+    table = _table(["", *head, "hidden", "exposed"], lines, width, left=("",), gap=1)
+    note = f"{unit.name} of communication (rows) behind computation (columns)"
     left = len(rows) - len(longest)
     return Group(_section("What hides what", note + (f"; {left:,} shorter rows in the JSON" if left else "")), table)
 
@@ -318,24 +346,18 @@ def _kernels(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     rows = (rank.get("kernels") or [])[:TOP_KERNELS]
     if not rows:
         return None
-    spread = width >= 110
-    heads = ["kernel", "count", "total ms", "mean µs", *(["p50 µs", "p99 µs"] * spread), "share", "class", "SMs"]
-    table = _table(*heads, left=("kernel", "class"))
-    sms = [_kernel_sms(row) for row in rows]
-    families = [shorten_middle(clean(row["family"]), 16) for row in rows]
-    fixed = [
-        [f"{row['num_events']:,}", _ms(row["total_ns"]), _number(row["mean_ns"], 1)]
-        + ([_number(row["p50_ns"], 1), _number(row["p99_ns"], 1)] if spread else [])
-        + [percent(row["share"])]
-        for row in rows
-    ]
-    columns = [max(len(head), *(len(line[n]) for line in fixed)) for n, head in enumerate(heads[1:-2])]
-    columns += [max(5, *map(len, families)), max(3, *map(len, sms))]
-    room = width - sum(columns) - 2 * len(columns) - 1
-    for row, cells, family, blocks in zip(rows, fixed, families, sms, strict=True):
-        style = Style(color=palette.KIND_COLOURS.get(row["kind"]))
-        name = kernel_label(row["name"], max(room, 12))
-        table.add_row(Text(name), *map(Text, cells), Text(family, style=style), Text(blocks))
+    unit = unit_for(rank["span_ns"])
+    spread = ["p50", "p99"] * (width >= 110)
+    heads = ["kernel", "count", f"total {unit.name}", "mean µs", *(f"{key} µs" for key in spread)]
+    heads += ["share", "class", "SMs"]
+    lines = []
+    for row in rows:
+        cells = [kernel_label(row["name"]), f"{row['num_events']:,}", unit(row["total_ns"]), _SHORT(row["mean_ns"])]
+        cells += [_SHORT(row[f"{key}_ns"]) for key in spread]
+        lines.append([*cells, percent(row["share"]), shorten_middle(clean(row["family"]), 18), _kernel_sms(row)])
+    colours = [palette.KIND_COLOURS.get(row["kind"]) for row in rows]
+    table = _table(heads, lines, width, left=("kernel", "class"), coloured=("class", colours), shorten=kernel_label)
+    sms = [line[-1] for line in lines]
     total = len(rank["kernels"])
     note = f"the top {len(rows)} of {total:,} by total time" if total > len(rows) else "by total time"
     upper = "; ≤ marks an upper bound of the SMs" if any(text.startswith("≤") for text in sms) else ""
@@ -346,26 +368,28 @@ def _unnamed(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     rows, share = rank.get("unnamed") or [], rank.get("unnamed_share")
     if not rows or not share:
         return None
-    table = _table("kernel", "count", "total ms", left=("kernel",))
-    for row in rows[:TOP_UNNAMED]:
-        _add(table, [kernel_label(row["name"], max(width - 24, 12)), f"{row['num_events']:,}", _ms(row["total_ns"])])
-    note = f"{percent(share)} of compute time, {len(rows):,} names; a rules file can name them"
+    unit = unit_for(rank["span_ns"])
+    lines = [[kernel_label(row["name"]), f"{row['num_events']:,}", unit(row["total_ns"])] for row in rows[:TOP_UNNAMED]]
+    table = _table(["kernel", "count", f"total {unit.name}"], lines, width, left=("kernel",), shorten=kernel_label)
+    note = f"{percent(share)} of compute time, {_counted(len(rows), 'name')}; a rules file can name them"
     return Group(_section("No rule names", note), table)
 
 
-def _idle_causes(rank: Mapping[str, Any]) -> RenderableType | None:
+def _idle_causes(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     causes = rank.get("idle_causes") or {}
     streams = [stream for stream in causes.get("by_stream") or [] if stream["idle_ns"]]
     if not streams:
         return None
-    present = [(key, name) for key, name in _CAUSES if any(stream.get(key) for stream in streams)]
-    table = _table("stream", "idle ms", *(name for _, name in present), left=("stream",))
-    for stream in streams[:MAX_STREAMS]:
-        _add(table, [clean(stream["stream"]), _ms(stream["idle_ns"]), *(_ms(stream[key]) for key, _ in present)])
-    if len(streams) > 1:
-        total = sum(stream["idle_ns"] for stream in streams)
-        _add(table, ["all", _ms(total), *(_ms(causes[key]) for key, _ in present)], style=_BOLD)
-    note = f"in ms; back to back, under {duration(causes['threshold_ns'])}, is a kernel gap"
+    unit = unit_for(rank["span_ns"])
+    present = [(key, name) for key, name in _CAUSES if causes[key] or any(stream[key] for stream in streams)]
+    lines = [
+        [clean(stream["stream"]), *(unit(stream[key]) for key in ("idle_ns", *(key for key, _ in present)))]
+        for stream in streams[:MAX_STREAMS]
+    ]
+    lines.append(["whole device", unit(rank["idle_ns"]), *(unit(causes[key]) for key, _ in present)])
+    heads = ["stream", f"idle {unit.name}", *(name for _, name in present)]
+    table = _table(heads, lines, width, left=("stream",), bold=len(lines) - 1)
+    note = f"back to back, under {duration(causes['threshold_ns'])}, is a kernel gap"
     return Group(_section("Why streams were idle", note), table)
 
 
@@ -376,7 +400,7 @@ def _launch(rank: Mapping[str, Any]) -> RenderableType | None:
     median, late, most = (duration(launch[f"delay_{key}_ns"]) for key in ("p50", "p99", "max"))
     lines = [
         f"A kernel started {median} after its launch call (median); 99 % within {late}, all within {most}.",
-        f"The queue held {launch['queue_mean']:,.0f} launches on average, {launch['queue_max']:,} at most.",
+        f"The queue held {launch['queue_mean']:,.1f} launches on average, {launch['queue_max']:,} at most.",
     ]
     blocked = [
         f"{clean(call['name'])} {duration(call['total_ns'])} ({call['num_events']:,}×)"
@@ -387,29 +411,28 @@ def _launch(rank: Mapping[str, Any]) -> RenderableType | None:
     return Group(_section("Launches", f"{launch['num_linked']:,} linked to their calls"), *map(Text, lines))
 
 
-def _steps(rank: Mapping[str, Any]) -> RenderableType | None:
+def _steps(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     steps = rank.get("steps") or []
     if len(steps) < 2:
         return None
     slowest = max(steps, key=lambda step: step["span_ns"])
     kept = sorted(steps, key=lambda step: -step["span_ns"])[:MAX_STEPS]
-    table = _table("step", *_ACCOUNT_HEADS, "", left=("step", ""))
-    for step in (step for step in steps if step in kept):
-        keys = ("span_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
-        cells = [clean(step["step"]), *(_ms(step[key]) for key in keys), percent(step["hidden_fraction"])]
-        is_slowest = step is slowest
-        _add(table, [*cells, "slowest" if is_slowest else ""], style=_BOLD if is_slowest else Style())
+    unit = unit_for(slowest["span_ns"])
+    chosen = [step for step in steps if step in kept]
+    lines = []
+    for step in chosen:
+        times = (unit(step[key]) for key in _ACCOUNT_KEYS)
+        hidden = percent(step["hidden_fraction"])
+        lines.append([clean(step["step"]), *times, hidden, "slowest" if step is slowest else ""])
+    heads = ("step", f"span {unit.name}", *_ACCOUNT_HEADS, "")
+    table = _table(heads, lines, width, left=("step", ""), bold=chosen.index(slowest))
     left = len(steps) - len(kept)
-    return Group(_section("Steps", f"the {len(kept)} longest of {len(steps):,}" if left else "in ms"), table)
+    return Group(_section("Steps", f"the {len(kept)} longest of {len(steps):,}" if left else ""), table)
 
 
 # ---- quality
 
-_FLAGS = {
-    "simulated": "simulated: a plan's times, not a measurement",
-    "host": "no device work in this file: host operators stand in for it",
-    "none": "no work at all in this file",
-}
+_FLAGS = {"simulated": "simulated", "host": "host operators instead of device work", "none": "no work"}
 _COUNTS = {
     "dropped": "dropped",
     "repaired": "repaired",
@@ -423,7 +446,7 @@ def _flags(rank: Mapping[str, Any]) -> list[str]:
     """What makes a rank's numbers other than a whole measurement of a device."""
     truncated = (rank.get("quality") or {}).get("truncated")
     present = ["simulated"] * bool(rank.get("simulated")) + [rank.get("basis", "device")]
-    return [_FLAGS[key] for key in present if key in _FLAGS] + ["the file is cut short"] * bool(truncated)
+    return [_FLAGS[key] for key in present if key in _FLAGS] + ["file cut short"] * bool(truncated)
 
 
 def _counts(rank: Mapping[str, Any]) -> list[str]:
@@ -447,13 +470,13 @@ def _quality_frame(rank: Mapping[str, Any]) -> RenderableType | None:
     quality = rank.get("quality") or {}
     verdict, counts = quality.get("verdict", "good"), _counts(rank)
     notes = [clean(note) for note in quality.get("notes") or []]
-    if not notes and quality.get("truncated"):
+    if quality.get("truncated") and not any(clean(quality["truncated"]) in note for note in notes):
         notes.append(f"the file is cut short: {clean(quality['truncated'])}")
-    lines = [Text(flag, style=_BOLD) for flag in _flags(rank)]
-    lines += [Text("Events: " + ", ".join(counts))] * bool(counts)
+    lines = [Text("Events: " + ", ".join(counts), style=_BOLD)] * bool(counts)
     lines += [Text(f"- {note}") for note in notes]
     style = _ERROR if verdict == "doubtful" or rank.get("basis") == "none" else _WARNING
-    return _frame(f"Data quality: {clean(verdict)}", lines, style)
+    flags = f" ({'; '.join(_flags(rank))})" if _flags(rank) else ""
+    return _frame(f"Data quality: {clean(verdict)}{flags}", lines, style)
 
 
 def _quality_line(rank: Mapping[str, Any]) -> RenderableType | None:
@@ -502,38 +525,49 @@ def _section(title: str, note: str = "") -> Text:
     return heading.append(f"  {note}", style=_DIM) if note else heading
 
 
-def _table(*heads: str, left: Sequence[str] = (), gap: int = 2) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style=_DIM)
+def _table(
+    heads: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    width: int,
+    *,
+    left: Sequence[str] = (),
+    gap: int = 2,
+    bold: int | None = None,
+    coloured: tuple[str, Sequence[str | None]] = ("", ()),
+    shorten: Callable[[str, int], str] = shorten_middle,
+) -> Table:
+    """A table of plain strings, never read for markup; the first column gives way where the width is short.
+
+    left: heads of columns set to the left. bold: the line that stands out. coloured: the head of a column and the
+    colour of each of its cells. shorten: makes a cell of the first column fit.
+    """
+    others = [max(cell_len(text) for text in column) for column in list(zip(heads, *lines, strict=True))[1:]]
+    room = max(width - sum(others) - gap * len(others), 8)
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for head in heads:
         justify: Literal["left", "right"] = "left" if head in left else "right"
-        table.add_column(Text(head), justify=justify, no_wrap=True, overflow="ellipsis")
+        table.add_column(Text(head, style=_DIM), justify=justify, no_wrap=True, overflow="ellipsis")
+    for at, line in enumerate(lines):
+        cells = [Text(text, style=_BOLD if at == bold else "") for text in (shorten(line[0], room), *line[1:])]
+        if coloured[0]:
+            cells[heads.index(coloured[0])].stylize(Style(color=coloured[1][at]))
+        table.add_row(*cells)
     return table
 
 
-def _add(table: Table, cells: Iterable[str], style: Style | None = None) -> None:
-    """A row of plain strings: never read for markup."""
-    table.add_row(*(Text(cell) for cell in cells), style=style)
+def _decimals(rank: Mapping[str, Any]) -> int:
+    """Decimals that microseconds need to be exact: none where the trace has whole ones, as old traces do."""
+    times = [rank[key] for key in (*_ACCOUNT_KEYS, "communication_ns", "busy_ns", "serial_ns")]
+    return 0 if all(time_ns % US == 0 for time_ns in times) else 3
 
 
-def _us(time_ns: int, decimals: int | None = None) -> str:
-    """Exact microseconds: with three decimals where there are nanoseconds."""
-    digits = decimals if decimals is not None else 0 if time_ns % US == 0 else 3
-    return f"{time_ns / US:,.{digits}f} µs"
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _number(time_ns: float, decimals: int = 0) -> str:
-    """Microseconds without their unit, which the head of the column has."""
-    return f"{time_ns / US:,.{decimals}f}"
-
-
-def _ms(time_ns: float) -> str:
-    """Milliseconds without their unit, which the head of the table has."""
-    return f"{time_ns / MS:,.2f}" if abs(time_ns) < 10 * S else f"{time_ns / MS:,.0f}"
+def _us(time_ns: int, decimals: int) -> str:
+    return f"{time_ns / US:,.{decimals}f} µs"
 
 
 def _rate(value: float | None) -> str:
     return "–" if value is None else f"{value:,.1f}"
-
-
-def _times(longer: int, shorter: int) -> str:
-    return f"{longer / shorter:.2f}×" if shorter else "–"

@@ -2,7 +2,7 @@
 
 Text is made by Polars, column by column, and comes out in chunks: memory does not grow with the length of the text.
 
-A frame holds the product of a launch grid's dimensions, so [n, 1, 1] is written. What a reader settles is expected to be
+A frame holds the product of a launch grid's dimensions, so [n, 1, 1] is written. What a reader settles is taken as
 settled: device work has its device and stream, categories have today's names.
 """
 
@@ -134,7 +134,12 @@ def _head(trace: Trace, base_ns: int) -> bytes:
 
 
 def _device(device: Device) -> dict[str, int | str]:
-    stated = {"id": device.id, "name": device.name, "totalGlobalMem": device.memory_bytes, "numSms": device.num_sms}
+    stated: dict[str, int | str | None] = {
+        "id": device.id,
+        "name": device.name,
+        "totalGlobalMem": device.memory_bytes,
+        "numSms": device.num_sms,
+    }
     return {key: value for key, value in stated.items() if value is not None and value != ""}
 
 

@@ -20,7 +20,33 @@ def link_launches(events: pl.DataFrame, device_rows: pl.DataFrame) -> pl.DataFra
     Returns `device_rows` with launch_ts_ns, launch_dur_ns (ns, of the host call), launch_pid, launch_tid and
     link ("correlation", "external id", "flow", "graph"; null where nothing joins).
     """
-    launches = events.filter(is_launch()).select(
+    found: list[pl.DataFrame] = []
+    left = device_rows.select("row", "correlation", "external_id", "flow_id", "graph_id", "ts_ns")
+    wanted = pl.col("correlation").is_in(left.get_column("correlation").implode())
+    left = _note(found, left, _by_correlation(left, _launches(events, wanted)), "correlation")
+    if not left.is_empty():
+        launches = _launches(events, pl.lit(True))
+        left = _note(found, left, _by_external_id(left, launches), "external id")
+        left = _note(found, left, _by_flow(left, launches), "flow")
+        left = _note(found, left, _by_graph(left, launches, device_rows, found), "graph")
+    schema = {"row": pl.UInt32(), "launch_ts_ns": pl.Int64(), "launch_dur_ns": pl.Int64(), "launch_pid": pl.Categorical(),
+              "launch_tid": pl.Categorical(), "link": pl.String()}  # fmt: skip
+    links = pl.concat(found) if found else pl.DataFrame(schema=schema)
+    return device_rows.join(links, on="row", how="left", maintain_order="left")
+
+
+def _note(found: list[pl.DataFrame], left: pl.DataFrame, linked: pl.DataFrame, link: str) -> pl.DataFrame:
+    """Append what one way of joining found; what is left for the next."""
+    if linked.is_empty():
+        return left
+    found.append(linked.select(_FOUND).with_columns(pl.lit(link).alias("link")))
+    return left.join(linked, on="row", how="anti")
+
+
+def _launches(events: pl.DataFrame, wanted: pl.Expr) -> pl.DataFrame:
+    """Calls of the runtime that meet a condition. Rows are chosen before columns are copied: there are many calls."""
+    rows = events.select((is_launch() & wanted).fill_null(False).arg_true()).to_series()
+    return events.select(
         "correlation",
         "external_id",
         "flow_id",
@@ -29,28 +55,7 @@ def link_launches(events: pl.DataFrame, device_rows: pl.DataFrame) -> pl.DataFra
         pl.col("dur_ns").alias("launch_dur_ns"),
         pl.col("pid").alias("launch_pid"),
         pl.col("tid").alias("launch_tid"),
-    )
-    found = []
-    left = device_rows.select("row", "correlation", "external_id", "flow_id", "graph_id", "ts_ns")
-    for link, join in (
-        ("correlation", _by_correlation),
-        ("external id", _by_external_id),
-        ("flow", _by_flow),
-        ("graph", _by_graph),
-    ):
-        if left.is_empty():
-            break
-        if join is _by_graph:
-            linked = _by_graph(left, launches, device_rows, found)
-        else:
-            linked = join(left, launches)
-        if not linked.is_empty():
-            found.append(linked.select(_FOUND).with_columns(pl.lit(link).alias("link")))
-            left = left.join(linked, on="row", how="anti")
-    schema = {"row": pl.UInt32(), "launch_ts_ns": pl.Int64(), "launch_dur_ns": pl.Int64(), "launch_pid": pl.Categorical(),
-              "launch_tid": pl.Categorical(), "link": pl.String()}  # fmt: skip
-    links = pl.concat(found) if found else pl.DataFrame(schema=schema)
-    return device_rows.join(links, on="row", how="left", maintain_order="left")
+    )[rows]
 
 
 def _by_correlation(left: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:

@@ -131,6 +131,7 @@ def _threads(frame: pl.DataFrame, pid: str, tid: str) -> NDArray[np.str_]:
 
 
 def _autograd_threads(events: pl.DataFrame) -> NDArray[np.str_]:
+    events = events.select("cat", "name", "pid", "tid")
     ops = events.filter(pl.col("cat") == "cpu_op")
     names = ops.get_column("name").unique().cast(pl.String)
     engine = names.filter(names.str.starts_with("autograd::engine::")).cast(pl.Categorical())

@@ -17,6 +17,7 @@ export function showKernels(rank, onFind) {
     rows: kernels,
     limit: FIRST,
     sort: { key: "total_ns", down: true },
+    unitEach: true,
     empty: "No kernel fits the filter.",
     columns: [
       { key: "name", label: "kernel", kind: "text", wide: true, node: (row) => h("button", { type: "button", class: "find", title: `Find in the timeline:\n${row.name}`, on: { click: () => onFind(row.name) } }, kernelName(row.name)) },

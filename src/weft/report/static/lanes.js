@@ -206,13 +206,12 @@ export function lanePicture({ onBox, onRange }) {
       context.fillText(time, middle, top + (lines.length - 1) * step + 18);
       context.globalAlpha = 1;
     };
-    for (const size of [13, 12, 11]) {
-      if (wide(name, bold(size)) <= room - 8) { write([name], size); return; }
-    }
-    for (const size of [12, 11, 10]) {
+    // One size where it fits, so that width says time and type says nothing.
+    if (wide(name, bold(12)) <= room - 6) { write([name], 12); return; }
+    for (const size of [12, 11]) {
       if (Math.max(...broken.map((text) => wide(text, bold(size)))) <= room - 4) { write(broken, size); return; }
     }
-    const size = room > 14 ? 11 : 9;
+    const size = room > 15 ? 12 : 9;
     context.font = bold(size);
     if (context.measureText(name).width > BAND - 8) return;
     context.save();
@@ -252,7 +251,7 @@ export function lanePicture({ onBox, onRange }) {
     });
     const taken = [];
     for (const [x, w] of stretches.sort((a, b) => b[1] - a[1]).slice(0, NUM_CALLOUTS)) {
-      if (w < 2.5) break;
+      if (w < 2) break;
       const text = `${duration((w / width()) * view.length, 2)} exposed`;
       context.font = `600 11px ${FONT}`;
       const half = context.measureText(text).width / 2 + 7;
@@ -282,7 +281,8 @@ export function lanePicture({ onBox, onRange }) {
       context.fillRect(x, y, w, STRIP);
       context.globalAlpha = 1;
     });
-    bar(picture.hidden, colors.hidden);
+    // Gaps of less than a pixel are closed here; what fills them (exposed, idle) is painted over, as faint as it is short.
+    bar(joined(picture.hidden, (0.8 * view.length) / width()), colors.hidden);
     bar(picture.idle, colors.idle);
     bar(picture.exposed, colors.exposed);
     // Words where a stretch is long: the strip explains itself.
@@ -320,6 +320,7 @@ export function lanePicture({ onBox, onRange }) {
     fill(gutter, picture.lanes.map((lane, row) => h("div", { class: "lane-label", style: { top: `${bandTop(row)}px`, height: `${BAND}px` } },
       h("b", { text: lane.lane }),
       lane.sms === null ? null : h("span", { class: "lane-sms" }, `${lane.sms_exact ? "" : "≤ "}${lane.sms} `, defined("sms")),
+      h("span", { class: "muted", text: `${duration(lane.busy_ns)} busy` }),
       h("span", { class: "faint", text: lane.streams?.length ? `stream${lane.streams.length > 1 ? "s" : ""} ${lane.streams.join(", ")}` : "" }))),
       picture.lanes.length > 1 ? h("div", { class: "lane-label strip-label", style: { top: `${stripTop()}px`, height: `${STRIP}px` } }, h("span", { text: "communication is" })) : null);
   }

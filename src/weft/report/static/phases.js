@@ -24,7 +24,7 @@ export function showPhases({ phase_means: means, collectives }) {
         { key: "mean_data_ns", label: "moves data", kind: "time", def: "data_barrier", value: only("communication", "mean_data_ns") },
         { key: "mean_hidden_ns", label: "hidden", kind: "time", def: "hidden", value: only("communication", "mean_hidden_ns") },
         { key: "mean_exposed_ns", label: "exposed", kind: "time", def: "exposed", value: only("communication", "mean_exposed_ns") },
-        { key: "hidden_share", label: "hidden", kind: "percent", value: (row) => (row.lane === "communication" ? row.mean_hidden_ns / (row.mean_hidden_ns + row.mean_exposed_ns || 1) : null) },
+        { key: "hidden_share", label: "hidden %", kind: "percent", value: (row) => (row.lane === "communication" ? row.mean_hidden_ns / (row.mean_hidden_ns + row.mean_exposed_ns || 1) : null) },
       ],
     }).element);
   }

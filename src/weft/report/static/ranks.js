@@ -34,7 +34,7 @@ export function rankTable(report, onRank) {
       { key: "compute_ns", label: "compute", kind: "time", def: "compute" },
       { key: "communication_ns", label: "communication", kind: "time", def: "communication" },
       { key: "exposed_communication_ns", label: "exposed", kind: "time", def: "exposed" },
-      { key: "hidden_fraction", label: "hidden", kind: "percent", def: "hidden" },
+      { key: "hidden_fraction", label: "hidden %", kind: "percent", def: "hidden" },
       { key: "idle_ns", label: "idle", kind: "time", def: "idle" },
       { key: "headroom", label: "headroom", kind: "time", def: "headroom", value: (row) => row.headroom?.headroom_ns ?? null },
       ...(clocks.length ? [{ key: "clock", label: "clock offset", kind: "time", def: "clock", value: (row) => offset.get(row.rank) ?? null }] : []),

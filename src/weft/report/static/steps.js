@@ -20,7 +20,7 @@ export function showSteps({ steps }) {
       { key: "exposed_communication_ns", label: "exposed", kind: "time", def: "exposed" },
       { key: "exposed_memory_ns", label: "exposed memory", kind: "time", def: "exposed_memory" },
       { key: "idle_ns", label: "idle", kind: "time", def: "idle" },
-      { key: "hidden_fraction", label: "hidden", kind: "percent", def: "hidden" },
+      { key: "hidden_fraction", label: "hidden %", kind: "percent", def: "hidden" },
     ],
   }).element);
 }

@@ -2,7 +2,7 @@
 
 import { fill, h } from "./dom.js";
 import { grouped, percent, unitFor } from "./format.js";
-import { defined } from "./tooltip.js";
+import { explained } from "./tooltip.js";
 
 /**
  * A sortable table. columns: [{key, label, kind, def, value, text, node, bar, wide}], where
@@ -10,9 +10,10 @@ import { defined } from "./tooltip.js";
  *   value(row): what is sorted by and shown (row[key] unless given), text(row): shown instead, node(row): element instead,
  *   def: key of its definition, bar(row): 0..1, drawn behind the number.
  * sort: {key, down}; limit: rows shown until "show all"; onRow(row); rowClass(row); empty: words for no rows; name: for tests.
+ * unitEach: each column of times has its own unit, where they differ by orders of magnitude; else one unit serves the table.
  * Returns {element, setRows(rows)}.
  */
-export function sortableTable({ name, columns, rows, sort, limit = Infinity, onRow, rowClass, empty = "None." }) {
+export function sortableTable({ name, columns, rows, sort, limit = Infinity, onRow, rowClass, empty = "None.", unitEach = false }) {
   let current = rows, order = { ...sort }, all = false;
   const head = h("thead"), body = h("tbody");
   const more = h("button", { class: "more", type: "button", hidden: true, on: { click: () => { all = !all; render(); } } });
@@ -22,9 +23,9 @@ export function sortableTable({ name, columns, rows, sort, limit = Infinity, onR
 
   function setRows(next) {
     current = next;
-    for (const column of columns.filter((c) => c.kind === "time")) {
-      units.set(column, unitFor(Math.max(0, ...sample(next).map((row) => Math.abs(valueOf(column, row) ?? 0)))));
-    }
+    const times = columns.filter((column) => column.kind === "time");
+    const largest = times.map((column) => next.reduce((most, row) => Math.max(most, Math.abs(valueOf(column, row) ?? 0)), 0));
+    times.forEach((column, at) => units.set(column, unitFor(unitEach ? largest[at] : Math.max(...largest))));
     render();
   }
 
@@ -33,10 +34,10 @@ export function sortableTable({ name, columns, rows, sort, limit = Infinity, onR
     const sorted = column ? [...current].sort((a, b) => compare(valueOf(column, a), valueOf(column, b), order.down)) : current;
     const shown = all ? sorted : sorted.slice(0, limit);
     fill(head, h("tr", {}, columns.map((c) => h("th", { scope: "col", class: c.kind === "text" ? "" : "num", "aria-sort": c.key === order.key ? (order.down ? "descending" : "ascending") : "none" },
-      c.def ? defined(c.def, "?") : null,
+      c.def ? explained(c.def) : null,
       h("button", { class: "sort", type: "button", data: { sort: c.key }, on: { click: () => { order = { key: c.key, down: order.key === c.key ? !order.down : c.kind !== "text" }; render(); } } },
         c.label, units.get(c) ? h("small", { text: ` ${units.get(c).name}` }) : null,
-        h("span", { class: "arrow", "aria-hidden": "true", text: c.key === order.key ? (order.down ? "↓" : "↑") : "" }))))));
+        c.key === order.key ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" }) : null)))));
     fill(body, shown.map((row) => h("tr", { class: `${onRow ? "clickable " : ""}${rowClass?.(row) ?? ""}`, tabindex: onRow ? 0 : null, on: onRow ? {
       click: () => onRow(row),
       keydown: (event) => { if (event.key === "Enter") onRow(row); },
@@ -80,11 +81,6 @@ function compare(a, b, down) {
   return down ? -order : order;
 }
 
-/** At most 50,000 rows: enough to choose a unit, few enough to spread into Math.max. */
-function sample(rows) {
-  return rows.length > 50000 ? rows.slice(0, 50000) : rows;
-}
-
 /** A coloured word for an event's class. */
 export function kindChip(kind) {
   return h("span", { class: `chip ${kind}`, text: kind });
@@ -92,5 +88,5 @@ export function kindChip(kind) {
 
 /** A kernel's name: monospaced, cut by the column, whole in its title. */
 export function kernelName(name) {
-  return h("span", { class: "kernel", text: name, title: name });
+  return h("span", { class: "kernel", text: name.replace(/^void /, ""), title: name });
 }

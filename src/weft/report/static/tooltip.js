@@ -34,6 +34,11 @@ export function defined(key, text = DEFINITIONS[key][0]) {
   return h("button", { class: "defined", type: "button", text, data: { def: key } });
 }
 
+/** A question mark that carries a definition, for table heads, where the word itself sorts. */
+export function explained(key) {
+  return h("button", { class: "explained", type: "button", text: "?", "aria-label": `What is ${DEFINITIONS[key][0]}?`, data: { def: key } });
+}
+
 export function startTooltips() {
   document.body.append(box);
   const open = (target) => {

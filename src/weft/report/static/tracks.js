@@ -69,9 +69,9 @@ export function labelColumn(gutter, timeline, placed, streams, onToggle) {
   const names = placed.tracks.map(({ y, height, track }) => {
     const known = track.kind === "stream" && streams.find((stream) => stream.stream === track.stream);
     const total = track.rows.reduce((sum, [, count]) => sum + count, 0);
-    const note = track.kind === "notes" ? "annotations" : known ? known.kind : null;
-    return h("div", { class: "track-label", style: { top: `${y}px`, height: `${height}px` }, title: `${track.label}: ${grouped(total)} events` },
-      h("span", { class: "track-name", text: track.label }), note ? h("span", { class: "faint", text: note }) : null);
+    const note = track.kind === "notes" ? "annotation" : known ? known.kind : null;
+    return h("div", { class: "track-label", style: { top: `${y}px`, height: `${height}px` }, title: `${track.label}${known ? `, mostly ${known.kind}` : ""}: ${grouped(total)} events` },
+      note ? h("i", { class: `dot part ${note}`, title: note }) : null, h("span", { class: "track-name", text: track.label }));
   });
   fill(gutter, toggles, names);
   gutter.style.setProperty("height", `${placed.height}px`);

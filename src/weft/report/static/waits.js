@@ -38,7 +38,7 @@ function showIdle(idle, streams) {
       { key: "stream", label: "stream", kind: "text", text: (row) => `stream ${row.stream}`, value: (row) => row.stream },
       { key: "kind", label: "mostly", kind: "text", value: (row) => kindOf(row.stream) },
       { key: "idle_ns", label: "not busy", kind: "time" },
-      ...CAUSES.map(([key, def, word]) => ({ key, label: word, kind: "time", def })),
+      ...CAUSES.map(([key, , word]) => ({ key, label: word, kind: "time" })),
     ],
   }).element);
 }

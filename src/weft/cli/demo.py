@@ -1,0 +1,61 @@
+"""`weft demo`: DeepSeek-V3's training chunk, simulated and reported on; nothing but weft is needed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weft.cli import options
+
+EPILOG = """[bold]Examples[/bold]
+
+weft demo                                        summary and lanes in the terminal
+
+weft demo -o demo.html --trace demo.json.gz      also a page, and a trace for Perfetto or chrome://tracing
+
+weft demo --layers 8                             a longer chunk"""
+
+PUBLISHED_SPAN_NS = 129_012_000  # DeepSeek's profile-data, train.json: first device start to last device end
+PUBLISHED_LAYERS = 4
+
+
+def command(
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", help="Write one self-contained HTML page.", metavar="HTML")
+    ] = None,
+    json: Annotated[str | None, typer.Option("--json", help="Write the numbers as JSON; - for stdout.", metavar="JSON")] = None,
+    trace_path: Annotated[
+        str | None, typer.Option("--trace", help="Write the simulated trace as Chrome JSON.", metavar="JSON")
+    ] = None,
+    layers: Annotated[int, typer.Option("--layers", help="Layer pairs to simulate.", min=1, max=1000)] = PUBLISHED_LAYERS,
+) -> None:
+    """Simulate DeepSeek-V3's training chunk, forward and backward layers overlapped, and report on it."""
+    from weft.plan import deepseek_training_layers, simulate
+    from weft.report import build_report, print_lanes, print_report, render_html
+    from weft.trace import write_chrome, write_output
+    from weft.units import us
+
+    plan = deepseek_training_layers(layers)
+    trace = simulate(plan)
+    report = build_report(trace, timelines=output is not None)
+    rank = report.document["ranks"][0]
+    if json != "-":
+        console = options.stdout()
+        print_lanes(rank, console)
+        console.print()
+        print_report(report.document, console)
+        if layers == PUBLISHED_LAYERS:
+            error = rank["span_ns"] / PUBLISHED_SPAN_NS - 1
+            console.print(
+                f"\nSimulated span {us(rank['span_ns'])}; DeepSeek's published profile measures {us(PUBLISHED_SPAN_NS)}: "
+                f"{error:+.1%}."
+            )
+    if json is not None:
+        options.write_json(report.document, json)
+    if trace_path is not None:
+        write_chrome(trace, trace_path)
+        options.tell_written(trace_path)
+    if output is not None:
+        write_output(output, [render_html(report.document, report.timelines)])
+        options.tell_written(output)
