@@ -56,8 +56,8 @@ def did(done: Run) -> str:
 
 def read(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     """Reading one big file, its breakdown and its overlap: against another tool, and against decompression alone."""
-    say(f"weft reads {inputs['big_bytes'] / MB:.0f} MB, {options.num_runs} times ...")
-    weft = best(["benchmarks.tasks", "overlap", inputs["big"]], options.num_runs)
+    say(f"weft reads {inputs['big_bytes'] / MB:.0f} MB (runs: {options.num_runs}) ...")
+    weft = best(["benchmarks.tasks", "account", inputs["big"]], options.num_runs)
     say(f"  {did(weft)}")
     question = "read, breakdown, overlap"
     if Path(options.hta).exists():
@@ -107,7 +107,7 @@ def read(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
 def ranks(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     """A folder of ranks, reported by two processes and by one."""
     num_runs = max(1, options.num_runs // 2)
-    say(f"weft reports on {inputs['num_ranks']} ranks with 1 and with 2 workers, {num_runs} times each ...")
+    say(f"weft reports on {inputs['num_ranks']} ranks with 1 and with 2 workers (runs: {num_runs} each) ...")
     one, two = (best(["benchmarks.tasks", "ranks", inputs["ranks"], str(n)], num_runs) for n in (1, 2))
     ratio = one.inside_s / two.inside_s
     yield Result(
@@ -226,7 +226,11 @@ def main() -> int:
     options = Options(hta=arguments.hta, num_runs=arguments.runs, num_hta_runs=arguments.hta_runs)
 
     say("making the input files (kept in benchmarks/.cache) ...")
-    inputs = run(["benchmarks.inputs"]).facts
+    try:
+        inputs = run(["benchmarks.inputs"]).facts
+    except TaskFailed as error:
+        say(f"the input files could not be made: {error}")
+        return 1
     facts = machine()
     results: list[Result] = []
     broken: dict[str, str] = {}

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -148,6 +149,8 @@ def make() -> Inputs:
     if described.is_file():
         return Inputs(**json.loads(described.read_text()))
 
+    for outdated in CACHE.glob(f"{source.name.split('.')[0]}-*"):
+        shutil.rmtree(outdated)
     num_complete = sum(json.loads(event)["ph"] == "X" for event in split_events(text)[1])
     num_repeats = NUM_REPEATS if recorded else math.ceil(SIMULATED_BYTES / len(text))
     page_repeats = math.ceil(NUM_PAGE_EVENTS / num_complete)

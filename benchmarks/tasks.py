@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 CHUNK = 1 << 20
+PAINT_LIMIT_S = 60
 CHROMIUM_OPTIONS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -24,16 +25,17 @@ CHROMIUM_OPTIONS = (
 )
 
 
-def overlap(path: str) -> dict[str, Any]:
+def account(path: str) -> dict[str, Any]:
     """weft: read the file, then break the time down and measure the overlap."""
     import weft
 
-    functions = weft.open, weft.breakdown, weft.overlap  # loads what they need
+    read, work_of, breakdown, overlap = weft.open, weft.work_of, weft.breakdown, weft.overlap  # loads what they need
     start = time.perf_counter()
-    trace = functions[0](path)
+    trace = read(path)
     assert isinstance(trace, weft.Trace)
     read_s = time.perf_counter() - start
-    parts, hidden = functions[1](trace), functions[2](trace)
+    work = work_of(trace)
+    parts, hidden = breakdown(work), overlap(work)
     inside_s = time.perf_counter() - start
     return {
         "inside_s": inside_s,
@@ -116,22 +118,25 @@ def paint(page: str) -> dict[str, Any]:
     from playwright.sync_api import sync_playwright
 
     errors: list[str] = []
-    marks = "performance.getEntriesByName('weft-first-paint')"
+    ask = {"expression": "performance.getEntriesByName('weft-first-paint')[0]?.startTime", "returnByValue": True}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_OPTIONS))
         tab = browser.new_page(viewport={"width": 1400, "height": 900})
         tab.on("pageerror", lambda error: errors.append(str(error)))
         tab.goto(Path(page).resolve().as_uri(), wait_until="commit", timeout=60_000)
-        tab.wait_for_function(f"{marks}.length > 0", timeout=60_000)
-        inside_s = float(tab.evaluate(f"{marks}[0].startTime")) / 1000
+        debugger = tab.context.new_cdp_session(tab)  # playwright's own evaluation is refused by the page's policy
+        deadline = time.monotonic() + PAINT_LIMIT_S
+        while (painted_ms := debugger.send("Runtime.evaluate", ask)["result"].get("value")) is None:
+            assert time.monotonic() < deadline, f"no weft-first-paint within {PAINT_LIMIT_S} s; {errors}"
+            tab.wait_for_timeout(20)
         version = browser.version
         browser.close()
     assert not errors, errors
-    return {"inside_s": inside_s, "chromium": version}
+    return {"inside_s": painted_ms / 1000, "chromium": version}
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
-    task.__name__: task for task in (overlap, hta, gunzip, ranks, html, paint)
+    task.__name__: task for task in (account, hta, gunzip, ranks, html, paint)
 }
 
 if __name__ == "__main__":

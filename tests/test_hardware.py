@@ -47,7 +47,7 @@ def test_lookup(asked: str, found: str) -> None:
     ["NVIDIA H100 NVL", "NVIDIA A100 80GB PCIe", "NVIDIA GB200", "NVIDIA H20", "AMD Radeon Graphics", "Tesla V100", ""],
 )
 def test_what_is_not_known_is_not_guessed(asked: str) -> None:
-    with pytest.raises(WeftError, match="known: H800 SXM, H100 SXM, .*docs/hardware.md"):
+    with pytest.raises(WeftError, match=r"known: H800 SXM, H100 SXM, .*docs/hardware\.md"):
         hardware(asked)
 
 
@@ -105,6 +105,31 @@ def test_a_value_cannot_be_changed() -> None:
         hardware("H100").peak_flops["bf16"] = 1.0  # type: ignore[index]
 
 
+GUIDE = (Path(__file__).parents[1] / "docs" / "hardware.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("device", load_hardware(), ids=lambda device: device.name)
+def test_the_guides_table_holds_the_numbers_of_the_file(device: Hardware) -> None:
+    row = next(line for line in GUIDE.splitlines() if line.startswith(f"| {device.name} |"))
+    fp8 = device.peak_flops.get("fp8")
+    assert [cell.strip() for cell in row.strip("|").split("|")] == [
+        device.name,
+        f"{device.peak('bf16') / 1e12:,.10g}",
+        "–" if fp8 is None else f"{fp8 / 1e12:,.10g}",
+        f"{device.hbm_bytes // 2**30} GiB",
+        f"{device.hbm_bytes_per_s / 1e12:.10g}",
+        f"{device.num_sms}",
+        f"{device.link_bytes_per_s / 1e9:.10g}",
+        f"{device.nic_bytes_per_s / 1e9:.10g}",
+    ]
+
+
+def test_the_guides_example_file_works(tmp_path: Path) -> None:
+    path = tmp_path / "my_hardware.toml"
+    path.write_text(GUIDE.split("```toml\n")[1].split("```")[0], "utf-8")
+    assert hardware("ACME Loom-1 64GB", path).peak("bf16") == 400e12
+
+
 MINE = """
 [[hardware]]
 name = "Loom 1"
@@ -159,7 +184,7 @@ def test_a_wrong_file_is_refused_and_named(tmp_path: Path, old: str, new: str, s
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    with pytest.raises(WeftError, match="nowhere.toml: cannot read"):
+    with pytest.raises(WeftError, match=r"nowhere\.toml: cannot read"):
         load_hardware(tmp_path / "nowhere.toml")
 
 

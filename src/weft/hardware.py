@@ -57,8 +57,8 @@ class Hardware:
 def load_hardware(*paths: str | os.PathLike[str]) -> tuple[Hardware, ...]:
     """weft's own list and the accelerators of `paths` (TOML files of the same form), which go first.
 
-    An accelerator with a known name (case does not count) replaces it. Raises `WeftError`, naming file and entry, where a
-    file cannot be read, is not TOML, or an entry lacks a number, its source, or its unit's sense.
+    An accelerator with a known name (case does not count) replaces that one. Raises `WeftError`, naming file and entry,
+    where a file cannot be read, is not TOML, or an entry lacks a number or its source.
     """
     known: dict[str, Hardware] = {}
     for path in (BUILT_IN, *map(Path, paths)):
@@ -73,7 +73,7 @@ def known_hardware(*paths: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def hardware(name: str, *paths: str | os.PathLike[str]) -> Hardware:
-    """The accelerator of that name: weft's ("H100 SXM"), a profiler's ("NVIDIA H100 80GB HBM3"), or a start of weft's ("h100").
+    """The accelerator of that name: weft's ("H100 SXM"), its start ("h100"), or a profiler's ("NVIDIA H100 80GB HBM3").
 
     Case does not count. paths: TOML files that extend the list. Raises `WeftError`, listing the names, where none fits.
     """
@@ -89,7 +89,7 @@ def hardware(name: str, *paths: str | os.PathLike[str]) -> Hardware:
         if wanted and f"{device.name.lower()} ".startswith(f"{wanted} "):
             return device
     known = ", ".join(device.name for device in devices)
-    raise WeftError(f"no figures for the accelerator {name!r}; known: {known}. Add it with a TOML file, see docs/hardware.md")
+    raise WeftError(f"no figures for the accelerator {name!r}; known: {known}. Add it in a TOML file: docs/hardware.md")
 
 
 def _read(path: Path) -> list[Hardware]:

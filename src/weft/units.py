@@ -1,5 +1,7 @@
 """Units: time inside weft is integer nanoseconds; only `report` and `cli` turn it into text, with these functions."""
 
+import math
+
 US = 1_000
 MS = 1_000_000
 S = 1_000_000_000
@@ -10,8 +12,8 @@ GIB = 1 << 30
 
 
 def us(time_ns: float) -> str:
-    """Nanoseconds as whole microseconds, with thousands separated: `129,012 µs`."""
-    return f"{time_ns / US:,.0f} µs"
+    """Nanoseconds as whole microseconds, halves up, with thousands separated: `129,012 µs`."""
+    return f"{math.floor(time_ns / US + 0.5):,} µs"
 
 
 def duration(time_ns: float) -> str:

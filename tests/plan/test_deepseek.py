@@ -179,12 +179,34 @@ def test_every_time_of_the_recipe_is_the_profile_s(shared_data: Path) -> None:
     assert parts["head"].duration_ns == weights.busy_ns - parts["side"].duration_ns - parts["tail"].duration_ns
 
 
+def test_where_the_missing_1622_us_are(shared_data: Path) -> None:
+    """The same plan with each layer's own times instead of means, as docs/plan.md says."""
+    durations = _profile_durations(shared_data / "deepseek-v3-train.json.gz")
+    plan = deepseek_training_layers()
+    mean_ns = {phase.name: phase.busy_ns for phase in load_recipe(RECIPE).phases}
+
+    def span_us(piece: str, gap_ns: int) -> float:
+        """Each phase of each layer as long as the profile's, its parts scaled alike."""
+        ops = tuple(
+            replace(op, duration_ns=round(op.duration_ns * durations[name, layer, piece][0] * 1e3 / mean_ns[name]))
+            for op in plan.ops
+            if (name := op.phase) is not None and (layer := op.layer) is not None
+        )
+        return timetable(replace(plan, ops=ops, gap_ns=gap_ns)).makespan_ns / 1e3
+
+    spans_us = [timetable(plan).makespan_ns / 1e3, span_us("union", plan.gap_ns), span_us("stretch", 0), 129_012.0]
+    assert [round(b - a) for a, b in pairwise(spans_us)] == [331, 399, 893]
+
+
 def _piece(part: str) -> str:
     return part if part in ("cast", "notify", "data") else "all"
 
 
 def _profile_durations(profile: Path) -> dict[tuple[str, int, str], list[int]]:
-    """(phase, layer, piece) -> durations in us, in device order; the piece "union" holds the union's length."""
+    """(phase, layer, piece) -> durations in us, in device order.
+
+    Two pieces hold one number: "union" the length of the events' union, "stretch" last end - first start.
+    """
     events: list[dict[str, Any]] = json.loads(gzip.decompress(profile.read_bytes()))["traceEvents"]
     ranges = sorted(
         (e["ts"], e["ts"] + e["dur"], e["name"])
@@ -199,6 +221,7 @@ def _profile_durations(profile: Path) -> dict[tuple[str, int, str], list[int]]:
         seen[name] += 1
     found: dict[tuple[str, int, str], list[int]] = defaultdict(list)
     reached: dict[tuple[str, int], int] = defaultdict(int)
+    first_start: dict[tuple[str, int], int] = {}
     device = [e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
     for event in sorted(device, key=lambda e: (e["ts"], e["dur"])):
         at = bisect_right(ranges, launch[event["args"]["correlation"]], key=lambda r: r[0]) - 1
@@ -210,7 +233,9 @@ def _profile_durations(profile: Path) -> dict[tuple[str, int, str], list[int]]:
             piece = "notify" if "notify" in kernel or "get_dispatch_layout" in kernel else "data"
         for key in {piece, "all", f"stream {event['args']['stream']}"}:
             found[name, layer, key].append(dur)
+        first = first_start.setdefault((name, layer), start)
         union = found.setdefault((name, layer, "union"), [0])
         union[0] += max(0, start + dur - max(start, reached[name, layer]))
         reached[name, layer] = max(reached[name, layer], start + dur)
+        found[name, layer, "stretch"] = [reached[name, layer] - first]
     return found

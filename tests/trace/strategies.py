@@ -92,10 +92,11 @@ def _with_flows(draw: st.DrawFn, rows: list[dict[str, Any]]) -> None:
 def _windows(rows: list[dict[str, Any]]) -> st.SearchStrategy[tuple[int, int]]:
     """Windows near the events; of whole microseconds where these lie so far apart that no base makes times small."""
     times = [row["ts_ns"] for row in rows] or [1_740_461_679_470_630_000]
-    far_apart = min(times) < -(10**15) or max(times) - min(times) > 10**15
+    far_apart = min(times) < -(10**15) or max(times) - min(times) > 10**15 or max(times) >= 1 << 62
     unit = 1000 if far_apart else 1
-    starts = st.integers(-(10**6), 10**6).map(lambda shift: (min(times) + shift) // unit * unit)
-    return st.tuples(starts, st.integers(0, 10**10)).map(lambda w: (w[0], w[0] + w[1] * unit))
+    starts = st.integers(-(10**6), 0).map(lambda shift: (min(times) + shift) // unit * unit)
+    windows = st.tuples(starts, st.integers(0, 10**10))
+    return windows.map(lambda w: (max(w[0], -LIMIT_NS), min(max(w[0], -LIMIT_NS) + w[1] * unit, LIMIT_NS)))
 
 
 @st.composite

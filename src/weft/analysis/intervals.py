@@ -114,17 +114,24 @@ def grouped_union(groups: ArrayLike, starts: ArrayLike, ends: ArrayLike) -> tupl
     group, start, end = (np.asarray(x, np.int64) for x in (groups, starts, ends))
     if not len(group):
         return group, EMPTY
-    order = np.lexsort((start, group))
-    group, start, end = group[order], start[order], end[order]
-    origin, width = start.min(), end.max() - start.min() + 1
-    lane = np.unique(group, return_inverse=True)[1] * width  # each group on a stretch of time of its own
-    merged = union(start - origin + lane, end - origin + lane)
-    number = merged.starts // width
-    shift = origin - number * width
-    return np.unique(group)[number], Intervals(merged.starts + shift, merged.ends + shift)
+    # Each group gets a stretch of time of its own. Times count as ranks among all times, which keeps their order and
+    # fits, however far apart a broken trace puts them.
+    groups, number = np.unique(group, return_inverse=True)
+    times, rank = np.unique(np.concatenate((start, end)), return_inverse=True)
+    first, last = rank[: len(start)] + number * len(times), rank[len(start) :] + number * len(times)
+    merged = union(first, last)
+    number, opened = np.divmod(merged.starts, len(times))
+    return groups[number], Intervals(times[opened], times[merged.ends - number * len(times)])
 
 
 def totals_by_group(groups: ArrayLike, starts: ArrayLike, ends: ArrayLike, num_groups: int) -> Array:
     """|union| of each of the groups 0 … num_groups - 1."""
     group, merged = grouped_union(groups, starts, ends)
-    return np.bincount(group, weights=merged.ends - merged.starts, minlength=num_groups).astype(np.int64)
+    return sums_by_group(group, merged.ends - merged.starts, num_groups)
+
+
+def sums_by_group(groups: ArrayLike, values: ArrayLike, num_groups: int) -> Array:
+    """Sum of the values of each of the groups 0 … num_groups - 1, in integers."""
+    sums = np.zeros(num_groups, np.int64)
+    np.add.at(sums, np.asarray(groups, np.int64), np.asarray(values, np.int64))
+    return sums

@@ -8,8 +8,8 @@ What a trace made here holds, for each rank, so that every analysis of measured 
 - on one host thread, for each of these, the launch call with the same correlation id, inside a `user_annotation` with
   the phase's name, inside `ProfilerStep#1`.
 
-The host is not simulated. It issues ops in the plan's order, each of them `LEAD_NS` or more before its stream is free
-to run it, so the device never waits for the host.
+The host is not simulated. It issues ops in the plan's order, a phase at a time, each `LEAD_NS` or more before the
+streams that the phase uses are free to run it, so the device never waits for the host.
 """
 
 from __future__ import annotations
@@ -123,7 +123,13 @@ def _kernels(times: Timetable, rows: _Ints) -> _Kernels:
     start_ns_K = base_ns_K + number_K * share_K + number_K * rest_K // of_K
     end_ns_K = base_ns_K + (number_K + 1) * share_K + (number_K + 1) * rest_K // of_K
     free_ns_K = np.where(number_K == 0, _stream_free(ops, op_end_ns)[op_K], start_ns_K - gap_ns)
-    return _Kernels(ops=ops, op_K=op_K, start_ns_K=start_ns_K, end_ns_K=end_ns_K, slot_ns_K=_launch_slots(free_ns_K))
+    return _Kernels(
+        ops=ops,
+        op_K=op_K,
+        start_ns_K=start_ns_K,
+        end_ns_K=end_ns_K,
+        slot_ns_K=_launch_slots(free_ns_K, _bursts(ops)[op_K]),
+    )
 
 
 def _stream_free(ops: Sequence[Op], op_end_ns: _Ints) -> _Ints:
@@ -136,8 +142,10 @@ def _stream_free(ops: Sequence[Op], op_end_ns: _Ints) -> _Ints:
     return np.array(free_ns, dtype=np.int64)
 
 
-def _launch_slots(free_ns: _Ints) -> _Ints:
-    """When each launch slot starts: as late as can be `LEAD_NS` before its stream is free, in issue order, apart."""
+def _launch_slots(free_ns: _Ints, burst: _Ints) -> _Ints:
+    """When each launch slot starts, in issue order and apart: a burst `LEAD_NS` before any of its streams is free."""
+    first_of_burst = np.flatnonzero(np.diff(burst, prepend=-1))
+    free_ns = np.minimum.reduceat(free_ns, first_of_burst)[burst]
     ahead_ns = np.arange(len(free_ns), dtype=np.int64) * SLOT_NS
     latest_ns = free_ns - LEAD_NS - SLOT_NS - ahead_ns
     slots: _Ints = np.minimum.accumulate(latest_ns[::-1])[::-1] + ahead_ns
@@ -201,24 +209,29 @@ def _events(k: _Kernels, origin_ns: int) -> pl.DataFrame:
     return events_frame(columns, len(order))
 
 
+def _bursts(ops: Sequence[Op]) -> _Ints:
+    """For each op, the number of the burst that it is launched in: consecutive ops of one phase, layer and micro-batch.
+
+    An op without a phase is a burst of its own.
+    """
+    bursts: list[int] = []
+    burst, previous = -1, None
+    for op in ops:
+        key = None if op.phase is None else (op.phase, op.layer, op.micro_batch)
+        burst += key is None or key != previous
+        bursts.append(burst)
+        previous = key
+    return np.array(bursts, dtype=np.int64)
+
+
 def _ranges(k: _Kernels) -> tuple[list[str], _Ints, _Ints]:
     """Names of the host ranges, and the first and last kernel in each."""
-    names: list[str] = []
-    first_op: list[int] = []
-    last_op: list[int] = []
-    previous = None
-    for i, op in enumerate(k.ops):
-        key = None if op.phase is None else (op.phase, op.layer, op.micro_batch)
-        if key is not None and key == previous:
-            last_op[-1] = i
-        elif op.phase is not None:
-            names.append(op.phase)
-            first_op.append(i)
-            last_op.append(i)
-        previous = key
-    first_kernel = np.searchsorted(k.op_K, np.array(first_op, dtype=np.int64), side="left")
-    last_kernel = np.searchsorted(k.op_K, np.array(last_op, dtype=np.int64), side="right") - 1
-    return names, first_kernel, last_kernel
+    _, first_op = np.unique(_bursts(k.ops), return_index=True)
+    first_K = np.searchsorted(k.op_K, first_op)
+    last_K = np.append(first_K[1:], len(k.op_K)) - 1
+    phases = [k.ops[i].phase for i in first_op.tolist()]
+    named = np.array([phase is not None for phase in phases])
+    return [phase for phase in phases if phase is not None], first_K[named], last_K[named]
 
 
 def _tracks(ops: Sequence[Op]) -> tuple[Track, ...]:

@@ -21,8 +21,9 @@ from rich.text import Text
 
 from weft.report import palette
 from weft.report.console_text import clean, fitted, joined, shorten_middle, suited
-from weft.units import MS, duration, percent
+from weft.units import MS, US, duration, percent
 
+MIN_WIDTH = 60
 MAX_WIDTH = 200
 MAX_ROWS = 12
 MAX_TRACKS = 3  # boxes of one lane that run at the same time are drawn under each other, up to this many
@@ -45,7 +46,8 @@ _IDLE = Style(color=palette.IDLE)
 class Box:
     """A box of one row: a phase, or the part of it that falls into the row. Columns are relative to the row's start.
 
-    left, right: columns, right excluded. duration_ns: of the whole phase, also where the row shows a part of it.
+    left, right: columns, right excluded. duration_ns: of the whole phase, also where the row shows a part of it; 0 for
+    boxes that are narrower than a column.
     before, after: whether the phase began before this row, or goes on after it.
     """
 
@@ -115,7 +117,7 @@ def print_lanes(
     rank: a member of `ranks` in a report document (schema weft.report/1). width: columns to use, the console's when
     None. start_ns, end_ns: the stretch to draw, in nanoseconds from the rank's first device event; all of it when None.
     """
-    columns = max(min(width or console.width, MAX_WIDTH), MARGIN + 20)
+    columns = max(min(width or console.width, MAX_WIDTH), MIN_WIDTH)
     picture = lane_picture(rank, num_columns=columns - MARGIN, start_ns=start_ns, end_ns=end_ns)
     words = [line for text in _heading(rank, picture) for line in text.wrap(console, columns)]
     notes = [line for text in _left_out(rank, picture) for line in text.wrap(console, columns)]
@@ -274,17 +276,19 @@ def _place(tracks: list[list[Box]], left: int, right: int) -> tuple[list[Box], i
 
 
 def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]], lane: str) -> None:
-    """Put boxes narrower than a column into the columns that are free; the longest of a column stands for all of it."""
+    """Put boxes narrower than a column into the columns that are free; the longest of a column stands for all of it.
+
+    Neighbours of one name make one box, without a duration: what else ran in its columns is not known here.
+    """
     taken = {column for box in track for column in range(box.left, box.right)}
     runs: list[Box] = []
     for column in sorted(set(narrow) - taken):
         name, index, direction = max(narrow[column], key=lambda key: narrow[column][key])
-        longest_ns = sum(narrow[column].values())
         last = runs[-1] if runs else None
         if last and last.right == column and (last.name, last.direction) == (name, direction):
-            runs[-1] = _box(lane, (name, None, direction), last.left, column + 1, last.duration_ns + longest_ns)
+            runs[-1] = _box(lane, (name, None, direction), last.left, column + 1, 0)
         else:
-            runs.append(_box(lane, (name, index, direction), column, column + 1, longest_ns))
+            runs.append(_box(lane, (name, index, direction), column, column + 1, 0))
     track.extend(runs)
     track.sort(key=lambda box: box.left)
 
@@ -351,15 +355,16 @@ def _codes(names: set[str]) -> dict[str, str]:
 def _label(box: Box, width: int, codes: Mapping[str, str], used_codes: set[str]) -> str:
     """The longest that fits of: name and index, name, a telling part of it, its code; a code is explained below."""
     stem, direction = _stem(box.name)
-    named = [box.name if box.index is None else f"{box.name} {box.index}", box.name]
+    bare = box.name.strip("#* ") or box.name  # some frameworks frame their phases: ## forward ##
+    named = [box.name if box.index is None else f"{box.name} {box.index}", box.name, bare]
     if direction:
         telling = max(4, len(codes.get(box.name, "")) - len(direction))  # letters that can be read, and tell it apart
         named += [stem + direction, stem[:telling] + direction]
     for label in named:
         if cell_len(label) <= width:
             return label
-    if not direction and width >= 8 and cell_len(box.name) <= 3 * width:
-        return shorten_middle(box.name, width)
+    if not direction and width >= 8 and cell_len(bare) <= 3 * width:
+        return shorten_middle(bare, width)
     code = codes.get(box.name, "")
     if code and cell_len(code) <= width:
         used_codes.add(box.name)
@@ -397,8 +402,10 @@ def _heading(rank: Mapping[str, Any], picture: Picture) -> list[Text]:
     if not rank.get("communication_ns"):
         lines.append(Text("No communication ran, so there is nothing to hide."))
     whole = (picture.start_ns, picture.end_ns) == (0, rank["span_ns"])
-    drawn = f"{_ms(picture.start_ns)} to {_ms(picture.end_ns)} of {_ms(rank['span_ns'])} ms drawn"
-    drawn = f"All {_ms(rank['span_ns'])} ms drawn" if whole else drawn
+    span = duration(rank["span_ns"])
+    drawn = f"All {span} drawn"
+    if not whole:
+        drawn = f"{duration(picture.start_ns)} to {duration(picture.end_ns)} of {span} drawn"
     lines.append(Text(f"{drawn}; one column is {duration(picture.ns_per_column)}", style=_NOTE))
     return lines
 
@@ -407,38 +414,38 @@ def _drawn(picture: Picture) -> tuple[list[Text], set[str]]:
     """All rows as lines, and the names for which only their code had room."""
     used: set[str] = set()
     lines: list[Text] = []
-    for row in picture.rows:
-        lines.append(_axis(row, picture.ns_per_column))
-        for band in row.bands:
-            lines.extend(_band_lines(band, row.num_columns, picture.codes, used))
-        lines.append(_marks(row))
-        lines.append(Text())
+    any_communication = any(band.lane == "communication" for band in picture.rows[0].bands) if picture.rows else False
+    silent: list[Row] = []  # rows in which nothing ran share a line
+    for row in [*picture.rows, None]:
+        if row is not None and not any(track for band in row.bands for track in band.tracks):
+            silent.append(row)
+            continue
+        if silent:
+            stretch = f"{duration(silent[0].start_ns)} to {duration(silent[-1].end_ns)}"
+            lines += [Text(f"{'':{MARGIN}}╌╌ neither lane ran from {stretch}", style=_IDLE), Text()]
+            silent = []
+        if row is not None:
+            lines.append(_axis(row, picture.ns_per_column))
+            for band in row.bands:
+                lines.extend(_band_lines(band, row.num_columns, picture.codes, used))
+            lines += [_marks(row, "exposed" if any_communication else "idle"), Text()]
     return lines, used
 
 
 def _axis(row: Row, scale: float) -> Text:
-    """Tick marks at round times, each with its time in milliseconds to the right of it."""
-    step = _tick_ns(scale)
+    """Tick marks at round times, each with its time to the right of it; the first also has the unit."""
+    step = max(_round_up(10 * scale), 1)
+    unit_ns, unit = (MS, "ms") if step >= MS // 10 else (US, "µs") if step >= US // 10 else (1, "ns")
+    decimals = 1 if step % unit_ns else 0
     cells = ["─"] * row.num_columns
     free = 0
     for time in range(-(-row.start_ns // step) * step, row.end_ns, step):
         column = int((time - row.start_ns) / scale)
-        label = "┬" + _ms(time, step) + ("" if free else " ms")
+        label = f"┬{time / unit_ns:,.{decimals}f}{'' if free else f' {unit}'}"
         if column >= free and column + len(label) <= row.num_columns:
             cells[column : column + len(label)] = label
             free = column + len(label) + 1
     return Text(" " * MARGIN + "".join(cells), style=_NOTE)
-
-
-def _tick_ns(scale: float) -> int:
-    """The distance of ticks: a round time of at least ten columns."""
-    return max(_round_up(10 * scale), 1)
-
-
-def _ms(time_ns: float, step_ns: int = MS // 10) -> str:
-    """Milliseconds with as many decimals as the step needs."""
-    decimals = max(0, math.ceil(-math.log10(step_ns / MS))) if step_ns < MS else int(step_ns % MS != 0)
-    return f"{time_ns / MS:,.{decimals}f}"
 
 
 def _band_lines(band: Band, num_columns: int, codes: Mapping[str, str], used: set[str]) -> list[Text]:
@@ -446,8 +453,8 @@ def _band_lines(band: Band, num_columns: int, codes: Mapping[str, str], used: se
     for track in band.tracks:
         names, times = Text(), Text()
         column = 0
-        for box in track:
-            gap = _gap(column, box.left)
+        for at, box in enumerate(track):
+            gap = _gap(column, box.left, track[at - 1] if at else None)
             names.append(gap)
             times.append(gap)
             width = box.right - box.left
@@ -457,8 +464,9 @@ def _band_lines(band: Band, num_columns: int, codes: Mapping[str, str], used: se
             names.append_text(_box_text(box, name, room))
             times.append_text(_box_text(box, time, room))
             column = box.right
-        names.append(_gap(column, num_columns))
-        times.append(_gap(column, num_columns))
+        gap = _gap(column, num_columns, track[-1] if track else None)
+        names.append(gap)
+        times.append(gap)
         lines += [names, times]
     heads = [_LANE_NAMES.get(band.lane, clean(band.lane)), band.sms] + [""] * len(lines)
     for line, head, bold in zip(lines, heads, (True, *[False] * len(lines)), strict=False):
@@ -474,10 +482,11 @@ def _prepend(line: Text, head: str, style: Style) -> None:
     line.append_text(body)
 
 
-def _gap(column: int, until: int) -> str:
+def _gap(column: int, until: int, last: Box | None) -> str:
     """Nothing ran; where there is room, a thin edge ends the box before, so that fills need not tell."""
     length = until - column
-    return "▏" + " " * (length - 1) if column and length >= 2 else " " * length
+    closes = last is not None and last.right - last.left > 1 and length > 1
+    return "▏" + " " * (length - 1) if closes else " " * length
 
 
 def _box_text(box: Box, text: str, room: int) -> Text:
@@ -485,7 +494,8 @@ def _box_text(box: Box, text: str, room: int) -> Text:
     ink, shade = _box_styles(box.direction, box.lane)
     used = cell_len(text)
     padding = " " if text and used < room else ""
-    piece = Text("‹" if box.before else "│", style=ink)
+    edge = "‹" if box.before else "┃" if box.right - box.left == 1 else "│"
+    piece = Text(edge, style=ink)
     piece.append(text + padding, style=ink)
     piece.append(_FILL.get(box.direction, " ") * max(0, room - used - len(padding)), style=shade)
     return piece.append("›" if box.after else "", style=ink)
@@ -493,10 +503,11 @@ def _box_text(box: Box, text: str, room: int) -> Text:
 
 def _box_time(box: Box, room: int) -> str:
     """How long the phase took, in the unit that fits."""
-    for text in (duration(box.duration_ns), _ms(box.duration_ns) if box.duration_ns >= MS else ""):
-        if text and len(text) <= room:
-            return text
-    return ""
+    text = duration(box.duration_ns)
+    if box.duration_ns and len(text) <= room:
+        return text
+    number = text.partition(" ")[0]
+    return number if len(number) <= room and box.duration_ns >= MS else ""
 
 
 def _box_styles(direction: str | None, lane: str) -> tuple[Style, Style]:
@@ -507,9 +518,9 @@ def _box_styles(direction: str | None, lane: str) -> tuple[Style, Style]:
     return Style(color=ink, bgcolor=ground), Style(color=f"#{red:02x}{green:02x}{blue:02x}", bgcolor=ground)
 
 
-def _marks(row: Row) -> Text:
+def _marks(row: Row, head: str) -> Text:
     """The third line of a row: how much of each column is exposed communication; dashes where neither lane ran."""
-    line = Text(fitted("exposed", MARGIN), style=_EXPOSED)
+    line = Text(fitted(head, MARGIN), style=_EXPOSED if head == "exposed" else _IDLE)
     for exposed, idle in zip(row.exposed, row.idle, strict=True):
         if exposed >= MIN_MARK:
             line.append(_LEVELS[min(len(_LEVELS) - 1, int(exposed * len(_LEVELS)))], style=_EXPOSED)
@@ -553,18 +564,18 @@ def _left_out(rank: Mapping[str, Any], picture: Picture) -> list[Text]:
     """What the picture does not show, and what helps."""
     notes = []
     if picture.end_ns < picture.asked_end_ns:
-        rest = _ms(picture.asked_end_ns - picture.end_ns)
         notes.append(
-            f"Not drawn: the {rest} ms after {_ms(picture.end_ns)} ms ({MAX_ROWS} rows are drawn). "
+            f"Not drawn: {duration(picture.asked_end_ns - picture.end_ns)} after {duration(picture.end_ns)} "
+            f"({MAX_ROWS} rows are drawn). "
             "Choose a later stretch to see them."
         )
     if picture.num_narrow:
         notes.append(
-            f"{picture.num_narrow:,} boxes are narrower than a column ({duration(picture.ns_per_column)}); "
-            "the longest stands for its column. Choose a shorter stretch to see them."
+            f"Narrower than a column ({duration(picture.ns_per_column)}): {picture.num_narrow:,} of the boxes; the "
+            "longest stands for its column. Choose a shorter stretch to see them."
         )
     if picture.num_covered:
-        notes.append(f"{picture.num_covered:,} boxes overlap more than {MAX_TRACKS - 1} others and are not drawn.")
+        notes.append(f"Not drawn: {picture.num_covered:,} boxes that overlap more than {MAX_TRACKS - 1} others.")
     listed, total = len(rank.get("exposed", ())), rank.get("num_exposed", 0)
     if total > listed:
         notes.append(f"The {listed:,} longest of {total:,} exposed stretches are marked.")

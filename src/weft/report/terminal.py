@@ -349,15 +349,15 @@ def _kernels(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     unit = unit_for(rank["span_ns"])
     spread = ["p50", "p99"] * (width >= 110)
     heads = ["kernel", "count", f"total {unit.name}", "mean µs", *(f"{key} µs" for key in spread)]
-    heads += ["share", "class", "SMs"]
+    sms = [_kernel_sms(row) for row in rows]
+    heads += ["share", "class", *["SMs"] * any(sms)]
     lines = []
-    for row in rows:
+    for row, blocks in zip(rows, sms, strict=True):
         cells = [kernel_label(row["name"]), f"{row['num_events']:,}", unit(row["total_ns"]), _SHORT(row["mean_ns"])]
         cells += [_SHORT(row[f"{key}_ns"]) for key in spread]
-        lines.append([*cells, percent(row["share"]), shorten_middle(clean(row["family"]), 18), _kernel_sms(row)])
+        lines.append([*cells, percent(row["share"]), shorten_middle(clean(row["family"]), 18), *[blocks] * any(sms)])
     colours = [palette.KIND_COLOURS.get(row["kind"]) for row in rows]
     table = _table(heads, lines, width, left=("kernel", "class"), coloured=("class", colours), shorten=kernel_label)
-    sms = [line[-1] for line in lines]
     total = len(rank["kernels"])
     note = f"the top {len(rows)} of {total:,} by total time" if total > len(rows) else "by total time"
     upper = "; ≤ marks an upper bound of the SMs" if any(text.startswith("≤") for text in sms) else ""
@@ -417,7 +417,7 @@ def _steps(rank: Mapping[str, Any], width: int) -> RenderableType | None:
         return None
     slowest = max(steps, key=lambda step: step["span_ns"])
     kept = sorted(steps, key=lambda step: -step["span_ns"])[:MAX_STEPS]
-    unit = unit_for(slowest["span_ns"])
+    unit = unit_for(rank["span_ns"])
     chosen = [step for step in steps if step in kept]
     lines = []
     for step in chosen:
@@ -437,7 +437,7 @@ _COUNTS = {
     "dropped": "dropped",
     "repaired": "repaired",
     "clipped": "clipped",
-    "unlinked": "without a launch call",
+    "unlinked": "unlinked (no launch call)",
     "out_of_window": "outside of the recording",
 }
 
@@ -485,7 +485,7 @@ def _quality_line(rank: Mapping[str, Any]) -> RenderableType | None:
     skipped = [f"{count:,} {clean(kind)}" for kind, count in (quality.get("skipped") or {}).items() if count]
     lines = []
     if quality and not _concerns(rank):
-        lines.append("Data quality: good. Nothing was dropped, clipped or left without its launch call.")
+        lines.append("Data quality: good; nothing was dropped, clipped or left unlinked.")
         lines += [clean(note) for note in quality.get("notes") or []]
     if skipped:
         lines.append("Events read and not used: " + ", ".join(skipped) + ".")

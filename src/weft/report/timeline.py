@@ -41,24 +41,26 @@ MAX_NAMES_CHARS = 4_000_000
 #: Times beyond this distance from the first device event cannot be held exactly by a browser's numbers.
 MAX_DISTANCE_NS = 1 << 52
 
-_DEVICE, _ANNOTATION, _HOST = 0, 1, 2  # what is kept first, when not everything can be kept
-_KEPT_NAMES = {_DEVICE: "device", _ANNOTATION: "annotation", _HOST: "host"}
+_COUNTED, _ANNOTATION, _HOST = 0, 1, 2  # what is kept first, when not everything can be kept
+_KEPT_NAMES = {_COUNTED: "device", _ANNOTATION: "annotation", _HOST: "host"}
 
 
 def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_events: int = 200_000) -> dict[str, Any]:
     """The events of one trace as the page's timeline draws them.
 
     trace: all its device events, annotations and host ranges are candidates; Python stack frames are not.
-    work_events: the device events that the report's numbers are made of, with columns `row` (in `trace.events`), `kind`,
-        `role`, `start_ns`, `end_ns` (absolute; a clipped end is drawn clipped). None: classes are taken from the categories.
+    work_events: the events that the report's numbers are made of (`Work.events`), with columns `row` (in `trace.events`),
+        `kind`, `role`, `start_ns`, `end_ns` (absolute; a clipped end is drawn clipped). They are device events, or host
+        operators where a file has no device events. None: all device events, classed by their category.
     max_events: most events to keep. Device events stay first, then annotations, then host ranges, the longest first.
 
     Returns a JSON-able mapping:
-        start_ns: absolute time of the first device event (of the first event where there is none); times below count from it.
+        start_ns: absolute time of the first counted event (of the first event where there is none); times below count from it.
         first_ns, end_ns: earliest start and latest end, relative; first_ns is what the `start` column counts from.
         num_events, num_device: events in the columns; the first num_device of them are device events.
         columns: name -> {"type": "u1" | "u2" | "u4" | "f8", "data": base64}. start, dur (ns), name (index in `names`),
             class (index in `classes`) have num_events entries; launch has num_device: 1 + index of the launch call, or 0.
+            Events of class compute, communication, barrier or memory are counted in breakdowns; no others are.
         names, classes: the tables those indices point at.
         groups: devices, then host processes; tracks: in drawing order, each with its group and rows [first, count].
         left_out: events not in the columns, by kind; shortened_names: names that were cut.
@@ -79,7 +81,7 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
     starts = kept.get_column("start_ns").to_numpy() - start_ns
     durs = kept.get_column("end_ns").to_numpy() - kept.get_column("start_ns").to_numpy()
     first_ns = int(starts.min()) if starts.size else 0
-    num_device = int((kept.get_column("order") == _DEVICE).sum())
+    num_device = int(kept.get_column("on_device").sum())
     return {
         "format": FORMAT,
         "rank": trace.rank,
@@ -118,7 +120,7 @@ def _classified(trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
     """Every drawable event: row, name, order (what is kept first), class, its track's keys, times and correlation."""
     cat = pl.col("cat").cast(pl.String)
     noted = cat.is_in(["gpu_user_annotation", "cuda_sync"])  # drawn beside a stream, but not its work
-    order = pl.when(on_device()).then(_DEVICE).when(is_annotation() | noted).then(_ANNOTATION).otherwise(_HOST)
+    order = pl.when(on_device()).then(_COUNTED).when(is_annotation() | noted).then(_ANNOTATION).otherwise(_HOST)
     host_class = (
         pl.when(is_annotation() | (cat == "gpu_user_annotation"))
         .then(_CODE["annotation"])
@@ -135,6 +137,7 @@ def _classified(trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
         .select(
             pl.col("row").cast(pl.Int64),
             "name",
+            on_device().alias("on_device"),
             order.cast(pl.UInt8).alias("order"),
             pl.when(on_device()).then(by_category).otherwise(host_class).cast(pl.UInt8).alias("class"),
             "pid",
@@ -159,11 +162,12 @@ def _classified(trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
         pl.col("start_ns").alias("work_start_ns"),
         pl.col("end_ns").alias("work_end_ns"),
     )
-    outside = pl.when(on_device_order()).then(pl.lit(_CODE["outside"], dtype=pl.UInt8)).otherwise(pl.col("class"))
+    outside = pl.when("on_device").then(pl.lit(_CODE["outside"], dtype=pl.UInt8)).otherwise(pl.col("class"))
     return (
         events.join(work, on="row", how="left")
         .with_columns(
             pl.coalesce("work_class", outside).alias("class"),
+            pl.when(pl.col("work_class").is_not_null()).then(pl.lit(_COUNTED, dtype=pl.UInt8)).otherwise("order").alias("order"),
             pl.coalesce("work_start_ns", "start_ns").alias("start_ns"),
             pl.coalesce("work_end_ns", "end_ns").alias("end_ns"),
         )
@@ -171,16 +175,10 @@ def _classified(trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
     )
 
 
-def on_device_order() -> pl.Expr:
-    """Device events, in the frames of this module."""
-    return pl.col("order") == _DEVICE
-
-
 def _origin(events: pl.DataFrame) -> int:
-    """Start of the first device event that the report counts, else of any device event, else of any event; absolute ns."""
-    device = events.filter(on_device_order())
-    counted = device.filter(pl.col("class") != _CODE["outside"])
-    for frame in (counted, device, events):
+    """Start of the first event that the report counts, else of the first event at all; absolute ns."""
+    counted = events.filter(pl.col("class") <= _CODE["memory"])
+    for frame in (counted, events):
         if frame.height:
             return int(frame.select(pl.col("start_ns").min()).item())
     return 0
@@ -206,7 +204,7 @@ def _placed(
     keys = ["place", "device", "stream", "pid", "tid"]
     keyed = keyed.with_columns(
         # A stream's work, what is written beside a stream, a host thread: the order in which they are stored.
-        pl.when(on_device_order()).then(0).when(on_stream).then(1).otherwise(2).cast(pl.UInt8).alias("place"),
+        pl.when("on_device").then(0).when(on_stream).then(1).otherwise(2).cast(pl.UInt8).alias("place"),
         pl.when(on_stream).then(pl.lit("")).otherwise(pl.col("pid")).alias("pid"),
         pl.when(on_stream).then(pl.lit("")).otherwise(pl.col("tid")).alias("tid"),
     )
@@ -258,8 +256,9 @@ class _Labels:
         if key["stream"] is not None:
             device = self.trace.device(key["device"])
             named = self.tracks.get((str(key["device"]), str(key["stream"])))
-            label = (named.name.strip() if named else "") or f"stream {key['stream']}"
             kind = "stream" if key["place"] == 0 else "notes"
+            unnamed = f"stream {key['stream']}" if key["stream"] >= 0 else "whole device"
+            label = (named.name.strip() if named and key["stream"] >= 0 else "") or unnamed
             group = " · ".join(part for part in (f"GPU {key['device']}", device.name) if part)
             track = {"label": label, "kind": kind, "device": key["device"], "stream": key["stream"]}
             return track, {"label": _cut(group, 120), "kind": "device"}

@@ -20,8 +20,8 @@ Role = Literal["data", "barrier"]
 KINDS: tuple[Kind, ...] = ("compute", "communication", "memory")
 ROLES: tuple[Role, ...] = ("data", "barrier")
 
-#: Collectives as weft names them. `dispatch` and `combine` are the two all-to-alls of a mixture of experts; `send_recv` is
-#: point to point; `coalesced` is a group of operations issued as one.
+#: Collectives as weft names them. `dispatch` and `combine` are the two all-to-alls of a mixture of experts; `send_recv`
+#: is point to point; `coalesced` is a group of operations issued as one.
 COLLECTIVES = (
     "all_reduce",
     "all_gather",
@@ -97,8 +97,8 @@ class KernelRules:
 def load_rules(*paths: str | os.PathLike[str]) -> KernelRules:
     """weft's own rules, then the rules of `paths` (TOML files) in turn.
 
-    A file's new rules are tried before all that were loaded earlier. A rule with a known name overrides that rule where it
-    stands, and takes from it what it does not state itself (except collective and role when it changes the kind).
+    A file's new rules are tried before all that were loaded earlier. A rule with a known name overrides that rule where
+    it stands, and takes from it what it does not state itself (except collective and role when it changes the kind).
 
     Raises `RulesError`, naming file and rule, where a file cannot be read, is not TOML, or states a rule wrongly.
     """
@@ -158,8 +158,8 @@ def _first_match(names: pl.Series, rules: KernelRules) -> pl.Series:
     return first
 
 
-#: What PyTorch writes as "Collective name" (ProcessGroupNCCL.cpp and its siblings, RECORD_PARAM_COMMS), letters only and in
-#: lower case, and the collective it is.
+#: What PyTorch writes as "Collective name" (RECORD_PARAM_COMMS in ProcessGroupNCCL.cpp and its siblings), letters only
+#: and in lower case, and the collective it is.
 _COLLECTIVE_OF_METADATA = {
     "allreduce": "all_reduce",
     "allreducecoalesced": "all_reduce",
@@ -200,7 +200,7 @@ _COLLECTIVE_OF_METADATA = {
 
 
 def class_of_metadata(collective_name: str) -> str | None:
-    """The collective that an event's "Collective name" states (one of `COLLECTIVES`), or None where weft does not know it.
+    """The collective that an event's "Collective name" states, one of `COLLECTIVES`; None where weft does not know it.
 
     Case, underscores and a backend's prefix ("nccl:") do not count. What the metadata says beats what the kernel's name
     says: a communication library may run one collective under another's kernel. A barrier's role is "barrier".

@@ -3,6 +3,8 @@
 import { classUnions } from "./data.js";
 import { difference, intersection, lengthWithin, merged } from "./intervals.js";
 
+const COUNTED = new Set(["compute", "communication", "barrier", "memory"]);
+
 /** Unions that every question about a range needs: exposed and hidden communication, exposed memory, idle's complement. */
 export function accounts(timeline) {
   if (!timeline.accounts) {
@@ -34,10 +36,11 @@ export function breakdown(timeline, from, to) {
   };
 }
 
-/** Device events that ran in [from, to), by name: [{name, kind, num_events, total_ns}], most time first. Clipped to the range. */
+/** Counted events (kernels, copies; host operators where they stand in) that ran in [from, to), by name: [{name, kind, num_events, total_ns}], most time first. Clipped to the range. */
 export function kernelsWithin(timeline, from, to) {
   const totals = new Map();
-  for (let i = 0; i < timeline.numDevice; i += 1) {
+  for (let i = 0; i < timeline.num; i += 1) {
+    if (!COUNTED.has(timeline.className[timeline.kind[i]])) continue;
     const start = timeline.start[i], end = start + timeline.dur[i];
     if (end <= from || start >= to) continue;
     const key = timeline.name[i] * 16 + timeline.kind[i];

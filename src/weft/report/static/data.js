@@ -35,12 +35,12 @@ export function readTimeline(index) {
   };
 }
 
-/** Unions of a timeline's device events by class, computed when first asked for: {compute, communication, memory}. */
+/** Unions of a timeline's counted events by class, computed when first asked for: {compute, communication, memory}. */
 export function classUnions(timeline) {
   if (!timeline.unions) {
     const pairs = { compute: [], communication: [], memory: [] };
     const bin = timeline.className.map((name) => pairs[name === "barrier" ? "communication" : name]);
-    for (let i = 0; i < timeline.numDevice; i += 1) {
+    for (let i = 0; i < timeline.num; i += 1) {
       bin[timeline.kind[i]]?.push([timeline.start[i], timeline.start[i] + timeline.dur[i]]);
     }
     timeline.unions = Object.fromEntries(Object.entries(pairs).map(([name, list]) => [name, union(list)]));

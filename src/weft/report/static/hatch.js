@@ -1,4 +1,4 @@
-// Hatching and thin-interval drawing: how "exposed" and "idle" look in every picture.
+// Hatching and thin intervals: how "exposed" and "idle" look in every picture.
 
 import { firstEndingAfter } from "./intervals.js";
 
@@ -52,4 +52,28 @@ export function eachStretch(flat, view, left, width, draw) {
     covered += x1 - x0;
   }
   flush();
+}
+
+/** Intervals with gaps below `gap` closed: for pictures, not for measuring. */
+export function joined(flat, gap) {
+  const out = [];
+  for (let i = 0; i < flat.length; i += 2) {
+    if (out.length && flat[i] - out[out.length - 1] < gap) out[out.length - 1] = flat[i + 1];
+    else out.push(flat[i], flat[i + 1]);
+  }
+  return out;
+}
+
+/** The strip that says what became of the communication: {hidden, idle, exposed}, each a flat list of intervals. */
+export function paintFates(context, { hidden, idle, exposed }, view, width, y, height, colors) {
+  // Gaps of less than a pixel are closed in `hidden`; what fills them is painted over it, as faint as it is short.
+  const closed = joined(hidden, (0.8 * view.length) / width);
+  for (const [flat, color] of [[closed, colors.hidden], [idle, colors.idle], [exposed, colors.exposed]]) {
+    context.fillStyle = color;
+    eachStretch(flat, view, 0, width, (x, w, coverage) => {
+      context.globalAlpha = coverage;
+      context.fillRect(x, y, w, height);
+    });
+    context.globalAlpha = 1;
+  }
 }

@@ -3,11 +3,11 @@
 
 import { accounts } from "./account.js";
 import { drawAxis } from "./axis.js";
+import { boxAtTime, eachBox, laneBoxes, phaseOf } from "./boxes.js";
 import { byId, fill, h, oncePerFrame, sizedContext } from "./dom.js";
 import { duration, percent, shortName } from "./format.js";
 import { attachGestures, keysOver, moveByKey } from "./gestures.js";
-import { eachStretch, hatch } from "./hatch.js";
-import { huesFor } from "./hues.js";
+import { eachStretch, hatch, joined, paintFates } from "./hatch.js";
 import { difference, lengthWithin, union } from "./intervals.js";
 import { inkOn, mix, onTheme, palette } from "./theme.js";
 import { defined, hideTip, showTip, tipRows } from "./tooltip.js";
@@ -62,18 +62,11 @@ export function lanePicture({ onBox, onRange }) {
   canvas.addEventListener("blur", () => { focused = null; draw(); });
 
   function show(rank, timeline) {
-    const lanes = rank.lanes.filter((lane) => lane.boxes.length || lane.lane === "compute" || lane.lane === "communication");
-    const boxes = lanes.flatMap((lane, row) => lane.boxes.map((box) => ({ ...box, row, lane: lane.lane })));
-    picture = {
-      rank,
-      lanes,
-      boxes,
-      byRow: lanes.map((_, row) => boxes.filter((box) => box.row === row).sort((a, b) => a.start_ns - b.start_ns)),
-      hues: huesFor(boxes),
-      ...strips(rank, timeline),
-    };
+    picture = { rank, ...laneBoxes(rank), ...strips(rank, timeline) };
+    const { boxes } = picture;
     hovered = focused = marked = ranged = null;
     byId("lanes-empty").hidden = boxes.length > 0;
+    byId("lanes-lead").hidden = rank.communication_ns === 0;
     byId("lanes-picture").hidden = boxes.length === 0;
     if (boxes.length === 0) return;
     labels();
@@ -85,7 +78,7 @@ export function lanePicture({ onBox, onRange }) {
 
   /** What the strip shows: exact from the timeline's events; from the report's stretches where there is no timeline. */
   function strips(rank, timeline) {
-    if (timeline && timeline.numDevice) {
+    if (timeline && timeline.num) {
       const of = accounts(timeline);
       return { hidden: of.hidden, exposed: of.exposed, idle: difference([0, rank.span_ns], of.busy) };
     }
@@ -133,7 +126,7 @@ export function lanePicture({ onBox, onRange }) {
     if (row < 0) return null;
     const slack = 1.5 * (view.length / width());
     const time = view.start + (x / width()) * view.length;
-    return picture.byRow[row].find((box) => box.start_ns - slack <= time && time <= box.end_ns + slack) ?? null;
+    return boxAtTime(picture.byRow[row], time, slack);
   }
 
   function place(box) {
@@ -159,12 +152,7 @@ export function lanePicture({ onBox, onRange }) {
   }
 
   function paintBoxes(context, line, colors) {
-    let last = -Infinity;
-    for (let i = firstVisible(line, view.start); i < line.length && line[i].start_ns < view.end; i += 1) {
-      const box = line[i];
-      const x0 = Math.max(-8, xOf(box.start_ns)), x1 = Math.min(width() + 8, xOf(box.end_ns));
-      if (x1 - x0 < 1 && x1 - last < 0.5) continue; // this pixel is taken
-      last = Math.max(x1, x0 + 1);
+    eachBox(line, view, width(), (box, x0, x1) => {
       const y = bandTop(box.row), color = colors[picture.hues.of(box)];
       const w = Math.max(1, x1 - x0 - (x1 - x0 > 4 ? 1 : 0));
       context.fillStyle = box === hovered ? mix(color, inkOn(color), 0.14) : color;
@@ -178,7 +166,7 @@ export function lanePicture({ onBox, onRange }) {
         context.lineWidth = 1;
       }
       paintName(context, box, Math.max(0, x0), Math.min(width(), x0 + w), y, inkOn(color));
-    }
+    });
   }
 
   /** A box's name: on one line, else broken before its bracket, else upright; with its time where there is room. */
@@ -275,16 +263,7 @@ export function lanePicture({ onBox, onRange }) {
     const y = stripTop();
     context.fillStyle = colors.raised;
     context.fillRect(0, y, width(), STRIP);
-    const bar = (flat, color) => eachStretch(flat, view, 0, width(), (x, w, coverage) => {
-      context.globalAlpha = coverage;
-      context.fillStyle = color;
-      context.fillRect(x, y, w, STRIP);
-      context.globalAlpha = 1;
-    });
-    // Gaps of less than a pixel are closed here; what fills them (exposed, idle) is painted over, as faint as it is short.
-    bar(joined(picture.hidden, (0.8 * view.length) / width()), colors.hidden);
-    bar(picture.idle, colors.idle);
-    bar(picture.exposed, colors.exposed);
+    paintFates(context, picture, view, width(), y, STRIP, colors);
     // Words where a stretch is long: the strip explains itself.
     context.font = `500 11px ${FONT}`;
     context.textAlign = "center";
@@ -328,19 +307,20 @@ export function lanePicture({ onBox, onRange }) {
   function legend() {
     const entries = picture.hues.legend;
     const shown = entries.slice(0, 10).map(([role, label]) => h("span", { class: "key" }, h("i", { class: "swatch", style: { background: palette()[role] } }), label));
+    const communicates = picture.rank.communication_ns > 0;
     fill(byId("lanes-legend"), shown,
       entries.length > 10 ? h("span", { class: "key faint", text: `and ${entries.length - 10} more` }) : null,
-      h("span", { class: "key" }, h("i", { class: "swatch", style: { background: palette().hidden } }), defined("hidden", "hidden")),
-      h("span", { class: "key" }, h("i", { class: "swatch hatch-exposed" }), defined("exposed", "exposed")),
+      communicates ? h("span", { class: "key" }, h("i", { class: "swatch", style: { background: palette().hidden } }), defined("hidden", "hidden")) : null,
+      communicates ? h("span", { class: "key" }, h("i", { class: "swatch hatch-exposed" }), defined("exposed", "exposed")) : null,
       h("span", { class: "key" }, h("i", { class: "swatch hatch-idle" }), defined("idle", "idle")));
   }
 
   function boxTip(box) {
-    const phase = box.phase === null || box.phase === undefined ? null : picture.rank.phases[box.phase];
+    const phase = phaseOf(picture.rank, box);
     const length = box.end_ns - box.start_ns;
     const exposedHere = box.lane === "communication" ? lengthWithin(picture.exposed, box.start_ns, box.end_ns) : 0;
     return tipRows(box.name, palette()[picture.hues.of(box)], [
-      phase ? ["layer", `${box.index}`] : null,
+      phase ? ["occurrence", `${box.index + 1}`] : null,
       ["lane", box.lane + (box.direction ? `, ${DIRECTION_NAMES[box.direction] ?? box.direction}` : "")],
       ["from", duration(box.start_ns, 5)],
       ["takes", duration(length, 4)],
@@ -349,7 +329,7 @@ export function lanePicture({ onBox, onRange }) {
       box.lane === "communication" ? ["exposed", duration(phase ? phase.exposed_ns : exposedHere, 4)] : null,
       phase && box.lane === "communication" ? ["moves data", duration(phase.data_ns, 4)] : null,
       box.sms === null || box.sms === undefined ? null : ["SMs", `${box.sms}`],
-      phase && phase.stream !== null ? ["stream", `${phase.stream}`] : null,
+      phase && phase.stream !== null && phase.stream !== undefined ? ["stream", `${phase.stream}`] : null,
       ["", "click: show it in the timeline"],
     ]);
   }
@@ -372,25 +352,6 @@ export function lanePicture({ onBox, onRange }) {
     boxes: () => picture?.boxes ?? [],
     place,
   };
-}
-
-function firstVisible(line, time) {
-  let low = 0, high = line.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (line[middle].end_ns > time) high = middle; else low = middle + 1;
-  }
-  return low;
-}
-
-/** Intervals with gaps below `gap` closed: for placing words, not for measuring. */
-function joined(flat, gap) {
-  const out = [];
-  for (let i = 0; i < flat.length; i += 2) {
-    if (out.length && flat[i] - out[out.length - 1] < gap) out[out.length - 1] = flat[i + 1];
-    else out.push(flat[i], flat[i + 1]);
-  }
-  return out;
 }
 
 function boxWords(box) {

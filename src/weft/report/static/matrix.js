@@ -6,7 +6,11 @@ import { palette, inkOn, mix } from "./theme.js";
 import { defined } from "./tooltip.js";
 
 export function showMatrix(rank) {
-  const { communication, compute, ns, hidden_ns: hidden, exposed_ns: exposed } = rank.overlap_matrix;
+  const { communication, hidden_ns: hidden, exposed_ns: exposed } = rank.overlap_matrix;
+  // Phases that hide nothing at all would only be empty columns.
+  const used = rank.overlap_matrix.compute.map((_, column) => column).filter((column) => rank.overlap_matrix.ns.some((row) => row[column] > 0));
+  const compute = used.map((column) => rank.overlap_matrix.compute[column]);
+  const ns = rank.overlap_matrix.ns.map((row) => used.map((column) => row[column]));
   byId("overlap").hidden = communication.length === 0;
   if (communication.length === 0) return;
   const colors = palette();
@@ -25,9 +29,9 @@ export function showMatrix(rank) {
   };
   fill(byId("matrix"), h("table", { class: "matrix" },
     h("caption", { class: "muted", text: `${unit.name} in which the communication phase (row) and the compute phase (column) both ran. Darker is more.` }),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "corner", text: "communication ↓  behind compute →" }), compute.map((name) => h("th", { scope: "col", text: name })),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "corner", text: "communication ↓  behind compute →" }), compute.map((name) => h("th", { scope: "col", class: "phase-name", text: name, title: name })),
       h("th", { scope: "col", class: "edge" }, defined("hidden", "hidden")), h("th", { scope: "col" }, defined("exposed", "exposed")), h("th", { scope: "col", text: "hidden %" }))),
-    h("tbody", {}, communication.map((name, row) => h("tr", {}, h("th", { scope: "row", text: name }), compute.map((_, column) => cell(row, column)),
+    h("tbody", {}, communication.map((name, row) => h("tr", {}, h("th", { scope: "row", class: "phase-name", text: name, title: name }), compute.map((_, column) => cell(row, column)),
       h("td", { class: "edge total", text: shown(hidden[row]) }), h("td", { class: `total ${exposed[row] > 0.02 * rowTotal(row) ? "bad" : ""}`, text: shown(exposed[row]) }),
       h("td", { class: "total", text: percent(rowTotal(row) ? hidden[row] / rowTotal(row) : null) }))))));
 }

@@ -17,7 +17,7 @@ export function showPhases({ phase_means: means, collectives }) {
       limit: 24,
       sort: { key: "", down: false },
       columns: [
-        { key: "name", label: "phase", kind: "text", node: (row) => h("b", { text: row.name }) },
+        { key: "name", label: "phase", kind: "text", node: (row) => h("b", { class: "phase-name", text: row.name, title: row.name }) },
         { key: "lane", label: "lane", kind: "text", def: "lane", node: (row) => kindChip(row.lane) },
         { key: "count", label: "times", kind: "count" },
         { key: "mean_busy_ns", label: "mean busy", kind: "time", def: "busy", bar: (row) => row.mean_busy_ns / longest },

@@ -32,5 +32,8 @@ export function showQuality(rank) {
   const banner = byId("banner");
   const lost = [[quality.dropped, "dropped"], [quality.clipped, "clipped"], [quality.out_of_window, "outside the recording"]].filter(([number]) => number);
   banner.hidden = quality.verdict === "good" && !quality.truncated;
-  banner.textContent = `These numbers come from part of the data${quality.truncated ? " (the file ends early)" : ""}${lost.length ? `: ${lost.map(([number, word]) => `${plural(number, "event")} ${word}`).join(", ")}` : ""}. See “Data quality” below.`;
+  const partial = quality.truncated || lost.length;
+  banner.textContent = partial
+    ? `These numbers come from part of the data${quality.truncated ? " (the file ends early)" : ""}${lost.length ? `: ${lost.map(([number, word]) => `${plural(number, "event")} ${word}`).join(", ")}` : ""}. See “Data quality” below.`
+    : "Read these numbers with care: see “Data quality” below.";
 }

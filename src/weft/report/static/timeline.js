@@ -2,20 +2,21 @@
 
 import { accounts } from "./account.js";
 import { drawAxis } from "./axis.js";
-import { byId, oncePerFrame, sizedContext } from "./dom.js";
-import { duration, grouped, plural } from "./format.js";
+import { boxAtTime, eachBox, laneBoxes } from "./boxes.js";
+import { byId, fill, h, oncePerFrame, sizedContext } from "./dom.js";
+import { duration, grouped, plural, shortName } from "./format.js";
 import { attachGestures, keysOver, moveByKey } from "./gestures.js";
-import { eachStretch } from "./hatch.js";
+import { paintFates } from "./hatch.js";
 import { difference } from "./intervals.js";
 import { durationSums, eventAt, nameWriter, paintRow, shadesFor } from "./rows.js";
 import { inOrder, search } from "./search.js";
-import { onTheme, palette } from "./theme.js";
+import { inkOn, onTheme, palette } from "./theme.js";
 import { hideTip, showTip, tipRows } from "./tooltip.js";
 import { allRows, labelColumn, layout, rowOf } from "./tracks.js";
 import { Viewport } from "./viewport.js";
 
 const FONT = '11px Inter, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif';
-const AXIS = 24, STRIP = 14;
+const AXIS = 24, MINI = 17, STRIP = 9; // pinned above the tracks: the time axis, and the lane picture in small
 const LEFT_OUT_WORDS = { device: "device event", annotation: "annotation", host: "host range", far: "event more than 50 days from the rest" };
 
 /**
@@ -43,6 +44,20 @@ export function timelineView({ onView, onEvent, onRange }) {
   new ResizeObserver(draw).observe(body);
   body.addEventListener("scroll", () => { hideTip(); draw(); }, { passive: true });
 
+  // On the pinned part a drag always selects a range, and a click opens a phase.
+  attachGestures(axis, view, {
+    left: () => 0,
+    width,
+    ranging: () => true,
+    range: setRange,
+    hover: (x, y, event) => {
+      const box = miniAt(x, y);
+      axis.classList.toggle("pointing", Boolean(box));
+      if (box) showTip(event.clientX, event.clientY, ...tipRows(box.name, palette()[data.mini.hues.of(box)], [["lane", box.lane], ["from", duration(box.start_ns, 5)], ["takes", duration(box.end_ns - box.start_ns, 4)]])); else hideTip();
+    },
+    leave: hideTip,
+    click: (x, y) => { const box = miniAt(x, y); if (box) view.glide(box.start_ns, box.end_ns); },
+  });
   const ranging = () => rangeTool.getAttribute("aria-pressed") === "true";
   attachGestures(canvas, view, {
     left: () => 0,
@@ -100,7 +115,7 @@ export function timelineView({ onView, onEvent, onRange }) {
       byId("timeline-missing").textContent = timeline ? "The trace holds no events to draw." : "This page does not hold this rank's timeline. Name the rank when writing the report, and it will.";
       return;
     }
-    data = { rank, timeline, rows: allRows(timeline), sums: durationSums(timeline), look: null };
+    data = { rank, timeline, rows: allRows(timeline), sums: durationSums(timeline), look: null, ...pinned(rank, timeline) };
     partial();
     place();
     const span = rank.span_ns || timeline.endNs - timeline.firstNs;
@@ -108,6 +123,23 @@ export function timelineView({ onView, onEvent, onRange }) {
     view.reset(Math.min(timeline.firstNs, 0), Math.max(timeline.endNs, span), [from, from + span]);
     find(box.value);
     paint();
+  }
+
+  /** What is drawn above the tracks: the lanes' boxes and, where there is device work, what became of the communication. */
+  function pinned(rank, timeline) {
+    const mini = laneBoxes(rank);
+    const of = accounts(timeline);
+    const rows = mini.boxes.length ? mini.lanes.map((lane, row) => [lane.lane, AXIS + row * (MINI + STRIP + 2), MINI]) : [];
+    const fates = { hidden: of.hidden, exposed: of.exposed, idle: difference([0, rank.span_ns], of.busy), y: AXIS + (rows.length ? MINI + 1 : 0) };
+    const top = Math.max(fates.y + STRIP + 2, ...rows.map(([, y, height]) => y + height + 2));
+    frame.style.setProperty("--top", `${top}px`);
+    fill(byId("timeline-top"), rows.map(([name, y, height]) => h("span", { text: name, style: { top: `${y}px`, height: `${height}px` } })));
+    return { mini, fates, top, miniRows: rows };
+  }
+
+  function miniAt(x, y) {
+    const row = data ? data.miniRows.findIndex(([, top, height]) => y >= top && y < top + height) : -1;
+    return row < 0 ? null : boxAtTime(data.mini.byRow[row], view.start + (x / width()) * view.length, view.length / width());
   }
 
   /** Says what is not drawn. */
@@ -122,7 +154,7 @@ export function timelineView({ onView, onEvent, onRange }) {
     const notice = byId("timeline-partial");
     notice.textContent = parts.join(" ");
     notice.hidden = !parts.length;
-    notice.classList.toggle("warn", missing.length > 0);
+    notice.className = `notice ${missing.length ? "warn" : "aside"}`;
   }
 
   function place() {
@@ -164,7 +196,7 @@ export function timelineView({ onView, onEvent, onRange }) {
     const row = rowOf(data.rows, event);
     if (closed.delete(row.group)) place();
     const line = data.placed.yOf.get(row);
-    const visible = body.clientHeight - AXIS - STRIP;
+    const visible = body.clientHeight - data.top;
     if (line.y < body.scrollTop || line.y + line.height > body.scrollTop + visible) body.scrollTop = Math.max(0, line.y - visible / 2);
     const start = data.timeline.start[event], dur = data.timeline.dur[event];
     const length = Math.min(view.length, Math.max(dur * 60, 2000));
@@ -215,7 +247,7 @@ export function timelineView({ onView, onEvent, onRange }) {
     if (width() < 10) return;
     const began = performance.now();
     const colors = palette();
-    const visible = Math.max(40, Math.min(body.clientHeight - AXIS - STRIP, data.placed.height));
+    const visible = Math.max(40, Math.min(body.clientHeight - data.top, data.placed.height));
     const context = sizedContext(canvas, width(), visible);
     if (!data.look) {
       data.look = shadesFor(data.timeline, colors);
@@ -237,22 +269,30 @@ export function timelineView({ onView, onEvent, onRange }) {
     painted = performance.now() - began;
   }
 
-  /** Axis and, under it, what became of the communication: the lane picture's strip at this zoom. */
+  /** The pinned part: the axis, and the lane picture in small, at this zoom. */
   function paintTop(colors) {
-    const context = sizedContext(axis, width(), AXIS + STRIP);
-    context.clearRect(0, 0, width(), AXIS + STRIP);
+    const context = sizedContext(axis, width(), data.top);
+    context.clearRect(0, 0, width(), data.top);
     drawAxis(context, { view, left: 0, width: width(), height: AXIS, bottom: AXIS, colors, font: FONT });
-    if (!data.timeline.numDevice) return;
-    data.idle ??= difference([0, data.rank.span_ns], accounts(data.timeline).busy);
-    const of = accounts(data.timeline);
-    for (const [flat, color] of [[of.hidden, colors.hidden], [data.idle, colors.idle], [of.exposed, colors.exposed]]) {
-      context.fillStyle = color;
-      eachStretch(flat, view, 0, width(), (x, w, coverage) => {
-        context.globalAlpha = coverage;
-        context.fillRect(x, AXIS + 1, w, STRIP - 3);
+    data.miniRows.forEach(([, y, height], row) => {
+      eachBox(data.mini.byRow[row], view, width(), (box, x0, x1) => {
+        const color = colors[data.mini.hues.of(box)];
+        context.fillStyle = color;
+        context.fillRect(x0, y, Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0)), height);
+        const left = Math.max(0, x0), room = Math.min(width(), x1) - left - 6;
+        const text = shortName(box.name);
+        context.font = FONT;
+        if (room < 18 || context.measureText(text).width > room) return;
+        context.fillStyle = inkOn(color);
+        context.textAlign = "left";
+        context.textBaseline = "middle";
+        context.fillText(text, left + 4, y + height / 2 + 0.5);
       });
-      context.globalAlpha = 1;
-    }
+    });
+    paintFates(context, data.fates, view, width(), data.fates.y, STRIP, colors);
+    if (!range) return;
+    context.fillStyle = colors.accent;
+    context.fillRect(((range[0] - view.start) / view.length) * width(), 0, ((range[1] - range[0]) / view.length) * width(), 3);
   }
 
   function paintRange(context, height, colors) {

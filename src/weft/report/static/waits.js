@@ -27,7 +27,7 @@ function showIdle(idle, streams) {
   fill(byId("idle-bar"), total ? h("div", { class: "stack medium", role: "img", "aria-label": CAUSES.map(([key, , word]) => `${word} ${duration(idle[key])}`).join(", ") },
     CAUSES.filter(([key]) => idle[key] > 0).map(([key, role, word]) => h("div", { class: `part ${role}`, title: `${word}: ${duration(idle[key], 4)}`, style: { "flex-grow": idle[key] / total } }))) : null,
   h("ul", { class: "parts" }, CAUSES.map(([key, role, word]) => h("li", {}, h("i", { class: `swatch part ${role}` }), defined(role, word), h("b", { text: duration(idle[key]) }), h("span", { class: "muted", text: total ? percent(idle[key] / total) : "–" })))),
-  h("p", { class: "muted", text: `Summed over streams, so this can exceed the rank's own idle time. Gaps up to ${duration(idle.threshold_ns, 2)} between kernels count as kernel gaps.` }));
+  h("p", { class: "muted", text: `Above, the time in which nothing ran; below, each stream's own, while others may have been busy. Gaps up to ${duration(idle.threshold_ns, 2)} between kernels count as kernel gaps.` }));
   fill(byId("idle-table"), sortableTable({
     name: "idle",
     rows: idle.by_stream,
@@ -37,7 +37,7 @@ function showIdle(idle, streams) {
     columns: [
       { key: "stream", label: "stream", kind: "text", text: (row) => `stream ${row.stream}`, value: (row) => row.stream },
       { key: "kind", label: "mostly", kind: "text", value: (row) => kindOf(row.stream) },
-      { key: "idle_ns", label: "not busy", kind: "time" },
+      { key: "idle_ns", label: "idle", kind: "time" },
       ...CAUSES.map(([key, , word]) => ({ key, label: word, kind: "time" })),
     ],
   }).element);

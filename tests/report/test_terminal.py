@@ -1,0 +1,427 @@
+"""What the terminal shows, against readable goldens and against what no terminal may be sent.
+
+Goldens are in golden/. After a wanted change: WEFT_UPDATE_GOLDENS=1 pytest tests/report/test_terminal.py, then read the
+difference.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from tests.report import documents
+from weft.report.console_text import ascii_text, clean, kernel_label, shorten_middle
+from weft.report.lanes_text import MARGIN, MAX_ROWS, Picture, lane_picture, print_lanes
+from weft.report.terminal import print_rank, print_report
+
+GOLDEN = Path(__file__).parent / "golden"
+DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "train": documents.document,
+    "job": documents.job,
+    "partial": documents.partial,
+    "cpu-only": documents.cpu_only,
+    "no-communication": documents.no_communication,
+    "nothing": documents.nothing,
+    "no-phases": documents.no_phases,
+    "many-layers": documents.many_layers,
+    "hostile": documents.hostile,
+}
+ESCAPE = "\x1b"
+
+
+def drawn(
+    draw: Callable[[Any, Console], None], value: Any, *, width: int, encoding: str = "utf-8", colour: bool = False
+) -> str:
+    """What `draw` sends to a pipe, or to a terminal with colours, in an encoding (an error if it cannot encode)."""
+    raw = io.BytesIO()
+    with io.TextIOWrapper(raw, encoding=encoding, errors="strict", newline="\n", write_through=True) as file:
+        system: Literal["truecolor"] | None = "truecolor" if colour else None
+        draw(value, Console(file=file, width=width, force_terminal=colour, color_system=system))
+        return raw.getvalue().decode(encoding)
+
+
+def report(document: dict[str, Any], console: Console) -> None:
+    print_report(document, console)
+
+
+def lanes(document: dict[str, Any], console: Console) -> None:
+    print_lanes(document["ranks"][0], console)
+
+
+def check_golden(name: str, text: str) -> None:
+    """Compare with a golden; blanks at the ends of lines do not count."""
+    lines = [line.rstrip() for line in text.splitlines()]
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("WEFT_UPDATE_GOLDENS"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert lines == path.read_text(encoding="utf-8").splitlines(), f"differs from {path}; see the head of this file"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", ["train", "job", "partial", "cpu-only", "no-communication", "nothing"])
+def test_report_golden(name: str, width: int) -> None:
+    check_golden(f"report-{name}-{width}", drawn(report, DOCUMENTS[name](), width=width))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", ["train", "no-communication", "no-phases", "many-layers"])
+def test_lanes_golden(name: str, width: int) -> None:
+    check_golden(f"lanes-{name}-{width}", drawn(lanes, DOCUMENTS[name](), width=width))
+
+
+def test_ascii_goldens() -> None:
+    check_golden("report-train-80-ascii", drawn(report, documents.document(), width=80, encoding="ascii"))
+    check_golden("lanes-train-80-ascii", drawn(lanes, documents.document(), width=80, encoding="ascii"))
+
+
+# ---- what holds for every document
+
+
+@pytest.mark.parametrize("draw", [report, lanes])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_no_line_is_wider_than_the_console(name: str, draw: Callable[..., None]) -> None:
+    document = DOCUMENTS[name]()
+    for width in (60, 80, 93, 120, 140, 250):
+        for line in drawn(draw, document, width=width).splitlines():
+            assert cell_len(line) <= width, line
+
+
+@pytest.mark.parametrize("draw", [report, lanes])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_pipe_gets_no_escapes(name: str, draw: Callable[..., None]) -> None:
+    assert ESCAPE not in drawn(draw, DOCUMENTS[name](), width=100)
+
+
+@pytest.mark.parametrize("draw", [report, lanes])
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_console_without_unicode_gets_ascii_of_the_same_shape(
+    name: str, draw: Callable[..., None], encoding: str
+) -> None:
+    document = DOCUMENTS[name]()
+    plain = drawn(draw, document, width=80, encoding=encoding)
+    assert plain.isascii()
+    unicode = drawn(draw, document, width=80)
+    assert [cell_len(line) for line in plain.splitlines()] == [cell_len(line) for line in unicode.splitlines()]
+
+
+@pytest.mark.parametrize("draw", [report, lanes])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_saved_document_draws_the_same(name: str, draw: Callable[..., None]) -> None:
+    document = DOCUMENTS[name]()
+    assert drawn(draw, json.loads(json.dumps(document)), width=80) == drawn(draw, document, width=80)
+
+
+@pytest.mark.parametrize("draw", [report, lanes])
+def test_colours_say_nothing_that_characters_do_not(draw: Callable[..., None]) -> None:
+    coloured = drawn(draw, documents.document(), width=100, colour=True)
+    assert ESCAPE in coloured
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == drawn(draw, documents.document(), width=100)
+
+
+@pytest.mark.parametrize("draw", [report, lanes])
+def test_names_can_neither_colour_nor_forge_what_is_printed(draw: Callable[..., None]) -> None:
+    text = drawn(draw, documents.hostile(), width=140)
+    assert "[red]x[/red]\\x1b[31m" in text  # shown as it is, markup and all
+    assert ESCAPE not in text and "\u202e" not in text
+    assert ":smile:" in text  # not an emoji
+    coloured = drawn(draw, documents.hostile(), width=140, colour=True)
+    assert "\x1b[31m" not in coloured  # the sequence in the name; weft's own colours are 24 bit
+
+
+# ---- the report
+
+
+def squeezed(text: str) -> str:
+    """Text on one line, as a reader takes it in: frames and line breaks left out."""
+    return " ".join(re.sub(r"[┃┏┓┗┛━]", " ", text).split())
+
+
+def test_the_parts_add_up_to_the_span() -> None:
+    text = drawn(report, documents.document(), width=80)
+    shown = {}
+    for line in text.splitlines():
+        found = re.match(r"\S*\s+(compute|exposed communication|exposed memory|idle|span)\s+([\d,]+) µs", line)
+        if found:
+            shown[found[1]] = int(found[2].replace(",", ""))
+    # 20,500 = 18,200 + 2,000 + 200 + 100: the head of documents.py counts them by hand.
+    assert shown == {
+        "compute": 18_200,
+        "exposed communication": 2_000,
+        "exposed memory": 200,
+        "idle": 100,
+        "span": 20_500,
+    }
+
+
+def test_the_bar_is_as_wide_as_the_console_and_in_proportion() -> None:
+    lines = drawn(report, documents.document(), width=82).splitlines()
+    bar = next(line for line in lines if len(line) == 82 and set(line) <= set("█▒▞░"))
+    # 82 columns of 250 µs: compute ends at 72.8, exposed communication at 80.8, memory at 81.6.
+    assert bar == "█" * 73 + "▒" * 8 + "▞"
+
+
+def test_nanoseconds_are_shown_where_the_trace_has_them() -> None:
+    document = documents.document()
+    rank = document["ranks"][0]
+    rank["compute_ns"] += 1
+    rank["span_ns"] += 1
+    text = drawn(report, document, width=80)
+    assert "18,200.001 µs" in text and "20,500.001 µs" in text and "2,000.000 µs" in text
+
+
+def test_the_hidden_share_is_undefined_without_communication() -> None:
+    text = drawn(report, documents.no_communication(), width=80)
+    assert "none ran, so the hidden share is undefined" in text
+    for absent in ("exposed communication", "Collectives", "What hides what", "moves data"):
+        assert absent not in text
+
+
+def test_a_file_without_device_work_says_so_before_any_number() -> None:
+    text = squeezed(drawn(report, documents.cpu_only(), width=80))
+    assert text.index("host operators instead of device work") < text.index("Where the time went")
+    assert "SMs" not in text and "Launches" not in text
+
+
+def test_what_is_partial_stands_in_a_frame_before_the_numbers() -> None:
+    text = drawn(report, documents.partial(), width=80)
+    frame = text[text.index("┏") : text.index("┛")]
+    for said in ("doubtful", "simulated", "file cut short", "1,204 dropped", "7 outside", "event 9,120"):
+        assert said in squeezed(frame), said
+    assert text.index("┛") < text.index("Where the time went")
+    assert "nothing was dropped" not in text
+
+
+def test_a_good_file_gets_one_quiet_line() -> None:
+    text = drawn(report, documents.document(), width=80)
+    assert "┏" not in text
+    assert "Data quality: good" in text and "1,385 python_function" in text
+
+
+def test_of_a_job_the_slowest_rank_comes_first_and_in_full() -> None:
+    text = drawn(report, documents.job(), width=80)
+    ranks = re.findall(r"^(\d)  +2\d\.\d\d .*?(slowest|partial|)\s*$", text, flags=re.MULTILINE)
+    assert ranks == [("3", "slowest"), ("2", ""), ("1", "partial"), ("0", "")]
+    assert "In full: rank 3" in text
+    assert "2 of 6 files could not be used" in text and "rank8.json.gz: not a trace" in text
+
+
+def test_of_many_ranks_the_slowest_and_the_fastest_are_listed() -> None:
+    text = drawn(
+        report, documents.document(*[documents.rank(number=r, extra_idle_ns=400_000 * r) for r in range(64)]), width=80
+    )
+    table = text[text.index("Ranks") : text.index("In full")]
+    assert "63 " in table and "\n0 " in table and "40 more" in table and "\n20 " not in table
+
+
+def test_devices_of_one_rank_are_told_apart() -> None:
+    two = [documents.rank(), documents.rank()]
+    two[1]["device"] = 1
+    text = drawn(report, documents.document(*two), width=80)
+    assert "0, device 0" in text and "0, device 1" in text
+
+
+def test_sections_that_a_document_lacks_are_left_out() -> None:
+    document = documents.document()
+    rank = document["ranks"][0]
+    for key in ("collectives", "phase_means", "overlap_matrix", "kernels", "unnamed", "idle_causes", "launch", "steps"):
+        del rank[key]
+    text = drawn(report, document, width=80)
+    for absent in ("Collectives", "Phases", "What hides", "Kernels", "No rule", "Why streams", "Launches", "Steps"):
+        assert absent not in text
+
+
+def test_a_wide_matrix_keeps_the_columns_of_most_time_and_sums_the_rest() -> None:
+    document = documents.document()
+    # 30 columns of 1, 2, ... 30 ms in one row.
+    document["ranks"][0]["overlap_matrix"] = {
+        "communication": ["all"],
+        "compute": [f"compute phase {n:02d}" for n in range(1, 31)],
+        "ns": [[n * 1_000_000 for n in range(1, 31)]],
+        "hidden_ns": [465_000_000],
+        "exposed_ns": [0],
+    }
+    text = drawn(report, document, width=80)
+    table = text[text.index("What hides what") : text.index("Kernels")]
+    row = next(line for line in table.splitlines() if line.startswith("all"))
+    shown = [float(number) for number in row.split()[1:-2]]
+    assert shown[-2] == 30.0  # the last column before the sum of the rest
+    assert sum(shown) == 465.0
+    assert f"{30 - len(shown) + 1} more" in table
+
+
+def test_one_rank_can_be_printed_alone() -> None:
+    text = drawn(print_rank, documents.rank(), width=80)
+    assert text.startswith("Where the time went")
+
+
+# ---- the lanes
+
+
+def picture(document: dict[str, Any], num_columns: int, **window: int) -> Picture:
+    return lane_picture(document["ranks"][0], num_columns=num_columns, **window)
+
+
+def test_boxes_are_as_wide_as_their_phases_are_long() -> None:
+    # 10 ms in 100 columns: a column is 100 µs, and every phase begins and ends on one.
+    made = picture(documents.document(), 100, end_ns=10_000_000)
+    assert made.ns_per_column == 100_000
+    first = made.rows[0]
+    compute, communication = (band.tracks[0] for band in first.bands)
+    assert [(box.name, box.left, box.right) for box in compute] == [
+        ("attn(F)", 0, 20),
+        ("mlp(B)", 20, 50),
+        ("mlp(F)", 50, 70),
+        ("attn(W)", 80, 100),
+    ]
+    assert [(box.name, box.left, box.right) for box in communication] == [
+        ("combine(B)", 5, 18),
+        ("dispatch(F)", 20, 48),
+        ("combine(F)", 65, 80),
+    ]
+    assert [column for column, part in enumerate(first.exposed) if part] == list(range(70, 80))
+
+
+def test_a_row_is_a_layer_and_all_rows_have_one_scale() -> None:
+    made = picture(documents.document(), 68)
+    assert [(row.start_ns, row.end_ns) for row in made.rows] == [(0, 10_000_000), (10_000_000, 20_500_000)]
+    assert [row.num_columns for row in made.rows] == [65, 68]
+
+
+def test_a_phase_that_crosses_rows_is_drawn_in_both() -> None:
+    document = documents.document()
+    communication = document["ranks"][0]["lanes"][1]["boxes"]
+    communication[2] |= {"end_ns": 11_000_000}
+    # The longer row, 10.5 ms, takes all 70 columns: a column is 150 µs, the first row ends in column 67 (10.0 ms).
+    first, second = (row.bands[1].tracks[0] for row in picture(document, 70).rows)
+    assert (first[-1].name, first[-1].left, first[-1].right, first[-1].after) == ("combine(F)", 43, 67, True)
+    assert (second[0].name, second[0].left, second[0].right, second[0].before) == ("combine(F)", 0, 7, True)
+
+
+def test_phases_that_run_at_once_get_tracks_of_their_own() -> None:
+    document = documents.document()
+    boxes = document["ranks"][0]["lanes"][1]["boxes"]
+    boxes.append({**boxes[0], "name": "all-reduce", "direction": None, "start_ns": 0, "end_ns": 4_000_000})
+    tracks = picture(document, 70).rows[0].bands[1].tracks
+    assert [[box.name for box in track] for track in tracks] == [
+        ["all-reduce", "combine(F)"],
+        ["combine(B)", "dispatch(F)"],
+    ]
+
+
+def test_a_stretch_can_be_chosen() -> None:
+    made = picture(documents.document(), 100, start_ns=2_000_000, end_ns=5_000_000)
+    assert len(made.rows) == 1
+    compute, communication = (band.tracks[0] for band in made.rows[0].bands)
+    assert [(box.name, box.left, box.right) for box in compute] == [("mlp(B)", 0, 100)]
+    assert [(box.name, box.left, box.right) for box in communication] == [("dispatch(F)", 0, 93)]
+
+
+@pytest.mark.parametrize("window", [(5_000_000, 5_000_000), (9_000_000, 1_000_000), (10**12, 10**13)])
+def test_an_empty_stretch_draws_nothing_and_says_so(window: tuple[int, int]) -> None:
+    def draw(document: dict[str, Any], console: Console) -> None:
+        print_lanes(document["ranks"][0], console, start_ns=window[0], end_ns=window[1])
+
+    assert "Nothing ran in this stretch" in drawn(draw, documents.document(), width=80)
+
+
+def test_what_was_not_drawn_is_said() -> None:
+    text = squeezed(drawn(lanes, documents.many_layers(), width=80))
+    assert f"Not drawn: 280.5 ms after 120.0 ms ({MAX_ROWS} rows are drawn)" in text
+    made = picture(documents.no_phases(), 68)
+    assert made.num_narrow and f"{made.num_narrow:,} of the boxes" in squeezed(
+        drawn(lanes, documents.no_phases(), width=80)
+    )
+
+
+def test_the_width_asked_for_is_used_also_beyond_that_of_the_console() -> None:
+    def draw(document: dict[str, Any], console: Console) -> None:
+        print_lanes(document["ranks"][0], console, 150)
+
+    text = drawn(draw, documents.document(), width=80)
+    assert max(len(line.rstrip()) for line in text.splitlines()) in range(140, 151)
+    assert len(drawn(lanes, documents.document(), width=150).splitlines()) == len(text.splitlines())
+
+
+interval = st.tuples(st.integers(0, 20_000), st.integers(1, 8_000)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+
+
+@given(
+    st.lists(interval, max_size=40),
+    st.lists(interval, max_size=40),
+    st.integers(48, 150),
+    st.booleans(),
+)
+def test_any_boxes_can_be_drawn(
+    compute: list[tuple[int, int]], communication: list[tuple[int, int]], num_columns: int, phased: bool
+) -> None:
+    document = documents.document()
+    rank = document["ranks"][0]
+    for lane, intervals in zip(rank["lanes"], (compute, communication), strict=True):
+        lane["boxes"] = [
+            {
+                "name": f"p{n % 5}({'FBW'[n % 3]})",
+                "index": n,
+                "start_ns": start * 1000,
+                "end_ns": end * 1000,
+                "busy_ns": 0,
+                "sms": None,
+                "direction": "FBW"[n % 3],
+                "phase": n if phased else None,
+            }
+            for n, (start, end) in enumerate(sorted(intervals))
+        ]
+    made = picture(document, num_columns)
+    for row in made.rows:
+        assert row.num_columns <= num_columns
+        assert len(row.exposed) == len(row.idle) == row.num_columns
+        for band in row.bands:
+            for track in band.tracks:
+                edges = [column for box in track for column in (box.left, box.right)]
+                assert edges == sorted(edges) and all(box.left < box.right for box in track)
+                assert all(0 <= column <= row.num_columns for column in edges)
+    assert [row.end_ns for row in made.rows[:-1]] == [row.start_ns for row in made.rows[1:]]
+    for line in drawn(lanes, document, width=num_columns + MARGIN).splitlines():
+        assert cell_len(line) <= num_columns + MARGIN
+
+
+# ---- names
+
+
+def test_kernel_names_are_shortened_where_it_hurts_least() -> None:
+    name = "void dpsk::ep::internode::dispatch<false, 8, true, 8>(int4*, float*, long*)"
+    assert kernel_label(name) == "dpsk::ep::internode::dispatch<false, 8, true, 8>"
+    assert kernel_label(name, 30) == "dispatch<false, 8, true, 8>"
+    assert kernel_label(name, 20) == "dispatch<fals…ue, 8>"
+    assert kernel_label("Memcpy DtoH (Device -> Pinned)") == "Memcpy DtoH (Device -> Pinned)"
+    assert (
+        kernel_label("at::(anonymous namespace)::softmax<float>(float*, int)")
+        == "at::(anonymous namespace)::softmax<float>"
+    )
+    assert kernel_label("(anonymous namespace)::f") == "(anonymous namespace)::f"
+    assert kernel_label("()") == "()"
+    assert kernel_label("triton_poi_fused_0") == "triton_poi_fused_0"
+
+
+@given(st.text(), st.integers(0, 40))
+def test_any_name_becomes_printable_and_fits(name: str, width: int) -> None:
+    cleaned = clean(name)
+    cleaned.encode("utf-8")
+    assert not {unicodedata.category(character) for character in cleaned} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+    assert clean(cleaned) == cleaned
+    assert cell_len(shorten_middle(cleaned, width)) <= width
+    assert cell_len(kernel_label(name, width)) <= width
+    assert ascii_text(cleaned).isascii() and cell_len(ascii_text(cleaned)) == cell_len(cleaned)
