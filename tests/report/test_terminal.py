@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -365,6 +365,7 @@ interval = st.tuples(st.integers(0, 20_000), st.integers(1, 8_000)).map(lambda p
     st.integers(48, 150),
     st.booleans(),
 )
+@example([], [(1_938, 2_001)], 48, False)  # a box of one column at the end of a row, which goes on in the next
 def test_any_boxes_can_be_drawn(
     compute: list[tuple[int, int]], communication: list[tuple[int, int]], num_columns: int, phased: bool
 ) -> None:

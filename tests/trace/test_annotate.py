@@ -20,9 +20,10 @@ from tests.trace.chrome_shape import check_event
 from tests.trace.strategies import HOSTILE
 from weft.errors import OutputError, TraceError, TraceTooLarge
 from weft.trace import sources
-from weft.trace.annotate import PROCESS, Annotated, annotate, file_base_ns, is_annotated, lane_events, running_total
+from weft.trace.annotate import Annotated, annotate, file_base_ns, is_annotated
 from weft.trace.chrome_reader import read_chrome
 from weft.trace.chrome_writer import write_chrome
+from weft.trace.lane_events import PROCESS, lane_events, running_total
 from weft.trace.model import Trace, events_frame
 from weft.trace.sources import open_bytes
 

@@ -44,6 +44,11 @@ def table(text: str) -> list[list[str]]:
 #: parameters cut short. Made up: deep_ep::some_new_kernel, {reduce_scatter,all_to_all}_kernel, kernel_gemm_all_reduce.
 COMMUNICATION = table(
     """
+    simulated         | dispatch       | barrier | weft::sim::communication::notify_dispatch(F)
+    simulated         | combine        | barrier | weft::sim::communication::notify_combine(B)
+    simulated         | dispatch       | data    | weft::sim::communication::dispatch(B)
+    simulated         | combine        | data    | weft::sim::communication::combine(F)
+    simulated         | -              | data    | weft::sim::communication::send_forward
     nccl              | all_reduce     | data    | ncclAllReduceRingLLKernel_sum_f32(ncclColl)
     nccl              | broadcast      | data    | ncclBroadcastRingLLKernel_copy_i8(ncclColl)
     nccl              | reduce_scatter | data    | ncclReduceScatterRingLLKernel_sum_f16(ncclColl)
@@ -172,6 +177,7 @@ COMMUNICATION = table(
 #: family, one block per SM, name
 COMPUTE = table(
     """
+    simulated     | persistent | weft::sim::compute::attn(F)
     gemm          | -          | nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN
     gemm          | -          | nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNN
     gemm          | -          | nvjet_sm100_tst_64x8_64x16_2x4_h_bz_splitK_TNT
@@ -323,6 +329,7 @@ COMPUTE = table(
 #: family, name
 MEMORY = table(
     """
+    simulated  | weft::sim::memory::offload
     memcpy_h2d | Memcpy HtoD (Pageable -> Device)
     memcpy_h2d | Memcpy HtoD (Host -> Device)
     memcpy_d2h | Memcpy DtoH (Device -> Pinned)

@@ -51,7 +51,7 @@ def idle(source: Trace | Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> I
         .with_columns(pl.lit(0, dtype=pl.Int64).alias(c) for c in _CAUSES if c not in by_stream.get_column("cause"))
     )
     streams = events.select(pl.col("stream").unique())
-    table = streams.join(table, on="stream", how="left").select(
+    table = streams.join(table, on="stream", how="left", nulls_equal=True).select(
         "stream",
         pl.sum_horizontal(pl.col(c).fill_null(0) for c in _CAUSES).alias("idle_ns"),
         *(pl.col(c).fill_null(0).alias(f"{c}_ns") for c in _CAUSES),

@@ -32,6 +32,8 @@ class Intervals(NamedTuple):
         return union(np.concatenate((self.starts, other.starts)), np.concatenate((self.ends, other.ends)))
 
 
+_MAX = (1 << 63) - 1
+
 EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -114,14 +116,17 @@ def grouped_union(groups: ArrayLike, starts: ArrayLike, ends: ArrayLike) -> tupl
     group, start, end = (np.asarray(x, np.int64) for x in (groups, starts, ends))
     if not len(group):
         return group, EMPTY
-    # Each group gets a stretch of time of its own. Times count as ranks among all times, which keeps their order and
-    # fits, however far apart a broken trace puts them.
     groups, number = np.unique(group, return_inverse=True)
-    times, rank = np.unique(np.concatenate((start, end)), return_inverse=True)
-    first, last = rank[: len(start)] + number * len(times), rank[len(start) :] + number * len(times)
-    merged = union(first, last)
-    number, opened = np.divmod(merged.starts, len(times))
-    return groups[number], Intervals(times[opened], times[merged.ends - number * len(times)])
+    origin, width = int(start.min()), int(end.max()) - int(start.min()) + 1
+    if width * len(groups) > _MAX:  # a broken trace: its events lie years apart; their ranks in time serve as well
+        times, rank = np.unique(np.concatenate((start, end)), return_inverse=True)
+        number, merged = grouped_union(number, rank[: len(start)], rank[len(start) :])
+        return groups[number], Intervals(times[merged.starts], times[merged.ends])
+    lane = number * width - origin  # each group on a stretch of time of its own
+    merged = union(start + lane, end + lane)
+    number = merged.starts // width
+    shift = origin - number * width
+    return groups[number], Intervals(merged.starts + shift, merged.ends + shift)
 
 
 def totals_by_group(groups: ArrayLike, starts: ArrayLike, ends: ArrayLike, num_groups: int) -> Array:

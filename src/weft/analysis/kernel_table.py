@@ -53,9 +53,9 @@ def kernel_table(source: Trace | Work) -> KernelTable:
         .join(held_longest(events, "name", "sms"), on="name", how="left")
         .with_columns((pl.col("total_ns") / max(1, events.get_column("dur_ns").sum())).alias("share"))
         .with_columns(pl.col("name", "kind", "family").cast(pl.String))
-        .sort("total_ns", "name", descending=[True, False])
+        .sort("total_ns", "name", "kind", "family", descending=[True, False, False, False])
     )
-    unnamed = kernels.filter("unnamed").select("name", "num_events", "total_ns")
+    unnamed = kernels.filter("unnamed", pl.col("kind") == "compute").select("name", "num_events", "total_ns")
     compute_ns = kernels.filter(pl.col("kind") == "compute").get_column("total_ns").sum()
     return KernelTable(
         kernels=kernels.drop("unnamed").with_columns(pl.col("mean_ns").round().cast(pl.Int64)),
@@ -73,7 +73,7 @@ def _families(events: pl.DataFrame) -> pl.DataFrame:
         for (kind, family), part in events.with_columns(pl.col("kind", "family").cast(pl.String)).group_by("kind", "family")
     ]  # fmt: skip
     schema = {"kind": pl.String, "family": pl.String, "num_events": pl.Int64, "total_ns": pl.Int64, "busy_ns": pl.Int64}
-    return pl.DataFrame(rows, schema=schema).sort("total_ns", "family", descending=[True, False])
+    return pl.DataFrame(rows, schema=schema).sort("total_ns", "kind", "family", descending=[True, False, False])
 
 
 def _streams(events: pl.DataFrame) -> pl.DataFrame:
@@ -83,4 +83,4 @@ def _streams(events: pl.DataFrame) -> pl.DataFrame:
         for (stream,), part in events.group_by("stream")
     ]
     schema = {"stream": pl.Int64, "busy_ns": pl.Int64, "num_events": pl.Int64}
-    return pl.DataFrame(rows, schema=schema).join(kinds, on="stream", how="left").sort("stream")
+    return pl.DataFrame(rows, schema=schema).join(kinds, on="stream", how="left", nulls_equal=True).sort("stream")

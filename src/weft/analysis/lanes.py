@@ -17,6 +17,7 @@ from weft.trace.work import Work, as_work
 
 _MAX_BOXES = 1500  # a lane without phases is coarsened to about this many
 _MINOR = 0.1  # a phase's compute (or communication) below this part of its time draws no box in that lane
+_STRAY = 0.1  # work outside all phases below this part of a lane's time draws no box
 
 #: Columns of `Lane.boxes`. Absolute ns.
 BOX_COLUMNS: dict[str, pl.DataType] = {
@@ -38,7 +39,8 @@ class Lane:
     lane: "compute" or "communication". streams: those it runs on. busy_ns: union of its events.
     sms: SMs that its persistent kernels hold, the value that held longest; sms_exact False where it has none and sms is
     only the largest launch grid seen, cut to the device's SMs; None where no grid is recorded.
-    boxes: one a phase (or run of a kernel family), in device order: a frame of `BOX_COLUMNS`.
+    boxes: one a stretch of a phase, in device order: a frame of `BOX_COLUMNS`. Work outside all phases, where it is a
+    tenth of the lane or more, is boxed too: a run of one kernel family a box.
     """
 
     lane: str
@@ -60,9 +62,9 @@ def direction_of(name: str) -> str | None:
     if match := re.search(r"[(\[_.\s:]([FBWI])[)\]]?$", name.strip()):
         return {"I": "B"}.get(match[1], match[1])
     lowered = name.lower()
-    if "backward" in lowered or re.search(r"\bbwd\b", lowered):
-        return "B"
-    return "F" if "forward" in lowered or re.search(r"\bfwd\b", lowered) else None
+    backward = "backward" in lowered or re.search(r"(?:\b|_)bwd(?:\b|_)", lowered) is not None
+    forward = "forward" in lowered or re.search(r"(?:\b|_)fwd(?:\b|_)", lowered) is not None
+    return None if backward == forward else "B" if backward else "F"
 
 
 def _lane(work: Work, kind: str) -> Lane:
@@ -82,26 +84,33 @@ def _lane(work: Work, kind: str) -> Lane:
 def _boxes(work: Work, events: pl.DataFrame, kind: str) -> pl.DataFrame:
     if events.is_empty():
         return pl.DataFrame(schema=BOX_COLUMNS)
-    phased = events.get_column("phase").null_count() < events.height
-    if phased:
-        events = events.filter(pl.col("phase").is_not_null() & pl.col("phase").is_in(_drawn(work, kind).implode()))
-        key = pl.col("phase").cast(pl.Int64)
-    else:
-        key = pl.col("family").to_physical().cast(pl.Int64)
-    runs = _runs(events.with_columns(key.alias("key")))
-    if phased:
-        runs = runs.join(
-            work.phases.select(pl.col("phase").cast(pl.Int64).alias("key"), "name", pl.col("index").cast(pl.Int64)), on="key"
-        ).with_columns(pl.col("key").alias("phase"))
-    else:
-        runs = _coarser(runs.with_columns(pl.lit(None, dtype=pl.Int64).alias("phase")))
-        runs = runs.with_columns(pl.int_range(pl.len()).over("name").alias("index"))
-    direction = runs.get_column("name").map_elements(direction_of, return_dtype=pl.String, skip_nulls=True)
-    return (
-        runs.with_columns(direction.alias("direction"))
-        .sort("start_ns", "name")
-        .select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
+    drawn = pl.col("phase").is_not_null() & pl.col("phase").is_in(_drawn(work, kind).implode())
+    boxes = [_phase_boxes(work, events.filter(drawn)), _stray_boxes(events)]
+    return pl.concat(boxes).sort("start_ns", "name", "phase", maintain_order=True)
+
+
+def _phase_boxes(work: Work, events: pl.DataFrame) -> pl.DataFrame:
+    """A box an uninterrupted stretch of a phase."""
+    runs = _runs(events.with_columns(pl.col("phase").cast(pl.Int64).alias("key")))
+    named = work.phases.select(pl.col("phase").cast(pl.Int64).alias("key"), "name", pl.col("index").cast(pl.Int64))
+    runs = runs.drop("name").join(named, on="key").with_columns(pl.col("key").alias("phase"))
+    names = named.select(pl.col("name").unique())
+    directions = names.with_columns(pl.Series("direction", map(direction_of, names["name"]), dtype=pl.String))
+    runs = runs.join(directions, on="name", how="left")
+    return runs.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
+
+
+def _stray_boxes(events: pl.DataFrame) -> pl.DataFrame:
+    """A box a run of a kernel family, for what lies outside all phases; none where that is little."""
+    dur = pl.col("end_ns") - pl.col("start_ns")
+    strays = events.filter(pl.col("phase").is_null())
+    if strays.select(dur.sum()).item() < _STRAY * events.select(dur.sum()).item():
+        return pl.DataFrame(schema=BOX_COLUMNS)
+    runs = _coarser(_runs(strays.with_columns(pl.col("family").to_physical().cast(pl.Int64).alias("key"))))
+    runs = runs.sort("start_ns", "name").with_columns(
+        pl.int_range(pl.len()).over("name").alias("index"), phase=None, direction=None
     )
+    return runs.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
 
 
 def _drawn(work: Work, kind: str) -> pl.Series:
@@ -116,7 +125,10 @@ def _drawn(work: Work, kind: str) -> pl.Series:
 
 
 def _runs(events: pl.DataFrame) -> pl.DataFrame:
-    """Stretches of one key, uninterrupted on their stream; those of several streams that overlap are one stretch."""
+    """Stretches of one key, uninterrupted on their stream; those of several streams that overlap are one stretch.
+
+    Columns box, key, start_ns, end_ns, busy_ns, name (the most frequent family), sms; in no particular order.
+    """
     changed = pl.col("key") != pl.col("key").shift(1).over("stream")
     number = changed.fill_null(True).cum_sum().over("stream")
     events = events.with_columns(number.alias("run"))
@@ -126,19 +138,20 @@ def _runs(events: pl.DataFrame) -> pl.DataFrame:
     reach = pl.col("end_ns").cum_max().shift(1).over("key")
     box = (pl.col("start_ns") > reach).fill_null(True).cum_sum()
     boxed = by_stream.with_columns(box.alias("box"))
-    inside = events.join(boxed.select("stream", "run", "box"), on=("stream", "run"))
+    inside = events.join(
+        boxed.select("stream", "run", "box"), on=("stream", "run"), nulls_equal=True, maintain_order="left"
+    )
     busy = inside.group_by("box").agg(
         _union_length().alias("busy_ns"), pl.col("family").cast(pl.String).mode().sort().first().alias("name")
     )
     extent = boxed.group_by("box").agg(pl.col("key").first(), pl.col("start_ns").min(), pl.col("end_ns").max())
     sms = held_longest(inside.filter("persistent"), "box", "sms")
-    runs = extent.join(busy, on="box").join(sms, on="box", how="left").sort("start_ns")
-    return runs if events.get_column("phase").null_count() == events.height else runs.drop("name")
+    return extent.join(busy, on="box").join(sms, on="box", how="left")
 
 
 def _union_length() -> pl.Expr:
     """|union| of a group's events, which are in order of start."""
-    before = pl.col("end_ns").cum_max().shift(1).fill_null(0)
+    before = pl.col("end_ns").cum_max().shift(1)  # null, and so passed over, at the first
     return (pl.col("end_ns") - pl.max_horizontal("start_ns", before)).clip(0).sum()
 
 
@@ -146,15 +159,15 @@ def _coarser(runs: pl.DataFrame) -> pl.DataFrame:
     """Merge neighbours, where there are too many to draw, under the name that took most of their time."""
     if runs.height <= _MAX_BOXES:
         return runs
-    start, end = runs.get_column("start_ns").min(), runs.get_column("end_ns").max()
-    width = max(1, (end - start) // _MAX_BOXES)  # type: ignore[operator]
-    cell = (pl.col("start_ns") - start) // width
+    runs = runs.sort("start_ns", "name")
+    start, end = runs.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    cell = (pl.col("start_ns") - start) // max(1, (end - start) // _MAX_BOXES)
     longest = pl.col("busy_ns").arg_max()
     return (
         runs.with_columns(cell.alias("cell"))
         .group_by("cell", maintain_order=True)
         .agg(
-            pl.col("name").get(longest), pl.col("phase").first(), pl.col("start_ns").min(), pl.col("end_ns").max(),
+            pl.col("name").get(longest), pl.col("start_ns").min(), pl.col("end_ns").max(),
             pl.col("busy_ns").sum(), pl.col("sms").get(longest),
         )
     )  # fmt: skip

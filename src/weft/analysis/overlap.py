@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from weft.analysis.breakdown import Breakdown, ClassUnions, breakdown, class_unions
-from weft.analysis.intervals import Intervals, covered, grouped_union, of_events
+from weft.analysis.intervals import Array, Intervals, covered, grouped_union, of_events, sums_by_group
 from weft.trace.kernels import bus_factor
 from weft.trace.model import Trace
 from weft.trace.work import Work, as_work
@@ -121,11 +120,9 @@ def _bandwidth(collective: str, part: pl.DataFrame) -> dict[str, float | int | N
     if sized.is_empty():
         return {"payload_bytes": None, "algbw_GBps": None, "busbw_GBps": None}
     payload, dur_ns = int(sized.get_column("bytes").sum()), int(sized.get_column("dur_ns").sum())
-    with_size = sized.filter(pl.col("group_size") > 1)
-    moved = sum(
-        bus_factor(collective, size) * num_bytes for size, num_bytes in with_size.select("group_size", "bytes").iter_rows()
-    )
-    with_size_ns = int(with_size.get_column("dur_ns").sum())
+    by_size = sized.filter(pl.col("group_size") > 1).group_by("group_size").agg(pl.col("bytes", "dur_ns").sum()).sort("group_size")
+    moved = sum(bus_factor(collective, size) * num_bytes for size, num_bytes, _ in by_size.iter_rows())
+    with_size_ns = int(by_size.get_column("dur_ns").sum())
     return {
         "payload_bytes": payload,
         "algbw_GBps": payload / dur_ns,  # bytes a nanosecond are GB a second
@@ -137,7 +134,8 @@ def _matrix(work: Work, compute: Intervals) -> OverlapMatrix:
     has_phases = work.events.get_column("phase").null_count() < work.events.height
     if has_phases:
         names = work.phases.select("phase", pl.col("name").alias("label"))
-        events = work.events.join(names, on="phase", how="left").with_columns(pl.col("label").fill_null(NO_PHASE))
+        events = work.events.join(names, on="phase", how="left", maintain_order="left")
+        events = events.with_columns(pl.col("label").fill_null(NO_PHASE))
     else:
         label = pl.coalesce(pl.col("collective").cast(pl.String), pl.col("family").cast(pl.String), pl.lit(OTHER))
         events = work.events.with_columns(label.alias("label"))
@@ -147,30 +145,29 @@ def _matrix(work: Work, compute: Intervals) -> OverlapMatrix:
     group, spans = rows
 
     def sums(cover: Intervals) -> list[int]:
-        ns = np.bincount(group, weights=covered(cover, spans.starts, spans.ends), minlength=num_rows)
-        return [int(x) for x in ns]
+        return sums_by_group(group, covered(cover, spans.starts, spans.ends), num_rows).tolist()
 
     column_group, column_spans = columns
     by_column = []
     for number in range(len(column_labels)):
         mine = column_group == number
         by_column.append(sums(Intervals(column_spans.starts[mine], column_spans.ends[mine])))
-    busy = [int(x) for x in np.bincount(group, weights=spans.ends - spans.starts, minlength=num_rows)]
+    busy = sums_by_group(group, spans.ends - spans.starts, num_rows).tolist()
     hidden = sums(compute)
     return OverlapMatrix(
         communication=tuple(row_labels),
         compute=tuple(column_labels),
         ns=tuple(tuple(column[row] for column in by_column) for row in range(num_rows)),
-        hidden_ns=tuple(hidden[:num_rows]),
-        exposed_ns=tuple(b - h for b, h in zip(busy[:num_rows], hidden, strict=False)),
+        hidden_ns=tuple(hidden),
+        exposed_ns=tuple(b - h for b, h in zip(busy, hidden, strict=True)),
     )
 
 
-def _by_label(events: pl.DataFrame) -> tuple[tuple[np.ndarray, Intervals], list[str]]:
+def _by_label(events: pl.DataFrame) -> tuple[tuple[Array, Intervals], list[str]]:
     """Unions by label, numbered in order of first appearance, small ones gathered under OTHER beyond a limit."""
     totals = events.group_by("label", maintain_order=True).agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns"))
     if totals.height > _MAX_LABELS:
-        kept = totals.top_k(_MAX_LABELS - 1, by="ns").get_column("label").implode()
+        kept = totals.sort("ns", "label", descending=[True, False]).head(_MAX_LABELS - 1).get_column("label").implode()
         events = events.with_columns(pl.when(pl.col("label").is_in(kept)).then("label").otherwise(pl.lit(OTHER)).alias("label"))
     labels = events.get_column("label").unique(maintain_order=True).to_list()
     number = events.get_column("label").replace_strict(labels, list(range(len(labels))), return_dtype=pl.Int64)

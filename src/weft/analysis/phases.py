@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from weft.analysis.breakdown import ClassUnions, class_unions
-from weft.analysis.intervals import covered, grouped_union, totals_by_group
+from weft.analysis.intervals import covered, grouped_union, sums_by_group, totals_by_group
 from weft.trace.model import Trace
 from weft.trace.work import Work, as_work
 
@@ -45,7 +45,7 @@ def phases(source: Trace | Work, *, unions: ClassUnions | None = None) -> pl.Dat
 
     communication = events.filter(pl.col("kind") == "communication")
     group, spans = grouped_union(*_spans(communication))
-    hidden = np.bincount(group, weights=covered(u.compute, spans.starts, spans.ends), minlength=number).astype(np.int64)
+    hidden = sums_by_group(group, covered(u.compute, spans.starts, spans.ends), number)
     totals = pl.DataFrame(
         {
             "phase": pl.Series(range(number), dtype=pl.Int64),
@@ -65,7 +65,7 @@ def phases(source: Trace | Work, *, unions: ClassUnions | None = None) -> pl.Dat
         .join(held_longest(with_sms(events, work.num_sms).filter("persistent"), "phase", "sms"), on="phase", how="left")
         .join(work.phases.select(pl.col("phase").cast(pl.Int64), "name", "index", "step"), on="phase")
         .with_columns(
-            pl.when(2 * pl.col("communication_ns") >= pl.col("busy_ns"))
+            pl.when((pl.col("communication_ns") > 0) & (2 * pl.col("communication_ns") >= pl.col("busy_ns")))
             .then(pl.lit("communication"))
             .otherwise(pl.lit("compute"))
             .alias("lane"),
@@ -79,7 +79,7 @@ def phases(source: Trace | Work, *, unions: ClassUnions | None = None) -> pl.Dat
 def phase_means(table: pl.DataFrame) -> pl.DataFrame:
     """Means by phase name, in order of first appearance: name, lane, count, mean_{busy,data,hidden,exposed}_ns."""
     return table.group_by("name", maintain_order=True).agg(
-        pl.col("lane").mode().first(),
+        pl.col("lane").mode().sort().first(),
         pl.len().alias("count"),
         *(pl.col(f"{part}_ns").mean().round().cast(pl.Int64).alias(f"mean_{part}_ns")
           for part in ("busy", "data", "hidden", "exposed")),

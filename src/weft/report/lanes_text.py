@@ -147,7 +147,7 @@ def lane_picture(
             num_narrow += narrow
             num_covered += covered
             bands.append(Band(lane=lane["lane"], sms=_sms(lane), tracks=tracks))
-        columns = max(1, min(num_columns, round((b - a) / scale)))
+        columns = _num_columns(a, b, scale)
         covered_part = _coverage(((box["start_ns"], box["end_ns"]) for box in boxes), a, columns, scale)
         rows.append(
             Row(
@@ -203,7 +203,7 @@ def _repetitions(lanes: Sequence[Mapping[str, Any]], start: int, end: int) -> li
     for box in boxes:
         if box["name"] == boxes[0]["name"]:
             first_of_phase.setdefault(box["phase"], box["start_ns"])
-    anchors = sorted(first_of_phase.values())
+    anchors = sorted(set(first_of_phase.values()))
     if len(anchors) < 2:
         return []
     # The first row also takes what comes before its first phase, so its own length does not count here.
@@ -232,6 +232,10 @@ def _round_up(value: float) -> int:
 # ---- boxes
 
 
+def _num_columns(start: int, end: int, scale: float) -> int:
+    return max(1, round((end - start) / scale))
+
+
 def _tracks(
     lane: Mapping[str, Any], start: int, end: int, scale: float
 ) -> tuple[tuple[tuple[Box, ...], ...], int, int]:
@@ -247,7 +251,7 @@ def _tracks(
         key = (clean(box["name"]), box.get("index"), box.get("direction"))
         if right - left < 1:
             num_narrow += box["start_ns"] >= start  # a box cut by the row's start was counted in the row before
-            column = int((a - start) / scale)
+            column = min(int((a - start) / scale), _num_columns(start, end, scale) - 1)
             shares = narrow.setdefault(column, {})
             shares[key] = shares.get(key, 0) + b - a
             continue
@@ -405,7 +409,8 @@ def _heading(rank: Mapping[str, Any], picture: Picture) -> list[Text]:
     span = duration(rank["span_ns"])
     drawn = f"All {span} drawn"
     if not whole:
-        drawn = f"{duration(picture.start_ns)} to {duration(picture.end_ns)} of {span} drawn"
+        begun = f"{duration(picture.start_ns)} to" if picture.start_ns else "The first"
+        drawn = f"{begun} {duration(picture.end_ns)} of {span} drawn"
     lines.append(Text(f"{drawn}; one column is {duration(picture.ns_per_column)}", style=_NOTE))
     return lines
 
@@ -458,7 +463,7 @@ def _band_lines(band: Band, num_columns: int, codes: Mapping[str, str], used: se
             names.append(gap)
             times.append(gap)
             width = box.right - box.left
-            room = width - 1 - box.after
+            room = max(0, width - 1 - box.after)
             name = _label(box, room, codes, used)
             time = _box_time(box, room)
             names.append_text(_box_text(box, name, room))
@@ -498,7 +503,7 @@ def _box_text(box: Box, text: str, room: int) -> Text:
     piece = Text(edge, style=ink)
     piece.append(text + padding, style=ink)
     piece.append(_FILL.get(box.direction, " ") * max(0, room - used - len(padding)), style=shade)
-    return piece.append("›" if box.after else "", style=ink)
+    return piece.append("›" if box.after and box.right - box.left > 1 else "", style=ink)
 
 
 def _box_time(box: Box, room: int) -> str:

@@ -1,7 +1,7 @@
 """A recorded file with weft's lanes in it: every byte of the original in its place, and events added behind its own.
 
-`annotate` knows text, not traces: it finds where the list of events ends, and puts the additions there. `lane_events`
-makes the additions from plain frames.
+`annotate` knows text, not traces: it finds where the list of events ends, and puts the additions there. What these are
+is the business of `weft.trace.lane_events`.
 """
 
 from __future__ import annotations
@@ -11,26 +11,17 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 import numpy as np
-import polars as pl
 
 from weft.errors import TraceError
+from weft.trace.lane_events import PROCESS
 from weft.trace.model import Trace
 from weft.trace.output import Sink, open_output
 from weft.trace.sources import DEFAULT_MAX_BYTES, ByteStream, open_bytes
 from weft.units import MIB, size
-
-PROCESS = "weft"  #: pid of the process that holds what weft adds
-
-#: Names that the trace viewer has for colours, by what a box does: F forward, B backward, I input gradient, W weight
-#: gradient. Perfetto takes no notice of them; it colours by name.
-#: Source: ColorScheme in https://github.com/catapult-project/catapult (tracing/tracing/base/color_scheme.html)
-COLOURS = {"F": "rail_idle", "B": "rail_load", "I": "rail_load", "W": "rail_response"}
-_EXPOSED_COLOUR = "terrible"
 
 _MAX_OUTSIDE_BYTES = 256 * MIB  # what may stand before the list of events, and what is checked of what follows it
 _MAX_EVENT_BYTES = 64 * MIB
@@ -85,115 +76,6 @@ def file_base_ns(trace: Trace) -> int:
 def is_annotated(trace: Trace) -> bool:
     """Whether a trace was read from a file that holds weft's lanes already: adding them again would draw them twice."""
     return any(track.pid == PROCESS for track in trace.tracks)
-
-
-# --- what is added ------------------------------------------------------------------------------------------------
-
-
-def lane_events(
-    boxes: pl.DataFrame,
-    exposed: pl.DataFrame,
-    counters: Mapping[str, pl.DataFrame] | None = None,
-    *,
-    base_ns: int,
-    lane_sms: Mapping[str, int | None] | None = None,
-) -> Iterator[dict[str, Any]]:
-    """A process `weft`, above all others: one thread a lane, one for exposed communication, and counters.
-
-    All times are absolute nanoseconds. base_ns: the file's own base, `file_base_ns(trace)`.
-    boxes: `lane` ("compute", "communication" ...), `name`, `start_ns`, `end_ns`; where they are there, `index`,
-    `busy_ns`, `hidden_ns`, `sms` become arguments, and `direction` (F, B, I, W) the colour. Lanes keep the order in
-    which they appear; boxes of one lane that overlap go to further threads, since a thread's spans must nest.
-    exposed: `start_ns`, `end_ns`.
-    counters: name -> frame of `ts_ns`, `value`: the value from that moment on.
-    lane_sms: SMs of a lane, for its title.
-    """
-    yield _named("process_name", 0, name=PROCESS)
-    yield _named("process_labels", 0, labels="lanes of computation and communication")
-    yield _named("process_sort_index", 0, sort_index=-1)
-    rows: list[tuple[str, pl.DataFrame]] = []
-    for (lane,), lane_boxes in boxes.group_by("lane", maintain_order=True):
-        sms = (lane_sms or {}).get(str(lane))
-        title = f"{lane} lane ({sms} SMs)" if sms is not None else f"{lane} lane"
-        rows += [(title if n == 0 else f"{title}, {n + 1}", row) for n, row in enumerate(_without_overlap(lane_boxes))]
-    exposed_as_boxes = exposed.with_columns(name=pl.lit("exposed communication"), direction=pl.lit("exposed"))
-    rows += [("exposed communication", row) for row in _without_overlap(exposed_as_boxes)]
-    for tid, (title, row) in enumerate(rows, 1):
-        yield _named("thread_name", tid, name=title)
-        yield _named("thread_sort_index", tid, sort_index=tid)
-        for box in row.iter_rows(named=True):
-            yield _box(box, tid, base_ns)
-    for name, frame in (counters or {}).items():
-        yield from _counter(name, frame, base_ns)
-
-
-def running_total(intervals: pl.DataFrame, weight: str | None = None) -> pl.DataFrame:
-    """How many intervals are open, or the sum of their `weight`, as a counter: `ts_ns`, `value`, a row a change.
-
-    intervals: `start_ns`, `end_ns` (half-open) and the column `weight`, in which a null counts as 0.
-    """
-    amount = pl.lit(1, dtype=pl.Int64) if weight is None else pl.col(weight).fill_null(0).cast(pl.Int64)
-    edges = pl.concat(
-        [
-            intervals.select(pl.col("start_ns").alias("ts_ns"), amount.alias("value")),
-            intervals.select(pl.col("end_ns").alias("ts_ns"), (-amount).alias("value")),
-        ]
-    )
-    changes = edges.group_by("ts_ns").agg(pl.col("value").sum()).filter(pl.col("value") != 0).sort("ts_ns")
-    return changes.with_columns(pl.col("value").cum_sum())
-
-
-def _named(kind: str, tid: int, **args: str | int) -> dict[str, Any]:
-    return {"ph": "M", "name": kind, "pid": PROCESS, "tid": tid, "ts": 0, "args": args}
-
-
-def _without_overlap(boxes: pl.DataFrame) -> list[pl.DataFrame]:
-    """The boxes in order of time, dealt to as few rows as it takes that none overlaps another in its row."""
-    boxes = boxes.sort("start_ns", "end_ns")
-    ends: list[int] = []
-    row_of_box: list[int] = []
-    for start, end in boxes.select("start_ns", "end_ns").iter_rows():
-        row = next((n for n, row_end in enumerate(ends) if row_end <= start), len(ends))
-        ends[row : row + 1] = [end]
-        row_of_box.append(row)
-    numbered = boxes.with_columns(row=pl.Series(row_of_box, dtype=pl.Int64))
-    return [numbered.filter(pl.col("row") == row).drop("row") for row in range(len(ends))]
-
-
-def _box(box: Mapping[str, Any], tid: int, base_ns: int) -> dict[str, Any]:
-    args = {key: box[key] for key in ("index", "sms") if box.get(key) is not None}
-    args |= {f"{key}_us": _us(box[f"{key}_ns"]) for key in ("busy", "hidden") if box.get(f"{key}_ns") is not None}
-    event = {
-        "ph": "X",
-        "cat": "weft",
-        "name": box["name"],
-        "pid": PROCESS,
-        "tid": tid,
-        "ts": _us(box["start_ns"] - base_ns),
-        "dur": _us(box["end_ns"] - box["start_ns"]),
-        "args": args,
-    }
-    colour = _EXPOSED_COLOUR if box.get("direction") == "exposed" else COLOURS.get(box.get("direction") or "")
-    return event | {"cname": colour} if colour else event
-
-
-def _counter(name: str, frame: pl.DataFrame, base_ns: int) -> Iterator[dict[str, Any]]:
-    known = frame.select("ts_ns", "value").filter(
-        pl.all_horizontal(pl.all().is_not_null()), pl.col("value").is_finite()
-    )
-    for ts, value in known.sort("ts_ns").iter_rows():
-        yield {
-            "ph": "C", "cat": "weft", "name": name, "pid": PROCESS, "tid": 0, "ts": _us(ts - base_ns),
-            "args": {"value": value},
-        }  # fmt: skip
-
-
-def _us(time_ns: int) -> Decimal:
-    """Microseconds, exactly."""
-    return Decimal(time_ns).scaleb(-3)
-
-
-# --- where it is put ----------------------------------------------------------------------------------------------
 
 
 def _copy(stream: ByteStream, additions: Iterable[Mapping[str, Any]], sink: Sink) -> Annotated:

@@ -186,7 +186,12 @@ def _classified(rows: pl.DataFrame, rules: KernelRules) -> pl.DataFrame:
         .otherwise(pl.col("family"))
         .alias("family"),
         pl.coalesce("said", "collective_class").alias("collective"),
-        pl.when(pl.col("said").is_not_null()).then(pl.coalesce("role", pl.lit("data"))).otherwise(pl.col("role")).alias("role"),
+        pl.when(pl.col("said") == "barrier")  # torch.distributed.barrier is an all-reduce of nothing
+        .then(pl.lit("barrier"))
+        .when(pl.col("said").is_not_null())
+        .then(pl.coalesce("role", pl.lit("data")))
+        .otherwise(pl.col("role"))
+        .alias("role"),
     )
 
 

@@ -144,9 +144,10 @@ export function lanePicture({ onBox, onRange }) {
       context.fillStyle = colors.raised;
       context.fillRect(0, bandTop(row), width(), BAND);
     });
-    paintStops(context, colors);
     for (const line of picture.byRow) paintBoxes(context, line, colors);
+    paintStops(context, colors);
     paintExposed(context, colors);
+    for (const line of picture.byRow) paintNames(context, line, colors);
     paintStrip(context, colors);
     paintOverlays(context, colors);
   }
@@ -165,7 +166,12 @@ export function lanePicture({ onBox, onRange }) {
         context.stroke();
         context.lineWidth = 1;
       }
-      paintName(context, box, Math.max(0, x0), Math.min(width(), x0 + w), y, inkOn(color));
+    });
+  }
+
+  function paintNames(context, line, colors) {
+    eachBox(line, view, width(), (box, x0, x1) => {
+      paintName(context, box, Math.max(0, x0), Math.min(width(), x1), bandTop(box.row), inkOn(colors[picture.hues.of(box)]));
     });
   }
 
@@ -209,13 +215,19 @@ export function lanePicture({ onBox, onRange }) {
     context.restore();
   }
 
-  /** Idle: nothing ran, so both bands show it. */
+  /** Idle: nothing ran, so both bands show it, also inside the box of a phase that stood still. */
   function paintStops(context, colors) {
     const pattern = hatch(context, colors.idle);
     eachStretch(picture.idle, view, 0, width(), (x, w) => {
       if (w < 2) return;
-      context.fillStyle = pattern;
-      picture.lanes.forEach((_, row) => context.fillRect(x, bandTop(row), w, BAND));
+      picture.lanes.forEach((_, row) => {
+        context.globalAlpha = 0.72;
+        context.fillStyle = colors.raised;
+        context.fillRect(x, bandTop(row), w, BAND);
+        context.globalAlpha = 1;
+        context.fillStyle = pattern;
+        context.fillRect(x, bandTop(row), w, BAND);
+      });
     });
   }
 
