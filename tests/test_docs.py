@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -94,10 +94,11 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from weft.plan import deepseek_training_layers
 
     folder = tmp_path_factory.mktemp("samples")
-    weft.write_chrome(weft.simulate(deepseek_training_layers()), folder / "train.json.gz")
+    trace = weft.simulate(deepseek_training_layers())
+    weft.write_chrome(trace, folder / "train.json.gz")
     (folder / "traces").mkdir()
     for rank in range(4):
-        shutil.copy(folder / "train.json.gz", folder / "traces" / f"rank{rank}.json.gz")
+        weft.write_chrome(replace(trace, rank=rank, world_size=4), folder / "traces" / f"rank{rank}.json.gz")
     return folder
 
 

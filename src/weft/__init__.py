@@ -35,12 +35,12 @@ if TYPE_CHECKING:
         steps,
     )
     from weft.plan import Op, Plan, simulate
-    from weft.report import build_report, render_html
+    from weft.report import annotate_trace, build_report, document_of, print_lanes, print_report, render_html
     from weft.trace import (
         Job,
         Trace,
         Work,
-        annotate,
+        load_parquet,
         load_rules,
         save_parquet,
         work_of,
@@ -57,8 +57,8 @@ _HOME = {
     "works_of": "weft.trace",
     "load_rules": "weft.trace",
     "write_chrome": "weft.trace",
+    "load_parquet": "weft.trace",
     "save_parquet": "weft.trace",
-    "annotate": "weft.trace",
     "Op": "weft.plan",
     "Plan": "weft.plan",
     "simulate": "weft.plan",
@@ -74,7 +74,11 @@ _HOME = {
     "headroom": "weft.analysis",
     "steps": "weft.analysis",
     "clock_offsets": "weft.analysis",
+    "annotate_trace": "weft.report",
     "build_report": "weft.report",
+    "document_of": "weft.report",
+    "print_lanes": "weft.report",
+    "print_report": "weft.report",
     "render_html": "weft.report",
 }
 

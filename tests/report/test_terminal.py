@@ -23,7 +23,8 @@ from rich.console import Console
 
 from tests.report import documents
 from weft.report.console_text import ascii_text, clean, kernel_label, shorten_middle
-from weft.report.lanes_text import MARGIN, MAX_ROWS, Picture, lane_picture, print_lanes
+from weft.report.lanes_layout import MAX_ROWS, Picture, lane_picture
+from weft.report.lanes_text import MARGIN, print_lanes
 from weft.report.terminal import print_rank, print_report
 
 GOLDEN = Path(__file__).parent / "golden"

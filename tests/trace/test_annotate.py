@@ -24,7 +24,7 @@ from weft.trace.annotate import Annotated, annotate, file_base_ns, is_annotated
 from weft.trace.chrome_reader import read_chrome
 from weft.trace.chrome_writer import write_chrome
 from weft.trace.lane_events import PROCESS, lane_events, running_total
-from weft.trace.model import Trace, events_frame
+from weft.trace.model import EVENT_SCHEMA, Trace, events_frame
 from weft.trace.sources import open_bytes
 
 MARK = {"ph": "M", "name": "process_name", "pid": "weft", "tid": 0, "ts": 0, "args": {"name": "weft"}}
@@ -162,7 +162,8 @@ def test_a_truncated_gzip_is_closed_and_says_so(tmp_path: Path) -> None:
     stored = gzip.compress(text, 1)
     (tmp_path / "in.json.gz").write_bytes(stored[: len(stored) // 2])
     done = annotate(tmp_path / "in.json.gz", [MARK], tmp_path / "out.json.gz")
-    assert done == Annotated(num_events=1, truncated="the gzip stream ends early")
+    assert done.num_events == 1
+    assert done.truncated is not None and "ends early" in done.truncated
     file = json.loads(gzip.decompress((tmp_path / "out.json.gz").read_bytes()))
     assert file["traceEvents"][-1] == MARK
     assert 10_000 < len(file["traceEvents"]) < 50_000
@@ -360,7 +361,7 @@ def test_running_total_by_hand() -> None:
 
 
 def test_base_of_the_file() -> None:
-    empty = events_frame({}, 0)
+    empty = pl.DataFrame(schema=EVENT_SCHEMA)
     for stated, base in (("1740461679000000000", BASE), ("-5", 0), ("x", 0), ("9" * 19, 0), ("9" * 30, 0)):
         assert file_base_ns(Trace(events=empty, info={"baseTimeNanoseconds": stated})) == base
     assert file_base_ns(Trace(events=empty)) == 0

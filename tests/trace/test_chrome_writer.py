@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -254,7 +255,7 @@ def test_flow_ids_join_what_correlation_cannot(tmp_path: Path) -> None:
 
 
 def test_empty_trace_is_a_sound_file() -> None:
-    file = parsed(Trace(events=events_frame({}, 0)))
+    file = parsed(Trace(events=pl.DataFrame(schema=EVENT_SCHEMA)))
     assert file["traceEvents"] == []
     check(file)
 

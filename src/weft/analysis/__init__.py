@@ -13,7 +13,7 @@ from weft.analysis.lanes import Lane, lanes
 from weft.analysis.overlap import Overlap, OverlapMatrix, overlap
 from weft.analysis.phases import phase_means, phases
 from weft.analysis.quality import Quality, quality
-from weft.analysis.queueing import Queueing, queue_length, queueing
+from weft.analysis.queueing import Queueing, host_stalls, queue_length, queueing
 from weft.analysis.rank import Analysis, RankAnalysis, analyze, analyze_rank
 from weft.analysis.steps import Step, steps
 
@@ -38,6 +38,7 @@ __all__ = [
     "clock_offsets",
     "collective_ends",
     "headroom",
+    "host_stalls",
     "idle",
     "kernel_table",
     "lanes",

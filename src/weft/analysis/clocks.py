@@ -34,20 +34,19 @@ class ClockOffset:
 def collective_ends(source: Trace | Work) -> pl.DataFrame:
     """What other ranks can match: collectives with a key and an end.
 
-    Columns group, seq, what, order, end_ns (absolute). `seq` numbers the collective in its process group where the
-    trace records that; `order` counts the collectives of the same kind and size otherwise. At most 5,000, the first.
+    Columns group, collective, seq, what, order, end_ns (absolute). `seq` numbers the collective in its process group
+    where the trace records that; `order` counts the collectives of the same kind and size otherwise (`what` is both).
+    At most 5,000, the first.
     """
     work = as_work(source)
-    what = pl.concat_str(
-        pl.coalesce(pl.col("collective").cast(pl.String), pl.lit("?")),
-        pl.lit("/"),
-        pl.coalesce(pl.col("payload_elems").cast(pl.String), pl.lit("?")),
-    )
+    collective = pl.col("collective").cast(pl.String).fill_null("?")
+    what = pl.concat_str(collective, pl.lit("/"), pl.col("payload_elems").cast(pl.String).fill_null("?"))
     return (
         work.events.filter(pl.col("kind") == "communication", pl.col("role").is_null() | (pl.col("role") != "barrier"))
         .head(_MAX_MARKS)
         .select(
             pl.col("group").cast(pl.String).fill_null("").alias("group"),
+            collective.alias("collective"),
             pl.col("comm_seq").alias("seq"),
             what.alias("what"),
             pl.col("end_ns"),
@@ -59,8 +58,9 @@ def collective_ends(source: Trace | Work) -> pl.DataFrame:
 def clock_offsets(ends: Mapping[int, pl.DataFrame]) -> tuple[ClockOffset, ...]:
     """Offsets of each rank's clock to that of the lowest rank. ends: rank -> frame of `collective_ends`.
 
-    Matched by group and sequence number where both ranks record them; else by order among collectives of the same kind
-    and size, and only where both ranks have equally many, so that a sampled trace is not matched wrongly.
+    Matched by group, sequence number and kind where both ranks record them (sizes may differ: each rank has its own in
+    an all-to-all); else by order among collectives of the same kind and size, and only where both ranks have equally
+    many, so that a sampled trace is not matched wrongly.
     """
     if not ends:
         return ()
@@ -72,17 +72,23 @@ def clock_offsets(ends: Mapping[int, pl.DataFrame]) -> tuple[ClockOffset, ...]:
             offsets.append(ClockOffset(rank=rank, offset_ns=None, spread_ns=None, num_matched=0))
             continue
         apart = matched.get_column("end_ns_right") - matched.get_column("end_ns")
-        offset = int(apart.median())  # type: ignore[arg-type]
-        spread = int((apart - offset).abs().median())  # type: ignore[arg-type]
+        offset = _median(apart)
+        spread = _median((apart - offset).abs())
         agreed = offset if spread <= _MAX_SPREAD_NS else None
         offsets.append(ClockOffset(rank=rank, offset_ns=agreed, spread_ns=spread, num_matched=matched.height))
     return tuple(offsets)
 
 
+def _median(values: pl.Series) -> int:
+    """In integers: a float does not hold the nanoseconds of clocks that are years apart. The lower of the middle two."""
+    return int(values.sort()[(len(values) - 1) // 2])
+
+
 def _matched(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
-    by_seq = a.drop_nulls("seq").join(b.drop_nulls("seq"), on=("group", "seq", "what"), how="inner")
+    key = ("group", "seq", "collective")
+    by_seq = a.drop_nulls("seq").unique(key, keep="none").join(b.drop_nulls("seq").unique(key, keep="none"), on=key)
     if not by_seq.is_empty():
-        return by_seq.unique(("group", "seq", "what"), keep="none")
+        return by_seq
     counts = a.group_by("group", "what").len().join(b.group_by("group", "what").len(), on=("group", "what", "len"))
     a = a.join(counts, on=("group", "what"), how="semi")
     return a.join(b, on=("group", "what", "order"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from weft.analysis.breakdown import Breakdown, breakdown
-from weft.trace.model import Trace
+from weft.trace.model import Trace, is_launch
 from weft.trace.work import Work, as_work
 
 
@@ -58,18 +58,19 @@ def _recorded_waits(work: Work) -> pl.DataFrame:
     The next event on `stream` started after everything that was launched to `wait_stream` before `before_ns`.
     """
     events = work.trace.events
-    syncs = events.filter(pl.col("cat") == "cuda_sync", pl.col("wait_stream") >= 0, pl.col("wait_correlation") > 0)
+    syncs = events.filter(
+        pl.col("cat") == "cuda_sync",
+        pl.col("device").is_null() | (pl.col("device") == work.device),
+        pl.col("wait_stream") >= 0,
+        pl.col("wait_correlation") > 0,
+    )
     if syncs.is_empty():
         return pl.DataFrame(schema={"stream": pl.Int64, "ts_ns": pl.Int64, "wait_stream": pl.Int64, "before_ns": pl.Int64})
-    records = events.filter(pl.col("cat").is_in(("cuda_runtime", "cuda_driver"))).select(
-        pl.col("correlation").alias("wait_correlation"), pl.col("ts_ns").alias("before_ns")
-    )
-    calls = events.filter(pl.col("cat").is_in(("cuda_runtime", "cuda_driver"))).select(
-        "correlation", pl.col("ts_ns").alias("called_ns")
-    )
+    calls = events.filter(is_launch()).unique("correlation", keep="first", maintain_order=True)
+    records = calls.select(pl.col("correlation").alias("wait_correlation"), pl.col("ts_ns").alias("before_ns"))
     return (
-        syncs.join(records.unique("wait_correlation"), on="wait_correlation")
-        .join(calls.unique("correlation"), on="correlation", how="left")
+        syncs.join(records, on="wait_correlation", maintain_order="left")
+        .join(calls.select("correlation", pl.col("ts_ns").alias("called_ns")), on="correlation", how="left", maintain_order="left")
         .select("stream", pl.coalesce("called_ns", "ts_ns").alias("ts_ns"), "wait_stream", "before_ns")
         .filter(pl.col("stream") != pl.col("wait_stream"))
     )
@@ -77,14 +78,14 @@ def _recorded_waits(work: Work) -> pl.DataFrame:
 
 def _longest_chain(events: pl.DataFrame, waits: pl.DataFrame) -> int:
     """Longest sum of durations along stream order and waits. Events that overlap on a stream add only their union."""
-    ended = pl.col("end_ns").cum_max().shift(1).over("stream").fill_null(0)
+    ended = pl.col("end_ns").cum_max().shift(1).over("stream")  # null, and so passed over, at the first
     own = events.select(
         "stream", "launch_ts_ns", (pl.col("end_ns") - pl.max_horizontal("start_ns", ended)).clip(0).alias("dur_ns")
     )
     if waits.is_empty():
         return int(own.group_by("stream").agg(pl.col("dur_ns").sum()).get_column("dur_ns").max() or 0)  # type: ignore[arg-type]
     pending: dict[int, deque[tuple[int, int, int]]] = {}
-    for stream, ts, on, before in waits.sort("ts_ns").iter_rows():
+    for stream, ts, on, before in waits.sort("ts_ns", maintain_order=True).iter_rows():
         pending.setdefault(stream, deque()).append((ts, on, before))
     launched: dict[int, list[int]] = {}  # by stream, launch times in stream order ...
     reached: dict[int, list[int]] = {}  # ... and the longest chain that ends with each of those events

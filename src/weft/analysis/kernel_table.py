@@ -56,13 +56,14 @@ def kernel_table(source: Trace | Work) -> KernelTable:
         .sort("total_ns", "name", "kind", "family", descending=[True, False, False, False])
     )
     unnamed = kernels.filter("unnamed", pl.col("kind") == "compute").select("name", "num_events", "total_ns")
-    compute_ns = kernels.filter(pl.col("kind") == "compute").get_column("total_ns").sum()
+    unnamed_ns = int(unnamed.get_column("total_ns").sum())
+    compute_ns = int(kernels.filter(pl.col("kind") == "compute").get_column("total_ns").sum())
     return KernelTable(
         kernels=kernels.drop("unnamed").with_columns(pl.col("mean_ns").round().cast(pl.Int64)),
         families=_families(events),
         streams=_streams(events),
         unnamed=unnamed,
-        unnamed_share=unnamed.get_column("total_ns").sum() / compute_ns if compute_ns else 0.0,
+        unnamed_share=unnamed_ns / compute_ns if compute_ns else 0.0,
     )
 
 

@@ -84,30 +84,34 @@ def _lane(work: Work, kind: str) -> Lane:
 def _boxes(work: Work, events: pl.DataFrame, kind: str) -> pl.DataFrame:
     if events.is_empty():
         return pl.DataFrame(schema=BOX_COLUMNS)
-    drawn = pl.col("phase").is_not_null() & pl.col("phase").is_in(_drawn(work, kind).implode())
-    boxes = [_phase_boxes(work, events.filter(drawn)), _stray_boxes(events)]
-    return pl.concat(boxes).sort("start_ns", "name", "phase", maintain_order=True)
+    is_drawn = pl.col("phase").is_in(_drawn(work, kind).implode()).fill_null(_strays_count(events))
+    events = events.filter(is_drawn).with_columns(
+        pl.coalesce(pl.col("phase").cast(pl.Int64), -1 - pl.col("family").to_physical().cast(pl.Int64)).alias("key")
+    )
+    runs = _runs(events)
+    boxes = pl.concat([_phase_boxes(work, runs.filter(pl.col("key") >= 0)), _stray_boxes(runs.filter(pl.col("key") < 0))])
+    return boxes.sort("start_ns", "name", "phase", maintain_order=True)
 
 
-def _phase_boxes(work: Work, events: pl.DataFrame) -> pl.DataFrame:
-    """A box an uninterrupted stretch of a phase."""
-    runs = _runs(events.with_columns(pl.col("phase").cast(pl.Int64).alias("key")))
+def _strays_count(events: pl.DataFrame) -> bool:
+    """Whether work outside all phases is too much of the lane to be left out."""
+    dur = pl.col("end_ns") - pl.col("start_ns")
+    stray_ns, all_ns = events.select(dur.filter(pl.col("phase").is_null()).sum().alias("stray"), dur.sum()).row(0)
+    return bool(stray_ns >= _STRAY * all_ns)
+
+
+def _phase_boxes(work: Work, runs: pl.DataFrame) -> pl.DataFrame:
+    """A box a stretch of a phase."""
     named = work.phases.select(pl.col("phase").cast(pl.Int64).alias("key"), "name", pl.col("index").cast(pl.Int64))
-    runs = runs.drop("name").join(named, on="key").with_columns(pl.col("key").alias("phase"))
-    names = named.select(pl.col("name").unique())
-    directions = names.with_columns(pl.Series("direction", map(direction_of, names["name"]), dtype=pl.String))
-    runs = runs.join(directions, on="name", how="left")
+    names = named.get_column("name").unique()
+    directions = pl.DataFrame({"name": names, "direction": [direction_of(name) for name in names]}, schema_overrides=BOX_COLUMNS)
+    runs = runs.drop("name").join(named, on="key").join(directions, on="name").with_columns(pl.col("key").alias("phase"))
     return runs.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
 
 
-def _stray_boxes(events: pl.DataFrame) -> pl.DataFrame:
-    """A box a run of a kernel family, for what lies outside all phases; none where that is little."""
-    dur = pl.col("end_ns") - pl.col("start_ns")
-    strays = events.filter(pl.col("phase").is_null())
-    if strays.select(dur.sum()).item() < _STRAY * events.select(dur.sum()).item():
-        return pl.DataFrame(schema=BOX_COLUMNS)
-    runs = _coarser(_runs(strays.with_columns(pl.col("family").to_physical().cast(pl.Int64).alias("key"))))
-    runs = runs.sort("start_ns", "name").with_columns(
+def _stray_boxes(runs: pl.DataFrame) -> pl.DataFrame:
+    """A box a run of a kernel family outside all phases."""
+    runs = _coarser(runs.sort("start_ns", "name")).with_columns(
         pl.int_range(pl.len()).over("name").alias("index"), phase=None, direction=None
     )
     return runs.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
@@ -159,7 +163,6 @@ def _coarser(runs: pl.DataFrame) -> pl.DataFrame:
     """Merge neighbours, where there are too many to draw, under the name that took most of their time."""
     if runs.height <= _MAX_BOXES:
         return runs
-    runs = runs.sort("start_ns", "name")
     start, end = runs.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     cell = (pl.col("start_ns") - start) // max(1, (end - start) // _MAX_BOXES)
     longest = pl.col("busy_ns").arg_max()

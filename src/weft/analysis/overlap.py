@@ -145,7 +145,7 @@ def _matrix(work: Work, compute: Intervals) -> OverlapMatrix:
     group, spans = rows
 
     def sums(cover: Intervals) -> list[int]:
-        return sums_by_group(group, covered(cover, spans.starts, spans.ends), num_rows).tolist()
+        return [int(ns) for ns in sums_by_group(group, covered(cover, spans.starts, spans.ends), num_rows)]
 
     column_group, column_spans = columns
     by_column = []

@@ -37,7 +37,8 @@ def quality(source: Trace | Work, *, unnamed_share: float = 0.0) -> Quality:
     read = work.trace.quality
     kept = len(work.trace)
     num_events = work.events.height
-    doubts, remarks = [], []
+    doubts: list[str] = []
+    remarks: list[str] = []
     if work.basis == "none":
         doubts.append("no device events and no host operators: nothing to account for")
     if work.basis == "host":

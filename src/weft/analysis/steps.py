@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import polars as pl
 
 from weft.analysis.breakdown import Breakdown, breakdown
 from weft.trace.model import Trace
@@ -23,4 +25,8 @@ class Step:
 def steps(source: Trace | Work) -> tuple[Step, ...]:
     """Every step that launched device work, in order; the last one included. Empty without ProfilerStep ranges."""
     work = as_work(source)
-    return tuple(Step(step=number, breakdown=breakdown(work.of_step(number))) for number in work.steps)
+    parts = work.events.filter(pl.col("step").is_not_null()).partition_by("step", as_dict=True)
+    return tuple(
+        Step(step=number, breakdown=breakdown(replace(work, events=part, step=number)))
+        for (number,), part in sorted(parts.items())
+    )

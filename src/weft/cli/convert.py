@@ -38,15 +38,7 @@ def command(
         from weft.trace import Job
 
         if isinstance(trace, Job):
-            Path(output).mkdir(parents=True, exist_ok=True)
-            with options.rank_progress(trace) as on_done:
-                outcomes = trace.map(partial(save_in, folder=output), workers=workers, on_done=on_done)
-            failed = [outcome.failure for outcome in outcomes if outcome.failure is not None]
-            typer.echo(f"wrote {sum(o.value is not None for o in outcomes)} files to {output}", err=True)
-            for failure in failed:
-                typer.echo(f"weft: {failure.error}", err=True)
-            if failed:
-                raise typer.Exit(2)
+            options.save_ranks(trace, partial(save_in, folder=output), output, workers)
             return
     save(trace, output)
     options.tell_written(output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -122,6 +122,24 @@ def rank_progress(job: Trace | Job) -> Iterator[Any]:
     with Progress(*columns, console=stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("analysing", total=len(job))
         yield lambda path: progress.update(task, advance=1, description=f"analysing {Path(path).name}")
+
+
+def save_ranks(job: Job, save: Callable[[Trace], str], folder: str, workers: int | None) -> None:
+    """Save something of each rank in a folder, made if need be; name the ranks that failed, and exit with 2 for them."""
+    from weft.errors import OutputError
+
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: a folder is needed for many ranks, and cannot be made: {error.strerror}") from error
+    with rank_progress(job) as on_done:
+        outcomes = job.map(save, workers=workers, on_done=on_done)
+    typer.echo(f"wrote {sum(outcome.value is not None for outcome in outcomes)} files to {folder}", err=True)
+    failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    for failure in failures:
+        typer.echo(f"weft: {failure.error}", err=True)
+    if failures:
+        raise typer.Exit(2)
 
 
 def tell_written(path: str | os.PathLike[str]) -> None:

@@ -12,10 +12,12 @@ from weft.report.figures import (
 )
 from weft.report.html import render_html
 from weft.report.lanes_text import print_lanes
+from weft.report.overlay import annotate_trace, overlay
 from weft.report.terminal import print_rank, print_report
 
 __all__ = [
     "Report",
+    "annotate_trace",
     "breakdown_figure",
     "build_report",
     "document_of",
@@ -23,6 +25,7 @@ __all__ = [
     "kernels_figure",
     "lanes_figure",
     "overlap_figure",
+    "overlay",
     "print_lanes",
     "print_rank",
     "print_report",

@@ -1,16 +1,21 @@
 """Traces: reading, writing, classing kernels, and joining device events to launches and phases."""
 
+from weft.trace.annotate import Annotated, annotate
 from weft.trace.chrome_reader import read_chrome
+from weft.trace.chrome_writer import chrome_text, write_chrome
 from weft.trace.job import Failure, Job, Outcome, find_traces, open_trace, read
 from weft.trace.kernels import KernelRules, classify, load_rules
+from weft.trace.lane_events import lane_events, running_total
 from weft.trace.model import EVENT_SCHEMA, Device, ReadQuality, Trace, Track, events_frame
 from weft.trace.output import write_output
+from weft.trace.parquet import load_parquet, save_parquet
 from weft.trace.phases import find_phases, find_steps
 from weft.trace.work import WORK_SCHEMA, Work, as_work, work_of, works_of
 
 __all__ = [
     "EVENT_SCHEMA",
     "WORK_SCHEMA",
+    "Annotated",
     "Device",
     "Failure",
     "Job",
@@ -20,17 +25,24 @@ __all__ = [
     "Trace",
     "Track",
     "Work",
+    "annotate",
     "as_work",
+    "chrome_text",
     "classify",
     "events_frame",
     "find_phases",
     "find_steps",
     "find_traces",
+    "lane_events",
+    "load_parquet",
     "load_rules",
     "open_trace",
     "read",
     "read_chrome",
+    "running_total",
+    "save_parquet",
     "work_of",
     "works_of",
+    "write_chrome",
     "write_output",
 ]

@@ -34,16 +34,18 @@ _CATEGORY = {
     "Driver": "cuda_driver",
     "gpu_memcpy_async": "gpu_memcpy",
 }
-# What has a device and a stream. CPU operators that carry a stream do not belong to it.
-_STREAMED = frozenset((*DEVICE_CATEGORIES, "cuda_sync", "gpu_user_annotation"))
-_OF_STREAMED = frozenset((*_STREAMED, *(old for old, cat in _CATEGORY.items() if cat in _STREAMED)))
-
-_STREAM_COLUMNS = ("stream", "device", "num_blocks", "num_threads", "moved_bytes",
-                   "graph_id", "graph_node_id", "wait_stream", "wait_correlation")  # fmt: skip
-_AUTOGRAD_COLUMNS = ("sequence", "forward_thread")
-_GROUP_COLUMNS = ("in_elems", "out_elems", "group_size", "comm_seq")
-_GROUP_TEXTS = ("collective", "dtype", "group", "group_ranks")
-_INT_COLUMNS = ("correlation", "external_id", *_STREAM_COLUMNS, *_AUTOGRAD_COLUMNS, *_GROUP_COLUMNS)
+# What has a device and a stream, by both names; CPU operators and launches that carry a stream do not belong to it.
+# ROCm's launches, not its kernels, tell the grid.
+_NOW_STREAMED = frozenset((*DEVICE_CATEGORIES, "cuda_sync", "gpu_user_annotation"))
+_STREAMED = frozenset((*_NOW_STREAMED, *(old for old, now in _CATEGORY.items() if now in _NOW_STREAMED)))
+# Arguments that only some events have, gathered for these alone: kind of event -> columns.
+_SPARSE = {
+    "streamed": ("stream", "device", "num_blocks", "num_threads", "moved_bytes",
+                 "graph_id", "graph_node_id", "wait_stream", "wait_correlation"),
+    "autograd": ("sequence", "forward_thread"),
+    "collective": ("in_elems", "out_elems", "group_size", "comm_seq", "collective", "dtype", "group", "group_ranks"),
+}  # fmt: skip
+_TEXTS = ("collective", "dtype", "group", "group_ranks")
 
 
 class _Codes(dict[Any, int]):
@@ -60,7 +62,7 @@ class Columns:
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._names, self._cats, self._threads = _Codes(), _Codes(), _Codes()
-        self._texts = {column: _Codes({None: 0}) for column in _GROUP_TEXTS}
+        self._texts = {column: _Codes({None: 0}) for column in _TEXTS}
         self._chunks: dict[str, list[NDArray[Any]]] = defaultdict(list)
         self._num_pending = 0
         self._parts: dict[str, list[pl.Series | None]] = defaultdict(list)
@@ -85,26 +87,41 @@ class Columns:
         if (absent := external == MISSING).any():
             external[absent] = self._ints([a.old_external_id for a in args])[absent]
         put("external_id", external)
-        self._append_autograd(args)
-        self._append_streamed(events, args)
-        self._append_groups(args)
+        if rows := [i for i, e in enumerate(events) if e.cat in _STREAMED or e.args.grid is not None]:
+            self._append_streamed(rows, [args[i] for i in rows])
+        if rows := [i for i, a in enumerate(args) if a.sequence is not MISSING or a.forward_thread is not MISSING]:
+            self._append_autograd(rows, [args[i] for i in rows])
+        if rows := [i for i, a in enumerate(args) if a.collective is not None or a.group is not None]:
+            self._append_collective(rows, [args[i] for i in rows])
         self._num_pending += count
         if self._num_pending >= _PART_ROWS:
             self._flush()
 
-    def _append_autograd(self, args: list[Args]) -> None:
-        rows = [i for i, a in enumerate(args) if a.sequence is not MISSING or a.forward_thread is not MISSING]
-        if rows:
-            self._put_rows("autograd_row", rows)
-            self._put("sequence", self._ints([args[i].sequence for i in rows]))
-            self._put("forward_thread", self._ints([args[i].forward_thread for i in rows]))
+    def frame(self, base_ns: int) -> pl.DataFrame:
+        """All rows, with `base_ns` added to their times. The columns are given up one by one as it grows."""
+        self._flush()
+        found: dict[str, pl.Series | None] = {}
+        for column in ("ts_ns", "dur_ns", *_INT_COLUMNS):
+            found[column] = self._joined(column)
+        if base_ns and found["ts_ns"] is not None:
+            found["ts_ns"] = found["ts_ns"] + base_ns
+        found["name"] = categorical(self._joined("name"), list(self._names))
+        found["cat"] = categorical(self._joined("cat"), [_CATEGORY.get(cat, cat) for cat in self._cats])
+        thread = self._joined("thread")
+        found["pid"] = categorical(thread, [label(pid) for pid, _ in self._threads])
+        found["tid"] = categorical(thread, [label(tid) for _, tid in self._threads])
+        for column, codes in self._texts.items():
+            found[column] = categorical(self._joined(column), list(codes))
+        present = {column: series for column, series in found.items() if series is not None}
+        return pl.DataFrame(present).select(
+            pl.col(column) if column in present else pl.lit(None, dtype=dtype).alias(column)
+            for column, dtype in EVENT_SCHEMA.items()
+        )
 
-    def _append_streamed(self, events: Sequence[Event], args: list[Args]) -> None:
-        rows = [i for i, e in enumerate(events) if e.cat in _OF_STREAMED]
-        if not rows:
-            return
-        args = [args[i] for i in rows]
-        self._put_rows("stream_row", rows)
+    # --- values of one chunk of events --------------------------------------------------------------------------------
+
+    def _append_streamed(self, rows: list[int], args: list[Args]) -> None:
+        self._put_rows("streamed", rows)
         self._put("stream", self._ints([_integer(a.stream) for a in args]))
         self._put("num_blocks", self._ints([_product(a.grid) for a in args]))
         self._put("num_threads", self._ints([_product(a.block) for a in args]))
@@ -112,12 +129,13 @@ class Columns:
         for column in ("device", "graph_id", "graph_node_id", "wait_stream", "wait_correlation"):
             self._put(column, self._ints([getattr(a, column) for a in args]))
 
-    def _append_groups(self, args: list[Args]) -> None:
-        rows = [i for i, a in enumerate(args) if a.collective is not None or a.group is not None]
-        if not rows:
-            return
-        args = [args[i] for i in rows]
-        self._put_rows("group_row", rows)
+    def _append_autograd(self, rows: list[int], args: list[Args]) -> None:
+        self._put_rows("autograd", rows)
+        self._put("sequence", self._ints([a.sequence for a in args]))
+        self._put("forward_thread", self._ints([a.forward_thread for a in args]))
+
+    def _append_collective(self, rows: list[int], args: list[Args]) -> None:
+        self._put_rows("collective", rows)
         for column in ("in_elems", "out_elems", "group_size"):
             self._put(column, self._ints([getattr(a, column) for a in args]))
         self._put("comm_seq", self._ints([_integer(a.comms_id) if a.seq is MISSING else a.seq for a in args]))
@@ -127,38 +145,124 @@ class Columns:
     def _put(self, column: str, values: NDArray[Any]) -> None:
         self._chunks[column].append(values)
 
-    def _put_rows(self, column: str, rows: list[int]) -> None:
-        self._put(column, np.array(rows, np.int64) + self._num_pending)
+    def _put_rows(self, kind: str, rows: list[int]) -> None:
+        self._put(f"{kind} rows", np.array(rows, np.int64) + self._num_pending)
 
     def _ints(self, values: list[int]) -> Ints:
         """A column of int64; what does not fit (an unsigned address in an id's place) becomes missing, and is counted."""
         try:
             return np.fromiter(values, np.int64, len(values))
         except OverflowError:
-            fit = [value if MISSING <= value < -MISSING else MISSING for value in values]
-            beyond = [value for value, kept in zip(values, fit, strict=True) if value is not kept]
-            self._tally.repair("integer beyond 62 bits left out", str(beyond[0])[:64], len(beyond))
-            return np.array(fit, np.int64)
+            fit = np.array([value if MISSING < value < -MISSING else MISSING for value in values], np.int64)
+            beyond = [value for value, kept in zip(values, fit.tolist(), strict=True) if value != kept]
+            self._tally.repair("integer beyond 62 bits left out", f"{beyond[0]:x}", len(beyond))
+            return fit
 
-    # --- one part, in its final types ---------------------------------------------------------------------------------
+    # --- one part in its final types ----------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        """Make a part of the rows that are pending."""
+        """Make a part of the pending rows."""
         if not self._num_pending:
             return
-        ints = {name: self._take(name) for name in ("correlation", "external_id")}
-        ints |= self._spread("autograd_row", _AUTOGRAD_COLUMNS) | self._spread("group_row", _GROUP_COLUMNS)
-        streamed = self._spread("stream_row", _STREAM_COLUMNS)
-        if streamed:
-            self._complete_streamed(streamed)
-        texts = self._spread("group_row", _GROUP_TEXTS, absent=0)
-        self._chunks.pop("stream_row", None), self._chunks.pop("group_row", None)
-        for name in ("ts_ns", "dur_ns", "name", "cat", "thread"):
-            self._parts[name].append(pl.Series(self._take(name)))
-        for name in _INT_COLUMNS:
-            self._parts[name].append(self._nullable(name, (ints | streamed).get(name)))
-        for name in _GROUP_TEXTS:
-            codes = texts.get(name)
-            self._parts[name].append(pl.Series(codes) if codes is not None and codes.any() else None)
+        values = {column: self._take(column) for column in ("ts_ns", "dur_ns", "name", "cat", "thread")}
+        values |= {column: self._take(column) for column in ("correlation", "external_id")}
+        for kind, columns in _SPARSE.items():
+            if self._chunks[f"{kind} rows"]:
+                rows = self._take(f"{kind} rows")
+                values |= {column: self._spread(column, rows) for column in columns}
+        self._settle_streams(values)
+        for column in ("ts_ns", "dur_ns", "name", "cat", "thread"):
+            self._parts[column].append(pl.Series(values[column]))
+        for column in _INT_COLUMNS:
+            self._parts[column].append(self._nullable(column, values.get(column)))
+        for column in _TEXTS:
+            self._parts[column].append(pl.Series(values[column]) if column in values else None)
         self._heights.append(self._num_pending)
         self._num_pending = 0
+
+    def _take(self, column: str) -> NDArray[Any]:
+        return np.concatenate(self._chunks.pop(column))
+
+    def _spread(self, column: str, rows: Ints) -> NDArray[Any]:
+        """A column of few rows over all rows of the part."""
+        values = self._take(column)
+        spread = np.full(self._num_pending, 0 if column in _TEXTS else MISSING, values.dtype)
+        spread[rows] = values
+        return spread
+
+    def _settle_streams(self, values: dict[str, NDArray[Any]]) -> None:
+        """Leave stream and device only where they mean something; where device events state none, take the stream from
+        the thread's name and the device from the process's."""
+        if "stream" not in values:
+            return
+        cats = [_CATEGORY.get(cat, cat) for cat in self._cats]
+        on_device = np.array([cat in DEVICE_CATEGORIES for cat in cats], np.bool_)[values["cat"]]
+        on_host = np.array([cat not in _NOW_STREAMED for cat in cats], np.bool_)[values["cat"]]
+        for column, place, pattern in (("stream", 1, r"(\d{1,15})(?!\d)"), ("device", 0, r"(?:^|\D)(\d{1,6})\s*$")):
+            values[column][on_host] = MISSING
+            absent = on_device & (values[column] == MISSING)
+            if absent.any():
+                found = [re.search(pattern, label(thread[place])) for thread in self._threads]
+                number_of_thread = np.array([int(match[1]) if match else MISSING for match in found], np.int64)
+                values[column][absent] = number_of_thread[values["thread"][absent]]
+        no_graph = values["graph_id"] <= 0
+        values["graph_id"][no_graph] = values["graph_node_id"][no_graph] = MISSING
+
+    def _nullable(self, column: str, values: Ints | None) -> pl.Series | None:
+        """A part of a column of integers in its final type; None where no row has a value."""
+        if values is None:
+            return None
+        absent = values == MISSING
+        if EVENT_SCHEMA[column] == pl.Int32:
+            beyond = ~absent & (np.abs(values) >= _INT32)
+            if beyond.any():
+                self._tally.repair("integer beyond 32 bits left out", f"{values[beyond][0]:x}", int(beyond.sum()))
+                absent |= beyond
+            values = np.where(absent, 0, values).astype(np.int32)
+        if absent.all():
+            return None
+        series = pl.Series(values)
+        return series.set(pl.Series(absent), None) if absent.any() else series
+
+    def _joined(self, column: str) -> pl.Series | None:
+        """The parts of a column in one, which gives them up; None where no part has a value."""
+        parts = self._parts.pop(column, [])
+        dtype = next((part.dtype for part in parts if part is not None), None)
+        if dtype is None:
+            return None
+        empty = 0 if column in _TEXTS else None
+        return pl.concat(
+            (
+                pl.repeat(empty, height, dtype=dtype, eager=True) if part is None else part
+                for part, height in zip(parts, self._heights, strict=True)
+            ),
+            rechunk=False,
+        )
+
+
+_INT_COLUMNS = ("correlation", "external_id", *(c for columns in _SPARSE.values() for c in columns if c not in _TEXTS))
+
+
+def label(process_or_thread: int | str) -> str:
+    """A pid or tid in one spelling: numbers and texts alike, without the blanks that Kineto puts after a stream's name."""
+    return str(process_or_thread).strip()
+
+
+def categorical(codes: pl.Series | None, values: Sequence[str | None]) -> pl.Series | None:
+    """The values that the codes number, as a categorical column; None for None."""
+    if codes is None:
+        return None
+    table = pl.Series(values, dtype=pl.String).cast(pl.Categorical())
+    return pl.concat([table.gather(part) for part in codes.get_chunks()], rechunk=False)
+
+
+def _integer(value: int | str) -> int:
+    """A number, or the one in a text such as "stream 7 "; missing where there is none."""
+    if isinstance(value, int):
+        return value
+    match = re.search(r"0x[0-9a-fA-F]{1,15}(?![0-9a-fA-F])|(?<![0-9])[0-9]{1,18}(?![0-9])", value)
+    return int(match[0], 0 if match[0].startswith("0x") else 10) if match else MISSING
+
+
+def _product(dims: list[int] | str | None) -> int:
+    return math.prod(dims) if dims and isinstance(dims, list) else MISSING

@@ -79,7 +79,8 @@ def small_count(value: Any) -> int | None:
     return number if number is not None and 0 <= number < 1 << 31 else None
 
 
-def label(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A text that can be shown; empty where the value is none."""
     return clean(value) if isinstance(value, str) else ""
 
 
@@ -91,7 +92,7 @@ def devices(facts: Mapping[str, Any]) -> Iterator[Device]:
             memory = _integer(item.get("totalGlobalMem"))
             yield Device(
                 id=number,
-                name=label(item.get("name")),
+                name=text_of(item.get("name")),
                 num_sms=small_count(item.get("numSms")),
                 memory_bytes=memory if memory is not None and 0 <= memory < 1 << 62 else None,
             )

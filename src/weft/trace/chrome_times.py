@@ -83,3 +83,8 @@ def exact_ns(value: Any) -> int | None:
             raise TooFine
         value = Decimal(value)
     return round(_CONTEXT.multiply(value, US))
+
+
+def decimal_us(time_ns: int) -> Decimal:
+    """Nanoseconds in microseconds, exactly."""
+    return _CONTEXT.divide(Decimal(time_ns), Decimal(US))

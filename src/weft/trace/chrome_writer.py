@@ -8,6 +8,7 @@ settled: device work has its device and stream, categories have today's names.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -130,7 +131,15 @@ def _head(trace: Trace, base_ns: int) -> bytes:
     for key, value in trace.info.items():
         if key not in _OWN_FACTS:
             facts[key] = _number_or_text(value)
-    return msgspec.json.encode(facts)[:-1] + b',"traceEvents":['
+    return _encoded(facts)[:-1] + b',"traceEvents":['
+
+
+def _encoded(value: object) -> bytes:
+    """JSON of facts. Lone surrogates, which a file may escape and UTF-8 has no place for, are escaped again."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
 
 
 def _device(device: Device) -> dict[str, int | str]:
@@ -175,7 +184,7 @@ def _joined(head: bytes, texts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _listed(events: Iterable[dict[str, Any]]) -> bytes:
-    return b",\n".join(map(msgspec.json.encode, events))
+    return b",\n".join(map(_encoded, events))
 
 
 def _lines(frame: pl.DataFrame) -> bytes:

@@ -87,16 +87,17 @@ def _by_graph(
         siblings = (
             pl.concat(found)
             .join(device_rows.select("row", "graph_id").drop_nulls(), on="row")
-            .unique(("graph_id", "launch_ts_ns"), keep="first")
+            .unique(("graph_id", "launch_ts_ns"), keep="first", maintain_order=True)
             .drop("row", "link")
             .sort("launch_ts_ns")
         )
         near = nodes.join_asof(siblings, left_on="ts_ns", right_on="launch_ts_ns", by="graph_id", check_sortedness=False)
-        linked = near.filter(pl.col("launch_ts_ns").is_not_null())
-        if not linked.is_empty():
-            return linked
+        linked = near.filter(pl.col("launch_ts_ns").is_not_null()).select(_FOUND)
+        nodes = nodes.join(linked, on="row", how="anti", maintain_order="left")
+    else:
+        linked = pl.DataFrame()
     near = nodes.join_asof(calls, left_on="ts_ns", right_on="launch_ts_ns")
-    return near.filter(pl.col("launch_ts_ns").is_not_null())
+    return pl.concat([linked, near.filter(pl.col("launch_ts_ns").is_not_null()).select(_FOUND)])
 
 
 def _starts_work() -> pl.Expr:

@@ -171,6 +171,7 @@ _REMEDIES = {
 
 
 def _failure(path: str | os.PathLike[str], error: OSError) -> OutputError:
+    """What to tell the user about an operating system's refusal to write `path`."""
     if error.errno == errno.ENOENT:
         folder = Path(os.path.realpath(path)).parent
         return OutputError(f"{path}: the folder {folder} does not exist. Make it first: mkdir -p '{folder}'")

@@ -1,8 +1,9 @@
 """Phases: the host's annotations projected on the device.
 
 A phase is one occurrence of a `record_function` or NVTX range together with the device events whose launch call lies
-in it. The innermost range wins. Autograd launches backward kernels from a thread of its own; such a launch belongs to
-the innermost range that is open on an annotated thread at that moment, and to none otherwise.
+in it. The innermost range of the launching thread wins. Autograd launches backward kernels from a thread of its own; such
+a launch, where no range of its own thread holds it, belongs to the range of any thread that is open at that moment and
+started last, and to none otherwise. A forward range that has ended claims nothing, whatever autograd replays of it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.trace.model import is_annotation
+from weft.trace.model import is_annotation, is_launch
 
-_STEP = r"^ProfilerStep#(\d+)$"
+_STEP = r"^ProfilerStep#(\d{1,18})$"
 # Ranges that name one operation rather than a part of the step.
 _NOT_A_PHASE = r"^(ProfilerStep#|PyTorch Profiler|nccl:|gloo:|mpi:|ucc:|xccl:|c10d::|record_param_comms)"
 
@@ -61,7 +62,7 @@ def find_steps(events: pl.DataFrame) -> pl.DataFrame:
             (pl.col("ts_ns") + pl.col("dur_ns")).alias("host_end_ns"),
         )
         .filter(pl.col("step").is_not_null())
-        .sort("host_start_ns")
+        .sort("host_start_ns", "step")
         .unique("step", keep="first", maintain_order=True)
     )
 
@@ -131,15 +132,21 @@ def _threads(frame: pl.DataFrame, pid: str, tid: str) -> NDArray[np.str_]:
 
 
 def _autograd_threads(events: pl.DataFrame) -> NDArray[np.str_]:
-    events = events.select("cat", "name", "pid", "tid")
+    """Threads that only autograd runs on: its engine's operators do, or those that name the thread of their forward.
+
+    The user's own thread runs some of autograd too (gradients of what lies on the CPU). It is told by its ProfilerStep.
+    """
+    events = events.select("cat", "name", "pid", "tid", "forward_thread")
     ops = events.filter(pl.col("cat") == "cpu_op")
-    names = ops.get_column("name").unique().cast(pl.String)
-    engine = names.filter(names.str.starts_with("autograd::engine::")).cast(pl.Categorical())
     if ops.is_empty():  # recorded without operators: any other thread may be autograd's
-        ops = events.filter(pl.col("cat") == "cuda_runtime")
+        ops = events.filter(is_launch())
     else:
-        ops = ops.filter(pl.col("name").is_in(engine.implode()))
-    return _threads(ops.select("pid", "tid").unique(), "pid", "tid")
+        names = ops.get_column("name").unique().cast(pl.String)
+        engine = names.filter(names.str.starts_with("autograd::engine::")).cast(pl.Categorical())
+        ops = ops.filter(pl.col("name").is_in(engine.implode()) | (pl.col("forward_thread") > 0))
+    stepping = events.filter(is_annotation(), pl.col("name").cast(pl.String).str.contains(_STEP))
+    threads = (_threads(part.select("pid", "tid").unique(), "pid", "tid") for part in (ops, stepping))
+    return np.setdiff1d(*threads)
 
 
 def _as_series(phase: NDArray[np.int64]) -> pl.Series:

@@ -6,19 +6,20 @@ here, so that all of them count the same events.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from weft.errors import TraceError
 from weft.trace.kernels import KernelRules, class_of_metadata, classify, load_rules
 from weft.trace.launches import link_launches
-from weft.trace.model import Trace, on_device
+from weft.trace.model import Trace, is_annotation, is_launch, on_device
 from weft.trace.phases import assign_phases, find_phases, find_steps, step_at
 from weft.units import MS, S
 
-_ABSURD_EXCESS_NS = 10 * MS  # how far an event must reach into its successors before its duration is doubted
+_ABSURD_EXCESS_NS = 10 * MS  # how far an event must outlast its successors before its duration is doubted
 _OUT_OF_WINDOW_NS = 1 * S  # how far outside the recording a device event may lie: clocks of host and device differ
+_FARTHEST_NS = (1 << 62) - 1  # no time lies farther from 0 (the year 2116), so that differences fit 64 bits
 
 #: Columns of `Work.events`, in order of start. Times are absolute nanoseconds.
 WORK_SCHEMA: dict[str, pl.DataType] = {
@@ -43,7 +44,7 @@ WORK_SCHEMA: dict[str, pl.DataType] = {
     "launch_ts_ns": pl.Int64(),
     "link": pl.String(),
     "phase": pl.Int32(),  # row of Work.phases
-    "step": pl.Int64(),
+    "step": pl.Int64(),  # ProfilerStep that launched it; without a launch, that of the event which started before it
 }
 
 
@@ -94,9 +95,8 @@ class Work:
         if step not in self.steps:
             found = ", ".join(map(str, self.steps)) or "none"
             raise TraceError(f"{self.trace.path}: no step {step}: steps in this file: {found}.")
-        from dataclasses import replace
-
-        return replace(self, events=self.events.filter(pl.col("step") == step), step=step)
+        events = self.events.filter(pl.col("step") == step)
+        return replace(self, events=events, step=step, num_unlinked=_unlinked(events), num_overlapping=_overlapping(events))
 
 
 def work_of(
@@ -107,7 +107,7 @@ def work_of(
     device: needed when the trace's process drove several. step: only what ProfilerStep N launched.
     Raises TraceError for a device or a step that is not in the trace, or when several devices need a choice.
     """
-    used = trace.device_ids
+    used = _devices(trace)
     if device is None and len(used) > 1:
         raise TraceError(f"{trace.path}: holds work of devices {', '.join(map(str, used))}: choose one of them.")
     if device is not None and device not in used:
@@ -118,12 +118,18 @@ def work_of(
 
 def works_of(trace: Trace, *, rules: KernelRules | None = None) -> list[Work]:
     """The work of each device of a trace; one without device events gives one Work, on the host's operators."""
-    return [work_of(trace, rules=rules, device=device) for device in trace.device_ids or (None,)]
+    return [work_of(trace, rules=rules, device=device) for device in _devices(trace) or (None,)]
+
+
+def _devices(trace: Trace) -> tuple[int, ...]:
+    """Devices with work; device 0 where there is work and nothing tells its device."""
+    return trace.device_ids or ((0,) if trace.events.select(on_device().any()).item() else ())
 
 
 def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Work:
     events = trace.events.with_row_index("row")
-    rows = events.filter(on_device(), pl.col("device") == device)
+    first = _devices(trace)[0]  # which events belong to that do not tell their device
+    rows = events.filter(on_device(), pl.col("device").fill_null(first) == device)
     rows, num_outside = _inside_window(rows, trace)
     rows = link_launches(events, rows)
     rows = _classified(rows, rules or load_rules())
@@ -132,35 +138,60 @@ def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Wor
     rows = rows.with_columns(
         assign_phases(phases, rows, trace.events),
         step_at(rows.get_column("launch_ts_ns"), steps),
-        pl.col("ts_ns").alias("start_ns"),
-        (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
+        *_extent(),
         pl.max_horizontal("in_elems", "out_elems").alias("payload_elems"),
     ).sort("start_ns", "row")
+    if not steps.is_empty():
+        rows = rows.with_columns(_with_neighbours_step())
     rows, num_clipped = _clipped(rows, trace)
     rows = rows.select(pl.col(name).cast(dtype) for name, dtype in WORK_SCHEMA.items())
-    previous_end = pl.col("end_ns").cum_max().shift(1).over("stream")
     return Work(
         trace=trace,
         device=device,
         basis="device" if rows.height else "none",
         events=rows,
         phases=phases,
-        num_unlinked=rows.get_column("link").null_count(),
+        num_unlinked=_unlinked(rows),
         num_clipped=num_clipped,
         num_out_of_window=num_outside,
-        num_overlapping=rows.select((pl.col("start_ns") < previous_end).sum()).item(),
+        num_overlapping=_overlapping(rows),
     )
+
+
+def _unlinked(events: pl.DataFrame) -> int:
+    return events.get_column("link").null_count()
+
+
+def _overlapping(events: pl.DataFrame) -> int:
+    previous_end = pl.col("end_ns").cum_max().shift(1).over("stream")
+    return int(events.select((pl.col("start_ns") < previous_end).sum()).item())
+
+
+def _extent() -> tuple[pl.Expr, pl.Expr]:
+    """start_ns and end_ns of events that start within `_FARTHEST_NS`."""
+    length = pl.min_horizontal("dur_ns", _FARTHEST_NS - pl.col("ts_ns"))
+    return pl.col("ts_ns").alias("start_ns"), (pl.col("ts_ns") + length).alias("end_ns")
+
+
+def _with_neighbours_step() -> pl.Expr:
+    """Step of the events that have a launch; of the others, that of the last event with a launch that started before.
+
+    Of rows in order of start. Without it, kernels that nothing links would be missing from every step.
+    """
+    outside = pl.lit(-1, dtype=pl.Int64)
+    known = pl.when(pl.col("link").is_not_null()).then(pl.coalesce("step", outside))
+    step = known.forward_fill()
+    return pl.when(step != outside).then(step).alias("step")
 
 
 def _inside_window(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
     """Device events that start within the recording, give or take a second; how many do not."""
-    if trace.window_ns is None:
-        return rows, 0
-    start, end = trace.window_ns
-    inside = pl.col("ts_ns").is_between(start - _OUT_OF_WINDOW_NS, end + _OUT_OF_WINDOW_NS)
-    kept = rows.filter(inside)
-    if kept.is_empty():
-        return rows, 0  # the window itself must be wrong
+    kept = rows.filter(pl.col("ts_ns").is_between(-_FARTHEST_NS, _FARTHEST_NS))
+    if trace.window_ns is not None:
+        start, end = trace.window_ns
+        inside = kept.filter(pl.col("ts_ns").is_between(start - _OUT_OF_WINDOW_NS, end + _OUT_OF_WINDOW_NS))
+        if 2 * inside.height > kept.height:  # else it is the window, or the device's clock, that must be wrong
+            kept = inside
     return kept, rows.height - kept.height
 
 
@@ -196,39 +227,56 @@ def _classified(rows: pl.DataFrame, rules: KernelRules) -> pl.DataFrame:
 
 
 def _clipped(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
-    """Cut durations that the recording contradicts.
+    """Cut durations that the recording contradicts; how many were cut.
 
-    Evidence: an event that ends after the recording ended, or that would outlast half of everything else, while later
-    events of its own in-order stream had started: it had ended when they started.
+    A stream finishes its events in order, even where one starts before its predecessor has ended (programmatic dependent
+    launch). So an event that outlasts a successor did not last that long, unless both are nodes of a graph. That alone
+    is enough where it outlasts it by half of everything else; not on ROCm, where streams share queues. Where the event
+    also ends after the recording, it is enough on any device. It is cut to the start of the event that follows.
+    An event with no successor is cut to the end of the recording, when it ends long after it.
     """
-    following = pl.col("start_ns").shift(-1).over("stream")
-    excess = pl.col("end_ns") - following
-    rest_end = rows.select(pl.col("start_ns").max()).item()
-    start = rows.select(pl.col("start_ns").min()).item()
-    if rest_end is None:
+    if rows.is_empty() or trace.simulated:
         return rows, 0
-    absurd = (excess > _ABSURD_EXCESS_NS) & (excess > (rest_end - start) // 2)
+    first, last = rows.select(pl.col("start_ns").min().alias("first"), pl.col("start_ns").max().alias("last")).row(0)
+    in_graph = pl.col("graph_id").is_not_null() | ((pl.col("correlation") > 0) & (pl.len().over("correlation") > 1))
+    following = pl.col("start_ns").shift(-1).over("stream")
+    successors_end = pl.col("end_ns").cum_min(reverse=True).shift(-1).over("stream")
+    excess = pl.col("end_ns") - successors_end
+    contradicted = (excess > _ABSURD_EXCESS_NS) & ~in_graph
+    absurd = contradicted & (excess > (last - first) // 2) & pl.lit(not _on_rocm(trace))
+    end = pl.col("end_ns")
+    if (recorded := _recording(trace)) is not None:
+        recording_end = max(recorded[1], last)
+        slack = min(max(recording_end - recorded[0], _ABSURD_EXCESS_NS), _OUT_OF_WINDOW_NS)
+        absurd |= contradicted & (end > recording_end)
+        end = pl.when(end > recording_end + slack).then(pl.lit(recording_end)).otherwise(end)
+    end = pl.when(absurd).then(following).otherwise(end)
+    cut = rows.with_columns(end.alias("end_ns"))
+    return cut, int((cut.get_column("end_ns") != rows.get_column("end_ns")).sum())
+
+
+def _recording(trace: Trace) -> tuple[int, int] | None:
+    """Start and end of the recording: as the file states it, else of what it holds of the host; None without both."""
     if trace.window_ns is not None:
-        window_end = max(trace.window_ns[1], rest_end)
-        absurd |= (excess > _ABSURD_EXCESS_NS) & (pl.col("end_ns") > window_end + _OUT_OF_WINDOW_NS)
-        endless = pl.col("end_ns") > window_end + _OUT_OF_WINDOW_NS
-        limit = pl.when(absurd).then(following).when(endless).then(pl.lit(window_end)).otherwise(pl.col("end_ns"))
-    else:
-        limit = pl.when(absurd).then(following).otherwise(pl.col("end_ns"))
-    rows = rows.with_columns(limit.alias("end_ns"), pl.col("end_ns").alias("recorded_end_ns"))
-    num_clipped = rows.select((pl.col("end_ns") != pl.col("recorded_end_ns")).sum()).item()
-    return rows, num_clipped
+        return trace.window_ns
+    host = trace.events.filter(is_launch() | is_annotation() | (pl.col("cat") == "cpu_op"))
+    start, end = host.select(pl.col("ts_ns").min(), (pl.col("ts_ns") + pl.col("dur_ns")).max().alias("end")).row(0)
+    return None if start is None else (start, end)
+
+
+def _on_rocm(trace: Trace) -> bool:
+    calls = trace.events.filter(is_launch()).get_column("name").unique().cast(pl.String)
+    return bool(calls.str.starts_with("hip").any())
 
 
 def _work_of_host(trace: Trace, rules: KernelRules | None) -> Work:
     """Host operators in place of device events, for a run on CPUs: each thread is a stream, top-level operators are
     compute, gloo and c10d ranges communication."""
     events = trace.events.with_row_index("row")
-    ops = events.filter(pl.col("cat").is_in(("cpu_op", "user_annotation")))
+    ops = events.filter(pl.col("cat").is_in(("cpu_op", "user_annotation")), pl.col("ts_ns").is_between(-_FARTHEST_NS, _FARTHEST_NS))
     ops = _classified(ops, rules or load_rules()).with_columns(
-        pl.col("ts_ns").alias("start_ns"),
-        (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
-        pl.struct("pid", "tid").rank("dense").cast(pl.Int64).alias("stream"),
+        *_extent(),
+        pl.concat_str(pl.col("pid", "tid").cast(pl.String), separator="/").rank("dense").cast(pl.Int64).alias("stream"),
     )
     is_communication = pl.col("kind") == "communication"
     phases = find_phases(trace.events)

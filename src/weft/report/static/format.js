@@ -55,9 +55,14 @@ export function plural(number, word) {
   return `${grouped(number)} ${word}${number === 1 ? "" : "s"}`;
 }
 
+/** A kernel's name without its return type: all are void, and sorting and reading want what differs. */
+export function bareName(name) {
+  return name.replace(/^void\s+/, "");
+}
+
 /** A kernel's name without its return type, template arguments and parameters: what an engineer calls it. */
 export function shortName(name) {
-  const bare = name.replace(/^void\s+/, "");
+  const bare = bareName(name);
   const end = bare.search(/[<(]/);
   const head = end > 0 ? bare.slice(0, end) : bare;
   // "(F)" and the like are part of a phase's name, not parameters.

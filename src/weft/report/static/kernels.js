@@ -1,7 +1,7 @@
 // Which kernels take the time? The kernel table with its filters, the families, and what no rule names.
 
 import { byId, fill, h } from "./dom.js";
-import { grouped, percent, plural } from "./format.js";
+import { bareName, grouped, percent, plural } from "./format.js";
 import { kernelName, kindChip, sortableTable } from "./tables.js";
 import { defined } from "./tooltip.js";
 
@@ -20,7 +20,7 @@ export function showKernels(rank, onFind) {
     unitEach: true,
     empty: "No kernel fits the filter.",
     columns: [
-      { key: "name", label: "kernel", kind: "text", wide: true, node: (row) => h("button", { type: "button", class: "find", title: `Find in the timeline:\n${row.name}`, on: { click: () => onFind(row.name) } }, kernelName(row.name)) },
+      { key: "name", label: "kernel", kind: "text", wide: true, value: (row) => bareName(row.name), node: (row) => h("button", { type: "button", class: "find", title: `Find in the timeline:\n${row.name}`, on: { click: () => onFind(row.name) } }, kernelName(row.name)) },
       { key: "kind", label: "class", kind: "text", node: (row) => kindChip(row.kind) },
       { key: "family", label: "family", kind: "text" },
       { key: "num_events", label: "count", kind: "count" },

@@ -1,5 +1,6 @@
 // The page: reads its data blocks, and shows one rank at a time.
 
+import { breakdown } from "./account.js";
 import { readReport, readTimeline } from "./data.js";
 import { DEFINITIONS } from "./definitions.js";
 import { byId, fill, h } from "./dom.js";
@@ -79,7 +80,12 @@ else {
 }
 
 // For people at the console, and for tests: the page's two pictures and what they show.
-window.weft = { report, lanes, timeline, rank: () => current, data: () => timelines.get(current) };
+window.weft = {
+  report, lanes, timeline,
+  rank: () => current,
+  data: () => timelines.get(current),
+  breakdown: (from, to) => breakdown(timelines.get(current), from, to),
+};
 
 // After the first frame has been drawn and handed to the screen.
 requestAnimationFrame(() => setTimeout(() => performance.mark("weft-first-paint")));

@@ -1,7 +1,7 @@
 // Tables: sort by any column, show the first few, right-align numbers, one unit a column.
 
 import { fill, h } from "./dom.js";
-import { grouped, percent, unitFor } from "./format.js";
+import { bareName, grouped, percent, unitFor } from "./format.js";
 import { explained } from "./tooltip.js";
 
 /**
@@ -88,5 +88,5 @@ export function kindChip(kind) {
 
 /** A kernel's name: monospaced, cut by the column, whole in its title. */
 export function kernelName(name) {
-  return h("span", { class: "kernel", text: name.replace(/^void /, ""), title: name });
+  return h("span", { class: "kernel", text: bareName(name), title: name });
 }

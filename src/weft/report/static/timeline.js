@@ -182,8 +182,8 @@ export function timelineView({ onView, onEvent, onRange }) {
     const now = found.hits[selected + 1] > found.hits[selected] ? order.indexOf(selected) : -1;
     let next = now + step;
     if (now < 0) {
-      next = order.findIndex((event) => start[event] >= view.start);
-      if (step < 0) next -= 1;
+      const ahead = order.findIndex((event) => start[event] >= view.start);
+      next = step > 0 ? Math.max(ahead, 0) : ahead - 1; // past the last one begins again with the first
     }
     next = (next + order.length) % order.length;
     select(order[next]);

@@ -1,0 +1,124 @@
+"""A browser for the tests of the HTML report, and the traces they look at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.report.documents import layers
+from tests.tracefile import DISPATCH, GEMM, TraceFile
+from weft.report import Report, build_report, render_html
+from weft.trace import Trace
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM_ARGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+DEVICE_ZERO_US = 50_000  # the device runs this far behind the host
+
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, driven by Playwright. Without it tests are skipped; in CI they fail."""
+    path = "/usr/bin/chromium" if Path("/usr/bin/chromium").exists() else shutil.which("chromium")
+    if path is None:
+        reason = "Chromium is not installed: 'apt-get install chromium' brings it"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_html(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """Opens a page's text from a file, with no network; at the end, nothing may have been said on the console."""
+    said: list[str] = []
+    contexts = []
+
+    def opened(html: str, *, expect_errors: bool = False, **options: Any) -> Page:
+        path = tmp_path / f"report{len(contexts)}.html"
+        path.write_text(html, encoding="utf-8")
+        # No motion: a glide would make what is on the screen depend on when one looks.
+        options = {"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", "offline": True} | options
+        contexts.append(browser.new_context(**options))
+        page = contexts[-1].new_page()
+        if not expect_errors:
+            page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+            page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.on("request", lambda request: said.append(request.url) if request.url.startswith("http") else None)
+        page.goto(path.as_uri())
+        page.wait_for_function("() => performance.getEntriesByName('weft-first-paint').length === 1")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not said, said
+
+
+@pytest.fixture(scope="session")
+def layered_trace(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Trace]:
+    """A trace that runs what `documents.layers` draws, so that its numbers can be checked with that pencil."""
+
+    def made(number: int = 2, *, rank: int = 0, extra_idle_us: float = 0) -> Trace:
+        file = TraceFile(rank=rank, world_size=2)
+        events = layers(number)
+        for place, event in enumerate(events):
+            launch = 100.0 * place
+            late = extra_idle_us if event is events[-1] else 0
+            start, length = event.start_ns / 1000 + late, (event.end_ns - event.start_ns) / 1000
+            if event.in_phase:
+                file.host(event.name, launch, 90)
+                file.host("aten::linear", launch + 5, 60, cat="cpu_op")
+            if event.kind == "memory":
+                file.kernel("Memcpy HtoD (Pinned -> Device)", DEVICE_ZERO_US + start, length, launch=launch + 20,
+                            cat="gpu_memcpy", call="cudaMemcpyAsync", stream=event.stream)  # fmt: skip
+            else:
+                name = DISPATCH if event.kind == "communication" else GEMM if event.in_phase else event.name
+                file.kernel(name, DEVICE_ZERO_US + start, length, launch=launch + 20, stream=event.stream, blocks=event.sms)
+        return file.trace(tmp_path_factory.mktemp("trace"))
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def report(layered_trace: Callable[..., Trace]) -> Report:
+    """The report of two layers."""
+    return build_report(layered_trace())
+
+
+@pytest.fixture(scope="session")
+def html(report: Report) -> str:
+    """Its page."""
+    return render_html(report.document, report.timelines)
+
+
+@pytest.fixture(scope="session")
+def job_html(layered_trace: Callable[..., Trace]) -> str:
+    """The page of two ranks, the second 0.4 ms slower, and of a file that could not be read."""
+    reports = [build_report(layered_trace(rank=0)), build_report(layered_trace(rank=1, extra_idle_us=400))]
+    ranks = [report.document["ranks"][0] for report in reports]
+    failure = {"path": "rank2.json.gz", "error": "the gzip stream ends early"}
+    document = reports[0].document | {"ranks": ranks, "num_ranks": 2, "failures": [failure]}
+    return render_html(document, [report.timelines[0] for report in reports])
+
+
+@pytest.fixture
+def page(open_html: Open, html: str) -> Page:
+    """The page of two layers, open."""
+    return open_html(html)

@@ -1,0 +1,148 @@
+"""The plotly figures: their numbers, their colours, and names that may not reach a page as HTML."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.report import documents
+from weft.errors import WeftError
+from weft.report import figures, palette
+
+pytest.importorskip("plotly")
+
+OF_DOCUMENT = {"breakdown": figures.breakdown_figure, "ranks": figures.ranks_figure}
+OF_RANK = {
+    "lanes": figures.lanes_figure,
+    "overlap": figures.overlap_figure,
+    "kernels": figures.kernels_figure,
+    "idle": figures.idle_figure,
+}
+
+
+def every_figure(document: dict[str, Any]) -> dict[str, Any]:
+    made = {name: draw(document) for name, draw in OF_DOCUMENT.items()}
+    for name, draw in OF_RANK.items():
+        if name == "overlap" and not document["ranks"][0]["communication_ns"]:
+            continue
+        made[name] = draw(document["ranks"][0])
+    return made
+
+
+def traces(figure: Any) -> dict[str, Any]:
+    return {trace.name: trace for trace in figure.data}
+
+
+def test_breakdown_is_in_per_cent_of_each_span() -> None:
+    parts = traces(figures.breakdown_figure(documents.job(3)))
+    assert list(parts) == ["compute", "exposed communication", "exposed memory", "idle"]
+    # Rank 0: 18,200 of 20,500 µs. Every bar is 100 % in all.
+    assert parts["compute"].x[0] == pytest.approx(100 * 18_200 / 20_500)
+    for shares in zip(*(part.x for part in parts.values()), strict=True):
+        assert sum(shares) == pytest.approx(100)
+    assert parts["exposed communication"].marker.color == palette.EXPOSED
+
+
+def test_lanes_have_a_box_a_phase_in_the_colour_of_its_direction() -> None:
+    figure = figures.lanes_figure(documents.rank())
+    boxes = [
+        (trace.y[n], trace.base[n], trace.x[n], trace.marker.color)
+        for trace in figure.data
+        if trace.text is not None
+        for n in range(len(trace.x))
+    ]
+    assert len(boxes) == 14
+    assert ("compute<br>112 SMs", 2.0, 3.0, palette.BACKWARD) in boxes  # mlp(B) of layer 0, 2 to 5 ms
+    assert ("communication<br>20 SMs", 6.5, 1.5, palette.FORWARD) in boxes  # combine(F) of layer 0
+    exposed = next(trace for trace in figure.data if trace.name.startswith("exposed"))
+    assert sorted(zip(exposed.base, exposed.x, strict=True)) == [(7.0, 1.0), (17.0, 1.0)]
+    assert figure.layout.xaxis.title.text == "time (ms)" and list(figure.layout.xaxis.range) == [0, 20.5]
+
+
+def test_each_direction_stands_once_in_the_legend() -> None:
+    figure = figures.lanes_figure(documents.rank())
+    named = [trace.name for trace in figure.data if trace.showlegend is not False]
+    assert named == ["forward", "backward", "weight gradient", "exposed, 10.2 µs or more"]
+
+
+def test_overlap_leaves_out_what_never_met() -> None:
+    heat = figures.overlap_figure(documents.rank()).data[0]
+    assert list(heat.x) == ["attn(F)", "mlp(B)", "mlp(F)", "exposed"]  # attn(W) and (no phase) hide nothing
+    assert list(heat.y) == ["combine(B)", "dispatch(F)", "combine(F)"]
+    assert [list(row) for row in heat.z] == [[2.6, 0, 0, 0], [0, 5.6, 0, 0], [0, 0, 1.0, 2.0]]
+
+
+def test_overlap_of_nothing_says_so() -> None:
+    with pytest.raises(WeftError, match="rank 0: no communication phase"):
+        figures.overlap_figure(documents.no_communication()["ranks"][0])
+
+
+def test_kernels_are_those_of_most_time() -> None:
+    figure = figures.kernels_figure(documents.rank(), top=2)
+    assert sum(len(trace.x) for trace in figure.data) == 2
+    assert traces(figure)["compute"].x[0] == 18.0
+    assert traces(figure)["communication"].marker.color == palette.COMMUNICATION
+
+
+def test_kernels_that_shorten_to_one_label_keep_their_own_bars() -> None:
+    rank = documents.rank()
+    rank["kernels"] = [{**rank["kernels"][0], "name": f"void f<1>(int{n})"} for n in range(3)]
+    figure = figures.kernels_figure(rank)
+    assert list(figure.data[0].y) == [0, 1, 2]
+    assert list(figure.layout.yaxis.ticktext) == ["f&lt;1&gt;"] * 3
+
+
+def test_idle_shows_the_causes_there_are() -> None:
+    parts = traces(figures.idle_figure(documents.rank()))
+    assert list(parts) == ["host wait", "dependency wait"]
+    assert parts["host wait"].x[0] == 0.4
+    assert list(parts["host wait"].y) == ["stream 7"]
+
+
+def test_ranks_come_with_the_longest_span_first() -> None:
+    parts = traces(figures.ranks_figure(documents.job(4)))
+    assert list(parts["compute"].x) == ["3", "2", "1", "0"]
+    assert parts["idle"].y[0] == pytest.approx(1.3)
+    assert parts["hidden communication"].y[0] == pytest.approx(100 * 9_200 / 11_200)
+
+
+def test_devices_of_one_rank_are_told_apart() -> None:
+    two = [documents.rank(), documents.rank()]
+    two[1]["device"] = 1
+    names = figures.breakdown_figure(documents.document(*two)).data[0].y
+    assert list(names) == ["rank 0, device 0", "rank 0, device 1"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [documents.document, documents.job, documents.cpu_only, documents.no_communication, documents.no_phases,
+     documents.partial, documents.nothing],
+)  # fmt: skip
+def test_every_figure_can_be_made_of_every_document(make: Callable[[], dict[str, Any]]) -> None:
+    for name, figure in every_figure(make()).items():
+        assert figure.layout.title.text, name
+        json.loads(figure.to_json())
+
+
+def test_names_are_escaped() -> None:
+    for name, figure in every_figure(documents.hostile()).items():
+        text = figure.to_json()
+        for tag in ("<img", "</script", "<\\/script", "\\u003cimg", "\\u003c/script", "\x1b", "\\u001b"):
+            assert tag not in text, (name, tag)
+
+
+def test_without_plotly_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without_plotly(name: str, *rest: Any, **named: Any) -> Any:
+        if name.partition(".")[0] == "plotly":
+            raise ImportError(name)
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without_plotly)
+    with pytest.raises(WeftError, match=r"pip install weft\[notebook\]"):
+        figures.breakdown_figure(documents.document())

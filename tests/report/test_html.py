@@ -1,0 +1,170 @@
+"""The page as text: one file, safe whatever a trace calls its kernels, and small."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.report import documents
+from weft.report import Report, build_report, render_html
+from weft.report.html import content_policy, page_script
+from weft.trace import Trace
+from weft.trace.model import Device, events_frame
+
+MB = 1_000_000
+
+
+def blocks(html: str) -> dict[str, Any]:
+    """The page's JSON blocks, by id."""
+    found = re.findall(r'<script type="application/json" id="([^"]+)">(.*?)</script>', html, re.DOTALL)
+    return {name: json.loads(text) for name, text in found}
+
+
+def test_page_holds_the_document_and_its_timeline(report: Report, html: str) -> None:
+    held = blocks(html)
+    assert held["weft-report"] == report.document
+    assert held["weft-timeline-0"] == {**report.timelines[0], "shift_ns": 0}
+
+
+def test_page_is_one_file_that_reaches_nothing(html: str) -> None:
+    tags = re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
+    assert not re.findall(r'(?:src|href|action)="(?!#|data:)[^"]*"', tags)
+    assert "@import" not in html
+    assert "url(" not in html
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy is not None
+    assert "default-src &#39;none&#39;" in policy[1]
+    assert "unsafe" not in policy[1]
+
+
+def test_a_name_that_closes_the_script_stays_inside_it() -> None:
+    html = render_html(documents.hostile(), [])
+    assert "<img" not in html
+    assert html.count("</script>") == 2  # the document's block and the page's script
+    assert blocks(html)["weft-report"]["ranks"][0]["kernels"][0]["name"] == documents.HOSTILE
+    html.encode("utf-8")  # a lone surrogate in a name does not stop the page from being written
+
+
+def test_timelines_may_be_missing(report: Report) -> None:
+    document = report.document
+    assert "weft-timeline-0" not in blocks(render_html(document, []))
+    assert "weft-timeline-0" not in blocks(render_html(document, [None]))
+
+
+def test_shift_joins_a_timeline_to_a_rank_that_starts_elsewhere(report: Report) -> None:
+    timeline = {**report.timelines[0], "start_ns": report.document["ranks"][0]["start_ns"] + 7}
+    assert blocks(render_html(report.document, [timeline]))["weft-timeline-0"]["shift_ns"] == 7
+
+
+def test_nan_is_refused() -> None:
+    document = documents.document()
+    document["ranks"][0]["hidden_fraction"] = float("nan")
+    with pytest.raises(ValueError, match="JSON"):
+        render_html(document, [])
+
+
+def test_modules_are_joined_after_what_they_import() -> None:
+    script = page_script("main")
+    order = re.findall(r"^const module_(\w+) = ", script, re.MULTILINE)
+    assert order[-1] == "main"
+    assert len(order) == len(set(order)) == len([f for f in files("weft.report").joinpath("static").iterdir() if f.name.endswith(".js")])
+    for position, name in enumerate(order):
+        source = files("weft.report").joinpath("static", f"{name}.js").read_text("utf-8")
+        assert "innerHTML" not in source and "insertAdjacentHTML" not in source and "document.write" not in source
+        for needed in re.findall(r'from "\./(\w+)\.js"', source):
+            assert order.index(needed) < position, f"{name} comes before {needed}"
+
+
+def test_policy_changes_with_the_script() -> None:
+    assert content_policy("a", "style") != content_policy("b", "style")
+
+
+@pytest.mark.parametrize(
+    "name", ["document", "job", "many_layers", "no_communication", "cpu_only", "nothing", "partial", "no_phases", "hostile"]
+)
+def test_documents_fit_the_schema(name: str) -> None:
+    validator().validate(getattr(documents, name)())
+
+
+def test_a_real_report_fits_the_schema(report: Report) -> None:
+    validator().validate(json.loads(json.dumps(report.document)))
+
+
+def validator() -> jsonschema.Draft202012Validator:
+    schema = json.loads(files("weft.report").joinpath("schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_every_field_of_the_schema_is_explained() -> None:
+    from tests.conftest import ROOT
+
+    text = (ROOT / "docs" / "report-json.md").read_text("utf-8")
+    names: set[str] = set()
+
+    def collect(schema: Any) -> None:
+        if isinstance(schema, dict):
+            names.update(schema.get("properties", {}))
+            for value in schema.values():
+                collect(value)
+        elif isinstance(schema, list):
+            for value in schema:
+                collect(value)
+
+    collect(json.loads(files("weft.report").joinpath("schema.json").read_text("utf-8")))
+    assert not [name for name in sorted(names) if f"`{name}`" not in text]
+
+
+def test_200000_events_stay_under_15_mb() -> None:
+    made = build_report(many_events(200_000))
+    html = render_html(made.document, made.timelines)
+    assert made.timelines[0]["num_events"] == 200_000
+    assert not made.timelines[0]["left_out"]
+    assert len(html.encode("utf-8")) < 15 * MB
+
+
+def test_names_cannot_swell_the_page() -> None:
+    """100,000 different names of 2,000 characters are 200 MB; the page says that it cut them."""
+    trace = many_events(100_000, name_chars=2_000)
+    made = build_report(trace)
+    html = render_html({**made.document, "ranks": [made.document["ranks"][0] | {"kernels": [], "unnamed": []}]}, made.timelines)
+    assert made.timelines[0]["shortened_names"] > 0
+    assert len(html.encode("utf-8")) < 15 * MB
+
+
+def many_events(number: int, *, name_chars: int = 0) -> Trace:
+    """A trace of half device events on three streams and half host operators on four threads, over 2 s.
+
+    name_chars: 0 for 300 names; else every host operator has a name of its own, so long.
+    """
+    device, host = number // 2, number - number // 2
+    random = np.random.default_rng(7)
+    starts = np.concatenate([np.sort(random.integers(0, 2_000_000_000, size)) for size in (device, host)])
+    number_of = np.arange(number)
+    long = "x" * name_chars
+    frame = pl.DataFrame(
+        {
+            "name": [f"void gemm_{i % 300}<float>(int)" if i % 5 else "ncclDevKernel_AllReduce_Sum()" for i in range(device)]
+            + [f"aten::op{i if name_chars else i % 300}{long}" for i in range(host)],
+            "cat": ["kernel"] * device + ["cpu_op"] * host,
+            "pid": ["0"] * device + ["1"] * host,
+            "tid": [str(7 + i % 3) for i in range(device)] + [str(i % 4) for i in range(host)],
+            "ts_ns": 1_740_000_000_000_000_000 + starts,
+            "dur_ns": random.integers(500, 30_000, number),
+            "device": [0] * device + [None] * host,
+            "stream": [7 + i % 3 for i in range(device)] + [None] * host,
+            "correlation": number_of + 1,
+        }
+    )
+    columns = {name: frame.get_column(name) for name in frame.columns}
+    return Trace(
+        events=events_frame(columns, number), path="many.json", rank=0, world_size=1,
+        devices=(Device(id=0, name="NVIDIA H800", num_sms=132),),
+    )  # fmt: skip

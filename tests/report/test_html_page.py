@@ -1,0 +1,471 @@
+"""The page in a browser: what moves, what sorts, what adds up, and what must not run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.report import documents
+from tests.report.test_html import many_events
+from tests.tracefile import TraceFile
+from weft.report import Report, build_report, render_html
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Locator, Page
+
+US = 1000
+PARTS = ("compute", "exposed", "exposed_memory", "idle")
+
+
+def window(page: Page, picture: str = "timeline") -> tuple[float, float]:
+    """What a picture shows, ns."""
+    frame = page.locator(f"#{picture}-frame")
+    return float(frame.get_attribute("data-start") or "nan"), float(frame.get_attribute("data-end") or "nan")
+
+
+def box_of(page: Page, selector: str) -> dict[str, float]:
+    """Where an element is, once it is on the screen."""
+    locator = page.locator(selector)
+    locator.scroll_into_view_if_needed()
+    box = locator.bounding_box()
+    assert box is not None
+    return dict(box)
+
+
+def onto(page: Page, selector: str, share: float = 0.5) -> tuple[float, float]:
+    """Moves the pointer over a canvas, far enough that the wheel belongs to it."""
+    box = box_of(page, selector)
+    x, y = box["x"] + share * box["width"], box["y"] + min(box["height"] / 2, 60)
+    page.mouse.move(x - 30, y - 5)
+    page.mouse.move(x, y)
+    return x, y
+
+
+def column(table: Locator, number: int) -> list[str]:
+    return [text.strip() for text in table.locator(f"tbody td:nth-child({number})").all_inner_texts()]
+
+
+def parts_of(box: Locator) -> dict[str, int]:
+    return {part: int(box.locator(f'[data-part="{part}"]').get_attribute("data-ns") or -1) for part in PARTS}
+
+
+# ---- opening
+
+
+def test_numbers_of_the_first_screen(page: Page) -> None:
+    """By the pencil of documents.py: 20,500 µs = 18,200 + 2,000 + 200 + 100."""
+    parts = parts_of(page.locator("#account"))
+    assert parts == {"compute": 18_200 * US, "exposed": 2_000 * US, "exposed_memory": 200 * US, "idle": 100 * US}
+    assert page.locator(".sum").first.inner_text() == "18,200 + 2,000 + 200 + 100 = 20,500 µs"
+    assert page.locator('[data-card="hidden"] .card-value').inner_text() == "82.1 %"
+    assert page.locator("h1").inner_text().startswith("82.1 % of communication is hidden")
+
+
+def test_stacked_bar_is_to_scale(page: Page) -> None:
+    widths = page.evaluate("[...document.querySelectorAll('#account .stack.tall .part')].map((p) => p.getBoundingClientRect().width)")
+    assert [round(width / sum(widths), 3) for width in widths] == [0.888, 0.098, 0.01, 0.005]
+
+
+@pytest.mark.parametrize("name", ["document", "job", "many_layers", "no_communication", "cpu_only", "nothing", "partial", "no_phases"])
+def test_documents_without_a_timeline_open_too(open_html: Any, name: str) -> None:
+    page = open_html(render_html(getattr(documents, name)(), []))
+    assert page.locator("#timeline-missing").is_visible()
+    assert page.locator("h1").is_visible()
+
+
+def test_a_report_of_failures_only(open_html: Any) -> None:
+    failures = [{"path": "a.json", "error": "not a trace"}]
+    page = open_html(render_html(documents.document(ranks=[], failures=failures, headline="No rank could be read."), []))
+    assert "not a trace" in page.locator("#failures").inner_text()
+
+
+def test_a_page_of_200000_events_opens(open_html: Any) -> None:
+    made = build_report(many_events(200_000))
+    page = open_html(render_html(made.document, made.timelines))
+    assert page.evaluate("weft.data().num") == 200_000
+    assert page.evaluate("weft.timeline.stats().lines") > 0
+
+
+def test_partial_data_is_said(open_html: Any, layered_trace: Any) -> None:
+    page = open_html(render_html(documents.partial(), []))
+    assert "part of the data" in page.locator("#banner").inner_text()
+    assert "1,204" in page.locator("#quality").inner_text()
+    made = build_report(layered_trace(3))
+    from weft.report.timeline import timeline_payload
+    from weft.trace import work_of
+
+    few = timeline_payload(layered_trace(3), work_of(layered_trace(3)).events, max_events=10)
+    page = open_html(render_html(made.document, [few]))
+    assert "Left out" in page.locator("#timeline-partial").inner_text()
+    page.click("#range-view")
+    assert "Only the device events drawn" in page.locator("#range-panel").inner_text()
+
+
+# ---- moving
+
+
+def test_wheel_zooms_at_the_pointer(page: Page) -> None:
+    start, end = window(page)
+    x, _ = onto(page, "#timeline-canvas", 0.25)
+    page.mouse.wheel(0, -300)
+    page.wait_for_function("(end) => Number(document.getElementById('timeline-frame').dataset.end) < end", arg=end)
+    closer = window(page)
+    assert closer[1] - closer[0] < 0.8 * (end - start)
+    box = box_of(page, "#timeline-canvas")
+    share = (x - box["x"]) / box["width"]
+    assert closer[0] + share * (closer[1] - closer[0]) == pytest.approx(start + share * (end - start), rel=1e-6)
+
+
+def test_wheel_over_a_resting_pointer_scrolls_the_page(page: Page) -> None:
+    """Who scrolls down the page and comes past a picture must not be caught in it."""
+    box = box_of(page, "#timeline-canvas")
+    before = window(page)
+    page.evaluate("window.scrollBy(0, -40)")
+    page.mouse.move(box["x"] + 300, box["y"] + 80)
+    page.mouse.wheel(0, 60)
+    page.wait_for_timeout(50)
+    assert window(page) == before
+
+
+def test_drag_keys_and_buttons(page: Page) -> None:
+    home = window(page)
+    page.click("#timeline-in")
+    closer = window(page)
+    assert closer[1] - closer[0] == pytest.approx(0.6 * (home[1] - home[0]))
+    x, y = onto(page, "#timeline-canvas")
+    page.mouse.down()
+    page.mouse.move(x + 50, y)
+    page.mouse.move(x + 100, y)
+    page.mouse.up()
+    dragged = window(page)
+    assert dragged[0] < closer[0]
+    assert dragged[1] - dragged[0] == pytest.approx(closer[1] - closer[0])
+    page.keyboard.press("d")
+    assert window(page)[0] > dragged[0]
+    page.keyboard.press("w")
+    assert window(page)[1] - window(page)[0] == pytest.approx(0.75 * (closer[1] - closer[0]))
+    page.keyboard.press("s")
+    page.keyboard.press("Home")
+    assert window(page) == home
+
+
+def test_double_click_zooms_to_an_event(page: Page) -> None:
+    box_of(page, "#timeline-canvas")
+    page.evaluate("document.getElementById('timeline-body').scrollTop = 0")
+    event = page.evaluate("[...weft.data().dur.slice(0, weft.data().numDevice)].indexOf(3000000)")  # mlp(B)
+    place = page.evaluate("(event) => weft.timeline.place(event)", event)
+    page.mouse.dblclick(place["x"], place["y"])
+    start, end = window(page)
+    assert (start, end) == (pytest.approx(page.evaluate("(e) => weft.data().start[e]", event) - 0.6 * 3_000_000), pytest.approx(start + 2.2 * 3_000_000))
+    assert "3.000 ms" in page.locator("#event-panel").inner_text()
+
+
+def test_a_box_opens_in_the_timeline(page: Page) -> None:
+    box_of(page, "#lanes-canvas")
+    place = page.evaluate("weft.lanes.place(weft.lanes.boxes().find((b) => b.name === 'mlp(B)'))")
+    page.mouse.click(place["x"], place["y"])
+    start, end = window(page)
+    assert 1_700 * US < start < 2_000 * US
+    assert 5_000 * US < end < 5_300 * US
+
+
+def test_lanes_by_keyboard(page: Page) -> None:
+    page.locator("#lanes-canvas").focus()
+    for key in ("ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    assert "mlp(B)" in page.locator("#lanes-live").inner_text()
+    assert window(page)[1] < 6_000 * US
+    page.keyboard.press("ArrowDown")
+    assert "dispatch(F)" in page.locator("#lanes-live").inner_text()
+
+
+def test_lanes_zoom(page: Page) -> None:
+    home = window(page, "lanes")
+    assert home == (0, 20_500 * US)
+    onto(page, "#lanes-canvas")
+    page.mouse.wheel(0, -200)
+    page.wait_for_function("(end) => Number(document.getElementById('lanes-frame').dataset.end) < end", arg=home[1])
+    page.click("#lanes-fit")
+    assert window(page, "lanes") == home
+
+
+def test_lane_labels_say_the_sms(page: Page) -> None:
+    labels = page.locator(".lane-label").all_inner_texts()
+    assert [line for label in labels[:2] for line in label.splitlines()[:2]] == ["compute", "≤ 112 SMs", "communication", "20 SMs"]
+
+
+def test_groups_close(page: Page) -> None:
+    lines = page.evaluate("weft.timeline.stats().lines")
+    toggle = page.locator(".group-toggle").last
+    toggle.click()
+    assert page.locator(".group-toggle").last.get_attribute("aria-expanded") == "false"
+    assert page.evaluate("weft.timeline.stats().lines") < lines
+
+
+# ---- searching
+
+
+def test_search_counts_and_jumps(page: Page) -> None:
+    page.keyboard.press("/")
+    page.keyboard.type("attn(f")
+    assert page.locator("#search-count").inner_text() == "2 matches, 1 name"
+    page.keyboard.press("Enter")
+    assert page.locator("#search-count").inner_text() == "1 of 2"
+    first = page.evaluate("weft.timeline.stats().selected")
+    assert "attn(F)" in page.locator("#event-panel").inner_text()
+    start, end = window(page)
+    assert start <= page.evaluate("(e) => weft.data().start[e]", first) <= end
+    page.click("#search-next")
+    second = page.evaluate("weft.timeline.stats().selected")
+    assert second != first
+    page.click("#search-next")  # and round again
+    assert page.evaluate("weft.timeline.stats().selected") == first
+    page.click("#search-prev")
+    assert page.evaluate("weft.timeline.stats().selected") == second
+
+
+def test_search_for_nothing(page: Page) -> None:
+    page.fill("#search", "no such kernel")
+    assert page.locator("#search-count").inner_text() == "0 matches, 0 names"
+    assert page.locator("#search-next").is_disabled()
+
+
+def test_launch_of_a_kernel_and_back(page: Page) -> None:
+    page.evaluate("weft.timeline.select(0)")
+    page.locator("#event-panel button.link").click()
+    assert "cudaLaunchKernel" in page.locator("#event-panel .full-name").inner_text()
+    page.locator("#event-panel button.link").click()
+    assert page.evaluate("weft.timeline.stats().selected") == 0
+
+
+# ---- measuring
+
+
+def test_range_by_dragging_adds_up(page: Page) -> None:
+    x, y = onto(page, "#timeline-canvas", 0.2)
+    page.keyboard.down("Shift")
+    page.mouse.down()
+    page.mouse.move(x + 200, y)
+    page.mouse.move(x + 413, y)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    panel = page.locator("#range-panel")
+    chosen = page.evaluate("weft.timeline.stats().range")
+    assert sum(parts_of(panel).values()) == int(panel.get_attribute("data-ns") or 0) == chosen[1] - chosen[0]
+    assert panel.locator("[data-table=range-kernels] tbody tr").count() >= 1
+    page.keyboard.press("Escape")
+    assert panel.is_hidden()
+
+
+def test_range_by_pencil(page: Page) -> None:
+    """6-9 ms: mlp(F) 6-7, attn(W) 8-9; combine(F) 6.5-8, of which 7-8 is exposed."""
+    page.evaluate("weft.timeline.range(6e6, 9e6, true)")
+    parts = parts_of(page.locator("#range-panel"))
+    assert parts == {"compute": 2_000 * US, "exposed": 1_000 * US, "exposed_memory": 0, "idle": 0}
+    assert "33.3 %" in page.locator("#range-panel").inner_text()  # 0.5 of 1.5 ms of communication hidden
+
+
+def test_measuring_the_whole_span_gives_the_report(page: Page, report: Report) -> None:
+    rank = report.document["ranks"][0]
+    told = page.evaluate("(span) => weft.breakdown(0, span)", rank["span_ns"])
+    assert told == {
+        "span": rank["span_ns"],
+        "compute": rank["compute_ns"],
+        "exposed": rank["exposed_communication_ns"],
+        "exposed_memory": rank["exposed_memory_ns"],
+        "idle": rank["idle_ns"],
+        "communication": rank["communication_ns"],
+        "hidden": rank["hidden_communication_ns"],
+    }
+
+
+def test_ranges_agree_with_a_bitmap(page: Page) -> None:
+    """Every range of the events by an independent count of cells of 100 µs, as documents.py draws them."""
+    cell = documents.CELL_NS
+    kinds = {kind: {c for e in documents.layers() if e.kind == kind for c in e.cells()} for kind in ("compute", "communication", "memory")}
+    compute, communication, memory = kinds["compute"], kinds["communication"], kinds["memory"]
+    for first in range(0, 200, 17):
+        for last in range(first + 1, 206, 13):
+            cells = set(range(first, last))
+            told = page.evaluate("([a, b]) => weft.breakdown(a, b)", [first * cell, last * cell])
+            expected = (
+                len(cells & compute),
+                len(cells & communication - compute),
+                len(cells & memory - compute - communication),
+                len(cells - compute - communication - memory),
+            )
+            assert tuple(told[part] // cell for part in PARTS) == expected
+            assert sum(told[part] for part in PARTS) == told["span"] == (last - first) * cell
+
+
+# ---- tables
+
+
+def test_sorting_changes_the_order(page: Page) -> None:
+    table = page.locator("[data-table=kernels]")
+    by_time = column(table, 1)
+    table.locator("[data-sort=name]").click()
+    by_name = column(table, 1)
+    assert by_name == sorted(by_name, key=str.lower) != by_time
+    assert table.locator("th[aria-sort=ascending]").inner_text().strip().startswith("kernel")
+    table.locator("[data-sort=name]").click()
+    assert column(table, 1) == by_name[::-1]
+    table.locator("[data-sort=num_events]").click()
+    counts = [int(text) for text in column(table, 4)]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_filtering_kernels(page: Page) -> None:
+    rows = page.locator("[data-table=kernels] tbody tr")
+    everything = rows.count()
+    page.fill("#kernel-filter", "DISPATCH")
+    assert rows.count() == 1
+    assert "dispatch" in rows.first.inner_text()
+    page.fill("#kernel-filter", "")
+    page.select_option("#kernel-kind", "memory")
+    assert 0 < rows.count() < everything
+    page.fill("#kernel-filter", "nothing is called this")
+    assert "No kernel fits" in rows.first.inner_text()
+
+
+def test_show_all(open_html: Any) -> None:
+    document = documents.document()
+    kernel = document["ranks"][0]["kernels"][0]
+    document["ranks"][0]["kernels"] = [kernel | {"name": f"kernel_{n}"} for n in range(40)]
+    page = open_html(render_html(document, []))
+    table = page.locator("[data-table=kernels]")
+    assert table.locator("tbody tr").count() == 15
+    table.locator("button.more").click()
+    assert table.locator("tbody tr").count() == 40
+
+
+def test_a_kernel_is_found_in_the_timeline(page: Page) -> None:
+    page.locator("[data-table=kernels] button.find").first.click()
+    assert page.evaluate("weft.timeline.stats().matches") > 0
+
+
+def test_overlap_matrix(page: Page) -> None:
+    rows = [row.split() for row in page.locator(".matrix tbody tr").all_inner_texts()]
+    dispatch = next(row for row in rows if row[0] == "dispatch(F)")
+    assert dispatch[-4:] == ["5.60", "·", "100.0", "%"]  # both layers, all behind mlp(B)
+
+
+# ---- ranks
+
+
+def test_ranks_switch(open_html: Any, job_html: str) -> None:
+    page = open_html(job_html)
+    rows = page.locator("[data-table=ranks] tbody tr")
+    assert rows.count() == 2
+    assert "slowest" in rows.nth(1).inner_text()
+    assert "gzip stream ends early" in page.locator("#failures").inner_text()
+    first = page.locator('[data-card="span"] .card-value').inner_text()
+    rows.nth(1).click()
+    assert page.evaluate("weft.rank()") == 1
+    assert page.locator("#rank-select").input_value() == "1"
+    assert page.locator('[data-card="span"] .card-value').inner_text() == "20.90 ms" != first
+    assert window(page, "lanes") == (0, 20_900 * US)
+    page.select_option("#rank-select", "0")
+    assert page.evaluate("weft.rank()") == 0
+    assert page.locator('[data-card="span"] .card-value').inner_text() == first
+
+
+def test_one_rank_has_no_rank_table(page: Page) -> None:
+    assert page.locator("#ranks").is_hidden()
+    assert page.locator("#rank-choice").is_hidden()
+
+
+# ---- definitions, theme, paper
+
+
+def test_every_number_has_its_definition_at_hand(page: Page) -> None:
+    terms = page.evaluate("[...new Set([...document.querySelectorAll('[data-def]')].map((e) => e.dataset.def))]")
+    assert {"span", "hidden", "exposed", "idle", "overlap_speedup", "headroom", "compute", "exposed_memory"} <= set(terms)
+    assert page.evaluate("(terms) => terms.every((t) => document.getElementById(`def-${t}`))", terms)
+    tip = page.locator("#tooltip")
+    page.locator("[data-card=hidden] .defined").hover()
+    assert "communication & compute" in tip.inner_text()
+    page.mouse.move(2, 2)
+    assert tip.is_hidden()
+    page.locator("[data-card=idle] .defined").focus()
+    assert "nothing ran" in tip.inner_text()
+    page.keyboard.press("Escape")
+    assert tip.is_hidden()
+
+
+def test_light_and_dark(open_html: Any, html: str) -> None:
+    page = open_html(html, color_scheme="light")
+    background = "getComputedStyle(document.body).backgroundColor"
+    picture = "document.getElementById('lanes-canvas').toDataURL()"
+    light, drawn = page.evaluate(background), page.evaluate(picture)
+    page.click("#theme")
+    dark = page.evaluate(background)
+    assert dark != light
+    page.wait_for_function(f"(before) => {picture} !== before", arg=drawn)  # the canvas follows
+    page.click("#theme")
+    assert page.evaluate(background) == light
+    assert open_html(html, color_scheme="dark").evaluate(background) == dark
+
+
+def test_printing_is_light_and_leaves_the_theme_alone(open_html: Any, html: str) -> None:
+    page = open_html(html, color_scheme="dark")
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert page.pdf().startswith(b"%PDF")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == before
+
+
+@pytest.mark.parametrize("width", [1000, 1440, 1900])
+def test_nothing_sticks_out_sideways(open_html: Any, html: str, width: int) -> None:
+    page = open_html(html, viewport={"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+# ---- safety
+
+ATTACK = '</script><img src=x onerror="window.pwned=1"><script>window.pwned=1</script><svg onload=window.pwned=1>'
+
+
+def attacked(folder: Path) -> Report:
+    """A trace in which everything that can have a name is called ATTACK."""
+    file = TraceFile().host(ATTACK, 0, 100).host(ATTACK, 5, 20, cat="cpu_op", tid=ATTACK)
+    file.kernel(ATTACK, 200, 100, launch=20, call=ATTACK).kernel("nccl" + ATTACK, 250, 100, launch=30, stream=20)
+    file.facts["deviceProperties"][0]["name"] = ATTACK
+    for what in ("process_name", "thread_name"):
+        file.events.append({"ph": "M", "name": what, "pid": 1, "tid": 1, "args": {"name": ATTACK}})
+    return build_report(file.trace(folder))
+
+
+def test_hostile_names_are_only_names(open_html: Any, tmp_path: Path) -> None:
+    made = attacked(tmp_path)
+    made.document["failures"].append({"path": ATTACK, "error": ATTACK})
+    made.document["headline"] = made.document["source"] = ATTACK
+    page = open_html(render_html(made.document, made.timelines))
+    assert page.locator("h1").inner_text() == ATTACK
+    page.fill("#search", "onerror")
+    page.click("#search-next")
+    page.locator("#lanes-canvas").focus()
+    page.keyboard.press("ArrowRight")
+    onto(page, "#timeline-canvas")
+    page.evaluate("weft.timeline.range(0, 2e5, true)")
+    assert ATTACK in page.locator("#event-panel").inner_text()
+    assert page.locator("[data-table=kernels] button.find", has_text="onerror").count() >= 1
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("img, svg[onload], iframe").count() == 0
+
+
+def test_the_policy_stops_what_is_injected(open_html: Any, html: str) -> None:
+    """Were a name ever to become markup, it still could not run."""
+    page = open_html(html, expect_errors=True)
+    page.evaluate("""() => {
+        const holder = document.createElement('div');
+        holder.innerHTML = '<img src="x" onerror="window.pwned = 1">';
+        const script = document.createElement('script');
+        script.textContent = 'window.pwned = 1';
+        document.body.append(holder, script);
+    }""")
+    page.wait_for_timeout(100)
+    assert page.evaluate("window.pwned") is None
+

@@ -1,0 +1,219 @@
+"""A saved trace comes back equal, and a file that is not one of ours is refused with a remedy."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.trace.strategies import traces
+from weft.errors import OutputError, TraceError, TraceTooLarge
+from weft.trace.chrome_reader import read_chrome
+from weft.trace.model import EVENT_SCHEMA, Device, ReadQuality, Trace, Track, events_frame
+from weft.trace.parquet import FORMAT, load_parquet, save_parquet
+
+
+def full_trace() -> Trace:
+    columns = {
+        "name": ["</script>", "µ\0"], "cat": ["kernel", "cpu_op"], "pid": ["0", "-1"], "tid": ["7", "x"],
+        "ts_ns": [1, -(2**63)], "dur_ns": [0, 2**63 - 1], "device": [0, None], "stream": [7, None],
+    }  # fmt: skip
+    return Trace(
+        events=events_frame(columns, 2),
+        path="a.json",
+        rank=3,
+        world_size=8,
+        devices=(Device(id=0, name="H800", num_sms=132, memory_bytes=80 << 30), Device(id=1)),
+        tracks=(Track(pid="0", name="gpu", labels="l", sort_index=-1), Track(pid="0", tid="7")),
+        window_ns=(-5, 2**62),
+        backend="nccl",
+        simulated=True,
+        info={"traceName": "\ud800 lone", '"': "\\"},
+        quality=ReadQuality(
+            dropped={"a": 1}, repaired={"b": 2}, skipped={"c": 3}, truncated="early", examples={"a": "<\0>"}
+        ),
+    )
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    trace = full_trace()
+    save_parquet(trace, tmp_path / "t.parquet")
+    again = load_parquet(tmp_path / "t.parquet")
+    assert again == trace
+    assert again.events.schema == trace.events.schema
+    assert again.info == trace.info
+    assert again.quality == trace.quality
+    assert again.path == str(tmp_path / "t.parquet")
+
+
+def test_an_empty_trace_comes_back(tmp_path: Path) -> None:
+    trace = Trace(events=pl.DataFrame(schema=EVENT_SCHEMA))
+    save_parquet(trace, tmp_path / "t.parquet")
+    assert load_parquet(tmp_path / "t.parquet") == trace
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(trace=traces())
+def test_random_traces_come_back(trace: Trace, tmp_path: Path) -> None:
+    save_parquet(trace, tmp_path / "t.parquet")
+    again = load_parquet(tmp_path / "t.parquet")
+    assert again == trace
+    assert again.info == trace.info
+
+
+def test_recorded_traces_come_back(shared_data: Path, tmp_path: Path) -> None:
+    for path in sorted(shared_data.glob("**/*.json.gz")):
+        trace = read_chrome(path)
+        save_parquet(trace, tmp_path / "t.parquet")
+        again = load_parquet(tmp_path / "t.parquet")
+        assert (again, again.info, again.quality) == (trace, trace.info, trace.quality), path.name
+
+
+def test_a_saved_file_is_ordinary_parquet(tmp_path: Path) -> None:
+    """Other tools read it: columns by name, and the facts as JSON."""
+    save_parquet(full_trace(), tmp_path / "t.parquet")
+    assert pl.read_parquet(tmp_path / "t.parquet").columns == list(EVENT_SCHEMA)
+    facts = json.loads(pl.read_parquet_metadata(tmp_path / "t.parquet")["weft.trace"])
+    assert (facts["format"], facts["rank"], facts["devices"][0]["num_sms"]) == (FORMAT, 3, 132)
+
+
+def test_remote(tmp_path: Path) -> None:
+    save_parquet(full_trace(), tmp_path / "t.parquet")
+    with fsspec.open("memory://weft-test/t.parquet", "wb") as file:
+        file.write((tmp_path / "t.parquet").read_bytes())
+    assert load_parquet("memory://weft-test/t.parquet") == full_trace()
+    with pytest.raises(OutputError, match="local file"):
+        save_parquet(full_trace(), "memory://weft-test/u.parquet")
+
+
+def test_a_name_is_no_pattern(tmp_path: Path) -> None:
+    save_parquet(full_trace(), tmp_path / "t[0]*.parquet")
+    assert load_parquet(tmp_path / "t[0]*.parquet") == full_trace()
+
+
+# --- refusals -----------------------------------------------------------------------------------------------------
+
+
+def saved(folder: Path, events: pl.DataFrame, facts: object) -> Path:
+    """A Parquet file with any events and any facts."""
+    path = folder / "t.parquet"
+    events.write_parquet(path, metadata={"weft.trace": facts if isinstance(facts, str) else json.dumps(facts)})
+    return path
+
+
+def facts(**changed: Any) -> dict[str, Any]:
+    empty: dict[str, Any] = {"dropped": {}, "repaired": {}, "skipped": {}, "truncated": None, "examples": {}}
+    return {
+        "format": FORMAT, "rank": None, "world_size": None, "devices": [], "tracks": [], "window_ns": None,
+        "backend": None, "simulated": False, "info": {}, "quality": empty,
+    } | changed  # fmt: skip
+
+
+def test_the_facts_of_these_tests_are_sound(tmp_path: Path) -> None:
+    events = full_trace().events
+    assert load_parquet(saved(tmp_path, events, facts())) == Trace(events=events)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("{", "not what weft writes"),
+        ("[" * 100_000, "not what weft writes"),
+        ([], "not what weft writes"),
+        ({}, "not what weft writes"),
+        (facts(format=FORMAT + 1), "Update weft"),
+        (facts(format="1"), "not what weft writes"),
+        (facts(rank="0"), "not what weft writes"),
+        (facts(rank=2**63), "not what weft writes"),
+        (facts(window_ns=[1]), "not what weft writes"),
+        (facts(window_ns=[0, 2**63]), "not what weft writes"),
+        (facts(devices=[{"name": "no id"}]), "not what weft writes"),
+        (facts(tracks=[{"pid": 7}]), "not what weft writes"),
+        (facts(info={"a": {}}), "not what weft writes"),
+        (facts(quality={"dropped": {"a": "b"}}), "not what weft writes"),
+    ],
+)
+def test_facts_are_checked(wrong: object, said: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=rf"t\.parquet: .*{said}"):
+        load_parquet(saved(tmp_path, full_trace().events, wrong))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (pl.col("ts_ns").cast(pl.Float64), "column ts_ns is Float64, where weft writes Int64"),
+        (pl.col("name").cast(pl.String), "column name is String"),
+        (pl.lit(None, dtype=pl.Int64).alias("ts_ns"), "2 events have no ts_ns"),
+        (pl.lit(None, dtype=pl.Categorical()).alias("name"), "2 events have no name"),
+        (pl.lit(-1, dtype=pl.Int64).alias("dur_ns"), "2 events have a negative duration"),
+    ],
+)
+def test_events_are_checked(change: pl.Expr, said: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=said):
+        load_parquet(saved(tmp_path, full_trace().events.with_columns(change), facts()))
+
+
+def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="column stream is missing"):
+        load_parquet(saved(tmp_path, full_trace().events.drop("stream"), facts()))
+
+
+def test_other_files_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    with pytest.raises(TraceError, match="no such file"):
+        load_parquet(path)
+    path.write_bytes(b'{"traceEvents": []}')
+    with pytest.raises(TraceError, match="is not Parquet"):
+        load_parquet(path)
+    pl.DataFrame({"a": [1]}).write_parquet(path)
+    with pytest.raises(TraceError, match="not a trace that weft saved"):
+        load_parquet(path)
+    save_parquet(full_trace(), path)
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(TraceError, match="damaged or cut short"):
+        load_parquet(path)
+
+
+def test_a_file_that_expands_too_far_is_refused(tmp_path: Path) -> None:
+    """A million equal events take some kilobytes."""
+    events = full_trace().events.head(1)
+    path = saved(tmp_path, events.select(pl.all().repeat_by(1_000_000).explode()), facts())
+    assert path.stat().st_size < 100_000
+    with pytest.raises(TraceTooLarge, match="1,000,000 events"):
+        load_parquet(path, max_bytes=10_000_000)
+
+
+def test_nothing_but_our_errors_escapes_from_mutated_files(tmp_path: Path) -> None:
+    """Seeded, so that each run tries the same 500 files."""
+    path = tmp_path / "t.parquet"
+    save_parquet(full_trace(), path)
+    sound = path.read_bytes()
+    rng = random.Random(7)
+    num_refused = 0
+    for _ in range(500):
+        mutated = bytearray(sound)
+        for _ in range(rng.randrange(1, 6)):
+            mutated[rng.randrange(len(mutated))] = rng.randrange(256)
+        path.write_bytes(mutated[: rng.choice((len(mutated), rng.randrange(len(mutated))))])
+        try:
+            load_parquet(path)
+        except TraceError as error:
+            num_refused += 1
+            assert str(error).startswith(str(path))
+    assert num_refused > 250
+
+
+def test_outputs_are_whole_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="mkdir -p"):
+        save_parquet(full_trace(), tmp_path / "missing" / "t.parquet")
+    if os.path.exists("/dev/full"):
+        with pytest.raises(OutputError, match="the disk is full"):
+            save_parquet(full_trace(), "/dev/full")
+    assert not list(tmp_path.iterdir())
