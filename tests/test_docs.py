@@ -4,6 +4,7 @@ README.md and docs/*.md are read top to bottom, each in a folder of its own that
 
 - ```sh and ```console blocks: each `weft …` line is run (with its pipes and redirections) and must exit 0; of `make …`
   the target must exist; commands that fetch or install are left alone. In ```console, lines without `$ ` are output.
+- ```toml blocks are what the document's `my.toml` holds.
 - ```python blocks of one document run one after the other in one interpreter, after its commands.
 - A block right after `<!-- not run: reason -->` is not run.
 """
@@ -113,6 +114,8 @@ def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 def test_examples_run(path: Path, samples: Path, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     shutil.copytree(samples, folder)
+    rules = [block.text for block in blocks(path.read_text()) if block.language == "toml"]
+    (folder / "my.toml").write_text("\n".join(rules))
     for line, command in shell_commands(path):
         program = command.split()[0]
         if program == "weft":

@@ -20,7 +20,9 @@ from weft.analysis.intervals import (
 )
 
 SIZE = 60
-interval_sets = st.lists(st.tuples(st.integers(0, SIZE), st.integers(0, SIZE)).map(lambda p: (min(p), max(p))), max_size=12)
+interval_sets = st.lists(
+    st.tuples(st.integers(0, SIZE), st.integers(0, SIZE)).map(lambda p: (min(p), max(p))), max_size=12
+)
 
 
 def of(pairs: list[tuple[int, int]]) -> Intervals:

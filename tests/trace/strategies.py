@@ -31,7 +31,7 @@ _categories = st.sampled_from(
     (*DEVICE_CATEGORIES, *LAUNCH_CATEGORIES, "cpu_op", "user_annotation", "gpu_user_annotation", "cuda_sync", "", '"}]')
 )
 _int64 = st.integers(0, 9) | st.integers(-(2**63), 2**63 - 1).filter(lambda n: n != -(1 << 62))
-_int32 = st.integers(0, 9) | st.integers(-(2**31), 2**31 - 1)
+_int32 = st.integers(0, 9) | st.integers(-(2**31) + 1, 2**31 - 1)
 _counts = st.integers(0, 2**31 - 1)
 
 
@@ -61,17 +61,25 @@ def _rows(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def _settled(row: dict[str, Any]) -> dict[str, Any]:
-    """As the reader leaves it: device work has its device and stream, host work has neither, graphs have ids > 0."""
+    """As the reader leaves it: device events have a device and a stream, other host events have no place on a device
+    (launches may tell their grid), graphs have ids above 0, a collective has a name or a group."""
     if row["cat"] in DEVICE_CATEGORIES:
         row.setdefault("device", 0)
         row.setdefault("stream", 7)
     elif row["cat"] not in ("cuda_sync", "gpu_user_annotation"):
-        row.pop("device", None)
-        row.pop("stream", None)
+        _drop(row, "device", "stream")
+        if "num_blocks" not in row:
+            _drop(row, "num_threads", "moved_bytes", "graph_id", "graph_node_id", "wait_stream", "wait_correlation")
     if row.get("graph_id", 0) <= 0:
-        row.pop("graph_id", None)
-        row.pop("graph_node_id", None)
+        _drop(row, "graph_id", "graph_node_id")
+    if not row.keys() & {"collective", "group"}:
+        _drop(row, "in_elems", "out_elems", "dtype", "group_size", "group_ranks", "comm_seq")
     return row
+
+
+def _drop(row: dict[str, Any], *columns: str) -> None:
+    for column in columns:
+        row.pop(column, None)
 
 
 def _with_flows(draw: st.DrawFn, rows: list[dict[str, Any]]) -> None:
@@ -138,7 +146,7 @@ def traces(draw: st.DrawFn) -> Trace:
         ),
         tracks=tuple(draw(st.lists(tracks, max_size=4, unique_by=lambda track: (track.pid, track.tid)))),
         window_ns=draw(st.none() | window if rows else window),
-        backend=draw(st.none() | _texts),
+        backend=draw(st.none() | _texts.filter(bool)),
         simulated=draw(st.booleans()),
         info=draw(
             st.dictionaries(_texts, _texts, max_size=3)

@@ -1,6 +1,7 @@
 """Analyses: each answers one question about one device's work, and none prints or draws.
 
-Each takes a `Trace` of one device or a `Work`, and returns a frozen value whose docstring says how to compute it by hand.
+Each takes a `Trace` of one device or a `Work`, and returns a frozen value whose docstring says how to compute
+it by hand.
 """
 
 from weft.analysis.breakdown import Breakdown, breakdown

@@ -1,4 +1,4 @@
-"""Where a rank's time went: compute, exposed communication, exposed memory, idle. The four add up to the span exactly."""
+"""Where a rank's time went: compute, exposed communication, exposed memory, idle. The four add up to the span."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def clock_offsets(ends: Mapping[int, pl.DataFrame]) -> tuple[ClockOffset, ...]:
 
 
 def _median(values: pl.Series) -> int:
-    """In integers: a float does not hold the nanoseconds of clocks that are years apart. The lower of the middle two."""
+    """The lower of the middle two; in integers, since a float does not hold nanoseconds of clocks that are far apart."""
     return int(values.sort()[(len(values) - 1) // 2])
 
 

@@ -42,7 +42,11 @@ def headroom(source: Trace | Work, *, account: Breakdown | None = None) -> Headr
     chain_ns = min(_longest_chain(work.events, waits), b.span_ns)
     bounds = {"compute": b.compute_ns, "communication": b.communication_ns, "chain": chain_ns}
     bound_by = max(bounds, key=lambda bound: bounds[bound])
-    known = f"and of {waits.height:,} recorded waits between streams" if waits.height else "only: no waits between streams are recorded"
+    known = (
+        f"and of {waits.height:,} recorded waits between streams"
+        if waits.height
+        else "only: no waits between streams are recorded"
+    )
     return Headroom(
         span_ns=b.span_ns,
         ideal_ns=bounds[bound_by],
@@ -65,12 +69,19 @@ def _recorded_waits(work: Work) -> pl.DataFrame:
         pl.col("wait_correlation") > 0,
     )
     if syncs.is_empty():
-        return pl.DataFrame(schema={"stream": pl.Int64, "ts_ns": pl.Int64, "wait_stream": pl.Int64, "before_ns": pl.Int64})
+        return pl.DataFrame(
+            schema={"stream": pl.Int64, "ts_ns": pl.Int64, "wait_stream": pl.Int64, "before_ns": pl.Int64}
+        )
     calls = events.filter(is_launch()).unique("correlation", keep="first", maintain_order=True)
     records = calls.select(pl.col("correlation").alias("wait_correlation"), pl.col("ts_ns").alias("before_ns"))
     return (
         syncs.join(records, on="wait_correlation", maintain_order="left")
-        .join(calls.select("correlation", pl.col("ts_ns").alias("called_ns")), on="correlation", how="left", maintain_order="left")
+        .join(
+            calls.select("correlation", pl.col("ts_ns").alias("called_ns")),
+            on="correlation",
+            how="left",
+            maintain_order="left",
+        )
         .select("stream", pl.coalesce("called_ns", "ts_ns").alias("ts_ns"), "wait_stream", "before_ns")
         .filter(pl.col("stream") != pl.col("wait_stream"))
     )

@@ -40,9 +40,9 @@ EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 def union(starts: ArrayLike, ends: ArrayLike) -> Intervals:
     """The union of any intervals, in any order; empty and touching ones merge away.
 
-         ──── ───            starts 0 6   ends 4 9
-           ────      ──      starts 2 11  ends 6 13
-         ─────────   ──      union  0 11       9 13
+    ──── ───            starts 0 6   ends 4 9
+      ────      ──      starts 2 11  ends 6 13
+    ─────────   ──      union  0 11       9 13
     """
     start, end = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
     if (start >= end).any():

@@ -68,10 +68,11 @@ def kernel_table(source: Trace | Work) -> KernelTable:
 
 
 def _families(events: pl.DataFrame) -> pl.DataFrame:
+    named = events.with_columns(pl.col("kind", "family").cast(pl.String))
     rows = [
         {"kind": kind, "family": family, "num_events": part.height, "total_ns": int(part.get_column("dur_ns").sum()),
          "busy_ns": of_events(part).total_ns}
-        for (kind, family), part in events.with_columns(pl.col("kind", "family").cast(pl.String)).group_by("kind", "family")
+        for (kind, family), part in named.group_by("kind", "family")
     ]  # fmt: skip
     schema = {"kind": pl.String, "family": pl.String, "num_events": pl.Int64, "total_ns": pl.Int64, "busy_ns": pl.Int64}
     return pl.DataFrame(rows, schema=schema).sort("total_ns", "kind", "family", descending=[True, False, False])

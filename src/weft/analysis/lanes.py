@@ -58,7 +58,7 @@ def lanes(source: Trace | Work) -> tuple[Lane, Lane]:
 
 
 def direction_of(name: str) -> str | None:
-    """F, B or W of a phase name such as "attn(F)", "dispatch (B)", "forward", "layer3.backward"; None if it tells none."""
+    """F, B or W of a phase name such as "attn(F)", "dispatch (B)", "forward", "layer3.backward"; None if none is told."""
     if match := re.search(r"[(\[_.\s:]([FBWI])[)\]]?$", name.strip()):
         return {"I": "B"}.get(match[1], match[1])
     lowered = name.lower()
@@ -89,7 +89,9 @@ def _boxes(work: Work, events: pl.DataFrame, kind: str) -> pl.DataFrame:
         pl.coalesce(pl.col("phase").cast(pl.Int64), -1 - pl.col("family").to_physical().cast(pl.Int64)).alias("key")
     )
     runs = _runs(events)
-    boxes = pl.concat([_phase_boxes(work, runs.filter(pl.col("key") >= 0)), _stray_boxes(runs.filter(pl.col("key") < 0))])
+    boxes = pl.concat(
+        [_phase_boxes(work, runs.filter(pl.col("key") >= 0)), _stray_boxes(runs.filter(pl.col("key") < 0))]
+    )
     return boxes.sort("start_ns", "name", "phase", maintain_order=True)
 
 
@@ -104,8 +106,12 @@ def _phase_boxes(work: Work, runs: pl.DataFrame) -> pl.DataFrame:
     """A box a stretch of a phase."""
     named = work.phases.select(pl.col("phase").cast(pl.Int64).alias("key"), "name", pl.col("index").cast(pl.Int64))
     names = named.get_column("name").unique()
-    directions = pl.DataFrame({"name": names, "direction": [direction_of(name) for name in names]}, schema_overrides=BOX_COLUMNS)
-    runs = runs.drop("name").join(named, on="key").join(directions, on="name").with_columns(pl.col("key").alias("phase"))
+    directions = pl.DataFrame(
+        {"name": names, "direction": [direction_of(name) for name in names]}, schema_overrides=BOX_COLUMNS
+    )
+    runs = (
+        runs.drop("name").join(named, on="key").join(directions, on="name").with_columns(pl.col("key").alias("phase"))
+    )
     return runs.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
 
 
@@ -136,9 +142,11 @@ def _runs(events: pl.DataFrame) -> pl.DataFrame:
     changed = pl.col("key") != pl.col("key").shift(1).over("stream")
     number = changed.fill_null(True).cum_sum().over("stream")
     events = events.with_columns(number.alias("run"))
-    by_stream = events.group_by("stream", "run", maintain_order=True).agg(
-        pl.col("key").first(), pl.col("start_ns").min(), pl.col("end_ns").max()
-    ).sort("key", "start_ns")
+    by_stream = (
+        events.group_by("stream", "run", maintain_order=True)
+        .agg(pl.col("key").first(), pl.col("start_ns").min(), pl.col("end_ns").max())
+        .sort("key", "start_ns")
+    )
     reach = pl.col("end_ns").cum_max().shift(1).over("key")
     box = (pl.col("start_ns") > reach).fill_null(True).cum_sum()
     boxed = by_stream.with_columns(box.alias("box"))

@@ -43,8 +43,8 @@ class Overlap:
 
     communication_ns: |communication|. hidden_ns: |communication & compute|. exposed_ns: |communication - compute|.
     data_ns: |kernels that move data|; barrier_ns: |kernels that only notify or wait|.
-    collectives: a row a kind of collective: collective, num_events, busy_ns, hidden_ns, exposed_ns, data_ns, barrier_ns,
-    payload_bytes, algbw_GBps (payload / duration, decimal GB), busbw_GBps (times NCCL's factor); the last three null
+    collectives: a row a kind of collective: collective, num_events, busy_ns, hidden_ns, exposed_ns, data_ns,
+    barrier_ns, payload_bytes, algbw_GBps (payload / duration, decimal GB), busbw_GBps (times NCCL's factor); the last three null
     where the trace does not record sizes.
     exposed: where communication ran and no compute did, absolute ns, in order of time.
     """
@@ -113,14 +113,21 @@ def _collectives(communication: pl.DataFrame, compute: Intervals) -> pl.DataFram
 def _bandwidth(collective: str, part: pl.DataFrame) -> dict[str, float | int | None]:
     """Payload and bandwidth over the events whose size is recorded; nothing where none is."""
     sized = part.select(
-        (pl.col("payload_elems") * pl.col("dtype").cast(pl.String).replace_strict(_DTYPE_BYTES, default=None)).alias("bytes"),
+        (pl.col("payload_elems") * pl.col("dtype").cast(pl.String).replace_strict(_DTYPE_BYTES, default=None)).alias(
+            "bytes"
+        ),
         (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),
         "group_size",
     ).filter(pl.col("bytes") > 0, pl.col("dur_ns") > 0)
     if sized.is_empty():
         return {"payload_bytes": None, "algbw_GBps": None, "busbw_GBps": None}
     payload, dur_ns = int(sized.get_column("bytes").sum()), int(sized.get_column("dur_ns").sum())
-    by_size = sized.filter(pl.col("group_size") > 1).group_by("group_size").agg(pl.col("bytes", "dur_ns").sum()).sort("group_size")
+    by_size = (
+        sized.filter(pl.col("group_size") > 1)
+        .group_by("group_size")
+        .agg(pl.col("bytes", "dur_ns").sum())
+        .sort("group_size")
+    )
     moved = sum(bus_factor(collective, size) * num_bytes for size, num_bytes, _ in by_size.iter_rows())
     with_size_ns = int(by_size.get_column("dur_ns").sum())
     return {
@@ -165,10 +172,14 @@ def _matrix(work: Work, compute: Intervals) -> OverlapMatrix:
 
 def _by_label(events: pl.DataFrame) -> tuple[tuple[Array, Intervals], list[str]]:
     """Unions by label, numbered in order of first appearance, small ones gathered under OTHER beyond a limit."""
-    totals = events.group_by("label", maintain_order=True).agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns"))
+    totals = events.group_by("label", maintain_order=True).agg(
+        (pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns")
+    )
     if totals.height > _MAX_LABELS:
         kept = totals.sort("ns", "label", descending=[True, False]).head(_MAX_LABELS - 1).get_column("label").implode()
-        events = events.with_columns(pl.when(pl.col("label").is_in(kept)).then("label").otherwise(pl.lit(OTHER)).alias("label"))
+        events = events.with_columns(
+            pl.when(pl.col("label").is_in(kept)).then("label").otherwise(pl.lit(OTHER)).alias("label")
+        )
     labels = events.get_column("label").unique(maintain_order=True).to_list()
     number = events.get_column("label").replace_strict(labels, list(range(len(labels))), return_dtype=pl.Int64)
     spans = (events.get_column(column).to_numpy() for column in ("start_ns", "end_ns"))

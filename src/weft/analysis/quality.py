@@ -55,7 +55,9 @@ def quality(source: Trace | Work, *, unnamed_share: float = 0.0) -> Quality:
     if work.num_out_of_window:
         remarks.append(f"{work.num_out_of_window:,} device events lie outside the recording and are left out")
     if work.num_unlinked and not work.trace.simulated:
-        text = f"{work.num_unlinked:,} of {num_events:,} device events have no launch: counted in every time, in no phase"
+        text = (
+            f"{work.num_unlinked:,} of {num_events:,} device events have no launch: counted in every time, in no phase"
+        )
         (doubts if 10 * work.num_unlinked > num_events else remarks).append(text)
     if unnamed_share > 0.02:
         text = f"{unnamed_share:.0%} of compute time is in kernels that no rule names: counted as other compute"

@@ -101,8 +101,8 @@ def _host_calls(work: Work) -> pl.DataFrame:
 def host_stalls(source: Trace | Work, *, threshold_ns: int = DEFAULT_STALL_NS) -> pl.DataFrame:
     """Where the host recorded nothing in a phase for `threshold_ns` or more: name, num_events, total_ns, longest_ns.
 
-    A stretch lies between consecutive ends and starts of operators, runtime calls and phases on one thread. Longest total
-    first.
+    A stretch lies between consecutive ends and starts of operators, runtime calls and phases on one thread. Longest
+    total first.
     """
     work = as_work(source)
     thread = ("pid", "tid")

@@ -44,7 +44,10 @@ def command(
     options.tell_written(output)
     typer.echo(f"{done.num_events:,} events added as process “weft”", err=True)
     if done.truncated:
-        typer.echo(f"weft: the original is incomplete: {done.truncated}; the copy was closed after its last whole event", err=True)
+        typer.echo(
+            f"weft: the original is incomplete: {done.truncated}; the copy was closed after its last whole event",
+            err=True,
+        )
 
 
 def annotate_in(trace: object, folder: str, rules: object, step: int | None) -> str:

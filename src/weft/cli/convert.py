@@ -24,7 +24,7 @@ def command(
     source: options.Source,
     output: Annotated[
         str,
-        typer.Option("-o", "--output", help=f"File ending in {', '.join(_SUFFIXES)}; for many ranks, a folder of Parquet.",
+        typer.Option("-o", "--output", help=f"File ending in {', '.join(_SUFFIXES)}; for many ranks, a folder.",
                      metavar="PATH", show_default=False),
     ],
     ranks: options.Ranks = None,
@@ -54,7 +54,9 @@ def save(trace: object, path: str) -> None:
     elif path.endswith(_SUFFIXES):
         write_chrome(trace, path)
     else:
-        raise typer.BadParameter(f"{path}: unknown kind of file; end it in {', '.join(_SUFFIXES)}", param_hint="--output")
+        raise typer.BadParameter(
+            f"{path}: unknown kind of file; end it in {', '.join(_SUFFIXES)}", param_hint="--output"
+        )
 
 
 def save_in(trace: object, folder: str) -> str:

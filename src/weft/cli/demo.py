@@ -24,11 +24,15 @@ def command(
     output: Annotated[
         str | None, typer.Option("-o", "--output", help="Write one self-contained HTML page.", metavar="HTML")
     ] = None,
-    json: Annotated[str | None, typer.Option("--json", help="Write the numbers as JSON; - for stdout.", metavar="JSON")] = None,
+    json: Annotated[
+        str | None, typer.Option("--json", help="Write the numbers as JSON; - for stdout.", metavar="JSON")
+    ] = None,
     trace_path: Annotated[
         str | None, typer.Option("--trace", help="Write the simulated trace as Chrome JSON.", metavar="JSON")
     ] = None,
-    layers: Annotated[int, typer.Option("--layers", help="Layer pairs to simulate.", min=1, max=1000)] = PUBLISHED_LAYERS,
+    layers: Annotated[
+        int, typer.Option("--layers", help="Layer pairs to simulate.", min=1, max=1000)
+    ] = PUBLISHED_LAYERS,
 ) -> None:
     """Simulate DeepSeek-V3's training chunk, forward and backward layers overlapped, and report on it."""
     from weft.plan import deepseek_training_layers, simulate

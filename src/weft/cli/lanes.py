@@ -20,8 +20,12 @@ weft lanes traces/ --ranks 3                     one rank of a folder"""
 
 def command(
     source: options.Source,
-    start_ms: Annotated[float | None, typer.Option("--from", help="Start, ms from the first device event.", metavar="MS")] = None,
-    end_ms: Annotated[float | None, typer.Option("--to", help="End, ms from the first device event.", metavar="MS")] = None,
+    start_ms: Annotated[
+        float | None, typer.Option("--from", help="Start, ms from the first device event.", metavar="MS")
+    ] = None,
+    end_ms: Annotated[
+        float | None, typer.Option("--to", help="End, ms from the first device event.", metavar="MS")
+    ] = None,
     width: Annotated[int | None, typer.Option("--width", help="Columns; default: the terminal's.", min=40)] = None,
     step: options.Step = None,
     ranks: options.Ranks = None,

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their texts are read. Nothing heavy is imported before a command runs."""
+"""Options that several commands share, and how their texts are read. Heavy imports wait until a command runs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="TRACE",
-        help="Kineto/Chrome trace JSON (plain, .gz, .zst), Parquet from `weft convert`, a folder of ranks, a quoted glob, "
-        "or a URL such as s3://…",
+        help="Kineto/Chrome trace JSON (plain, .gz, .zst), Parquet from `weft convert`, a folder of ranks, a quoted "
+        "glob, or a URL such as s3://…",
         show_default=False,
     ),
 ]
-Step = Annotated[int | None, typer.Option("--step", help="Only what ProfilerStep N launched.", metavar="N", show_default=False)]
+Step = Annotated[
+    int | None, typer.Option("--step", help="Only what ProfilerStep N launched.", metavar="N", show_default=False)
+]
 Ranks = Annotated[
     str | None,
     typer.Option("--ranks", help="Only these ranks of a folder or glob: 0,3-5.", metavar="RANKS", show_default=False),
@@ -36,7 +38,8 @@ Kernels = Annotated[
     typer.Option("--kernels", help="TOML of kernel rules that extend or override weft's; repeatable.", metavar="TOML"),
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", help="Processes for many ranks; default: one a processor.", min=1, metavar="N")
+    int | None,
+    typer.Option("--workers", help="Processes for many ranks; default: one a processor.", min=1, metavar="N"),
 ]
 MaxBytes = Annotated[
     str,
@@ -118,20 +121,28 @@ def rank_progress(job: Trace | Job) -> Iterator[Any]:
     if not isinstance(job, Job):
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("ranks"), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("ranks"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("analysing", total=len(job))
         yield lambda path: progress.update(task, advance=1, description=f"analysing {Path(path).name}")
 
 
 def save_ranks(job: Job, save: Callable[[Trace], str], folder: str, workers: int | None) -> None:
-    """Save something of each rank in a folder, made if need be; name the ranks that failed, and exit with 2 for them."""
+    """Save something of each rank in a folder, made if need be; name ranks that failed, and exit with 2 for them."""
     from weft.errors import OutputError
 
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{folder}: a folder is needed for many ranks, and cannot be made: {error.strerror}") from error
+        raise OutputError(
+            f"{folder}: a folder is needed for many ranks, and cannot be made: {error.strerror}"
+        ) from error
     with rank_progress(job) as on_done:
         outcomes = job.map(save, workers=workers, on_done=on_done)
     typer.echo(f"wrote {sum(outcome.value is not None for outcome in outcomes)} files to {folder}", err=True)

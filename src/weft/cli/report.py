@@ -25,7 +25,8 @@ def command(
         str | None, typer.Option("-o", "--output", help="Write one self-contained HTML page.", metavar="HTML")
     ] = None,
     json: Annotated[
-        str | None, typer.Option("--json", help="Write the numbers as JSON (schema weft.report/1); - for stdout.", metavar="JSON")
+        str | None,
+        typer.Option("--json", help="Write the numbers as JSON (schema weft.report/1); - for stdout.", metavar="JSON"),
     ] = None,
     step: options.Step = None,
     ranks: options.Ranks = None,
@@ -41,7 +42,9 @@ def command(
         from weft.trace import write_output
 
         with options.rank_progress(trace) as on_done:
-            report = build_report(trace, rules=rules, step=step, timelines=output is not None, workers=workers, on_done=on_done)
+            report = build_report(
+                trace, rules=rules, step=step, timelines=output is not None, workers=workers, on_done=on_done
+            )
     if json != "-" and not quiet:
         print_report(report.document, options.stdout())
     if json is not None:

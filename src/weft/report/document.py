@@ -1,4 +1,4 @@
-"""The report document: an `Analysis` as plain JSON values, versioned. Every renderer draws from it and from nothing else.
+"""The report document: an `Analysis` as plain JSON values, versioned. Every renderer draws from it, and only from it.
 
 docs/report-json.md explains each field; schema.json checks it.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from weft.analysis.rank import Analysis, RankAnalysis
-from weft.units import percent
+from weft.units import MS, percent
 from weft.version import __version__
 
 SCHEMA = "weft.report/1"
@@ -57,8 +57,8 @@ def headline(analysis: Analysis) -> str:
     )
     name = "unnumbered" if slowest.rank is None else slowest.rank
     return (
-        f"{told}; the slowest, rank {name}, takes {max(spans) / 1e6:,.1f} ms against a mean of "
-        f"{sum(spans) / len(spans) / 1e6:,.1f} ms, and at most {slowest.headroom.headroom_ns / 1e6:,.1f} ms of that could be saved."
+        f"{told}; the slowest, rank {name}, takes {_ms(max(spans))} ms against a mean of {_ms(sum(spans) / len(spans))} "
+        f"ms, and at most {_ms(slowest.headroom.headroom_ns)} ms of that could be saved."
     )
 
 
@@ -67,11 +67,14 @@ def _headline_of_rank(rank: RankAnalysis) -> str:
     if rank.basis == "none":
         return "This trace holds no device work and no host operators: there is nothing to account for."
     on = "" if rank.basis == "device" else " (host operators: no device events in this trace)"
-    room = f"at most {rank.headroom.headroom_ns / 1e6:,.1f} of {b.span_ns / 1e6:,.1f} ms could still be saved by overlapping better"
+    room = f"at most {_ms(rank.headroom.headroom_ns)} of {_ms(b.span_ns)} ms could"
     if b.hidden_fraction is None:
-        room = f"at most {rank.headroom.headroom_ns / 1e6:,.1f} of {b.span_ns / 1e6:,.1f} ms could be saved by filling idle time"
-        return f"No communication in this trace{on}; {room}."
-    return f"{percent(b.hidden_fraction)} of communication is hidden behind computation{on}; {room}."
+        return f"No communication in this trace{on}; {room} be saved by filling idle time."
+    return f"{percent(b.hidden_fraction)} of communication is hidden behind computation{on}; {room} still be saved."
+
+
+def _ms(time_ns: float) -> str:
+    return f"{time_ns / MS:,.1f}"
 
 
 def rank_document(rank: RankAnalysis) -> Document:

@@ -34,7 +34,9 @@ def annotate_trace(
     cannot be written.
     """
     if is_annotated(trace):
-        raise TraceError(f"{trace.path}: has weft's lanes already. Annotate the original, or report on this one as it is.")
+        raise TraceError(
+            f"{trace.path}: has weft's lanes already. Annotate the original, or report on this one as it is."
+        )
     works = [work for work in works_of(trace, rules=rules) if work.basis != "none"]
     if not works:
         raise TraceError(f"{trace.path}: no device events and no host operators: there is nothing to draw.")

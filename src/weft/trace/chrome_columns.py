@@ -87,12 +87,21 @@ class Columns:
         if (absent := external == MISSING).any():
             external[absent] = self._ints([a.old_external_id for a in args])[absent]
         put("external_id", external)
-        if rows := [i for i, e in enumerate(events) if e.cat in _STREAMED or e.args.grid is not None]:
-            self._append_streamed(rows, [args[i] for i in rows])
         if rows := [i for i, a in enumerate(args) if a.sequence is not MISSING or a.forward_thread is not MISSING]:
             self._append_autograd(rows, [args[i] for i in rows])
-        if rows := [i for i, a in enumerate(args) if a.collective is not None or a.group is not None]:
-            self._append_collective(rows, [args[i] for i in rows])
+        rich = [
+            i
+            for i, a in enumerate(args)
+            if a.stream is not MISSING
+            or a.grid is not None
+            or a.collective is not None
+            or a.group is not None
+            or events[i].cat in _STREAMED
+        ]
+        if rich:
+            self._append_streamed(rich, [args[i] for i in rich])
+            if rows := [i for i in rich if _has_collective(args[i])]:
+                self._append_collective(rows, [args[i] for i in rows])
         self._num_pending += count
         if self._num_pending >= _PART_ROWS:
             self._flush()
@@ -254,6 +263,20 @@ def categorical(codes: pl.Series | None, values: Sequence[str | None]) -> pl.Ser
         return None
     table = pl.Series(values, dtype=pl.String).cast(pl.Categorical())
     return pl.concat([table.gather(part) for part in codes.get_chunks()], rechunk=False)
+
+
+def _has_collective(args: Args) -> bool:
+    return (
+        args.collective is not None
+        or args.group is not None
+        or args.in_elems is not MISSING
+        or args.out_elems is not MISSING
+        or args.seq is not MISSING
+        or args.comms_id is not MISSING
+        or args.dtype is not None
+        or args.group_size is not MISSING
+        or args.group_ranks is not None
+    )
 
 
 def _integer(value: int | str) -> int:

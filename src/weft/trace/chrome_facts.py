@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from weft.trace.chrome_events import clean, lenient_json
@@ -100,7 +101,7 @@ def devices(facts: Mapping[str, Any]) -> Iterator[Device]:
 
 def info(facts: Mapping[str, Any]) -> dict[str, str]:
     """The plain values of the file, as texts."""
-    plain = {clean(key): value for key, value in facts.items() if isinstance(value, str | int | float)}
+    plain = {clean(key): value for key, value in facts.items() if isinstance(value, str | int | float | Decimal)}
     return {key: clean(str(value))[:_MAX_INFO] for key, value in list(plain.items())[:_MAX_INFO]}
 
 
@@ -114,7 +115,9 @@ def _integer(value: Any) -> int | None:
 
 # torch.profiler.tensorboard_trace_handler names a file <host>_<process id>.<time>.pt.trace.json: no rank in that.
 _PROCESS_AND_TIME = re.compile(r"_\d+\.\d{10,}(?=\.pt\.trace\.json)")
-_COUNTED_OTHERWISE = frozenset("step steps iter iteration epoch v version seq layer layers node pid job run size".split())
+_COUNTED_OTHERWISE = frozenset(
+    ("step", "steps", "iter", "iteration", "epoch", "v", "version", "seq", "layer", "layers", "node", "pid", "job", "run", "size")
+)
 
 
 def rank_in_name(path: str) -> int | None:

@@ -2,8 +2,8 @@
 
 Text is made by Polars, column by column, and comes out in chunks: memory does not grow with the length of the text.
 
-A frame holds the product of a launch grid's dimensions, so [n, 1, 1] is written. What a reader settles is taken as
-settled: device work has its device and stream, categories have today's names.
+A frame holds the product of a launch grid's dimensions, so [n, 1, 1] is written. What the reader settles is taken as
+settled: device events have a device and a stream, host calls have none, categories have today's names.
 """
 
 from __future__ import annotations
@@ -50,11 +50,6 @@ _ARGUMENT_KEY = {
     "wait_stream": "wait_on_stream",
     "wait_correlation": "wait_on_cuda_event_record_corr_id",
 }
-#: Of these, the ones that a reader looks for on events with a stream or a collective only.
-_DEVICE_WORK = (
-    "device", "num_blocks", "num_threads", "moved_bytes", "graph_id", "graph_node_id", "in_elems", "out_elems", "dtype",
-    "group", "group_size", "group_ranks", "comm_seq", "wait_stream", "wait_correlation",
-)  # fmt: skip
 _DIMENSIONS = ("num_blocks", "num_threads")  # written as a list whose product they are
 _IDENTIFIERS = ("pid", "tid")  # texts in the frame; numbers in the file where they spell one
 _ELSEWHERE = ("name", "cat", "pid", "tid", "ts_ns", "dur_ns", "flow_id")
@@ -226,11 +221,6 @@ def _complete_line(events: pl.DataFrame, base_ns: int) -> pl.Expr:
     """Each event as one JSON object. Columns that are null throughout cost nothing."""
     filled = [column for column in EVENT_SCHEMA if events.get_column(column).null_count() < events.height]
     arguments = [_optional(_ARGUMENT_KEY[c], _json(events, c)) for c in _ARGUMENT_KEY if c in filled]
-    if any(column in filled for column in _DEVICE_WORK):
-        # HIP's launch calls have a grid and a stream that is a host address, which frames do not keep.
-        of_device = pl.any_horizontal(pl.col(column).is_not_null() for column in _DEVICE_WORK)
-        placeless = of_device & pl.col("stream").is_null() & pl.col("collective").is_null()
-        arguments.append(pl.when(placeless).then(pl.lit(',"stream":"unknown"')).otherwise(pl.lit("")))
     parts = [
         pl.lit('{"ph":"X"'),
         *([_optional("cat", _json(events, "cat"))] if "cat" in filled else []),

@@ -111,7 +111,9 @@ def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
     except WeftError as error:
         return Outcome(path=task.path, failure=Failure(path=task.path, error=str(error)))
     except MemoryError:
-        return Outcome(path=task.path, failure=Failure(path=task.path, error=f"{task.path}: not enough memory to read it."))
+        return Outcome(
+            path=task.path, failure=Failure(path=task.path, error=f"{task.path}: not enough memory to read it.")
+        )
 
 
 def _run(
@@ -150,7 +152,9 @@ def _alone(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
         with _pool(1) as pool:
             return pool.submit(_apply, function, task).result()
     except BrokenProcessPool:
-        error = f"{task.path}: the process that read it was killed, most likely for lack of memory; try fewer --workers."
+        error = (
+            f"{task.path}: the process that read it was killed, most likely for lack of memory; try fewer --workers."
+        )
         return Outcome(path=task.path, failure=Failure(path=task.path, error=error))
 
 
@@ -184,7 +188,9 @@ def find_traces(path: str | os.PathLike[str]) -> list[str]:
         found = [str(entry) for entry in Path(name).iterdir() if entry.is_file() and entry.name.endswith(SUFFIXES)]
         if not found:
             endings = ", ".join(SUFFIXES)
-            raise TraceError(f"{name}: a folder without traces: no file ends in {endings}. Give the folder that holds them.")
+            raise TraceError(
+                f"{name}: a folder without traces: no file ends in {endings}. Give the folder that holds them."
+            )
     elif any(c in name for c in "*?[") and not Path(name).exists():
         found = [entry for entry in glob.glob(name, recursive=True) if Path(entry).is_file()]
         if not found:

@@ -83,6 +83,7 @@ def _by_graph(
     if nodes.is_empty():
         return nodes
     calls = launches.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch")).sort("launch_ts_ns")
+    linked = []
     if found:
         siblings = (
             pl.concat(found)
@@ -91,13 +92,14 @@ def _by_graph(
             .drop("row", "link")
             .sort("launch_ts_ns")
         )
-        near = nodes.join_asof(siblings, left_on="ts_ns", right_on="launch_ts_ns", by="graph_id", check_sortedness=False)
-        linked = near.filter(pl.col("launch_ts_ns").is_not_null()).select(_FOUND)
-        nodes = nodes.join(linked, on="row", how="anti", maintain_order="left")
-    else:
-        linked = pl.DataFrame()
+        near = nodes.join_asof(
+            siblings, left_on="ts_ns", right_on="launch_ts_ns", by="graph_id", check_sortedness=False
+        )
+        linked.append(near.filter(pl.col("launch_ts_ns").is_not_null()).select(_FOUND))
+        nodes = nodes.join(linked[0], on="row", how="anti", maintain_order="left")
     near = nodes.join_asof(calls, left_on="ts_ns", right_on="launch_ts_ns")
-    return pl.concat([linked, near.filter(pl.col("launch_ts_ns").is_not_null()).select(_FOUND)])
+    linked.append(near.filter(pl.col("launch_ts_ns").is_not_null()).select(_FOUND))
+    return pl.concat(linked)
 
 
 def _starts_work() -> pl.Expr:

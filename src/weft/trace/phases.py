@@ -1,9 +1,9 @@
 """Phases: the host's annotations projected on the device.
 
 A phase is one occurrence of a `record_function` or NVTX range together with the device events whose launch call lies
-in it. The innermost range of the launching thread wins. Autograd launches backward kernels from a thread of its own; such
-a launch, where no range of its own thread holds it, belongs to the range of any thread that is open at that moment and
-started last, and to none otherwise. A forward range that has ended claims nothing, whatever autograd replays of it.
+in it. The innermost range of the launching thread wins. Autograd launches backward kernels from a thread of its own;
+such a launch, where no range of its own thread holds it, belongs to the range of any thread that is open at that moment
+and started last, and to none otherwise. A forward range that has ended claims nothing of what autograd does for it.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def find_phases(events: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("phase"))
     )
     phases = phases.with_columns(step_at(phases.get_column("host_start_ns"), steps))
-    return phases.with_columns(
-        pl.int_range(pl.len(), dtype=pl.Int32).over("name", "step").alias("index")
-    ).select(pl.col(name).cast(dtype) for name, dtype in PHASE_SCHEMA.items())
+    return phases.with_columns(pl.int_range(pl.len(), dtype=pl.Int32).over("name", "step").alias("index")).select(
+        pl.col(name).cast(dtype) for name, dtype in PHASE_SCHEMA.items()
+    )
 
 
 def find_steps(events: pl.DataFrame) -> pl.DataFrame:
@@ -126,9 +126,13 @@ def innermost(starts: NDArray[np.int64], ends: NDArray[np.int64], points: NDArra
 
 
 def _threads(frame: pl.DataFrame, pid: str, tid: str) -> NDArray[np.str_]:
-    return frame.select(pl.concat_str(pl.col(pid).cast(pl.String), pl.lit("/"), pl.col(tid).cast(pl.String)).fill_null(""))[
-        :, 0
-    ].to_numpy().astype(str)
+    return (
+        frame.select(
+            pl.concat_str(pl.col(pid).cast(pl.String), pl.lit("/"), pl.col(tid).cast(pl.String)).fill_null("")
+        )[:, 0]
+        .to_numpy()
+        .astype(str)
+    )
 
 
 def _autograd_threads(events: pl.DataFrame) -> NDArray[np.str_]:
@@ -145,8 +149,8 @@ def _autograd_threads(events: pl.DataFrame) -> NDArray[np.str_]:
         engine = names.filter(names.str.starts_with("autograd::engine::")).cast(pl.Categorical())
         ops = ops.filter(pl.col("name").is_in(engine.implode()) | (pl.col("forward_thread") > 0))
     stepping = events.filter(is_annotation(), pl.col("name").cast(pl.String).str.contains(_STEP))
-    threads = (_threads(part.select("pid", "tid").unique(), "pid", "tid") for part in (ops, stepping))
-    return np.setdiff1d(*threads)
+    threads = [_threads(part.select("pid", "tid").unique(), "pid", "tid") for part in (ops, stepping)]
+    return np.setdiff1d(threads[0], threads[1])
 
 
 def _as_series(phase: NDArray[np.int64]) -> pl.Series:

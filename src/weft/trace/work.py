@@ -96,7 +96,9 @@ class Work:
             found = ", ".join(map(str, self.steps)) or "none"
             raise TraceError(f"{self.trace.path}: no step {step}: steps in this file: {found}.")
         events = self.events.filter(pl.col("step") == step)
-        return replace(self, events=events, step=step, num_unlinked=_unlinked(events), num_overlapping=_overlapping(events))
+        return replace(
+            self, events=events, step=step, num_unlinked=_unlinked(events), num_overlapping=_overlapping(events)
+        )
 
 
 def work_of(
@@ -273,7 +275,9 @@ def _work_of_host(trace: Trace, rules: KernelRules | None) -> Work:
     """Host operators in place of device events, for a run on CPUs: each thread is a stream, top-level operators are
     compute, gloo and c10d ranges communication."""
     events = trace.events.with_row_index("row")
-    ops = events.filter(pl.col("cat").is_in(("cpu_op", "user_annotation")), pl.col("ts_ns").is_between(-_FARTHEST_NS, _FARTHEST_NS))
+    ops = events.filter(
+        pl.col("cat").is_in(("cpu_op", "user_annotation")), pl.col("ts_ns").is_between(-_FARTHEST_NS, _FARTHEST_NS)
+    )
     ops = _classified(ops, rules or load_rules()).with_columns(
         *_extent(),
         pl.concat_str(pl.col("pid", "tid").cast(pl.String), separator="/").rank("dense").cast(pl.Int64).alias("stream"),
