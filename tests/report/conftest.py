@@ -54,8 +54,8 @@ def open_html(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         path = tmp_path / f"report{len(contexts)}.html"
         path.write_text(html, encoding="utf-8")
         # No motion: a glide would make what is on the screen depend on when one looks.
-        options = {"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", "offline": True} | options
-        contexts.append(browser.new_context(**options))
+        usual: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce"}
+        contexts.append(browser.new_context(**{**usual, "offline": True, **options}))
         page = contexts[-1].new_page()
         if not expect_errors:
             page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
@@ -90,7 +90,9 @@ def layered_trace(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Tra
                             cat="gpu_memcpy", call="cudaMemcpyAsync", stream=event.stream)  # fmt: skip
             else:
                 name = DISPATCH if event.kind == "communication" else GEMM if event.in_phase else event.name
-                file.kernel(name, DEVICE_ZERO_US + start, length, launch=launch + 20, stream=event.stream, blocks=event.sms)
+                file.kernel(
+                    name, DEVICE_ZERO_US + start, length, launch=launch + 20, stream=event.stream, blocks=event.sms
+                )
         return file.trace(tmp_path_factory.mktemp("trace"))
 
     return made

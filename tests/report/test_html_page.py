@@ -20,10 +20,10 @@ US = 1000
 PARTS = ("compute", "exposed", "exposed_memory", "idle")
 
 
-def window(page: Page, picture: str = "timeline") -> tuple[float, float]:
+def window(page: Page, picture: str = "timeline") -> tuple[float, ...]:
     """What a picture shows, ns."""
     frame = page.locator(f"#{picture}-frame")
-    return float(frame.get_attribute("data-start") or "nan"), float(frame.get_attribute("data-end") or "nan")
+    return tuple(float(frame.get_attribute(f"data-{side}") or "nan") for side in ("start", "end"))
 
 
 def box_of(page: Page, selector: str) -> dict[str, float]:
@@ -32,7 +32,7 @@ def box_of(page: Page, selector: str) -> dict[str, float]:
     locator.scroll_into_view_if_needed()
     box = locator.bounding_box()
     assert box is not None
-    return dict(box)
+    return {"x": box["x"], "y": box["y"], "width": box["width"], "height": box["height"]}
 
 
 def onto(page: Page, selector: str, share: float = 0.5) -> tuple[float, float]:
@@ -65,11 +65,14 @@ def test_numbers_of_the_first_screen(page: Page) -> None:
 
 
 def test_stacked_bar_is_to_scale(page: Page) -> None:
-    widths = page.evaluate("[...document.querySelectorAll('#account .stack.tall .part')].map((p) => p.getBoundingClientRect().width)")
+    parts = page.locator("#account .stack.tall .part")
+    widths = parts.evaluate_all("(parts) => parts.map((part) => part.getBoundingClientRect().width)")
     assert [round(width / sum(widths), 3) for width in widths] == [0.888, 0.098, 0.01, 0.005]
 
 
-@pytest.mark.parametrize("name", ["document", "job", "many_layers", "no_communication", "cpu_only", "nothing", "partial", "no_phases"])
+@pytest.mark.parametrize(
+    "name", ["document", "job", "many_layers", "no_communication", "cpu_only", "nothing", "partial", "no_phases"]
+)
 def test_documents_without_a_timeline_open_too(open_html: Any, name: str) -> None:
     page = open_html(render_html(getattr(documents, name)(), []))
     assert page.locator("#timeline-missing").is_visible()
@@ -78,7 +81,8 @@ def test_documents_without_a_timeline_open_too(open_html: Any, name: str) -> Non
 
 def test_a_report_of_failures_only(open_html: Any) -> None:
     failures = [{"path": "a.json", "error": "not a trace"}]
-    page = open_html(render_html(documents.document(ranks=[], failures=failures, headline="No rank could be read."), []))
+    document = documents.document(ranks=[], failures=failures, headline="No rank could be read.")
+    page = open_html(render_html(document, []))
     assert "not a trace" in page.locator("#failures").inner_text()
 
 
@@ -159,7 +163,8 @@ def test_double_click_zooms_to_an_event(page: Page) -> None:
     place = page.evaluate("(event) => weft.timeline.place(event)", event)
     page.mouse.dblclick(place["x"], place["y"])
     start, end = window(page)
-    assert (start, end) == (pytest.approx(page.evaluate("(e) => weft.data().start[e]", event) - 0.6 * 3_000_000), pytest.approx(start + 2.2 * 3_000_000))
+    assert start == pytest.approx(page.evaluate("(e) => weft.data().start[e]", event) - 0.6 * 3_000_000)
+    assert end == pytest.approx(start + 2.2 * 3_000_000)
     assert "3.000 ms" in page.locator("#event-panel").inner_text()
 
 
@@ -193,8 +198,8 @@ def test_lanes_zoom(page: Page) -> None:
 
 
 def test_lane_labels_say_the_sms(page: Page) -> None:
-    labels = page.locator(".lane-label").all_inner_texts()
-    assert [line for label in labels[:2] for line in label.splitlines()[:2]] == ["compute", "≤ 112 SMs", "communication", "20 SMs"]
+    labels = [label.splitlines()[:2] for label in page.locator(".lane-label").all_inner_texts()]
+    assert labels[:2] == [["compute", "≤ 112 SMs"], ["communication", "20 SMs"]]
 
 
 def test_groups_close(page: Page) -> None:
@@ -285,8 +290,10 @@ def test_measuring_the_whole_span_gives_the_report(page: Page, report: Report) -
 def test_ranges_agree_with_a_bitmap(page: Page) -> None:
     """Every range of the events by an independent count of cells of 100 µs, as documents.py draws them."""
     cell = documents.CELL_NS
-    kinds = {kind: {c for e in documents.layers() if e.kind == kind for c in e.cells()} for kind in ("compute", "communication", "memory")}
-    compute, communication, memory = kinds["compute"], kinds["communication"], kinds["memory"]
+    compute, communication, memory = (
+        {c for event in documents.layers() if event.kind == kind for c in event.cells()}
+        for kind in ("compute", "communication", "memory")
+    )
     for first in range(0, 200, 17):
         for last in range(first + 1, 206, 13):
             cells = set(range(first, last))
@@ -383,7 +390,8 @@ def test_one_rank_has_no_rank_table(page: Page) -> None:
 
 def test_every_number_has_its_definition_at_hand(page: Page) -> None:
     terms = page.evaluate("[...new Set([...document.querySelectorAll('[data-def]')].map((e) => e.dataset.def))]")
-    assert {"span", "hidden", "exposed", "idle", "overlap_speedup", "headroom", "compute", "exposed_memory"} <= set(terms)
+    needed = {"span", "hidden", "exposed", "idle", "overlap_speedup", "headroom", "compute", "exposed_memory"}
+    assert needed <= set(terms)
     assert page.evaluate("(terms) => terms.every((t) => document.getElementById(`def-${t}`))", terms)
     tip = page.locator("#tooltip")
     page.locator("[data-card=hidden] .defined").hover()
@@ -468,4 +476,3 @@ def test_the_policy_stops_what_is_injected(open_html: Any, html: str) -> None:
     }""")
     page.wait_for_timeout(100)
     assert page.evaluate("window.pwned") is None
-

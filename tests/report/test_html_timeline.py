@@ -34,7 +34,9 @@ def drawn(payload: dict[str, Any]) -> list[tuple[str, str, str, int, int, int]]:
         for depth, (first, count) in enumerate(track["rows"]):
             for i in range(first, first + count):
                 start = starts[i] + payload["first_ns"]
-                out.append((track["label"], payload["classes"][kinds[i]], payload["names"][names[i]], depth, start, durs[i]))
+                out.append(
+                    (track["label"], payload["classes"][kinds[i]], payload["names"][names[i]], depth, start, durs[i])
+                )
     return out
 
 
@@ -71,7 +73,12 @@ def test_rows_tracks_and_classes(tmp_path: Path) -> None:
 
 
 def test_launches_are_linked_by_correlation(tmp_path: Path) -> None:
-    file = TraceFile().kernel(GEMM, 200, 10, launch=20).kernel(GEMM, 300, 10, linked=False).kernel(GEMM, 400, 10, launch=30)
+    file = (
+        TraceFile()
+        .kernel(GEMM, 200, 10, launch=20)
+        .kernel(GEMM, 300, 10, linked=False)
+        .kernel(GEMM, 400, 10, launch=30)
+    )
     payload = payload_of(file.trace(tmp_path))
     launches, starts = column(payload, "launch"), column(payload, "start")
     assert [launch and starts[launch - 1] + payload["first_ns"] for launch in launches] == [-180 * US, 0, -170 * US]
@@ -115,7 +122,10 @@ def test_work_outside_the_report_is_drawn_as_such(tmp_path: Path) -> None:
     trace = TraceFile().kernel(GEMM, 100, 10).kernel(GEMM, 200, 10).trace(tmp_path)
     second = work_of(trace).events.filter(pl.col("start_ns") == pl.col("start_ns").max())
     payload = timeline_payload(trace, second)
-    assert [(event[1], event[4]) for event in drawn(payload) if event[0] == "stream 7"] == [("outside", -100 * US), ("compute", 0)]
+    assert [(event[1], event[4]) for event in drawn(payload) if event[0] == "stream 7"] == [
+        ("outside", -100 * US),
+        ("compute", 0),
+    ]
 
 
 def test_clipped_ends_are_drawn_clipped(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def clock_offsets(ends: Mapping[int, pl.DataFrame]) -> tuple[ClockOffset, ...]:
 
 
 def _median(values: pl.Series) -> int:
-    """The lower of the middle two; in integers, since a float does not hold nanoseconds of clocks that are far apart."""
+    """The lower of the middle two; in integers, since a float does not hold the nanoseconds of distant clocks."""
     return int(values.sort()[(len(values) - 1) // 2])
 
 

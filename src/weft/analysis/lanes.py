@@ -58,7 +58,7 @@ def lanes(source: Trace | Work) -> tuple[Lane, Lane]:
 
 
 def direction_of(name: str) -> str | None:
-    """F, B or W of a phase name such as "attn(F)", "dispatch (B)", "forward", "layer3.backward"; None if none is told."""
+    """F, B or W of a phase name such as "attn(F)", "dispatch (B)", "forward", "layer3.backward"; None without one."""
     if match := re.search(r"[(\[_.\s:]([FBWI])[)\]]?$", name.strip()):
         return {"I": "B"}.get(match[1], match[1])
     lowered = name.lower()

@@ -44,8 +44,8 @@ class Overlap:
     communication_ns: |communication|. hidden_ns: |communication & compute|. exposed_ns: |communication - compute|.
     data_ns: |kernels that move data|; barrier_ns: |kernels that only notify or wait|.
     collectives: a row a kind of collective: collective, num_events, busy_ns, hidden_ns, exposed_ns, data_ns,
-    barrier_ns, payload_bytes, algbw_GBps (payload / duration, decimal GB), busbw_GBps (times NCCL's factor); the last three null
-    where the trace does not record sizes.
+    barrier_ns, payload_bytes, algbw_GBps (payload / duration, decimal GB), busbw_GBps (times NCCL's factor); the last
+    three null where the trace does not record sizes.
     exposed: where communication ran and no compute did, absolute ns, in order of time.
     """
 

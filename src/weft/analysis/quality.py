@@ -14,7 +14,8 @@ class Quality:
     """The verdict and what it rests on. Counts are events.
 
     verdict: "good"; "usable" when something small was lost or mended; "doubtful" when the numbers may mislead: a tenth
-    of the events lost, a tenth of the device events without launch, a file cut short, no device events, or a third of
+    of the events lost or outside the recording, a tenth of the device events without launch, a file cut short, no device
+    events, or a third of
     compute time in kernels that no rule names.
     """
 
@@ -53,7 +54,8 @@ def quality(source: Trace | Work, *, unnamed_share: float = 0.0) -> Quality:
     if work.num_clipped:
         remarks.append(f"{work.num_clipped:,} durations contradict the recording and were clipped")
     if work.num_out_of_window:
-        remarks.append(f"{work.num_out_of_window:,} device events lie outside the recording and are left out")
+        text = f"{work.num_out_of_window:,} device events lie outside the recording and are left out"
+        (doubts if 10 * work.num_out_of_window > num_events else remarks).append(text)
     if work.num_unlinked and not work.trace.simulated:
         text = (
             f"{work.num_unlinked:,} of {num_events:,} device events have no launch: counted in every time, in no phase"

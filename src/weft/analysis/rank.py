@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -67,6 +68,23 @@ class Analysis:
     ranks: tuple[RankAnalysis, ...]
     failures: tuple[Failure, ...] = ()
     clocks: tuple[ClockOffset, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is odd about the set of ranks: fewer than the recorded world, two files of one rank, several worlds."""
+        notes = []
+        files = sorted({(r.rank, r.path) for r in self.ranks if r.rank is not None})
+        numbers = Counter(rank for rank, _ in files)
+        worlds = sorted({r.world_size for r in self.ranks if r.world_size})
+        if worlds and len(numbers) < worlds[-1]:
+            notes.append(f"{len(numbers):,} of {worlds[-1]:,} ranks are present: what the others did is not known")
+        if len(worlds) > 1:
+            notes.append(f"files of different runs: they tell world sizes of {', '.join(map(str, worlds))}")
+        for rank, count in numbers.items():
+            if count > 1:
+                names = ", ".join(path for number, path in files if number == rank)
+                notes.append(f"rank {rank} is told by {count} files, and each counts: {names}")
+        return tuple(notes)
 
 
 def analyze_rank(source: Trace | Work) -> RankAnalysis:
@@ -134,7 +152,10 @@ def analyze_devices(trace: Trace, *, rules: KernelRules | None = None, step: int
 def collect(source: str, ranks: list[RankAnalysis], failures: tuple[Failure, ...] | list[Failure]) -> Analysis:
     """Ranks put together: in order, with the offsets of their clocks."""
     ordered = sorted(ranks, key=lambda r: (r.rank is None, r.rank or 0, r.device or 0, r.path))
-    ends = {r.rank: r.collective_ends for r in ordered if r.rank is not None and not r.collective_ends.is_empty()}
+    ends: dict[int, pl.DataFrame] = {}
+    for r in ordered:
+        if r.rank is not None and not r.collective_ends.is_empty():
+            ends.setdefault(r.rank, r.collective_ends)  # of two files or devices of one rank, the first
     return Analysis(
         source=source,
         world_size=next((r.world_size for r in ordered if r.world_size), None),

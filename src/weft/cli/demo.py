@@ -16,9 +16,6 @@ weft demo -o demo.html --trace demo.json.gz      also a page, and a trace for Pe
 
 weft demo --layers 8                             a longer chunk"""
 
-PUBLISHED_SPAN_NS = 129_012_000  # DeepSeek's profile-data, train.json: first device start to last device end
-PUBLISHED_LAYERS = 4
-
 
 def command(
     output: Annotated[
@@ -30,12 +27,12 @@ def command(
     trace_path: Annotated[
         str | None, typer.Option("--trace", help="Write the simulated trace as Chrome JSON.", metavar="JSON")
     ] = None,
-    layers: Annotated[
-        int, typer.Option("--layers", help="Layer pairs to simulate.", min=1, max=1000)
-    ] = PUBLISHED_LAYERS,
+    layers: Annotated[int, typer.Option("--layers", help="Layer pairs to simulate.", min=1, max=1000)] = 4,
 ) -> None:
     """Simulate DeepSeek-V3's training chunk, forward and backward layers overlapped, and report on it."""
     from weft.plan import deepseek_training_layers, simulate
+    from weft.plan.deepseek import RECIPE
+    from weft.plan.recipe import load_recipe
     from weft.report import build_report, print_lanes, print_report, render_html
     from weft.trace import write_chrome, write_output
     from weft.units import us
@@ -49,11 +46,11 @@ def command(
         print_lanes(rank, console)
         console.print()
         print_report(report.document, console)
-        if layers == PUBLISHED_LAYERS:
-            error = rank["span_ns"] / PUBLISHED_SPAN_NS - 1
+        measured = load_recipe(RECIPE)
+        if layers == measured.measured_layers:
             console.print(
-                f"\nSimulated span {us(rank['span_ns'])}; DeepSeek's published profile measures {us(PUBLISHED_SPAN_NS)}: "
-                f"{error:+.1%}."
+                f"\nSimulated span {us(rank['span_ns'])}; DeepSeek's published profile measures "
+                f"{us(measured.measured_span_ns)}: {rank['span_ns'] / measured.measured_span_ns - 1:+.1%}."
             )
     if json is not None:
         options.write_json(report.document, json)

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from weft.analysis.rank import Analysis, RankAnalysis
-from weft.units import MS, percent
+from weft.units import MS, US, duration, percent
 from weft.version import __version__
 
 SCHEMA = "weft.report/1"
@@ -57,8 +57,8 @@ def headline(analysis: Analysis) -> str:
     )
     name = "unnumbered" if slowest.rank is None else slowest.rank
     return (
-        f"{told}; the slowest, rank {name}, takes {_ms(max(spans))} ms against a mean of {_ms(sum(spans) / len(spans))} "
-        f"ms, and at most {_ms(slowest.headroom.headroom_ns)} ms of that could be saved."
+        f"{told}; the slowest, rank {name}, takes {duration(max(spans))} against a mean of "
+        f"{duration(sum(spans) / len(spans))}, and at most {duration(slowest.headroom.headroom_ns)} of that could be saved."
     )
 
 
@@ -67,14 +67,17 @@ def _headline_of_rank(rank: RankAnalysis) -> str:
     if rank.basis == "none":
         return "This trace holds no device work and no host operators: there is nothing to account for."
     on = "" if rank.basis == "device" else " (host operators: no device events in this trace)"
-    room = f"at most {_ms(rank.headroom.headroom_ns)} of {_ms(b.span_ns)} ms could"
+    room = f"at most {_of(rank.headroom.headroom_ns, b.span_ns)} could"
     if b.hidden_fraction is None:
         return f"No communication in this trace{on}; {room} be saved by filling idle time."
     return f"{percent(b.hidden_fraction)} of communication is hidden behind computation{on}; {room} still be saved."
 
 
-def _ms(time_ns: float) -> str:
-    return f"{time_ns / MS:,.1f}"
+def _of(part_ns: int, whole_ns: int) -> str:
+    """A part and its whole in one unit: "4.7 of 129.0 ms"."""
+    if whole_ns < 10 * MS:
+        return f"{part_ns / US:,.1f} of {whole_ns / US:,.1f} µs"
+    return f"{part_ns / MS:,.1f} of {whole_ns / MS:,.1f} ms"
 
 
 def rank_document(rank: RankAnalysis) -> Document:

@@ -1,8 +1,8 @@
 """HTML: the report as one file that opens offline, on data that may be hostile.
 
-Three things keep a kernel called `</script><img onerror=...>` a name and nothing else: Jinja escapes what it writes; all
-other data sits in JSON blocks in which no `<` is left; and the page's content policy runs only the one script and the one
-style sheet whose hashes it lists, and reaches no network.
+Three things keep a kernel called `</script><img onerror=...>` a name and nothing else: Jinja escapes what it writes;
+all other data sits in JSON blocks in which no `<` is left; and the page's content policy runs only the one script and
+the one style sheet whose hashes it lists, and reaches no network.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ def render_html(document: Mapping[str, Any], timelines: Sequence[Mapping[str, An
     """One self-contained page for a report document, as text.
 
     document: the JSON report (`schema.json`).
-    timelines: `timelines[i]` is the payload of `timeline_payload` for `document["ranks"][i]`; None, or a sequence that ends
-        early, leaves a rank without its timeline, and the page says so.
+    timelines: `timelines[i]` is the payload of `timeline_payload` for `document["ranks"][i]`; None, or a sequence that
+        ends early, leaves a rank without its timeline, and the page says so.
     Raises ValueError where the document holds a NaN or an infinity, which JSON cannot.
     """
     script, style = page_script(ENTRY), _text("static", "page.css")
     blocks = [("weft-report", _json_block(document))]
     for number, (timeline, rank) in enumerate(zip(timelines, document["ranks"], strict=False)):
         if timeline is not None:
-            # Times in the page count from the rank's start. Done here, because absolute nanoseconds do not fit a float64.
+            # Times in the page count from the rank's start. Absolute nanoseconds do not fit a float64: joined here.
             shift_ns = timeline["start_ns"] - rank["start_ns"] if rank["start_ns"] is not None else 0
             blocks.append((f"weft-timeline-{number}", _json_block({**timeline, "shift_ns": shift_ns})))
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     return environment.from_string(_text("templates", "page.html")).render(
         title=_speakable(document["source"]),
         headline=_speakable(document["headline"]),
@@ -64,8 +66,9 @@ def content_policy(script: str, style: str) -> str:
 def page_script(entry: str) -> str:
     """The module `entry` and all that it imports, as the text of one script, in the order of their dependencies.
 
-    Browsers refuse to import modules from file://, so the modules are joined here. Each becomes a function that returns its
-    exports; they may use only `import { a, b } from "./name.js";` and `export function|const|class`, which keeps this honest.
+    Browsers refuse to import modules from file://, so the modules are joined here. Each becomes a function that returns
+    its exports; they may use only `import { a, b } from "./name.js";` and `export function|const|class`, which keeps
+    this simple enough to trust.
     """
     order: list[str] = []
     _visit(entry, order, ())

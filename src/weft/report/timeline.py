@@ -1,13 +1,15 @@
 """Timeline: which events of a trace the page draws, packed so that 200,000 of them stay small.
 
-The page never sees the events frame. It gets columns of little-endian numbers (base64), sorted so that every drawn row is
-one contiguous, time-ordered slice: drawing any window is then a binary search a row, and nothing is sorted in the browser.
+The page never sees the events frame. It gets columns of little-endian numbers (base64), sorted so that every drawn row
+is one contiguous, time-ordered slice: drawing any window is then a binary search a row, and nothing is sorted in the
+browser.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,18 +51,19 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
     """The events of one trace as the page's timeline draws them.
 
     trace: all its device events, annotations and host ranges are candidates; Python stack frames are not.
-    work_events: the events that the report's numbers are made of (`Work.events`), with columns `row` (in `trace.events`),
-        `kind`, `role`, `start_ns`, `end_ns` (absolute; a clipped end is drawn clipped). They are device events, or host
-        operators where a file has no device events. None: all device events, classed by their category.
+    work_events: the events that the report's numbers are made of (`Work.events`), with columns `row` (in
+        `trace.events`), `kind`, `role`, `start_ns`, `end_ns` (absolute; a clipped end is drawn clipped). They are device
+        events, or host operators where a file has no device events. None: all device events, classed by their category.
     max_events: most events to keep. Device events stay first, then annotations, then host ranges, the longest first.
 
     Returns a JSON-able mapping:
-        start_ns: absolute time of the first counted event (of the first event where there is none); times below count from it.
+        start_ns: absolute time of the first counted event (of the first event where there is none); the others count
+            from it.
         first_ns, end_ns: earliest start and latest end, relative; first_ns is what the `start` column counts from.
         num_events, num_device: events in the columns; the first num_device of them are device events.
         columns: name -> {"type": "u1" | "u2" | "u4" | "f8", "data": base64}. start, dur (ns), name (index in `names`),
-            class (index in `classes`) have num_events entries; launch has num_device: 1 + index of the launch call, or 0.
-            Events of class compute, communication, barrier or memory are counted in breakdowns; no others are.
+            class (index in `classes`) have num_events entries; launch has num_device: 1 + index of the launch call, or
+            0. Events of class compute, communication, barrier or memory are counted in breakdowns; no others are.
         names, classes: the tables those indices point at.
         groups: devices, then host processes; tracks: in drawing order, each with its group and rows [first, count].
         left_out: events not in the columns, by kind; shortened_names: names that were cut.
@@ -109,7 +112,7 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
 def nesting_depth(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """How many earlier intervals are still open when each one starts: the row it is drawn in.
 
-    start, end: one thread's intervals [n], sorted by start, then by end descending. An empty interval counts as 1 ns long.
+    start, end: one thread's intervals [n], sorted by start, then by end descending. An empty interval counts as 1 ns.
     Of the i intervals before interval i, those that ended by its start are not open: depth = i - #{end <= start_i}.
     """
     ends = np.sort(np.maximum(end, start + 1))
@@ -154,7 +157,9 @@ def _classified(trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
     moves = (
         pl.when((pl.col("kind") == "communication") & (pl.col("role").cast(pl.String).fill_null("") == "barrier"))
         .then(_CODE["barrier"])
-        .otherwise(pl.col("kind").cast(pl.String).replace_strict(_CODE, default=_CODE["compute"], return_dtype=pl.Int64))
+        .otherwise(
+            pl.col("kind").cast(pl.String).replace_strict(_CODE, default=_CODE["compute"], return_dtype=pl.Int64)
+        )
     )
     work = work_events.select(
         pl.col("row").cast(pl.Int64),
@@ -167,7 +172,10 @@ def _classified(trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
         events.join(work, on="row", how="left")
         .with_columns(
             pl.coalesce("work_class", outside).alias("class"),
-            pl.when(pl.col("work_class").is_not_null()).then(pl.lit(_COUNTED, dtype=pl.UInt8)).otherwise("order").alias("order"),
+            pl.when(pl.col("work_class").is_not_null())
+            .then(pl.lit(_COUNTED, dtype=pl.UInt8))
+            .otherwise("order")
+            .alias("order"),
             pl.coalesce("work_start_ns", "start_ns").alias("start_ns"),
             pl.coalesce("work_end_ns", "end_ns").alias("end_ns"),
         )
@@ -195,9 +203,7 @@ def _most_telling(events: pl.DataFrame, max_events: int) -> tuple[pl.DataFrame, 
     return kept, {name: count for name, count in left.items() if count}
 
 
-def _placed(
-    events: pl.DataFrame, trace: Trace
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], pl.DataFrame]:
+def _placed(events: pl.DataFrame, trace: Trace) -> tuple[list[dict[str, Any]], list[dict[str, Any]], pl.DataFrame]:
     """Tracks in drawing order, their groups, and the events sorted so that each drawn row is one slice."""
     keyed = events.with_columns(pl.col("pid", "tid").cast(pl.String).fill_null(""))
     on_stream = pl.col("stream").is_not_null()
@@ -217,7 +223,7 @@ def _placed(
     end = keyed.get_column("end_ns").to_numpy()
     bounds = np.searchsorted(track, np.arange(stored.height + 1))
     depth = np.empty(track.size, dtype=np.int64)
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, last in pairwise(bounds.tolist()):
         depth[first:last] = nesting_depth(start[first:last], end[first:last])
     keyed = keyed.with_columns(pl.Series("depth", depth)).sort("track", "depth", "start_ns", "row")
 
@@ -249,7 +255,11 @@ class _Labels:
         if key["stream"] is not None:
             return (0, key["device"], key["stream"], key["place"] == 0)
         process, thread = self.tracks.get((key["pid"], None)), self.tracks.get((key["pid"], key["tid"]))
-        return (1, *_natural(process and process.sort_index, key["pid"]), *_natural(thread and thread.sort_index, key["tid"]))
+        return (
+            1,
+            *_natural(process and process.sort_index, key["pid"]),
+            *_natural(thread and thread.sort_index, key["tid"]),
+        )
 
     def of(self, key: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """(track's label and kind, its group) for one track's key."""
@@ -278,7 +288,9 @@ def _names(names: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], int]:
     """(unique names in order of appearance, index of each event's name, how many names were cut)."""
     frame = names.cast(pl.String).fill_null("").alias("name").to_frame()
     unique = frame.unique(maintain_order=True).with_row_index("code")
-    codes = frame.join(unique, on="name", how="left", maintain_order="left").get_column("code").to_numpy().astype(np.int64)
+    codes = (
+        frame.join(unique, on="name", how="left", maintain_order="left").get_column("code").to_numpy().astype(np.int64)
+    )
     texts: list[str] = unique.get_column("name").to_list()
     limit = MAX_NAME_CHARS
     if sum(min(len(text), limit) for text in texts) > MAX_NAMES_CHARS:

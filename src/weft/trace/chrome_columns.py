@@ -22,7 +22,7 @@ from weft.trace.chrome_times import Bools, Ints
 from weft.trace.model import DEVICE_CATEGORIES, EVENT_SCHEMA
 
 _PART_ROWS = 1 << 16
-_INT32 = 1 << 31
+_INT32, _INT64 = 1 << 31, 1 << 63
 
 # Categories of old profilers, and their names today (Kineto's libkineto/src/ActivityType.cpp has today's).
 _CATEGORY = {
@@ -121,6 +121,8 @@ class Columns:
         found["tid"] = categorical(thread, [label(tid) for _, tid in self._threads])
         for column, codes in self._texts.items():
             found[column] = categorical(self._joined(column), list(codes))
+        if not self._heights:
+            return pl.DataFrame(schema=EVENT_SCHEMA)
         present = {column: series for column, series in found.items() if series is not None}
         return pl.DataFrame(present).select(
             pl.col(column) if column in present else pl.lit(None, dtype=dtype).alias(column)
@@ -162,9 +164,9 @@ class Columns:
         try:
             return np.fromiter(values, np.int64, len(values))
         except OverflowError:
-            fit = np.array([value if MISSING < value < -MISSING else MISSING for value in values], np.int64)
+            fit = np.array([value if -_INT64 <= value < _INT64 else MISSING for value in values], np.int64)
             beyond = [value for value, kept in zip(values, fit.tolist(), strict=True) if value != kept]
-            self._tally.repair("integer beyond 62 bits left out", f"{beyond[0]:x}", len(beyond))
+            self._tally.repair("integer beyond 64 bits left out", f"{beyond[0]:x}", len(beyond))
             return fit
 
     # --- one part in its final types ----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from weft.trace.chrome_table import EventSink
 from weft.trace.chrome_tally import Tally
 from weft.trace.chrome_text import read_events
 from weft.trace.chrome_times import times_ns
-from weft.trace.model import EVENT_SCHEMA, Trace, is_launch, on_device
+from weft.trace.model import Trace, is_launch, on_device
 from weft.trace.sources import ByteStream
 
 _PLACE = ("ts_ns", "pid", "tid")  # an arrow's end has the time and thread of the event that it touches
@@ -46,7 +46,7 @@ def with_flows(trace: Trace, stream: ByteStream, facts: Mapping[str, Any], *, ex
     starts = rows.filter(is_launch()).join(starts, on=_PLACE).select("row", "flow_id")
     found = pl.concat([ends, starts]).sort("row", "flow_id").unique("row", keep="first")
     flow_id = rows.select("row").join(found, on="row", how="left", maintain_order="left").get_column("flow_id")
-    return replace(trace, events=trace.events.with_columns(flow_id.alias("flow_id")).select(EVENT_SCHEMA))
+    return replace(trace, events=trace.events.with_columns(flow_id.alias("flow_id")))
 
 
 def _is_orphan() -> pl.Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import multiprocessing
 import os
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -32,9 +33,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(Generic[T]):
-    """What `Job.map` got from one file: a value, a failure, or neither where its rank was not asked for."""
+    """What `Job.map` got from one file: a value, a failure, or neither where its rank was not asked for.
+
+    rank: as the trace tells it; None where it does not, or could not be read.
+    """
 
     path: str
+    rank: int | None = None
     value: T | None = None
     failure: Failure | None = None
 
@@ -70,16 +75,22 @@ class Job:
 
         function: picklable, called where the trace was read; only its result travels. workers: processes; the number
         of processors by default, 1 for none besides this one. executor: used instead of a local pool (a cluster's,
-        say). on_done: gets each path as it is done. A file that fails gives a Failure; the others go on.
+        say). on_done: gets each path as it is done. A file that fails gives a Failure; the others go on. Ranks that
+        were asked for and that no file holds give one Failure more, the last.
         """
         workers = min(workers or os.cpu_count() or 1, max(1, len(self.paths)))
-        tasks = {path: _Task(path, self.ranks, self.max_bytes) for path in self.paths if self._wanted(path)}
+        wanted = list(dict.fromkeys(path for path in self.paths if self._wanted(path)))
         done: dict[str, Outcome[T]] = {}
-        for outcome in _run(function, list(tasks.values()), workers, executor):
+        for outcome in _run(function, [_Task(p, self.ranks, self.max_bytes) for p in wanted], workers, executor):
             done[outcome.path] = outcome
             if on_done is not None:
                 on_done(outcome.path)
-        return [done[path] for path in self.paths if path in done]
+        outcomes = [done[path] for path in wanted]
+        if absent := self._absent(outcomes):
+            among = f"among {len(self.paths)} files; those whose names tell another rank were not opened"
+            error = f"{self.source}: no trace of rank {', '.join(map(str, absent))} {among}."
+            outcomes.append(Outcome(path=self.source, failure=Failure(path=self.source, error=error)))
+        return outcomes
 
     def traces(self) -> Iterator[Trace]:
         """Read one trace after another, here. Raises WeftError at the first that cannot be read."""
@@ -88,6 +99,11 @@ class Job:
                 trace = read(path, max_bytes=self.max_bytes)
                 if self.ranks is None or trace.rank in self.ranks:
                     yield trace
+
+    def _absent(self, outcomes: Sequence[Outcome[T]]) -> list[int]:
+        """Ranks that were asked for, and that neither a trace nor the name of a broken file tells."""
+        told = {o.rank if o.failure is None else rank_in_name(o.path) for o in outcomes}
+        return sorted((self.ranks or frozenset()) - told)
 
     def _wanted(self, path: str) -> bool:
         """False only where the name itself tells a rank that was not asked for."""
@@ -106,14 +122,16 @@ def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
     try:
         trace = read(task.path, max_bytes=task.max_bytes)
         if task.ranks is not None and trace.rank not in task.ranks:
-            return Outcome(path=task.path)
-        return Outcome(path=task.path, value=function(trace))
+            return Outcome(path=task.path, rank=trace.rank)
+        return Outcome(path=task.path, rank=trace.rank, value=function(trace))
     except WeftError as error:
-        return Outcome(path=task.path, failure=Failure(path=task.path, error=str(error)))
+        told = str(error)
     except MemoryError:
-        return Outcome(
-            path=task.path, failure=Failure(path=task.path, error=f"{task.path}: not enough memory to read it.")
-        )
+        told = f"{task.path}: not enough memory to read it; try fewer --workers."
+    except Exception as error:  # a bug, ours or the function's, must not cost the other ranks their results
+        *_, at = traceback.extract_tb(error.__traceback__)
+        told = f"{task.path}: unexpected {type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})."
+    return Outcome(path=task.path, failure=Failure(path=task.path, error=told))
 
 
 def _run(
@@ -132,7 +150,7 @@ def _run(
                 del unfinished[outcome.path]
                 yield outcome
     except BrokenProcessPool:
-        # A worker was killed, by lack of memory most likely, and took the pool with it. One process a file finds out whose.
+        # A worker was killed, by lack of memory most likely, and took the pool with it. A process a file tells whose.
         for task in unfinished.values():
             yield _alone(function, task)
 
@@ -180,7 +198,7 @@ def open_trace(
 
 
 def find_traces(path: str | os.PathLike[str]) -> list[str]:
-    """The trace files that a path, folder or glob names, by rank where the names tell it. Raises TraceError for none."""
+    """The trace files that a path, folder or glob names, by rank where names tell it. Raises TraceError for none."""
     name = str(path)
     if is_remote(name):
         found = _remote(name) if any(c in name for c in "*?[") or name.endswith("/") else [name]

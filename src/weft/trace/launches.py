@@ -29,8 +29,10 @@ def link_launches(events: pl.DataFrame, device_rows: pl.DataFrame) -> pl.DataFra
         left = _note(found, left, _by_external_id(left, launches), "external id")
         left = _note(found, left, _by_flow(left, launches), "flow")
         left = _note(found, left, _by_graph(left, launches, device_rows, found), "graph")
-    schema = {"row": pl.UInt32(), "launch_ts_ns": pl.Int64(), "launch_dur_ns": pl.Int64(), "launch_pid": pl.Categorical(),
-              "launch_tid": pl.Categorical(), "link": pl.String()}  # fmt: skip
+    schema = {
+        "row": pl.UInt32(), "launch_ts_ns": pl.Int64(), "launch_dur_ns": pl.Int64(),
+        "launch_pid": pl.Categorical(), "launch_tid": pl.Categorical(), "link": pl.String(),
+    }  # fmt: skip
     links = pl.concat(found) if found else pl.DataFrame(schema=schema)
     return device_rows.join(links, on="row", how="left", maintain_order="left")
 
@@ -78,7 +80,7 @@ def _by_flow(left: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
 def _by_graph(
     left: pl.DataFrame, launches: pl.DataFrame, device_rows: pl.DataFrame, found: list[pl.DataFrame]
 ) -> pl.DataFrame:
-    """The last launch of a graph before the event: one that joined a sibling of the same graph, else any graph launch."""
+    """The last launch of a graph before the event: one that joined a sibling in the same graph, else any."""
     nodes = left.filter(pl.col("graph_id").is_not_null()).select("row", "graph_id", "ts_ns").sort("ts_ns")
     if nodes.is_empty():
         return nodes

@@ -231,30 +231,34 @@ def _classified(rows: pl.DataFrame, rules: KernelRules) -> pl.DataFrame:
 def _clipped(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
     """Cut durations that the recording contradicts; how many were cut.
 
-    A stream finishes its events in order, even where one starts before its predecessor has ended (programmatic dependent
-    launch). So an event that outlasts a successor did not last that long, unless both are nodes of a graph. That alone
-    is enough where it outlasts it by half of everything else; not on ROCm, where streams share queues. Where the event
-    also ends after the recording, it is enough on any device. It is cut to the start of the event that follows.
-    An event with no successor is cut to the end of the recording, when it ends long after it.
+    A stream finishes its events in order, even where one starts before its predecessor has ended (programmatic
+    dependent launch). So an event that outlasts a successor did not last that long, unless both are nodes of a graph.
+    That alone is enough where it outlasts it by half of everything else; not on ROCm, where streams share queues. Where
+    the event also ends after the recording, it is enough on any device. It is cut to the start of the event that
+    follows. An event without successors is cut to the end of the recording, when it ends long after it.
     """
     if rows.is_empty() or trace.simulated:
         return rows, 0
     first, last = rows.select(pl.col("start_ns").min().alias("first"), pl.col("start_ns").max().alias("last")).row(0)
-    in_graph = pl.col("graph_id").is_not_null() | ((pl.col("correlation") > 0) & (pl.len().over("correlation") > 1))
-    following = pl.col("start_ns").shift(-1).over("stream")
+    shared = (pl.col("correlation") > 0).fill_null(False) & (pl.len().over("correlation") > 1)
     successors_end = pl.col("end_ns").cum_min(reverse=True).shift(-1).over("stream")
-    excess = pl.col("end_ns") - successors_end
-    contradicted = (excess > _ABSURD_EXCESS_NS) & ~in_graph
-    absurd = contradicted & (excess > (last - first) // 2) & pl.lit(not _on_rocm(trace))
+    excess = pl.when(pl.col("graph_id").is_null() & ~shared).then(pl.col("end_ns") - successors_end)
+    rows = rows.with_columns(
+        excess.fill_null(0).alias("excess_ns"), pl.col("start_ns").shift(-1).over("stream").alias("following_ns")
+    )
+    contradicted = pl.col("excess_ns") > _ABSURD_EXCESS_NS
     end = pl.col("end_ns")
     if (recorded := _recording(trace)) is not None:
-        recording_end = max(recorded[1], last)
+        recording_end = max(min(recorded[1], _FARTHEST_NS), last)
         slack = min(max(recording_end - recorded[0], _ABSURD_EXCESS_NS), _OUT_OF_WINDOW_NS)
-        absurd |= contradicted & (end > recording_end)
-        end = pl.when(end > recording_end + slack).then(pl.lit(recording_end)).otherwise(end)
-    end = pl.when(absurd).then(following).otherwise(end)
-    cut = rows.with_columns(end.alias("end_ns"))
-    return cut, int((cut.get_column("end_ns") != rows.get_column("end_ns")).sum())
+        endless = pl.when(end > recording_end + slack).then(pl.lit(recording_end)).otherwise(end)
+        cut = pl.when(contradicted & (end > recording_end)).then("following_ns").otherwise(endless)
+    else:
+        cut = end
+    if rows.select(contradicted.any()).item() and not _on_rocm(trace):
+        cut = pl.when(contradicted & (pl.col("excess_ns") > (last - first) // 2)).then("following_ns").otherwise(cut)
+    rows = rows.with_columns(cut.alias("end_ns"), end.alias("recorded_end_ns"))
+    return rows, int(rows.select((pl.col("end_ns") != pl.col("recorded_end_ns")).sum()).item())
 
 
 def _recording(trace: Trace) -> tuple[int, int] | None:

@@ -60,10 +60,13 @@ export function bareName(name) {
   return name.replace(/^void\s+/, "");
 }
 
+// Kernels that only wrap another one, which their first template argument names.
+const WRAPPERS = /^(?:cutlass::)?(?:device_kernel|Kernel2?)<(?:enable_\w+<)?/;
+
 /** A kernel's name without its return type, template arguments and parameters: what an engineer calls it. */
 export function shortName(name) {
-  const bare = bareName(name);
-  const end = bare.search(/[<(]/);
+  const bare = bareName(name).replace(WRAPPERS, "");
+  const end = bare.search(/[<(,>]/);
   const head = end > 0 ? bare.slice(0, end) : bare;
   // "(F)" and the like are part of a phase's name, not parameters.
   return bare.length - head.length <= 4 ? bare : head;

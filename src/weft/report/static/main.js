@@ -39,6 +39,8 @@ const lanes = lanePicture({
   onBox: (box) => {
     const around = 0.08 * (box.end_ns - box.start_ns);
     timeline.zoomTo(box.start_ns - around, box.end_ns + around);
+    // Both pictures on the screen: the box, and what it opened.
+    if (byId("timeline-frame").getBoundingClientRect().top > innerHeight - 250) byId("lanes").scrollIntoView({ block: "start" });
   },
   onRange: (from, to, finished) => timeline.range(from, to, finished),
 });

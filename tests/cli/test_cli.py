@@ -1,0 +1,238 @@
+"""The command line as a person meets it: what it prints, where, with which exit code, and what it leaves behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.tracefile import DISPATCH, GEMM, TraceFile
+from weft.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `weft ARGS`; exit code, stdout, stderr."""
+
+    def command(*args: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["weft", *map(str, args)])
+        monkeypatch.setenv("COLUMNS", "100")
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        return (code if isinstance(code, int) else 0), out, err
+
+    return command
+
+
+def small(rank: int = 0) -> TraceFile:
+    """Two phases, one after the other: a GEMM of 100 µs, and a dispatch of 100 µs of which the GEMM hides half."""
+    return (
+        TraceFile(rank=rank, world_size=4)
+        .host("ProfilerStep#1", 0, 1000)
+        .host("mlp(F)", 10, 20)
+        .kernel(GEMM, 100, 100, launch=15, blocks=112)
+        .host("dispatch(B)", 40, 20)
+        .kernel(DISPATCH, 150, 100, launch=45, stream=27, blocks=20)
+    )
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Path:
+    return small().write(tmp_path / "train.json")
+
+
+def test_report_prints_the_headline_and_the_exact_account(run: Run, train: Path) -> None:
+    code, out, err = run("report", train)
+    assert code == 0
+    assert "50.0 % of communication is hidden behind computation" in " ".join(out.split())
+    assert re.search(r"exposed communication +50 µs +33.3 %", out)
+    assert "\x1b[" not in out, "no colour where stdout is no terminal"
+    assert err == ""
+
+
+def test_report_writes_json_and_html_and_says_so_on_stderr(run: Run, train: Path, tmp_path: Path) -> None:
+    page, numbers = tmp_path / "report.html", tmp_path / "report.json"
+    code, out, err = run("report", train, "-o", page, "--json", numbers, "-q")
+    assert (code, out) == (0, "")
+    assert f"wrote {page}" in err and f"wrote {numbers}" in err
+    rank = json.loads(numbers.read_text())["ranks"][0]
+    assert (rank["span_ns"], rank["exposed_communication_ns"]) == (150_000, 50_000)
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_json_to_stdout_is_nothing_but_json(run: Run, train: Path) -> None:
+    code, out, _ = run("report", train, "--json", "-")
+    assert code == 0
+    assert json.loads(out)["schema"] == "weft.report/1"
+
+
+def test_a_step_can_be_chosen_and_a_wrong_one_is_told_which_exist(run: Run, train: Path) -> None:
+    assert run("report", train, "--step", 1)[0] == 0
+    code, out, err = run("report", train, "--step", 9)
+    assert (code, out) == (2, "")
+    assert "no step 9: steps in this file: 1" in err
+
+
+def test_users_rules_extend_ours(run: Run, train: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "my.toml"
+    rules.write_text("[[rule]]\nname='mine'\nkind='communication'\nfamily='mine'\nmatch='xmma_gemm'\nsource='test'\n")
+    _, out, _ = run("report", train, "--kernels", rules, "--json", "-")
+    assert json.loads(out)["ranks"][0]["compute_ns"] == 0
+
+
+def test_a_folder_is_a_job_and_a_broken_rank_does_not_stop_it(run: Run, tmp_path: Path) -> None:
+    for rank in range(3):
+        small(rank).write(tmp_path / f"rank{rank}.json")
+    (tmp_path / "rank3.json").write_text('{"traceEvents": [')
+    code, out, _ = run("report", tmp_path, "--workers", 1, "--json", "-")
+    document = json.loads(out)
+    assert code == 0
+    assert [rank["rank"] for rank in document["ranks"]] == [0, 1, 2]
+    assert [failure["path"] for failure in document["failures"]] == ["rank3.json"]
+    _, out, _ = run("report", tmp_path, "--ranks", "0,2-3", "--workers", 1, "--json", "-")
+    assert [rank["rank"] for rank in json.loads(out)["ranks"]] == [0, 2]
+
+
+def test_a_job_of_broken_files_only_fails(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "rank0.json").write_text("{}")
+    (tmp_path / "rank1.json").write_text("")
+    code, _, err = run("report", tmp_path, "--workers", 1)
+    assert code == 2
+    assert "rank0.json" in err and "rank1.json" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("absent.json", None, "no such file"),
+        ("empty.json", b"", "is empty"),
+        ("page.json", b"<!DOCTYPE html><html>", "HTML"),
+        ("other.json", b'{"a": 1}', "no traceEvents"),
+        ("cut.json.gz", gzip.compress(b'{"traceEvents": [' + b" " * 9000)[:20], "cut.json.gz"),
+    ],
+)
+def test_mistakes_get_one_line_that_names_the_file(
+    run: Run, tmp_path: Path, name: str, content: bytes | None, says: str
+) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    code, out, err = run("report", path)
+    assert (code, out) == (2, "")
+    assert err.startswith("weft: ") and err.count("\n") == 1
+    assert name in err and says in err
+
+
+def test_a_folder_without_traces(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("lanes", tmp_path)
+    assert code == 2
+    assert "folder without traces" in err
+
+
+@pytest.mark.parametrize(("option", "value"), [("--ranks", "3-1"), ("--ranks", "a"), ("--max-bytes", "much")])
+def test_options_that_cannot_be_read(run: Run, train: Path, option: str, value: str) -> None:
+    code, _, err = run("report", train, option, value)
+    assert code == 2
+    assert option in err and value in err
+
+
+def test_max_bytes_bounds_what_a_file_expands_to(run: Run, tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.json.gz"
+    bomb.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * 5_000_000))
+    code, _, err = run("report", bomb, "--max-bytes", "1MB")
+    assert code == 2
+    assert "--max-bytes" in err
+
+
+def test_an_output_that_cannot_be_written_leaves_nothing(run: Run, train: Path, tmp_path: Path) -> None:
+    code, _, err = run("report", train, "-o", tmp_path / "absent" / "report.html", "-q")
+    assert code == 2
+    assert "absent" in err
+    assert not (tmp_path / "absent").exists()
+
+
+def test_lanes_draws_both_bands(run: Run, train: Path) -> None:
+    code, out, _ = run("lanes", train, "--width", 80)
+    assert code == 0
+    assert "112 SMs" in out and "20 SMs" in out and "mlp(F)" in out and "dispatch(B)" in out
+
+
+def test_annotate_keeps_the_original_and_adds_lanes(run: Run, train: Path, tmp_path: Path) -> None:
+    out = tmp_path / "annotated.json"
+    assert run("annotate", train, "-o", out)[0] == 0
+    original, annotated = json.loads(train.read_text()), json.loads(out.read_text())
+    events = annotated["traceEvents"]
+    assert events[: len(original["traceEvents"])] == original["traceEvents"]
+    added = events[len(original["traceEvents"]) :]
+    assert {event["pid"] for event in added} == {"weft"}
+    assert {"mlp(F)", "dispatch(B)", "exposed communication"} <= {e["name"] for e in added if e["ph"] == "X"}
+    assert {"SMs held", "queue length"} <= {e["name"] for e in added if e["ph"] == "C"}
+    code, _, err = run("annotate", out, "-o", tmp_path / "twice.json")
+    assert code == 2 and "lanes already" in err
+    assert not (tmp_path / "twice.json").exists()
+
+
+def test_convert_there_and_back(run: Run, train: Path, tmp_path: Path) -> None:
+    parquet, back = tmp_path / "train.parquet", tmp_path / "back.json.gz"
+    assert run("convert", train, "-o", parquet)[0] == 0
+    assert run("convert", parquet, "-o", back)[0] == 0
+    documents = [json.loads(run("report", path, "--json", "-")[1])["ranks"][0] for path in (train, parquet, back)]
+    for document in documents:
+        document.pop("path")
+        document["quality"].pop("skipped")
+    assert documents[0] == documents[1] == documents[2]
+    assert run("convert", train, "-o", tmp_path / "train.txt")[0] == 2
+
+
+def test_convert_a_job_into_a_folder(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "traces"
+    source.mkdir()
+    for rank in range(2):
+        small(rank).write(source / f"rank{rank}.json")
+    assert run("convert", source, "-o", tmp_path / "parquet", "--workers", 1)[0] == 0
+    assert sorted(path.name for path in (tmp_path / "parquet").iterdir()) == ["rank0.parquet", "rank1.parquet"]
+
+
+def test_demo_needs_nothing_and_states_its_error(run: Run, tmp_path: Path) -> None:
+    page, trace = tmp_path / "demo.html", tmp_path / "demo.json.gz"
+    code, out, _ = run("demo", "-o", page, "--trace", trace)
+    assert code == 0
+    assert "DeepSeek's published profile measures 129,012 µs" in " ".join(out.split())
+    assert page.exists()
+    code, out, _ = run("report", trace, "--json", "-")
+    assert json.loads(out)["ranks"][0]["simulated"] is True
+
+
+@pytest.mark.parametrize("command", ["report", "lanes", "annotate", "convert", "demo"])
+def test_help_shows_examples(run: Run, command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert f"weft {command}" in out and "Examples" in out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; sys.argv = ['weft', '--help']\n"
+        "try:\n    from weft.cli.main import main; main()\nexcept SystemExit: pass\n"
+        "heavy = {'polars', 'numpy', 'plotly', 'jinja2', 'torch', 'msgspec', 'fsspec'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)
+
+
+def test_a_closed_pipe_is_no_error(train: Path) -> None:
+    weft = [sys.executable, "-m", "weft.cli.main", "report", str(train)]
+    with subprocess.Popen(weft, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
