@@ -21,6 +21,7 @@ from benchmarks.measure import ROOT, Run, TaskFailed, best, run
 from benchmarks.tasks import chromium
 
 MB = 1e6
+BUSY_LOAD = 0.7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +174,8 @@ def table(results: list[Result]) -> str:
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
-def machine() -> dict[str, str | int]:
-    """What a reader has to know of the machine to read the numbers."""
+def machine() -> dict[str, str | int | float]:
+    """What a reader has to know of the machine to read the numbers. load: processes that wanted to run when we began."""
     cpu = platform.processor()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
@@ -186,17 +187,20 @@ def machine() -> dict[str, str | int]:
         "system": platform.system(),
         "cpu": cpu,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "load": round(os.getloadavg()[0], 1),
     }
 
 
 def heading(facts: dict[str, Any], inputs: dict[str, Any]) -> list[str]:
     """On what, and with what, the numbers were taken."""
     stand_in = "" if inputs["recorded"] else " (simulated: the recorded trace is not here, set WEFT_DATA)"
+    busy = [f"The machine was busy with other things (load {facts['load']}): run this again when it is idle."]
     packed = Path(inputs["big"]).stat().st_size
     return [
         "weft {weft}, Python {python}, {system}, {cores} cores, {cpu}".format(**facts),
         f"{inputs['source']}{stand_in} repeated {inputs['num_repeats']} times: {inputs['big_bytes'] / MB:.0f} MB of "
         f"JSON ({packed / MB:.0f} MB compressed) with {inputs['big_events']:,} complete events",
+        *(busy if facts["load"] > BUSY_LOAD else []),
     ]
 
 
@@ -225,13 +229,13 @@ def main() -> int:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
     options = Options(hta=arguments.hta, num_runs=arguments.runs, num_hta_runs=arguments.hta_runs)
 
+    facts = machine()
     say("making the input files (kept in benchmarks/.cache) ...")
     try:
         inputs = run(["benchmarks.inputs"]).facts
     except TaskFailed as error:
         say(f"the input files could not be made: {error}")
         return 1
-    facts = machine()
     results: list[Result] = []
     broken: dict[str, str] = {}
     for name in arguments.which or BENCHMARKS:

@@ -16,7 +16,7 @@ from weft.report import Report, build_report, render_html
 from weft.trace import Trace
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 CHROMIUM_ARGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -48,7 +48,7 @@ def browser() -> Iterator[Browser]:
 def open_html(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     """Opens a page's text from a file, with no network; at the end, nothing may have been said on the console."""
     said: list[str] = []
-    contexts = []
+    contexts: list[BrowserContext] = []
 
     def opened(html: str, *, expect_errors: bool = False, **options: Any) -> Page:
         path = tmp_path / f"report{len(contexts)}.html"

@@ -189,7 +189,7 @@ def test_lanes_by_keyboard(page: Page) -> None:
 
 def test_lanes_zoom(page: Page) -> None:
     home = window(page, "lanes")
-    assert home == (0, 20_500 * US)
+    assert home[1] == 20_500 * US
     onto(page, "#lanes-canvas")
     page.mouse.wheel(0, -200)
     page.wait_for_function("(end) => Number(document.getElementById('lanes-frame').dataset.end) < end", arg=home[1])

@@ -86,8 +86,9 @@ def test_launches_are_linked_by_correlation(tmp_path: Path) -> None:
 
 def test_correlation_zero_joins_nothing() -> None:
     columns: dict[str, Any] = {
-        "name": ["hipLaunchKernel", "ncclDevKernel"], "cat": ["hip_runtime", "kernel"], "pid": ["1", "0"], "tid": ["1", "3"],
-        "ts_ns": [0, 50], "dur_ns": [5, 5], "device": [None, 0], "stream": [None, 3], "correlation": [0, 0],
+        "name": ["hipLaunchKernel", "ncclDevKernel"], "cat": ["hip_runtime", "kernel"], "pid": ["1", "0"],
+        "tid": ["1", "3"], "ts_ns": [0, 50], "dur_ns": [5, 5], "device": [None, 0],
+        "stream": [None, 3], "correlation": [0, 0],
     }  # fmt: skip
     assert column(timeline_payload(Trace(events=events_frame(columns, 2)), None), "launch") == [0]
 
@@ -110,8 +111,8 @@ def test_what_is_kept_when_not_all_is(tmp_path: Path) -> None:
 
 def test_python_frames_are_counted_and_not_drawn() -> None:
     columns: dict[str, Any] = {
-        "name": ["train.py(7): step", "aten::mm"], "cat": ["python_function", "cpu_op"], "pid": ["1"] * 2, "tid": ["1"] * 2,
-        "ts_ns": [0, 5], "dur_ns": [100, 5],
+        "name": ["train.py(7): step", "aten::mm"], "cat": ["python_function", "cpu_op"], "pid": ["1"] * 2,
+        "tid": ["1"] * 2, "ts_ns": [0, 5], "dur_ns": [100, 5],
     }  # fmt: skip
     payload = timeline_payload(Trace(events=events_frame(columns, 2)), None)
     assert payload["num_events"] == 1

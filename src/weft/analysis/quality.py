@@ -14,9 +14,8 @@ class Quality:
     """The verdict and what it rests on. Counts are events.
 
     verdict: "good"; "usable" when something small was lost or mended; "doubtful" when the numbers may mislead: a tenth
-    of the events lost or outside the recording, a tenth of the device events without launch, a file cut short, no device
-    events, or a third of
-    compute time in kernels that no rule names.
+    of the events lost or outside the recording, a tenth of the device events without launch, a file cut short, no
+    device events, or a third of compute time in kernels that no rule names.
     """
 
     verdict: str

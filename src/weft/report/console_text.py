@@ -107,7 +107,8 @@ def _first_columns(text: str, width: int) -> str:
 def kernel_label(name: str, width: int | None = None) -> str:
     """A kernel's name for a person: `void` and the list of parameters left out, then what it takes to fit `width`.
 
-    Namespaces go first (`flash::Kernel<flash::Traits>` to `Kernel<Traits>`), then the middle.
+    CUTLASS's wrapper goes first (`cutlass::device_kernel<Kernel>` to `Kernel`: only what it wraps tells two of them
+    apart), then namespaces but the last (`gemm::fp8::Kernel` to `fp8::Kernel`), then all of them, then the middle.
 
     Only a last group of parentheses that follows a name directly is a list of parameters, so `Memcpy DtoH (Device ->
     Pinned)` keeps its own.
@@ -116,7 +117,12 @@ def kernel_label(name: str, width: int | None = None) -> str:
     label = _without_parameters(label) or label
     if width is None or cell_len(label) <= width:
         return label
-    return shorten_middle(re.sub(r"(?:\(anonymous namespace\)|\w+)::", "", label), width)
+    if wrapped := re.fullmatch(r"cutlass::device_kernel<(.*)>", label):
+        label = wrapped[1].strip()
+    namespace = r"(?:\(anonymous namespace\)|\w+)::"
+    last_kept = re.sub(rf"(?:{namespace})+(?={namespace})", "", label)
+    fits = cell_len(last_kept) <= width or cell_len(last_kept.split("<")[0]) <= width // 2
+    return shorten_middle(last_kept if fits else re.sub(namespace, "", label), width)
 
 
 def _without_parameters(name: str) -> str:

@@ -74,10 +74,11 @@ def _headline_of_rank(rank: RankAnalysis) -> str:
 
 
 def _of(part_ns: int, whole_ns: int) -> str:
-    """A part and its whole in one unit: "4.7 of 129.0 ms"."""
-    if whole_ns < 10 * MS:
-        return f"{part_ns / US:,.1f} of {whole_ns / US:,.1f} µs"
-    return f"{part_ns / MS:,.1f} of {whole_ns / MS:,.1f} ms"
+    """A part and its whole, in one unit unless the part would vanish in it: "4.7 of 129.0 ms", "25.5 µs of 10.7 ms"."""
+    unit, name = (MS, "ms") if whole_ns >= 10 * MS else (US, "µs")
+    if 0 < part_ns < unit:
+        return f"{duration(part_ns)} of {duration(whole_ns)}"
+    return f"{part_ns / unit:,.1f} of {whole_ns / unit:,.1f} {name}"
 
 
 def rank_document(rank: RankAnalysis) -> Document:

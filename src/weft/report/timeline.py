@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from weft.trace.model import Trace, is_annotation, is_launch, on_device
+from weft.trace.model import Trace, Track, is_annotation, is_launch, on_device
 
 #: Version of the payload's shape; the page checks it.
 FORMAT = "weft.timeline/1"
@@ -52,8 +52,8 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
 
     trace: all its device events, annotations and host ranges are candidates; Python stack frames are not.
     work_events: the events that the report's numbers are made of (`Work.events`), with columns `row` (in
-        `trace.events`), `kind`, `role`, `start_ns`, `end_ns` (absolute; a clipped end is drawn clipped). They are device
-        events, or host operators where a file has no device events. None: all device events, classed by their category.
+        `trace.events`), `kind`, `role`, `start_ns`, `end_ns` (absolute; a clipped end is drawn clipped). They are
+        device events, or host operators where a file has none. None: all device events, classed by their category.
     max_events: most events to keep. Device events stay first, then annotations, then host ranges, the longest first.
 
     Returns a JSON-able mapping:
@@ -257,8 +257,8 @@ class _Labels:
         process, thread = self.tracks.get((key["pid"], None)), self.tracks.get((key["pid"], key["tid"]))
         return (
             1,
-            *_natural(process and process.sort_index, key["pid"]),
-            *_natural(thread and thread.sort_index, key["tid"]),
+            *_natural(process, key["pid"]),
+            *_natural(thread, key["tid"]),
         )
 
     def of(self, key: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -279,9 +279,10 @@ class _Labels:
         return {"label": _cut(label, 120), "kind": "thread"}, {"label": _cut(group, 120), "kind": "host"}
 
 
-def _natural(sort_index: int | None, text: str) -> tuple[int, int, str]:
+def _natural(track: Track | None, text: str) -> tuple[int, int, str]:
     """Sort by the file's index, then numbers as numbers, then text."""
-    return (sort_index if sort_index is not None else 0, int(text) if text.isdigit() and len(text) < 19 else 0, text)
+    sort_index = track.sort_index if track else None
+    return (sort_index or 0, int(text) if text.isdigit() and len(text) < 19 else 0, text)
 
 
 def _names(names: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], int]:

@@ -68,7 +68,7 @@ def annotate(
 
 def file_base_ns(trace: Trace) -> int:
     """What the trace's file says must be added to its times (`baseTimeNanoseconds`), and so is taken off additions."""
-    stated = trace.info.get("baseTimeNanoseconds", "")
+    stated = trace.info.get("baseTimeNanoseconds", "").strip()
     base = int(stated) if re.fullmatch(r"[0-9]{1,19}", stated, re.ASCII) else 0
     return base if base < 1 << 62 else 0
 

@@ -18,8 +18,6 @@ _NOTHING_MORE = re.compile(r"[\s,}\]\0]*\Z")
 # Facts on which an analysis leans; they are looked for by name when damage hides them.
 _NEEDED = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds")
 
-_MAX_INFO = 1000  # characters of one value, and number of values
-
 
 def facts_of(pieces: Sequence[bytes], tally: Tally) -> dict[str, Any]:
     """The top-level values of the file, from the text around its lists of events."""
@@ -50,11 +48,12 @@ def members(text: str) -> tuple[dict[str, Any], bool]:
 
 
 def _value(key: str, text: str, at: int) -> tuple[dict[str, Any], int]:
+    """{key: value} and where the value ends; {} where it is damaged. key: as JSON has it between its quotes."""
     try:
         value, end = lenient_json(text, at)
+        return {lenient_json(f'"{key}"', 0)[0]: value}, end
     except (json.JSONDecodeError, RecursionError):
         return {}, at
-    return {key: value}, end
 
 
 # --- what they mean -------------------------------------------------------------------------------------------------
@@ -101,8 +100,8 @@ def devices(facts: Mapping[str, Any]) -> Iterator[Device]:
 
 def info(facts: Mapping[str, Any]) -> dict[str, str]:
     """The plain values of the file, as texts."""
-    plain = {clean(key): value for key, value in facts.items() if isinstance(value, str | int | float | Decimal)}
-    return {key: clean(str(value))[:_MAX_INFO] for key, value in list(plain.items())[:_MAX_INFO]}
+    plain = str | int | float | Decimal
+    return {clean(key): clean(str(value)) for key, value in facts.items() if isinstance(value, plain)}
 
 
 def _integer(value: Any) -> int | None:
