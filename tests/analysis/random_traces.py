@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY
-from weft.trace import EVENT_SCHEMA, Device, Trace, events_frame
+from weft.trace import (
+    EVENT_SCHEMA,
+    Device,
+    KernelRules,
+    Trace,
+    Work,
+    classify,
+    events_frame,
+    load_rules,
+    work_of,
+)
 
 SIZE = 80  # ns
 
@@ -56,6 +67,18 @@ def traces(draw: st.DrawFn) -> Trace:
     rows = draw(st.permutations(rows))
     columns = {column: [row.get(column) for row in rows] for column in EVENT_SCHEMA}
     return Trace(events=events_frame(columns, len(rows)), path="random.json", devices=(Device(id=0, num_sms=132),))
+
+
+@cache
+def few_rules() -> KernelRules:
+    """Those of weft's kernel rules that name a kernel of `KINDS`: the others cost time and change nothing."""
+    every = load_rules()
+    used = set(classify(pl.Series(list(KINDS)), every)["rule"])
+    return KernelRules(rules=tuple(rule for rule in every.rules if rule.name in used))
+
+
+def random_work(trace: Trace) -> Work:
+    return work_of(trace, rules=few_rules())
 
 
 def _host(name: str, cat: str, ts: int, dur: int, tid: str) -> dict[str, Any]:

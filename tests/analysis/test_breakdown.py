@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from tests.analysis.random_traces import bits, device_events, of_kind, traces
+from tests.analysis.random_traces import bits, device_events, of_kind, random_work, traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weft.analysis import breakdown
 from weft.analysis.breakdown import class_unions
-from weft.trace import Trace, events_frame, work_of
+from weft.trace import Trace, events_frame
 from weft.units import US
 
 
@@ -86,10 +86,10 @@ def test_stream_0_is_a_stream_as_any_other(tmp_path: Path, stream: int) -> None:
     assert breakdown(TraceFile().kernel(GEMM, 100, 5, stream=stream).trace(tmp_path)).compute_ns == 5 * US
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(traces())
 def test_accounts_agree_with_a_bitmap_and_add_up(trace: Trace) -> None:
-    work = work_of(trace)
+    work = random_work(trace)
     events = device_events(trace)
     compute, communication, memory = (of_kind(events, kind) for kind in ("compute", "communication", "memory"))
     b = breakdown(work)

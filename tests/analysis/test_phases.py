@@ -6,11 +6,11 @@ from pathlib import Path
 
 from hypothesis import given, settings
 
-from tests.analysis.random_traces import bits, device_events, of_kind, traces
+from tests.analysis.random_traces import bits, device_events, of_kind, random_work, traces
 from tests.tracefile import DISPATCH, GEMM, NOTIFY, TraceFile
 from weft.analysis import phase_means, phases
 from weft.analysis.phases import PHASE_COLUMNS
-from weft.trace import Trace, work_of
+from weft.trace import Trace
 from weft.units import US
 
 
@@ -64,10 +64,10 @@ def test_means_by_pencil(tmp_path: Path) -> None:
     assert phase_means(table.head(0)).is_empty()
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(traces())
 def test_each_phase_agrees_with_a_bitmap(trace: Trace) -> None:
-    work = work_of(trace)
+    work = random_work(trace)
     compute = of_kind(device_events(trace), "compute")
     table = phases(work)
     assert table["num_events"].sum() == work.events["phase"].count()

@@ -117,12 +117,13 @@ def kernel_label(name: str, width: int | None = None) -> str:
     label = _without_parameters(label) or label
     if width is None or cell_len(label) <= width:
         return label
-    if wrapped := re.fullmatch(r"cutlass::device_kernel<(.*)>", label):
+    wrapped = re.fullmatch(r"cutlass::device_kernel<(.*)>", label)
+    if wrapped:
         label = wrapped[1].strip()
     namespace = r"(?:\(anonymous namespace\)|\w+)::"
     last_kept = re.sub(rf"(?:{namespace})+(?={namespace})", "", label)
     fits = cell_len(last_kept) <= width or cell_len(last_kept.split("<")[0]) <= width // 2
-    return shorten_middle(last_kept if fits else re.sub(namespace, "", label), width)
+    return shorten_middle(last_kept if fits or wrapped else re.sub(namespace, "", label), width)
 
 
 def _without_parameters(name: str) -> str:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 #: Parts of a span, and classes of device work.
-COMPUTE = "#4878b0"
-COMMUNICATION = "#5fa8a4"
-EXPOSED = "#d64545"
-MEMORY = "#9b72b5"
-IDLE = "#b4b4b4"
+COMPUTE = "#46587a"
+COMMUNICATION = "#8a5cd6"
+EXPOSED = "#d92d3a"
+MEMORY = "#1499a8"
+IDLE = "#b4bbc5"
 
 #: Text on a light ground (a direction's colour), and on a dark one (a class's colour).
 INK = "#141414"
 PAPER = "#ffffff"
 
 #: Directions of a phase.
-FORWARD = "#f0a04b"
-BACKWARD = "#6fb36a"
-WEIGHT = "#6ba3d9"
+FORWARD = "#f3a43b"
+BACKWARD = "#2c8f63"
+WEIGHT = "#3f7fe0"
 
 DIRECTION_COLOURS = {"F": FORWARD, "B": BACKWARD, "W": WEIGHT}
 KIND_COLOURS = {"compute": COMPUTE, "communication": COMMUNICATION, "memory": MEMORY}
