@@ -175,7 +175,7 @@ def table(results: list[Result]) -> str:
 
 
 def machine() -> dict[str, str | int | float]:
-    """What a reader has to know of the machine to read the numbers. load: processes that wanted to run when we began."""
+    """What a reader has to know of the machine to read the numbers. load: processes that ran as we began."""
     cpu = platform.processor()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():

@@ -32,7 +32,9 @@ _categories = st.sampled_from(
 )
 _int64 = st.integers(0, 9) | st.integers(-(2**63), 2**63 - 1).filter(lambda n: n != -(1 << 62))
 _int32 = st.integers(0, 9) | st.integers(-(2**31) + 1, 2**31 - 1)
-_any_time = st.integers(1_740_461_679_470_630_000, 1_740_461_679_603_007_123) | st.integers(-LIMIT_NS // 2, LIMIT_NS // 2)
+_any_time = st.integers(1_740_461_679_470_630_000, 1_740_461_679_603_007_123) | st.integers(
+    -LIMIT_NS // 2, LIMIT_NS // 2
+)
 _counts = st.integers(0, 2**31 - 1)
 
 

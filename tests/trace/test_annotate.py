@@ -362,7 +362,14 @@ def test_running_total_by_hand() -> None:
 
 def test_base_of_the_file() -> None:
     empty = pl.DataFrame(schema=EVENT_SCHEMA)
-    for stated, base in (("1740461679000000000", BASE), (f" {BASE} ", BASE), ("-5", 0), ("x", 0), ("9" * 19, 0), ("9" * 30, 0)):
+    for stated, base in (
+        ("1740461679000000000", BASE),
+        (f" {BASE} ", BASE),
+        ("-5", 0),
+        ("x", 0),
+        ("9" * 19, 0),
+        ("9" * 30, 0),
+    ):
         assert file_base_ns(Trace(events=empty, info={"baseTimeNanoseconds": stated})) == base
     assert file_base_ns(Trace(events=empty)) == 0
 

@@ -11,6 +11,7 @@ from weft.analysis.idle import IdleCauses, idle
 from weft.analysis.intervals import Intervals, union
 from weft.analysis.kernel_table import KernelTable, kernel_table
 from weft.analysis.lanes import Lane, lanes
+from weft.analysis.operators import Operators, operators
 from weft.analysis.overlap import Overlap, OverlapMatrix, overlap
 from weft.analysis.phases import phase_means, phases
 from weft.analysis.quality import Quality, quality
@@ -27,6 +28,7 @@ __all__ = [
     "Intervals",
     "KernelTable",
     "Lane",
+    "Operators",
     "Overlap",
     "OverlapMatrix",
     "Quality",
@@ -43,6 +45,7 @@ __all__ = [
     "idle",
     "kernel_table",
     "lanes",
+    "operators",
     "overlap",
     "phase_means",
     "phases",

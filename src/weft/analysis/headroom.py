@@ -43,7 +43,7 @@ def headroom(source: Trace | Work, *, account: Breakdown | None = None) -> Headr
     bounds = {"compute": b.compute_ns, "communication": b.communication_ns, "chain": chain_ns}
     bound_by = max(bounds, key=lambda bound: bounds[bound])
     known = (
-        f"and of {waits.height:,} recorded waits between streams"
+        f"and of {waits.height:,} recorded wait{'s' if waits.height > 1 else ''} between streams"
         if waits.height
         else "only: no waits between streams are recorded"
     )
@@ -64,7 +64,8 @@ def _recorded_waits(work: Work) -> pl.DataFrame:
     events = work.trace.events
     syncs = events.filter(
         pl.col("cat") == "cuda_sync",
-        pl.col("device").is_null() | (pl.col("device") == work.device),
+        pl.col("device").is_null() | (pl.col("device") == pl.lit(work.device, dtype=pl.Int32)),
+        pl.col("stream") >= 0,  # else the host waits, not a stream
         pl.col("wait_stream") >= 0,
         pl.col("wait_correlation") > 0,
     )

@@ -172,7 +172,7 @@ def _coarser(runs: pl.DataFrame) -> pl.DataFrame:
     if runs.height <= _MAX_BOXES:
         return runs
     start, end = runs.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    cell = (pl.col("start_ns") - start) // max(1, (end - start) // _MAX_BOXES)
+    cell = (pl.col("start_ns") - start) // max(1, -(-(end - start) // _MAX_BOXES))
     longest = pl.col("busy_ns").arg_max()
     return (
         runs.with_columns(cell.alias("cell"))

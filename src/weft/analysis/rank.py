@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from weft.analysis.headroom import Headroom, headroom
 from weft.analysis.idle import IdleCauses, idle
 from weft.analysis.kernel_table import KernelTable, kernel_table
 from weft.analysis.lanes import Lane, lanes
+from weft.analysis.operators import Operators, operators
 from weft.analysis.overlap import Overlap, overlap
 from weft.analysis.phases import phase_means, phases
 from weft.analysis.quality import Quality, quality
@@ -47,6 +48,7 @@ class RankAnalysis:
     phase_means: pl.DataFrame
     lanes: tuple[Lane, Lane]
     kernels: KernelTable
+    operators: Operators
     idle: IdleCauses
     queueing: Queueing
     headroom: Headroom
@@ -60,7 +62,7 @@ class Analysis:
     """A trace or a job, analysed.
 
     ranks: in order of rank, then device. failures: files that could not be used. clocks: offsets between ranks' clocks;
-    empty for a single rank.
+    empty for a single rank. notes: what is missing from the whole: ranks without a file, ranks with several.
     """
 
     source: str
@@ -68,23 +70,7 @@ class Analysis:
     ranks: tuple[RankAnalysis, ...]
     failures: tuple[Failure, ...] = ()
     clocks: tuple[ClockOffset, ...] = ()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is odd about the set of ranks: fewer than the recorded world, two files of one rank, several worlds."""
-        notes = []
-        files = sorted({(r.rank, r.path) for r in self.ranks if r.rank is not None})
-        numbers = Counter(rank for rank, _ in files)
-        worlds = sorted({r.world_size for r in self.ranks if r.world_size})
-        if worlds and len(numbers) < worlds[-1]:
-            notes.append(f"{len(numbers):,} of {worlds[-1]:,} ranks are present: what the others did is not known")
-        if len(worlds) > 1:
-            notes.append(f"files of different runs: they tell world sizes of {', '.join(map(str, worlds))}")
-        for rank, count in numbers.items():
-            if count > 1:
-                names = ", ".join(path for number, path in files if number == rank)
-                notes.append(f"rank {rank} is told by {count} files, and each counts: {names}")
-        return tuple(notes)
+    notes: tuple[str, ...] = ()
 
 
 def analyze_rank(source: Trace | Work) -> RankAnalysis:
@@ -110,6 +96,7 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         phase_means=phase_means(table),
         lanes=lanes(work),
         kernels=kernels,
+        operators=operators(work),
         idle=idle(work),
         queueing=queueing(work),
         headroom=headroom(work, account=account),
@@ -162,4 +149,25 @@ def collect(source: str, ranks: list[RankAnalysis], failures: tuple[Failure, ...
         ranks=tuple(ordered),
         failures=tuple(failures),
         clocks=clock_offsets(ends) if len(ends) > 1 else (),
+        notes=tuple(_notes(ordered)),
     )
+
+
+def _notes(ranks: list[RankAnalysis]) -> Iterator[str]:
+    files = Counter(rank for rank, _ in {(r.rank, r.path) for r in ranks} if rank is not None)
+    several = [rank for rank, count in sorted(files.items()) if count > 1]
+    if several:
+        yield f"several files say that they are rank {_listed(several)}: each is shown by itself"
+    unknown = sum(rank.rank is None for rank in ranks)
+    if unknown and len(ranks) > 1:
+        yield f"{unknown:,} files do not say their rank, and their names do not tell it"
+    sizes = sorted({r.world_size for r in ranks if r.world_size})
+    if len(sizes) > 1:
+        yield f"files of different jobs? they record world sizes {_listed(sizes)}"
+    elif sizes and len(ranks) > 1 and len(files) < sizes[0]:
+        yield f"{sizes[0] - len(files):,} of {sizes[0]:,} ranks have no file here: sums and means are over those that have"
+
+
+def _listed(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5]))
+    return shown + (f" and {len(numbers) - 5:,} more" if len(numbers) > 5 else "")

@@ -31,6 +31,7 @@ def command(
 ) -> None:  # fmt: skip
     """Add lanes, phases and counters to a trace for chrome://tracing and Perfetto; every original byte stays."""
     rules = options.load_kernels(kernels)
+    limit = options.parse_size(max_bytes)
     with options.opened(source, ranks=ranks, max_bytes=max_bytes) as trace:
         from functools import partial
 
@@ -38,9 +39,11 @@ def command(
         from weft.trace import Job
 
         if isinstance(trace, Job):
-            options.save_ranks(trace, partial(annotate_in, folder=output, rules=rules, step=step), output, workers)
+            options.save_ranks(
+                trace, partial(annotate_in, folder=output, rules=rules, step=step, limit=limit), output, workers
+            )
             return
-        done = annotate_trace(trace, output, rules=rules, step=step)
+        done = annotate_trace(trace, output, rules=rules, step=step, max_bytes=limit)
     options.tell_written(output)
     typer.echo(f"{done.num_events:,} events added as process “weft”", err=True)
     if done.truncated:
@@ -50,12 +53,12 @@ def command(
         )
 
 
-def annotate_in(trace: object, folder: str, rules: object, step: int | None) -> str:
+def annotate_in(trace: object, folder: str, rules: object, step: int | None, limit: int) -> str:
     """Annotate one rank of a job into a folder, under its own name."""
     from weft.report import annotate_trace
     from weft.trace import KernelRules, Trace
 
     assert isinstance(trace, Trace) and isinstance(rules, KernelRules)
     path = str(Path(folder) / Path(trace.path).name)
-    annotate_trace(trace, path, rules=rules, step=step)
+    annotate_trace(trace, path, rules=rules, step=step, max_bytes=limit)
     return path

@@ -17,6 +17,7 @@ from weft.version import __version__
 SCHEMA = "weft.report/1"
 
 _MAX_EXPOSED = 1000
+_MAX_OPERATORS = 500
 _MAX_STREAMED_PHASES = 20_000
 
 Document = dict[str, Any]
@@ -36,6 +37,7 @@ def document_of(analysis: Analysis) -> Document:
             {"rank": c.rank, "offset_ns": c.offset_ns, "spread_ns": c.spread_ns, "num_matched": c.num_matched}
             for c in analysis.clocks
         ],
+        "notes": list(analysis.notes),
         "ranks": [rank_document(rank) for rank in analysis.ranks],
     }
 
@@ -137,6 +139,9 @@ def rank_document(rank: RankAnalysis) -> Document:
         "exposed": [[start - zero, end - zero] for start, end in exposed[:_MAX_EXPOSED]],
         "num_exposed": len(exposed),
         "kernels": k.kernels.to_dicts(),
+        "operators": rank.operators.operators.head(_MAX_OPERATORS).to_dicts(),
+        "num_without_operator": rank.operators.num_without,
+        "without_operator_ns": rank.operators.without_ns,
         "unnamed": k.unnamed.to_dicts(),
         "unnamed_share": k.unnamed_share,
         "idle_causes": {

@@ -17,6 +17,7 @@ from weft.trace.annotate import Annotated, annotate, file_base_ns, is_annotated
 from weft.trace.kernels import KernelRules
 from weft.trace.lane_events import lane_events, running_total
 from weft.trace.model import Trace
+from weft.trace.sources import DEFAULT_MAX_BYTES
 from weft.trace.work import Work, works_of
 
 
@@ -26,10 +27,11 @@ def annotate_trace(
     *,
     rules: KernelRules | None = None,
     step: int | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Annotated:
     """Copy the file that `trace` was read from, byte for byte, with weft's lanes, phases and counters added.
 
-    rules: kernel rules. step: draw only ProfilerStep N. With several devices in the file, each has its lanes.
+    rules: kernel rules. step: draw only ProfilerStep N. max_bytes: limit on the decompressed size. With several devices in the file, each has its lanes.
     Raises TraceError when the file has them already, has no work to draw or is not Chrome JSON; OutputError when `out`
     cannot be written.
     """
@@ -40,7 +42,9 @@ def annotate_trace(
     works = [work for work in works_of(trace, rules=rules) if work.basis != "none"]
     if not works:
         raise TraceError(f"{trace.path}: no device events and no host operators: there is nothing to draw.")
-    return annotate(trace.path, overlay([w if step is None else w.of_step(step) for w in works]), out)
+    return annotate(
+        trace.path, overlay([w if step is None else w.of_step(step) for w in works]), out, max_bytes=max_bytes
+    )
 
 
 def overlay(works: list[Work]) -> Iterator[dict[str, Any]]:

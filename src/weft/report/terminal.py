@@ -60,6 +60,8 @@ def _opening(document: Mapping[str, Any]) -> list[RenderableType]:
             shown.append(Text(f"… and {len(failures) - MAX_FAILURES:,} more, listed in the JSON report"))
         head = f"{len(failures):,} of {len(failures) + len(document['ranks']):,} files could not be used"
         blocks.append(frame(head, shown, ERROR))
+    if notes := document.get("notes"):
+        blocks.append(frame("Not the whole job", [Text(clean(note)) for note in notes], WARNING))
     return blocks
 
 
@@ -105,11 +107,14 @@ def _rank_table(ranks: Sequence[Mapping[str, Any]], clocks: Sequence[Mapping[str
     slowest, fastest = ordered[0]["span_ns"], ordered[-1]["span_ns"]
     note = f"longest span first; the slowest takes {slowest / fastest:.2f}× the time of the fastest" if fastest else ""
     parts: list[RenderableType] = [section("Ranks", note), body]
-    offsets = [clock["offset_ns"] for clock in clocks if clock["offset_ns"] is not None]
-    if offsets:
-        matched = counted(sum(clock["num_matched"] for clock in clocks), "matched collective")
-        text = f"By {matched}, clocks differ by {duration(max(map(abs, offsets)))} at most."
-        parts.append(Text(text, style=DIM))
+    if others := clocks[1:]:  # the first is the reference
+        known = [clock for clock in others if clock["offset_ns"] is not None]
+        matched = counted(sum(clock["num_matched"] for clock in known), "matched collective")
+        apart = duration(max((abs(clock["offset_ns"]) for clock in known), default=0))
+        text = f"By {matched}, clocks differ by {apart} at most" if known else "How far the clocks are apart is unknown"
+        if unknown := len(others) - len(known):
+            text += f": collectives of {counted(unknown, 'rank')} cannot be matched, or do not end together"
+        parts.append(Text(f"{text}.", style=DIM))
     return Group(*parts)
 
 

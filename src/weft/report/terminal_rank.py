@@ -12,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.report import palette
-from weft.report.console_parts import BOLD, MICROSECONDS, Unit, counted, section, table, unit_for
+from weft.report.console_parts import BOLD, DIM, MICROSECONDS, Unit, counted, section, table, unit_for
 from weft.report.console_text import clean, kernel_label, shorten_middle
 from weft.report.terminal_quality import quality_frame, quality_line
 from weft.units import MS, US, duration, percent
 
 TOP_KERNELS = 12
+TOP_OPERATORS = 6
 TOP_UNNAMED = 5
 MAX_PHASES = 20
 MAX_MATRIX_ROWS = 12
@@ -53,6 +54,7 @@ def rank_blocks(rank: Mapping[str, Any], width: int) -> list[RenderableType]:
         _phase_means(rank, width),
         _matrix(rank, width),
         _kernels(rank, width),
+        _operators(rank, width),
         _unnamed(rank, width),
         _idle_causes(rank, width),
         _launch(rank),
@@ -238,6 +240,32 @@ def _kernels(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     note = f"the top {len(rows)} of {total:,} by total time" if total > len(rows) else "by total time"
     upper = "; ≤ marks an upper bound of the SMs" if any(text.startswith("≤") for text in sms) else ""
     return Group(section("Kernels", note + upper), body)
+
+
+def _operators(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+    rows = (rank.get("operators") or [])[:TOP_OPERATORS]
+    if not rows:
+        return None
+    unit = unit_for(rank["span_ns"])
+    lines = [
+        [
+            clean(row["name"]),
+            f"{row['num_calls']:,}",
+            f"{row['num_events']:,}",
+            unit(row["total_ns"]),
+            percent(row["share"]),
+        ]
+        for row in rows
+    ]
+    heads = ["operator", "calls", "kernels", f"total {unit.name}", "share"]
+    body = table(heads, lines, width, left=("operator",), shorten=shorten_middle)
+    total = len(rank["operators"])
+    note = f"the top {len(rows)} of {total:,} by device time" if total > len(rows) else "by device time"
+    parts: list[RenderableType] = [section("Operators", note), body]
+    if without := rank.get("num_without_operator"):
+        share = percent(rank["without_operator_ns"] / rank["serial_ns"]) if rank["serial_ns"] else "–"
+        parts.append(Text(f"{counted(without, 'device event')} ({share}) launched outside every operator.", style=DIM))
+    return Group(*parts)
 
 
 def _unnamed(rank: Mapping[str, Any], width: int) -> RenderableType | None:

@@ -14,7 +14,7 @@ from weft.trace.chrome_times import MAX_NS
 from weft.trace.model import Device
 
 _MEMBER = re.compile(r'[\s,{\]\0]*"((?:[^"\\]|\\.)*+)"\s*:\s*')
-_NOTHING_MORE = re.compile(r"[\s,}\]\0]*\Z")
+_NOTHING_MORE = re.compile(r"[\s,{}\]\0]*\Z")
 # Facts on which an analysis leans; they are looked for by name when damage hides them.
 _NEEDED = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds")
 

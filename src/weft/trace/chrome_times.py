@@ -74,10 +74,10 @@ def exact_ns(value: Any) -> int | None:
     """One time in nanoseconds; None where it is no number, not finite or beyond `MAX_NS`. Raises TooFine as above."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
-    if not (isinstance(value, int) or isfinite(value)) or not -_MAX_US < value < _MAX_US:
-        return None
     if isinstance(value, int):
-        return value * US
+        return value * US if -_MAX_US < value < _MAX_US else None
+    if not (value.is_finite() if isinstance(value, Decimal) else isfinite(value)) or not -_MAX_US < value < _MAX_US:
+        return None
     if isinstance(value, float):
         if abs(value) >= _FLOAT_EXACT_US:
             raise TooFine

@@ -170,6 +170,8 @@ def events_frame(columns: Mapping[str, object], height: int) -> pl.DataFrame:
     present = {name: columns[name] for name in EVENT_SCHEMA if name in columns}
     frame = pl.DataFrame(present, schema={name: EVENT_SCHEMA[name] for name in present}, strict=False)
     assert frame.height == height or not present, (frame.height, height)
+    if not height:
+        return pl.DataFrame(schema=EVENT_SCHEMA)  # a literal would make a row of nothing
     return frame.select(
         pl.col(name) if name in present else pl.lit(None, dtype=dtype).alias(name)
         for name, dtype in EVENT_SCHEMA.items()

@@ -42,6 +42,8 @@ WORK_SCHEMA: dict[str, pl.DataType] = {
     "group_size": pl.Int32(),
     "comm_seq": pl.Int64(),
     "launch_ts_ns": pl.Int64(),
+    "launch_pid": pl.Categorical(),
+    "launch_tid": pl.Categorical(),
     "link": pl.String(),
     "phase": pl.Int32(),  # row of Work.phases
     "step": pl.Int64(),  # ProfilerStep that launched it; without a launch, that of the event which started before it
@@ -248,13 +250,18 @@ def _clipped(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
     )
     contradicted = pl.col("excess_ns") > _ABSURD_EXCESS_NS
     end = pl.col("end_ns")
+    cut = end
     if (recorded := _recording(trace)) is not None:
         recording_end = max(min(recorded[1], _FARTHEST_NS), last)
-        slack = min(max(recording_end - recorded[0], _ABSURD_EXCESS_NS), _OUT_OF_WINDOW_NS)
-        endless = pl.when(end > recording_end + slack).then(pl.lit(recording_end)).otherwise(end)
-        cut = pl.when(contradicted & (end > recording_end)).then("following_ns").otherwise(endless)
-    else:
-        cut = end
+        stated = (
+            trace.window_ns is not None
+        )  # else the host's last event tells it, and the device may well outlast that
+        length = recording_end - recorded[0]
+        slack = min(max(length, _ABSURD_EXCESS_NS), _OUT_OF_WINDOW_NS) if stated else _OUT_OF_WINDOW_NS
+        cut = pl.when(end > recording_end + slack).then(pl.lit(recording_end)).otherwise(cut)
+        cut = (
+            pl.when(contradicted & (end > recording_end + (0 if stated else slack))).then("following_ns").otherwise(cut)
+        )
     if rows.select(contradicted.any()).item() and not _on_rocm(trace):
         cut = pl.when(contradicted & (pl.col("excess_ns") > (last - first) // 2)).then("following_ns").otherwise(cut)
     rows = rows.with_columns(cut.alias("end_ns"), end.alias("recorded_end_ns"))

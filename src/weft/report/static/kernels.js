@@ -50,6 +50,7 @@ export function showKernels(rank, onFind) {
   fill(byId("kernel-tools"), text, kind, shown);
   fill(byId("kernel-table"), table.element);
   showFamilies(rank);
+  showOperators(rank);
   showUnnamed(rank);
 }
 
@@ -69,6 +70,28 @@ function showFamilies({ families, serial_ns: serial }) {
       { key: "share", label: "share", kind: "percent", value: (row) => row.total_ns / (serial || 1) },
     ],
   }).element);
+}
+
+function showOperators({ operators = [], num_without_operator: without = 0, without_operator_ns: rest = 0, serial_ns: serial }) {
+  byId("operator-box").hidden = operators.length === 0;
+  if (!operators.length) return;
+  const top = Math.max(1e-12, ...operators.map((operator) => operator.share));
+  fill(byId("operator-table"), sortableTable({
+    name: "operators",
+    rows: operators,
+    limit: 10,
+    sort: { key: "total_ns", down: true },
+    columns: [
+      { key: "name", label: "operator", kind: "text", wide: true, node: (row) => kernelName(row.name) },
+      { key: "num_calls", label: "calls", kind: "count" },
+      { key: "num_events", label: "device events", kind: "count" },
+      { key: "total_ns", label: "total", kind: "time" },
+      { key: "share", label: "share", kind: "percent", def: "share", bar: (row) => row.share / top },
+    ],
+  }).element);
+  byId("operator-rest").textContent = without
+    ? `${plural(without, "device event")} (${percent(rest / (serial || 1))} of the time) were launched outside every recorded operator.`
+    : "";
 }
 
 function showUnnamed({ unnamed, unnamed_share: share }) {

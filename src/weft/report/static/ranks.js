@@ -15,6 +15,9 @@ export function rankTable(report, onRank) {
   fill(select, ranks.map((rank, position) => h("option", { value: position, text: label(rank, ranks) })));
   select.addEventListener("change", () => onRank(Number(select.value)));
   showFailures(failures, report);
+  const notes = report.notes ?? [];
+  byId("rank-notes").hidden = notes.length === 0;
+  fill(byId("rank-notes"), notes.map((note) => h("li", { text: note })));
   if (ranks.length < 2) return () => {};
 
   const slowest = ranks.reduce((best, rank, position) => (rank.span_ns > ranks[best].span_ns ? position : best), 0);

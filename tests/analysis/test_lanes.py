@@ -1,0 +1,152 @@
+"""The lane picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+
+from tests.analysis.random_traces import bits, of_kind, random_work, traces
+from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
+from weft.analysis import Lane, lanes
+from weft.analysis.lanes import BOX_COLUMNS, direction_of
+from weft.trace import Trace, events_frame
+from weft.units import US
+
+PERSISTENT = "void deep_gemm::sm90_fp8_gemm_1d2d_impl<128, 128>(float*)"
+ADD = "void at::native::vectorized_elementwise_kernel<4, add>(int)"
+
+
+def names(lane: Lane) -> list[str]:
+    return lane.boxes["name"].to_list()
+
+
+def spans(lane: Lane) -> list[tuple[int, int, int]]:
+    """Start, end and busy time of each box in µs."""
+    return [tuple(ns // US for ns in row) for row in lane.boxes.select("start_ns", "end_ns", "busy_ns").iter_rows()]  # type: ignore[misc]
+
+
+def test_two_lanes_by_pencil(tmp_path: Path) -> None:
+    # stream 7   [attn 100-110][attn 112-120]  [mlp 120-140]
+    # stream 20  [notify 105-108][dispatch 108-130]
+    file = TraceFile().host("attn(F)", 0, 10).host("dispatch(B)", 10, 10).host("mlp(W)", 20, 10)
+    file.kernel(PERSISTENT, 100, 10, launch=1, blocks=112).kernel(ADD, 112, 8, launch=2, blocks=9999)
+    file.kernel(PERSISTENT, 120, 20, launch=21, blocks=112)
+    file.kernel(NOTIFY, 105, 3, stream=20, launch=11, blocks=1).kernel(DISPATCH, 108, 22, stream=20, launch=12, blocks=20)
+    compute, communication = lanes(file.trace(tmp_path))
+    assert (compute.lane, communication.lane) == ("compute", "communication")
+    assert (compute.sms, compute.sms_exact, compute.streams) == (112, True, (7,))
+    assert (communication.sms, communication.sms_exact, communication.streams) == (20, True, (20,))
+    assert (compute.busy_ns, communication.busy_ns) == (38 * US, 25 * US)
+    assert dict(compute.boxes.schema) == BOX_COLUMNS
+    assert names(compute) == ["attn(F)", "mlp(W)"] and names(communication) == ["dispatch(B)"]
+    assert spans(compute) == [(100, 120, 18), (120, 140, 20)]
+    assert spans(communication) == [(105, 130, 25)]
+    assert compute.boxes["direction"].to_list() == ["F", "W"]
+    assert communication.boxes["sms"].to_list() == [20]
+
+
+def test_a_phase_on_two_streams_is_one_box(tmp_path: Path) -> None:
+    # stream 7   [mlp 100-120]
+    # stream 23        [mlp 110-130]       one box 100-130, busy 30
+    file = TraceFile().host("mlp(W)", 0, 10).kernel(GEMM, 100, 20, launch=1).kernel(GEMM, 110, 20, launch=2, stream=23)
+    assert spans(lanes(file.trace(tmp_path))[0]) == [(100, 130, 30)]
+
+
+def test_a_phase_that_another_interrupts_is_two_boxes(tmp_path: Path) -> None:
+    # stream 7   [attn 100-110][mlp 110-120][attn 120-130]
+    file = TraceFile().host("attn(F)", 0, 10).host("mlp(F)", 3, 2)
+    file.kernel(GEMM, 100, 10, launch=1).kernel(GEMM, 110, 10, launch=4).kernel(GEMM, 120, 10, launch=6)
+    lane = lanes(file.trace(tmp_path))[0]
+    assert names(lane) == ["attn(F)", "mlp(F)", "attn(F)"]
+    assert lane.boxes["index"].to_list() == [0, 0, 0]
+
+
+def test_a_trifle_of_compute_draws_no_box_in_the_compute_lane(tmp_path: Path) -> None:
+    file = TraceFile().host("combine(B)", 0, 10).kernel(DISPATCH, 100, 100, launch=1, stream=20)
+    file.kernel("per_token_cast_to_fp8", 200, 10, launch=2, stream=20)
+    compute, communication = lanes(file.trace(tmp_path))
+    assert names(compute) == [] and names(communication) == ["combine(B)"]
+    assert compute.busy_ns == 10 * US  # but it counts
+
+
+def test_without_phases_a_box_is_a_run_of_a_family(tmp_path: Path) -> None:
+    # stream 7   [gemm][gemm]  [add]  [gemm]
+    file = TraceFile().kernel(GEMM, 100, 10).kernel(GEMM, 112, 8).kernel(ADD, 120, 5).kernel(GEMM, 130, 10)
+    lane = lanes(file.kernel(ALL_REDUCE, 100, 30, stream=20, blocks=16).trace(tmp_path))[0]
+    assert names(lane) == ["gemm", "elementwise", "gemm"]
+    assert spans(lane) == [(100, 120, 18), (120, 125, 5), (130, 140, 10)]
+    assert lane.boxes["index"].to_list() == [0, 0, 1]
+    assert lane.boxes["phase"].null_count() == 3
+
+
+def test_work_outside_phases_is_drawn_when_it_is_much(tmp_path: Path) -> None:
+    # PyTorch annotates optimizers by itself: [gemm 100-190, no phase][Optimizer.step 190-200]
+    file = TraceFile().host("Optimizer.step#AdamW.step", 50, 10)
+    file.kernel(GEMM, 100, 90, launch=1).kernel(ADD, 190, 10, launch=51)
+    assert names(lanes(file.trace(tmp_path))[0]) == ["gemm", "Optimizer.step#AdamW.step"]
+    # [attn 100-190][no phase 190-195][attn 195-200]: a trifle, and attn is one box
+    file = TraceFile().host("attn(F)", 50, 10).kernel(GEMM, 100, 90, launch=51).kernel(ADD, 190, 5, launch=1)
+    assert spans(lanes(file.kernel(GEMM, 195, 5, launch=52).trace(tmp_path))[0]) == [(100, 200, 95)]
+
+
+def test_sms_without_persistent_kernels_are_an_upper_bound(tmp_path: Path) -> None:
+    lane = lanes(TraceFile().kernel(ADD, 100, 10, blocks=64).kernel(ADD, 120, 1, blocks=5000).trace(tmp_path))[0]
+    assert (lane.sms, lane.sms_exact) == (132, False)
+    lane = lanes(TraceFile().kernel(ADD, 100, 10).trace(tmp_path))[0]
+    assert (lane.sms, lane.sms_exact) == (None, False)
+
+
+def test_sms_of_a_lane_are_the_value_that_held_longest(tmp_path: Path) -> None:
+    file = TraceFile().kernel(PERSISTENT, 100, 10, blocks=132).kernel(PERSISTENT, 120, 30, blocks=112)
+    assert lanes(file.trace(tmp_path))[0].sms == 112
+    assert lanes(TraceFile(num_sms=100).kernel(PERSISTENT, 100, 10, blocks=132).trace(tmp_path))[0].sms == 100
+
+
+def test_many_boxes_are_coarsened() -> None:
+    rows = 5000
+    columns = {
+        "name": [(GEMM, ADD)[number % 2] for number in range(rows)], "cat": ["kernel"] * rows, "pid": ["0"] * rows,
+        "tid": ["7"] * rows, "ts_ns": [10 * number for number in range(rows)], "dur_ns": [8 - number % 2 for number in range(rows)],
+        "device": [0] * rows, "stream": [7] * rows,
+    }  # fmt: skip
+    lane = lanes(Trace(events=events_frame(columns, rows)))[0]
+    assert 1000 < lane.boxes.height <= 1501
+    assert lane.boxes["busy_ns"].sum() == lane.busy_ns == rows * 15 // 2
+    assert set(names(lane)) == {"gemm"}  # the name that took most of each box
+
+
+def test_nothing_at_all() -> None:
+    for lane in lanes(Trace(events=events_frame({}, 0))):
+        assert (lane.sms, lane.sms_exact, lane.busy_ns, lane.streams) == (None, False, 0, ())
+        assert dict(lane.boxes.schema) == BOX_COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [("attn(F)", "F"), ("mlp (W)", "W"), ("dispatch[B]", "B"), ("stage_F", "F"), ("input(I)", "B"), ("forward", "F"),
+     ("layer3.backward", "B"), ("fwd_pass", "F"), ("bwd", "B"), ("forward_backward", None), ("attn", None), ("UMF", None),
+     ("", None), ("(F)", "F"), ("F", None)],
+)  # fmt: skip
+def test_direction_of_a_name(name: str, direction: str | None) -> None:
+    assert direction_of(name) == direction
+
+
+@settings(max_examples=50)
+@given(traces())
+def test_boxes_hold_the_lane(trace: Trace) -> None:
+    work = random_work(trace)
+    for lane in lanes(work):
+        mine = work.events.filter(pl.col("kind") == lane.lane)
+        assert lane.busy_ns == of_kind(work.events, lane.lane).sum()
+        assert lane.boxes["start_ns"].is_sorted()
+        assert (lane.boxes["busy_ns"] <= lane.boxes["end_ns"] - lane.boxes["start_ns"]).all()
+        ran = bits(mine)
+        for row in lane.boxes.iter_rows(named=True):
+            assert row["busy_ns"] <= ran[row["start_ns"] : row["end_ns"]].sum()
+            assert (row["start_ns"] in mine["start_ns"]) and (row["end_ns"] in mine["end_ns"])
+        if work.events["phase"].null_count() == work.events.height:  # without phases nothing is left out
+            assert (bits(lane.boxes) | ran).sum() == bits(lane.boxes).sum()
+            assert lane.boxes["busy_ns"].sum() >= lane.busy_ns

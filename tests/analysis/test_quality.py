@@ -1,0 +1,100 @@
+"""The verdict on a rank's numbers, and what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.tracefile import GEMM, TraceFile
+from weft.analysis import Quality, quality
+from weft.trace import ReadQuality, Trace, events_frame, work_of
+
+
+def twenty(*, unlinked: int = 0) -> TraceFile:
+    file = TraceFile()
+    for number in range(20):
+        file.kernel(GEMM, 100 + 10 * number, 5, linked=number >= unlinked)
+    return file
+
+
+def verdict(trace: Trace, **options: float) -> tuple[str, str]:
+    q = quality(trace, **options)
+    return q.verdict, "; ".join(q.notes)
+
+
+def test_good(tmp_path: Path) -> None:
+    trace = twenty().trace(tmp_path)
+    assert quality(trace) == Quality(
+        verdict="good", dropped=0, repaired=0, clipped=0, unlinked=0, unnamed_share=0.0, overlapping=0, out_of_window=0,
+        skipped={}, truncated=None, notes=(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("unlinked", "expected"), [(1, "usable"), (2, "usable"), (3, "doubtful")])
+def test_unlinked_events_are_told_and_a_tenth_is_too_many(tmp_path: Path, unlinked: int, expected: str) -> None:
+    found, notes = verdict(twenty(unlinked=unlinked).trace(tmp_path))
+    assert found == expected
+    assert f"{unlinked} of 20 device events have no launch" in notes
+
+
+def test_a_simulated_trace_needs_no_launches(tmp_path: Path) -> None:
+    trace = replace(twenty(unlinked=20).trace(tmp_path), simulated=True)
+    assert verdict(trace) == ("good", "simulated by weft, not measured")
+
+
+def test_of_a_step_only_its_own_events_count(tmp_path: Path) -> None:
+    file = twenty(unlinked=3).host("ProfilerStep#1", 200, 60)  # launches of the last events, from 210 on
+    q = quality(work_of(file.trace(tmp_path), step=1))
+    assert (q.verdict, q.unlinked) == ("good", 0)
+
+
+@pytest.mark.parametrize(("dropped", "expected"), [(3, "usable"), (5, "doubtful")])
+def test_dropped_events(tmp_path: Path, dropped: int, expected: str) -> None:
+    read = ReadQuality(dropped={"negative duration": dropped}, examples={"negative duration": "mm dur=-1"})
+    found, notes = verdict(replace(twenty().trace(tmp_path), quality=read))  # 40 are kept
+    assert found == expected
+    assert notes == f"{dropped} events dropped: negative duration; first: mm dur=-1"
+
+
+def test_repaired_and_truncated(tmp_path: Path) -> None:
+    trace = twenty().trace(tmp_path)
+    assert verdict(replace(trace, quality=ReadQuality(repaired={"NaN": 2})))[0] == "usable"
+    found, notes = verdict(replace(trace, quality=ReadQuality(truncated="gzip ends early")))
+    assert found == "doubtful" and "gzip ends early" in notes
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, "good"), (0.02, "good"), (0.1, "usable"), (0.4, "doubtful")])
+def test_unnamed_share(tmp_path: Path, share: float, expected: str) -> None:
+    found, notes = verdict(twenty().trace(tmp_path), unnamed_share=share)
+    assert found == expected
+    assert expected == "good" or f"{share:.0%} of compute time" in notes
+
+
+def test_clipped_and_out_of_window(tmp_path: Path) -> None:
+    file = TraceFile(window=True)  # 0 to 1 s
+    for number in range(20):
+        file.kernel(GEMM, 100 + 10 * number, 5)
+    q = quality(file.kernel(GEMM, 5_000_000, 1).kernel(GEMM, 90_000_000, 1).trace(tmp_path))
+    assert (q.out_of_window, q.verdict) == (2, "usable")
+    q = quality(file.kernel(GEMM, 90_000_010, 1).trace(tmp_path))
+    assert (q.out_of_window, q.verdict) == (3, "doubtful")
+    file = TraceFile(window=True).kernel(GEMM, 100, 9_000_000).kernel(GEMM, 200, 5)
+    q = quality(file.trace(tmp_path))
+    assert (q.clipped, q.verdict) == (1, "usable")
+
+
+def test_overlap_on_a_stream_is_a_remark_and_no_fault(tmp_path: Path) -> None:
+    found, notes = verdict(TraceFile().kernel(GEMM, 100, 10).kernel(GEMM, 108, 10).trace(tmp_path))
+    assert found == "good"
+    assert "1 events start before their predecessor" in notes
+
+
+def test_host_operators_and_nothing(tmp_path: Path) -> None:
+    host = TraceFile().host("aten::mm", 0, 10, cat="cpu_op").trace(tmp_path)
+    assert verdict(host)[0] == "doubtful"
+    assert "host operators stand in" in verdict(host)[1]
+    assert verdict(Trace(events=events_frame({}, 0))) == (
+        "doubtful", "no device events and no host operators: nothing to account for",
+    )  # fmt: skip
