@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.trace.chrome_text import (
+from tests.trace.chrome_files import (
     EPOCH_US,
     actual_rows,
     at,

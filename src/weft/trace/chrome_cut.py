@@ -88,15 +88,12 @@ def _first_list(stream: ByteStream, tally: Tally) -> tuple[bytes, bytes]:
 def _search(buffer: bytearray, chunks: Iterator[bytes]) -> tuple[int, int] | None:
     """Where the next list of events has its key and its first event; the buffer grows as long as there is none."""
     searched = 0
-    while len(buffer) <= _MAX_OUTSIDE_BYTES:
-        if match := _LIST.search(buffer, max(0, searched - 4 * KIB)):
-            return match.span()
+    while (match := _LIST.search(buffer, max(0, searched - 4 * KIB))) is None:
         searched = len(buffer)
-        chunk = next(chunks, None)
-        if chunk is None:
-            break
+        if searched > _MAX_OUTSIDE_BYTES or (chunk := next(chunks, None)) is None:
+            return None
         buffer += chunk
-    return None
+    return match.span()
 
 
 # --- one list of events ---------------------------------------------------------------------------------------------
@@ -159,7 +156,7 @@ def _walk(buffer: bytes, sink: Sink, *, last: bool) -> tuple[int, bool]:
     closed = False
     at = 0
     while not closed and (at := _end(_BLANK, text, at)) < len(text):
-        damage = "not JSON (text between events)"
+        damage, unfinished = "not JSON (text between events)", False
         if text[at] == "{":
             try:
                 value, end = lenient_json(text, at)
@@ -190,10 +187,11 @@ def _walk(buffer: bytes, sink: Sink, *, last: bool) -> tuple[int, bool]:
             break
         end = resume
         if last and resume == len(text):
-            damage = "cut short at the end of the file"
-            if (tail := _tail(text, at)) is not None:
-                end, resume = tail
-                damage, closed = "not JSON (at the end of the list)", True
+            tail = None if unfinished else _tail(text, at)
+            if tail is None:
+                damage = "cut short at the end of the file"
+            else:
+                (end, resume), closed = tail, True
         _lose(text[at:end], damage, sink.tally)
         at = resume
     sink.add(events)
@@ -230,20 +228,22 @@ def _message(error: json.JSONDecodeError | RecursionError) -> str:
 def _is_unfinished(error: json.JSONDecodeError | RecursionError, text: str, start: int) -> bool:
     """Whether more text could make the object that starts at `start` whole."""
     if isinstance(error, RecursionError):
-        return _end_of_nested(text, start) is None
+        return _nested(text, start, depth=0) is None
     return error.pos >= len(text) - 12 or error.msg.startswith("Unterminated string")  # 12: the longest token but one
 
 
-def _end_of_nested(text: str, start: int) -> int | None:
-    """Where the brackets that open at `start` are closed, however deep they nest."""
-    depth = 0
+def _nested(text: str, start: int, *, depth: int) -> int | None:
+    """Where the brackets that open at `start` first nest to a depth; with depth 0, where they are closed."""
+    now = 0
     for token in _NESTING.finditer(text, start):
         if token[0] in "{[":
-            depth += 1
+            now += 1
         elif token[0] in "}]":
-            depth -= 1
-            if depth == 0:
-                return token.end()
+            now -= 1
+        else:
+            continue
+        if now == depth:
+            return token.end()
     return None
 
 
@@ -258,13 +258,12 @@ def _next_event(text: str, start: int, *, last: bool) -> int | None:
         try:
             value, end = lenient_json(text, at)
         except (json.JSONDecodeError, RecursionError) as error:
+            if isinstance(error, RecursionError):
+                skip_to = _nested(text, at, depth=200) or len(text)
+                continue
             if not last and _is_unfinished(error, text, at):
                 return None
-            if isinstance(error, RecursionError):
-                skip_to = _end_of_nested(text, at) or at
-                budget -= (skip_to if skip_to > at else len(text)) - at
-            else:
-                budget -= error.pos - at
+            budget -= error.pos - at
             if budget < 0:
                 break
             continue
@@ -277,7 +276,7 @@ def _next_event(text: str, start: int, *, last: bool) -> int | None:
 def _tail(text: str, start: int) -> tuple[int, int] | None:
     """(end of the damage, start of the tail) where the list ends within the damaged rest of a file and the facts behind
     it are sound; the closing bracket itself may be missing."""
-    if text[start] == '"' and members(text[start:])[1]:
+    if text[start] == '"' and _is_tail(text[start:]):
         return start, start
     for tried, match in enumerate(re.finditer(r"\]", text[start:])):
         end, rest = start + match.start(), text[start + match.end() :]
@@ -286,6 +285,11 @@ def _tail(text: str, start: int) -> tuple[int, int] | None:
         if rest.strip(" \t\r\n\0}") == "":
             if text[:end].rstrip().endswith("}"):
                 return end, end + 1
-        elif re.match(r'\s*,\s*"', rest) and members(rest)[1]:
+        elif re.match(r'\s*,\s*"', rest) and _is_tail(rest):
             return end, end + 1
     return None
+
+
+def _is_tail(text: str) -> bool:
+    facts, sound = members(text)
+    return sound and "ph" not in facts

@@ -1,7 +1,7 @@
 """Chrome trace JSON, as Kineto writes it, into a `Trace`: one pass, bounded memory, nothing lost without being counted.
 
     sources   bytes of the file, decompressed                 chrome_times    microseconds into exact nanoseconds
-    chrome_text    cut into events, resumed after damage      chrome_columns  events into columns
+    chrome_cut     cut into events, resumed after damage      chrome_columns  events into columns
     chrome_events  one event decoded, or repaired             chrome_facts    what the file says of itself
     chrome_table   what becomes of each event                 chrome_flows    arrows, where correlation fails
     chrome_tally   what was left out                          chrome_foreign  what it seems to be, if no trace
@@ -17,7 +17,7 @@ from weft.trace.chrome_facts import base_ns, devices, distributed, facts_of, inf
 from weft.trace.chrome_flows import has_orphans, with_flows
 from weft.trace.chrome_table import Table
 from weft.trace.chrome_tally import Tally
-from weft.trace.chrome_text import read_events
+from weft.trace.chrome_cut import read_events
 from weft.trace.model import Trace
 from weft.trace.sources import DEFAULT_MAX_BYTES, ByteStream, open_bytes
 

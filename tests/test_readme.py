@@ -1,0 +1,52 @@
+"""The README's example output is the real one: each of its lines is printed by the command beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import weft
+from weft.report import build_report, print_lanes, print_report
+from weft.trace import Trace
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def document(shared_data: Path) -> Any:
+    trace = weft.open(shared_data / "deepseek-v3-train.json.gz")
+    assert isinstance(trace, Trace)
+    return build_report(trace, timelines=False).document
+
+
+def printed(draw: Callable[[Console], None]) -> str:
+    console = Console(file=StringIO(), width=80, color_system=None)
+    draw(console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert isinstance(text, str)
+    return text
+
+
+def squeezed(text: str) -> str:
+    """Without the bar's fill and with single blanks: pages leave out the colour marks."""
+    return re.sub(r"[ ░▒▞█\n]+", " ", text)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/overlap.md"])
+def test_example_output_is_what_is_printed(document: Any, page: str) -> None:
+    output = squeezed(printed(lambda console: print_report(document, console)))
+    picture = printed(lambda console: print_lanes(document["ranks"][0], console, 80))
+    examples = re.findall(r"```text\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    assert examples
+    for example in examples:
+        for line in filter(str.strip, example.splitlines()):
+            if "┬" in example:
+                assert line.rstrip() in picture, line
+            else:
+                assert squeezed(line).strip() in output, line
