@@ -42,7 +42,7 @@ Bits = NDArray[np.bool_]
 
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
-    """Kernels, copies and collectives on three streams, some without launch, launched in and out of phases and steps."""
+    """Kernels, copies and collectives on three streams, some without launch, launched in and out of phases, steps."""
     rows: list[dict[str, Any]] = []
     for number in range(draw(st.integers(1, 14))):
         name = draw(st.sampled_from(sorted(KINDS)))
@@ -55,11 +55,16 @@ def traces(draw: st.DrawFn) -> Trace:
         device_event["tid"] = str(device_event["stream"])
         rows.append(device_event)
         if draw(st.integers(0, 4)):
-            rows.append(_host("cudaLaunchKernel", "cuda_runtime", draw(st.integers(0, start)), 1, draw(st.sampled_from("12")))
-                        | {"correlation": number + 1})  # fmt: skip
+            thread = draw(st.sampled_from("12"))
+            call = _host("cudaLaunchKernel", "cuda_runtime", draw(st.integers(0, start)), 1, thread)
+            rows.append(call | {"correlation": number + 1})
     for _ in range(draw(st.integers(0, 5))):
         name = draw(st.sampled_from(("attn(F)", "attn(B)", "dispatch(F)", "nccl:all_reduce")))
-        rows.append(_host(name, "user_annotation", draw(st.integers(0, 60)), draw(st.integers(0, 40)), draw(st.sampled_from("12"))))
+        rows.append(
+            _host(
+                name, "user_annotation", draw(st.integers(0, 60)), draw(st.integers(0, 40)), draw(st.sampled_from("12"))
+            )
+        )
     cuts = sorted(draw(st.sets(st.integers(0, 70), max_size=3)))
     for step, (start, end) in enumerate(zip(cuts, [*cuts, SIZE][1:], strict=True)):
         rows.append(_host(f"ProfilerStep#{step}", "user_annotation", start, draw(st.integers(0, end - start)), "1"))

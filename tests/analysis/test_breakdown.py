@@ -43,7 +43,10 @@ def test_memory_under_communication_is_not_exposed(tmp_path: Path) -> None:
     # stream 20  [all-reduce 0-10]
     # stream 7        [memset 5-15]     only 10-15 is exposed memory
     b = breakdown(
-        TraceFile().kernel(ALL_REDUCE, 100, 10, stream=20).kernel("Memset (Device)", 105, 10, cat="gpu_memset").trace(tmp_path)
+        TraceFile()
+        .kernel(ALL_REDUCE, 100, 10, stream=20)
+        .kernel("Memset (Device)", 105, 10, cat="gpu_memset")
+        .trace(tmp_path)
     )
     assert (b.compute_ns, b.exposed_communication_ns, b.exposed_memory_ns, b.idle_ns) == (0, 10 * US, 5 * US, 0)
 
@@ -86,7 +89,7 @@ def test_stream_0_is_a_stream_as_any_other(tmp_path: Path, stream: int) -> None:
     assert breakdown(TraceFile().kernel(GEMM, 100, 5, stream=stream).trace(tmp_path)).compute_ns == 5 * US
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(traces())
 def test_accounts_agree_with_a_bitmap_and_add_up(trace: Trace) -> None:
     work = random_work(trace)

@@ -9,18 +9,23 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tracefile import ALL_REDUCE, GEMM, NOTIFY, TraceFile
+from tests.tracefile import ALL_REDUCE, GEMM, NOTIFY, TraceFile, collective
 from weft.analysis import clock_offsets, collective_ends
 from weft.trace import Trace, events_frame
 from weft.units import MS, US
 
 
 def rank_file(shift: float, *, ends: tuple[float, ...] = (100, 300, 700), seqs: tuple[int, ...] | None = (1, 2, 3),
-              elems: tuple[int, ...] = (10, 20, 30), **more: Any) -> TraceFile:  # fmt: skip
+              elems: tuple[int, ...] = (10, 20, 30), group: str = "0", **more: Any) -> TraceFile:  # fmt: skip
     """Collectives that end at `ends` on a clock that runs `shift` ahead."""
     file = TraceFile()
     for number, end in enumerate(ends):
-        args: dict[str, Any] = {"Collective name": "allreduce", "In msg nelems": elems[number], "Process Group Name": "0", **more}
+        args: dict[str, Any] = {
+            "Collective name": "allreduce",
+            "In msg nelems": elems[number],
+            "Process Group Name": group,
+            **more,
+        }
         if seqs is not None:
             args["Seq"] = seqs[number]
         start = 10 * number + 1  # ranks enter when they like; they leave together
@@ -50,17 +55,17 @@ def test_sampled_files_are_matched_by_sequence_number(tmp_path: Path) -> None:
 
 
 def test_sizes_need_not_agree_where_numbers_do(tmp_path: Path) -> None:
-    args = {"Collective name": "all_to_allv"}
+    args = collective("all_to_allv")
     other = rank_file(500, elems=(11, 22, 33), **args)
     assert offsets(tmp_path, rank_file(0, **args), other)[1] == (1, 500 * US, 3)
 
 
 def test_another_kind_under_the_same_number_is_no_match(tmp_path: Path) -> None:
-    assert offsets(tmp_path, rank_file(0), rank_file(5, **{"Collective name": "broadcast"}))[1] == (1, None, 0)
+    assert offsets(tmp_path, rank_file(0), rank_file(5, **collective("broadcast")))[1] == (1, None, 0)
 
 
 def test_groups_are_told_apart(tmp_path: Path) -> None:
-    assert offsets(tmp_path, rank_file(0), rank_file(5, **{"Process Group Name": "1"}))[1] == (1, None, 0)
+    assert offsets(tmp_path, rank_file(0), rank_file(5, group="1"))[1] == (1, None, 0)
 
 
 def test_a_number_that_occurs_twice_is_not_used(tmp_path: Path) -> None:
@@ -70,7 +75,11 @@ def test_a_number_that_occurs_twice_is_not_used(tmp_path: Path) -> None:
 
 def test_by_order_where_no_numbers_are_recorded(tmp_path: Path) -> None:
     same = (10, 10, 10)
-    assert offsets(tmp_path, rank_file(0, seqs=None, elems=same), rank_file(7, seqs=None, elems=same))[1] == (1, 7 * US, 3)
+    assert offsets(tmp_path, rank_file(0, seqs=None, elems=same), rank_file(7, seqs=None, elems=same))[1] == (
+        1,
+        7 * US,
+        3,
+    )
 
 
 def test_by_order_only_when_both_have_as_many(tmp_path: Path) -> None:

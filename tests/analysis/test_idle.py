@@ -59,10 +59,17 @@ def test_a_kernel_within_another_one_leaves_no_gap(tmp_path: Path) -> None:
 def test_nothing_at_all() -> None:
     i = idle(Trace(events=events_frame({}, 0)))
     assert i.idle_ns == 0
-    assert i.by_stream.columns == ["stream", "idle_ns", "host_wait_ns", "dependency_wait_ns", "kernel_gap_ns", "unknown_ns"]
+    assert i.by_stream.columns == [
+        "stream",
+        "idle_ns",
+        "host_wait_ns",
+        "dependency_wait_ns",
+        "kernel_gap_ns",
+        "unknown_ns",
+    ]
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(traces())
 def test_causes_add_up_to_idle(trace: Trace) -> None:
     work = random_work(trace)

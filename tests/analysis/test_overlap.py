@@ -47,18 +47,22 @@ def test_matrix_by_pencil(tmp_path: Path) -> None:
 
 def test_collectives_by_pencil(tmp_path: Path) -> None:
     table = overlap(two_phases_behind_two().trace(tmp_path)).collectives
-    dispatch, combine = (table.row(by_predicate=pl.col("collective") == name, named=True) for name in ("dispatch", "combine"))
+    dispatch, combine = (
+        table.row(by_predicate=pl.col("collective") == name, named=True) for name in ("dispatch", "combine")
+    )
     notify = table.row(by_predicate=pl.col("collective") == "barrier", named=True)  # nothing tells what it notifies of
     assert dispatch["busy_ns"] == dispatch["hidden_ns"] == dispatch["data_ns"] == 30 * US
     assert (notify["data_ns"], notify["barrier_ns"], notify["num_events"]) == (0, 5 * US, 1)
     assert combine["exposed_ns"] == combine["busy_ns"] == 10 * US
-    assert dispatch["payload_bytes"] is dispatch["algbw_GBps"] is dispatch["busbw_GBps"] is None  # sizes are not recorded
+    assert (
+        dispatch["payload_bytes"] is dispatch["algbw_GBps"] is dispatch["busbw_GBps"] is None
+    )  # sizes are not recorded
 
 
 @pytest.mark.parametrize(
     ("name", "factor"),
-    [("allreduce", 2 * 7 / 8), ("_allgather_base", 7 / 8), ("reduce_scatter", 7 / 8), ("all_to_all", 7 / 8), ("broadcast", 1),
-     ("reduce", 1), ("send", 1)],
+    [("allreduce", 2 * 7 / 8), ("_allgather_base", 7 / 8), ("reduce_scatter", 7 / 8), ("all_to_all", 7 / 8),
+     ("broadcast", 1), ("reduce", 1), ("send", 1)],
 )  # fmt: skip
 def test_bandwidth_by_pencil(tmp_path: Path, name: str, factor: float) -> None:
     # 8 ranks, 4,000,000 bf16 = 8 MB in 100 µs: 80 GB/s.
@@ -83,7 +87,7 @@ def test_no_communication_leaves_everything_empty(tmp_path: Path) -> None:
     o = overlap(TraceFile().kernel(GEMM, 100, 20).trace(tmp_path))
     assert o.hidden_fraction is None
     assert o.collectives.is_empty()
-    assert o.matrix.communication == o.matrix.ns == o.matrix.hidden_ns == ()
+    assert (len(o.matrix.communication), len(o.matrix.ns), len(o.matrix.hidden_ns)) == (0, 0, 0)
     assert o.exposed.total_ns == 0
 
 
@@ -116,7 +120,7 @@ def test_many_labels_are_gathered(tmp_path: Path) -> None:
     assert m.compute[:38] == tuple(f"block{number:02}" for number in range(38))  # of equals, the first by name
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(traces())
 def test_matrix_and_totals_agree_with_a_bitmap(trace: Trace) -> None:
     work = random_work(trace)
@@ -137,7 +141,11 @@ def test_matrix_and_totals_agree_with_a_bitmap(trace: Trace) -> None:
     assert len(m.ns) == len(m.communication) and all(len(row) == len(m.compute) for row in m.ns)
     named = work.events.join(work.phases.select("phase", "name"), on="phase", how="left", suffix="_phase")
     has_phases = named["phase"].null_count() < named.height
-    label = pl.col("name_phase").fill_null(NO_PHASE) if has_phases else pl.coalesce(pl.col("collective", "family").cast(pl.String))
+    label = (
+        pl.col("name_phase").fill_null(NO_PHASE)
+        if has_phases
+        else pl.coalesce(pl.col("collective", "family").cast(pl.String))
+    )
     named = named.with_columns(label.alias("label"))
 
     def ran(kind: str, label: str) -> np.ndarray:
@@ -156,5 +164,8 @@ def test_order_of_events_in_the_file_does_not_matter(tmp_path: Path) -> None:
     first = overlap(file.trace(tmp_path))
     file.events.reverse()
     second = overlap(file.trace(tmp_path))
-    assert first.matrix == second.matrix or (first.matrix.ns, first.matrix.compute) == (second.matrix.ns, second.matrix.compute)
+    assert first.matrix == second.matrix or (first.matrix.ns, first.matrix.compute) == (
+        second.matrix.ns,
+        second.matrix.compute,
+    )
     assert first.collectives.equals(second.collectives)

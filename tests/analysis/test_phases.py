@@ -20,7 +20,9 @@ def test_by_pencil(tmp_path: Path) -> None:
     # stream 20        [notify 110-115][dispatch 115-140]     hidden 110-120, exposed 120-140
     # stream 23              [cast of the dispatch 130-135]   hides 5 more
     file = TraceFile().host("mlp(F)", 0, 10).host("dispatch(F)", 20, 10).kernel(GEMM, 100, 20, launch=1, blocks=999)
-    file.kernel(NOTIFY, 110, 5, stream=20, launch=21, blocks=1).kernel(DISPATCH, 115, 25, stream=20, launch=22, blocks=20)
+    file.kernel(NOTIFY, 110, 5, stream=20, launch=21, blocks=1).kernel(
+        DISPATCH, 115, 25, stream=20, launch=22, blocks=20
+    )
     file.kernel("per_token_cast_to_fp8", 130, 5, stream=23, launch=23, blocks=132)
     table = phases(file.trace(tmp_path))
     assert dict(table.schema) == PHASE_COLUMNS
@@ -64,7 +66,7 @@ def test_means_by_pencil(tmp_path: Path) -> None:
     assert phase_means(table.head(0)).is_empty()
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(traces())
 def test_each_phase_agrees_with_a_bitmap(trace: Trace) -> None:
     work = random_work(trace)

@@ -53,7 +53,9 @@ def test_kernels_of_one_graph_queue_one_by_one(tmp_path: Path) -> None:
 
 def test_host_calls_that_wait(tmp_path: Path) -> None:
     file = TraceFile().kernel(GEMM, 10, 5).host("cudaDeviceSynchronize", 20, 30, cat="cuda_runtime")
-    file.host("cudaStreamSynchronize", 60, 4, cat="cuda_runtime").host("cudaStreamSynchronize", 70, 4, cat="cuda_runtime")
+    file.host("cudaStreamSynchronize", 60, 4, cat="cuda_runtime").host(
+        "cudaStreamSynchronize", 70, 4, cat="cuda_runtime"
+    )
     calls = queueing(file.trace(tmp_path)).host_calls
     assert calls.rows() == [("cudaDeviceSynchronize", 1, 30 * US), ("cudaStreamSynchronize", 2, 8 * US)]
 
@@ -61,7 +63,9 @@ def test_host_calls_that_wait(tmp_path: Path) -> None:
 def test_of_a_step_only_that_steps_calls(tmp_path: Path) -> None:
     file = TraceFile().host("ProfilerStep#1", 0, 50).host("ProfilerStep#2", 50, 50)
     file.kernel(GEMM, 10, 5, launch=5).kernel(GEMM, 60, 5, launch=55)
-    file.host("cudaDeviceSynchronize", 20, 10, cat="cuda_runtime").host("cudaDeviceSynchronize", 80, 3, cat="cuda_runtime")
+    file.host("cudaDeviceSynchronize", 20, 10, cat="cuda_runtime").host(
+        "cudaDeviceSynchronize", 80, 3, cat="cuda_runtime"
+    )
     trace = file.trace(tmp_path)
     assert queueing(work_of(trace, step=2)).host_calls.rows() == [("cudaDeviceSynchronize", 1, 3 * US)]
     assert queueing(trace).host_calls["num_events"].to_list() == [2]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from tests.analysis.random_traces import few_rules, random_work, traces
 from tests.trace.strategies import traces as hostile_traces
-from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
+from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
 from weft.analysis import Analysis, RankAnalysis, analyze, analyze_rank
 from weft.analysis.rank import analyze_devices
 from weft.errors import TraceError
@@ -19,7 +19,7 @@ from weft.trace import Trace, events_frame, open_trace
 
 def rank_file(rank: int, *, world_size: int = 2, late: float = 0) -> TraceFile:
     file = TraceFile(rank=rank, world_size=world_size).kernel(GEMM, 100, 50 + rank)
-    return file.kernel(ALL_REDUCE, 140 + late, 40, stream=20, **{"Collective name": "allreduce", "Seq": 1})
+    return file.kernel(ALL_REDUCE, 140 + late, 40, stream=20, **collective("allreduce"), Seq=1)
 
 
 def job_of(folder: Path, *files: TraceFile) -> Analysis:

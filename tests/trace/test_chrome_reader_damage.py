@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.trace.chrome_files import encoded, event, names, read_text, text_of
-from weft.trace import chrome_cut as cutting
+from weft.trace import chrome_cut, chrome_walk
 from weft.trace.model import Trace
 
 FOUR = [event(name, ts=n, args={"stream": 7, "shapes": [{"a": 1}, {"b": [2]}]}) for n, name in enumerate("abcd")]
@@ -182,8 +182,8 @@ def test_a_long_damaged_stretch_is_one_loss_and_reading_resumes(monkeypatch: pyt
 
 
 def test_an_event_beyond_the_limit_is_dropped_and_said_to_be_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cutting, "_MAX_EVENT_BYTES", 2000)
-    monkeypatch.setattr(cutting, "_MAX_DAMAGE_BYTES", 1000)
+    monkeypatch.setattr(chrome_walk, "MAX_EVENT_BYTES", 2000)
+    monkeypatch.setattr(chrome_walk, "_MAX_DAMAGE_BYTES", 1000)
     long = event("long", args={"shapes": [{"dim": n} for n in range(2000)]})
     trace = read_text(text_of(FOUR[0], long, *FOUR[1:]), chunk=300)
     assert names(trace) == list("abcd")
@@ -200,7 +200,7 @@ def test_an_unclosed_list_does_not_swallow_the_events_behind_it() -> None:
 
 
 def test_too_much_text_behind_the_events_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cutting, "_MAX_OUTSIDE_BYTES", 1000)
+    monkeypatch.setattr(chrome_cut, "_MAX_OUTSIDE_BYTES", 1000)
     trace = read_text(text_of(*FOUR)[:-1] + f', "x": "{"y" * 5000}"}}', chunk=500)
     assert names(trace) == list("abcd")
     assert trace.quality.truncated is not None

@@ -14,7 +14,10 @@ from weft.analysis.intervals import of_events
 from weft.analysis.phases import held_longest, with_sms
 from weft.trace.model import Trace
 from weft.trace.work import Work, as_work
+from weft.units import US
 
+_MANY = 50  # events in the only phase of a trace above which its inside is drawn
+_BREAK_NS = 30 * US  # the gap that `idle` takes for a wait
 _MAX_BOXES = 1500  # a lane without phases is coarsened to about this many
 _MINOR = 0.1  # a phase's compute (or communication) below this part of its time draws no box in that lane
 _STRAY = 0.1  # work outside all phases below this part of a lane's time draws no box
@@ -84,6 +87,9 @@ def _lane(work: Work, kind: str) -> Lane:
 def _boxes(work: Work, events: pl.DataFrame, kind: str) -> pl.DataFrame:
     if events.is_empty():
         return pl.DataFrame(schema=BOX_COLUMNS)
+    claimed = work.events.get_column("phase").drop_nulls()
+    if claimed.n_unique() == 1 and len(claimed) > _MANY:
+        events = events.with_columns(phase=pl.lit(None, dtype=pl.Int32))  # one range around all: draw inside
     is_drawn = pl.col("phase").is_in(_drawn(work, kind).implode()).fill_null(_strays_count(events))
     events = events.filter(is_drawn).with_columns(
         pl.coalesce(pl.col("phase").cast(pl.Int64), -1 - pl.col("family").to_physical().cast(pl.Int64)).alias("key")
@@ -139,7 +145,9 @@ def _runs(events: pl.DataFrame) -> pl.DataFrame:
 
     Columns box, key, start_ns, end_ns, busy_ns, name (the most frequent family), sms; in no particular order.
     """
+    idle_ns = pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1).over("stream")
     changed = pl.col("key") != pl.col("key").shift(1).over("stream")
+    changed |= (pl.col("key") < 0) & (idle_ns > _BREAK_NS)  # a phase may wait; a run of kernels that waits is two
     number = changed.fill_null(True).cum_sum().over("stream")
     events = events.with_columns(number.alias("run"))
     by_stream = (

@@ -50,9 +50,9 @@ NO_ARGS = Args()
 
 
 class Event(msgspec.Struct, gc=False):
-    """One event of a Chrome trace; times in microseconds as the file writes them."""
+    """One event of a Chrome trace; times in microseconds as the file writes them. What has no phase is no event."""
 
-    ph: str = ""
+    ph: str
     cat: str = ""
     name: str = ""
     pid: int | str = ""
@@ -88,7 +88,8 @@ def decode_list(text: bytes, *, exact: bool) -> list[Event] | None:
 
 
 def lenient_event(value: dict[str, Any], text: str, tally: Tally) -> Event:
-    """An event from its text and from what `lenient_json` made of it. What cannot be used is left out and counted."""
+    """An event from its text and from the object, which has a "ph", that `lenient_json` made of it. What cannot be used
+    is left out and counted."""
     raw = text.encode("utf-8", "surrogateescape")
     try:
         return _ONE.decode(raw)  # sound by itself: only a neighbour was not
@@ -106,7 +107,7 @@ def lenient_event(value: dict[str, Any], text: str, tally: Tally) -> Event:
     else:
         reason = "control characters or bytes that are not UTF-8 in a text"
     tally.repair(reason, text)
-    return _DecimalEvent(**fields, args=args)
+    return _DecimalEvent(**{"ph": "", **fields}, args=args)
 
 
 # --- JSON as it is written in the wild ------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from weft.errors import TraceError
 from weft.trace.chrome_tally import shown
 from weft.units import size
@@ -15,7 +17,6 @@ _RESAVE = "Save it as UTF-8 first (iconv -f UTF-16 -t UTF-8)."
 _SIGNATURES: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\xff\xfe", "UTF-16 text", _RESAVE),
     (0, b"\xfe\xff", "UTF-16 text", _RESAVE),
-    (1, b"\0", "UTF-16 text or binary data", _RESAVE),
     (0, b"PK\x03\x04", "a zip archive (torch.save writes those too)", _UNPACK),
     (0, b"PK\x05\x06", "an empty zip archive", _UNPACK),
     (257, b"ustar", "a tar archive", _UNPACK),
@@ -37,6 +38,7 @@ _SIGNATURES: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"<", "HTML or XML, perhaps a login or error page that was downloaded instead", "Download the trace itself."),
     (0, b"version https://git-lfs", "a Git LFS pointer", "Fetch the file that it stands for with git lfs pull."),
 )
+_UTF_16 = re.compile(rb"[\s{\[]\0[^\0]\0|\0[\s{\[]\0[^\0]")  # without a byte-order mark
 
 
 def seems(start: bytes) -> tuple[str, str] | None:
@@ -44,7 +46,7 @@ def seems(start: bytes) -> tuple[str, str] | None:
     for offset, signature, what, helps in _SIGNATURES:
         if start[offset:].startswith(signature):
             return what, helps
-    return None
+    return ("UTF-16 text", _RESAVE) if _UTF_16.match(start) else None
 
 
 def not_a_trace(path: str, text: bytes, keys: list[str], truncated: str | None) -> TraceError:

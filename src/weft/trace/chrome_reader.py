@@ -1,7 +1,7 @@
 """Chrome trace JSON, as Kineto writes it, into a `Trace`: one pass, bounded memory, nothing lost without being counted.
 
     sources   bytes of the file, decompressed                 chrome_times    microseconds into exact nanoseconds
-    chrome_cut     cut into events, resumed after damage      chrome_columns  events into columns
+    chrome_cut     text into events ...      chrome_columns  events into columns
     chrome_events  one event decoded, or repaired             chrome_facts    what the file says of itself
     chrome_table   what becomes of each event                 chrome_flows    arrows, where correlation fails
     chrome_tally   what was left out                          chrome_foreign  what it seems to be, if no trace

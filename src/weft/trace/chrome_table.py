@@ -188,8 +188,6 @@ class Table(EventSink):
             if event.name == "Record Window End" and (end := exact_ns(event.ts)) is not None:
                 self._window_end = end
             self.tally.skip(_SKIPPED[ph])
-        elif ph == "":
-            self.tally.drop("no ph: not an event", event.name)
         elif ph not in _PAIR:
             self.tally.drop("unknown ph", f"{ph} {event.name}")
 

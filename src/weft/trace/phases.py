@@ -139,17 +139,19 @@ def _autograd_threads(events: pl.DataFrame) -> NDArray[np.str_]:
     """Threads that only autograd runs on: its engine's operators do, or those that name the thread of their forward.
 
     The user's own thread runs some of autograd too (gradients of what lies on the CPU). It is told by its ProfilerStep.
+    Where no operators are recorded, any thread that launches and has no annotations may be autograd's.
     """
     events = events.select("cat", "name", "pid", "tid", "forward_thread")
     ops = events.filter(pl.col("cat") == "cpu_op")
-    if ops.is_empty():  # recorded without operators: any other thread may be autograd's
+    users = events.filter(is_annotation())
+    if ops.is_empty():
         ops = events.filter(is_launch())
     else:
         names = ops.get_column("name").unique().cast(pl.String)
         engine = names.filter(names.str.starts_with("autograd::engine::")).cast(pl.Categorical())
         ops = ops.filter(pl.col("name").is_in(engine.implode()) | (pl.col("forward_thread") > 0))
-    stepping = events.filter(is_annotation(), pl.col("name").cast(pl.String).str.contains(_STEP))
-    threads = [_threads(part.select("pid", "tid").unique(), "pid", "tid") for part in (ops, stepping)]
+        users = users.filter(pl.col("name").cast(pl.String).str.contains(_STEP))
+    threads = [_threads(part.select("pid", "tid").unique(), "pid", "tid") for part in (ops, users)]
     return np.setdiff1d(threads[0], threads[1])
 
 
