@@ -35,9 +35,10 @@ $(HTA)/.ready: $(VENV)/.ready
 	@$(HTA)/bin/python -m pip install --quiet -c constraints.txt --group hta
 	@touch $@
 
-demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo.html and out/demo.json
-	@$(BIN)/weft demo -o out
-	@echo "written: out/demo.html (open it in a browser) and out/demo.json"
+demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo.html
+	@mkdir -p out
+	@$(BIN)/weft demo -o out/demo.html --json out/demo.json --trace out/demo-trace.json.gz
+	@echo "open out/demo.html in a browser, and out/demo-trace.json.gz in Perfetto or chrome://tracing"
 
 test: $(VENV)/.ready ## run the tests
 	@$(BIN)/python -m pytest $(PYTEST)

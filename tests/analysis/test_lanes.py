@@ -94,6 +94,20 @@ def test_work_outside_phases_is_drawn_when_it_is_much(tmp_path: Path) -> None:
     assert spans(lanes(file.kernel(GEMM, 195, 5, launch=52).trace(tmp_path))[0]) == [(100, 200, 95)]
 
 
+def test_a_run_of_kernels_that_waits_is_two_boxes_and_a_phase_that_waits_is_one(tmp_path: Path) -> None:
+    # [gemm 100-110]   40 µs   [gemm 150-160]
+    file = TraceFile().kernel(GEMM, 100, 10, launch=1).kernel(GEMM, 150, 10, launch=2)
+    assert spans(lanes(file.trace(tmp_path))[0]) == [(100, 110, 10), (150, 160, 10)]
+    assert spans(lanes(file.host("mlp(F)", 0, 10).trace(tmp_path))[0]) == [(100, 160, 20)]
+
+
+def test_one_range_around_everything_is_drawn_inside(tmp_path: Path) -> None:
+    file = TraceFile().host("model", 0, 10)
+    for number in range(60):
+        file.kernel((GEMM, ADD)[number % 2], 100 + 10 * number, 10, launch=1)
+    assert names(lanes(file.trace(tmp_path))[0]) == ["gemm", "elementwise"] * 30
+
+
 def test_sms_without_persistent_kernels_are_an_upper_bound(tmp_path: Path) -> None:
     lane = lanes(TraceFile().kernel(ADD, 100, 10, blocks=64).kernel(ADD, 120, 1, blocks=5000).trace(tmp_path))[0]
     assert (lane.sms, lane.sms_exact) == (132, False)

@@ -31,9 +31,9 @@ def text_of(*events: Any, **facts: Any) -> str:
     return f'{{{head}"traceEvents": [\n{listed}\n]}}'
 
 
-def encoded(value: Any) -> str:
+def encoded(value: Any, **options: Any) -> str:
     """JSON, with decimals as numbers of the same digits."""
-    return re.sub(r'"<(.+?)>"', r"\1", json.dumps(value, default=lambda decimal: f"<{decimal}>"))
+    return re.sub(r'"<decimal (.+?)>"', r"\1", json.dumps(value, default=lambda d: f"<decimal {d:f}>", **options))
 
 
 def at(fraction: str) -> Decimal:

@@ -54,8 +54,13 @@ def open_bytes(
     and TraceTooLarge when it, or a layer of it, expands past `max_bytes`. Damage is no error: what precedes it is given,
     and `truncated` says what happened.
     """
-    stream = ByteStream(path=str(path), chunks=iter(()))
-    stream.chunks = _gathered(_decompressed(_stored(path, on_progress), stream, max_bytes))
+    return unpacked(_stored(path, on_progress), str(path), max_bytes=max_bytes)
+
+
+def unpacked(stored: Iterator[bytes], path: str, *, max_bytes: int = DEFAULT_MAX_BYTES) -> ByteStream:
+    """`open_bytes` of stored bytes that are at hand; `path` is only what errors name."""
+    stream = ByteStream(path=path, chunks=iter(()))
+    stream.chunks = _gathered(_decompressed(stored, stream, max_bytes))
     return stream
 
 

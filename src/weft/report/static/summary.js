@@ -1,7 +1,7 @@
 // The first screen: where the time of a rank went, and the six numbers that say how well communication is hidden.
 
 import { byId, fill, h } from "./dom.js";
-import { count, duration, percent } from "./format.js";
+import { duration, percent, plural } from "./format.js";
 import { communicationBar, partsList, partsOf, stackedBar, sumLine } from "./parts.js";
 import { defined } from "./tooltip.js";
 
@@ -45,7 +45,7 @@ function cards(rank) {
   const comm = rank.communication_ns > 0;
   const head = rank.headroom;
   return [
-    card("span", "span", duration(rank.span_ns, 4), `${count(rank.streams.reduce((sum, s) => sum + s.num_events, 0))} device events on ${rank.streams.length} streams`),
+    card("span", "span", duration(rank.span_ns, 4), `${plural(rank.streams.reduce((sum, s) => sum + s.num_events, 0), "device event")} on ${plural(rank.streams.length, "stream")}`),
     card("hidden", "hidden", percent(rank.hidden_fraction), comm ? `${duration(rank.hidden_communication_ns, 4)} of ${duration(rank.communication_ns, 4)} communication` : "no communication in this trace", "hidden"),
     card("exposed", "exposed", comm ? duration(rank.exposed_communication_ns) : "–", comm ? `${share(rank.exposed_communication_ns)} of the span waits for the network` : "no communication in this trace", "exposed"),
     card("idle", "idle", duration(rank.idle_ns), `${share(rank.idle_ns)} of the span, nothing runs`),
