@@ -109,6 +109,13 @@ def test_an_unusable_base_time_is_not_added(base: Any) -> None:
     assert column(read_text(text_of(event(), baseTimeNanoseconds=base)), "ts_ns") == [1000]
 
 
+@pytest.mark.parametrize("base", ["NaN", "-Infinity", "1e99999999999999999999", "1e30", "1.5", "9" * 5000, "[" * 5000])
+def test_nor_is_one_that_is_hardly_json(base: str) -> None:
+    trace = read_text(text_of(event())[:-1] + f', "baseTimeNanoseconds": {base}, "distributedInfo": {{"rank": 3}}}}')
+    assert column(trace, "ts_ns") == [1000]
+    assert trace.rank == 3
+
+
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
@@ -121,6 +128,10 @@ def test_an_unusable_base_time_is_not_added(base: Any) -> None:
         ('"ts": "soon", "dur": 1', "no usable time"),
         ('"ts": 1e400, "dur": 1', "no usable time"),
         ('"ts": 1e999999999, "dur": 1', "no usable time"),
+        ('"ts": 1e99999999999999999999, "dur": 1', "no usable time"),
+        ('"ts": "NaN", "dur": 1', "no usable time"),
+        ('"ts": "sNaN", "dur": 1', "no usable time"),
+        ('"ts": "-Infinity", "dur": 1', "no usable time"),
         ('"ts": 99999999999999999999, "dur": 1', "no usable time"),
         ('"ts": -9223372036854775808, "dur": 1', "no usable time"),
         (f'"ts": {"9" * 5000}, "dur": 1', "no usable time"),

@@ -158,6 +158,11 @@ def test_damage_before_the_events_costs_facts_not_events() -> None:
         "".join(encoded(e) + "\n" for e in FOUR),  # JSON lines
         "x" + json.dumps(FOUR),
         '{"a": 1}' + json.dumps(FOUR),
+        "</script>" + json.dumps(FOUR),
+        '{"x": 1{"ph": 2, ' + text_of(*FOUR)[1:],
+        text_of(f'{{"a": [{",".join(map(encoded, FOUR))}]}}'),
+        '{"s": ' + "9" * 5000 + "," + text_of(*FOUR)[1:],
+        '{"s": 1e99999999999999999999,' + text_of(*FOUR)[1:],
         "[" + text_of(*FOUR),
         "[" + text_of(*FOUR) + "]",
     ],

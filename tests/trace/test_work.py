@@ -207,6 +207,14 @@ def test_events_far_outside_the_recording_are_left_out_and_counted(tmp_path: Pat
     assert (work.events.height, work.end_ns) == (129, 128_999 * US)
 
 
+def test_without_a_stated_recording_the_host_tells_it(tmp_path: Path) -> None:
+    # one kernel at the beginning of all time, one an hour late, and one that ran 900 ms behind a host of 129 ms
+    file = busy_file().kernel(GEMM, -1e9, 5, launch=5000).kernel(GEMM, 3.6e9, 5, launch=6000)
+    work = work_of(file.kernel(GEMM, 1_029_000, 5, launch=7000).trace(tmp_path))
+    assert (work.num_out_of_window, work.events.height) == (2, 130)
+    assert breakdown(work).span_ns == 1_029_005 * US
+
+
 def test_a_device_clock_that_is_a_little_off_is_no_reason(tmp_path: Path) -> None:
     file = TraceFile().host("PyTorch Profiler (0)", 0, 1000, cat="Trace", pid="Spans", tid="PyTorch Profiler")
     work = work_of(file.kernel(GEMM, -900_000, 5).kernel(GEMM, 900_000, 5).trace(tmp_path))

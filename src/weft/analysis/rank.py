@@ -165,7 +165,8 @@ def _notes(ranks: list[RankAnalysis]) -> Iterator[str]:
     if len(sizes) > 1:
         yield f"files of different jobs? they record world sizes {_listed(sizes)}"
     elif sizes and len(ranks) > 1 and len(files) < sizes[0]:
-        yield f"{sizes[0] - len(files):,} of {sizes[0]:,} ranks have no file here: sums and means are over those that have"
+        absent = sizes[0] - len(files)
+        yield f"{absent:,} of {sizes[0]:,} ranks have no file here: sums and means are over those that have"
 
 
 def _listed(numbers: list[int]) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from weft.trace.chrome_events import MISSING, Args, Event
 from weft.trace.chrome_tally import Tally
-from weft.trace.chrome_times import Bools, Ints
+from weft.trace.chrome_times import Ints
 from weft.trace.model import DEVICE_CATEGORIES, EVENT_SCHEMA
 
 _PART_ROWS = 1 << 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import msgspec
@@ -76,7 +76,7 @@ class _DecimalEvent(Event, gc=False):
 _FLOATS = msgspec.json.Decoder(list[_FloatEvent])
 _DECIMALS = msgspec.json.Decoder(list[_DecimalEvent])
 _ONE = msgspec.json.Decoder(_DecimalEvent)
-_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
 
 
 def decode_list(text: bytes, *, exact: bool) -> list[Event] | None:
@@ -114,11 +114,12 @@ def lenient_event(value: dict[str, Any], text: str, tally: Tally) -> Event:
 
 
 def _long_integer(digits: str) -> int | Decimal:
-    return int(digits) if len(digits) < 1000 else Decimal(digits)  # Python refuses to parse very long integers
+    return int(digits) if len(digits) < 1000 else _decimal(digits)  # Python refuses to parse very long integers
 
 
-_LENIENT = json.JSONDecoder(strict=False, parse_float=Decimal)
-_LENIENT_LONG = json.JSONDecoder(strict=False, parse_float=Decimal, parse_int=_long_integer)
+_decimal = Context(prec=64, traps=[]).create_decimal  # an exponent beyond all bounds makes an infinity, not an error
+_LENIENT = json.JSONDecoder(strict=False, parse_float=_decimal)
+_LENIENT_LONG = json.JSONDecoder(strict=False, parse_float=_decimal, parse_int=_long_integer)
 
 
 def lenient_json(text: str, at: int) -> tuple[Any, int]:
@@ -172,7 +173,7 @@ def _usable(value: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 def _number(item: Any) -> int | Decimal:
     if isinstance(item, str):
-        item = Decimal(item.strip())
+        item = _decimal(item.strip())
     if isinstance(item, bool) or not isinstance(item, int | Decimal) or not (isinstance(item, int) or item.is_finite()):
         raise ValueError(item)
     return item
@@ -207,7 +208,7 @@ def _usable_args(value: Any) -> tuple[Args, list[str]]:
 def _plain(item: Any) -> Any:
     """Decimals, which `lenient_json` makes, as the integers that they may stand for; texts cleaned."""
     if isinstance(item, Decimal):
-        return int(item) if MISSING < item < -MISSING and item == int(item) else float(item)
+        return int(item) if item.is_finite() and MISSING < item < -MISSING and item == int(item) else float(item)
     if isinstance(item, list):
         return [_plain(part) for part in item]
     return clean(item) if isinstance(item, str) else item

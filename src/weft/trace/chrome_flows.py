@@ -15,11 +15,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.trace.chrome_columns import categorical, label
+from weft.trace.chrome_cut import read_events
 from weft.trace.chrome_events import Event
 from weft.trace.chrome_facts import base_ns
 from weft.trace.chrome_table import EventSink
 from weft.trace.chrome_tally import Tally
-from weft.trace.chrome_cut import read_events
 from weft.trace.chrome_times import times_ns
 from weft.trace.model import Trace, is_launch, on_device
 from weft.trace.sources import ByteStream

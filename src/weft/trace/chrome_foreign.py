@@ -35,15 +35,18 @@ _SIGNATURES: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\x80\x03", "a Python pickle, which weft never loads", _GIVE),
     (0, b"\x80\x04", "a Python pickle, which weft never loads", _GIVE),
     (0, b"\x80\x05", "a Python pickle, which weft never loads", _GIVE),
+)
+# The same of texts. Damage can make a trace begin with anything: these count only where no event is found.
+_TEXTS = (
     (0, b"<", "HTML or XML, perhaps a login or error page that was downloaded instead", "Download the trace itself."),
     (0, b"version https://git-lfs", "a Git LFS pointer", "Fetch the file that it stands for with git lfs pull."),
 )
 _UTF_16 = re.compile(rb"[\s{\[]\0[^\0]\0|\0[\s{\[]\0[^\0]")  # without a byte-order mark
 
 
-def seems(start: bytes) -> tuple[str, str] | None:
+def seems(start: bytes, *, also_text: bool = False) -> tuple[str, str] | None:
     """What the first bytes of a file say that it is, and what helps; None where they say nothing."""
-    for offset, signature, what, helps in _SIGNATURES:
+    for offset, signature, what, helps in (*_SIGNATURES, *(_TEXTS if also_text else ())):
         if start[offset:].startswith(signature):
             return what, helps
     return ("UTF-16 text", _RESAVE) if _UTF_16.match(start) else None
@@ -61,7 +64,7 @@ def not_a_trace(path: str, text: bytes, keys: list[str], truncated: str | None) 
         if start:
             return TraceError(f"{path}: holds nothing but zero bytes{cut}. Was the disk full, or did the host crash?")
         return TraceError(f"{path}: is empty{cut}. Was the profiler stopped before it could write?")
-    if found := seems(text) or seems(start):
+    if found := seems(text) or seems(start, also_text=True):
         return TraceError(f"{path}: is not trace JSON{cut}: it seems to be {found[0]}. {found[1]}")
     if not start.startswith(b"{"):
         return TraceError(

@@ -13,11 +13,11 @@ import os
 from collections.abc import Callable
 
 from weft.errors import TraceError
+from weft.trace.chrome_cut import read_events
 from weft.trace.chrome_facts import base_ns, devices, distributed, facts_of, info, rank_in_name, small_count, text_of
 from weft.trace.chrome_flows import has_orphans, with_flows
 from weft.trace.chrome_table import Table
 from weft.trace.chrome_tally import Tally
-from weft.trace.chrome_cut import read_events
 from weft.trace.model import Trace
 from weft.trace.sources import DEFAULT_MAX_BYTES, ByteStream, open_bytes
 

@@ -54,7 +54,7 @@ def times_ns(values: Sequence[Any]) -> tuple[Ints, Bools]:
 def _decimals_ns(values: Sequence[Any]) -> tuple[Ints, Bools] | None:
     """The same for decimals and integers without a flaw among them; None where there is another type or a flaw."""
     try:
-        if not (-_MAX_US < min(values) and max(values) < _MAX_US):
+        if not (min(values) > -_MAX_US and max(values) < _MAX_US):
             return None
         exact = list(map(round, map(_CONTEXT.multiply, values, repeat(US))))
     except (TypeError, ValueError, InvalidOperation):

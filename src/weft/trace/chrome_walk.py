@@ -88,12 +88,14 @@ class _Walker:
             if self.last:
                 return self._damage(f"not JSON ({_message(error)})", may_hold_end=False)
             return len(text) - at >= MAX_EVENT_BYTES and self._damage(f"longer than {size(MAX_EVENT_BYTES)}")
-        if "ph" in value:
+        is_event = "ph" in value
+        sound = isinstance(value.get("ph"), str) and "traceEvents" not in value
+        if not sound and len(_PHASE.findall(text, at, end)) > is_event:
+            return self._damage("an object around events")
+        if is_event:
             self.events.append(lenient_event(value, text[at:end], self.tally))
-        elif _PHASE.search(text, at, end):
-            return self._damage(_NO_PHASE)  # an object around events
         else:
-            self.tally.drop(_NO_PHASE, text[at:end])
+            self.tally.drop("no ph: not an event", text[at:end])
         self.at = end
         return True
 
@@ -141,7 +143,6 @@ class _Walker:
             self.tally.repair(_STRAY, stretch)
 
 
-_NO_PHASE = "no ph: not an event"
 _STRAY = "stray text between events skipped"
 
 
@@ -223,4 +224,4 @@ def _tail(text: str, start: int) -> tuple[int, int] | None:
 
 def _is_tail(text: str) -> bool:
     facts, sound = members(text)
-    return sound and "ph" not in facts
+    return sound and not facts.keys() & {"ph", "ts", "pid", "args"}

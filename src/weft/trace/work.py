@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from weft.errors import TraceError
+from weft.trace.collectives import with_host_metadata
 from weft.trace.kernels import KernelRules, class_of_metadata, classify, load_rules
 from weft.trace.launches import link_launches
 from weft.trace.model import Trace, is_annotation, is_launch, on_device
@@ -136,7 +137,7 @@ def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Wor
     rows = events.filter(on_device(), pl.col("device").fill_null(first) == device)
     rows, num_outside = _inside_window(rows, trace)
     rows = link_launches(events, rows)
-    rows = _classified(rows, rules or load_rules())
+    rows = _classified(rows, rules or load_rules(), trace.events)
     phases = find_phases(trace.events)
     steps = find_steps(trace.events)
     rows = rows.with_columns(
@@ -189,17 +190,23 @@ def _with_neighbours_step() -> pl.Expr:
 
 
 def _inside_window(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
-    """Device events that start within the recording, give or take a second; how many do not."""
+    """Device events that start within the recording, give or take a second; how many do not.
+
+    Where the file does not state the recording, what it holds of the host tells it, and the device may run behind by as
+    long again.
+    """
     kept = rows.filter(pl.col("ts_ns").is_between(-_FARTHEST_NS, _FARTHEST_NS))
-    if trace.window_ns is not None:
-        start, end = trace.window_ns
-        inside = kept.filter(pl.col("ts_ns").is_between(start - _OUT_OF_WINDOW_NS, end + _OUT_OF_WINDOW_NS))
+    if (recorded := _recording(trace)) is not None:
+        start, end = recorded
+        behind = 0 if trace.window_ns is not None else end - start
+        earliest, latest = start - _OUT_OF_WINDOW_NS, end + max(behind, _OUT_OF_WINDOW_NS)
+        inside = kept.filter(pl.col("ts_ns").is_between(max(earliest, -_FARTHEST_NS), min(latest, _FARTHEST_NS)))
         if 2 * inside.height > kept.height:  # else it is the window, or the device's clock, that must be wrong
             kept = inside
     return kept, rows.height - kept.height
 
 
-def _classified(rows: pl.DataFrame, rules: KernelRules) -> pl.DataFrame:
+def _classified(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFrame | None = None) -> pl.DataFrame:
     """Class by name; memory by category; and what NCCL's metadata says of a collective beats its name."""
     names = rows.get_column("name").unique().cast(pl.String)
     classes = classify(names, rules).with_columns(pl.col("name").cast(pl.Categorical()))
@@ -209,6 +216,9 @@ def _classified(rows: pl.DataFrame, rules: KernelRules) -> pl.DataFrame:
         pl.when(copied & (pl.col("kind") == "compute")).then(pl.lit("memory")).otherwise(pl.col("kind")).alias("kind"),
         pl.when(copied & pl.col("rule").is_null()).then(pl.lit("memcpy")).otherwise(pl.col("family")).alias("family"),
     )
+    if events is not None:  # a record speaks for kernels that may communicate, not for a copy or GEMM in its midst
+        eligible = (pl.col("cat") == "kernel") & ((pl.col("kind") == "communication") | pl.col("rule").is_null())
+        rows = with_host_metadata(rows.with_columns(eligible.alias("eligible")), events)
     if rows.get_column("collective").null_count() == rows.height:
         return rows.with_columns(pl.col("collective_class").alias("collective"))
     recorded = rows.get_column("collective").cast(pl.String)
