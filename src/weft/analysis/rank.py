@@ -132,8 +132,7 @@ def analyze(
 
 def analyze_devices(trace: Trace, *, rules: KernelRules | None = None, step: int | None = None) -> list[RankAnalysis]:
     """Every device that a trace's process drove; one for most traces."""
-    works = works_of(trace, rules=rules)
-    return [analyze_rank(work if step is None else work.of_step(step)) for work in works]
+    return [analyze_rank(work) for work in works_of(trace, rules=rules, step=step)]
 
 
 def collect(source: str, ranks: list[RankAnalysis], failures: tuple[Failure, ...] | list[Failure]) -> Analysis:

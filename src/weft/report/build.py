@@ -64,8 +64,7 @@ def _one_rank(
     trace: Trace, *, rules: KernelRules | None, step: int | None, max_events: int
 ) -> list[tuple[RankAnalysis, dict[str, Any] | None]]:
     parts = []
-    for work in works_of(trace, rules=rules):
-        chosen = work if step is None else work.of_step(step)
-        timeline = timeline_payload(trace, chosen.events, max_events=max_events) if max_events else None
-        parts.append((analyze_rank(chosen), timeline))
+    for work in works_of(trace, rules=rules, step=step):
+        timeline = timeline_payload(trace, work.events, max_events=max_events) if max_events else None
+        parts.append((analyze_rank(work), timeline))
     return parts

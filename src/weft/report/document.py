@@ -160,6 +160,7 @@ def rank_document(rank: RankAnalysis) -> Document:
             "queue_max": rank.queueing.queue_max,
             "queue_mean": rank.queueing.queue_mean,
             "host_blocked": rank.queueing.host_calls.to_dicts(),
+            "host_stalls": rank.queueing.host_stalls.to_dicts(),
         },
         "headroom": {
             "ideal_ns": rank.headroom.ideal_ns,

@@ -39,12 +39,10 @@ def annotate_trace(
         raise TraceError(
             f"{trace.path}: has weft's lanes already. Annotate the original, or report on this one as it is."
         )
-    works = [work for work in works_of(trace, rules=rules) if work.basis != "none"]
+    works = [work for work in works_of(trace, rules=rules, step=step) if work.basis != "none"]
     if not works:
         raise TraceError(f"{trace.path}: no device events and no host operators: there is nothing to draw.")
-    return annotate(
-        trace.path, overlay([w if step is None else w.of_step(step) for w in works]), out, max_bytes=max_bytes
-    )
+    return annotate(trace.path, overlay(works), out, max_bytes=max_bytes)
 
 
 def overlay(works: list[Work]) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -39,7 +40,9 @@ COLLECTIVES = (
 )
 
 #: Family of a name that no rule matches; its kind is compute.
+_MAX_KNOWN = 200_000  # names remembered; beyond it, all are forgotten
 OTHER = "other"
+_MAX_KNOWN = 200_000  # names remembered; beyond it, all are forgotten
 
 BUILT_IN = Path(__file__).with_name("kernels.toml")
 
@@ -102,10 +105,15 @@ def load_rules(*paths: str | os.PathLike[str]) -> KernelRules:
 
     Raises `RulesError`, naming file and rule, where a file cannot be read, is not TOML, or states a rule wrongly.
     """
-    rules = _with_file((), BUILT_IN)
+    rules = _built_in()
     for path in paths:
         rules = _with_file(rules, Path(path))
     return KernelRules(rules=rules)
+
+
+@lru_cache(maxsize=1)
+def _built_in() -> tuple[KernelRule, ...]:
+    return _with_file((), BUILT_IN)
 
 
 def classify(names: pl.Series, rules: KernelRules) -> pl.DataFrame:
@@ -116,7 +124,13 @@ def classify(names: pl.Series, rules: KernelRules) -> pl.DataFrame:
     """
     text = names.cast(pl.String).rename("name")
     unique = text.unique(maintain_order=True)
-    first = _first_match(unique, rules)
+    known = _known_names(rules)
+    new = unique.filter(pl.Series([name not in known for name in unique], dtype=pl.Boolean))
+    if len(known) + len(new) > _MAX_KNOWN:
+        known.clear()
+        new = unique
+    known.update(zip(new, _first_match(new, rules), strict=True))
+    first = pl.Series("rule_index", [known[name] for name in unique], dtype=pl.UInt32)
     table = pl.DataFrame(
         {
             "rule_index": pl.Series(range(len(rules)), dtype=pl.UInt32),
@@ -142,6 +156,13 @@ def classify(names: pl.Series, rules: KernelRules) -> pl.DataFrame:
     if len(unique) == len(text):
         return classes
     return text.to_frame().join(classes, on="name", how="left", nulls_equal=True, maintain_order="left")
+
+
+@lru_cache(maxsize=4)
+def _known_names(rules: KernelRules) -> dict[str | None, int | None]:
+    """Which rule each name that was met so far matches. The ranks of a job run the same kernels, and compiling a hundred
+    regexes takes longer than all else that is done with a small trace."""
+    return {}
 
 
 def _first_match(names: pl.Series, rules: KernelRules) -> pl.Series:

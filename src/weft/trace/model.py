@@ -42,11 +42,20 @@ EVENT_SCHEMA: dict[str, pl.DataType] = {
 }
 
 DEVICE_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
-LAUNCH_CATEGORIES = ("cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime", "mtia_runtime", "privateuse1_runtime")
+LAUNCH_CATEGORIES = (
+    "cuda_runtime",
+    "cuda_driver",
+    "hip_runtime",
+    "xpu_runtime",
+    "xpu_driver",
+    "mtia_runtime",
+    "privateuse1_runtime",
+    "privateuse1_driver",
+)
 
 
 def on_device() -> pl.Expr:
-    """Kernels, memcpys and memsets: what a device did, whatever its stream (0 included). Not GPU annotations or syncs."""
+    """Kernels, memcpys and memsets: what a device did, on any stream, 0 included. Not GPU annotations or syncs."""
     return pl.col("cat").is_in(DEVICE_CATEGORIES)
 
 

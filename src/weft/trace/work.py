@@ -121,9 +121,17 @@ def work_of(
     return work if step is None else work.of_step(step)
 
 
-def works_of(trace: Trace, *, rules: KernelRules | None = None) -> list[Work]:
-    """The work of each device of a trace; one without device events gives one Work, on the host's operators."""
-    return [work_of(trace, rules=rules, device=device) for device in _devices(trace) or (None,)]
+def works_of(trace: Trace, *, rules: KernelRules | None = None, step: int | None = None) -> list[Work]:
+    """The work of each device of a trace; one without device events gives one Work, on the host's operators.
+
+    step: only what ProfilerStep N launched, of the devices that it launched something on. Raises TraceError when that is
+    none of them.
+    """
+    works = [work_of(trace, rules=rules, device=device) for device in _devices(trace) or (None,)]
+    if step is None:
+        return works
+    chosen = [work for work in works if step in work.steps] or works[:1]  # the first tells which steps there are
+    return [work.of_step(step) for work in chosen]
 
 
 def _devices(trace: Trace) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ export const DEFINITIONS = {
   unknown_wait: ["Unknown", "Idle time before work whose launch is not in the file, so the cause cannot be told."],
   launch_delay: ["Launch delay", "Start on the device minus start of the launch call on the host. Long delays are good: the host runs ahead."],
   queue: ["Queue length", "Launches made minus device events started, at a moment. 0 means the device waits for the host."],
+  host_silent: ["Host silent", "A millisecond or more in a phase in which the host recorded neither an operator nor a call: it computes in Python, or polls, as DeepEP's dispatch does for the number of tokens to receive."],
   host_blocked: ["Host blocked", "Host calls that wait for the device (synchronisations): the host cannot run ahead while in them."],
   algbw: ["algbw, busbw", "Payload bytes / duration. busbw multiplies by the collective's factor: all-reduce 2(n−1)/n; all-gather, reduce-scatter, all-to-all (n−1)/n; others 1."],
   quality: ["Data quality", "What was dropped, repaired, clipped, could not be linked to its launch, or is not named by any kernel rule. A number from part of the data should look like one."],

@@ -66,6 +66,20 @@ function showLaunch(launch) {
       { key: "total_ns", label: "total", kind: "time", def: "host_blocked" },
     ],
   }).element);
+  const stalls = launch.host_stalls ?? [];
+  byId("stall-table").hidden = stalls.length === 0;
+  if (stalls.length) fill(byId("stall-table"), sortableTable({
+    name: "stalls",
+    rows: stalls,
+    limit: 8,
+    sort: { key: "total_ns", down: true },
+    columns: [
+      { key: "name", label: "host silent in", kind: "text", wide: true },
+      { key: "num_events", label: "times", kind: "count" },
+      { key: "longest_ns", label: "longest", kind: "time" },
+      { key: "total_ns", label: "total", kind: "time", def: "host_silent" },
+    ],
+  }).element);
 }
 
 function showHeadroom({ headroom, span_ns: span }) {
