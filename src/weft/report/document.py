@@ -60,7 +60,8 @@ def headline(analysis: Analysis) -> str:
     name = "unnumbered" if slowest.rank is None else slowest.rank
     return (
         f"{told}; the slowest, rank {name}, takes {duration(max(spans))} against a mean of "
-        f"{duration(sum(spans) / len(spans))}, and at most {duration(slowest.headroom.headroom_ns)} of that could be saved."
+        f"{duration(sum(spans) / len(spans))}, and at most {duration(slowest.headroom.headroom_ns)} of that could be "
+        "saved."
     )
 
 

@@ -31,7 +31,8 @@ def annotate_trace(
 ) -> Annotated:
     """Copy the file that `trace` was read from, byte for byte, with weft's lanes, phases and counters added.
 
-    rules: kernel rules. step: draw only ProfilerStep N. max_bytes: limit on the decompressed size. With several devices in the file, each has its lanes.
+    rules: kernel rules. step: draw only ProfilerStep N. max_bytes: limit on the decompressed size. With several devices
+    in the file, each has its lanes.
     Raises TraceError when the file has them already, has no work to draw or is not Chrome JSON; OutputError when `out`
     cannot be written.
     """

@@ -313,7 +313,8 @@ def _launch(rank: Mapping[str, Any]) -> RenderableType | None:
     if blocked:
         lines.append("The host was blocked in " + ", ".join(blocked) + ".")
     stalls = [
-        f"{clean(stall['name'])} {duration(stall['total_ns'])} ({stall['num_events']:,}×, {duration(stall['longest_ns'])} at most)"
+        f"{clean(stall['name'])} {duration(stall['total_ns'])} "
+        f"({stall['num_events']:,}×, {duration(stall['longest_ns'])} at most)"
         for stall in (launch.get("host_stalls") or [])[:3]
     ]
     if stalls:

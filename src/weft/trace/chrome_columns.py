@@ -209,7 +209,10 @@ class Columns:
         cats = [_CATEGORY.get(cat, cat) for cat in self._cats]
         on_device = np.array([cat in DEVICE_CATEGORIES for cat in cats], np.bool_)[values["cat"]]
         on_host = np.array([cat not in _NOW_STREAMED for cat in cats], np.bool_)[values["cat"]]
-        for column, place, pattern in (("stream", 1, r"(?<!\d)(\d{1,15})(?!\d)"), ("device", 0, r"(?:^|\D)(\d{1,6})\s*$")):
+        for column, place, pattern in (
+            ("stream", 1, r"(?<!\d)(\d{1,15})(?!\d)"),
+            ("device", 0, r"(?:^|\D)(\d{1,6})\s*$"),
+        ):
             values[column][on_host] = MISSING
             absent = on_device & (values[column] == MISSING)
             if absent.any():

@@ -115,7 +115,23 @@ def _integer(value: Any) -> int | None:
 # torch.profiler.tensorboard_trace_handler names a file <host>_<process id>.<time>.pt.trace.json: no rank in that.
 _PROCESS_AND_TIME = re.compile(r"_\d+\.\d{10,}(?=\.pt\.trace\.json)")
 _COUNTED_OTHERWISE = frozenset(
-    ("step", "steps", "iter", "iteration", "epoch", "v", "version", "seq", "layer", "layers", "node", "pid", "job", "run", "size")
+    (
+        "step",
+        "steps",
+        "iter",
+        "iteration",
+        "epoch",
+        "v",
+        "version",
+        "seq",
+        "layer",
+        "layers",
+        "node",
+        "pid",
+        "job",
+        "run",
+        "size",
+    )
 )
 
 

@@ -1,10 +1,10 @@
 """Chrome trace JSON, as Kineto writes it, into a `Trace`: one pass, bounded memory, nothing lost without being counted.
 
-    sources   bytes of the file, decompressed                 chrome_times    microseconds into exact nanoseconds
-    chrome_cut     text into events ...      chrome_columns  events into columns
-    chrome_events  one event decoded, or repaired             chrome_facts    what the file says of itself
-    chrome_table   what becomes of each event                 chrome_flows    arrows, where correlation fails
-    chrome_tally   what was left out                          chrome_foreign  what it seems to be, if no trace
+sources   bytes of the file, decompressed                 chrome_times    microseconds into exact nanoseconds
+chrome_cut     text into events ...      chrome_columns  events into columns
+chrome_events  one event decoded, or repaired             chrome_facts    what the file says of itself
+chrome_table   what becomes of each event                 chrome_flows    arrows, where correlation fails
+chrome_tally   what was left out                          chrome_foreign  what it seems to be, if no trace
 """
 
 from __future__ import annotations
@@ -90,4 +90,7 @@ def _nothing_kept(tally: Tally, truncated: str | None) -> str:
     if tally.skipped:
         skipped = ", ".join(f"{count:,} {kind}" for kind, count in tally.skipped.most_common(3))
         parts.append(f"of no use here: {skipped}")
-    return "; ".join(parts) + ". Record the run again with torch.profiler, and let the profiler stop before the process ends."
+    return (
+        "; ".join(parts)
+        + ". Record the run again with torch.profiler, and let the profiler stop before the process ends."
+    )

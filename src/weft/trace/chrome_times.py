@@ -47,7 +47,9 @@ def times_ns(values: Sequence[Any]) -> tuple[Ints, Bools]:
         return (array if usable.all() else np.where(usable, array, 0)) * US, usable
     if array.dtype == np.float64 and len(array) and np.abs(array).max() < _FLOAT_EXACT_US:  # False where one is NaN
         whole = np.floor(array)
-        return whole.astype(np.int64) * US + np.rint((array - whole) * US).astype(np.int64), np.ones(len(array), np.bool_)
+        return whole.astype(np.int64) * US + np.rint((array - whole) * US).astype(np.int64), np.ones(
+            len(array), np.bool_
+        )
     return _decimals_ns(values) or _one_by_one(values)
 
 

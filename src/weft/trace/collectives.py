@@ -1,7 +1,7 @@
 """What a collective's host record says of its kernels.
 
-Newer profilers copy the metadata of a collective (name, sizes, process group) onto its kernel. Older ones leave it on the
-`record_param_comms` operator that was open when the kernel was launched; from there it is carried over.
+Newer profilers copy the metadata of a collective (name, sizes, process group) onto its kernel. Older ones leave it on
+the `record_param_comms` operator that was open when the kernel was launched; from there it is carried over.
 """
 
 from __future__ import annotations

@@ -160,8 +160,11 @@ def classify(names: pl.Series, rules: KernelRules) -> pl.DataFrame:
 
 @lru_cache(maxsize=4)
 def _known_names(rules: KernelRules) -> dict[str | None, int | None]:
-    """Which rule each name that was met so far matches. The ranks of a job run the same kernels, and compiling a hundred
-    regexes takes longer than all else that is done with a small trace."""
+    """Which rule each name that was met so far matches.
+
+    The ranks of a job run the same kernels, and compiling a hundred regexes takes longer than all else that is done
+    with a small trace.
+    """
     return {}
 
 

@@ -1,4 +1,4 @@
-"""Which operator launched each device event: the innermost `cpu_op` of the launching thread that was open at the call."""
+"""Which operator launched each device event: the innermost `cpu_op` of the launching thread, open at the call."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from weft.trace.phases import innermost
 def operator_rows(events: pl.DataFrame, linked: pl.DataFrame) -> pl.Series:
     """The operator of each device event, as its row in `events`; null where the launch is unknown or lies in none.
 
-    events: a trace's events. linked: device events with launch_ts_ns, launch_pid, launch_tid. Containment in time is used
-    rather than External ids, which profilers of different ages put on different events.
+    events: a trace's events. linked: device events with launch_ts_ns, launch_pid, launch_tid. Containment in time is
+    used rather than External ids, which profilers of different ages put on different events.
     """
     launches = (
         linked.select(pl.col("launch_pid").alias("pid"), pl.col("launch_tid").alias("tid"), "launch_ts_ns")

@@ -73,7 +73,9 @@ def _stored(path: str | os.PathLike[str], on_progress: Callable[[int], None] | N
             try:
                 chunk = file.read(_CHUNK)
             except Exception as error:  # a remote file's backend raises types of its own
-                raise TraceError(f"{path}: reading failed: {_said(error)}. Copy the file to a local disk, then try again.") from error
+                raise TraceError(
+                    f"{path}: reading failed: {_said(error)}. Copy the file to a local disk, then try again."
+                ) from error
             if not chunk:
                 return
             if on_progress is not None:
@@ -87,11 +89,15 @@ def _open(path: str | os.PathLike[str]) -> IO[bytes]:
             return _open_remote(str(path))
         return Path(path).open("rb")
     except FileNotFoundError as error:
-        raise TraceError(f"{path}: no such file. Check the path, or give a folder or a quoted glob of traces.") from error
+        raise TraceError(
+            f"{path}: no such file. Check the path, or give a folder or a quoted glob of traces."
+        ) from error
     except IsADirectoryError as error:
         raise TraceError(f"{path}: is a folder; a single trace file is needed here.") from error
     except PermissionError as error:
-        raise TraceError(f"{path}: cannot be opened: permission denied. Ask its owner for the right to read it.") from error
+        raise TraceError(
+            f"{path}: cannot be opened: permission denied. Ask its owner for the right to read it."
+        ) from error
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
         raise TraceError(f"{path}: cannot be opened: {_said(error)}. Check the path.") from error
 
@@ -104,9 +110,13 @@ def _open_remote(path: str) -> IO[bytes]:
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except ImportError as error:
-        raise TraceError(f"{path}: {error}. Install the package that serves this kind of path, then try again.") from error
+        raise TraceError(
+            f"{path}: {error}. Install the package that serves this kind of path, then try again."
+        ) from error
     except Exception as error:  # fsspec's backends raise types of their own; all mean that the path cannot be read
-        raise TraceError(f"{path}: cannot be opened: {_said(error)}. Check the path and your credentials for it.") from error
+        raise TraceError(
+            f"{path}: cannot be opened: {_said(error)}. Check the path and your credentials for it."
+        ) from error
     return file  # type: ignore[no-any-return]
 
 

@@ -124,8 +124,8 @@ def work_of(
 def works_of(trace: Trace, *, rules: KernelRules | None = None, step: int | None = None) -> list[Work]:
     """The work of each device of a trace; one without device events gives one Work, on the host's operators.
 
-    step: only what ProfilerStep N launched, of the devices that it launched something on. Raises TraceError when that is
-    none of them.
+    step: only what ProfilerStep N launched, of the devices that it launched something on. Raises TraceError when that
+    is none of them.
     """
     works = [work_of(trace, rules=rules, device=device) for device in _devices(trace) or (None,)]
     if step is None:
