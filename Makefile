@@ -28,7 +28,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt src/weft/version.py
 	@touch $@
 
 # HolisticTraceAnalysis needs an older pandas, so it lives apart.
-$(HTA)/.ready: $(VENV)/.ready
+$(HTA)/.ready: constraints.txt | $(VENV)/.ready
 	@echo "setting up $(HTA), the environment of the tool that weft is compared with (once; some minutes)"
 	@test -x $(HTA)/bin/python || $(PYTHON) -m venv $(HTA)
 	@$(HTA)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from weft.trace.chrome_json import clean, lenient_decimal
 from weft.trace.chrome_tally import Tally
 
 MISSING = -(1 << 62)  # an integer argument that the event does not have; null in the frame
@@ -110,31 +110,6 @@ def lenient_event(value: dict[str, Any], text: str, tally: Tally) -> Event:
     return _DecimalEvent(**{"ph": "", **fields}, args=args)
 
 
-# --- JSON as it is written in the wild ------------------------------------------------------------------------------
-
-
-def _long_integer(digits: str) -> int | Decimal:
-    return int(digits) if len(digits) < 1000 else _decimal(digits)  # Python refuses to parse very long integers
-
-
-_decimal = Context(prec=64, traps=[]).create_decimal  # an exponent beyond all bounds makes an infinity, not an error
-_LENIENT = json.JSONDecoder(strict=False, parse_float=_decimal)
-_LENIENT_LONG = json.JSONDecoder(strict=False, parse_float=_decimal, parse_int=_long_integer)
-
-
-def lenient_json(text: str, at: int) -> tuple[Any, int]:
-    """The JSON value that starts at `at`, and where it ends. Control characters in texts, NaN and Infinity are taken.
-
-    Raises JSONDecodeError, or RecursionError where it is nested too deeply.
-    """
-    try:
-        return _LENIENT.raw_decode(text, at)
-    except json.JSONDecodeError:
-        raise
-    except ValueError:  # an integer of thousands of digits
-        return _LENIENT_LONG.raw_decode(text, at)
-
-
 _NOT_A_NUMBER = re.compile(r"\b(?:NaN|Infinity)\b")
 
 
@@ -145,11 +120,6 @@ def _is_json(raw: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def clean(text: str) -> str:
-    """Text that UTF-8 can hold: bytes that were not UTF-8, and halves of surrogate pairs, become U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 # --- repair ---------------------------------------------------------------------------------------------------------
@@ -173,7 +143,7 @@ def _usable(value: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 def _number(item: Any) -> int | Decimal:
     if isinstance(item, str):
-        item = _decimal(item.strip())
+        item = lenient_decimal(item.strip())
     if isinstance(item, bool) or not isinstance(item, int | Decimal) or not (isinstance(item, int) or item.is_finite()):
         raise ValueError(item)
     return item

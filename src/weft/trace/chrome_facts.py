@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from weft.trace.chrome_events import clean, lenient_json
+from weft.trace.chrome_json import NotJson, clean, lenient_json
 from weft.trace.chrome_tally import Tally
 from weft.trace.chrome_times import MAX_NS
 from weft.trace.model import Device
@@ -52,7 +51,7 @@ def _value(key: str, text: str, at: int) -> tuple[dict[str, Any], int]:
     try:
         value, end = lenient_json(text, at)
         return {lenient_json(f'"{key}"', 0)[0]: value}, end
-    except (json.JSONDecodeError, RecursionError):
+    except NotJson:
         return {}, at
 
 

@@ -5,13 +5,13 @@ What stands between is counted as events lost: as many as there are phases in it
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from weft.trace.chrome_events import Event, lenient_event, lenient_json
+from weft.trace.chrome_events import Event, lenient_event
 from weft.trace.chrome_facts import members
+from weft.trace.chrome_json import NotJson, lenient_json, nested
 from weft.trace.chrome_tally import Tally
 from weft.units import KIB, MIB, size
 
@@ -31,7 +31,6 @@ _TEXT = r'"(?:[^"\\]|\\.)*+"'
 #: How an event begins whose phase stands before its arguments, as nearly all writers have it.
 EVENT_BEGINS = rf'\{{(?:\s*(?!"ph"\s*:){_TEXT}\s*:\s*(?:{_TEXT}|[^"{{}}\[\],]*+)\s*,)*+\s*"ph"\s*:'
 _EVENT = re.compile(EVENT_BEGINS)
-_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]]')
 
 
 class Sink(Protocol):
@@ -82,11 +81,10 @@ class _Walker:
         text, at = self.text, self.at
         try:
             value, end = lenient_json(text, at)
-        except (json.JSONDecodeError, RecursionError) as error:
-            if not _is_unfinished(error, text, at):
-                return self._damage(f"not JSON ({_message(error)})")
-            if self.last:
-                return self._damage(f"not JSON ({_message(error)})", may_hold_end=False)
+        except NotJson as error:
+            unfinished = nested(text, at, depth=0) is None if error.too_deep else error.unfinished
+            if self.last or not unfinished:
+                return self._damage(f"not JSON ({error.reason})", may_hold_end=not unfinished)
             return len(text) - at >= MAX_EVENT_BYTES and self._damage(f"longer than {size(MAX_EVENT_BYTES)}")
         is_event = "ph" in value
         sound = isinstance(value.get("ph"), str) and "traceEvents" not in value
@@ -152,32 +150,6 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
     return match.end()
 
 
-def _message(error: json.JSONDecodeError | RecursionError) -> str:
-    return error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-
-
-def _is_unfinished(error: json.JSONDecodeError | RecursionError, text: str, start: int) -> bool:
-    """Whether more text could make the object that starts at `start` whole."""
-    if isinstance(error, RecursionError):
-        return _nested(text, start, depth=0) is None
-    return error.pos >= len(text) - 12 or error.msg.startswith("Unterminated string")  # 12: more than a partial token
-
-
-def _nested(text: str, start: int, *, depth: int) -> int | None:
-    """Where the brackets that open at `start` first nest to a depth; with depth 0, where they are closed."""
-    now = 0
-    for token in _NESTING.finditer(text, start):
-        if token[0] in "{[":
-            now += 1
-        elif token[0] in "}]":
-            now -= 1
-        else:
-            continue
-        if now == depth:
-            return token.end()
-    return None
-
-
 def _next_event(text: str, start: int, *, last: bool) -> int | None:
     """Where the next event starts, after damage; None where there is none or, unless the text is the last, where more of
     it must show. Tries are bounded, so that a file made for it cannot have every stretch read many times over.
@@ -190,12 +162,12 @@ def _next_event(text: str, start: int, *, last: bool) -> int | None:
             continue
         try:
             value, end = lenient_json(text, at)
-        except RecursionError:
-            skip_to = _nested(text, at, depth=_MAX_NESTING) or len(text)
-            continue
-        except json.JSONDecodeError as error:
-            budget -= error.pos - at
-            if budget < -64 * len(text) or (not last and _is_unfinished(error, text, at)):
+        except NotJson as error:
+            if error.too_deep:
+                skip_to = nested(text, at, depth=_MAX_NESTING) or len(text)
+                continue
+            budget -= error.end - at + 64  # to try costs something in any case
+            if budget < -64 * len(text) or (error.unfinished and not last):
                 return None
             continue
         if "ph" in value:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import glob
-import multiprocessing
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from weft.errors import TraceError, WeftError
+from weft.processes import process_pool
 from weft.trace.chrome_reader import rank_in_name, read_chrome
 from weft.trace.model import Trace
 from weft.trace.sources import DEFAULT_MAX_BYTES, is_remote
@@ -145,7 +145,7 @@ def _run(
         return
     unfinished = {task.path: task for task in tasks}
     try:
-        with _pool(workers) as pool:
+        with process_pool(workers) as pool:
             for outcome in _collect([pool.submit(_apply, function, task) for task in tasks]):
                 del unfinished[outcome.path]
                 yield outcome
@@ -155,11 +155,6 @@ def _run(
             yield _alone(function, task)
 
 
-def _pool(workers: int) -> ProcessPoolExecutor:
-    # Polars runs threads: a forked child could inherit a lock that nobody holds any more.
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-
-
 def _collect(futures: Iterable[Future[Outcome[T]]]) -> Iterator[Outcome[T]]:
     for future in as_completed(futures):
         yield future.result()
@@ -167,7 +162,7 @@ def _collect(futures: Iterable[Future[Outcome[T]]]) -> Iterator[Outcome[T]]:
 
 def _alone(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
     try:
-        with _pool(1) as pool:
+        with process_pool(1) as pool:
             return pool.submit(_apply, function, task).result()
     except BrokenProcessPool:
         error = (
