@@ -38,6 +38,8 @@ def box_of(page: Page, selector: str) -> dict[str, float]:
 def onto(page: Page, selector: str, share: float = 0.5) -> tuple[float, float]:
     """Moves the pointer over a canvas, far enough that the wheel belongs to it."""
     box = box_of(page, selector)
+    # Scrolling there takes the wheel away again, and says so a frame later.
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     x, y = box["x"] + share * box["width"], box["y"] + min(box["height"] / 2, 60)
     page.mouse.move(x - 30, y - 5)
     page.mouse.move(x, y)
