@@ -167,8 +167,11 @@ def test_the_window_is_the_profilers_own_and_reaches_to_its_end_mark() -> None:
     assert read_text(text_of(event(), window)).window_ns == (start, start + 100_000)
     assert read_text(text_of(event(), window, end)).window_ns == (start, EPOCH_US * 1000 + 150_500)
     assert read_text(text_of(event())).window_ns is None
-    broken = event("PyTorch Profiler (0)", ts="?", dur=100, cat="Trace")
-    assert read_text(text_of(event(), broken)).quality.dropped == {"no usable time": 1}
+    for ts, dur in (("?", 100), (1, -1), (4 * 10**15, 4 * 10**15), (1, None)):
+        broken = event("PyTorch Profiler (0)", ts=ts, dur=dur, cat="Trace")
+        trace = read_text(text_of(event(), broken))
+        assert trace.quality.dropped == {"no usable time": 1}
+        assert trace.window_ns is None
 
 
 # --- processes, threads, streams, devices ---------------------------------------------------------
@@ -298,6 +301,9 @@ def test_every_argument_has_its_column() -> None:
         ("grid", [2, "3"], "num_blocks", 6),
         ("grid", [1 << 40, 1 << 40], "num_blocks", None),
         ("block", [1 << 20, 1 << 20], "num_threads", None),
+        ("block", [-(1 << 31)], "num_threads", -(1 << 31)),
+        ("block", [-(1 << 63)], "num_threads", None),
+        ("grid", [9] * 1_000_000, "num_blocks", None),
         ("correlation", 2**64 - 1, "correlation", None),
         ("correlation", 2**63 - 1, "correlation", 2**63 - 1),
         ("correlation", 10**30, "correlation", None),
@@ -565,6 +571,7 @@ def test_devices_as_the_file_describes_them() -> None:
         Device(id=0, name="NVIDIA H800", num_sms=132, memory_bytes=84943110144),
         Device(id=1, memory_bytes=80),
     )
+    odd: Any
     for odd in (None, {}, "x", 5):
         assert read_text(text_of(event(), deviceProperties=odd)).devices == ()
 

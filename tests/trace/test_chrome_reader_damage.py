@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from tests.trace.chrome_files import encoded, event, names, read_text, text_of
+from weft.errors import TraceError
 from weft.trace import chrome_cut, chrome_walk
 from weft.trace.model import Trace
 
@@ -226,11 +229,25 @@ def test_events_beyond_a_stray_closing_bracket_are_kept() -> None:
     assert trace.quality.repaired
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        '{"', '{"a":{"b":1},', '{"a":1 {"ph":', '{"ph":', '{"ph":{"ph":[', '{"a":[', "],[", '"ph":1,{', '{"ph":1},',
+        '{"ph":"X" "', "[", '{"ph":"X","args":{"a":', '{"traceEvents":[', "\\", "},{", '"distributedInfo":{',
+    ],
+)  # fmt: skip
+def test_hostile_text_takes_time_in_proportion_to_its_length(pattern: str) -> None:
+    """A megabyte of each takes a second or so; looked at again and again, it would take many minutes."""
+    start = time.monotonic()
+    for head in ('{"traceEvents":[', "{"):
+        with pytest.raises(TraceError):
+            read_text(head + pattern * (400_000 // len(pattern)) + "]}")
+    assert time.monotonic() - start < 30
+
+
 @pytest.mark.parametrize("fraction", [0.01, 0.5, 1.0])
 def test_a_file_full_of_nan_is_read_in_bounded_memory_and_time(fraction: float) -> None:
     """Repair must not keep a column chunk for each event."""
-    import tracemalloc
-
     odd = encoded(event("odd", args={"stream": 7, "x": 0})).replace('"x": 0', '"x": NaN')
     even = encoded(event("even", args={"stream": 7}))
     num_events = 20_000

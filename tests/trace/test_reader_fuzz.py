@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,11 +41,12 @@ NUM_PACKED = 2_000  # compressed files
 
 HOSTILE = (
     "", "{", "}", "[", "]", '"', ",", ":", "\\", "\0", "\n", "null", "NaN", "-Infinity", "1e999", "-", "0x", "true",
-    "{}", "[]", "{}{}", "},{", "}],", "]}", "],", '"ph"', '"ph":', '{"ph":', '{"ph":"X"}', '{"ph": "X", "ts": 1, "dur": 1}',
-    '{"ph":"M","name":"thread_name","args":{"name":[]}}', '{"ph":"E"}', '{"ph":"B","ts":"1"},', '"traceEvents":[',
-    '{"traceEvents":[', '], "x": [', '{"a":[', '{"a":{"ph":', '"\\ud800"', "\ufeff", "\u2028", "é", "9" * 400, "9" * 5000,
-    "-9223372036854775808", "18446744073709551616", "[" * 1100, "]" * 50, '{"a":' * 1100, '{"a":[' * 30, '"' * 3, "\xff",
-    "</script>", '"baseTimeNanoseconds": 9e99,', '"distributedInfo": "[[["', "/*", "//", "'", "\u0663", "1_000", "+1", ".5",
+    "{}", "[]", "{}{}", "},{", "}],", "]}", "],", '"ph"', '"ph":', '{"ph":', '{"ph":"X"}', '{"ph":"E"}',
+    '{"ph": "X", "ts": 1, "dur": 1}', '{"ph":"M","name":"thread_name","args":{"name":[]}}', '{"ph":"B","ts":"1"},',
+    '"traceEvents":[', '{"traceEvents":[', '], "x": [', '{"a":[', '{"a":{"ph":', '"\\ud800"', "\ufeff", "\u2028", "é",
+    "9" * 400, "9" * 5000, "1e9999999999999999999", "-9223372036854775808", "18446744073709551616", "[" * 1100,
+    "]" * 50, '{"a":' * 1100, '{"a":[' * 30, '"' * 3, "\xff", "</script>", '"baseTimeNanoseconds": 9e99,',
+    '"distributedInfo": "[[["', "/*", "//", "'", "\u0663", "1_000", "+1", ".5",
 )  # fmt: skip
 
 
@@ -86,8 +90,8 @@ def _seeds() -> list[list[str]]:
         ),
     ]
     return [
-        _pieces(encoded(head)[:-1] + ', "traceEvents": [\n', kineto, ',\n', '\n], "traceName": "x", "list": [1, {}]}\n'),
-        _pieces('{"traceEvents":[', kineto[1:4], ",", ']}'),
+        _pieces(encoded(head)[:-1] + ', "traceEvents": [\n', kineto, ",\n", '\n], "traceName": "x", "y": [1, {}]}\n'),
+        _pieces('{"traceEvents":[', kineto[1:4], ",", "]}"),
         _pieces("[", fine, ", ", "]"),
         _pieces('{"baseTimeNanoseconds": 1751410836000000000, "traceEvents": [', orphans, ",\r\n  ", "]}"),
     ]  # fmt: skip
@@ -146,10 +150,26 @@ def check(trace: Trace) -> None:
     counts = [*quality.dropped.values(), *quality.repaired.values(), *quality.skipped.values()]
     assert all(count > 0 for count in counts)
     assert set(quality.examples) == {*quality.dropped, *quality.repaired}
+    for reason in (*quality.dropped, *quality.repaired, *quality.skipped):
+        assert is_documented(reason), reason
     assert all(example.isprintable() and len(example) <= 500 for example in quality.examples.values())
     for fact in (*trace.tracks, *trace.devices, trace.backend, dict(trace.info)):
         str(fact).encode()  # no half of a surrogate pair, which no output could take
     assert trace.rank is None or trace.rank >= 0
+
+
+READING = (Path(__file__).resolve().parents[2] / "docs" / "reading.md").read_text()
+
+
+@cache
+def is_documented(reason: str) -> bool:
+    """Whether docs/reading.md explains why an event was left out or repaired."""
+    reason = re.sub(r"^not JSON \(.*\)$", "not JSON (…)", reason)
+    reason = re.sub(r"^unusable .* left out$", "unusable *field* left out", reason)
+    reason = reason.replace("beyond 32 bits", "beyond 64 bits (32 bits)").replace(
+        "64 bits left", "64 bits (32 bits) left"
+    )
+    return bool(re.search(rf"(?:[|;,`] |`){re.escape(reason)}(?:`| \||;|,)", READING))
 
 
 _FLOW_ID = list(EVENT_SCHEMA).index("flow_id")

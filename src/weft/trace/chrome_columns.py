@@ -1,7 +1,8 @@
 """How do events become the columns of `Trace.events`, in little memory?
 
-Values are gathered in NumPy arrays, a few hundred rows at a time; every `_PART_ROWS` rows these become Polars columns of
-their final type, so that only one part is ever held twice. Arguments that few events have are kept sparsely until then.
+Values are gathered in NumPy arrays, a few hundred rows at a time; every `_PART_ROWS` rows these become Polars columns
+of their final type, so that only one part is ever held twice. Until then, arguments that few events have are kept for
+those events alone.
 """
 
 from __future__ import annotations
@@ -67,10 +68,6 @@ class Columns:
         self._num_pending = 0
         self._parts: dict[str, list[pl.Series | None]] = defaultdict(list)
         self._heights: list[int] = []
-
-    @property
-    def num_rows(self) -> int:
-        return sum(self._heights) + self._num_pending
 
     def append(self, events: Sequence[Event], ts_ns: Ints, dur_ns: Ints) -> None:
         """Add rows for complete events with these times."""
@@ -160,7 +157,7 @@ class Columns:
         self._put(f"{kind} rows", np.array(rows, np.int64) + self._num_pending)
 
     def _ints(self, values: list[int]) -> Ints:
-        """A column of int64; what does not fit (an unsigned address in an id's place) becomes missing, and is counted."""
+        """A column of int64; what does not fit (an unsigned address as an id) becomes missing, and is counted."""
         try:
             return np.fromiter(values, np.int64, len(values))
         except OverflowError:
@@ -216,9 +213,11 @@ class Columns:
             values[column][on_host] = MISSING
             absent = on_device & (values[column] == MISSING)
             if absent.any():
-                found = [re.search(pattern, label(thread[place])) for thread in self._threads]
-                number_of_thread = np.array([int(match[1]) if match else MISSING for match in found], np.int64)
-                values[column][absent] = number_of_thread[values["thread"][absent]]
+                threads = list(self._threads)
+                codes, where = np.unique(values["thread"][absent], return_inverse=True)
+                found = [re.search(pattern, label(threads[code][place])) for code in codes.tolist()]
+                numbers = np.array([int(match[1]) if match else MISSING for match in found], np.int64)
+                values[column][absent] = numbers[where]
         no_graph = values["graph_id"] <= 0
         values["graph_id"][no_graph] = values["graph_node_id"][no_graph] = MISSING
 
@@ -228,7 +227,7 @@ class Columns:
             return None
         absent = values == MISSING
         if EVENT_SCHEMA[column] == pl.Int32:
-            beyond = ~absent & (np.abs(values) >= _INT32)
+            beyond = ~absent & ((values < -_INT32) | (values >= _INT32))
             if beyond.any():
                 self._tally.repair("integer beyond 32 bits left out", f"{values[beyond][0]:x}", int(beyond.sum()))
                 absent |= beyond
@@ -258,7 +257,7 @@ _INT_COLUMNS = ("correlation", "external_id", *(c for columns in _SPARSE.values(
 
 
 def label(process_or_thread: int | str) -> str:
-    """A pid or tid in one spelling: numbers and texts alike, without the blanks that Kineto puts after a stream's name."""
+    """A pid or tid in one spelling: number or text, without the blank that Kineto puts behind a stream's name."""
     return str(process_or_thread).strip()
 
 
@@ -293,4 +292,7 @@ def _integer(value: int | str) -> int:
 
 
 def _product(dims: list[int] | str | None) -> int:
-    return math.prod(dims) if dims and isinstance(dims, list) else MISSING
+    """Blocks or threads from their dimensions, of which there are three; of many more, the product takes for ever."""
+    if not dims or not isinstance(dims, list):
+        return MISSING
+    return math.prod(dims) if len(dims) <= 8 else _INT64

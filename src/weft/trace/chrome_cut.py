@@ -34,12 +34,14 @@ def read_events(stream: ByteStream, sink: Sink) -> list[bytes]:
     """
     head, rest = _first_list(stream, sink.tally)
     outside = [head]
+    num_outside = 0
     while (after := _read_list(rest, stream.chunks, sink)) is not None:
         buffer = bytearray(after)
         found = _search(buffer, stream.chunks)
         outside.append(bytes(buffer[: found[0]] if found else buffer))
-        if found is None:
-            if len(buffer) > _MAX_OUTSIDE_BYTES:
+        num_outside += len(outside[-1])
+        if found is None or num_outside > _MAX_OUTSIDE_BYTES:
+            if num_outside > _MAX_OUTSIDE_BYTES:
                 stream.truncated = f"what follows the events exceeds {size(_MAX_OUTSIDE_BYTES)} and was not read"
             elif head.lstrip().startswith(b"{") and not buffer.rstrip(b" \t\r\n\0").endswith(b"}"):
                 stream.truncated = stream.truncated or "what follows the list of events is cut short"
@@ -57,11 +59,13 @@ def _first_list(stream: ByteStream, tally: Tally) -> tuple[bytes, bytes]:
         buffer += chunk
     buffer = buffer.removeprefix(b"\xef\xbb\xbf")
     start = bytes(buffer[: 4 * KIB])
+    found: tuple[int, int] | None
     if start.lstrip().startswith(b"["):
         match = _LIST.search(buffer)
         found = match.span() if match and match[0] else (0, buffer.index(b"[") + 1)
-        match = None  # a match forbids the buffer to grow
-    elif seems(start) or (found := _search(buffer, stream.chunks)) is None:
+    else:
+        found = None if seems(start) else _search(buffer, stream.chunks)
+    if found is None:
         text = bytes(buffer)
         raise not_a_trace(stream.path, text, list(members(text.decode("utf-8", "replace"))[0]), stream.truncated)
     if found[0] == found[1]:

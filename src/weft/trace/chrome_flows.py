@@ -1,7 +1,7 @@
 """Which launch do flow arrows join to a device event that has no correlation?
 
-ROCm 6.1 wrote correlation 0 on every communication kernel, and only the arrows tell their launches. Arrows are a third of
-a file's events, and most files need none: they are read in a second pass, only where some device event lacks a correlation.
+ROCm 6.1 wrote correlation 0 on every communication kernel, and only the arrows tell their launches. Arrows are a third
+of a file's events, and most files need none: they are read in a second pass, if some device event has no correlation.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _SIGNATURES: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\xfd7zXZ\0", "an xz file", _UNPACK),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
     (0, b"\x04\x22\x4d\x18", "an lz4 file", _UNPACK),
-    (0, b"PAR1", "a Parquet file", f"Where weft saved it, open it with weft.load. {_GIVE}"),
+    (0, b"PAR1", "a Parquet file", f"If weft saved it, its name must end in .parquet. {_GIVE}"),
     (0, b"SQLite format 3\0", "an SQLite database, such as nsys exports", _GIVE),
     (0, b"ARROW1", "an Arrow file", _GIVE),
     (0, b"\x89HDF", "an HDF5 file", _GIVE),
@@ -68,7 +68,8 @@ def not_a_trace(path: str, text: bytes, keys: list[str], truncated: str | None) 
         return TraceError(f"{path}: is not trace JSON{cut}: it seems to be {found[0]}. {found[1]}")
     if not start.startswith(b"{"):
         return TraceError(
-            f"{path}: is not trace JSON{cut}: it starts with {shown(start)}, where JSON would start with {{ or [. {_GIVE}"
+            f"{path}: is not trace JSON{cut}: it starts with {shown(start)}, where JSON would start with {{ or [. "
+            f"{_GIVE}"
         )
     if "traceEvents" in keys:
         return TraceError(f"{path}: its traceEvents is not a list{cut}. {_GIVE}")

@@ -1,4 +1,4 @@
-"""Which JSON value stands here? As it is written in the wild: with control characters, NaN, and numbers of any length."""
+"""Which JSON value stands here? As written in the wild: with control characters, NaN, and numbers of any length."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]]')
 
 
 def nested(text: str, start: int, *, depth: int) -> int | None:
-    """Where the brackets that open at `start` first nest to a depth; with depth 0, where they are closed. However deep."""
+    """Where the brackets that open at `start` first nest to a depth; with depth 0, where they are closed."""
     now = 0
     for token in _TOKEN.finditer(text, start):
         if token[0] in "{[":

@@ -35,8 +35,8 @@ def read_chrome(
     """Read one rank's Chrome/Kineto JSON, plain or compressed, local or remote.
 
     rank: overrides what the file says. python_functions: keep `with_stack`'s Python frames, which are most of such a
-    file and serve no analysis of ours. max_bytes: limit on the decompressed size. on_progress: gets the number of stored
-    bytes of each piece read.
+    file and serve no analysis of ours. max_bytes: limit on the decompressed size. on_progress: gets the number of
+    stored bytes of each piece read.
 
     Raises TraceError when the file is not a trace or nothing of it can be kept, TraceTooLarge past `max_bytes`.
     """
@@ -50,7 +50,7 @@ def read_chrome(
 def read_stream(
     stream: ByteStream, again: Callable[[], ByteStream], *, rank: int | None = None, python_functions: bool = False
 ) -> Trace:
-    """`read_chrome` of bytes in chunks of any size. again: opens the same bytes once more, for a second pass if needed."""
+    """`read_chrome` of bytes in chunks of any size. again: opens the same bytes once more, for a second pass."""
     tally = Tally()
     table = Table(tally, python_functions=python_functions)
     facts = facts_of(read_events(stream, table), tally)

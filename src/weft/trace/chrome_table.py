@@ -1,4 +1,4 @@
-"""What becomes of each event? Complete events become rows; others become facts, or are counted as skipped or dropped."""
+"""What becomes of each event? Complete ones become rows; others become facts, or are counted as skipped or dropped."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Table(EventSink):
         ph = event.ph
         if ph == "X":  # the profiler's recording as a whole
             start, length = exact_ns(event.ts), exact_ns(event.dur)
-            if start is None or length is None or length < 0:
+            if start is None or length is None or not 0 <= length < MAX_NS - start:
                 self.tally.drop("no usable time", f"{event.name} ts={event.ts} dur={event.dur}")
             else:
                 old = self._window or (start, start + length)
@@ -198,7 +198,7 @@ class Table(EventSink):
         kind, _, fact = event.name.partition("_")
         facts = self._tracks.setdefault((label(event.pid), label(event.tid) if kind == "thread" else None), {})
         value = {"name": event.args.name, "labels": event.args.labels, "sort_index": event.args.sort_index}[fact]
-        if value is not None and value is not MISSING:
+        if isinstance(value, str) or (isinstance(value, int) and MISSING < value < -MISSING):
             facts[fact] = value
 
 

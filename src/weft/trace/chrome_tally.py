@@ -19,12 +19,12 @@ class Tally:
         self.skipped: Counter[str] = Counter()
         self.examples: dict[str, str] = {}
 
-    def drop(self, reason: str, example: str, count: int = 1) -> None:
+    def drop(self, reason: str, example: str | bytes, count: int = 1) -> None:
         """Events that are lost."""
         self.dropped[reason] += count
         self.examples.setdefault(reason, shown(example))
 
-    def repair(self, reason: str, example: str, count: int = 1) -> None:
+    def repair(self, reason: str, example: str | bytes, count: int = 1) -> None:
         """Events that were kept after a repair, or damage between events that cost none."""
         self.repaired[reason] += count
         self.examples.setdefault(reason, shown(example))

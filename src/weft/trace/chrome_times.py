@@ -1,7 +1,7 @@
 """Which nanosecond is a time in a trace file? Microseconds, as JSON numbers, into integer nanoseconds, exactly.
 
-Old files write integers; newer ones add a fraction for the nanoseconds, some of them to an epoch time of 16 digits, which
-float64 cannot hold. Where floats are exact enough they are used, because they are fast; elsewhere decimals are.
+Old files write integers; newer ones add a fraction for the nanoseconds, some of them to an epoch time of 16 digits,
+which float64 cannot hold. Where floats are exact enough they are used, because they are fast; elsewhere decimals are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Bools = NDArray[np.bool_]
 MAX_NS = 1 << 62
 _MAX_US = MAX_NS // US
 
-# Below it, float64 values lie at most 2**-10 µs apart: the float nearest to a decimal of nanoseconds is less than half a
+# Below it, float64 values lie at most 2**-10 µs apart: the float nearest to a whole nanosecond is less than half a
 # nanosecond away from it.
 _FLOAT_EXACT_US = 2.0**43
 

@@ -151,8 +151,8 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _next_event(text: str, start: int, *, last: bool) -> int | None:
-    """Where the next event starts, after damage; None where there is none or, unless the text is the last, where more of
-    it must show. Tries are bounded, so that a file made for it cannot have every stretch read many times over.
+    """Where the next event starts, after damage; None where there is none or, unless the text is the last, where more
+    of it must show. Tries are bounded, so that a file made for it cannot have every stretch read many times over.
     """
     skip_to = start
     budget = 4 * len(text) + 64 * KIB  # characters that may be read in vain; then only what begins as most events do

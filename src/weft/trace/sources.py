@@ -22,6 +22,7 @@ _CHUNK = 256 * KIB  # decoding is fastest while a chunk's objects stay in the pr
 _PIECE = 16 * KIB  # decompressed at a time: what precedes damage within a piece is lost with it
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _GZIP_TRAILER = 8  # bytes: checksum and length
+_GZIP_ERRORS: tuple[type[Exception], ...] = (isal_zlib.error, zlib.error)  # type: ignore[assignment] # isal's stub errs
 _MAX_LAYERS = 4
 
 
@@ -50,9 +51,9 @@ def open_bytes(
     Compression is told from the content, not from the name; it may be up to three layers deep. `on_progress` gets the
     number of stored (compressed) bytes of each piece read.
 
-    Nothing is read before the first chunk is asked for. Iterating raises TraceError if the file cannot be opened or read,
-    and TraceTooLarge when it, or a layer of it, expands past `max_bytes`. Damage is no error: what precedes it is given,
-    and `truncated` says what happened.
+    Nothing is read before the first chunk is asked for. Iterating raises TraceError if the file cannot be opened or
+    read, and TraceTooLarge when it, or a layer of it, expands past `max_bytes`. Damage is no error: what precedes it is
+    given, and `truncated` says what happened.
     """
     return unpacked(_stored(path, on_progress), str(path), max_bytes=max_bytes)
 
@@ -197,7 +198,7 @@ def _gunzip(pieces: Iterator[bytes], stream: ByteStream) -> Iterator[bytes]:
                 break
             try:
                 out = member.decompress(data, _PIECE)
-            except (isal_zlib.error, zlib.error) as error:
+            except _GZIP_ERRORS as error:
                 stream.truncated = f"the gzip data is damaged ({error})"
                 return
             if out:
@@ -212,8 +213,8 @@ def _gunzip(pieces: Iterator[bytes], stream: ByteStream) -> Iterator[bytes]:
 
 
 def _trailer_apart(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of at most `_PIECE`, the last of which is no more than a member's trailer: a checksum that
-    fails is met when all else has been decompressed."""
+    """The same bytes in pieces of at most `_PIECE`, the last of which is no more than a member's trailer: a checksum
+    that fails is met when all else has been decompressed."""
     held = b""
     for piece in pieces:
         held += piece
