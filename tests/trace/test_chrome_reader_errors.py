@@ -17,6 +17,7 @@ import zstandard
 
 from tests.trace.chrome_files import encoded, event, read_file, read_text, text_of
 from weft.errors import TraceError, WeftError
+from weft.trace import chrome_cut
 from weft.trace.chrome_reader import read_chrome
 
 GOOD = text_of(event())
@@ -130,6 +131,14 @@ def test_json_that_is_no_trace(text: str, message: str, tmp_path: Path) -> None:
     said_text = said(tmp_path, text)
     assert message in said_text
     assert "torch.profiler" in said_text
+
+
+def test_facts_without_end_before_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chrome_cut, "_MAX_OUTSIDE_BYTES", 6000)
+    with pytest.raises(
+        TraceError, match=r"x\.json: holds no event in its first 5\.9 KiB, and was read no further\. Give"
+    ):
+        read_text(text_of(event(), x="y" * 9000), name="x.json", chunk=1000)
 
 
 def test_python_frames_alone_are_no_trace_unless_asked_for(tmp_path: Path) -> None:

@@ -67,7 +67,9 @@ def _first_list(stream: ByteStream, tally: Tally) -> tuple[bytes, bytes]:
         found = None if seems(start) else _search(buffer, stream.chunks)
     if found is None:
         text = bytes(buffer)
-        raise not_a_trace(stream.path, text, list(members(text.decode("utf-8", "replace"))[0]), stream.truncated)
+        facts, _ = members(text.decode("utf-8", "replace"))
+        searched = _MAX_OUTSIDE_BYTES if len(text) > _MAX_OUTSIDE_BYTES else None
+        raise not_a_trace(stream.path, text, list(facts), truncated=stream.truncated, searched=searched)
     if found[0] == found[1]:
         tally.repair("no traceEvents: events were found without it", bytes(buffer[found[0] :][:64]))
     return bytes(buffer[: found[0]]), bytes(buffer[found[1] :])

@@ -52,11 +52,14 @@ def seems(start: bytes, *, also_text: bool = False) -> tuple[str, str] | None:
     return ("UTF-16 text", _RESAVE) if _UTF_16.match(start) else None
 
 
-def not_a_trace(path: str, text: bytes, keys: list[str], truncated: str | None) -> TraceError:
+def not_a_trace(
+    path: str, text: bytes, keys: list[str], *, truncated: str | None = None, searched: int | None = None
+) -> TraceError:
     """The error for a file in which there is no event.
 
     text: its beginning, without a byte-order mark; keys: those of the JSON object in it, as far as it can be read;
-    truncated: how its decompression ended early, if it did.
+    truncated: how its decompression ended early, if it did; searched: bytes after which the search was given up, if it
+    was.
     """
     cut = f" ({truncated})" if truncated else ""
     start = text.lstrip()
@@ -71,6 +74,8 @@ def not_a_trace(path: str, text: bytes, keys: list[str], truncated: str | None) 
             f"{path}: is not trace JSON{cut}: it starts with {shown(start)}, where JSON would start with {{ or [. "
             f"{_GIVE}"
         )
+    if searched is not None:
+        return TraceError(f"{path}: holds no event in its first {size(searched)}, and was read no further. {_GIVE}")
     if "traceEvents" in keys:
         return TraceError(f"{path}: its traceEvents is not a list{cut}. {_GIVE}")
     if keys:

@@ -1,10 +1,13 @@
 """Chrome trace JSON, as Kineto writes it, into a `Trace`: one pass, bounded memory, nothing lost without being counted.
 
-sources   bytes of the file, decompressed                 chrome_times    microseconds into exact nanoseconds
-chrome_cut     text into events ...      chrome_columns  events into columns
-chrome_events  one event decoded, or repaired             chrome_facts    what the file says of itself
-chrome_table   what becomes of each event                 chrome_flows    arrows, where correlation fails
-chrome_tally   what was left out                          chrome_foreign  what it seems to be, if no trace
+Each file answers one question, in the order in which bytes become a trace:
+
+    sources         the bytes of a file, decompressed          chrome_foreign  what it seems to be, if it is no trace
+    chrome_cut      sound text, cut between events             chrome_walk     damaged text, event by event
+    chrome_events   one event, decoded or repaired             chrome_json     JSON as it is written in the wild
+    chrome_table    what becomes of each event                 chrome_tally    what was left out, and why
+    chrome_times    microseconds into exact nanoseconds        chrome_columns  events into columns
+    chrome_facts    what the file says of itself               chrome_flows    arrows, where correlation fails
 """
 
 from __future__ import annotations
