@@ -36,6 +36,15 @@ def test_by_pencil(tmp_path: Path) -> None:
     assert (dispatch["sms"], dispatch["stream"], dispatch["num_events"]) == (20, 20, 3)
 
 
+def test_a_phase_that_computes_longer_than_it_communicates_is_compute(tmp_path: Path) -> None:
+    # A backward pass with its reduce-scatters beside it: both are most of its busy time.
+    file = TraceFile().host("backward", 0, 10).kernel(GEMM, 100, 100, launch=1)
+    file.kernel(DISPATCH, 130, 80, stream=20, launch=2, blocks=20)
+    row = phases(file.trace(tmp_path)).row(0, named=True)
+    assert (row["busy_ns"], row["compute_ns"], row["communication_ns"]) == (110 * US, 100 * US, 80 * US)
+    assert row["lane"] == "compute"
+
+
 def test_device_order_not_launch_order(tmp_path: Path) -> None:
     file = TraceFile().host("first launched", 0, 10).host("first run", 20, 10)
     file.kernel(GEMM, 200, 5, launch=1, stream=7).kernel(GEMM, 100, 5, launch=21, stream=8)

@@ -58,6 +58,11 @@ def test_dropped_events(tmp_path: Path, dropped: int, expected: str) -> None:
     assert notes == f"{dropped} events dropped: negative duration; first: mm dur=-1"
 
 
+def test_one_event_is_told_in_the_singular(tmp_path: Path) -> None:
+    read = ReadQuality(dropped={"negative duration": 1}, examples={"negative duration": "mm dur=-1"})
+    assert verdict(replace(twenty().trace(tmp_path), quality=read))[1].startswith("1 event dropped: ")
+
+
 def test_repaired_and_truncated(tmp_path: Path) -> None:
     trace = twenty().trace(tmp_path)
     assert verdict(replace(trace, quality=ReadQuality(repaired={"NaN": 2})))[0] == "usable"

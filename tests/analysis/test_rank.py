@@ -68,6 +68,7 @@ def test_devices_of_one_process(tmp_path: Path) -> None:
     assert (first.device, second.device) == (0, 1)
     assert first.breakdown.span_ns == second.breakdown.span_ns == 50_000
     assert first.quality.overlapping == 0
+    assert analyze(trace).notes == ()  # one file, whatever it says of its rank and of the world
     with pytest.raises(TraceError, match=r"trace\.json: holds work of devices 0, 1"):
         analyze_rank(trace)
 

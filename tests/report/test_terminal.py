@@ -22,6 +22,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.report import documents
+from tests.tracefile import GEMM, TraceFile
+from weft.report import build_report
 from weft.report.console_text import ascii_text, clean, kernel_label, shorten_middle
 from weft.report.lanes_layout import MAX_ROWS, Picture, lane_picture
 from weft.report.lanes_text import MARGIN, print_lanes
@@ -233,6 +235,24 @@ def test_devices_of_one_rank_are_told_apart() -> None:
     two[1]["device"] = 1
     text = drawn(report, documents.document(*two), width=80)
     assert "0, device 0" in text and "0, device 1" in text
+
+
+def test_one_file_of_two_devices_is_told_as_devices(tmp_path: Path) -> None:
+    trace = TraceFile().kernel(GEMM, 100, 50).kernel(GEMM, 120, 60, device=1).trace(tmp_path)
+    text = drawn(report, build_report(trace).document, width=200)
+    assert "2 devices, none of which communicates; the slowest, device 1, takes" in text
+    assert re.search("In full: [^,]+, device 1, which", text)
+    assert "2 devices of 1 of 1 ranks" in text.splitlines()[0]
+    assert "Not the whole job" not in text
+
+
+def test_lanes_name_the_device_where_asked() -> None:
+    text = drawn(
+        lambda document, console: print_lanes(document["ranks"][0], console, with_device=True),
+        documents.document(),
+        width=80,
+    )
+    assert "device 0" in text.splitlines()[0]
 
 
 def test_sections_that_a_document_lacks_are_left_out() -> None:

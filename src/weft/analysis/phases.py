@@ -16,7 +16,7 @@ PHASE_COLUMNS: dict[str, pl.DataType] = {
     "name": pl.String(),
     "index": pl.Int32(),
     "step": pl.Int64(),
-    "lane": pl.String(),  # communication, when that is most of its busy time; else compute
+    "lane": pl.String(),  # communication, when most of its busy time, and no less than its compute
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
     "busy_ns": pl.Int64(),
@@ -65,7 +65,11 @@ def phases(source: Trace | Work, *, unions: ClassUnions | None = None) -> pl.Dat
         .join(held_longest(with_sms(events, work.num_sms).filter("persistent"), "phase", "sms"), on="phase", how="left")
         .join(work.phases.select(pl.col("phase").cast(pl.Int64), "name", "index", "step"), on="phase")
         .with_columns(
-            pl.when((pl.col("communication_ns") > 0) & (2 * pl.col("communication_ns") >= pl.col("busy_ns")))
+            pl.when(
+                pl.col("communication_ns") > 0,
+                2 * pl.col("communication_ns") >= pl.col("busy_ns"),
+                pl.col("communication_ns") >= pl.col("compute_ns"),
+            )
             .then(pl.lit("communication"))
             .otherwise(pl.lit("compute"))
             .alias("lane"),

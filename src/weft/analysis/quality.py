@@ -46,12 +46,14 @@ def quality(source: Trace | Work, *, unnamed_share: float = 0.0) -> Quality:
     if read.truncated:
         doubts.append(f"the file is incomplete: {read.truncated}; what it still held is shown")
     for reason, count in read.dropped.items():
-        text = f"{count:,} events dropped: {reason}; first: {read.examples.get(reason, '')}"
+        text = f"{_events(count)} dropped: {reason}; first: {read.examples.get(reason, '')}"
         (doubts if 10 * read.num_dropped > kept else remarks).append(text)
     for reason, count in read.repaired.items():
-        remarks.append(f"{count:,} events repaired: {reason}; first: {read.examples.get(reason, '')}")
+        remarks.append(f"{_events(count)} repaired: {reason}; first: {read.examples.get(reason, '')}")
     if work.num_clipped:
-        remarks.append(f"{work.num_clipped:,} durations contradict the recording and were clipped")
+        clipped = "duration contradicts the recording and was" if work.num_clipped == 1 else None
+        clipped = clipped or "durations contradict the recording and were"
+        remarks.append(f"{work.num_clipped:,} {clipped} clipped")
     if work.num_out_of_window:
         text = f"{work.num_out_of_window:,} device events lie outside the recording and are left out"
         (doubts if 10 * work.num_out_of_window > num_events else remarks).append(text)
@@ -84,3 +86,7 @@ def quality(source: Trace | Work, *, unnamed_share: float = 0.0) -> Quality:
         truncated=read.truncated,
         notes=tuple(doubts + remarks + notes),
     )
+
+
+def _events(count: int) -> str:
+    return f"{count:,} event{'s' if count != 1 else ''}"

@@ -157,13 +157,19 @@ def _notes(ranks: list[RankAnalysis]) -> Iterator[str]:
     several = [rank for rank, count in sorted(files.items()) if count > 1]
     if several:
         yield f"several files say that they are rank {_listed(several)}: each is shown by itself"
-    unknown = sum(rank.rank is None for rank in ranks)
-    if unknown and len(ranks) > 1:
-        yield f"{unknown:,} files do not say their rank, and their names do not tell it"
+    num_files = len({r.path for r in ranks})  # a process that drove several devices has one
+    unknown = len({r.path for r in ranks if r.rank is None})
+    if unknown and num_files > 1:
+        said = (
+            "file does not say its rank, and its name does"
+            if unknown == 1
+            else "files do not say their rank, and their names do"
+        )
+        yield f"{unknown:,} {said} not tell it"
     sizes = sorted({r.world_size for r in ranks if r.world_size})
     if len(sizes) > 1:
         yield f"files of different jobs? they record world sizes {_listed(sizes)}"
-    elif sizes and len(ranks) > 1 and len(files) < sizes[0]:
+    elif sizes and num_files > 1 and len(files) < sizes[0]:
         absent = sizes[0] - len(files)
         yield f"{absent:,} of {sizes[0]:,} ranks have no file here: sums and means are over those that have"
 

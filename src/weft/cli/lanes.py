@@ -42,10 +42,12 @@ def command(
             report = build_report(trace, rules=rules, step=step, timelines=False, workers=workers, on_done=on_done)
     console = options.stdout()
     start, end = (None if time is None else round(time * MS) for time in (start_ms, end_ms))
-    for number, rank in enumerate(report.document["ranks"]):
+    drawn = report.document["ranks"]
+    several = len({(rank["rank"], rank["path"]) for rank in drawn}) < len(drawn)
+    for number, rank in enumerate(drawn):
         if number:
             console.print()
-        print_lanes(rank, console, width, start_ns=start, end_ns=end)
+        print_lanes(rank, console, width, start_ns=start, end_ns=end, with_device=several)
     for failure in report.document["failures"]:
         typer.echo(f"weft: {failure['error']}", err=True)
     if not report.document["ranks"]:

@@ -52,14 +52,17 @@ def headline(analysis: Analysis) -> str:
     slowest = max(analysis.ranks, key=lambda rank: rank.breakdown.span_ns)
     hidden = sum(rank.breakdown.hidden_communication_ns for rank in analysis.ranks)
     communication = sum(rank.breakdown.communication_ns for rank in analysis.ranks)
+    num_processes = len({(rank.rank, rank.path) for rank in analysis.ranks})
+    counted = f"{len(spans)} {'ranks' if num_processes == len(spans) else 'devices'}"
     told = (
-        f"{percent(hidden / communication)} of communication is hidden behind computation over {len(spans)} ranks"
+        f"{percent(hidden / communication)} of communication is hidden behind computation over {counted}"
         if communication
-        else f"{len(spans)} ranks, none of which communicates"
+        else f"{counted}, none of which communicates"
     )
-    name = "unnumbered" if slowest.rank is None else slowest.rank
+    names = [_file_name(slowest.path) if slowest.rank is None else f"rank {slowest.rank}"] * (num_processes > 1)
+    names += [f"device {slowest.device}"] * (num_processes < len(spans))
     return (
-        f"{told}; the slowest, rank {name}, takes {duration(max(spans))} against a mean of "
+        f"{told}; the slowest, {' '.join(names)}, takes {duration(max(spans))} against a mean of "
         f"{duration(sum(spans) / len(spans))}, and at most {duration(slowest.headroom.headroom_ns)} of that could be "
         "saved."
     )

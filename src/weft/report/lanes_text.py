@@ -52,15 +52,17 @@ def print_lanes(
     *,
     start_ns: int | None = None,
     end_ns: int | None = None,
+    with_device: bool = False,
 ) -> None:
     """Print the lane picture of one rank of a report.
 
     rank: a member of `ranks` in a report document (schema weft.report/1). width: columns to use, the console's when
     None. start_ns, end_ns: the stretch to draw, in nanoseconds from the rank's first device event; all of it when None.
+    with_device: name the device too, as its rank has several.
     """
     columns = max(min(width or console.width, MAX_WIDTH), MIN_WIDTH)
     picture = lane_picture(rank, num_columns=columns - MARGIN, start_ns=start_ns, end_ns=end_ns)
-    words = [line for text in _heading(rank, picture) for line in text.wrap(console, columns)]
+    words = [line for text in _heading(rank, picture, with_device=with_device) for line in text.wrap(console, columns)]
     notes = [line for text in _left_out(rank, picture) for line in text.wrap(console, columns)]
     drawn, coded = _drawn(picture)
     lines = [*words, Text(), *drawn, *_legend(picture, coded, columns), *notes]
@@ -68,10 +70,15 @@ def print_lanes(
     console.print(suited(Group(*lines), console), soft_wrap=True)
 
 
-def _heading(rank: Mapping[str, Any], picture: Picture) -> list[Text]:
+def _heading(rank: Mapping[str, Any], picture: Picture, *, with_device: bool) -> list[Text]:
     who = "lanes" if rank.get("rank") is None else f"lanes of rank {rank['rank']}"
     device = clean(rank.get("device_name") or "")
-    parts = [who, device, "simulated" if rank.get("simulated") and "simulated" not in device else ""]
+    parts = [
+        who,
+        f"device {rank.get('device')}" if with_device else "",
+        device,
+        "simulated" if rank.get("simulated") and "simulated" not in device else "",
+    ]
     lines = [joined([Text(parts[0], style="bold"), *[p for p in parts[1:] if p]], " · ")]
     if rank.get("basis") == "host":
         lines.append(Text("No device work in this file: host operators stand in for it.", style="bold yellow"))

@@ -68,6 +68,10 @@ def _opening(document: Mapping[str, Any]) -> list[RenderableType]:
 def _scope(document: Mapping[str, Any]) -> str:
     ranks, world = document["ranks"], document.get("world_size")
     if len(ranks) != 1:
+        number = len({(rank.get("rank"), rank.get("path")) for rank in ranks})
+        if _several_devices(ranks):
+            of_ranks = f"{number:,} of {world:,} ranks" if world else counted(number, "file")
+            return f"{len(ranks):,} devices of {of_ranks}"
         return f"{len(ranks):,} of {world:,} ranks" if world else f"{len(ranks):,} ranks"
     rank = ranks[0]
     who = "rank unknown" if rank.get("rank") is None else f"rank {rank['rank']}"
@@ -85,7 +89,12 @@ def _job(document: Mapping[str, Any], slowest: Mapping[str, Any], width: int) ->
         left = len(lines) - MAX_FAILURES
         more = [Text(f"… and {left:,} more ranks, listed in the JSON report")] if left > 0 else []
         blocks.append(frame("Other ranks are partial", [*lines[:MAX_FAILURES], *more], WARNING))
-    blocks.append(Text(f"In full: {rank_name(slowest)}, which has the longest span.", style=BOLD))
+    blocks.append(
+        Text(
+            f"In full: {rank_name(slowest, with_device=_several_devices(ranks))}, which has the longest span.",
+            style=BOLD,
+        )
+    )
     return blocks
 
 
@@ -94,12 +103,11 @@ def _rank_table(ranks: Sequence[Mapping[str, Any]], clocks: Sequence[Mapping[str
     fastest_kept = 3 if len(ordered) > MAX_RANKS else 0
     shown = ordered if not fastest_kept else ordered[: MAX_RANKS - fastest_kept]
     unit = unit_for(ordered[0]["span_ns"])
-    several_devices = len({rank.get("rank") for rank in ranks}) < len(ranks)
     rows: list[list[str]] = []
     for place, rank in enumerate(shown + (ordered[-fastest_kept:] if fastest_kept else [])):
         if fastest_kept and place == len(shown):
             rows.append(["…", *[""] * (len(ACCOUNT_KEYS) + 1), f"{len(ordered) - MAX_RANKS:,} more"])
-        name = rank_name(rank, with_device=several_devices).removeprefix("rank ")
+        name = rank_name(rank, with_device=_several_devices(ranks)).removeprefix("rank ")
         marks = ["slowest"] * (place == 0) + ["partial"] * bool(concerns(rank))
         rows.append([name, *(unit(rank[key]) for key in ACCOUNT_KEYS), hidden_share(rank), ", ".join(marks)])
     heads = ("rank", f"span {unit.name}", *ACCOUNT_HEADS, "")
@@ -116,6 +124,12 @@ def _rank_table(ranks: Sequence[Mapping[str, Any]], clocks: Sequence[Mapping[str
             text += f": collectives of {counted(unknown, 'rank')} cannot be matched, or do not end together"
         parts.append(Text(f"{text}.", style=DIM))
     return Group(*parts)
+
+
+def _several_devices(ranks: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether some process drove several devices, so that its rank alone does not name one."""
+    devices = {(rank.get("rank"), rank.get("path"), rank.get("device")) for rank in ranks}
+    return len({(number, path) for number, path, _ in devices}) < len(devices)
 
 
 def rank_name(rank: Mapping[str, Any], *, with_device: bool = False) -> str:
