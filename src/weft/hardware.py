@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from weft.errors import WeftError
+from weft.toml_tables import read_tables
 
 BUILT_IN = Path(__file__).with_suffix(".toml")
 
@@ -93,20 +93,7 @@ def hardware(name: str, *paths: str | os.PathLike[str]) -> Hardware:
 
 
 def _read(path: Path) -> list[Hardware]:
-    try:
-        document = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise WeftError(f"{path}: cannot read hardware: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise WeftError(f"{path}: not UTF-8 text, byte {error.start}: {error.reason}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise WeftError(f"{path}: not TOML: {error}") from error
-    unknown = sorted(set(document) - {"hardware"})
-    if unknown:
-        raise WeftError(f"{path}: unknown key {unknown[0]!r}; accelerators are tables under [[hardware]]")
-    entries = document.get("hardware", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise WeftError(f"{path}: 'hardware' must be a list of tables; begin each with [[hardware]]")
+    entries = read_tables(path, "hardware", what="accelerators", error=WeftError)
     return [_device(entry, f"{path}: accelerator {number}") for number, entry in enumerate(entries, 1)]
 
 

@@ -24,10 +24,12 @@ from rich.console import Console
 from tests.report import documents
 from tests.tracefile import GEMM, TraceFile
 from weft.report import build_report
+from weft.report.console_parts import Unit, unit_for
 from weft.report.console_text import ascii_text, clean, kernel_label, shorten_middle
 from weft.report.lanes_layout import MAX_ROWS, Picture, lane_picture
 from weft.report.lanes_text import MARGIN, print_lanes
 from weft.report.terminal import print_rank, print_report
+from weft.units import MS, US
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -447,3 +449,10 @@ def test_any_name_becomes_printable_and_fits(name: str, width: int) -> None:
     assert cell_len(shorten_middle(cleaned, width)) <= width
     assert cell_len(kernel_label(name, width)) <= width
     assert ascii_text(cleaned).isascii() and cell_len(ascii_text(cleaned)) == cell_len(cleaned)
+
+
+def test_halves_are_rounded_up_as_elsewhere() -> None:
+    """Not to the even neighbour: the mean of attn(W) in DeepSeek's profile, 2,388.5 µs, is published as 2,389."""
+    assert Unit(name="µs", ns=US, decimals=0)(2_388_500) == "2,389"
+    assert Unit(name="ms", ns=MS, decimals=2)(1_005_000) == "1.01"
+    assert unit_for(1 * MS)(50) == "0.1"

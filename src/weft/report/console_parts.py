@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -33,7 +34,8 @@ class Unit:
     decimals: int
 
     def __call__(self, time_ns: float) -> str:
-        return f"{time_ns / self.ns:,.{self.decimals}f}"
+        shown = math.floor(time_ns * 10**self.decimals / self.ns + 0.5) / 10**self.decimals  # halves up, as `units.us`
+        return f"{shown:,.{self.decimals}f}"
 
 
 _MILLISECONDS = Unit(name="ms", ns=MS, decimals=2)

@@ -18,7 +18,7 @@ SCHEMA = "weft.report/1"
 
 _MAX_EXPOSED = 1000
 _MAX_OPERATORS = 500
-_MAX_STREAMED_PHASES = 20_000
+_MAX_PHASES = 20_000
 
 Document = dict[str, Any]
 
@@ -119,7 +119,7 @@ def rank_document(rank: RankAnalysis) -> Document:
         "streams": k.streams.to_dicts(),
         "families": k.families.to_dicts(),
         "collectives": o.collectives.to_dicts(),
-        "phases": _relative(rank.phases.head(_MAX_STREAMED_PHASES), zero).drop("phase").to_dicts(),
+        "phases": _relative(rank.phases.head(_MAX_PHASES), zero).drop("phase").to_dicts(),
         "num_phases": rank.phases.height,
         "phase_means": rank.phase_means.to_dicts(),
         "overlap_matrix": {
@@ -136,7 +136,7 @@ def rank_document(rank: RankAnalysis) -> Document:
                 "sms_exact": lane.sms_exact,
                 "busy_ns": lane.busy_ns,
                 "streams": list(lane.streams),
-                "boxes": _relative(lane.boxes.head(_MAX_STREAMED_PHASES), zero).to_dicts(),
+                "boxes": _relative(lane.boxes.head(_MAX_PHASES), zero).to_dicts(),
             }
             for lane in rank.lanes
         ],

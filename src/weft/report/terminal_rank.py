@@ -264,7 +264,8 @@ def _operators(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     parts: list[RenderableType] = [section("Operators", note), body]
     if without := rank.get("num_without_operator"):
         share = percent(rank["without_operator_ns"] / rank["serial_ns"]) if rank["serial_ns"] else "–"
-        parts.append(Text(f"{counted(without, 'device event')} ({share}) launched outside every operator.", style=DIM))
+        told = f"Launched outside every operator: {counted(without, 'device event')}, {share} of device time."
+        parts.append(Text(told, style=DIM))
     return Group(*parts)
 
 

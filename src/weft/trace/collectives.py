@@ -6,10 +6,9 @@ the `record_param_comms` operator that was open when the kernel was launched; fr
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
-from weft.trace.phases import innermost
+from weft.trace.operators import open_at_launch
 
 METADATA = ("collective", "in_elems", "out_elems", "dtype", "group", "group_size", "group_ranks", "comm_seq")
 
@@ -23,22 +22,7 @@ def with_host_metadata(rows: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame
     records = events.filter(pl.col("cat") == "cpu_op", pl.col("collective").is_not_null())
     if records.is_empty():
         return rows
-    records = records.sort("ts_ns", "dur_ns", descending=[False, True], maintain_order=True)
     bare = rows.with_row_index("at").filter(pl.col("collective").is_null(), pl.col("eligible").fill_null(False))
-    bare = bare.select("at", pl.col("launch_pid").alias("pid"), pl.col("launch_tid").alias("tid"), "launch_ts_ns")
-    by_thread = records.partition_by("pid", "tid", as_dict=True)
-    found = []
-    for thread, mine in bare.drop_nulls().partition_by("pid", "tid", as_dict=True).items():
-        if (candidates := by_thread.get(thread)) is None:
-            continue
-        starts = candidates.get_column("ts_ns").to_numpy()
-        ends = starts + candidates.get_column("dur_ns").to_numpy()
-        inside = innermost(starts, ends, mine.get_column("launch_ts_ns").to_numpy())
-        known = np.flatnonzero(inside >= 0)
-        said = candidates.select(METADATA)[inside[known]]
-        found.append(said.with_columns(mine.get_column("at").gather(known)))
-    if not found:
-        return rows
-    said = pl.concat(found)
+    said = bare.select("at").hstack(records.select(pl.col(METADATA).gather(open_at_launch(records, bare))))
     joined = rows.with_row_index("at").join(said, on="at", how="left", suffix="_said", maintain_order="left")
     return joined.with_columns(pl.coalesce(name, f"{name}_said").alias(name) for name in METADATA).select(rows.columns)

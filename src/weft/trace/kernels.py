@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import polars as pl
 
 from weft.errors import RulesError, WeftError
+from weft.toml_tables import read_tables
 
 Kind = Literal["compute", "communication", "memory"]
 Role = Literal["data", "barrier"]
@@ -274,21 +274,8 @@ def _with_file(rules: tuple[KernelRule, ...], path: Path) -> tuple[KernelRule, .
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
-    try:
-        document = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise RulesError(f"{path}: cannot read kernel rules: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise RulesError(f"{path}: not UTF-8 text, byte {error.start}: {error.reason}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise RulesError(f"{path}: not TOML: {error}; a regex is best put between single quotes") from error
-    unknown = sorted(set(document) - {"rule"})
-    if unknown:
-        raise RulesError(f"{path}: unknown key {unknown[0]!r}; kernel rules are tables under [[rule]]")
-    entries = document.get("rule", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise RulesError(f"{path}: 'rule' must be a list of tables; begin each with [[rule]]")
-    return cast(list[dict[str, Any]], entries)
+    hint = "; a regex is best put between single quotes"
+    return read_tables(path, "rule", what="kernel rules", error=RulesError, hint=hint)
 
 
 def _inherit(old: KernelRule, entry: Mapping[str, Any]) -> dict[str, Any]:

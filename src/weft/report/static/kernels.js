@@ -67,7 +67,7 @@ function showFamilies({ families, serial_ns: serial }) {
       { key: "num_events", label: "events", kind: "count" },
       { key: "total_ns", label: "total", kind: "time", bar: (row) => row.total_ns / top },
       { key: "busy_ns", label: "busy", kind: "time", def: "busy" },
-      { key: "share", label: "share", kind: "percent", value: (row) => row.total_ns / (serial || 1) },
+      { key: "share", label: "share", kind: "percent", def: "share", value: (row) => row.total_ns / (serial || 1) },
     ],
   }).element);
 }

@@ -28,9 +28,9 @@ export function showMatrix(rank) {
     });
   };
   fill(byId("matrix"), h("table", { class: "matrix" },
-    h("caption", { class: "muted", text: `${unit.name} in which the communication phase (row) and the compute phase (column) both ran. Darker is more.` }),
+    h("caption", { class: "muted" }, `${unit.name} in which the communication phase (row) and the compute phase (column) `, defined("overlap_matrix", "both ran"), ". Darker is more."),
     h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "corner", text: "communication ↓  behind compute →" }), compute.map((name) => h("th", { scope: "col", class: "phase-name", text: name, title: name })),
-      h("th", { scope: "col", class: "edge" }, defined("hidden", "hidden")), h("th", { scope: "col" }, defined("exposed", "exposed")), h("th", { scope: "col", text: "hidden %" }))),
+      h("th", { scope: "col", class: "edge" }, defined("hidden", "hidden")), h("th", { scope: "col" }, defined("exposed", "exposed")), h("th", { scope: "col" }, defined("hidden", "hidden %")))),
     h("tbody", {}, communication.map((name, row) => h("tr", {}, h("th", { scope: "row", class: "phase-name", text: name, title: name }), compute.map((_, column) => cell(row, column)),
       h("td", { class: "edge total", text: shown(hidden[row]) }), h("td", { class: `total ${exposed[row] > 0.02 * rowTotal(row) ? "bad" : ""}`, text: shown(exposed[row]) }),
       h("td", { class: "total", text: percent(rowTotal(row) ? hidden[row] / rowTotal(row) : null) }))))));

@@ -24,7 +24,7 @@ export function showPhases({ phase_means: means, collectives }) {
         { key: "mean_data_ns", label: "moves data", kind: "time", def: "data_barrier", value: only("communication", "mean_data_ns") },
         { key: "mean_hidden_ns", label: "hidden", kind: "time", def: "hidden", value: only("communication", "mean_hidden_ns") },
         { key: "mean_exposed_ns", label: "exposed", kind: "time", def: "exposed", value: only("communication", "mean_exposed_ns") },
-        { key: "hidden_share", label: "hidden %", kind: "percent", value: (row) => (row.lane === "communication" ? row.mean_hidden_ns / (row.mean_hidden_ns + row.mean_exposed_ns || 1) : null) },
+        { key: "hidden_share", label: "hidden %", kind: "percent", def: "hidden", value: (row) => (row.lane === "communication" ? row.mean_hidden_ns / (row.mean_hidden_ns + row.mean_exposed_ns || 1) : null) },
       ],
     }).element);
   }
@@ -42,7 +42,7 @@ export function showPhases({ phase_means: means, collectives }) {
         { key: "num_events", label: "events", kind: "count" },
         { key: "busy_ns", label: "busy", kind: "time", def: "busy", bar: (row) => row.busy_ns / busiest },
         { key: "data_ns", label: "moves data", kind: "time", def: "data_barrier" },
-        { key: "barrier_ns", label: "waits", kind: "time" },
+        { key: "barrier_ns", label: "waits", kind: "time", def: "data_barrier" },
         { key: "hidden_ns", label: "hidden", kind: "time", def: "hidden" },
         { key: "exposed_ns", label: "exposed", kind: "time", def: "exposed" },
         ...(sized ? [

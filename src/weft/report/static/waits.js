@@ -27,7 +27,7 @@ function showIdle(idle, streams) {
   fill(byId("idle-bar"), total ? h("div", { class: "stack medium", role: "img", "aria-label": CAUSES.map(([key, , word]) => `${word} ${duration(idle[key])}`).join(", ") },
     CAUSES.filter(([key]) => idle[key] > 0).map(([key, role, word]) => h("div", { class: `part ${role}`, title: `${word}: ${duration(idle[key], 4)}`, style: { "flex-grow": idle[key] / total } }))) : null,
   h("ul", { class: "parts" }, CAUSES.map(([key, role, word]) => h("li", {}, h("i", { class: `swatch part ${role}` }), defined(role, word), h("b", { text: duration(idle[key]) }), h("span", { class: "muted", text: total ? percent(idle[key] / total) : "–" })))),
-  h("p", { class: "muted", text: `Above, the time in which nothing ran; below, each stream's own, while others may have been busy. Gaps up to ${duration(idle.threshold_ns, 2)} between kernels count as kernel gaps.` }));
+  h("p", { class: "muted", text: `Above, the time in which nothing ran; below, each stream's own, while others may have been busy. Gaps under ${duration(idle.threshold_ns, 2)} between kernels count as kernel gaps.` }));
   fill(byId("idle-table"), sortableTable({
     name: "idle",
     rows: idle.by_stream,
@@ -38,7 +38,7 @@ function showIdle(idle, streams) {
       { key: "stream", label: "stream", kind: "text", text: (row) => `stream ${row.stream}`, value: (row) => row.stream },
       { key: "kind", label: "mostly", kind: "text", value: (row) => kindOf(row.stream) },
       { key: "idle_ns", label: "idle", kind: "time" },
-      ...CAUSES.map(([key, , word]) => ({ key, label: word, kind: "time" })),
+      ...CAUSES.filter(([key]) => idle.by_stream.some((row) => row[key])).map(([key, , word]) => ({ key, label: word, kind: "time" })),
     ],
   }).element);
 }
@@ -46,14 +46,14 @@ function showIdle(idle, streams) {
 function showLaunch(launch) {
   byId("launch-box").hidden = !launch;
   if (!launch) return;
-  fill(byId("launch-facts"), [
+  showFacts("launch-facts", [
     ["launch_delay", "launch delay, median", duration(launch.delay_p50_ns)],
     ["launch_delay", "launch delay, p99", duration(launch.delay_p99_ns)],
     ["launch_delay", "launch delay, longest", duration(launch.delay_max_ns)],
     ["queue", "queue length, mean", launch.queue_mean === null ? "–" : grouped(launch.queue_mean, 1)],
     ["queue", "queue length, longest", count(launch.queue_max)],
     [null, "device events with their launch", count(launch.num_linked)],
-  ].map(([def, label, value]) => h("div", {}, h("dt", {}, def ? defined(def, label) : label), h("dd", { text: value }))));
+  ]);
   fill(byId("blocked-table"), sortableTable({
     name: "blocked",
     rows: launch.host_blocked,
@@ -85,12 +85,17 @@ function showLaunch(launch) {
 function showHeadroom({ headroom, span_ns: span }) {
   byId("headroom-box").hidden = !headroom;
   if (!headroom) return;
-  fill(byId("headroom-facts"), [
-    [defined("span", "span"), duration(span, 4)],
-    ["ideal step", duration(headroom.ideal_ns, 4)],
-    [defined("headroom", "headroom"), `${duration(headroom.headroom_ns, 4)} (${percent(headroom.headroom_ns / (span || 1))})`],
-    ["bound by", bound(headroom.bound_by)],
-    ["longest dependent chain", duration(headroom.longest_chain_ns, 4)],
-  ].map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", { text: value }))));
+  showFacts("headroom-facts", [
+    ["span", "span", duration(span, 4)],
+    ["headroom", "ideal step", duration(headroom.ideal_ns, 4)],
+    ["headroom", "headroom", `${duration(headroom.headroom_ns, 4)} (${percent(headroom.headroom_ns / (span || 1))})`],
+    [null, "bound by", bound(headroom.bound_by)],
+    ["chain", "longest dependent chain", duration(headroom.longest_chain_ns, 4)],
+  ]);
   byId("headroom-note").textContent = headroom.assumption ? `Assumes: ${headroom.assumption}` : "";
+}
+
+/** Lines of a name, with its definition where there is one, and a value. */
+function showFacts(id, rows) {
+  fill(byId(id), rows.map(([def, label, value]) => h("div", {}, h("dt", {}, def ? defined(def, label) : label), h("dd", { text: value }))));
 }
