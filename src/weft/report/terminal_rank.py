@@ -312,7 +312,7 @@ def _launch(rank: Mapping[str, Any]) -> RenderableType | None:
         for call in (launch.get("host_blocked") or [])[:4]
     ]
     if blocked:
-        lines.append("The host was blocked in " + ", ".join(blocked) + ".")
+        lines.append("The host waited or polled in " + ", ".join(blocked) + ".")
     stalls = [
         f"{clean(stall['name'])} {duration(stall['total_ns'])} "
         f"({stall['num_events']:,}×, {duration(stall['longest_ns'])} at most)"

@@ -55,9 +55,11 @@ export function plural(number, word) {
   return `${grouped(number)} ${word}${number === 1 ? "" : "s"}`;
 }
 
-/** A kernel's name without its return type: all are void, and sorting and reading want what differs. */
+/**
+ * A kernel's name without its return type, and of CUTLASS's wrapper only what it wraps: sorting and reading want what differs.
+ */
 export function bareName(name) {
-  return name.replace(/^void\s+/, "");
+  return name.replace(/^void\s+/, "").replace(/^cutlass::device_kernel<(.+)>\(.*$/, "$1");
 }
 
 // Kernels that only wrap another one, which their first template argument names.
