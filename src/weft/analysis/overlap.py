@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from weft.analysis.breakdown import Breakdown, ClassUnions, breakdown, class_unions
+from weft.analysis.breakdown import ClassUnions, class_unions
 from weft.analysis.intervals import Array, Intervals, covered, grouped_union, of_events, sums_by_group
 from weft.trace.kernels import bus_factor
 from weft.trace.model import Trace
@@ -72,10 +72,9 @@ def overlap(source: Trace | Work, *, unions: ClassUnions | None = None) -> Overl
     work = as_work(source)
     u = unions or class_unions(work)
     communication = work.events.filter(pl.col("kind") == "communication")
-    total: Breakdown = breakdown(work, unions=u)
     return Overlap(
-        communication_ns=total.communication_ns,
-        hidden_ns=total.hidden_communication_ns,
+        communication_ns=u.communication.total_ns,
+        hidden_ns=(u.communication & u.compute).total_ns,
         data_ns=of_events(communication.filter(pl.col("role") == "data")).total_ns,
         barrier_ns=of_events(communication.filter(pl.col("role") == "barrier")).total_ns,
         collectives=_collectives(communication, u.compute),

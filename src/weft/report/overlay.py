@@ -55,13 +55,13 @@ def overlay(works: list[Work]) -> Iterator[dict[str, Any]]:
     boxes, exposed, counters, sms = [], [], {}, {}
     for work in works:
         device = f"device {work.device} " if len(works) > 1 else ""
-        hidden = phases(work).select(pl.col("phase").cast(pl.Int64), "hidden_ns")
+        unions = class_unions(work)
+        hidden = phases(work, unions=unions).select(pl.col("phase").cast(pl.Int64), "hidden_ns")
         for lane in lanes(work):
             name = f"{device}{lane.lane}"
             sms[name] = lane.sms if lane.sms_exact else None
             drawn = lane.boxes.join(hidden, on="phase", how="left", maintain_order="left")
             boxes.append(drawn.with_columns(pl.lit(name).alias("lane")))
-        unions = class_unions(work)
         bare = unions.communication - unions.compute
         exposed.append(pl.DataFrame({"start_ns": bare.starts, "end_ns": bare.ends}))
         held = with_sms(work.events, work.num_sms).filter("persistent", pl.col("sms").is_not_null())

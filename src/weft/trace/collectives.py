@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from weft.trace.operators import open_at_launch
+from weft.trace.containment import open_at_launch
 
 METADATA = ("collective", "in_elems", "out_elems", "dtype", "group", "group_size", "group_ranks", "comm_seq")
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weft.trace.containment import innermost, open_at_launch
 from weft.trace.model import is_annotation, is_launch
 
 _STEP = r"^ProfilerStep#(\d{1,18})$"
@@ -85,44 +86,18 @@ def assign_phases(phases: pl.DataFrame, linked: pl.DataFrame, events: pl.DataFra
     phases: of `find_phases`. linked: device events with launch_ts_ns, launch_pid, launch_tid. events: the whole trace,
     which tells which threads autograd runs on.
     """
-    out = np.full(linked.height, -1, np.int64)
     if phases.is_empty() or linked.is_empty():
-        return _as_series(out)
+        return pl.Series("phase", [None] * linked.height, dtype=pl.Int32)
+    start, end = pl.col("host_start_ns"), pl.col("host_end_ns")
+    ranges = phases.select("pid", "tid", start.alias("ts_ns"), (end - start).alias("dur_ns"))
+    out = open_at_launch(ranges, linked).fill_null(-1).to_numpy().copy()
     starts, ends = (phases.get_column(column).to_numpy() for column in ("host_start_ns", "host_end_ns"))
-    phase_thread = _threads(phases, "pid", "tid")
     launch_thread = _threads(linked, "launch_pid", "launch_tid")
     has_launch = linked.get_column("launch_ts_ns").is_not_null().to_numpy()
     launch_ts = linked.get_column("launch_ts_ns").fill_null(0).to_numpy()
-    for thread in np.unique(phase_thread):
-        ranges = np.flatnonzero(phase_thread == thread)
-        points = np.flatnonzero(has_launch & (launch_thread == thread))
-        claimed = innermost(starts[ranges], ends[ranges], launch_ts[points])
-        out[points] = np.where(claimed >= 0, ranges[claimed], -1)
     waiting = np.flatnonzero(has_launch & (out < 0) & np.isin(launch_thread, _autograd_threads(events)))
     out[waiting] = innermost(starts, ends, launch_ts[waiting])
     return _as_series(out)
-
-
-def innermost(starts: NDArray[np.int64], ends: NDArray[np.int64], points: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each point the index of the range [start, end) that contains it and started last; -1 where none does.
-
-    starts must ascend; of ranges that start together the later index counts as inner.
-    """
-    order = np.argsort(points, kind="stable")
-    found = np.full(len(points), -1, np.int64)
-    start_list, end_list, point_list = starts.tolist(), ends.tolist(), points[order].tolist()
-    open_ranges: list[int] = []
-    following = 0
-    result = []
-    for point in point_list:
-        while following < len(start_list) and start_list[following] <= point:
-            open_ranges.append(following)
-            following += 1
-        while open_ranges and end_list[open_ranges[-1]] <= point:
-            open_ranges.pop()
-        result.append(open_ranges[-1] if open_ranges else -1)
-    found[order] = result
-    return found
 
 
 def _threads(frame: pl.DataFrame, pid: str, tid: str) -> NDArray[np.str_]:

@@ -1,0 +1,58 @@
+"""Which range of the host was open at a moment: for phases, operators and records of collectives alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+
+def open_at_launch(ranges: pl.DataFrame, linked: pl.DataFrame) -> pl.Series:
+    """For each device event the row in `ranges` of the innermost one that was open at its launch; null without one.
+
+    ranges: host events with pid, tid, ts_ns, dur_ns. linked: device events with launch_ts_ns, launch_pid, launch_tid.
+    Only ranges of the launching thread count.
+    """
+    launches = (
+        linked.select(pl.col("launch_pid").alias("pid"), pl.col("launch_tid").alias("tid"), "launch_ts_ns")
+        .with_row_index("at")
+        .drop_nulls()
+    )
+    ranges = (
+        ranges.select("pid", "tid", "ts_ns", "dur_ns")
+        .with_row_index("row")
+        .sort("ts_ns", "dur_ns", descending=[False, True], maintain_order=True)
+    )
+    out = np.full(linked.height, -1, np.int64)
+    by_thread = ranges.partition_by("pid", "tid", as_dict=True)
+    for thread, mine in launches.partition_by("pid", "tid", as_dict=True).items():
+        if (candidates := by_thread.get(thread)) is None:
+            continue
+        starts = candidates.get_column("ts_ns").to_numpy()
+        ends = starts + candidates.get_column("dur_ns").to_numpy()
+        found = innermost(starts, ends, mine.get_column("launch_ts_ns").to_numpy())
+        rows = candidates.get_column("row").cast(pl.Int64).to_numpy()
+        out[mine.get_column("at").to_numpy()] = np.where(found >= 0, rows[np.maximum(found, 0)], -1)
+    return pl.Series("range", out).set(pl.Series(out < 0), None)
+
+
+def innermost(starts: NDArray[np.int64], ends: NDArray[np.int64], points: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each point the index of the range [start, end) that contains it and started last; -1 where none does.
+
+    starts must ascend; of ranges that start together the later index counts as inner.
+    """
+    order = np.argsort(points, kind="stable")
+    found = np.full(len(points), -1, np.int64)
+    start_list, end_list, point_list = starts.tolist(), ends.tolist(), points[order].tolist()
+    open_ranges: list[int] = []
+    following = 0
+    result = []
+    for point in point_list:
+        while following < len(start_list) and start_list[following] <= point:
+            open_ranges.append(following)
+            following += 1
+        while open_ranges and end_list[open_ranges[-1]] <= point:
+            open_ranges.pop()
+        result.append(open_ranges[-1] if open_ranges else -1)
+    found[order] = result
+    return found
