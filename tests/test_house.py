@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-HEAVY = {"polars", "numpy", "plotly", "jinja2", "torch", "fsspec", "msgspec"}
+HEAVY = {"polars", "numpy", "plotly", "jinja2", "torch", "fsspec", "msgspec", "numba"}
 
 
 def python(code: str) -> str:
@@ -78,7 +78,7 @@ else:
 def test_core_install_has_no_torch() -> None:
     required = importlib.metadata.requires("weft") or []
     core = {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in required if "extra ==" not in requirement}
-    assert core == {"fsspec", "isal", "jinja2", "msgspec", "numpy", "polars", "rich", "typer", "zstandard"}
+    assert core == {"fsspec", "isal", "jinja2", "msgspec", "numba", "numpy", "polars", "rich", "typer", "zstandard"}
 
 
 def test_version_is_the_installed_one_and_has_a_changelog_entry() -> None:

@@ -25,5 +25,13 @@ class PlanError(WeftError):
     """A plan cannot run: an unknown dependency, a cycle, a negative duration."""
 
 
+class LoadsError(WeftError):
+    """Expert loads cannot be used: a file or an array that is not loads, NaN, a negative count, the wrong shape."""
+
+
+class PlacementError(WeftError):
+    """A placement of experts cannot be made or used: too few slots, a broken map, a constraint that none can meet."""
+
+
 class OutputError(WeftError):
     """An output cannot be written."""

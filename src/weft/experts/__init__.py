@@ -1,0 +1,1 @@
+"""Where experts live: from expert loads to a placement, with proof of how good it is."""

@@ -1,0 +1,57 @@
+"""How good is a placement, and what keeps it from being better?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.experts.arrays import Bools, Floats
+
+BINDINGS = ("none", "replica granularity", "slots", "node partition", "duplicates", "constraints", "packing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Certificate:
+    """A placement's quality against a bound that no placement under the same rules can beat.
+
+    Times are load units over speed, by layer:
+    mean_L: what perfect balance would give every GPU in service, sum of loads / sum of speeds.
+    bound_L: no placement under these rules has a lower maximum.
+    achieved_L: maximum over the GPUs of load / speed.
+    is_optimal_L: achieved equals the bound (to 1e-9 of it), so it is proved that nothing better exists.
+    binding_L: one of `BINDINGS`, what holds the layer above its mean: "none" (within 1e-9 of the mean); "slots" (the largest
+        replica under the best counts is above the mean; more slots would cure it); "duplicates" (the same, but the hottest expert has a
+        copy on every GPU already); "node partition" (groups may not leave their node); "constraints" (pins, unequal
+        or lost GPUs); "replica granularity" (the bound is above the mean because replicas are whole); "packing" (the bound is the mean or
+        near, and the search did not reach it).
+    target: the balancedness of `slots_for_target`, 0.99.
+    slots_for_target: smallest number of slots, a multiple of the GPUs, whose lower bound on the maximum lets the mean
+        balancedness reach the target: fewer cannot; None where no number up to one copy of each expert a GPU does.
+    """
+
+    mean_L: Floats
+    bound_L: Floats
+    achieved_L: Floats
+    is_optimal_L: Bools
+    binding_L: tuple[str, ...]
+    target: float
+    slots_for_target: int | None
+
+    @property
+    def balancedness(self) -> float:
+        """Mean over layers of mean / achieved; 1 for layers of zeros."""
+        return _ratio(self.mean_L, self.achieved_L)
+
+    @property
+    def bound_balancedness(self) -> float:
+        """Mean over layers of mean / bound: no placement under the same rules has a higher balancedness."""
+        return _ratio(self.mean_L, self.bound_L)
+
+    @property
+    def gap(self) -> float:
+        """Largest achieved / bound - 1 of any layer: how much a better placement could at most save."""
+        return float((self.achieved_L / self.bound_L - 1)[self.bound_L > 0].max(initial=0.0))
+
+
+def _ratio(part_L: Floats, whole_L: Floats) -> float:
+    sane = whole_L > 0
+    return float((part_L[sane] / whole_L[sane]).sum() + (~sane).sum()) / len(whole_L)

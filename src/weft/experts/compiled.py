@@ -1,0 +1,19 @@
+"""How the balancers' inner loops are compiled: once for a machine, by Numba, into a cache beside the source.
+
+A compiled function calls only compiled functions of its own file. Numba keys a function's cache by the file that it
+stands in, so a caller in another file would keep running an old version of what it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Compile at the first call and keep the result on disk; releases the GIL while it runs."""
+    return cast(Function, numba.njit(cache=True, nogil=True)(function))

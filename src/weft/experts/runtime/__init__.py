@@ -1,0 +1,1 @@
+"""The only folder of this package that imports torch."""
