@@ -1,4 +1,4 @@
-"""Compare weft with its targets and print a table: `python -m benchmarks [read] [ranks] [page] [--json FILE]`.
+"""Compare weft with its targets and print a table: `python -m benchmarks [read|ranks|page|experts ...] [--json FILE]`.
 
 A missed target is a result, not an error: the exit status is 1 only where something could not be measured because it
 broke.
@@ -155,10 +155,55 @@ def page(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     )
 
 
+def experts(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """The balancer of experts against the published algorithm in Python: 256 experts in 288 slots of 32 GPUs."""
+    numbers = ("256", "288", "8", "4", "32", str(options.num_runs))
+    for num_layers, least in ((58, 200), (1000, 500)):
+        say(f"the balancers place {num_layers} layers of experts ...")
+        raced = run(["benchmarks.experts", "race", str(num_layers), *numbers])
+        best_ms = raced.facts["best_ms"]
+        say(f"  milliseconds: {best_ms}")
+        say(
+            "  weft's first call: {first_call_ms:.0f} ms; torch.sort is {sort_ms:.2f} ms of a later one".format(
+                **raced.facts
+            )
+        )
+        for contestant, others in (
+            ("rebalance_experts", ("tensors", "lists", "arrays")),
+            ('order="stable"', ("tensors",)),
+            ("solve_deepseek", ("tensors",)),
+        ):
+            for other in others:
+                ratio = best_ms[other] / best_ms[contestant]
+                is_target = contestant == "rebalance_experts" and other == "tensors"
+                yield Result(
+                    question=f"place {num_layers} layers: {contestant}",
+                    weft=f"{best_ms[contestant]:.2f} ms",
+                    other=f"{OTHER_BALANCERS[other]} {best_ms[other]:.0f} ms",
+                    ratio=ratio,
+                    target=f">= {least}x faster" if is_target else "",
+                    met=ratio >= least if is_target else None,
+                )
+    say("balance searches for better ...")
+    found = run(["benchmarks.experts", "balanced", "58", *numbers])
+    yield Result(
+        question=f"place 58 layers: balance ({found.facts['policy']})",
+        weft=f"{found.inside_s * 1e3:.0f} ms",
+        other=f"balancedness {found.facts['balancedness']:.4f}, published {found.facts['published']:.4f}",
+    )
+
+
+OTHER_BALANCERS = {
+    "tensors": "as published, tensors",
+    "lists": "the same in lists",
+    "arrays": "the same in NumPy",
+}
+
 BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "read": read,
     "ranks": ranks,
     "page": page,
+    "experts": experts,
 }
 
 
@@ -218,7 +263,7 @@ def as_json(facts: dict[str, Any], inputs: dict[str, Any], results: list[Result]
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("which", nargs="*", metavar="read|ranks|page", help="which ones to run (default: all)")
+    parser.add_argument("which", nargs="*", metavar="read|ranks|page|experts", help="which ones to run (default: all)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")
     parser.add_argument("--hta", default=str(ROOT / ".venv-hta/bin/python"), help="Python with HolisticTraceAnalysis")
     parser.add_argument("--runs", type=int, default=5, help="runs of each fast task, the best counts (default: 5)")
