@@ -14,7 +14,7 @@ import pytest
 
 from tests.report import documents
 from weft.report import Report, build_report, render_html
-from weft.report.html import content_policy, page_script
+from weft.report.page import content_policy, page_script
 from weft.trace import Trace
 from weft.trace.model import Device, events_frame
 
@@ -70,17 +70,29 @@ def test_nan_is_refused() -> None:
         render_html(document, [])
 
 
-def test_modules_are_joined_after_what_they_import() -> None:
-    script = page_script("main")
-    order = re.findall(r"^const module_(\w+) = ", script, re.MULTILINE)
-    assert order[-1] == "main"
+ENTRIES = ["main", "experts_placement", "experts_replay"]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_modules_are_joined_after_what_they_import(entry: str) -> None:
+    order = modules_of(entry)
+    assert order[-1] == entry
     folder = files("weft.report").joinpath("static")
-    assert sorted(order) == sorted(f.name.removesuffix(".js") for f in folder.iterdir() if f.name.endswith(".js"))
     for position, name in enumerate(order):
         source = folder.joinpath(f"{name}.js").read_text("utf-8")
         assert "innerHTML" not in source and "insertAdjacentHTML" not in source and "document.write" not in source
         for needed in re.findall(r'from "\./(\w+)\.js"', source):
             assert order.index(needed) < position, f"{name} comes before {needed}"
+
+
+def test_every_module_is_on_some_page() -> None:
+    folder = files("weft.report").joinpath("static")
+    written = {file.name.removesuffix(".js") for file in folder.iterdir() if file.name.endswith(".js")}
+    assert {name for entry in ENTRIES for name in modules_of(entry)} == written
+
+
+def modules_of(entry: str) -> list[str]:
+    return re.findall(r"^const module_(\w+) = ", page_script(entry), re.MULTILINE)
 
 
 def test_policy_changes_with_the_script() -> None:

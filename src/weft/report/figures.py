@@ -5,14 +5,13 @@ plotly is an optional dependency (`pip install weft[notebook]`) and is imported 
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
 from weft.report import palette
 from weft.report.console_text import clean, kernel_label, shorten_middle
+from weft.report.figure_parts import label, layout, plotly_objects
 from weft.units import MS, US, duration, percent
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def breakdown_figure(document: Mapping[str, Any]) -> go.Figure:
 
     document: a report (schema weft.report/1). One bar a rank, in the document's order. Raises WeftError without plotly.
     """
-    go = _plotly()
+    go = plotly_objects()
     ranks = [rank for rank in document["ranks"] if rank["span_ns"]]
     names = _rank_names(ranks)
     figure = go.Figure()
@@ -48,14 +47,14 @@ def breakdown_figure(document: Mapping[str, Any]) -> go.Figure:
             marker_color=colour,
             text=[f"{share:.1f} %" if share >= 3 else "" for share in shares],
             textangle=0,
-            customdata=[_text(duration(rank[key])) for rank in ranks],
+            customdata=[label(duration(rank[key])) for rank in ranks],
             hovertemplate="%{y}: " + name + " %{x:.2f} %, %{customdata}<extra></extra>",
         )
     title = "Where the time went (% of the span)"
     if len(ranks) == 1:
         title = f"Where the time went: {percent(ranks[0]['compute_ns'] / ranks[0]['span_ns'])} of "
         title += f"{duration(ranks[0]['span_ns'])} computing"
-    figure.update_layout(barmode="stack", **_layout(title, height=180 + 24 * len(ranks)))
+    figure.update_layout(barmode="stack", **layout(title, height=180 + 24 * len(ranks)))
     figure.update_xaxes(title="% of the span", range=[0, 100])
     figure.update_yaxes(autorange="reversed", type="category")
     return figure
@@ -66,7 +65,7 @@ def lanes_figure(rank: Mapping[str, Any]) -> go.Figure:
 
     rank: a member of `ranks` of a report. Raises WeftError without plotly.
     """
-    go = _plotly()
+    go = plotly_objects()
     figure = go.Figure()
     lanes = [lane for lane in rank.get("lanes") or [] if lane["boxes"]]
     for direction in (*_DIRECTION_NAMES, None):
@@ -85,14 +84,14 @@ def lanes_figure(rank: Mapping[str, Any]) -> go.Figure:
             orientation="h",
             marker={"color": palette.EXPOSED, "line_width": 0},
             width=0.5,
-            customdata=[_text(duration(end - start)) for start, end in exposed],
+            customdata=[label(duration(end - start)) for start, end in exposed],
             hovertemplate="exposed for %{customdata}, from %{base:.3f} ms<extra></extra>",
         )
     hidden = percent(rank["hidden_fraction"]) if rank.get("hidden_fraction") is not None else "undefined"
     title = f"Lanes of {_rank_names([rank])[0]} ({hidden} of communication hidden)"
     order = [_lane_label(lane) for lane in lanes] + ["exposed"] * bool(exposed)
     labels = {"mode": "hide", "minsize": 9}  # of one size, and none where it does not fit
-    figure.update_layout(barmode="overlay", uniformtext=labels, **_layout(title, height=200 + 60 * len(order)))
+    figure.update_layout(barmode="overlay", uniformtext=labels, **layout(title, height=200 + 60 * len(order)))
     figure.update_xaxes(title="time (ms)", range=[0, rank["span_ns"] / MS])
     figure.update_yaxes(categoryorder="array", categoryarray=order[::-1], type="category")
     return figure
@@ -104,7 +103,7 @@ def overlap_figure(rank: Mapping[str, Any]) -> go.Figure:
     A last column, `exposed`, is communication that nothing hid. rank: a member of `ranks` of a report. Raises WeftError
     without plotly, and when the rank has no communication phases to show.
     """
-    go = _plotly()
+    go = plotly_objects()
     matrix = rank.get("overlap_matrix") or {}
     all_rows = range(len(matrix.get("communication") or []))
     rows = [r for r in all_rows if any(matrix["ns"][r]) or matrix["exposed_ns"][r]]
@@ -115,8 +114,8 @@ def overlap_figure(rank: Mapping[str, Any]) -> go.Figure:
     figure = go.Figure(
         go.Heatmap(
             z=times,
-            x=[*(_text(matrix["compute"][c]) for c in columns), "exposed"],
-            y=[_text(matrix["communication"][r]) for r in rows],
+            x=[*(label(matrix["compute"][c]) for c in columns), "exposed"],
+            y=[label(matrix["communication"][r]) for r in rows],
             colorscale=[[0, "#ffffff"], [1, palette.COMPUTE]],
             zmin=0,
             text=[[f"{time:.2f}" if time >= 0.005 else "" for time in row] for row in times],
@@ -127,7 +126,7 @@ def overlap_figure(rank: Mapping[str, Any]) -> go.Figure:
             ygap=1,
         )
     )
-    figure.update_layout(**_layout("What hides what (ms of communication)", height=220 + 36 * len(rows)))
+    figure.update_layout(**layout("What hides what (ms of communication)", height=220 + 36 * len(rows)))
     figure.update_xaxes(title="computation", type="category", side="bottom")
     figure.update_yaxes(title="communication", type="category", autorange="reversed")
     return figure
@@ -138,7 +137,7 @@ def kernels_figure(rank: Mapping[str, Any], top: int = 20) -> go.Figure:
 
     rank: a member of `ranks` of a report. top: how many kernels. Raises WeftError without plotly.
     """
-    go = _plotly()
+    go = plotly_objects()
     kernels = (rank.get("kernels") or [])[:top]
     figure = go.Figure()
     # A bar is placed by its number: two kernels may shorten to one label.
@@ -146,7 +145,7 @@ def kernels_figure(rank: Mapping[str, Any], top: int = 20) -> go.Figure:
         places = [place for place, kernel in enumerate(kernels) if kernel["kind"] == kind]
         chosen = [kernels[place] for place in places]
         figure.add_bar(
-            name=_text(kind),
+            name=label(kind),
             y=places,
             x=[kernel["total_ns"] / MS for kernel in chosen],
             orientation="h",
@@ -155,9 +154,9 @@ def kernels_figure(rank: Mapping[str, Any], top: int = 20) -> go.Figure:
             customdata=[_kernel_hover(kernel) for kernel in chosen],
             hovertemplate="%{customdata}<extra></extra>",
         )
-    labels = [_text(kernel_label(kernel["name"], 44)) for kernel in kernels]
+    labels = [label(kernel_label(kernel["name"], 44)) for kernel in kernels]
     title = f"The top {len(kernels)} of {len(rank.get('kernels') or [])} kernels (ms in all)"
-    figure.update_layout(**_layout(title, height=160 + 24 * len(kernels)))
+    figure.update_layout(**layout(title, height=160 + 24 * len(kernels)))
     figure.update_xaxes(title="total time (ms)")
     figure.update_yaxes(tickmode="array", tickvals=list(range(len(labels))), ticktext=labels, autorange="reversed")
     return figure
@@ -168,10 +167,10 @@ def idle_figure(rank: Mapping[str, Any]) -> go.Figure:
 
     rank: a member of `ranks` of a report. Raises WeftError without plotly.
     """
-    go = _plotly()
+    go = plotly_objects()
     causes = rank.get("idle_causes") or {}
     streams = causes.get("by_stream") or []
-    names = [_text(f"stream {stream['stream']}") for stream in streams]
+    names = [label(f"stream {stream['stream']}") for stream in streams]
     figure = go.Figure()
     for cause in _CAUSES:
         times = [stream[f"{cause}_ns"] / MS for stream in streams]
@@ -187,7 +186,7 @@ def idle_figure(rank: Mapping[str, Any]) -> go.Figure:
             )
     threshold = f", kernel gap under {duration(causes['threshold_ns'])}" if causes.get("threshold_ns") else ""
     title = f"Why streams were idle (ms{threshold})"
-    figure.update_layout(barmode="stack", **_layout(title, height=180 + 28 * len(streams)))
+    figure.update_layout(barmode="stack", **layout(title, height=180 + 28 * len(streams)))
     figure.update_xaxes(title="idle time (ms)")
     figure.update_yaxes(autorange="reversed", type="category")
     return figure
@@ -198,7 +197,7 @@ def ranks_figure(document: Mapping[str, Any]) -> go.Figure:
 
     document: a report (schema weft.report/1). Raises WeftError without plotly.
     """
-    go = _plotly()
+    go = plotly_objects()
     ranks = sorted(document["ranks"], key=lambda rank: -rank["span_ns"])
     names = [name.removeprefix("rank ") for name in _rank_names(ranks)]
     figure = go.Figure()
@@ -231,22 +230,13 @@ def ranks_figure(document: Mapping[str, Any]) -> go.Figure:
             "dtick": 20,
             "showgrid": False,
         },
-        **_layout("Ranks, the longest span first (ms)", height=420),
+        **layout("Ranks, the longest span first (ms)", height=420),
     )
     figure.update_xaxes(title="rank", type="category")
     return figure
 
 
 # ---- small parts
-
-
-def _plotly() -> ModuleType:
-    try:
-        import plotly.graph_objects as go
-    except ImportError as error:
-        raise WeftError("figures need plotly, which is not installed: pip install weft[notebook]") from error
-    module: ModuleType = go
-    return module
 
 
 def _add_boxes(
@@ -269,7 +259,7 @@ def _add_boxes(
         orientation="h",
         marker={"color": _box_colour(direction, lane), "line": {"color": "#ffffff", "width": width}},
         width=0.9,
-        text=[_text(shorten_middle(clean(box["name"]), 24)) for box in boxes],
+        text=[label(shorten_middle(clean(box["name"]), 24)) for box in boxes],
         textposition="inside",
         insidetextanchor="start",
         constraintext="inside",
@@ -290,7 +280,7 @@ def _known_direction(box: Mapping[str, Any]) -> str | None:
 
 
 def _legend_name(direction: str | None, lane: Mapping[str, Any]) -> str:
-    return _DIRECTION_NAMES[direction] if direction else _text(lane["lane"])
+    return _DIRECTION_NAMES[direction] if direction else label(lane["lane"])
 
 
 def _box_colour(direction: str | None, lane: Mapping[str, Any]) -> str:
@@ -303,13 +293,13 @@ def _box_hover(box: Mapping[str, Any]) -> str:
     index = "" if box.get("index") is None else f" {box['index']}"
     sms = f"<br>{box['sms']} SMs" if box.get("sms") else ""
     start, length, busy = (duration(t) for t in (box["start_ns"], box["end_ns"] - box["start_ns"], box["busy_ns"]))
-    return f"<b>{_text(box['name'])}{index}</b><br>from {start}, {length} long, {busy} busy{sms}"
+    return f"<b>{label(box['name'])}{index}</b><br>from {start}, {length} long, {busy} busy{sms}"
 
 
 def _kernel_hover(kernel: Mapping[str, Any]) -> str:
-    name = "<br>".join(_text(part) for part in _wrapped(clean(kernel["name"])[:600], 90))
+    name = "<br>".join(label(part) for part in _wrapped(clean(kernel["name"])[:600], 90))
     times = f"{duration(kernel['total_ns'])} in {kernel['num_events']:,} events, mean {kernel['mean_ns'] / US:,.1f} µs"
-    return f"<b>{name}</b><br>{times}<br>{_text(kernel['family'])}"
+    return f"<b>{name}</b><br>{times}<br>{label(kernel['family'])}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -318,7 +308,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _lane_label(lane: Mapping[str, Any]) -> str:
     sms = "" if lane.get("sms") is None else f"<br>{'' if lane.get('sms_exact') else '≤'}{lane['sms']} SMs"
-    return _text(lane["lane"]) + sms
+    return label(lane["lane"]) + sms
 
 
 def _rank_names(ranks: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -329,22 +319,6 @@ def _rank_names(ranks: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     several = len(set(names)) < len(names)
     return [
-        _text(f"{name}, device {rank.get('device')}" if several else name)
+        label(f"{name}, device {rank.get('device')}" if several else name)
         for name, rank in zip(names, ranks, strict=True)
     ]
-
-
-def _text(text: object) -> str:
-    """Untrusted text for plotly, which reads some HTML in labels."""
-    return html.escape(clean(text))
-
-
-def _layout(title: str, *, height: int) -> dict[str, Any]:
-    legend = {"orientation": "h", "traceorder": "normal", "x": 1.0, "xanchor": "right", "y": 1.0, "yanchor": "bottom"}
-    return {
-        "title": {"text": title},
-        "height": height,
-        "template": "plotly_white",
-        "legend": legend,
-        "margin": {"l": 20, "r": 20, "t": 90, "b": 50},
-    }

@@ -9,6 +9,17 @@ EXPOSED = "#d92d3a"
 MEMORY = "#1499a8"
 IDLE = "#b4bbc5"
 
+#: Load of a GPU: below the mean, at it, above it; and placements before, after and at best.
+UNDER = "#2f74c8"
+LEVEL = "#e2e6eb"
+OVER = "#e2631e"
+BEFORE = "#a9782f"
+AFTER = "#3f8f68"
+
+#: Weights that a GPU receives, and that it sends.
+RECEIVED = "#1499a8"
+SENT = "#8fa0bd"
+
 #: Text on a light ground (a direction's colour), and on a dark one (a class's colour).
 INK = "#141414"
 PAPER = "#ffffff"

@@ -24,7 +24,7 @@ const report = readReport();
 const timelines = new Map(); // position -> timeline, read when a rank is first shown
 let current = 0;
 
-startTooltips();
+startTooltips(DEFINITIONS);
 startTheme(byId("theme"));
 
 const timeline = timelineView({

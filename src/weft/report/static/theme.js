@@ -4,7 +4,7 @@ const ROLES = [
   "page", "panel", "raised", "line", "text", "muted", "faint", "accent", "mark", "mark-ink",
   "compute", "communication", "barrier", "memory", "idle", "exposed", "hidden", "outside",
   "annotation", "operator", "launch", "other", "forward", "backward", "weight",
-  "hue1", "hue2", "hue3", "hue4", "hue5", "hue6", "hue7", "hue8",
+  "under", "level", "over", "hue1", "hue2", "hue3", "hue4", "hue5", "hue6", "hue7", "hue8",
 ];
 const listeners = [];
 let cached = null;

@@ -1,10 +1,10 @@
 // One tooltip for the whole page: definitions (hover, focus or tap) and what lies under the pointer on a canvas.
 
 import { h, fill } from "./dom.js";
-import { DEFINITIONS } from "./definitions.js";
 
 const box = h("div", { class: "tooltip", role: "tooltip", id: "tooltip", hidden: true });
 let owner = null;
+let definitions = {}; // key -> [term, text]
 
 /** Shows nodes near a point of the window; keeps them inside it. */
 export function showTip(x, y, ...nodes) {
@@ -30,19 +30,21 @@ export function tipRows(title, color, rows) {
 }
 
 /** A word that carries its definition: focusable, with a dotted underline. */
-export function defined(key, text = DEFINITIONS[key][0]) {
+export function defined(key, text = definitions[key][0]) {
   return h("button", { class: "defined", type: "button", text, data: { def: key } });
 }
 
 /** A question mark that carries a definition, for table heads, where the word itself sorts. */
 export function explained(key) {
-  return h("button", { class: "explained", type: "button", text: "?", "aria-label": `What is ${DEFINITIONS[key][0]}?`, data: { def: key } });
+  return h("button", { class: "explained", type: "button", text: "?", "aria-label": `What is ${definitions[key][0]}?`, data: { def: key } });
 }
 
-export function startTooltips() {
+/** Before anything is drawn: the terms that `defined` and `explained` may name, {key: [term, text]}. */
+export function startTooltips(known) {
+  definitions = known;
   document.body.append(box);
   const open = (target) => {
-    const [title, text] = DEFINITIONS[target.dataset.def];
+    const [title, text] = definitions[target.dataset.def];
     const at = target.getBoundingClientRect();
     showTip(at.left, at.bottom - 10, h("div", { class: "tip-title", text: title }), h("p", { text }));
     owner = target;
