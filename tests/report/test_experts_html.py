@@ -11,13 +11,8 @@ import jsonschema
 import pytest
 
 from tests.report import experts_documents as documents
-from weft.report.experts_html import (
-    placement_block,
-    placement_headline,
-    render_placement_html,
-    render_replay_html,
-    replay_headline,
-)
+from weft.report.experts_html import placement_block, render_placement_html, render_replay_html
+from weft.report.experts_words import placement_headline, replay_headline
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
 from weft.report import palette
-from weft.report.experts_html import row_words
+from weft.report.experts_words import row_words
 from weft.report.figure_parts import label, layout, plotly_objects
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from weft.report.experts_words import placement_headline, replay_headline
 from weft.report.page import render_page
 
 STYLES = ("page.css", "experts.css")
@@ -64,53 +64,6 @@ def placement_block(document: Mapping[str, Any]) -> dict[str, Any]:
     }
     short = {name: _short(document[name]) for name in ("share_of_slot", "loads")}
     return {**document, **short, "gpu_load": gpu_load, "moves": moves}
-
-
-def placement_headline(document: Mapping[str, Any]) -> str:
-    """The placement in a sentence: how balanced, from where, and how far from what is possible."""
-    loads = document["gpu_load"]
-    after = _mean(loads["after"]["balancedness"])
-    text = f"Balancedness {_balance(after)}"
-    if loads["before"] is not None:
-        before = _mean(loads["before"]["balancedness"])
-        text += f", {'up' if after >= before else 'down'} from {_balance(before)}"
-    certificate = document["certificate"]
-    if certificate is None:
-        return f"{text}."
-    if all(certificate["is_optimal"]):
-        return f"{text}: proved the best possible."
-    return f"{text}, of at most {_balance(certificate['bound_balancedness'])} under the same rules."
-
-
-def replay_headline(document: Mapping[str, Any]) -> str:
-    """What the replay recommends in a sentence, with its number."""
-    row = document["rows"][document["recommendation"]["row"]]
-    gain = document["recommendation"]["gain_points"]
-    against = f"{abs(gain):.1f} points {'over' if gain >= 0 else 'under'} the baseline"
-    return f"{row_words(row)}: balancedness {_balance(row['balancedness'])}, {against}."
-
-
-def row_words(row: Mapping[str, Any]) -> str:
-    """A row of a replay in words: "balance on mean of 8, every 4 windows"."""
-    text = str(row["solver"])
-    if row["estimator"]:
-        window = "" if row["window"] is None else f" of {row['window']}"
-        text += f" on {row['estimator']}{window}"
-    if row["interval"] is not None:
-        text += ", every window" if row["interval"] == 1 else f", every {row['interval']} windows"
-    return text
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _balance(value: float) -> str:
-    """0.9957, with as many digits as keep what is not perfect from looking perfect."""
-    digits = 4
-    while digits < 7 and value < 1 - 1e-9 and f"{value:.{digits}f}".startswith("1"):
-        digits += 1
-    return f"{value:.{4 if value >= 1 - 1e-9 else digits}f}"
 
 
 def _short(value: Any) -> Any:
