@@ -2,6 +2,9 @@
 
 from weft.report.build import Report, build_report
 from weft.report.document import document_of
+from weft.report.experts_figures import figure_balancedness, figure_gpu_load, figure_moves, figure_replay
+from weft.report.experts_html import render_placement_html, render_replay_html
+from weft.report.experts_terminal import print_placement, print_replay
 from weft.report.figures import (
     breakdown_figure,
     idle_figure,
@@ -21,14 +24,22 @@ __all__ = [
     "breakdown_figure",
     "build_report",
     "document_of",
+    "figure_balancedness",
+    "figure_gpu_load",
+    "figure_moves",
+    "figure_replay",
     "idle_figure",
     "kernels_figure",
     "lanes_figure",
     "overlap_figure",
     "overlay",
     "print_lanes",
+    "print_placement",
     "print_rank",
+    "print_replay",
     "print_report",
     "ranks_figure",
     "render_html",
+    "render_placement_html",
+    "render_replay_html",
 ]

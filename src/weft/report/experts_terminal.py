@@ -151,7 +151,7 @@ def _certificate(certificate: Mapping[str, Any], width: int) -> RenderableType:
         )
     target, slots = certificate["target"], certificate["slots_for_target"]
     needed = (
-        f"No number of slots reaches a balancedness of {target}."
+        f"Under these rules no number of slots reaches a balancedness of {target}."
         if slots is None
         else f"A balancedness of {target} needs at least {slots:,} slots."
     )
@@ -170,9 +170,11 @@ def _choice(choice: Mapping[str, Any], policy: str, width: int) -> RenderableTyp
         ]
         for cost in choice["costs"]
     ]
-    heads = ("policy", "balancedness", "compute µs", "dispatch µs", "combine µs", "total µs", "remote nodes a token")
+    heads = ("policy", "balance", "compute", "dispatch", "combine", "total", "nodes")
     taken = next((at for at, line in enumerate(lines) if line[0] == policy), None)
-    parts: list[RenderableType] = [section("Policy", "estimated, an average layer and micro-batch")]
+    parts: list[RenderableType] = [
+        section("Policy", "estimated µs of an average layer and micro-batch; nodes: remote ones a token visits")
+    ]
     if lines:
         parts.append(table(heads, lines, width, left=("policy",), bold=taken))
     parts.append(Text(clean(choice["reason"])))
@@ -186,20 +188,35 @@ def _moves(moves: Mapping[str, Any], width: int) -> RenderableType:
     lines = [
         ["slots rewritten", f"{moves['num_moves']:,} of {moves['num_slots']:,}"],
         ["weights moved", size(moves["bytes"])],
-        ["estimated time", f"{duration(moves['time_s'] * 1e9)} in {moves['rounds']:,} rounds"],
+        [
+            "estimated time",
+            f"{duration(moves['time_s'] * 1e9)} in {moves['rounds']:,} rounds; "
+            f"a GPU holds {moves['most_staged']} experts aside at most",
+        ],
+        [
+            "pays after",
+            "never: the busiest GPUs get no less to do"
+            if moves["break_even_steps"] is None
+            else f"{moves['break_even_steps']:,} steps, "
+            f"each {duration(moves['saved_s_per_step'] * 1e9)} shorter (estimated)",
+        ],
         [
             "balancedness",
             f"{balance_text(moves['before_balancedness'])} before, {balance_text(moves['after_balancedness'])} after",
         ],
     ]
-    return Group(section("Moves", "ordered, one peer a rank in each round"), table(("", ""), lines, width, left=("",)))
+    lines.append(["assumed", clean("; ".join(moves["assumptions"]))])
+    if moves["num_from_storage"]:
+        lines.insert(1, ["of which from storage", f"{moves['num_from_storage']:,}: every copy is lost"])
+    body = Group(*(joined([Text(f"{name:22}", style=DIM), text]) for name, text in lines))
+    return Group(section("Moves", "one peer a rank in each round; the JSON lists them in order"), body)
 
 
 def _replay_rows(rows: Sequence[Mapping[str, Any]], recommendation: Mapping[str, Any], width: int) -> RenderableType:
     order = sorted(range(len(rows)), key=lambda at: -rows[at]["balancedness"])
-    marks = {recommendation["baseline_row"]: "baseline", recommendation["row"]: "recommended"}
+    marks = {recommendation["baseline_row"]: "baseline", recommendation["row"]: "best"}
     if recommendation["cheaper_row"] is not None:
-        marks.setdefault(recommendation["cheaper_row"], "as good, fewer moves")
+        marks.setdefault(recommendation["cheaper_row"], "cheaper")
     shown = [at for place, at in enumerate(order) if place < MAX_ROWS or at in marks]
     lines = []
     for at in shown:
@@ -207,21 +224,23 @@ def _replay_rows(rows: Sequence[Mapping[str, Any]], recommendation: Mapping[str,
         lines.append(
             [
                 clean(row["solver"]),
-                clean(row["estimator"]),
-                "–" if row["window"] is None else str(row["window"]),
-                "–" if row["interval"] is None else str(row["interval"]),
+                clean(row["estimator"]) + ("" if row["window"] is None else f" {row['window']}"),
+                "once" if row["interval"] is None else str(row["interval"]),
                 f"{row['balancedness']:.4f}",
-                f"{row['low']:.4f} – {row['high']:.4f}",
-                percent(row["moved_fraction"]),
-                "–" if row["plan_ms"] is None else f"{row['plan_ms']:,.1f}",
+                f"{row['low']:.4f}–{row['high']:.4f}",
+                percent(row["moved_fraction"], 0),
+                "–" if row["plan_ms"] is None else f"{row['plan_ms']:,.0f}",
                 marks.get(at, ""),
             ]
         )
-    heads = ("solver", "estimator", "window", "interval", "balancedness", "95 % band", "moved", "plan ms", "")
+    heads = ("solver", "plans for", "every", "balance", "95 % band", "moved", "ms", "")
     left = len(rows) - len(shown)
     parts: list[RenderableType] = [
-        section("What each would have reached", "planned on what was seen, scored on the window that followed"),
-        table(heads, lines, width, left=("solver", "estimator", ""), bold=shown.index(recommendation["row"])),
+        section(
+            "What each would have reached",
+            "planned on what was seen, scored on the window that followed. moved: slots rewritten by a re-plan",
+        ),
+        table(heads, lines, width, left=("solver", "plans for", ""), bold=shown.index(recommendation["row"])),
     ]
     if left:
         parts.append(Text(f"… and {left:,} more in the JSON", style=DIM))

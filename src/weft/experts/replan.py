@@ -1,0 +1,252 @@
+"""A new placement that changes few slots of the old one: what to do when loads drift or GPUs come and go."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from weft.errors import PlacementError
+from weft.experts.arrays import Bools, Floats, Ints, frozen
+from weft.experts.cluster import Cluster
+from weft.experts.constraints import Pins, make_problem
+from weft.experts.evacuate import evacuate
+from weft.experts.improve import follow, improve
+from weft.experts.loads import as_loads
+from weft.experts.move_budget import share_moves
+from weft.experts.placement import Placement
+from weft.experts.problem import Problem
+from weft.experts.relabel import check_same_slots, kept_slots
+from weft.experts.resplit import best_shares
+from weft.experts.slots import even_shares
+
+MAX_MOVES = 0.06  # of all slots: what stays within half a point of a full re-plan under slow drift
+MIN_GAIN = 1e-4  # of a layer's balancedness for a changed slot: below, a weight's way over the network buys nothing
+MOST_OF_A_LAYER = 3  # times the average: as much of the budget as one layer may look for
+SLACKS = (0.003, 0.006, 0.01, 0.015, 0.02, 0.03)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replan:
+    """An old placement, the new one, and what lies between them.
+
+    num_forced: slots that changed before any search: an expert without a copy in service had to go somewhere, a pin was
+        not kept, or a GPU that joined had slots to fill. num_moves: slots that hold another expert than before, those
+        included. An expert that its GPU held before is in its old slot, so each of them is a weight to fetch.
+    before_L, after_L: balancedness of each layer under the loads planned for: of the old placement as it was, on its
+        own cluster with its own shares, and of the new one.
+    moved_fraction: num_moves over all slots that the new placement fills.
+    """
+
+    old: Placement
+    placement: Placement
+    num_moves: int
+    num_forced: int
+    before_L: Floats
+    after_L: Floats
+
+    @property
+    def before(self) -> float:
+        return float(self.before_L.mean())
+
+    @property
+    def after(self) -> float:
+        return float(self.after_L.mean())
+
+    @property
+    def moved_fraction(self) -> float:
+        return self.num_moves / int((self.placement.expert_of_slot_LP >= 0).sum())
+
+
+def replan(
+    placement: Placement,
+    loads: object,
+    *,
+    max_moves: float | None = MAX_MOVES,
+    cluster: Cluster | None = None,
+    pins: Pins = (),
+    num_groups: int = 1,
+    min_gain: float = MIN_GAIN,
+) -> Replan:
+    """A placement near the old one that is balanced for other loads, or on what is left of the cluster.
+
+    loads: [L, N], to plan for. max_moves: changed slots as a part of all slots, all layers together, on top of forced
+    ones; None: no limit. cluster: what it is now, if it changed (dead, draining, speeds; the same slots); None: the
+    placement's own. pins: (expert, gpu) or (layer, expert, gpu), kept or made true. num_groups: routing groups of the
+    experts; with a policy other than "global" a group's experts get copies only on the node that holds most of them
+    now, and without it (1) an expert only on the node that holds most of its own. min_gain: balancedness of a layer
+    that a changed slot has to bring.
+
+    An even split stays even; an uneven one is solved again for these loads. Layers without load stay as they are.
+    Raises `LoadsError` for bad loads; `PlacementError` where shapes disagree, where experts or pins do not fit on the
+    GPUs in service, or where an option is out of range.
+    """
+    problem = _problem(placement, loads, placement.cluster if cluster is None else cluster, pins, num_groups)
+    budget = _budget(placement, max_moves, min_gain)
+    cluster = problem.cluster
+    old_LP = np.where(cluster.usable_G[cluster.gpu_of_slot_P], placement.expert_of_slot_LP, -1)
+    home_LN = _homes(placement, num_groups)
+    forced_LP = evacuate(
+        old_LP,
+        _to_fill(old_LP, problem.capacity_LG, cluster),
+        problem.load_LN,
+        cluster.first_slot_G,
+        cluster.speed_G,
+        pins_K3=problem.pins_K3,
+        home_LN=home_LN,
+        node_of_gpu_G=cluster.node_of_gpu_G,
+    )
+    new_LP = _improved(problem, forced_LP, old_LP, home_LN, budget, min_gain) if budget else forced_LP
+    order_LP = kept_slots(old_LP, new_LP, cluster.first_slot_G)
+    new_LP = np.take_along_axis(new_LP, order_LP, axis=1)
+    after = _placement(placement, problem, new_LP)
+    load_LN = as_loads(loads)
+    return Replan(
+        old=placement,
+        placement=after,
+        num_moves=int((new_LP != old_LP).sum()),
+        num_forced=int((forced_LP != old_LP).sum()),
+        before_L=placement.balancedness(load_LN),
+        after_L=after.balancedness(load_LN),
+    )
+
+
+def _problem(placement: Placement, loads: object, cluster: Cluster, pins: Pins, num_groups: int) -> Problem:
+    """What is to be placed, with as many slots filled on each GPU as now."""
+    load_LN = as_loads(loads)
+    if load_LN.shape != (placement.num_layers, placement.num_experts):
+        raise PlacementError(
+            f"the placement is of {placement.num_layers} layers and {placement.num_experts} experts, "
+            f"and the loads of {load_LN.shape[0]} and {load_LN.shape[1]}"
+        )
+    check_same_slots(placement.cluster, cluster)
+    split = "even" if placement.is_even else "uneven"
+    problem = make_problem(load_LN, cluster, num_groups=num_groups, split=split, pins=pins)
+    problem.load_LN[load_LN.sum(axis=1) == 0] = 0.0  # such a layer gives no reason to move anything
+    return replace(problem, capacity_LG=_capacity(placement, problem))
+
+
+def _capacity(placement: Placement, problem: Problem) -> Ints:
+    """[L, G] slots to fill: those of now; on a GPU that joined, as many as the fullest has; more if experts need it."""
+    cluster = problem.cluster
+    filled_LG = cluster.slots_G - _empty_slots(placement.expert_of_slot_LP < 0, cluster)
+    filled_LG = np.where(cluster.usable_G, filled_LG, 0)
+    joined_G = cluster.usable_G & ~placement.cluster.usable_G
+    if joined_G.any():
+        most_L = filled_LG.max(axis=1, keepdims=True)
+        filled_LG = np.where(joined_G, np.minimum(problem.capacity_LG, most_L), filled_LG)
+    for layer in np.flatnonzero(filled_LG.sum(axis=1) < placement.num_experts):  # budgets, and GPUs were lost
+        while filled_LG[layer].sum() < placement.num_experts:
+            room_G = problem.capacity_LG[layer] - filled_LG[layer]
+            filled_LG[layer, int(np.argmax(room_G))] += 1
+    return filled_LG
+
+
+def _to_fill(old_LP: Ints, capacity_LG: Ints, cluster: Cluster) -> Bools:
+    """[L, P] the leading empty slots of each GPU, as many as its capacity lacks."""
+    empty_LP = old_LP < 0
+    first_P = cluster.first_slot_G[:-1][cluster.gpu_of_slot_P]
+    before_LP: Ints = np.cumsum(empty_LP, axis=1) - empty_LP  # empty slots before each
+    rank_LP: Ints = before_LP - before_LP[:, first_P]
+    lacks_LG = capacity_LG - (cluster.slots_G - _empty_slots(empty_LP, cluster))
+    to_fill_LP: Bools = empty_LP & (rank_LP < lacks_LG[:, cluster.gpu_of_slot_P])
+    return to_fill_LP
+
+
+def _empty_slots(empty_LP: Bools, cluster: Cluster) -> Ints:
+    total_LP = np.concatenate([np.zeros((len(empty_LP), 1), np.int64), np.cumsum(empty_LP, axis=1)], axis=1)
+    empty_LG: Ints = np.diff(total_LP[:, cluster.first_slot_G], axis=1)
+    return empty_LG
+
+
+def _homes(placement: Placement, num_groups: int) -> Ints:
+    """[L, N] the node with most replicas of an expert's group, or of the expert where there are no groups; -1: any."""
+    num_layers, num_experts, cluster = placement.num_layers, placement.num_experts, placement.cluster
+    home_LN = np.full((num_layers, num_experts), -1, dtype=np.int64)
+    if placement.policy == "global" or cluster.num_nodes == 1:
+        return home_LN
+    group_of_expert_N = np.arange(num_experts) * num_groups // num_experts if num_groups > 1 else np.arange(num_experts)
+    node_of_slot_P = cluster.node_of_gpu_G[cluster.gpu_of_slot_P]
+    for layer in range(num_layers):
+        map_P = placement.expert_of_slot_LP[layer]
+        replicas = np.zeros((group_of_expert_N.max() + 1, cluster.num_nodes), dtype=np.int64)
+        np.add.at(replicas, (group_of_expert_N[map_P[map_P >= 0]], node_of_slot_P[map_P >= 0]), 1)
+        home_LN[layer] = replicas.argmax(axis=1)[group_of_expert_N]
+    return home_LN
+
+
+def _locked(map_LP: Ints, problem: Problem) -> Bools:
+    """[L, P] one slot for each pin, which keeps its expert."""
+    locked_LP = np.zeros(map_LP.shape, dtype=np.bool_)
+    first_slot_G = problem.cluster.first_slot_G
+    for layer, expert, gpu in problem.pins_K3:
+        on_gpu_S = map_LP[layer, first_slot_G[gpu] : first_slot_G[gpu + 1]]
+        locked_LP[layer, first_slot_G[gpu] + int(np.argmax(on_gpu_S == expert))] = True
+    return locked_LP
+
+
+def _improved(problem: Problem, forced_LP: Ints, old_LP: Ints, home_LN: Ints, budget: int, min_gain: float) -> Ints:
+    """[L, P] the map after the steps that gain most, all layers together, for at most `budget` changed slots."""
+    cluster = problem.cluster
+    a_layer = min(budget, max(MOST_OF_A_LAYER * budget // problem.num_layers, 8), cluster.num_slots)
+    paths = [
+        improve(
+            forced_LP,
+            old_LP,
+            problem.load_LN,
+            cluster.first_slot_G,
+            cluster.speed_G,
+            node_of_gpu_G=cluster.node_of_gpu_G,
+            home_LN=home_LN,
+            locked_LP=_locked(forced_LP, problem),
+            slack=slack,
+            max_changed=a_layer,
+        )
+        for slack in SLACKS
+    ]
+    steps_A = [path.num_steps_L for path in paths]
+    most = max(int(steps_L.max()) for steps_L in steps_A) + 1
+    num_layers = problem.num_layers
+    changed_LK = np.zeros((num_layers, most * len(paths)), dtype=np.int64)
+    value_LK = np.full((num_layers, most * len(paths)), -1.0)
+    for number, path in enumerate(paths):
+        here = slice(number * most, (number + 1) * most)
+        real_LK = np.arange(most) <= path.num_steps_L[:, None]
+        changed_LK[:, here] = np.where(real_LK, path.changed_LK[:, :most], path.changed_LK[:, :1])
+        worst_LK = path.worst_LK[:, :most]
+        value_LK[:, here] = np.where(real_LK & (worst_LK > 0), 1.0 / np.where(worst_LK > 0, worst_LK, 1.0), -1.0)
+    point_L = share_moves(changed_LK, value_LK, budget, min_gain)
+    new_LP = forced_LP
+    for number, path in enumerate(paths):
+        step_L = np.where(point_L // most == number, point_L % most, 0)
+        new_LP = follow(new_LP, path.put_LJ2, path.num_puts_LK[np.arange(num_layers), step_L])
+    return new_LP
+
+
+def _placement(old: Placement, problem: Problem, new_LP: Ints) -> Placement:
+    if old.is_even:
+        share_LP = even_shares(new_LP, old.num_experts)
+    else:
+        share_LP = best_shares(new_LP, problem.load_LN, problem.cluster.first_slot_G, problem.cluster.speed_G)
+    return Placement(
+        cluster=problem.cluster,
+        num_experts=old.num_experts,
+        expert_of_slot_LP=frozen(new_LP),
+        share_of_slot_LP=frozen(share_LP),
+        is_even=old.is_even,
+        policy=old.policy,
+        solver_of_layer=("replan",) * problem.num_layers,
+    )
+
+
+def _budget(placement: Placement, max_moves: float | None, min_gain: float) -> int:
+    """Slots that may change, all layers together."""
+    if not (math.isfinite(min_gain) and min_gain >= 0):
+        raise PlacementError(f"min_gain must be a number of at least 0, not {min_gain!r}")
+    slots = int((placement.expert_of_slot_LP >= 0).sum())
+    if max_moves is None:
+        return slots
+    if not 0 <= max_moves <= 1:
+        raise PlacementError(f"max_moves is a part of all slots, 0 to 1, or None; not {max_moves!r}")
+    return int(max_moves * slots)
