@@ -70,7 +70,7 @@ def brute_force(load_N: Floats, num_groups: int, slots: int, speed_D: list[float
         for _ in range(slots - len(mine)):
             open_E = np.where(copies < gpus, mine / copies, -1)
             copies[open_E.argmax()] += open_E.max() >= 0
-        return max(mine.sum() / (speed * gpus), (mine / copies).max() / speed)
+        return float(max(mine.sum() / (speed * gpus), (mine / copies).max() / speed))
 
     return min(
         max(bound(order[node * room : (node + 1) * room], speed) for node, speed in enumerate(speed_D))

@@ -20,7 +20,7 @@ weft experts demo -o demo.json --html             the placement as JSON and as a
 
 def command(
     layers: Annotated[int, typer.Option("--layers", help="Mixture-of-experts layers.", min=1, max=1000)] = 58,
-    windows: Annotated[int, typer.Option("--windows", help="Windows of loads to make.", min=8, max=10_000)] = 48,
+    windows: Annotated[int, typer.Option("--windows", help="Windows of loads to make.", min=8, max=10_000)] = 24,
     seed: Annotated[int, typer.Option("--seed", help="Of the made loads.", min=0)] = 0,
     save_to: Annotated[
         str | None, typer.Option("--save", help="Write the made loads, .npz or .json.", metavar="FILE")

@@ -119,6 +119,7 @@ def told(what: str) -> Iterator[Callable[[str], None]]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    _tell_of_compiling()
     with Progress(*columns, console=options.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(what, total=None)
         yield lambda text: progress.update(task, description=f"{what}: {text}")
@@ -131,8 +132,18 @@ def counted(what: str) -> Iterator[Callable[[int, int], None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=options.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
+        _tell_of_compiling()
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _tell_of_compiling() -> None:
+    """Say so where what follows takes long for a reason that will not come back."""
+    from weft.experts.compiled import is_compiled
+    from weft.experts.packing_kernels import pack_layers
+
+    if not is_compiled(pack_layers):
+        typer.echo("weft: compiling the balancers for this machine, once; that takes about half a minute", err=True)
 
 
 def save(document: dict[str, Any], output: str | None, page: str | None, render: Callable[[Any], str]) -> None:

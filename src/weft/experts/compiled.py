@@ -7,6 +7,7 @@ stands in, so a caller in another file would keep running an old version of what
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -17,3 +18,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(function: Function) -> Function:
     """Compile at the first call and keep the result on disk; releases the GIL while it runs."""
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
+
+
+def is_compiled(function: Callable[..., Any]) -> bool:
+    """Whether this machine's cache has a compiled version of such a function (perhaps an outdated one)."""
+    folder, name = getattr(function, "stats").cache_path, f"*.{function.__name__}-*.nbi"  # noqa: B009
+    return any(Path(folder).glob(name))

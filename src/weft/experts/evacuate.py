@@ -171,7 +171,7 @@ def _time_after(
     """Time of the latest GPU that is touched if the slot gets an expert that has no copy."""
     old = expert_P[slot]
     if old < 0:
-        return (load_G[gpu] + load_N[expert]) * pace_G[gpu]
+        return float((load_G[gpu] + load_N[expert]) * pace_G[gpu])
     part = load_N[old] / copies_N[old]
     more = load_N[old] / (copies_N[old] - 1) - part
     time = (load_G[gpu] - part + load_N[expert]) * pace_G[gpu]
@@ -179,7 +179,7 @@ def _time_after(
         copies = _holds(expert_P, first_slot_G, other, old)
         if other != gpu and copies:
             time = max(time, (load_G[other] + copies * more) * pace_G[other])
-    return time
+    return float(time)
 
 
 @compiled

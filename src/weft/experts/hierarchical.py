@@ -173,5 +173,7 @@ def _solve_roomy(problem: Problem) -> Solution | NotApplicable:
     expert_of_slot_LP = np.full((problem.num_layers, problem.cluster.num_slots), -1, dtype=np.int64)
     for gpu, first in enumerate(problem.cluster.first_slot_G[:-1]):
         fills_L = problem.capacity_LG[:, gpu] > 0
+        if not fills_L.any():
+            continue
         expert_of_slot_LP[fills_L, first : first + most] = row_LS[fills_L]
     return Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=even_shares(expert_of_slot_LP, problem.num_experts))

@@ -11,8 +11,8 @@ from weft.experts.compiled import compiled
 
 
 class Order(NamedTuple):
-    """order_M: the moves in the order of their rounds; the others, of the moves in that order: round_M; staged_M, whether
-    the slot that they read is overwritten in an earlier round. most_staged: experts in a GPU's staging memory."""
+    """order_M: the moves in the order of their rounds. Of the moves in that order: round_M; staged_M, whether the slot
+    that they read is overwritten in an earlier round. most_staged: experts in a GPU's staging memory."""
 
     order_M: Ints
     round_M: Ints
@@ -69,14 +69,14 @@ def _most_staged(
 def _rounds(from_gpu_M: Ints, to_gpu_M: Ints, writes_M: Ints, reads_M: Ints, num_gpus: int) -> Ints:
     """[M] round of each move, filled greedily.
 
-    The GPU with most moves left comes first and takes the partner, of those that are free, with most left. Of the moves
-    that a pair could make it prefers one whose slot nobody else still has to read.
+    The GPU with most moves left comes first and takes the partner, of those that are free, with most left. Among equal
+    partners, and among the moves of a pair, it prefers what overwrites no slot that is still to be read.
     """
     num_moves = len(writes_M)
     round_M = np.zeros(num_moves, dtype=np.int64)
     first_GG = np.full((num_gpus, num_gpus), -1, dtype=np.int64)  # moves from one GPU to another, as linked lists
     next_M = np.full(num_moves, -1, dtype=np.int64)
-    left_G = np.zeros(num_gpus, dtype=np.int64)  # moves in or out, whichever are more
+    left_G = np.zeros(num_gpus, dtype=np.int64)  # moves in or out, whichever are more; of equals, both
     out_G, in_G = np.zeros(num_gpus, dtype=np.int64), np.zeros(num_gpus, dtype=np.int64)
     readers = np.zeros(max(writes_M.max(), reads_M.max()) + 1 if num_moves else 0, dtype=np.int64)
     left = 0
@@ -93,17 +93,20 @@ def _rounds(from_gpu_M: Ints, to_gpu_M: Ints, writes_M: Ints, reads_M: Ints, num
     while left:
         busy_G[:] = False
         for gpu in range(num_gpus):
-            left_G[gpu] = max(out_G[gpu], in_G[gpu])
+            left_G[gpu] = max(out_G[gpu], in_G[gpu]) * (num_moves + 1) + out_G[gpu] + in_G[gpu]
         order_G = np.argsort(-left_G, kind="mergesort")
         for gpu in order_G:
             if busy_G[gpu] or not left_G[gpu]:
                 continue
             partner, most = -1, -1
             for other in order_G:
-                out, back = first_GG[gpu, other] >= 0, first_GG[other, gpu] >= 0
-                if busy_G[other] or not (out or back):
+                out, back = first_GG[gpu, other], first_GG[other, gpu]
+                if busy_G[other] or (out < 0 and back < 0):
                     continue
-                worth = left_G[other] + (num_moves if out and back else 0)  # both ways at once halves the rounds
+                both_ways = 1 if out >= 0 and back >= 0 else 0  # which halves the rounds
+                worth = 2 * (left_G[other] + both_ways * (num_moves + 2) ** 2)
+                if _is_safe(out, next_M, writes_M, readers) and _is_safe(back, next_M, writes_M, readers):
+                    worth += 1
                 if worth > most:
                     partner, most = other, worth
             if partner < 0:
@@ -120,6 +123,18 @@ def _rounds(from_gpu_M: Ints, to_gpu_M: Ints, writes_M: Ints, reads_M: Ints, num
                     left -= 1
         now += 1
     return round_M
+
+
+@compiled
+def _is_safe(move: int, next_M: Ints, writes_M: Ints, readers: Ints) -> bool:
+    """Is there a move in this list that overwrites nothing still to be read, or none at all?"""
+    if move < 0:
+        return True
+    while move >= 0:
+        if not readers[writes_M[move]]:
+            return True
+        move = next_M[move]
+    return False
 
 
 @compiled

@@ -19,8 +19,8 @@ def find_sources(
     gpus_per_node: int,
     num_experts: int,
 ) -> Ints:
-    """[M] for each move a slot of the old map that holds the expert: on the same GPU, else the same node, else any; among
-    equals the one whose GPU sends least so far, then the lowest. -1 where no GPU alive holds it.
+    """[M] for each move a slot of the old map that holds the expert: on the same GPU, else in the same node, else
+    anywhere; among equals the one whose GPU sends least so far, then the lowest. -1 where no GPU alive holds it.
 
     The moves must be sorted by layer. Experts with one copy choose first, for the others can still go round them.
     """
@@ -39,18 +39,18 @@ def find_sources(
                     expert = old_LP[layer, slot]
                     if expert >= 0 and alive_G[gpu_of_slot_P[slot]]:
                         next_P[slot], first_N[expert] = first_N[expert], slot
-            first = first_N[expert_M[move]]
+            first = int(first_N[expert_M[move]])
             if first < 0 or (next_P[first] >= 0) != (is_choice == 1):
                 continue
             to_gpu = gpu_of_slot_P[slot_M[move]]
-            best, chosen, at = np.int64(0), np.int64(-1), first
+            best, chosen, at = 0, -1, first
             while at >= 0:
                 gpu = gpu_of_slot_P[at]
                 distance = 0 if gpu == to_gpu else 1 if gpu // gpus_per_node == to_gpu // gpus_per_node else 2
                 cost = distance * (num_moves + 1) + (sends_G[gpu] if distance else 0)
                 if chosen < 0 or cost < best:
-                    best, chosen = cost, at
-                at = next_P[at]
+                    best, chosen = int(cost), int(at)
+                at = int(next_P[at])
             from_slot_M[move] = chosen
             if gpu_of_slot_P[chosen] != to_gpu:
                 sends_G[gpu_of_slot_P[chosen]] += 1

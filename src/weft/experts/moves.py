@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from weft.errors import PlacementError
 from weft.experts.arrays import Bools, Ints
@@ -50,6 +51,22 @@ class Moves:
     expert_bytes: int
     time_s: float
     assumptions: tuple[str, ...]
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """A row for each move: round, layer, slot, expert, from_slot, from_gpu, to_gpu, staged."""
+        return pl.DataFrame(
+            {
+                "round": self.round_M,
+                "layer": self.layer_M,
+                "slot": self.slot_M,
+                "expert": self.expert_M,
+                "from_slot": self.from_slot_M,
+                "from_gpu": self.from_gpu_M,
+                "to_gpu": self.to_gpu_M,
+                "staged": self.staged_M,
+            }
+        )
 
     @property
     def num_moves(self) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 from weft.experts.arrays import Floats, Ints
 from weft.experts.compiled import compiled
 
-MAX_STEPS = 400
+MAX_STEPS = 150
 GREAT = 0.3  # a swap that takes this part of the squares away is taken without a look at trades, which cost more time
 WINNERS = 96  # experts that a trade may give a copy to: those with the largest replicas
 CLOSE = 2e-5  # the search ends when no node is further above its part of the mean, relative
@@ -246,12 +246,20 @@ def _fits(state: NodeState, loser: int, winner: int, node: int) -> bool:
 
 
 @compiled
+def _extreme_nodes(over_D: Floats) -> Ints:
+    """The two nodes with least load and the two with most: of many nodes these are the ones to change."""
+    order_D = np.argsort(over_D, kind="mergesort")
+    return order_D if len(order_D) <= 4 else np.concatenate((order_D[:2], order_D[-2:]))
+
+
+@compiled
 def _best_swap(state: NodeState) -> tuple[float, tuple[int, int, int, int]]:
     """(gain, (one, here, other, there)): a copy of `one` goes from here to there, one of `other` the other way."""
-    num_experts, num_nodes = state.copies_ND.shape
+    num_nodes = len(state.load_D)
     best, best_4 = 0.0, (-1, -1, -1, -1)
     over_D = state.load_D - state.part_D
-    for here in range(num_nodes):
+    heres: Ints = _extreme_nodes(over_D)
+    for here in heres:
         for there in range(num_nodes):
             apart = over_D[here] - over_D[there]
             if here == there:
@@ -259,15 +267,15 @@ def _best_swap(state: NodeState) -> tuple[float, tuple[int, int, int, int]]:
             crowd = _crowded(state, here, state.big_D[here]) + _crowded(state, there, state.big_D[there])
             if apart <= 0 and crowd == 0:
                 continue
-            for one in range(num_experts):
-                if state.copies_ND[one, here] == 0:
-                    continue
+            ones: Ints = np.flatnonzero(state.copies_ND[:, here])
+            others: Ints = np.flatnonzero(state.copies_ND[:, there])
+            for one in ones:
                 value = _value(state, one)
-                for other in range(num_experts):
+                for other in others:
                     shift = value - _value(state, other)
                     # (a - s)^2 + (b + s)^2 against a^2 + b^2
                     gain = 2 * shift * (apart - shift)
-                    if gain + crowd <= best or state.copies_ND[other, there] == 0:
+                    if gain + crowd <= best:
                         continue
                     worth = value - shift
                     leaves = _is_big(state, value, here) - _is_big(state, worth, here)
@@ -293,7 +301,7 @@ def _best_trade(state: NodeState) -> tuple[float, tuple[int, int, int]]:
     for node in range(num_nodes):
         crowd += _crowded(state, node, state.big_D[node])
     hot = np.sort(state.load_N / state.total_N)[-min(num_experts, WINNERS)]
-    for node in range(num_nodes):
+    for node in _extreme_nodes(over_D):
         for loser in range(num_experts):
             if state.copies_ND[loser, node] == 0 or state.total_N[loser] < 2:
                 continue

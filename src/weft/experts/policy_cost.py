@@ -8,7 +8,7 @@ overlaps communication with computation pays less for both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -90,9 +90,11 @@ def policy_costs(
     each distinct remote node, to the GPU of its own number there, which passes it on over NVLink to each distinct
     GPU with one of its experts, as DeepEP's normal kernels do. combine: the same way back.
     Traffic is counted on simulated routing (`simulate_routing`) in a few layers, evenly spaced.
-    Raises `PlacementError` where there is nothing to choose from or the model does not fit the problem's groups.
+    model: `CostModel()` where none is given, with a smaller top_k where the problem's groups have not enough experts.
+    ruled_out: (policy, why) to pass on. Raises `PlacementError` where there is nothing to choose from, and where a
+    token cannot choose the model's top_k experts in its groups.
     """
-    model = model or CostModel()
+    model = _default_model(problem) if model is None else model
     if not candidates:
         raise PlacementError("no policy is possible: " + "; ".join(f"{name}: {why}" for name, why in ruled_out))
     layers = np.unique(np.linspace(0, problem.num_layers - 1, model.sampled_layers).round().astype(np.int64))
@@ -124,6 +126,12 @@ def policy_costs(
         assumptions=_assumptions(model, problem, top_k, top_groups, len(layers), float(routing.error_L.max())),
         ruled_out=ruled_out,
     )
+
+
+def _default_model(problem: Problem) -> CostModel:
+    model = CostModel()
+    in_groups = problem.num_experts // problem.num_groups * min(model.top_groups, problem.num_groups)
+    return replace(model, top_k=min(model.top_k, in_groups))
 
 
 def _cost(

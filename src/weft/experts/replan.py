@@ -12,19 +12,18 @@ from weft.experts.arrays import Bools, Floats, Ints, frozen
 from weft.experts.cluster import Cluster
 from weft.experts.constraints import Pins, make_problem
 from weft.experts.evacuate import evacuate
-from weft.experts.improve import follow, improve
+from weft.experts.few_moves import few_moves
 from weft.experts.loads import as_loads
-from weft.experts.move_budget import share_moves
 from weft.experts.placement import Placement
 from weft.experts.problem import Problem
+from weft.experts.refill import empty_slots_to_fill, slots_to_keep_filled
 from weft.experts.relabel import check_same_slots, kept_slots
 from weft.experts.resplit import best_shares
 from weft.experts.slots import even_shares
 
-MAX_MOVES = 0.06  # of all slots: what stays within half a point of a full re-plan under slow drift
+MAX_MOVES = 0.06  # of all slots. Under slow drift that is 1.5 points short of a full re-plan, 0.5 if uneven
 MIN_GAIN = 1e-4  # of a layer's balancedness for a changed slot: below, a weight's way over the network buys nothing
-MOST_OF_A_LAYER = 3  # times the average: as much of the budget as one layer may look for
-SLACKS = (0.003, 0.006, 0.01, 0.015, 0.02, 0.03)
+NUM_PATHS = 8  # from 1 they gain 0.2 points of balancedness; four more do not gain 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,6 +67,7 @@ def replan(
     pins: Pins = (),
     num_groups: int = 1,
     min_gain: float = MIN_GAIN,
+    num_paths: int = NUM_PATHS,
 ) -> Replan:
     """A placement near the old one that is balanced for other loads, or on what is left of the cluster.
 
@@ -76,20 +76,20 @@ def replan(
     placement's own. pins: (expert, gpu) or (layer, expert, gpu), kept or made true. num_groups: routing groups of the
     experts; with a policy other than "global" a group's experts get copies only on the node that holds most of them
     now, and without it (1) an expert only on the node that holds most of its own. min_gain: balancedness of a layer
-    that a changed slot has to bring.
+    that a changed slot has to bring. num_paths: searches, of which each layer takes the best; they are what takes time.
 
     An even split stays even; an uneven one is solved again for these loads. Layers without load stay as they are.
     Raises `LoadsError` for bad loads; `PlacementError` where shapes disagree, where experts or pins do not fit on the
     GPUs in service, or where an option is out of range.
     """
     problem = _problem(placement, loads, placement.cluster if cluster is None else cluster, pins, num_groups)
-    budget = _budget(placement, max_moves, min_gain)
+    budget = _budget(placement, max_moves, min_gain, num_paths)
     cluster = problem.cluster
     old_LP = np.where(cluster.usable_G[cluster.gpu_of_slot_P], placement.expert_of_slot_LP, -1)
     home_LN = _homes(placement, num_groups)
     forced_LP = evacuate(
         old_LP,
-        _to_fill(old_LP, problem.capacity_LG, cluster),
+        empty_slots_to_fill(old_LP, problem.capacity_LG, cluster),
         problem.load_LN,
         cluster.first_slot_G,
         cluster.speed_G,
@@ -97,7 +97,18 @@ def replan(
         home_LN=home_LN,
         node_of_gpu_G=cluster.node_of_gpu_G,
     )
-    new_LP = _improved(problem, forced_LP, old_LP, home_LN, budget, min_gain) if budget else forced_LP
+    new_LP = forced_LP
+    if budget:
+        new_LP = few_moves(
+            problem,
+            forced_LP,
+            old_LP,
+            home_LN=home_LN,
+            locked_LP=_locked(forced_LP, problem),
+            budget=budget,
+            min_gain=min_gain,
+            num_paths=num_paths,
+        )
     order_LP = kept_slots(old_LP, new_LP, cluster.first_slot_G)
     new_LP = np.take_along_axis(new_LP, order_LP, axis=1)
     after = _placement(placement, problem, new_LP)
@@ -124,40 +135,7 @@ def _problem(placement: Placement, loads: object, cluster: Cluster, pins: Pins, 
     split = "even" if placement.is_even else "uneven"
     problem = make_problem(load_LN, cluster, num_groups=num_groups, split=split, pins=pins)
     problem.load_LN[load_LN.sum(axis=1) == 0] = 0.0  # such a layer gives no reason to move anything
-    return replace(problem, capacity_LG=_capacity(placement, problem))
-
-
-def _capacity(placement: Placement, problem: Problem) -> Ints:
-    """[L, G] slots to fill: those of now; on a GPU that joined, as many as the fullest has; more if experts need it."""
-    cluster = problem.cluster
-    filled_LG = cluster.slots_G - _empty_slots(placement.expert_of_slot_LP < 0, cluster)
-    filled_LG = np.where(cluster.usable_G, filled_LG, 0)
-    joined_G = cluster.usable_G & ~placement.cluster.usable_G
-    if joined_G.any():
-        most_L = filled_LG.max(axis=1, keepdims=True)
-        filled_LG = np.where(joined_G, np.minimum(problem.capacity_LG, most_L), filled_LG)
-    for layer in np.flatnonzero(filled_LG.sum(axis=1) < placement.num_experts):  # budgets, and GPUs were lost
-        while filled_LG[layer].sum() < placement.num_experts:
-            room_G = problem.capacity_LG[layer] - filled_LG[layer]
-            filled_LG[layer, int(np.argmax(room_G))] += 1
-    return filled_LG
-
-
-def _to_fill(old_LP: Ints, capacity_LG: Ints, cluster: Cluster) -> Bools:
-    """[L, P] the leading empty slots of each GPU, as many as its capacity lacks."""
-    empty_LP = old_LP < 0
-    first_P = cluster.first_slot_G[:-1][cluster.gpu_of_slot_P]
-    before_LP: Ints = np.cumsum(empty_LP, axis=1) - empty_LP  # empty slots before each
-    rank_LP: Ints = before_LP - before_LP[:, first_P]
-    lacks_LG = capacity_LG - (cluster.slots_G - _empty_slots(empty_LP, cluster))
-    to_fill_LP: Bools = empty_LP & (rank_LP < lacks_LG[:, cluster.gpu_of_slot_P])
-    return to_fill_LP
-
-
-def _empty_slots(empty_LP: Bools, cluster: Cluster) -> Ints:
-    total_LP = np.concatenate([np.zeros((len(empty_LP), 1), np.int64), np.cumsum(empty_LP, axis=1)], axis=1)
-    empty_LG: Ints = np.diff(total_LP[:, cluster.first_slot_G], axis=1)
-    return empty_LG
+    return replace(problem, capacity_LG=slots_to_keep_filled(placement, cluster, problem.capacity_LG))
 
 
 def _homes(placement: Placement, num_groups: int) -> Ints:
@@ -186,44 +164,6 @@ def _locked(map_LP: Ints, problem: Problem) -> Bools:
     return locked_LP
 
 
-def _improved(problem: Problem, forced_LP: Ints, old_LP: Ints, home_LN: Ints, budget: int, min_gain: float) -> Ints:
-    """[L, P] the map after the steps that gain most, all layers together, for at most `budget` changed slots."""
-    cluster = problem.cluster
-    a_layer = min(budget, max(MOST_OF_A_LAYER * budget // problem.num_layers, 8), cluster.num_slots)
-    paths = [
-        improve(
-            forced_LP,
-            old_LP,
-            problem.load_LN,
-            cluster.first_slot_G,
-            cluster.speed_G,
-            node_of_gpu_G=cluster.node_of_gpu_G,
-            home_LN=home_LN,
-            locked_LP=_locked(forced_LP, problem),
-            slack=slack,
-            max_changed=a_layer,
-        )
-        for slack in SLACKS
-    ]
-    steps_A = [path.num_steps_L for path in paths]
-    most = max(int(steps_L.max()) for steps_L in steps_A) + 1
-    num_layers = problem.num_layers
-    changed_LK = np.zeros((num_layers, most * len(paths)), dtype=np.int64)
-    value_LK = np.full((num_layers, most * len(paths)), -1.0)
-    for number, path in enumerate(paths):
-        here = slice(number * most, (number + 1) * most)
-        real_LK = np.arange(most) <= path.num_steps_L[:, None]
-        changed_LK[:, here] = np.where(real_LK, path.changed_LK[:, :most], path.changed_LK[:, :1])
-        worst_LK = path.worst_LK[:, :most]
-        value_LK[:, here] = np.where(real_LK & (worst_LK > 0), 1.0 / np.where(worst_LK > 0, worst_LK, 1.0), -1.0)
-    point_L = share_moves(changed_LK, value_LK, budget, min_gain)
-    new_LP = forced_LP
-    for number, path in enumerate(paths):
-        step_L = np.where(point_L // most == number, point_L % most, 0)
-        new_LP = follow(new_LP, path.put_LJ2, path.num_puts_LK[np.arange(num_layers), step_L])
-    return new_LP
-
-
 def _placement(old: Placement, problem: Problem, new_LP: Ints) -> Placement:
     if old.is_even:
         share_LP = even_shares(new_LP, old.num_experts)
@@ -240,10 +180,12 @@ def _placement(old: Placement, problem: Problem, new_LP: Ints) -> Placement:
     )
 
 
-def _budget(placement: Placement, max_moves: float | None, min_gain: float) -> int:
+def _budget(placement: Placement, max_moves: float | None, min_gain: float, num_paths: int) -> int:
     """Slots that may change, all layers together."""
     if not (math.isfinite(min_gain) and min_gain >= 0):
         raise PlacementError(f"min_gain must be a number of at least 0, not {min_gain!r}")
+    if isinstance(num_paths, bool) or not isinstance(num_paths, int) or num_paths < 1:
+        raise PlacementError(f"num_paths must be a whole number of at least 1, not {num_paths!r}")
     slots = int((placement.expert_of_slot_LP >= 0).sum())
     if max_moves is None:
         return slots

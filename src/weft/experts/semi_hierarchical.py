@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weft.experts.arrays import Bools, Ints
+from weft.experts.arrays import Bools, Floats, Ints
 from weft.experts.cluster import Cluster
 from weft.experts.group_partition import best_partition, group_of_expert, nodes_of
 from weft.experts.hierarchical import (
@@ -27,7 +27,7 @@ from weft.experts.problem import NotApplicable, Problem, Solution
 from weft.experts.replication import greedy_counts
 from weft.experts.slots import copies_of, even_shares
 
-ENOUGH = 1e-3  # above the mean time, relative: such a layer is not tried again
+ENOUGH = 1e-3  # above the bound, relative: a layer that is no further is not tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +90,34 @@ def solve_semi_hierarchical(problem: Problem) -> Solution | NotApplicable:
         old = None if best is None else _rows(best, late_K)
         new = _try(part, np.ascontiguousarray(home_LN[late_K]), rule, old)
         if isinstance(new, NotApplicable):
-            return new
+            return _with_fewer_guests(problem, new)
         best = new if best is None else _with_rows(best, late_K, new)
     assert best is not None
     return best
 
 
+def _with_fewer_guests(problem: Problem, refusal: NotApplicable) -> Solution | NotApplicable:
+    """In a small group, guests that are allowed one by one can outnumber those at home and move the home to them."""
+    if problem.max_foreign == 0:
+        return refusal
+    answer = solve_semi_hierarchical(replace(problem, max_foreign=problem.max_foreign - 1))
+    return refusal if isinstance(answer, NotApplicable) else answer
+
+
 def _late_layers(problem: Problem, solution: Solution) -> Ints:
-    mean_L = problem.load_LN.sum(axis=1) / nodes_of(problem)[2].sum(axis=1)
-    return np.flatnonzero(worst_gpu(problem, solution) > mean_L * (1 + ENOUGH))
+    """Layers well above what no placement at all can beat: the mean, and the largest replica of greedy counts."""
+    _, gpus_LD, speed_LD, fastest_LD = nodes_of(problem)
+    bound_L = np.maximum(
+        problem.load_LN.sum(axis=1) / speed_LD.sum(axis=1), _largest_replica(problem, gpus_LD) / fastest_LD.max(axis=1)
+    )
+    return np.flatnonzero(worst_gpu(problem, solution) > bound_L * (1 + ENOUGH))
+
+
+def _largest_replica(problem: Problem, gpus_LD: Ints) -> Floats:
+    """[L] the largest load a copy, as small as counts can make it."""
+    counts_LN = greedy_counts(problem.load_LN, problem.replicas_L, gpus_LD.sum(axis=1))
+    largest_L: Floats = (problem.load_LN / counts_LN).max(axis=1)
+    return largest_L
 
 
 def _try(problem: Problem, home_LN: Ints, rule: Rule, old: Solution | None) -> Solution | NotApplicable:
@@ -152,7 +171,6 @@ def _copies(problem: Problem, home_LN: Ints, rule: Rule) -> Ints:
     least_LND = np.zeros((problem.num_layers, problem.num_experts, cluster.num_nodes), dtype=np.int64)
     for layer, expert, gpu in problem.pins_K3:
         least_LND[layer, expert, cluster.node_of_gpu_G[gpu]] += 1
-    counts_LN = greedy_counts(problem.load_LN, problem.replicas_L, gpus_LD.sum(axis=1))
     mean_L = problem.load_LN.sum(axis=1) / speed_LD.sum(axis=1)
     return node_counts(
         problem.load_LN,
@@ -162,7 +180,7 @@ def _copies(problem: Problem, home_LN: Ints, rule: Rule) -> Ints:
         np.maximum(gpus_LD - gpus_LD // 2, 1) if rule.is_spread else gpus_LD,
         speed_LD,
         least_LND,
-        np.maximum((problem.load_LN / counts_LN).max(axis=1), rule.largest * mean_L),  # greedy: no counts leave less
+        np.maximum(_largest_replica(problem, gpus_LD), rule.largest * mean_L),
         rule.big,
         problem.max_foreign,
     )
