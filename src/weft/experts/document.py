@@ -196,7 +196,7 @@ def _moves(before: Placement, after: Placement, load_LN: Floats, model: CostMode
         "num_moves": moves.num_moves,
         "num_slots": moves.num_slots,
         "num_from_storage": moves.num_from_storage,
-        "bytes": moves.num_moves * moves.expert_bytes,
+        "bytes": moves.num_bytes,
         "expert_bytes": moves.expert_bytes,
         "time_s": moves.time_s,
         "rounds": moves.num_rounds,

@@ -21,6 +21,8 @@ from weft.experts.replan import replan
 from weft.experts.resplit import resplit
 from weft.experts.wrap_around import solve_wrap_around
 
+NUM_PATHS = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -73,11 +75,12 @@ def plan_uneven(setting: Setting, estimate_LN: Floats, now: Placement | None = N
 
 
 def plan_replan(setting: Setting, estimate_LN: Floats, now: Placement | None = None) -> Placement:
-    """`replan` of the placement in force, within max_moves; `balance` at the start."""
+    """`replan` of the placement in force, within max_moves; `balance` at the start. Fewer paths than `replan` tries by
+    default: they cost a fraction of the time, and 0.2 points of balance."""
     if now is None:
         return plan_balance(setting, estimate_LN)
     groups = setting.num_groups if setting.policy != "global" else 1
-    return replan(now, estimate_LN, max_moves=setting.max_moves, num_groups=groups).placement
+    return replan(now, estimate_LN, max_moves=setting.max_moves, num_groups=groups, num_paths=NUM_PATHS).placement
 
 
 PLANNERS: dict[str, Planner] = {

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weft.report.console_parts import BOLD, DIM, section, table
+from weft.report.console_parts import BOLD, DIM, counted, section, table
 from weft.report.console_text import clean, joined, suited
 from weft.report.experts_words import balance_text, mean_of, placement_headline
 from weft.units import duration, percent, size
@@ -187,7 +187,7 @@ def _choice(choice: Mapping[str, Any], policy: str, width: int) -> RenderableTyp
 def _moves(moves: Mapping[str, Any], width: int) -> RenderableType:
     lines = [
         ["slots rewritten", f"{moves['num_moves']:,} of {moves['num_slots']:,}"],
-        ["weights moved", size(moves["bytes"])],
+        ["weights sent", size(moves["bytes"])],
         [
             "estimated time",
             f"{duration(moves['time_s'] * 1e9)} in {moves['rounds']:,} rounds; "
@@ -197,7 +197,7 @@ def _moves(moves: Mapping[str, Any], width: int) -> RenderableType:
             "pays after",
             "never: the busiest GPUs get no less to do"
             if moves["break_even_steps"] is None
-            else f"{moves['break_even_steps']:,} steps, "
+            else f"{counted(moves['break_even_steps'], 'step')}, "
             f"each {duration(moves['saved_s_per_step'] * 1e9)} shorter (estimated)",
         ],
         [
