@@ -80,7 +80,7 @@ def test_a_replay_is_valid() -> None:
         ({"expert_of_slot": [[0, 1]]}, "with 48 slots"),
         ({"cluster": {}}, "a broken field"),
         ({"cluster": None}, "a broken field"),
-        ({"share_of_slot": "half"}, "a broken field"),
+        ({"share_of_slot": "half"}, "its shares are tables"),
         ({"num_experts": 7}, "does not exist; there are 7"),
     ],
 )

@@ -79,6 +79,8 @@ def test_a_placement_cannot_be_changed() -> None:
         (TWO_GPUS, {"shares": [[0.5, 1, 0.4, 1]]}, "the shares of expert 0 sum to 0.9, not to 1"),
         (TWO_GPUS, {"shares": [[1.5, 1, -0.5, 1]]}, "slot 2: a share of -0.5 cannot be taken"),
         (TWO_GPUS, {"shares": [[1, 1]]}, "shares are"),
+        ([[0, 1], [2]], {}, r"tables \[layers, slots\] of numbers"),
+        (TWO_GPUS, {"shares": [["all", 1, 0, 1]]}, r"tables \[layers, slots\] of numbers"),
     ],
 )
 def test_a_broken_map_is_refused(slots: Any, options: dict[str, Any], text: str) -> None:

@@ -21,6 +21,16 @@ from typing import Any
 Document = dict[str, Any]
 
 
+MOVING = {
+    "num_from_storage": 1,
+    "expert_bytes": 44_000_000,
+    "most_staged": 2,
+    "assumptions": ["H800 SXM: 50 GB/s between nodes, 160 GB/s inside a node"],
+    "saved_s_per_step": 0.0004,
+    "break_even_steps": 5,
+}
+
+
 def placement(**changes: Any) -> Document:
     """The placement of the pencil; changes: fields to replace."""
     document: Document = {
@@ -79,6 +89,7 @@ def placement(**changes: Any) -> Document:
             "bytes": 3 * 44e6,
             "time_s": 0.00176,
             "rounds": 2,
+            **MOVING,
             "before_balancedness": (8 / 12 + 8 / 13) / 2,
             "after_balancedness": (1 + 8 / 9.5) / 2,
             "list": [
@@ -112,6 +123,7 @@ def move(at: int, layer: int, slot: int, expert: int, from_slot: int, from_gpu: 
         "from_slot": from_slot,
         "from_gpu": from_gpu,
         "to_gpu": to_gpu,
+        "staged": False,
     }
 
 
@@ -214,6 +226,7 @@ def large_placement(
         "bytes": len(moving) * 44e6,
         "time_s": len(moving) * 44e6 / num_gpus / 50e9,
         "rounds": 40,
+        **MOVING,
         "before_balancedness": document["gpu_load"]["before"]["balancedness"][0],
         "after_balancedness": balancedness,
         "list": [_some_move(draw, layer, slot, layers, per_gpu, num_slots) for layer, slot in moving],
@@ -272,7 +285,7 @@ def replay(**changes: Any) -> Document:
             row("balance+resplit", "mean", 4, 2, 0.96, 0.95, 0.97, 0.2, 3, 4.0),
             row("deepseek", "last", None, 2, 0.90, 0.88, 0.92, 0.9, 3, 2.0),
             row("replan", "ema", 4, 2, 0.955, 0.94, 0.965, 0.05, 3, 1.0),
-            row("deepseek", "once", None, None, 0.80, 0.75, 0.85, 0.0, 1, 2.0),
+            row("once", "first window", None, None, 0.80, 0.75, 0.85, 0.0, 1, 2.0),
             row("oracle", "oracle", None, 1, 0.99, 0.988, 0.992, 0.9, 5, None),
         ],
         "series": [

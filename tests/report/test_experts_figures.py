@@ -79,7 +79,10 @@ def test_replay_draws_the_rows_that_play_a_part() -> None:
     lines = figures.figure_replay(document).data
     assert [line.name.split(":")[0] for line in lines] == ["recommended", "cheaper", "baseline"]
     assert list(lines[0].y) == [None, 0.95, 0.96, 0.97, 0.95, 0.97]
-    assert [line.name for line in figures.figure_replay(document, rows=[4]).data] == ["oracle on oracle, every window"]
+    assert [line.name for line in figures.figure_replay(document, rows=[3, 4]).data] == [
+        "planned once, on the first window",
+        "an oracle that knows each window",
+    ]
     with pytest.raises(WeftError, match="no row 9; it has rows 0 to 4"):
         figures.figure_replay(document, rows=[9])
 

@@ -278,9 +278,22 @@ def test_first_screen_of_a_replay(replay_page: Page) -> None:
         "(all) => all.map((row) => [row.dataset.part, row.dataset.row])"
     )
     assert parts == [["recommended", "0"], ["cheaper", "2"], ["baseline", "1"], ["once", "3"], ["ceiling", "4"]]
+    names = replay_page.locator("[data-part] small").all_inner_texts()
+    assert names[:2] == ["balance+resplit on mean of 4, every 2 windows", "replan on ema of 4, every 2 windows"]
+    assert names[3:] == ["planned once, on the first window", "an oracle that knows each window"]
     assert card(replay_page, "gain") == "+6.0 points"
     assert card(replay_page, "ceiling") == "3.0 points"
     assert card(replay_page, "cheaper") == "5.0 % moved"
+
+
+@pytest.mark.parametrize("num_windows", [6, 24, 25, 200])
+def test_windows_are_named_by_whole_numbers(open_html: Any, num_windows: int) -> None:
+    page = open_html(render_replay_html(documents.large_replay(num_windows)))
+    ticks = page.locator("#moved-chart text.tick[text-anchor=middle]").all_text_contents()
+    numbers = [int(text) for text in ticks]
+    step = numbers[1]
+    assert str(step).rstrip("0") in ("1", "2", "5")
+    assert numbers == list(range(0, num_windows, step))
 
 
 def test_rows_come_and_go(replay_page: Page) -> None:

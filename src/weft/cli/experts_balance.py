@@ -66,7 +66,9 @@ def command(
     max_moves: Annotated[
         str, typer.Option("--max-moves", help="With --from: share of slots that may change, or all.", metavar="PART")
     ] = "6%",
-    hardware: Annotated[str, typer.Option("--hardware", help="Accelerator that policies are priced for.")] = "H800",
+    hardware: Annotated[
+        str, typer.Option("--hardware", help="Accelerator that policies and moves are priced for.")
+    ] = "H800",
     time_budget: Annotated[
         float, typer.Option("--time-budget", help="Seconds to search for better.", min=0.0, metavar="S")
     ] = 1.0,
@@ -77,9 +79,15 @@ def command(
     window_steps: WindowSteps = 1,
 ) -> None:
     """Place experts so that the busiest GPU has as little to do as can be, and say how near that is to the best."""
-    from weft.experts import balance, make_cluster, placement_document, read_placement, replan
-    from weft.experts.policy_cost import CostModel
-    from weft.experts.slot_budget import share_slots_among_layers
+    from weft.experts import (
+        CostModel,
+        balance,
+        make_cluster,
+        placement_document,
+        read_placement,
+        replan,
+        share_slots_among_layers,
+    )
     from weft.hardware import hardware as find_hardware
     from weft.report import print_placement, render_placement_html
 

@@ -1,7 +1,8 @@
 """Array types of this package, and its alphabet of shapes.
 
-L layers, N logical experts, P physical slots, G GPUs, S = P / G slots a GPU, X the largest copy count. An array's name
-ends in its shape: `load_LN[l, n]` is the load of expert n in layer l.
+L layers, N logical experts, P physical slots, G GPUs, D nodes, S = P / G slots a GPU, X the largest copy count,
+M groups of experts, R replicas, T windows. Other letters, and these where they stand for something else, are explained
+where they are used. An array's name ends in its shape: `load_LN[l, n]` is the load of expert n in layer l.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """The array, C-contiguous and read-only; a copy where the caller's own would be locked."""
+    """A copy, C-contiguous and read-only: the caller's own array is not locked."""
     mine = np.array(array, order="C", copy=True)
     mine.flags.writeable = False
     return mine

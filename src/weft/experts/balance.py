@@ -181,10 +181,6 @@ def _choose(
     if len(found) == 1:
         reason = f"{next(iter(found))!r} is the only policy that is possible"
         return Choice(costs=(), reason=reason, ruled_out=ruled_out)
-    if cost_model is None:  # DeepSeek-V3's routing, or what a model with few experts leaves of it
-        usual = CostModel()
-        reachable = min(usual.top_groups, problem.num_groups) * (problem.num_experts // problem.num_groups)
-        cost_model = replace(usual, top_k=min(usual.top_k, reachable))
     return policy_costs(found, problem, cost_model, ruled_out=ruled_out)
 
 

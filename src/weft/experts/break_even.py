@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.errors import PlacementError
+from weft.experts.arrays import Floats
 from weft.experts.loads import as_loads
 from weft.experts.placement import Placement
 
@@ -19,7 +20,9 @@ TOKEN_S = 6 * 7168 * 2048 / 1190e12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakEven:
-    """moving_s: seconds in which the weights move and no step runs.
+    """When moving weights has paid.
+
+    moving_s: seconds in which the weights move and no step runs.
     before_s, after_s: expert computation of a step, under the old and the new placement: over layers the sum of the
         time of the latest GPU.
     num_steps: smallest number of steps whose saving is at least moving_s; None where a step saves nothing.
@@ -69,6 +72,7 @@ def break_even(
     return BreakEven(moving_s=moving_s, before_s=before_s, after_s=after_s, num_steps=num_steps)
 
 
-def _step_s(placement: Placement, load_LN: object, token_s: float) -> float:
+def _step_s(placement: Placement, load_LN: Floats, token_s: float) -> float:
+    """Seconds of expert computation in a step: over layers the sum of the time of the latest GPU."""
     worst_L = (placement.gpu_load(load_LN) / placement.cluster.speed_G).max(axis=1)
     return float(np.sum(worst_L)) * token_s

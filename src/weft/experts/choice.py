@@ -30,7 +30,7 @@ class Choice:
     """The policies that were possible, cheapest first, and a sentence that says why the first was taken.
 
     assumptions: what the model took for granted (model shape, hardware, tokens), one "name: value" each.
-    ruled_out: policy -> why it was not possible.
+    ruled_out: (policy, why it was not possible), one pair each.
     """
 
     costs: tuple[PolicyCost, ...]

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.errors import PlacementError
 from weft.experts.arrays import Bools, Floats, Ints, frozen
+from weft.experts.whole_numbers import is_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -134,7 +135,7 @@ def make_cluster(
 
 
 def _count(value: object, name: str, *, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    if not is_whole(value):
         raise PlacementError(f"{name} must be a whole number, not {value!r}")
     if value < least:
         raise PlacementError(f"{name} must be at least {least}, not {value}")

@@ -22,5 +22,5 @@ def compiled(function: Function) -> Function:
 
 def is_compiled(function: Callable[..., Any]) -> bool:
     """Whether this machine's cache has a compiled version of such a function (perhaps an outdated one)."""
-    folder, name = getattr(function, "stats").cache_path, f"*.{function.__name__}-*.nbi"  # noqa: B009
-    return any(Path(folder).glob(name))
+    folder = Path(cast(Any, function).stats.cache_path)
+    return any(folder.glob(f"*.{function.__name__}-*.nbi"))

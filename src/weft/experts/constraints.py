@@ -12,6 +12,7 @@ from weft.experts.arrays import Ints
 from weft.experts.cluster import Cluster
 from weft.experts.loads import as_loads
 from weft.experts.problem import Problem
+from weft.experts.whole_numbers import is_whole
 
 SPLITS = ("even", "uneven")
 
@@ -40,9 +41,9 @@ def make_problem(
     num_layers, num_experts = load_LN.shape
     if split not in SPLITS:
         raise PlacementError(f"no split {split!r}; choose from {', '.join(SPLITS)}")
-    if not _is_whole(num_groups) or num_groups < 1 or num_experts % num_groups:
+    if not is_whole(num_groups, least=1) or num_experts % num_groups:
         raise PlacementError(f"{num_experts} experts cannot form num_groups={num_groups!r} groups of the same size")
-    if not _is_whole(max_foreign) or max_foreign < 0:
+    if not is_whole(max_foreign, least=0):
         raise PlacementError(f"max_foreign must be a whole number of replicas, not {max_foreign!r}")
     capacity_LG = _capacity(cluster, num_layers, num_experts, slots_of_layer)
     return Problem(
@@ -75,7 +76,7 @@ def _capacity(cluster: Cluster, num_layers: int, num_experts: int, slots_of_laye
     capacity_LG = np.empty((num_layers, len(most_G)), dtype=np.int64)
     turn = 0
     for layer, budget in enumerate(budgets):
-        if not _is_whole(budget):
+        if not is_whole(budget):
             raise PlacementError(f"slots_of_layer: layer {layer} must have a whole number of slots, not {budget!r}")
         if not num_experts <= budget <= in_service:
             bound = f"its {num_experts} experts" if budget < num_experts else f"the {in_service} slots in service"
@@ -141,10 +142,6 @@ def _check_pins(pins_K3: Ints, capacity_G: Ints, num_experts: int) -> None:
 
 def _numbers(pin: Any) -> list[int]:
     numbers = list(pin) if isinstance(pin, Iterable) else [pin]
-    if len(numbers) not in (2, 3) or not all(_is_whole(number) for number in numbers):
+    if len(numbers) not in (2, 3) or not all(is_whole(number) for number in numbers):
         raise PlacementError(f"pins: {pin!r} must be (expert, gpu) or (layer, expert, gpu)")
     return [int(number) for number in numbers]
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

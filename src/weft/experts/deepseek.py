@@ -2,14 +2,14 @@
 
 The published algorithm: pack groups on nodes (heaviest first, on the least loaded node that has room), give the extra
 slots of a node one by one to the expert with the largest load a copy, and pack the replicas on the node's GPUs like
-the groups on nodes. It is greedy, so it is a baseline here; `balance` starts from its answer and improves it.
+the groups on nodes. It is greedy, so it is a baseline here: `balance` keeps its answer where no solver has a better.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,9 +179,9 @@ def _as_float32(array: NDArray[Any], load_LN: Floats) -> Float32s:
     return np.array(load_LN if array.dtype == object else array, dtype=np.float32, order="C")
 
 
-def _whole(value: object, name: str) -> int:
+def _whole(value: SupportsIndex, name: str) -> int:
     try:
-        number = operator.index(value)  # type: ignore[arg-type]
+        number = operator.index(value)
     except TypeError:
         raise PlacementError(f"{name} must be a whole number, not {value!r}") from None
     if number < 1:

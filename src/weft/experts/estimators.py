@@ -14,6 +14,7 @@ import numpy as np
 from weft.errors import LoadsError
 from weft.experts.arrays import Floats
 from weft.experts.loads import as_loads
+from weft.experts.whole_numbers import is_whole
 
 
 class Estimator(Protocol):
@@ -132,7 +133,7 @@ def make_estimator(name: str, *, window: int = 8, half_life: float | None = None
     """
     if name not in _MAKERS:
         raise LoadsError(f"no estimator {name!r}; choose from {', '.join(ESTIMATORS)}")
-    if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 1:
+    if not is_whole(window, least=1):
         raise LoadsError(f"an estimator's window is a whole number of at least 1, not {window!r}")
     if half_life is None:
         half_life = half_life_of_window(int(window))

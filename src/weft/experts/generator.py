@@ -10,7 +10,8 @@ import numpy as np
 from weft.errors import LoadsError
 from weft.experts.arrays import Floats, frozen
 from weft.experts.recorded import LoadHistory
-from weft.experts.synthetic import synthetic_loads
+from weft.experts.synthetic import sigmas, synthetic_loads
+from weft.experts.whole_numbers import is_whole
 
 
 def generate_loads(
@@ -76,13 +77,10 @@ def _popularity(
 ) -> tuple[Floats | None, Floats]:
     """[L, N] loads in ascending order where ranks are all that changes (Zipf), else None; and the layers' sigmas."""
     if isinstance(kind, str):
-        ranked_LN = np.sort(
-            synthetic_loads(kind, num_layers, num_experts, seed=seed), axis=1
-        )  # also refuses a bad kind
+        load_LN = synthetic_loads(kind, num_layers, num_experts, seed=seed)  # also refuses a bad kind
         if kind.startswith("zipf"):
-            return ranked_LN, np.ones(num_layers)
-        sigma_L = np.linspace(0.6, 1.6, num_layers) if kind == "real" else np.full(num_layers, float(kind[4:]))
-        return None, sigma_L
+            return np.sort(load_LN, axis=1), np.ones(num_layers)
+        return None, sigmas(kind, num_layers)
     try:
         sigma_L = np.array(kind, dtype=np.float64).reshape(-1)
     except (ValueError, TypeError) as error:
@@ -124,7 +122,7 @@ def _check(
         (1 if tokens is None else tokens, "tokens", 1),
     )
     for whole, name, least in wholes:
-        if isinstance(whole, bool) or not isinstance(whole, int | np.integer) or whole < least:
+        if not is_whole(whole, least=least):
             raise LoadsError(f"{name} must be a whole number of at least {least}, not {whole!r}")
     for part, name in ((drift, "drift"), (topic_share, "topic_share")):
         if not 0 <= part <= 1:

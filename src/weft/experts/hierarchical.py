@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.experts.arrays import Bools, Floats, Ints
+from weft.experts.arrays import Bools, Ints
+from weft.experts.certificate import worst_time
 from weft.experts.cluster import Cluster
 from weft.experts.count_search import solve_count_search
 from weft.experts.group_partition import best_partition, group_of_expert
@@ -16,7 +17,7 @@ from weft.experts.packing import pack_counts, solve_lpt_swaps
 from weft.experts.problem import NotApplicable, Problem, Solution, Solver
 from weft.experts.replication import greedy_counts
 from weft.experts.resplit import best_shares
-from weft.experts.slots import even_shares, load_of_gpus, num_repeats
+from weft.experts.slots import even_shares, num_repeats
 from weft.experts.wrap_around import solve_wrap_around
 
 
@@ -48,10 +49,12 @@ def solve_hierarchical(problem: Problem) -> Solution | NotApplicable:
 
 
 def gpus_of_node(cluster: Cluster, node: int) -> slice:
+    """Where a node's GPUs stand in an array of all GPUs."""
     return slice(node * cluster.gpus_per_node, (node + 1) * cluster.gpus_per_node)
 
 
 def slots_of_node(cluster: Cluster, node: int) -> slice:
+    """Where a node's slots stand in an array of all slots."""
     first, end = cluster.first_slot_G[[node * cluster.gpus_per_node, (node + 1) * cluster.gpus_per_node]]
     return slice(int(first), int(end))
 
@@ -137,18 +140,11 @@ def with_best_shares(problem: Problem, solution: Solution) -> Solution:
     return Solution(expert_of_slot_LP=solution.expert_of_slot_LP, share_LP=share_LP)
 
 
-def worst_gpu(problem: Problem, solution: Solution) -> Floats:
-    """[L] maximum over the GPUs of load / speed."""
-    load_LG = load_of_gpus(solution.expert_of_slot_LP, solution.share_LP, problem.load_LN, problem.cluster.first_slot_G)
-    worst_L: Floats = (load_LG / problem.cluster.speed_G).max(axis=1)
-    return worst_L
-
-
 def better_layers(problem: Problem, one: Solution, other: Solution, *, may_L: Bools | None = None) -> Solution:
     """Layer by layer the other where it is better and may be taken: fewer experts twice on a GPU, then less time."""
     first_slot_G = problem.cluster.first_slot_G
     repeats_2L = [num_repeats(map_LP, first_slot_G) for map_LP in (one.expert_of_slot_LP, other.expert_of_slot_LP)]
-    is_faster_L = worst_gpu(problem, other) < worst_gpu(problem, one)
+    is_faster_L = worst_time(problem, other) < worst_time(problem, one)
     takes_L = (repeats_2L[1] < repeats_2L[0]) | ((repeats_2L[1] == repeats_2L[0]) & is_faster_L)
     if may_L is not None:
         takes_L &= may_L

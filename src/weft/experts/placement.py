@@ -105,11 +105,16 @@ def make_placement(
     """A checked `Placement` of a map that comes from elsewhere (an engine, a file).
 
     expert_of_slot: [L, P] (or [P], one layer), -1 for an empty slot. shares: [L, P], or None for an even split.
-    Raises `PlacementError` where the map has another number of slots than the cluster, names an expert that does not
-    exist, leaves an expert of some layer without a slot or in slots of dead or draining GPUs alone (a map from before
-    the death is `replan`'s to take), or where shares are negative or do not sum to 1.
+    An expert may stand on dead or draining GPUs alone: that is `replan`'s to mend.
+    Raises `PlacementError` where a table is none, where the map has another number of slots than the cluster, names an
+    expert that does not exist or leaves one of some layer without a slot, or where shares are negative or do not sum to
+    1.
     """
-    expert_of_slot_LP = np.array(expert_of_slot)
+    try:
+        expert_of_slot_LP = np.array(expert_of_slot)
+        given_LP = None if shares is None else np.atleast_2d(np.array(shares, dtype=np.float64))
+    except (ValueError, TypeError) as error:
+        raise PlacementError(f"a placement and its shares are tables [layers, slots] of numbers: {error}") from error
     if expert_of_slot_LP.dtype.kind not in "iu":
         raise PlacementError(f"a placement is a table of whole numbers, not of {expert_of_slot_LP.dtype}")
     expert_of_slot_LP = np.atleast_2d(expert_of_slot_LP).astype(np.int64)
@@ -128,15 +133,15 @@ def make_placement(
         layer, expert = (int(i) for i in np.argwhere(copies_LN == 0)[0])
         raise PlacementError(f"layer {layer}: expert {expert} stands in no slot")
     even_LP = even_shares(expert_of_slot_LP, num_experts)
-    share_LP = even_LP if shares is None else np.atleast_2d(np.array(shares, dtype=np.float64))
-    if shares is not None:
+    share_LP = even_LP if given_LP is None else given_LP
+    if given_LP is not None:
         _check_shares(share_LP, expert_of_slot_LP, num_experts)
     return Placement(
         cluster=cluster,
         num_experts=num_experts,
         expert_of_slot_LP=frozen(expert_of_slot_LP),
         share_of_slot_LP=frozen(share_LP),
-        is_even=shares is None or bool(np.array_equal(share_LP, even_LP)),
+        is_even=given_LP is None or bool(np.array_equal(share_LP, even_LP)),
         policy=policy,
         solver_of_layer=solver_of_layer,
     )

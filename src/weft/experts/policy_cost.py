@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from weft.errors import PlacementError
+from weft.experts.bounds import mean_time
+from weft.experts.certificate import worst_time
 from weft.experts.choice import Choice, PolicyCost
 from weft.experts.problem import Problem, Solution
 from weft.experts.routing import simulate_routing
-from weft.experts.slots import load_of_gpus
 from weft.experts.traffic import Traffic, expert_traffic
 from weft.hardware import Hardware, hardware
 
@@ -129,6 +130,7 @@ def policy_costs(
 
 
 def _default_model(problem: Problem) -> CostModel:
+    """DeepSeek-V3's routing, or what a model with few experts leaves of it."""
     model = CostModel()
     in_groups = problem.num_experts // problem.num_groups * min(model.top_groups, problem.num_groups)
     return replace(model, top_k=min(model.top_k, in_groups))
@@ -137,22 +139,19 @@ def _default_model(problem: Problem) -> CostModel:
 def _cost(
     policy: str, solution: Solution, problem: Problem, model: CostModel, top_k: int, traffic: Traffic
 ) -> PolicyCost:
-    cluster, device = problem.cluster, model.hardware
-    load_LG = load_of_gpus(solution.expert_of_slot_LP, solution.share_LP, problem.load_LN, cluster.first_slot_G)
-    total_L = problem.load_LN.sum(axis=1)
-    worst_L = (load_LG / cluster.speed_G).max(axis=1)
-    num_senders = int(cluster.usable_G.sum())
-    rows = (worst_L / total_L).mean() * model.tokens_per_gpu * num_senders * top_k
+    device = model.hardware
+    worst_L = worst_time(problem, solution)
+    num_senders = int(problem.cluster.usable_G.sum())
+    rows = (worst_L / problem.load_LN.sum(axis=1)).mean() * model.tokens_per_gpu * num_senders * top_k
     compute_us = rows * model.row_s * 1e6
     # seconds a byte and token of the busiest NIC or NVLink, by layer
     nic_L = traffic.nic_LD.max(axis=1) / (device.nic_bytes_per_s * model.nic_efficiency)
     link_L = traffic.link_LG.max(axis=1) / (device.link_bytes_per_s * model.link_efficiency)
     per_byte_us = float(np.maximum(nic_L, link_L).mean()) * model.tokens_per_gpu * 1e6
     dispatch_us, combine_us = per_byte_us * model.dispatch_bytes, per_byte_us * model.combine_bytes
-    mean_L = total_L / cluster.speed_G[cluster.usable_G].sum()
     return PolicyCost(
         policy=policy,
-        balancedness=float((mean_L / worst_L).mean()),
+        balancedness=float((mean_time(problem) / worst_L).mean()),
         compute_us=float(compute_us),
         dispatch_us=dispatch_us,
         combine_us=combine_us,

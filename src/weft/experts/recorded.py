@@ -18,6 +18,7 @@ from weft.experts.recorded_tables import csv_steps
 from weft.experts.recorded_tensorrt import is_statistics, tensorrt_steps
 from weft.experts.recorded_tokens import parquet_steps
 from weft.experts.runtime.checkpoint import checkpoint_values
+from weft.experts.whole_numbers import is_whole
 from weft.units import GIB
 
 FORMATS = ("sglang", "vllm", "tensorrt-llm", "load-history", "tokens", "arrays", "table")
@@ -94,7 +95,7 @@ def read_loads(
     if format is not None and format not in FORMATS:
         raise LoadsError(f"no format {format!r} of recorded loads; choose from {', '.join(FORMATS)}")
     for value, name in ((num_experts, "num_experts"), (tokens_per_window, "tokens_per_window")):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1):
+        if value is not None and not is_whole(value, least=1):
             raise LoadsError(f"{name} must be a whole number of at least 1, not {value!r}")
     paths = [path_or_paths] if isinstance(path_or_paths, str | os.PathLike) else list(path_or_paths)
     names, notes = files_of(paths)
@@ -118,7 +119,7 @@ def windows_of(history: LoadHistory, steps_per_window: int) -> LoadHistory:
     Engines record each forward pass, and plan for hundreds of them at a time. Raises `LoadsError` where not one
     window is full.
     """
-    if isinstance(steps_per_window, bool) or not isinstance(steps_per_window, int | np.integer) or steps_per_window < 1:
+    if not is_whole(steps_per_window, least=1):
         raise LoadsError(f"steps_per_window must be a whole number of at least 1, not {steps_per_window!r}")
     num_windows, left = divmod(history.num_windows, int(steps_per_window))
     if not num_windows:

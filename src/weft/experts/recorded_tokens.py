@@ -92,8 +92,8 @@ def _joined(parts: list[pl.DataFrame], num_experts: int | None, left_over: int, 
     rows = pl.concat(parts).sort("step", "window", "layer", "expert")
     if not len(rows):
         raise LoadsError(f"{path}: no window is full: there are fewer tokens than tokens_per_window")
-    per_step = int(rows["window"].max() or 0) + 1  # type: ignore[arg-type]
-    step_K = np.unique(_ints(rows["step"]), return_inverse=True)[1] * per_step + _ints(rows["window"])
+    window_K = _ints(rows["window"])
+    step_K = np.unique(_ints(rows["step"]), return_inverse=True)[1] * (window_K.max() + 1) + window_K
     counts: Floats = rows["count"].to_numpy().astype(np.float64)
     load_TLN, layers = scattered(step_K, _ints(rows["layer"]), _ints(rows["expert"]), counts, num_experts, path)
     total_TL = load_TLN.sum(axis=2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from weft.experts.arrays import Floats, Ints
@@ -11,9 +9,9 @@ from weft.experts.candidates import Best, better
 from weft.experts.certificate import worst_time
 from weft.experts.count_search import solve_count_search
 from weft.experts.improve import follow, improve
-from weft.experts.packing import pack
+from weft.experts.packing import pack, pinned_replicas
 from weft.experts.problem import Problem, Solution
-from weft.experts.semi_hierarchical import foreign_replicas
+from weft.experts.semi_hierarchical import foreign_replicas, homes, layers_of
 from weft.experts.slots import copies_of, even_shares, lay_out
 
 CLOSE = 1e-4  # above its bound, relative, a layer is searched no further
@@ -33,7 +31,7 @@ def refine(problem: Problem, best: Best, bound_L: Floats, policy: str, effort_s:
     is_filled_up = best.solution.expert_of_slot_LP.shape[1] > problem.num_experts * problem.cluster.num_gpus
     if not problem.is_even or not len(layers_K) or not effort_s or is_filled_up:
         return best
-    part = _layers(problem, layers_K)
+    part = layers_of(problem, layers_K)
     num_slots = len(layers_K) * problem.cluster.num_slots
     now = Best(
         solution=Solution(
@@ -70,12 +68,7 @@ def _with_other_counts(part: Problem, map_LP: Ints, policy: str) -> Ints:
     cluster = part.cluster
     home_LN = np.full(part.load_LN.shape, -1, dtype=np.int64)
     if policy != "global":
-        group_N = np.arange(part.num_experts) * part.num_groups // part.num_experts
-        node_P = cluster.node_of_gpu_G[cluster.gpu_of_slot_P]
-        held_LMD = np.zeros((part.num_layers, part.num_groups, cluster.num_nodes), dtype=np.int64)
-        layer_K, slot_K = np.nonzero(map_LP >= 0)
-        np.add.at(held_LMD, (layer_K, group_N[map_LP[layer_K, slot_K]], node_P[slot_K]), 1)
-        home_LN = np.ascontiguousarray(held_LMD.argmax(axis=2)[:, group_N])
+        home_LN = homes(map_LP, cluster, part.num_groups)
     locked_LP = np.zeros(map_LP.shape, dtype=np.bool_)
     for layer, expert, gpu in part.pins_K3:
         locked_LP[layer] |= (map_LP[layer] == expert) & (cluster.gpu_of_slot_P == gpu)
@@ -126,32 +119,15 @@ def _packed(part: Problem, map_LP: Ints, value_LN: Floats, first: int, gpus: int
         value_LR,
         part.capacity_LG[:, first : first + gpus],
         part.cluster.speed_G[first : first + gpus],
-        pinned_LR=_pinned(expert_LR, pins_K3),
+        pinned_LR=pinned_replicas(expert_LR, pins_K3),
         rounds=rounds,
     )
     first_slot_G = part.cluster.first_slot_G[first : first + gpus + 1]
     return lay_out(expert_LR, gpu_LR, first_slot_G - first_slot_G[0])
 
 
-def _pinned(expert_LR: Ints, pins_K3: Ints) -> Ints:
-    """[L, R] the GPU that a replica is pinned to, -1 for none: the first copies of an expert take its pins."""
-    pinned_LR = np.full_like(expert_LR, -1)
-    for layer, expert, gpu in pins_K3:
-        free_R = (expert_LR[layer] == expert) & (pinned_LR[layer] < 0)
-        assert free_R.any(), (layer, expert, gpu)
-        pinned_LR[layer, np.argmax(free_R)] = gpu
-    return pinned_LR
-
-
-def _layers(problem: Problem, layers_K: Ints) -> Problem:
-    pins_K3 = problem.pins_K3[np.isin(problem.pins_K3[:, 0], layers_K)].copy()
-    pins_K3[:, 0] = np.searchsorted(layers_K, pins_K3[:, 0])
-    return replace(
-        problem, load_LN=problem.load_LN[layers_K], capacity_LG=problem.capacity_LG[layers_K], pins_K3=pins_K3
-    )
-
-
 def _in_all_layers(best: Best, layers_K: Ints, found: Best) -> Best:
+    """`best` with its layers layers_K as in `found`, which has those alone."""
     expert_of_slot_LP, share_LP = best.solution.expert_of_slot_LP.copy(), best.solution.share_LP.copy()
     time_L, solvers = best.time_L.copy(), list(best.solver_of_layer)
     expert_of_slot_LP[layers_K], share_LP[layers_K] = found.solution.expert_of_slot_LP, found.solution.share_LP

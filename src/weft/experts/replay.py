@@ -27,7 +27,8 @@ from weft.experts.estimators import ESTIMATORS, make_estimator
 from weft.experts.placement import Placement
 from weft.experts.recorded import LoadHistory, as_history
 from weft.experts.replan import MAX_MOVES
-from weft.experts.replay_planners import PLANNERS, Planner, Setting, moved_fraction, plan_balance
+from weft.experts.replay_planners import PLANNERS, Setting, moved_fraction, plan_balance
+from weft.experts.whole_numbers import is_whole
 
 SOLVERS = tuple(PLANNERS)
 
@@ -160,7 +161,7 @@ def replay(
     _check(estimators, "estimator", ESTIMATORS)
     for value, name in ((windows, "windows"), (intervals, "intervals")):
         for each in value:
-            if isinstance(each, bool) or not isinstance(each, int | np.integer) or each < 1:
+            if not is_whole(each, least=1):
                 raise PlacementError(f"{name} are whole numbers of at least 1, not {each!r}")
     if not solvers or not intervals:
         raise PlacementError("a replay needs at least one solver and one interval")
@@ -180,7 +181,7 @@ def replay(
         max_moves=max_moves,
     )
     jobs = [
-        _Job(PLANNERS[solver], solver, estimator, window, tuple(int(interval) for interval in dict.fromkeys(intervals)))
+        _Job(solver, estimator, window, tuple(int(interval) for interval in dict.fromkeys(intervals)))
         for solver in dict.fromkeys(solvers)
         for estimator, window in dict.fromkeys(_pairs(estimators, windows))
     ]
@@ -207,7 +208,6 @@ def replay(
 class _Job:
     """Rows that see the same estimates: one for each interval."""
 
-    planner: Planner
     solver: str
     estimator: str
     window: int | None
@@ -269,7 +269,7 @@ def _played(
 
 def _play(history: LoadHistory, setting: Setting, job: _Job, told: Callable[[int], None]) -> list[_Played]:
     """The rows of a job, which share estimates, and plans where the placement in force does not matter."""
-    estimator = make_estimator(job.estimator, window=job.window or 1)
+    planner, estimator = PLANNERS[job.solver], make_estimator(job.estimator, window=job.window or 1)
     rows = [
         _Played(
             Row(solver=job.solver, estimator=job.estimator, window=job.window, interval=interval), history.num_windows
@@ -282,14 +282,14 @@ def _play(history: LoadHistory, setting: Setting, job: _Job, told: Callable[[int
         shared: tuple[Placement, float] | None = None
         for row, interval in zip(rows, job.intervals, strict=True):
             if seen % interval == 0:
-                if shared is None or not job.planner.is_memoryless:
+                if shared is None or not planner.is_memoryless:
                     start = time.perf_counter()
-                    placement = job.planner.plan(setting, estimate_LN, row.now)
+                    placement = planner.plan(setting, estimate_LN, row.now)
                     shared = placement, time.perf_counter() - start
                 row.take(*shared, seen + 1)
-            elif job.planner.between is not None:
+            elif planner.between is not None:
                 assert row.now is not None
-                row.now = job.planner.between(row.now, estimate_LN)
+                row.now = planner.between(row.now, estimate_LN)
             row.score(history.load_TLN[seen + 1], seen + 1)
         told(len(rows))
     return rows

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weft.experts.arrays import Bools, Floats, Ints
+from weft.experts.certificate import worst_time
 from weft.experts.cluster import Cluster
 from weft.experts.group_partition import best_partition, group_of_expert, nodes_of
 from weft.experts.hierarchical import (
@@ -19,7 +20,6 @@ from weft.experts.hierarchical import (
     slots_of_node,
     solve_hierarchical,
     with_best_shares,
-    worst_gpu,
 )
 from weft.experts.node_counts import node_counts
 from weft.experts.packing import pack_counts
@@ -53,15 +53,27 @@ def foreign_replicas(expert_of_slot_LP: Ints, cluster: Cluster, num_groups: int)
     A group's home is the node with most of its replicas, the lowest of equals. Experts are numbered 0 to N - 1 and
     every one has a slot, so the map tells N.
     """
-    num_layers, num_nodes = len(expert_of_slot_LP), cluster.num_nodes
-    group_N = group_of_expert(int(expert_of_slot_LP.max()) + 1, num_groups)
-    node_P = cluster.node_of_gpu_G[cluster.gpu_of_slot_P]
-    replicas_LMD = np.zeros((num_layers, num_groups, num_nodes), dtype=np.int64)
-    layer_K, slot_K = np.nonzero(expert_of_slot_LP >= 0)
-    np.add.at(replicas_LMD, (layer_K, group_N[expert_of_slot_LP[layer_K, slot_K]], node_P[slot_K]), 1)
-    is_home_LMD = replicas_LMD.argmax(axis=2)[:, :, None] == np.arange(num_nodes)
+    replicas_LMD = _group_replicas(expert_of_slot_LP, cluster, num_groups)
+    is_home_LMD = replicas_LMD.argmax(axis=2)[:, :, None] == np.arange(cluster.num_nodes)
     foreign_LD: Ints = (replicas_LMD * ~is_home_LMD).sum(axis=1)
     return foreign_LD
+
+
+def homes(expert_of_slot_LP: Ints, cluster: Cluster, num_groups: int) -> Ints:
+    """[L, N] home of each expert: the node with most replicas of its group, the lowest of equals."""
+    home_LM = _group_replicas(expert_of_slot_LP, cluster, num_groups).argmax(axis=2)
+    home_LN: Ints = home_LM[:, group_of_expert(int(expert_of_slot_LP.max()) + 1, num_groups)]
+    return np.ascontiguousarray(home_LN)
+
+
+def _group_replicas(expert_of_slot_LP: Ints, cluster: Cluster, num_groups: int) -> Ints:
+    """[L, M, D] replicas of each group's experts on each node."""
+    group_N = group_of_expert(int(expert_of_slot_LP.max()) + 1, num_groups)
+    node_P = cluster.node_of_gpu_G[cluster.gpu_of_slot_P]
+    replicas_LMD = np.zeros((len(expert_of_slot_LP), num_groups, cluster.num_nodes), dtype=np.int64)
+    layer_K, slot_K = np.nonzero(expert_of_slot_LP >= 0)
+    np.add.at(replicas_LMD, (layer_K, group_N[expert_of_slot_LP[layer_K, slot_K]], node_P[slot_K]), 1)
+    return replicas_LMD
 
 
 def solve_semi_hierarchical(problem: Problem) -> Solution | NotApplicable:
@@ -110,7 +122,7 @@ def _late_layers(problem: Problem, solution: Solution) -> Ints:
     bound_L = np.maximum(
         problem.load_LN.sum(axis=1) / speed_LD.sum(axis=1), _largest_replica(problem, gpus_LD) / fastest_LD.max(axis=1)
     )
-    return np.flatnonzero(worst_gpu(problem, solution) > bound_L * (1 + ENOUGH))
+    return np.flatnonzero(worst_time(problem, solution) > bound_L * (1 + ENOUGH))
 
 
 def _largest_replica(problem: Problem, gpus_LD: Ints) -> Floats:
@@ -199,6 +211,7 @@ def _packed(problem: Problem, copies_LND: Ints) -> Solution:
 
 
 def _copies_on_nodes(problem: Problem, solution: Solution) -> Ints:
+    """[L, N, D] copies of each expert on each node."""
     maps = [
         np.ascontiguousarray(solution.expert_of_slot_LP[:, slots_of_node(problem.cluster, node)])
         for node in range(problem.cluster.num_nodes)

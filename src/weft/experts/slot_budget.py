@@ -14,6 +14,7 @@ from weft.experts.bounds import bound_by_slots, mean_time
 from weft.experts.cluster import make_cluster
 from weft.experts.constraints import make_problem
 from weft.experts.loads import as_loads
+from weft.experts.whole_numbers import is_whole
 
 
 def share_slots_among_layers(loads: object, total_slots: int, num_gpus: int, *, multiple_of: int | None = None) -> Ints:
@@ -71,6 +72,6 @@ def _best_step(bound_S: Floats, taken: int, left: int) -> tuple[float, int]:
 
 
 def _whole(value: object, name: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+    if not is_whole(value, least=least):
         raise PlacementError(f"{name} must be a whole number, {least} or more, not {value!r}")
     return int(value)

@@ -26,7 +26,11 @@ def synthetic_loads(kind: str, num_layers: int, num_experts: int, *, seed: int =
         ranked_N = 1.0 / np.arange(1, num_experts + 1) ** float(kind[4:])
         load_LN = random.permuted(np.tile(ranked_N, (num_layers, 1)), axis=1)
     else:
-        sigma_L = np.linspace(0.6, 1.6, num_layers) if kind == "real" else np.full(num_layers, float(kind[4:]))
-        load_LN = np.exp(sigma_L[:, None] * random.standard_normal((num_layers, num_experts)))
+        load_LN = np.exp(sigmas(kind, num_layers)[:, None] * random.standard_normal((num_layers, num_experts)))
     load_LN /= load_LN.mean(axis=1, keepdims=True)
     return load_LN
+
+
+def sigmas(kind: str, num_layers: int) -> Floats:
+    """[L] sigma of each layer's log-loads, for a lognormal kind: "logn0.5", "logn1" or "real"."""
+    return np.linspace(0.6, 1.6, num_layers) if kind == "real" else np.full(num_layers, float(kind[4:]))

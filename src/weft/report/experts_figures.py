@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
 from weft.report import palette
-from weft.report.experts_words import row_words
+from weft.report.experts_words import mean_of, row_words
 from weft.report.figure_parts import label, layout, plotly_objects
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def figure_gpu_load(document: Mapping[str, Any]) -> go.Figure:
         )
         left = number * (1 / len(maps) + 0.02 if len(maps) > 1 else 0)
         domain = [left, min(1.0, left + 1 / len(maps) - (0.02 if len(maps) > 1 else 0))]
-        share = _mean(told["balancedness"])
+        share = mean_of(told["balancedness"])
         title = f"GPU ({which}, {label(told['label'])}: balancedness {share:.4f})"
         if told["label"] == which:
             title = f"GPU ({which}: balancedness {share:.4f})"
@@ -101,7 +101,7 @@ def figure_balancedness(document: Mapping[str, Any]) -> go.Figure:
             customdata=[label(binding) for binding in certificate["binding"]],
             hovertemplate="layer %{x}, bound: %{y:.4f}, held back by %{customdata}<extra></extra>",
         )
-    title = f"Balancedness by layer ({_mean(document['gpu_load']['after']['balancedness']):.4f} on average)"
+    title = f"Balancedness by layer ({mean_of(document['gpu_load']['after']['balancedness']):.4f} on average)"
     figure.update_layout(barmode="group", **layout(title, height=420))
     figure.update_xaxes(title="layer")
     figure.update_yaxes(title="mean / largest GPU time", range=[0, 1.02])
@@ -200,7 +200,3 @@ def _node_lines(figure: go.Figure, document: Mapping[str, Any], axis: str) -> No
             yref=f"y{axis}",
             line={"color": palette.INK, "width": 1.5},
         )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -204,8 +204,8 @@ def _moves(moves: Mapping[str, Any], width: int) -> RenderableType:
             "balancedness",
             f"{balance_text(moves['before_balancedness'])} before, {balance_text(moves['after_balancedness'])} after",
         ],
+        ["assumed", clean("; ".join(moves["assumptions"]))],
     ]
-    lines.append(["assumed", clean("; ".join(moves["assumptions"]))])
     if moves["num_from_storage"]:
         lines.insert(1, ["of which from storage", f"{moves['num_from_storage']:,}: every copy is lost"])
     body = Group(*(joined([Text(f"{name:22}", style=DIM), text]) for name, text in lines))

@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+#: The rows of every replay that no service runs: its floor and its ceiling.
+_BOUNDS = {"once": "planned once, on the first window", "oracle": "an oracle that knows each window"}
+
 
 def placement_headline(document: Mapping[str, Any]) -> str:
     """The placement in a sentence: how balanced, from where, and how far from what is possible."""
@@ -33,6 +36,8 @@ def replay_headline(document: Mapping[str, Any]) -> str:
 
 def row_words(row: Mapping[str, Any]) -> str:
     """A row of a replay in words: "balance on mean of 8, every 4 windows"."""
+    if row["solver"] in _BOUNDS:
+        return _BOUNDS[row["solver"]]
     text = str(row["solver"])
     if row["estimator"]:
         window = "" if row["window"] is None else f" of {row['window']}"
@@ -43,6 +48,7 @@ def row_words(row: Mapping[str, Any]) -> str:
 
 
 def mean_of(values: Sequence[float]) -> float:
+    """The mean; 1 for no values, as a placement without a layer is balanced."""
     return math.fsum(values) / len(values) if len(values) else 1.0
 
 

@@ -25,6 +25,7 @@ export function movesSection(model, onLayer) {
     ["moves", "moves", grouped(moves.num_moves)],
     ["moves", "to copy", decimalBytes(moves.bytes)],
     ["move_time", "estimated time", duration(moves.time_s * 1e9)],
+    ["break_even", "pays after", moves.break_even_steps === null ? "never" : plural(moves.break_even_steps, "step")],
     ["rounds", "rounds", grouped(moves.rounds)],
     ["moves", "from the same GPU", grouped(local)],
     ["moves", "from another node", grouped(remote)],

@@ -1,6 +1,8 @@
 // The rows of a replay: their names, the part that some of them play, and their series.
 
 const EXTRA_LOOKS = 4; // colours for rows that the reader adds, used in turn
+// The rows of every replay that no service runs: its floor and its ceiling.
+const BOUNDS = { once: "planned once, on the first window", oracle: "an oracle that knows each window" };
 
 /**
  * document: `weft.replay/1`. parts: the rows that play one, [{row, part, word, definition}]: recommended, cheaper, baseline,
@@ -9,8 +11,7 @@ const EXTRA_LOOKS = 4; // colours for rows that the reader adds, used in turn
 export function replayModel(document) {
   const { rows, series, recommendation } = document;
   const seriesOf = new Map(series.map((entry) => [entry.row, entry]));
-  const ceiling = rows.findIndex((row) => /oracle|ceiling/i.test(`${row.solver} ${row.estimator}`));
-  const once = rows.findIndex((row, at) => row.interval === null && at !== ceiling);
+  const ceiling = rows.findIndex((row) => row.solver === "oracle"), once = rows.findIndex((row) => row.solver === "once");
   const parts = [];
   const add = (row, part, word, definition) => {
     if (row === null || row === undefined || row < 0 || parts.some((other) => other.row === row)) return;
@@ -33,7 +34,8 @@ export function replayModel(document) {
 }
 
 /** "balance+resplit on ema of 4, every 2 windows". */
-export function rowName(row) {
+function rowName(row) {
+  if (BOUNDS[row.solver]) return BOUNDS[row.solver];
   const estimator = row.estimator ? ` on ${row.estimator}${row.window === null ? "" : ` of ${row.window}`}` : "";
   const interval = row.interval === null ? "" : row.interval === 1 ? ", every window" : `, every ${row.interval} windows`;
   return `${row.solver}${estimator}${interval}`;

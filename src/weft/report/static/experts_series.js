@@ -1,7 +1,7 @@
 // How did it go, window by window? Balancedness of the chosen rows, their means with bands at the right; below, what moved.
 
 import { byId, fill, h } from "./dom.js";
-import { columnPicker, digitsFor, drawnToWidth, grid, labelEvery, roundTicks, svg } from "./experts_svg.js";
+import { columnPicker, digitsFor, drawnToWidth, grid, roundTicks, svg, wholeStep } from "./experts_svg.js";
 import { balance, smallPercent } from "./experts_words.js";
 import { defined, tipRows } from "./tooltip.js";
 
@@ -34,9 +34,15 @@ function legend(model, shown) {
   });
 }
 
+/** The axis of windows, the same in both pictures: how wide it and a window are, where a window's middle is, its column. */
+function windows(model, rows, width) {
+  const count = model.document.num_windows, wide = width - LEFT - MEAN_GAP - MEAN_STEP * Math.max(1, rows.length) - 6, cell = wide / count;
+  const columns = { count, indexAt: (at) => Math.floor((at - LEFT) / cell), from: (at) => LEFT + at * cell, to: (at) => LEFT + (at + 1) * cell };
+  return { count, wide, cell, x: (at) => LEFT + (at + 0.5) * cell, columns };
+}
+
 function lines(model, rows, width) {
-  const count = model.document.num_windows, right = MEAN_GAP + MEAN_STEP * Math.max(1, rows.length) + 6;
-  const wide = width - LEFT - right, cell = wide / count, x = (at) => LEFT + (at + 0.5) * cell;
+  const { count, wide, cell, x, columns } = windows(model, rows, width);
   const values = rows.flatMap((row) => model.seriesOf(row).balancedness.filter((value) => value !== null));
   const least = Math.max(0, Math.min(1, ...values, ...rows.map((row) => model.rows[row].low)));
   const low = Math.floor((least - 0.005) * 50) / 50, ticks = roundTicks(low, 1, 6);
@@ -47,12 +53,12 @@ function lines(model, rows, width) {
     mark,
     rows.map((row) => svg("path", { class: `series look-${model.look(row)}`, d: pathOf(model.seriesOf(row).balancedness, x, y), data: { row } })),
     rows.map((row) => dots(model, row, x, y, cell)),
-    means(model, rows, { y, left: LEFT + wide + MEAN_GAP, top: TOP }),
-    timeAxis(count, { cell, x, floor: HEIGHT - BOTTOM, left: LEFT }),
+    means(model, rows, { y, left: LEFT + wide + MEAN_GAP }),
+    timeAxis(count, { cell, x, floor: HEIGHT - BOTTOM }),
     svg("text", { class: "tick", x: LEFT + wide + MEAN_GAP - 4, y: HEIGHT - BOTTOM + 15, text: rows.length > 1 ? "means" : "" }),
   ]);
   columnPicker(chart, {
-    count, indexAt: (at) => Math.floor((at - LEFT) / cell), from: (at) => LEFT + at * cell, to: (at) => LEFT + (at + 1) * cell, mark,
+    ...columns, mark,
     tip: (at) => tipRows(`Window ${at}`, null, [...rows].reverse().map((row) => {
       const value = model.seriesOf(row).balancedness[at];
       return [model.partOf(row)?.word ?? model.name(row), value === null || value === undefined ? "not scored" : balance(value)];
@@ -90,8 +96,7 @@ function means(model, rows, { y, left }) {
 }
 
 function moved(model, rows, width) {
-  const count = model.document.num_windows, right = MEAN_GAP + MEAN_STEP * Math.max(1, rows.length) + 6;
-  const wide = width - LEFT - right, cell = wide / count, x = (at) => LEFT + (at + 0.5) * cell;
+  const { count, wide, cell, x, columns } = windows(model, rows, width);
   const known = rows.map((row) => ({ row, values: model.seriesOf(row).moved_fraction })).filter(({ values }) => values.some((value) => value));
   const most = Math.max(0.01, 1.04 * Math.max(0, ...known.flatMap(({ values }) => values.map((value) => value ?? 0)))), ticks = roundTicks(0, most, 3);
   const floor = MOVED_HEIGHT - BOTTOM, y = (value) => TOP + (1 - value / most) * (floor - TOP);
@@ -101,20 +106,19 @@ function moved(model, rows, width) {
     grid({ values: ticks.values, y, left: LEFT, right: LEFT + wide, text: (value) => (100 * value).toFixed(digitsFor(ticks.step * 100)), unit: " %" }),
     mark,
     known.map(({ row, values }) => values.map((value, at) => value !== null && value !== undefined && svg("circle", { class: `dot-of look-${model.look(row)}`, cx: x(at), cy: y(value), r: radius }))),
-    timeAxis(count, { cell, x, floor, left: LEFT }),
+    timeAxis(count, { cell, x, floor }),
   ]);
   columnPicker(chart, {
-    count, indexAt: (at) => Math.floor((at - LEFT) / cell), from: (at) => LEFT + at * cell, to: (at) => LEFT + (at + 1) * cell, mark,
+    ...columns, mark,
     tip: (at) => tipRows(`Window ${at}: slots moved`, null, [...known].reverse().map(({ row, values }) => [model.partOf(row)?.word ?? model.name(row), values[at] === null || values[at] === undefined ? "no plan" : smallPercent(values[at])])),
   });
   return chart;
 }
 
-function timeAxis(count, { cell, x, floor, left }) {
-  const step = Math.max(1, roundTicks(0, count, Math.max(2, Math.min(12, (cell * count) / 90))).step);
-  const every = Math.max(step, labelEvery(count, cell, 26));
+function timeAxis(count, { cell, x, floor }) {
+  const every = wholeStep(Math.max(count / Math.max(2, Math.min(12, (cell * count) / 90)), 26 / cell));
   return [
     Array.from({ length: Math.ceil(count / every) }, (_, i) => svg("text", { class: "tick", x: x(i * every), y: floor + 15, "text-anchor": "middle", text: String(i * every) })),
-    svg("text", { class: "tick", x: left - 6, y: floor + 15, "text-anchor": "end", text: "window" }),
+    svg("text", { class: "tick", x: LEFT - 6, y: floor + 15, "text-anchor": "end", text: "window" }),
   ];
 }

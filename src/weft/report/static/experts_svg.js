@@ -38,12 +38,18 @@ export function roundTicks(low, high, count = 5) {
   return { step, values };
 }
 
+/** The smallest of 1, 2, 5, 10, 20 … that is not below `least`: a step of ticks on an axis that counts. */
+export function wholeStep(least) {
+  const power = 10 ** Math.max(0, Math.floor(Math.log10(least)));
+  return [1, 2, 5, 10].map((m) => m * power).find((s) => s >= least * 0.999);
+}
+
 /** Digits after the point that tell the ticks of a step apart. */
 export function digitsFor(step) {
   return Math.max(0, Math.min(6, Math.ceil(-Math.log10(step) - 1e-9) + (/^2\.?5/.test(String(step / 10 ** Math.floor(Math.log10(step)))) ? 1 : 0)));
 }
 
-/** Every how manyth of `count` labels, `space` pixels apart, can be written where each takes `needed`: 1, 2, 5, 10 … */
+/** Every how manyth of `count` labels, `space` pixels apart, can be written where each takes `needed`: 1, 2, 4, 8 … */
 export function labelEvery(count, space, needed) {
   for (const step of [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]) if (space * step >= needed) return step;
   return count;

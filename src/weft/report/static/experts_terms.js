@@ -22,6 +22,7 @@ export const PLACEMENT_TERMS = {
   policy_time: ["Estimated time", "Of an average layer and micro-batch, by a model of the links and of the experts' matrix products. An estimate under the assumptions listed below it, never a measurement."],
   remote_nodes: ["Remote nodes", "Distinct nodes other than its own that a token visits, on average: each costs a copy of the token on the network."],
   moves: ["Moves", "Slots whose expert changes between the placement before and this one. A move from another slot of the same GPU costs no network."],
+  break_even: ["Pays after", "An estimate: the moves' time over what a step of one micro-batch gets shorter, the busiest GPUs' GEMMs before minus after. Loads are taken to stay as they are."],
   rounds: ["Rounds", "The moves are ordered so that in a round each GPU exchanges weights with at most one other. Within a round all reads come before all writes."],
   move_time: ["Moving time", "Bytes over the links by the speeds of the hardware, the rounds one after another. An estimate."],
 };
@@ -30,7 +31,7 @@ export const REPLAY_TERMS = {
   balancedness: SHARED.balancedness,
   window: ["Window", "A stretch of recorded steps whose loads are added up. A plan is made from the windows up to now and scored on the next: never on loads that it has seen."],
   estimator: ["Estimator", "How the loads to plan for are made of the windows seen: the last one, a mean of several, an exponential mean, or a mean with a margin for its spread."],
-  look_back: ["Look-back", "Windows that the estimator looks back over; for an exponential mean, its half-life."],
+  look_back: ["Look-back", "Windows that the estimator looks back over; for an exponential mean, the look-back of the plain mean whose windows are as old on average."],
   interval: ["Interval", "Windows between two plans. Longer intervals move fewer weights and follow the loads later."],
   band: ["95 % band", "From a moving-block bootstrap over the scored windows: blocks of consecutive windows are drawn again, so that windows that resemble their neighbours are not counted as independent."],
   gain: ["Gain", "Balancedness of the recommended row minus that of the baseline, in points (hundredths), with a band from the same blocks of windows for both."],
