@@ -134,6 +134,7 @@ def test_demo_runs_by_itself(run: Run, tmp_path: Path) -> None:
         (("--slots", "48", "--gpus", "8", "--split", "odd"), "odd"),
         (("--slots", "48", "--gpus", "8", "--hardware", "abacus"), "abacus"),
         (("--slots", "48", "--gpus", "8", "--from", "absent.json"), "absent.json: cannot be read"),
+        (("--gpus", "8", "--from", "old.json", "--split", "uneven"), "a re-plan keeps the policy"),
     ],
 )
 def test_mistakes_are_told_in_words(run: Run, loads: Path, options: tuple[str, ...], text: str) -> None:

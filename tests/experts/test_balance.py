@@ -208,3 +208,10 @@ def test_no_expert_twice_on_a_gpu_where_the_published_algorithm_puts_it() -> Non
     first_slot_G = make_cluster(288, 32).first_slot_G
     assert num_repeats(published, first_slot_G).any()
     assert not num_repeats(balance(loads, 288, 32).phy2log, first_slot_G).any()
+
+
+def test_semi_hierarchical_takes_a_global_answer_that_keeps_to_it() -> None:
+    """Two groups of two experts on two nodes of one GPU with three slots: one guest a node, and no repeats."""
+    placement = balance([[5, 3, 2, 1]], 6, 2, 2, 2, policy="semi-hierarchical")
+    assert placement.balancedness([[5, 3, 2, 1]]).tolist() == pytest.approx([5.5 / 6])
+    assert all(len(set(gpu)) == 3 for gpu in placement.phy2log.reshape(2, 3).tolist())

@@ -60,3 +60,12 @@ def test_gpus_may_differ_in_slots_and_speed() -> None:
 def test_numbers_that_disagree_are_named(options: dict[str, Any], text: str) -> None:
     with pytest.raises(PlacementError, match=text):
         make_cluster(**options)
+
+
+def test_numbers_beyond_any_cluster_are_refused_before_memory_runs_out() -> None:
+    with pytest.raises(PlacementError, match=r"num_slots must be at most 1,000,000, not 1,000,000,000,000"):
+        make_cluster(10**12, 4)
+    with pytest.raises(PlacementError, match=r"num_gpus must be at most 1,000,000"):
+        make_cluster(8, 4 * 10**8)
+    with pytest.raises(PlacementError, match=r"slots_of_gpu must be at most 1,000,000"):
+        make_cluster(None, 1, slots_of_gpu=[10**20])

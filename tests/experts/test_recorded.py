@@ -342,3 +342,12 @@ def test_whatever_the_bytes_only_loads_errors_come_out(
         read_loads(path)
     except LoadsError as error:
         assert "\n" not in str(error)
+
+
+def test_a_folder_that_may_not_be_searched_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_folder: Path, _pattern: str) -> list[Path]:
+        raise PermissionError(13, "Permission denied", str(tmp_path / "secret"))
+
+    monkeypatch.setattr(Path, "rglob", refuse)
+    with pytest.raises(LoadsError, match=r"cannot be searched for recordings: .*secret: Permission denied"):
+        read_loads(tmp_path)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from weft.errors import LoadsError, PlacementError
 from weft.experts.arrays import Floats
+from weft.experts.balance import balance
 from weft.experts.cluster import Cluster, make_cluster
 from weft.experts.constraints import make_problem
 from weft.experts.deepseek import solve_deepseek
@@ -271,3 +272,12 @@ def test_slow_drift_with_uneven_shares_costs_four_percent() -> None:
     told = replan(now, loads, max_moves=0.04)
     assert told.moved_fraction <= 0.04
     assert told.after >= 0.99
+
+
+def test_a_policy_that_a_lost_gpu_makes_impossible_is_not_claimed() -> None:
+    loads = synthetic_loads("logn1", 3, 16)
+    old = balance(loads, 24, 4, 2, 2, policy="hierarchical", time_budget_s=0)
+    new = replan(old, loads, cluster=make_cluster(24, 4, 2, dead=[0]), num_groups=2).placement
+    # node 0 has 6 slots left for the 8 experts of its group: two of them stand elsewhere
+    assert old.policy == "hierarchical"
+    assert new.policy in ("semi-hierarchical", "global")

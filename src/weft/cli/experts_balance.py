@@ -92,11 +92,19 @@ def command(
     from weft.report import print_placement, render_placement_html
 
     history = experts_options.read_history(loads, window_steps)
+    if last is not None and last > history.num_windows:
+        raise typer.BadParameter(f"there are {history.num_windows} windows, not {last}", param_hint="--last")
     load_LN = history.load_TLN[-last if last is not None else 0 :].sum(axis=0)
     out_of_service = {
         "dead": experts_options.parse_gpus(dead, "--dead"),
         "draining": experts_options.parse_gpus(draining, "--draining"),
     }
+    if old is not None:
+        ignored = {"--policy": policy != "auto", "--split": split != "even", "--budget": budget is not None}
+        if given := [name for name, is_given in ignored.items() if is_given]:
+            raise typer.BadParameter(
+                "a re-plan keeps the policy, the split and the slots of the old placement", param_hint=", ".join(given)
+            )
     before = read_placement(old) if old is not None else None
     slots_G = experts_options.parse_whole_numbers(slots_of_gpu, "--slots-of-gpu")
     if before is not None and slots is None and slots_G is None:
@@ -104,9 +112,10 @@ def command(
     speed_G = experts_options.parse_numbers(speeds, "--speeds")
     layers = None
     if budget is not None:
-        layers = share_slots_among_layers(load_LN, budget, gpus)
+        num_usable = max(gpus - len({*out_of_service["dead"], *out_of_service["draining"]}), 1)
+        layers = share_slots_among_layers(load_LN, budget, num_usable)
         if slots is None and slots_G is None:
-            slots = int(layers.max())
+            slots = int(layers.max()) // num_usable * gpus
     cluster = make_cluster(slots, gpus, nodes, slots_of_gpu=slots_G, speed_of_gpu=speed_G, **out_of_service)
     pins = experts_options.parse_pins(pin or [])
     device = find_hardware(hardware)

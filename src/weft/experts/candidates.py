@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weft.experts.arrays import Floats
+from weft.experts.arrays import Bools, Floats
 from weft.experts.certificate import worst_time
 from weft.experts.cluster import Cluster
 from weft.experts.count_search import solve_count_search
@@ -16,7 +16,7 @@ from weft.experts.exact import solve_exact
 from weft.experts.hierarchical import solve_hierarchical, with_best_shares
 from weft.experts.packing import solve_lpt_swaps
 from weft.experts.problem import NotApplicable, Problem, Solution, Solver
-from weft.experts.semi_hierarchical import solve_semi_hierarchical
+from weft.experts.semi_hierarchical import foreign_replicas, solve_semi_hierarchical
 from weft.experts.slots import num_repeats
 from weft.experts.wrap_around import solve_wrap_around
 
@@ -50,7 +50,28 @@ def best_of(problem: Problem, policy: str, on_solver: Callable[[str], None]) -> 
         answer = with_best_shares(problem, answer)
         new = Best(solution=answer, time_L=worst_time(problem, answer), solver_of_layer=(name,) * problem.num_layers)
         best = new if best is None else better(problem.cluster, best, new)
+    if best is not None and policy == "semi-hierarchical":
+        best = _with_few_guests(problem, best)
     return NotApplicable(reason=why) if best is None else best
+
+
+def _with_few_guests(problem: Problem, best: Best) -> Best:
+    """Layer by layer a global answer where it is better and happens to keep to the policy: in small problems it often
+    does, and there whole groups leave little to choose from."""
+    answer = solve_lpt_swaps(within(problem, "global"))
+    guests_LD = foreign_replicas(answer.expert_of_slot_LP, problem.cluster, problem.num_groups)
+    keeps_L: Bools = np.all(guests_LD <= problem.max_foreign, axis=1)
+    mixed = with_best_shares(
+        problem,
+        Solution(
+            expert_of_slot_LP=np.where(keeps_L[:, None], answer.expert_of_slot_LP, best.solution.expert_of_slot_LP),
+            share_LP=np.where(keeps_L[:, None], answer.share_LP, best.solution.share_LP),
+        ),
+    )
+    names = tuple(
+        "lpt-swaps" if keeps else name for name, keeps in zip(best.solver_of_layer, keeps_L.tolist(), strict=True)
+    )
+    return better(problem.cluster, best, Best(solution=mixed, time_L=worst_time(problem, mixed), solver_of_layer=names))
 
 
 def within(problem: Problem, policy: str) -> Problem:

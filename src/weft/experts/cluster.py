@@ -11,6 +11,8 @@ from weft.errors import PlacementError
 from weft.experts.arrays import Bools, Floats, Ints, frozen
 from weft.experts.whole_numbers import is_whole
 
+MOST = 1_000_000  # slots, GPUs, nodes: above it a number is a slip of the keyboard, and memory would run out
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cluster:
@@ -139,6 +141,8 @@ def _count(value: object, name: str, *, least: int = 1) -> int:
         raise PlacementError(f"{name} must be a whole number, not {value!r}")
     if value < least:
         raise PlacementError(f"{name} must be at least {least}, not {value}")
+    if value > MOST:
+        raise PlacementError(f"{name} must be at most {MOST:,}, not {value:,}")
     return int(value)
 
 

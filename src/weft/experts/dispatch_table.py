@@ -72,6 +72,7 @@ def realised(placement: Placement, table_LNR: Ints) -> RealisedShares:
     Raises `PlacementError` where the table is not one of this placement: another shape, or a slot without the expert.
     """
     shape_LN = (placement.num_layers, placement.num_experts)
+    table_LNR = np.asarray(table_LNR)
     if table_LNR.ndim != 3 or table_LNR.shape[:2] != shape_LN:
         raise PlacementError(
             f"a dispatch table is [layers, experts, sources], {[*shape_LN, 'R']}, not {list(table_LNR.shape)}"

@@ -13,6 +13,7 @@ from weft.experts.move_rounds import in_rounds
 from weft.experts.move_sources import find_sources
 from weft.experts.placement import Placement
 from weft.experts.relabel import check_alike
+from weft.experts.whole_numbers import is_whole
 from weft.hardware import Hardware, hardware
 
 # DeepSeek-V3's routed expert in FP8: gate, up and down projections of 7168 x 2048, and a float32 scale for each
@@ -117,7 +118,7 @@ def moves_between(
     1.2 d are usual. Raises `PlacementError` where the two are of different layers, experts or slots.
     """
     check_alike(old, new)
-    if isinstance(expert_bytes, bool) or not isinstance(expert_bytes, int) or expert_bytes < 1:
+    if not is_whole(expert_bytes, least=1):
         raise PlacementError(f"expert_bytes must be a whole number of bytes, at least 1, not {expert_bytes!r}")
     device = hardware("H800") if device is None else device
     cluster = new.cluster

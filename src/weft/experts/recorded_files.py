@@ -42,7 +42,11 @@ def files_of(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[str], list[s
         if is_remote(path) or not Path(path).is_dir():
             found.append(str(path))
             continue
-        inside = [file for file in Path(path).rglob("*") if file.is_file() and not file.name.startswith(".")]
+        try:
+            inside = [file for file in Path(path).rglob("*") if file.is_file() and not file.name.startswith(".")]
+        except OSError as error:
+            what = f"{error.filename or path}: {error.strerror or error}"
+            raise LoadsError(f"{path}: a folder that cannot be searched for recordings: {what}") from error
         known = [file for file in inside if _suffix(file) in SUFFIXES and file.stem.upper() != "README"]
         if not known:
             raise LoadsError(f"{path}: a folder without recorded loads; they are {_NAMES}")

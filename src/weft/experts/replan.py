@@ -19,7 +19,9 @@ from weft.experts.problem import Problem
 from weft.experts.refill import empty_slots_to_fill, slots_to_keep_filled
 from weft.experts.relabel import check_same_slots, kept_slots
 from weft.experts.resplit import best_shares
+from weft.experts.semi_hierarchical import foreign_replicas
 from weft.experts.slots import even_shares
+from weft.experts.whole_numbers import is_whole
 
 MAX_MOVES = 0.06  # of all slots: under slow drift 1.5 points short of a full re-plan, 0.5 with an uneven split
 MIN_GAIN = 1e-4  # of a layer's balancedness for a changed slot: below, a weight's way over the network buys nothing
@@ -78,6 +80,8 @@ def replan(
     now, and without it (1) an expert only on the node that holds most of its own. min_gain: balancedness of a layer
     that a changed slot has to bring. num_paths: searches, of which each layer takes the best; they are what takes time.
 
+    A placement does not remember its pins: give them again. Where a lost GPU leaves a group no room on its node, the
+    policy of the result is the one that it still keeps to.
     An even split stays even; an uneven one is solved again for these loads. Layers without load stay as they are.
     Raises `LoadsError` for bad loads; `PlacementError` where shapes disagree, where experts or pins do not fit on the
     GPUs in service, or where an option is out of range.
@@ -175,8 +179,23 @@ def _placement(old: Placement, problem: Problem, new_LP: Ints) -> Placement:
         expert_of_slot_LP=frozen(new_LP),
         share_of_slot_LP=frozen(share_LP),
         is_even=old.is_even,
-        policy=old.policy,
+        policy=_policy(old.policy, new_LP, problem),
         solver_of_layer=("replan",) * problem.num_layers,
+    )
+
+
+def _policy(old: str, new_LP: Ints, problem: Problem) -> str:
+    """The old policy if the new map still keeps to it: on what is left of a cluster a group may not fit its node."""
+    if old == "global" or problem.num_groups == 1:
+        return old
+    most = int(foreign_replicas(new_LP, problem.cluster, problem.num_groups).max())
+    kept = old == "semi-hierarchical" or most == 0
+    return (
+        old
+        if kept and most <= problem.max_foreign
+        else "semi-hierarchical"
+        if most <= problem.max_foreign
+        else "global"
     )
 
 
@@ -184,7 +203,7 @@ def _budget(placement: Placement, max_moves: float | None, min_gain: float, num_
     """Slots that may change, all layers together."""
     if not (math.isfinite(min_gain) and min_gain >= 0):
         raise PlacementError(f"min_gain must be a number of at least 0, not {min_gain!r}")
-    if isinstance(num_paths, bool) or not isinstance(num_paths, int) or num_paths < 1:
+    if not is_whole(num_paths, least=1):
         raise PlacementError(f"num_paths must be a whole number of at least 1, not {num_paths!r}")
     slots = int((placement.expert_of_slot_LP >= 0).sum())
     if max_moves is None:

@@ -320,6 +320,6 @@ def _pairs(estimators: Iterable[str], windows: Sequence[int]) -> Iterator[tuple[
 
 
 def _check(names: Iterable[str], what: str, known: Sequence[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise PlacementError(f"no {what} {name!r} to replay; choose from {', '.join(known)}")
+    for name in [names] if isinstance(names, str) else names:
+        if isinstance(names, str) or name not in known:
+            raise PlacementError(f"no {what} {name!r} to replay; give a list, and choose from {', '.join(known)}")

@@ -172,9 +172,8 @@ def _choice(choice: Mapping[str, Any], policy: str, width: int) -> RenderableTyp
     ]
     heads = ("policy", "balance", "compute", "dispatch", "combine", "total", "nodes")
     taken = next((at for at, line in enumerate(lines) if line[0] == policy), None)
-    parts: list[RenderableType] = [
-        section("Policy", "estimated µs of an average layer and micro-batch; nodes: remote ones a token visits")
-    ]
+    note = "estimated µs of an average layer and micro-batch; nodes: remote ones a token visits" if lines else ""
+    parts: list[RenderableType] = [section("Policy", note)]
     if lines:
         parts.append(table(heads, lines, width, left=("policy",), bold=taken))
     parts.append(Text(clean(choice["reason"])))
