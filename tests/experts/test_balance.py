@@ -215,3 +215,11 @@ def test_semi_hierarchical_takes_a_global_answer_that_keeps_to_it() -> None:
     placement = balance([[5, 3, 2, 1]], 6, 2, 2, 2, policy="semi-hierarchical")
     assert placement.balancedness([[5, 3, 2, 1]]).tolist() == pytest.approx([5.5 / 6])
     assert all(len(set(gpu)) == 3 for gpu in placement.phy2log.reshape(2, 3).tolist())
+
+
+@pytest.mark.parametrize(("slots", "gpus"), [(72, 36), (96, 24)])
+def test_uneven_parts_are_never_worse_than_even_ones(slots: int, gpus: int) -> None:
+    loads = synthetic_loads("real", 4, 64)
+    even = balance(loads, slots, gpus, policy="global")
+    uneven = balance(loads, slots, gpus, policy="global", split="uneven")
+    assert (uneven.balancedness(loads) >= even.balancedness(loads) - 1e-9).all()

@@ -9,16 +9,17 @@ import numpy as np
 
 from weft.errors import PlacementError
 from weft.experts.arrays import Bools, frozen
-from weft.experts.candidates import POLICIES, Best, best_of
+from weft.experts.candidates import POLICIES, Best, best_of, better
 from weft.experts.certificate import Certificate, certify, worst_time
 from weft.experts.choice import Choice
 from weft.experts.cluster import Cluster, make_cluster
 from weft.experts.constraints import Pins, make_problem
+from weft.experts.hierarchical import with_best_shares
 from weft.experts.loads import as_loads
 from weft.experts.placement import Placement
 from weft.experts.policy_cost import CostModel, policy_costs
 from weft.experts.problem import NotApplicable, Problem, Solution
-from weft.experts.refine import refine
+from weft.experts.refine import CLOSE, refine
 from weft.experts.slots import even_shares
 from weft.experts.spread import spread_over_nodes
 
@@ -161,12 +162,24 @@ def _placed(
     refined = refine(problem, best, certificate.bound_L, policy, effort_s)
     if refined is not best:
         best, certificate = refined, certify(problem, refined.solution, policy)
+    if not problem.is_even and (best.time_L > certificate.bound_L * (1 + CLOSE)).any():
+        even = _placed(replace(problem, is_even=True), policy, effort_s, fills_up, on_progress)
+        if not isinstance(even, NotApplicable):
+            best = _levelled(problem, best, even[0])
+            certificate = certify(problem, best.solution, policy)
     if policy == "global" and problem.is_plain:
         expert_of_slot_LP, share_LP = spread_over_nodes(
             best.solution.expert_of_slot_LP, best.solution.share_LP, problem.load_LN, problem.cluster
         )
         best = replace(best, solution=Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=share_LP))
     return best, certificate
+
+
+def _levelled(problem: Problem, best: Best, even: Best) -> Best:
+    """Layer by layer the answer for an even split where it is better once its copies take the parts that suit."""
+    solution = with_best_shares(problem, even.solution)
+    time_L = worst_time(problem, solution)
+    return better(problem.cluster, best, replace(even, solution=solution, time_L=time_L))
 
 
 def _choose(
