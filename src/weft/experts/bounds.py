@@ -14,9 +14,7 @@ from weft.experts.problem import Problem
 
 def mean_time(problem: Problem) -> Floats:
     """[L] what perfect balance gives every GPU in service: sum of loads / sum of speeds."""
-    cluster = problem.cluster
-    mean_L: Floats = problem.load_LN.sum(axis=1) / cluster.speed_G[cluster.usable_G].sum()
-    return mean_L
+    return problem.cluster.mean_time(problem.load_LN)
 
 
 def replica_bound(problem: Problem, *, any_shares_L: Bools) -> tuple[Floats, Bools]:
@@ -119,8 +117,7 @@ def pin_bound(problem: Problem) -> Floats:
     load_LG = np.zeros(problem.capacity_LG.shape)
     for layer, expert, gpu in problem.pins_K3:
         load_LG[layer, gpu] += problem.load_LN[layer, expert] / copies_L[layer]
-    forced_L: Floats = (load_LG / problem.cluster.speed_G).max(axis=1)
-    return forced_L
+    return problem.cluster.worst_time(load_LG)
 
 
 def bound_by_slots(problem: Problem, base_L: Floats, multiple: int) -> Floats:

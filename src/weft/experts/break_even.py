@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from weft.errors import PlacementError
 from weft.experts.arrays import Floats
 from weft.experts.loads import as_loads
@@ -74,5 +72,4 @@ def break_even(
 
 def _step_s(placement: Placement, load_LN: Floats, token_s: float) -> float:
     """Seconds of expert computation in a step: over layers the sum of the time of the latest GPU."""
-    worst_L = (placement.gpu_load(load_LN) / placement.cluster.speed_G).max(axis=1)
-    return float(np.sum(worst_L)) * token_s
+    return float(placement.cluster.worst_time(placement.gpu_load(load_LN)).sum()) * token_s

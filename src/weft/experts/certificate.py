@@ -107,8 +107,7 @@ def worst_time(problem: Problem, solution: Solution) -> Floats:
     """[L] maximum over the GPUs of load / speed."""
     cluster = problem.cluster
     load_LG = load_of_gpus(solution.expert_of_slot_LP, solution.share_LP, problem.load_LN, cluster.first_slot_G)
-    worst_L: Floats = (load_LG / cluster.speed_G).max(axis=1)
-    return worst_L
+    return cluster.worst_time(load_LG)
 
 
 def _whole_replicas(problem: Problem, bound_L: Floats, achieved_L: Floats, repeats_L: Bools) -> Floats:

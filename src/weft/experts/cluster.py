@@ -78,6 +78,23 @@ class Cluster:
             and bool((self.speed_G == self.speed_G[0]).all())
         )
 
+    def mean_time(self, load_LN: Floats) -> Floats:
+        """[L] what perfect balance gives every GPU in service: sum of loads / sum of speeds."""
+        mean_L: Floats = load_LN.sum(axis=1) / self.speed_G[self.usable_G].sum()
+        return mean_L
+
+    def worst_time(self, load_LG: Floats) -> Floats:
+        """[L] time of the latest GPU: maximum of load / speed."""
+        worst_L: Floats = (load_LG / self.speed_G).max(axis=1)
+        return worst_L
+
+    def balancedness(self, load_LN: Floats, load_LG: Floats) -> Floats:
+        """[L] mean over maximum time of GPUs with these loads; 1 for a layer of zeros."""
+        mean_L, worst_L = self.mean_time(load_LN), self.worst_time(load_LG)
+        balancedness_L: Floats = np.ones_like(mean_L)
+        np.divide(mean_L, worst_L, out=balancedness_L, where=worst_L > 0)
+        return balancedness_L
+
 
 def make_cluster(
     num_slots: int | None,

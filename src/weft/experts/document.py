@@ -161,18 +161,14 @@ def _gpu_load(placement: Placement, load_LN: Floats, label: str) -> Document:
 def _before(placement: Placement, before: Placement | None, load_LN: Floats) -> Document:
     if before is not None:
         return _gpu_load(before, load_LN, "the placement before")
-    speed_G = placement.cluster.speed_G
-    usable = np.flatnonzero(placement.cluster.usable_G)
+    cluster = placement.cluster
+    usable = np.flatnonzero(cluster.usable_G)
     gpu_of_expert_N = usable[np.arange(placement.num_experts) * len(usable) // placement.num_experts]
-    load_LG = load_LN @ (gpu_of_expert_N[:, None] == np.arange(placement.cluster.num_gpus))
-    mean_L = load_LN.sum(axis=1) / speed_G[usable].sum()
-    worst_L = (load_LG / speed_G).max(axis=1)
-    balancedness_L = np.ones_like(mean_L)
-    np.divide(mean_L, worst_L, out=balancedness_L, where=worst_L > 0)
+    load_LG = load_LN @ (gpu_of_expert_N[:, None] == np.arange(cluster.num_gpus))
     return {
         "label": "experts in order, no copies",
         "load": load_LG.tolist(),
-        "balancedness": balancedness_L.tolist(),
+        "balancedness": cluster.balancedness(load_LN, load_LG).tolist(),
     }
 
 

@@ -82,7 +82,6 @@ def _best_worst(problem: Problem, map_KP: Ints, load_KN: Floats) -> Floats:
     cluster = problem.cluster
     share_KP = best_shares(map_KP, load_KN, cluster.first_slot_G, cluster.speed_G)
     load_KG = load_of_gpus(map_KP, share_KP, load_KN, cluster.first_slot_G)
-    mean_K = load_KN.sum(axis=1) / cluster.speed_G[cluster.usable_G].sum()
-    worst_K = (load_KG / cluster.speed_G).max(axis=1)
+    mean_K, worst_K = cluster.mean_time(load_KN), cluster.worst_time(load_KG)
     over_mean_K: Floats = np.divide(worst_K, mean_K, out=np.zeros_like(mean_K), where=mean_K > 0)
     return over_mean_K

@@ -67,23 +67,21 @@ class Placement:
 
         Raises `LoadsError` where the loads are bad, `PlacementError` where they are of another shape.
         """
-        return load_of_gpus(
-            self.expert_of_slot_LP, self.share_of_slot_LP, self._loads(loads), self.cluster.first_slot_G
-        )
+        return self._gpu_load(self.checked_loads(loads))
 
     def balancedness(self, loads: object) -> Floats:
         """[L] mean over maximum of GPU time, where a GPU's time is its load over its speed and the mean is what
         perfect balance would give every GPU in service: sum of loads / sum of speeds. 1 is perfect; so is a layer of
         zeros.
         """
-        cluster = self.cluster
-        mean_L = self._loads(loads).sum(axis=1) / cluster.speed_G[cluster.usable_G].sum()
-        worst_L = (self.gpu_load(loads) / cluster.speed_G).max(axis=1)
-        balancedness_L: Floats = np.ones_like(mean_L)
-        np.divide(mean_L, worst_L, out=balancedness_L, where=worst_L > 0)
-        return balancedness_L
+        load_LN = self.checked_loads(loads)
+        return self.cluster.balancedness(load_LN, self._gpu_load(load_LN))
 
-    def _loads(self, loads: object) -> Floats:
+    def _gpu_load(self, load_LN: Floats) -> Floats:
+        return load_of_gpus(self.expert_of_slot_LP, self.share_of_slot_LP, load_LN, self.cluster.first_slot_G)
+
+    def checked_loads(self, loads: object) -> Floats:
+        """`as_loads`, of this placement's layers and experts; raises as `gpu_load` does."""
         load_LN = as_loads(loads)
         if load_LN.shape != (self.num_layers, self.num_experts):
             raise PlacementError(

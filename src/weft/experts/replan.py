@@ -19,7 +19,7 @@ from weft.experts.problem import Problem
 from weft.experts.refill import empty_slots_to_fill, slots_to_keep_filled
 from weft.experts.relabel import check_same_slots, kept_slots
 from weft.experts.resplit import best_shares
-from weft.experts.semi_hierarchical import foreign_replicas
+from weft.experts.semi_hierarchical import foreign_replicas, homes
 from weft.experts.slots import even_shares
 from weft.experts.whole_numbers import is_whole
 
@@ -129,12 +129,7 @@ def replan(
 
 def _problem(placement: Placement, loads: object, cluster: Cluster, pins: Pins, num_groups: int) -> Problem:
     """What is to be placed, with as many slots filled on each GPU as now."""
-    load_LN = as_loads(loads)
-    if load_LN.shape != (placement.num_layers, placement.num_experts):
-        raise PlacementError(
-            f"the placement is of {placement.num_layers} layers and {placement.num_experts} experts, "
-            f"and the loads of {load_LN.shape[0]} and {load_LN.shape[1]}"
-        )
+    load_LN = placement.checked_loads(loads)
     check_same_slots(placement.cluster, cluster)
     split = "even" if placement.is_even else "uneven"
     problem = make_problem(load_LN, cluster, num_groups=num_groups, split=split, pins=pins)
@@ -144,18 +139,10 @@ def _problem(placement: Placement, loads: object, cluster: Cluster, pins: Pins, 
 
 def _homes(placement: Placement, num_groups: int) -> Ints:
     """[L, N] the node with most replicas of an expert's group, or of the expert where there are no groups; -1: any."""
-    num_layers, num_experts, cluster = placement.num_layers, placement.num_experts, placement.cluster
-    home_LN = np.full((num_layers, num_experts), -1, dtype=np.int64)
-    if placement.policy == "global" or cluster.num_nodes == 1:
-        return home_LN
-    group_of_expert_N = np.arange(num_experts) * num_groups // num_experts if num_groups > 1 else np.arange(num_experts)
-    node_of_slot_P = cluster.node_of_gpu_G[cluster.gpu_of_slot_P]
-    for layer in range(num_layers):
-        map_P = placement.expert_of_slot_LP[layer]
-        replicas = np.zeros((group_of_expert_N.max() + 1, cluster.num_nodes), dtype=np.int64)
-        np.add.at(replicas, (group_of_expert_N[map_P[map_P >= 0]], node_of_slot_P[map_P >= 0]), 1)
-        home_LN[layer] = replicas.argmax(axis=1)[group_of_expert_N]
-    return home_LN
+    if placement.policy == "global" or placement.cluster.num_nodes == 1:
+        return np.full((placement.num_layers, placement.num_experts), -1, dtype=np.int64)
+    groups = num_groups if num_groups > 1 else placement.num_experts
+    return homes(placement.expert_of_slot_LP, placement.cluster, groups)
 
 
 def _locked(map_LP: Ints, problem: Problem) -> Bools:

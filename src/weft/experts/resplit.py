@@ -8,7 +8,6 @@ import numpy as np
 
 from weft.errors import PlacementError
 from weft.experts.arrays import Bools, Floats, Ints, frozen
-from weft.experts.loads import as_loads
 from weft.experts.placement import Placement
 from weft.experts.share_flow import level_gpus
 from weft.experts.slots import copies_of
@@ -21,13 +20,7 @@ def resplit(placement: Placement, loads: object) -> Placement:
     Raises `LoadsError` where the loads are bad, `PlacementError` where they are of another shape or where an expert has
     no copy on a GPU in service.
     """
-    load_LN = as_loads(loads)
-    shape_LN = (placement.num_layers, placement.num_experts)
-    if load_LN.shape != shape_LN:
-        raise PlacementError(
-            f"the placement is of {shape_LN[0]} layers and {shape_LN[1]} experts, "
-            f"and the loads of {load_LN.shape[0]} and {load_LN.shape[1]}"
-        )
+    load_LN = placement.checked_loads(loads)
     cluster = placement.cluster
     in_service_P = cluster.usable_G[cluster.gpu_of_slot_P]
     expert_of_slot_LP = np.where(in_service_P, placement.expert_of_slot_LP, -1)
