@@ -12,6 +12,7 @@ from tests.report import experts_documents as documents
 from weft.errors import WeftError
 from weft.report import experts_figures as figures
 from weft.report import palette
+from weft.report.experts_ratios import gpu_ratios
 
 pytest.importorskip("plotly")
 
@@ -43,14 +44,14 @@ def test_speeds_and_lost_gpus_count_in_the_mean() -> None:
     document = documents.placement()
     document["cluster"] |= {"speed_of_gpu": [1.0, 0.5]}
     # 16 tokens over a speed of 1.5; GPU 1 needs 8 / 0.5.
-    assert figures.gpu_ratios(document, [[8.0, 8.0]] * 2)[0] == pytest.approx([8 / (16 / 1.5), 16 / (16 / 1.5)])
+    assert gpu_ratios(document, [[8.0, 8.0]] * 2)[0] == pytest.approx([8 / (16 / 1.5), 16 / (16 / 1.5)])
     document["cluster"] |= {"dead": [1]}
-    assert figures.gpu_ratios(document, [[16.0, 0.0]] * 2)[0] == [1.0, 0.0]
+    assert gpu_ratios(document, [[16.0, 0.0]] * 2)[0] == [1.0, 0.0]
 
 
 def test_a_layer_of_zeros_is_balanced() -> None:
     document = documents.placement(loads=[[0.0] * 4, [12.0, 1.0, 0.0, 3.0]])
-    assert figures.gpu_ratios(document, [[0.0, 0.0], [8.0, 8.0]]) == [[1.0, 1.0], [1.0, 1.0]]
+    assert gpu_ratios(document, [[0.0, 0.0], [8.0, 8.0]]) == [[1.0, 1.0], [1.0, 1.0]]
 
 
 def test_balancedness_and_its_bound() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import WeftError
 from weft.report import palette
+from weft.report.experts_ratios import gpu_ratios
 from weft.report.experts_words import mean_of, row_words
 from weft.report.figure_parts import label, layout, plotly_objects
 
@@ -171,19 +172,6 @@ def figure_replay(document: Mapping[str, Any], rows: Sequence[int] | None = None
     figure.update_xaxes(title="window")
     figure.update_yaxes(title="balancedness")
     return figure
-
-
-def gpu_ratios(document: Mapping[str, Any], load_LG: Sequence[Sequence[float]]) -> list[list[float]]:
-    """[L][G] GPU time / mean GPU time of the layer; 1 throughout a layer of zeros."""
-    cluster = document["cluster"]
-    speeds = cluster["speed_of_gpu"]
-    out = {*cluster["dead"], *cluster["draining"]}
-    speed = sum(value for gpu, value in enumerate(speeds) if gpu not in out)
-    rows = []
-    for loads, gpu_loads in zip(document["loads"], load_LG, strict=True):
-        mean = sum(loads) / speed
-        rows.append([load / own / mean if mean > 0 else 1.0 for load, own in zip(gpu_loads, speeds, strict=True)])
-    return rows
 
 
 def _node_lines(figure: go.Figure, document: Mapping[str, Any], axis: str) -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from weft.report.console_parts import BOLD, DIM, counted, section, table
 from weft.report.console_text import clean, joined, suited
+from weft.report.experts_ratios import gpu_ratios
 from weft.report.experts_words import balance_text, mean_of, placement_headline
 from weft.units import duration, percent, size
 
@@ -86,16 +87,14 @@ def _before_after(document: Mapping[str, Any], width: int) -> RenderableType:
     for told in (document["gpu_load"]["before"], document["gpu_load"]["after"]):
         if told is None:
             continue
-        time_LG, mean_L = _times(document, told["load"])
         worst = int(np.argmin(told["balancedness"]))
-        hottest = float((time_LG.max(axis=1)[mean_L > 0] / mean_L[mean_L > 0]).max(initial=1.0))
         name = "this placement" if told["label"] == "after" else told["label"]
         lines.append(
             [
                 clean(name),
                 balance_text(mean_of(told["balancedness"])),
                 f"{balance_text(told['balancedness'][worst])} (layer {worst})",
-                f"{hottest:.3f} × mean",
+                f"{1 / told['balancedness'][worst]:.3f} × mean",
             ]
         )
     if (certificate := document["certificate"]) is not None:
@@ -113,23 +112,17 @@ def _profiles(document: Mapping[str, Any], width: int) -> RenderableType:
     first = before if before is not None else after
     layers = np.sort(np.argsort(first["balancedness"], kind="stable")[:MAX_LAYERS])
     room = max((width - 14) // 2 - 2, 8)
-    lines = []
-    for layer in layers:
-        cells = [str(int(layer))]
-        for told in (before, after):
-            if told is not None:
-                time_LG, mean_L = _times(document, told["load"])
-                cells.append(_bars(time_LG[layer] / mean_L[layer] if mean_L[layer] else time_LG[layer] * 0 + 1, room))
-        lines.append(cells)
+    ratios = [gpu_ratios(document, told["load"]) for told in (before, after) if told is not None]
+    lines = [[str(int(layer)), *(_bars(ratio_LG[layer], room) for ratio_LG in ratios)] for layer in layers]
     heads = ("layer", *(["before"] if before is not None else []), "after")
     note = f"the {len(layers)} layers least balanced before, GPU by GPU: ▄ is the mean, █ twice that or more"
     return Group(section("GPU time", note), table(heads, lines, width, left=("layer", "before", "after")))
 
 
-def _bars(relative_G: np.ndarray[Any, Any], room: int) -> str:
+def _bars(relative_G: Sequence[float], room: int) -> str:
     """One bar a GPU; where they do not fit, one for the hottest of several neighbours."""
     group = -(-len(relative_G) // room)
-    hottest = [float(relative_G[at : at + group].max()) for at in range(0, len(relative_G), group)]
+    hottest = [max(relative_G[at : at + group]) for at in range(0, len(relative_G), group)]
     return "".join(_BARS[min(round(value * 4), 8)] for value in hottest)
 
 
@@ -244,13 +237,3 @@ def _replay_rows(rows: Sequence[Mapping[str, Any]], recommendation: Mapping[str,
     if left:
         parts.append(Text(f"… and {left:,} more in the JSON", style=DIM))
     return Group(*parts)
-
-
-def _times(document: Mapping[str, Any], load: Sequence[Sequence[float]]) -> tuple[Any, Any]:
-    """([L, G] load over speed, [L] what perfect balance would give every GPU in service)."""
-    cluster = document["cluster"]
-    speed_G = np.asarray(cluster["speed_of_gpu"])
-    usable_G = np.ones(len(speed_G), dtype=bool)
-    usable_G[[*cluster["dead"], *cluster["draining"]]] = False
-    load_LG = np.asarray(load)
-    return load_LG / speed_G, load_LG.sum(axis=1) / speed_G[usable_G].sum()
