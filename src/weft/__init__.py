@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import (
+    FlopsError,
     LoadsError,
     OutputError,
     PlacementError,
@@ -137,6 +138,7 @@ _HOME = {
 }
 
 __all__ = [
+    "FlopsError",
     "Job",
     "LoadsError",
     "Op",

@@ -33,5 +33,9 @@ class PlacementError(WeftError):
     """A placement of experts cannot be made or used: too few slots, a broken map, a constraint that none can meet."""
 
 
+class FlopsError(WeftError):
+    """A model cannot be counted: it cannot be built or run, an input that does not fit, a document that is not a report."""
+
+
 class OutputError(WeftError):
     """An output cannot be written."""

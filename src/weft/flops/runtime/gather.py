@@ -1,0 +1,244 @@
+"""From what a profile counted to a `FlopsReport`: the tree of modules, its parameters, operators and times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
+
+from weft.errors import FlopsError, WeftError
+from weft.flops.cost import Status
+from weft.flops.runtime.registry import Operator
+from weft.flops.runtime.tracker import OUTSIDE, Frame, Tracker
+from weft.flops.values import Clock, FlopsReport, Module, OpCount, Timing
+from weft.hardware import hardware
+
+if TYPE_CHECKING:
+    from weft.flops.runtime.profile import Profile
+
+
+def gather_report(run: Profile) -> FlopsReport:
+    """The report of a profile that is done. Raises `FlopsError` where nothing ran in its block."""
+    frames = _tree(run.tracker)
+    index = {frame.path: number for number, frame in enumerate(frames)}
+    ops, global_ops = _operators(run, frames)
+    if not ops:
+        raise FlopsError(
+            f"nothing to report: no operator ran while {run.name} was profiled; run the model in the block"
+        )
+    device = _device_name(run.device)
+    return FlopsReport(
+        name=run.name,
+        modules=_modules(run, frames, index),
+        ops=ops,
+        global_ops=global_ops,
+        times=_timings(run, index),
+        clock=_clock(run),
+        device=device,
+        hardware=run.hardware or _known(device),
+        tf32=_tf32(),
+        samples=run.samples,
+        tokens=run.tokens,
+        micro_batches=max(1, run.micro_batches),
+        parallel=run.parallel,
+        rank=_rank(),
+        torch_version=torch.__version__,
+        notes=_notes(run, ops),
+    )
+
+
+def _tree(tracker: Tracker) -> list[Frame]:
+    """Frames in depth-first order: registered modules in the model's order, others after their callers' children."""
+    wanted: dict[str, Frame] = {}
+    seen: set[int] = set()
+    for path, frame in list(tracker.frames.items()):
+        first = frame.module is not None and id(frame.module) not in seen
+        if frame.module is not None:
+            seen.add(id(frame.module))
+        if first or frame.calls or _ran(frame):
+            wanted[path] = frame
+    if _ran(tracker.outside) or any(path.startswith(f"{OUTSIDE}.") for path in wanted):
+        wanted[OUTSIDE] = tracker.outside
+    for path in list(wanted):  # an alias or a second call may stand below a place that was never entered
+        while path and path != OUTSIDE:
+            path = _parent(path)
+            wanted.setdefault(path, tracker.frames.get(path) or Frame(path, "", None))
+    order = {path: number for number, path in enumerate(wanted)}
+    children: dict[str, list[str]] = {}
+    for path in wanted:
+        if path and path != OUTSIDE:
+            children.setdefault(_parent(path), []).append(path)
+    listed: list[Frame] = []
+    waiting = [path for path in (OUTSIDE, "") if path in wanted]
+    while waiting:
+        path = waiting.pop()
+        listed.append(wanted[path])
+        waiting.extend(sorted(children.get(path, ()), key=order.__getitem__, reverse=True))
+    return listed
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _ran(frame: Frame) -> bool:
+    return any(counts for table in (frame.counts, frame.local_counts, frame.global_counts) for counts in table.values())
+
+
+def _modules(run: Profile, frames: list[Frame], index: Mapping[str, int]) -> tuple[Module, ...]:
+    counted: set[int] = set()
+    described: list[Module] = []
+    depths: list[int] = []
+    placed: set[int] = set()
+    for frame in frames:
+        root = frame.path in ("", OUTSIDE)
+        parent = None if root else index[_parent(frame.path)]
+        depths.append(0 if parent is None else depths[parent] + 1)
+        sizes = dict.fromkeys(("params", "trainable", "global", "bytes", "active"), 0)
+        aliases: tuple[str, ...] = ()
+        if frame.module is not None and id(frame.module) not in placed:
+            placed.add(id(frame.module))
+            aliases = tuple(path for path in run.tracker.paths.get(id(frame.module), ()) if path != frame.registered)
+            _add_parameters(sizes, frame, run.active, counted)
+        described.append(
+            Module(
+                path=frame.path,
+                name=frame.path.rpartition(".")[2],
+                class_name=frame.class_name,
+                parent=parent,
+                depth=depths[-1],
+                detail=_detail(frame.module),
+                own_params=sizes["params"],
+                own_trainable_params=sizes["trainable"],
+                own_global_params=sizes["global"],
+                own_param_bytes=sizes["bytes"],
+                own_active_params=sizes["active"],
+                aliases=aliases,
+                calls=1 if run.tracker.each_call and frame.calls else frame.calls,
+            )
+        )
+    return tuple(described)
+
+
+def _add_parameters(sizes: dict[str, int], frame: Frame, active: Mapping[str, float], counted: set[int]) -> None:
+    assert frame.module is not None, frame.path
+    for name, parameter in frame.module.named_parameters(recurse=False):
+        if id(parameter) in counted:
+            continue
+        counted.add(id(parameter))
+        local: torch.Tensor = parameter.to_local() if isinstance(parameter, DTensor) else parameter
+        path = f"{frame.registered}.{name}" if frame.registered else name
+        sizes["params"] += local.numel()
+        sizes["trainable"] += local.numel() if parameter.requires_grad else 0
+        sizes["global"] += int(getattr(parameter, "ds_numel", parameter.numel()))  # ds_numel: DeepSpeed's ZeRO-3
+        sizes["bytes"] += local.numel() * local.element_size()
+        sizes["active"] += round(local.numel() * active.get(path, 1.0))
+
+
+def _detail(module: nn.Module | None) -> str:
+    if module is None:
+        return ""
+    try:
+        return " ".join(module.extra_repr().split())
+    except Exception:  # a module's own description may need what a meta device has not
+        return ""
+
+
+def _operators(run: Profile, frames: list[Frame]) -> tuple[tuple[OpCount, ...], tuple[OpCount, ...]]:
+    """(local, global). Operators on plain tensors are in both, where the model has any on DTensors."""
+    signatures = run.counter.signatures
+    names = [_name(op) for op in signatures.ops]
+    sharded = any(counts for frame in frames for counts in frame.global_counts.values())
+
+    def listed(*tables: str) -> tuple[OpCount, ...]:
+        return tuple(
+            OpCount(
+                module=number,
+                phase=phase,
+                op=names[signature],
+                signature=signatures.texts[signature],
+                calls=calls,
+                cost=signatures.costs[signature],
+            )
+            for number, frame in enumerate(frames)
+            for table in tables
+            for phase, counts in getattr(frame, table).items()
+            for signature, calls in counts.items()
+        )
+
+    return listed("counts", "local_counts"), listed("counts", "global_counts") if sharded else ()
+
+
+def _name(op: Operator | str) -> str:
+    return op if isinstance(op, str) else str(op)
+
+
+def _timings(run: Profile, index: Mapping[str, int]) -> tuple[Timing, ...]:
+    if run.clock is None:
+        return ()
+    return tuple(
+        Timing(module=index[frame.path], phase=phase, samples_ns=tuple(samples))
+        for (frame, phase), samples in run.clock.samples.items()
+        if frame.path in index
+    )
+
+
+def _clock(run: Profile) -> Clock:
+    clock = run.clock
+    if clock is None:
+        return Clock()
+    alone = run.steps > 0  # step() was called: the counted step was set aside
+    return Clock(
+        source=clock.source,
+        steps=len(clock.step_ns),
+        warm_up=run.warm_up if alone else 0,
+        step_ns=tuple(clock.step_ns),
+        while_counting=not alone,
+        counted_step_ns=clock.counted_ns if alone else (clock.step_ns[-1] if clock.step_ns else None),
+        own_ns=clock.own_ns,
+    )
+
+
+def _notes(run: Profile, ops: tuple[OpCount, ...]) -> tuple[str, ...]:
+    notes = [
+        f"the formula of {op} failed, so it counts as unknown: {why}"
+        for op, why in run.counter.signatures.failures.items()
+    ]
+    unknown = sorted({row.op for row in ops if row.cost.status is Status.UNKNOWN})
+    if unknown:
+        notes.append(f"no formula for {', '.join(unknown)}: their FLOPs are in no total")
+    if run.clock is not None and run.steps and not run.clock.step_ns:
+        notes.append(
+            f"nothing was timed: {run.steps} steps ran, the first is counted and {run.warm_up} warm up; run more steps"
+        )
+    if run.tracker.frames[""].calls == 0:
+        notes.append("the model's own forward was never called; only parts of it ran")
+    return tuple(notes)
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return f"cuda: {torch.cuda.get_device_name(device)}"
+    return device.type
+
+
+def _known(device: str) -> str:
+    """weft's name for an accelerator, "" where it is not known."""
+    if not device.startswith("cuda: "):
+        return ""
+    try:
+        return hardware(device.removeprefix("cuda: ")).name
+    except WeftError:
+        return ""
+
+
+def _tf32() -> bool:
+    return torch.get_float32_matmul_precision() != "highest" or bool(torch.backends.cuda.matmul.allow_tf32)
+
+
+def _rank() -> int:
+    distributed = torch.distributed
+    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0

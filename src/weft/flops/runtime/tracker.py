@@ -1,0 +1,340 @@
+"""Which module is running: in the forward, in the backward, and when a checkpoint runs a forward again.
+
+Forward: torch's global module hooks keep a stack. They fire on exceptions too (a checkpoint stops its recomputation
+with one), and are removed at the end; no module is touched.
+
+Backward: every node of the autograd graph has a sequence number, counted up in the thread that ran the forward. At each
+module boundary the tracker notes the number; a node then belongs to the module that was running when its number was
+given out. Nothing is hooked into the graph, so it is the program's own graph and lives no longer than it would.
+
+Recomputation: a module entered while a node of the backward runs is a checkpoint at work. So is an operator outside any
+module that runs in the backward with gradients enabled, under the hooks of torch.utils.checkpoint.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from weft.flops.cost import PHASES, Phase
+
+OUTSIDE = "(outside)"
+
+current_node: Callable[[], Any] = torch._C._current_autograd_node
+sequence_number: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+LEAF = 2**64 - 1  # the sequence number of nodes that accumulate a parameter's gradient
+
+
+class Frame:
+    """One module at one place of the tree, and what ran there: signature -> calls, for each phase.
+
+    path: of the tree; registered: as `named_modules` has it (they differ where each call has a frame of its own).
+    counts: operators on plain tensors. Operators on DTensors stand in global_counts with their global shapes, and
+    in local_counts as the ones on this rank's shards that they became.
+    """
+
+    __slots__ = (
+        "calls",
+        "children",
+        "class_name",
+        "counts",
+        "global_counts",
+        "local_counts",
+        "module",
+        "path",
+        "registered",
+    )
+
+    def __init__(self, path: str, class_name: str, module: nn.Module | None, registered: str | None = None) -> None:
+        self.path = path
+        self.registered = path if registered is None else registered
+        self.class_name = class_name
+        self.module = module
+        self.calls = 0
+        self.children: dict[int, Frame] = {}
+        self.counts: dict[Phase, dict[int, int]] = {phase: {} for phase in PHASES}
+        self.local_counts: dict[Phase, dict[int, int]] = {phase: {} for phase in PHASES}
+        self.global_counts: dict[Phase, dict[int, int]] = {phase: {} for phase in PHASES}
+
+
+class Segments:
+    """Sequence numbers of one thread, cut where the running module changed."""
+
+    __slots__ = ("frames", "starts")
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.frames: list[Frame] = []
+
+    def note(self, start: int, frame: Frame) -> None:
+        self.starts.append(start)
+        self.frames.append(frame)
+
+    def at(self, number: int) -> Frame | None:
+        index = bisect_right(self.starts, number) - 1
+        return self.frames[index] if index >= 0 else None
+
+
+class _Stack:
+    """Modules that are running in one thread, innermost last."""
+
+    __slots__ = ("frames", "modules")
+
+    def __init__(self, bottom: Frame) -> None:
+        self.frames = [bottom]
+        self.modules: list[nn.Module | None] = [None]
+
+
+class _Again:
+    """A forward that a backward runs again in a thread, and the numbers of the nodes it makes."""
+
+    __slots__ = ("first", "node", "stack")
+
+    def __init__(self, first: int, node: Any, bottom: Frame) -> None:
+        self.first = first
+        self.node = node
+        self.stack = _Stack(bottom)
+
+
+class Tracker:
+    """The tree of a model's modules and where in it the program is.
+
+    frame, phase, counts: where the forward is now. `backward_place` tells the same of a node of the backward.
+    moved: called at each change of module with (frame, phase), for clocks.
+    """
+
+    def __init__(self, model: nn.Module, *, each_call: bool = False) -> None:
+        """each_call: give the second and later calls of a module frames of their own, "layer#2"."""
+        self.model = model
+        self.each_call = each_call
+        self.outside = Frame(OUTSIDE, "", None)
+        self.paths: dict[int, list[str]] = {}
+        modules: dict[str, nn.Module] = {}
+        for path, module in model.named_modules(remove_duplicate=False):
+            self.paths.setdefault(id(module), []).append(path)
+            modules[path] = module
+        self.frames = {path: Frame(path, type(module).__name__, module) for path, module in modules.items()}
+        self.moved: Callable[[Frame, Phase], None] | None = None
+        self.counts = self.outside.counts[Phase.FORWARD]  # of the module that runs now, for the counter's hot path
+        self.frame = self.outside
+        self.phase = Phase.FORWARD
+        self._stack = _Stack(self.outside)
+        self._thread = get_ident()
+        self._segments: dict[int, Segments] = {}
+        self._here = Segments()  # those of the thread that runs the forward
+        self.again: dict[int, list[_Again]] = {}
+        self._extended = -1  # the graph task that was last found to make a graph
+        self._owners: dict[int, Frame] = {}
+        for path, module in modules.items():
+            for parameter in module.parameters(recurse=False):
+                self._owners.setdefault(id(parameter), self.frames[path])
+
+    # -- watching
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Follow the program; leaves no hook behind, whatever is raised."""
+        self._thread = get_ident()
+        handles: list[Any] = []
+        try:
+            handles.append(register_module_forward_pre_hook(self._enter))
+            handles.append(register_module_forward_hook(self._leave, always_call=True))
+            handles.append(register_optimizer_step_pre_hook(self._optimizer_starts))
+            handles.append(register_optimizer_step_post_hook(self._optimizer_ends))
+            self._here = self._segments_here()
+            self._here.note(sequence_number(), self.outside)
+            yield
+        finally:
+            for handle in reversed(handles):
+                handle.remove()
+            self.forget()
+
+    def forget(self) -> None:
+        """Drop what is known of graphs and of what runs; the counts stay."""
+        self._segments.clear()
+        self.again.clear()
+        self._stack = _Stack(self.outside)
+        self._now(self.outside, Phase.FORWARD)
+
+    def _segments_here(self) -> Segments:
+        thread = get_ident()
+        found = self._segments.get(thread)
+        if found is None:
+            found = self._segments[thread] = Segments()
+        return found
+
+    def _now(self, frame: Frame, phase: Phase) -> None:
+        self.frame = frame
+        self.phase = phase
+        self.counts = frame.counts[phase]
+        if self.moved is not None:
+            self.moved(frame, phase)
+
+    # -- hooks
+
+    def _enter(self, module: nn.Module, args: Any) -> None:
+        node = current_node()
+        if node is not None:
+            self._enter_again(module, node)
+            return
+        if get_ident() != self._thread:
+            return
+        frames, modules = self._stack.frames, self._stack.modules
+        caller = frames[-1]
+        frame = caller.children.get(id(module)) or self._find(caller, module)
+        frame.calls += 1
+        if self.each_call and frame.calls > 1:
+            frame = self._another(frame)
+        frames.append(frame)
+        modules.append(module)
+        self._here.starts.append(sequence_number())
+        self._here.frames.append(frame)
+        self.frame = frame
+        self.counts = frame.counts[self.phase]
+        if self.moved is not None:
+            self.moved(frame, self.phase)
+
+    def _leave(self, module: nn.Module, args: Any, out: Any) -> None:
+        if current_node() is not None:
+            self._leave_again(module)
+            return
+        if get_ident() != self._thread:
+            return
+        frames, modules = self._stack.frames, self._stack.modules
+        if modules[-1] is module:
+            del modules[-1], frames[-1]
+        elif not _pop(self._stack, module):
+            return
+        frame = frames[-1]
+        self._here.starts.append(sequence_number())
+        self._here.frames.append(frame)
+        self.frame = frame
+        self.counts = frame.counts[self.phase]
+        if self.moved is not None:
+            self.moved(frame, self.phase)
+
+    def _optimizer_starts(self, *_: Any) -> None:
+        if get_ident() == self._thread:
+            self._now(self.outside, Phase.OPTIMIZER)
+
+    def _optimizer_ends(self, *_: Any) -> None:
+        if get_ident() == self._thread:
+            self._now(self._stack.frames[-1], Phase.FORWARD)
+
+    def _find(self, caller: Frame, module: nn.Module) -> Frame:
+        """The frame of a module called from `caller`: at its place below the caller, at its first place, or made up."""
+        registered = self.paths.get(id(module))
+        if registered is None:  # not of this model: a loss function, a module made on the way
+            name = f"({type(module).__name__})"
+            path = f"{caller.path}.{name}" if caller.path else name
+            return self.frames.setdefault(path, Frame(path, type(module).__name__, None))
+        above = f"{caller.registered}." if caller.registered else ""
+        below = next((path for path in registered if path.startswith(above) and path != caller.registered), None)
+        if below is None:
+            frame = self.frames[registered[0]]
+        else:
+            path = f"{caller.path}.{below[len(above) :]}" if caller.path else below
+            frame = self.frames.setdefault(path, Frame(path, type(module).__name__, module, below))
+        caller.children[id(module)] = frame
+        return frame
+
+    def _another(self, frame: Frame) -> Frame:
+        path = f"{frame.path}#{frame.calls}"
+        again = self.frames[path] = Frame(path, frame.class_name, frame.module, frame.registered)
+        again.calls = 1
+        return again
+
+    # -- the backward
+
+    def backward_place(self, node: Any) -> tuple[Frame, Phase]:
+        """The module and phase of the operator that runs now, inside this node of the backward."""
+        thread = get_ident()
+        again = self.again.get(thread)
+        if again:
+            inner = again[-1]
+            if len(inner.stack.frames) > 1:
+                return inner.stack.frames[-1], Phase.RECOMPUTE
+        frame = self._owner(node, again, thread)
+        if torch.is_grad_enabled():
+            if _is_recomputing(node):
+                return frame, Phase.RECOMPUTE
+            self._extend_graph(frame)
+        return frame, Phase.BACKWARD
+
+    def _extend_graph(self, frame: Frame) -> None:
+        """A backward that makes a graph of its own (`create_graph`): its nodes belong to the module they are made for."""
+        segments = self._segments_here()
+        if not segments.frames or segments.frames[-1] is frame:
+            return
+        task = torch._C._current_graph_task_id()
+        if task != self._extended:
+            self._extended = task
+
+            def end() -> None:
+                segments.note(sequence_number(), self.frame)
+
+            torch.autograd.Variable._execution_engine.queue_callback(end)  # type: ignore[attr-defined]
+        # The node of the operator that runs now was made before the operator came here.
+        segments.note(max(segments.starts[-1], sequence_number() - 1), frame)
+
+    def _owner(self, node: Any, again: list[_Again] | None, thread: int) -> Frame:
+        number = node._sequence_nr()
+        if number == LEAF:
+            return self._owners.get(id(getattr(node, "variable", None)), self.outside)
+        if again and number >= again[-1].first:  # made by a reentrant checkpoint in this thread
+            segments = self._segments.get(thread)
+        else:
+            segments = self._segments.get(self._thread)
+        return (segments.at(number) if segments is not None else None) or self.outside
+
+    def _enter_again(self, module: nn.Module, node: Any) -> None:
+        thread = get_ident()
+        again = self.again.setdefault(thread, [])
+        if not again or (len(again[-1].stack.frames) == 1 and again[-1].node is not node):
+            owner, _ = self.backward_place(node)
+            entry = _Again(sequence_number(), node, owner)
+            again.append(entry)
+            node.register_hook(lambda *_: again.remove(entry) if entry in again else None)
+        stack = again[-1].stack
+        caller = stack.frames[-1]
+        frame = caller.children.get(id(module)) or self._find(caller, module)
+        stack.frames.append(frame)
+        stack.modules.append(module)
+        self._segments_here().note(sequence_number(), frame)
+        if self.moved is not None:
+            self.moved(frame, Phase.RECOMPUTE)
+
+    def _leave_again(self, module: nn.Module) -> None:
+        again = self.again.get(get_ident())
+        if not again or not _pop(again[-1].stack, module):
+            return
+        stack = again[-1].stack
+        self._segments_here().note(sequence_number(), stack.frames[-1])
+        if self.moved is not None:
+            self.moved(stack.frames[-1], Phase.RECOMPUTE if len(stack.frames) > 1 else Phase.BACKWARD)
+
+
+def _pop(stack: _Stack, module: nn.Module) -> bool:
+    """Leave a module, and those inside it that an exception left; False where it was never entered."""
+    for index in range(len(stack.modules) - 1, 0, -1):
+        if stack.modules[index] is module:
+            del stack.modules[index:]
+            del stack.frames[index:]
+            return True
+    return False
+
+
+def _is_recomputing(node: Any) -> bool:
+    """Whether an operator that runs in this node with gradients enabled belongs to a checkpoint's second forward."""
+    if "CheckpointFunction" in node.name():
+        return True
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return hooks is not None and getattr(hooks[0], "__module__", "") == "torch.utils.checkpoint"

@@ -1,0 +1,117 @@
+"""What one rank does, and what all do: tensor parallel, FSDP2, DDP on a process group that pretends to communicate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from weft.flops import FlopsReport, Kind, Phase, count, profile
+
+WORLD = 4
+
+
+@pytest.fixture(autouse=True)
+def fake_world() -> Iterator[None]:
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=WORLD)
+    yield
+    dist.destroy_process_group()
+
+
+class FeedForward(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(64, 256)
+        self.down = nn.Linear(256, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(torch.relu(self.up(x)))
+
+
+ONE = 2 * 8 * 64 * 256  # 8 rows through one of the two linears
+STEP = 2 * ONE + 3 * ONE  # forward; backward without the gradient of the input
+
+
+def flops(report: FlopsReport, *, of_all: bool = False) -> int:
+    return sum(row.calls * row.cost.flops for row in (report.global_ops if of_all else report.ops))
+
+
+def tensor_parallel(device: str = "cpu") -> nn.Module:
+    mesh = init_device_mesh("cpu", (WORLD,))
+    model = FeedForward()
+    parallelize_module(model, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    return model.to(device)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_tensor_parallel_does_a_quarter_on_each_of_four(device: str) -> None:
+    model, x = tensor_parallel(device), torch.randn(8, 64, device=device)
+    for _ in range(2):  # torch works out shapes at the first call only, with operators that do no work
+        report = count(model, x, backward=True)
+        assert flops(report) == STEP // WORLD
+        assert flops(report, of_all=True) == STEP
+    local, whole = (sum(getattr(m, name) for m in report.modules) for name in ("own_params", "own_global_params"))
+    assert whole == 64 * 256 * 2 + 256 + 64
+    assert local == (64 * 256 * 2 + 256) // WORLD + 64  # the bias of `down` is on each rank
+
+
+def test_tensor_parallel_counts_by_module_and_names_what_is_sent() -> None:
+    report = count(tensor_parallel(), torch.randn(8, 64), backward=True)
+    by_place = {
+        (report.modules[row.module].path, row.phase): row.calls * row.cost.flops for row in report.ops if row.cost.flops
+    }
+    assert by_place["up", Phase.FORWARD] == ONE // WORLD
+    assert {row.op for row in report.ops if row.cost.kind is Kind.COMM} == {"_c10d_functional.all_reduce.default"}
+
+
+def test_fsdp2_does_its_own_batch_and_holds_a_quarter_of_the_parameters() -> None:
+    model = FeedForward()
+    fully_shard(model, mesh=init_device_mesh("cpu", (WORLD,)))
+    report = count(model, torch.randn(8, 64), backward=True)
+    assert flops(report) == STEP
+    assert sum(m.own_params for m in report.modules) == (64 * 256 * 2 + 256 + 64) // WORLD
+    assert sum(m.own_global_params for m in report.modules) == 64 * 256 * 2 + 256 + 64
+
+
+def _as_it_is(bucket: Any) -> Any:
+    ready: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    ready.set_result(bucket.buffer())
+    return ready
+
+
+def test_ddp_does_its_own_batch() -> None:
+    model = DistributedDataParallel(FeedForward())
+    # On its own, DDP stops at what the pretended all-reduce returns, with or without weft.
+    model.register_comm_hook(None, lambda _, bucket: _as_it_is(bucket))
+    report = count(model, torch.randn(8, 64), backward=True)
+    assert flops(report) == STEP
+    assert sum(m.own_params for m in report.modules) == 64 * 256 * 2 + 256 + 64
+    assert report.global_ops == ()
+
+
+def test_sharded_optimizer_steps_on_its_shard() -> None:
+    model = tensor_parallel()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with profile(model, time=False) as run:
+        model(torch.randn(8, 64)).sum().backward()
+        optimizer.step()
+    report = run.report()
+
+    def updated(of_all: bool) -> int:
+        rows = report.global_ops if of_all else report.ops
+        return sum(row.calls * row.cost.vector_flops for row in rows if row.phase is Phase.OPTIMIZER)
+
+    local = sum(p.to_local().numel() if isinstance(p, DTensor) else p.numel() for p in model.parameters())
+    assert updated(False) > 0
+    assert updated(False) % local == 0  # so many FLOPs for each element of the shard
+    assert updated(True) == updated(False) // local * sum(p.numel() for p in model.parameters())
