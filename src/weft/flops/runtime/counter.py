@@ -24,6 +24,7 @@ from weft.flops.runtime.tracker import LEAF, Tracker, current_node
 
 Tensor = torch.Tensor
 _DECOMPOSE = object()
+_PASS = object()  # questions to a tensor (prim::device), no work
 _NAME, _SHAPES = Key.NAME, Key.SHAPES
 _TENSORS = frozenset({Tensor, Parameter, FakeTensor})  # isinstance on a tensor's type costs as much as its shape
 _SCALARS = frozenset({int, float, bool, type(None), str, torch.dtype, torch.device, torch.layout, torch.memory_format})
@@ -51,8 +52,7 @@ class Signatures:
         if rule is None:
             return unknown_cost(call, "no formula")
         try:
-            with torch._C._DisableTorchDispatch():  # a formula may look at shapes; it must not be counted
-                return rule.formula(call)
+            return rule.formula(call)  # the mode is off in here: what a formula runs is not counted
         except Exception as error:  # a formula's mistake must not stop the program that is profiled
             self.failures.setdefault(str(call.op), f"{type(error).__name__}: {error}")
             return unknown_cost(call, f"its formula failed: {type(error).__name__}: {error}")
@@ -63,7 +63,9 @@ class Counter(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # else torch wraps __torch_dispatch__ in a function that costs a tenth of a small operator
+        # Else torch wraps __torch_dispatch__ in a function that costs a tenth of a small operator. `Profile` keeps
+        # Dynamo away.
+        return False
 
     supports_higher_order_operators = True
 
@@ -90,6 +92,10 @@ class Counter(TorchDispatchMode):
         kind = self._kinds.get(name)
         if kind is None:
             kind = self._learn(func)
+        if kind is _DECOMPOSE and any(tensor.is_nested for tensor in tensors_in(args)):
+            kind = _SHAPES  # nested tensors have a kernel of their own for it
+        if kind is _PASS:
+            return func(*args, **(kwargs or {}))
         if kind is _DECOMPOSE:
             with self:
                 return func.decompose(*args, **(kwargs or {}))
@@ -104,24 +110,28 @@ class Counter(TorchDispatchMode):
         if kind is _NAME:
             key: Any = name
         elif kind is _SHAPES:
-            parts: list[Any] = [name]
-            for arg in args:
-                type_ = type(arg)
-                if type_ in _TENSORS:
-                    parts.append(arg.shape)
-                    parts.append(arg.dtype)
-                elif type_ not in _SCALARS:
-                    _add_shapes(parts, arg)
-            if kwargs:
-                for arg in kwargs.values():
-                    if type(arg) not in _SCALARS:
+            try:
+                parts: list[Any] = [name]
+                for arg in args:
+                    type_ = type(arg)
+                    if type_ in _TENSORS:
+                        parts.append(arg.shape)
+                        parts.append(arg.dtype)
+                    elif type_ not in _SCALARS:
                         _add_shapes(parts, arg)
-            if type(out) in _TENSORS:
-                parts.append(out.shape)
-                parts.append(out.dtype)
-            else:
-                _add_shapes(parts, out)
-            key = tuple(parts)
+                if kwargs:
+                    for arg in kwargs.values():
+                        if type(arg) not in _SCALARS:
+                            _add_shapes(parts, arg)
+                if type(out) in _TENSORS:
+                    parts.append(out.shape)
+                    parts.append(out.dtype)
+                else:
+                    _add_shapes(parts, out)
+                key = tuple(parts)
+            except RuntimeError:  # a nested tensor of the old kind has no sizes
+                self._count_unsized(func, counts)
+                return out
         else:
             self._count_slowly(func, args, kwargs or {}, out, kind, counts)
             return out
@@ -148,7 +158,9 @@ class Counter(TorchDispatchMode):
     def _learn(self, func: Any) -> Any:
         rule = rule_of(func)
         kind: Any = Key.SHAPES
-        if rule is not None:
+        if getattr(func, "namespace", "") == "prim":
+            kind = _PASS
+        elif rule is not None:
             kind = rule.key
         elif isinstance(func, OpOverload) and func._can_decompose() and _is_composite(func):
             kind = _DECOMPOSE
@@ -174,7 +186,11 @@ class Counter(TorchDispatchMode):
     ) -> None:
         call = Call(func, args, kwargs, out)
         signatures = self.signatures
-        key: Any = (func, _described(args), _described(tuple(kwargs.items())), _described(out))
+        try:
+            key: Any = (func, _described(args), _described(tuple(kwargs.items())), _described(out))
+        except RuntimeError:
+            self._count_unsized(func, counts)
+            return
         if kind is Key.VALUES:
             cost = signatures._cost(call)
             key = (key, cost)
@@ -221,6 +237,14 @@ class Counter(TorchDispatchMode):
     def pause(self, paused: bool) -> None:
         """Let operators pass uncounted, or count again."""
         self.paused = self._careful = paused
+
+    def _count_unsized(self, func: Any, counts: dict[int, int]) -> None:
+        cost = Cost(kind=Kind.UNKNOWN, status=Status.UNKNOWN, note="its tensors tell no sizes: nested, of the strided layout")
+        key = (func, "unsized")
+        number = self._numbers.get(key)
+        if number is None:
+            number = self.signatures.add(key, Call(func, (), {}, None), text="sizes not told", cost=cost)
+        counts[number] = counts.get(number, 0) + 1
 
     def _defers(self, types: Any) -> bool:
         """Whether a tensor subclass first turns the operator into those on its inner tensors, which come back here."""

@@ -214,6 +214,8 @@ def _notes(run: Profile, ops: tuple[OpCount, ...]) -> tuple[str, ...]:
         notes.append(
             f"nothing was timed: {run.steps} steps ran, the first is counted and {run.warm_up} warm up; run more steps"
         )
+    if run.fused_attention is not None and run.fused_attention.used:
+        notes.append("on the meta device attention is counted as the fused kernel that an accelerator would run")
     if run.tracker.frames[""].calls == 0:
         notes.append("the model's own forward was never called; only parts of it ran")
     return tuple(notes)

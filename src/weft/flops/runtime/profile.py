@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from weft.flops.cost import Cost, Kind, Status
 from weft.flops.runtime.clock import StepClock
 from weft.flops.runtime.counter import Counter
 from weft.flops.runtime.gather import gather_report
+from weft.flops.runtime.meta_attention import FusedAttentionOnMeta
 from weft.flops.runtime.registry import tensors_in
 from weft.flops.runtime.tracker import Tracker
 from weft.flops.values import FlopsReport, Parallel
@@ -67,17 +69,25 @@ class Profile:
         self.parallel = parallel or Parallel()
         self.active = dict(active or {})
         self.steps = 0  # that step() has ended
+        self.fused_attention: FusedAttentionOnMeta | None = None
         self._guesses = samples is None and tokens is None
         self._state = "new"  # counting, running, timing, done
         self._dispatching = False
+        self._eager = ExitStack()  # closed after the counted step: compiled code is timed as it is
         self._exits = ExitStack()
 
     def __enter__(self) -> Self:
         if self._state != "new":
             raise FlopsError("a profile can be entered once: call profile(model) again")
         with ExitStack() as stack:
+            stack.enter_context(self._eager)
+            if "torch._dynamo" in sys.modules:  # compiled functions run their Python while operators are counted
+                self._eager.enter_context(torch.compiler.set_stance("force_eager"))
             stack.enter_context(self.tracker.watch())
-            stack.callback(self.model.register_forward_pre_hook(self._root_called, with_kwargs=True).remove)
+            with suppress(RuntimeError):  # a ScriptModule takes no hook: its batch size stays unknown
+                stack.callback(self.model.register_forward_pre_hook(self._root_called, with_kwargs=True).remove)
+            if self.device.type == "meta":
+                self.fused_attention = stack.enter_context(FusedAttentionOnMeta())
             if self.clock is not None:
                 stack.callback(self.clock.close)
             self.counter.__enter__()  # type: ignore[no-untyped-call]
@@ -114,6 +124,7 @@ class Profile:
                 self.clock.end_step()
                 self.clock.set_aside()
             self.counter.pause(True)
+            self._eager.close()
             if (
                 _get_current_dispatch_mode() is self.counter
             ):  # else a mode was entered after it: it stays, and lets all pass
@@ -217,7 +228,7 @@ def summed(outputs: Any) -> torch.Tensor:
 
 def batch_size(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """(samples, tokens) of a call, as its inputs suggest: the first dimension; tokens where a tensor holds ids."""
-    found = [tensor for tensor in tensors_in((*args, *kwargs.values())) if tensor.ndim > 0]
+    found = [tensor for tensor in tensors_in((*args, *kwargs.values())) if not tensor.is_nested and tensor.ndim > 0]
     ids = next((tensor for tensor in found if tensor.ndim == 2 and not tensor.dtype.is_floating_point), None)
     if ids is not None:
         return ids.shape[0], ids.numel()
