@@ -6,8 +6,8 @@
         loss(model(x)).backward()
     p.report()                                          # a FlopsReport: a value to print, compare, draw, save
 
-Counting needs torch (`pip install 'weft[torch]'`); reading, comparing and drawing reports does not. Importing this
-package is quick: what a name needs is imported when the name is first used.
+Counting needs torch (`pip install 'weft[torch]'`); reading, comparing and drawing reports does not, and torch is
+imported when a name that needs it is first used.
 """
 
 from __future__ import annotations
@@ -16,36 +16,49 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import FlopsError
+from weft.flops.cost import Cost, Kind, Phase, Status, Tally
+from weft.flops.coverage import coverage
+from weft.flops.diff import diff, parse_fraction
+from weft.flops.document import flops_document, read_flops, report_of
+from weft.flops.findings import findings
+from weft.flops.merge import merge
+from weft.flops.model_configs import known_models, model_config
+from weft.flops.params import module_params, params
+from weft.flops.predict import predict
+from weft.flops.roofline import roofline
+from weft.flops.tables import to_csv, to_markdown
+from weft.flops.tally import totals
+from weft.flops.throughput import throughput
+from weft.flops.utilization import utilization
+from weft.flops.values import Clock, FlopsReport, Module, OpCount, Parallel, Timing
 
 if TYPE_CHECKING:
-    from weft.flops.cost import Cost, Kind, Phase, Status, Tally
+    from weft.flops.runtime.deepspeed_profiler import FlopsProfiler, get_model_profile
+    from weft.flops.runtime.models.build import build_model, model_inputs, run_phase
+    from weft.flops.runtime.models.hf import hf_model, hf_run_phase
     from weft.flops.runtime.profile import Profile, add_cost, count, profile
     from weft.flops.runtime.registry import register_formula
-    from weft.flops.values import Clock, FlopsReport, Module, OpCount, Parallel, Timing
 
-_HOME = {
-    "Cost": "weft.flops.cost",
-    "Kind": "weft.flops.cost",
-    "Phase": "weft.flops.cost",
-    "Status": "weft.flops.cost",
-    "Tally": "weft.flops.cost",
-    "Clock": "weft.flops.values",
-    "FlopsReport": "weft.flops.values",
-    "Module": "weft.flops.values",
-    "OpCount": "weft.flops.values",
-    "Parallel": "weft.flops.values",
-    "Timing": "weft.flops.values",
+_NEEDS_TORCH = {
+    "FlopsProfiler": "weft.flops.runtime.deepspeed_profiler",
     "Profile": "weft.flops.runtime.profile",
     "add_cost": "weft.flops.runtime.profile",
+    "build_model": "weft.flops.runtime.models.build",
     "count": "weft.flops.runtime.profile",
+    "get_model_profile": "weft.flops.runtime.deepspeed_profiler",
+    "hf_model": "weft.flops.runtime.models.hf",
+    "hf_run_phase": "weft.flops.runtime.models.hf",
+    "model_inputs": "weft.flops.runtime.models.build",
     "profile": "weft.flops.runtime.profile",
     "register_formula": "weft.flops.runtime.registry",
+    "run_phase": "weft.flops.runtime.models.build",
 }
 
 __all__ = [
     "Clock",
     "Cost",
     "FlopsError",
+    "FlopsProfiler",
     "FlopsReport",
     "Kind",
     "Module",
@@ -57,17 +70,42 @@ __all__ = [
     "Tally",
     "Timing",
     "add_cost",
+    "build_model",
     "count",
+    "coverage",
+    "diff",
+    "findings",
+    "flops_document",
+    "get_model_profile",
+    "hf_model",
+    "hf_run_phase",
+    "known_models",
+    "merge",
+    "model_config",
+    "model_inputs",
+    "module_params",
+    "params",
+    "parse_fraction",
+    "predict",
     "profile",
+    "read_flops",
     "register_formula",
+    "report_of",
+    "roofline",
+    "run_phase",
+    "throughput",
+    "to_csv",
+    "to_markdown",
+    "totals",
+    "utilization",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _NEEDS_TORCH:
         raise AttributeError(f"module 'weft.flops' has no attribute {name!r}")
     try:
-        value = getattr(import_module(_HOME[name]), name)
+        value = getattr(import_module(_NEEDS_TORCH[name]), name)
     except ModuleNotFoundError as missing:
         if missing.name != "torch":
             raise

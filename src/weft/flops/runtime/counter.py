@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import is_grad_enabled
+from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
@@ -19,11 +20,14 @@ from torch.utils.flop_counter import flop_registry
 
 import weft.flops.runtime.formulas  # noqa: F401  (fills RULES)
 from weft.flops.cost import Cost, Kind, Status
+from weft.flops.runtime.formulas.elementwise import fallback_rule
 from weft.flops.runtime.registry import Call, Key, Operator, Rule, dtype_name, matrix_cost, rule_of, tensors_in
 from weft.flops.runtime.tracker import LEAF, Tracker, current_node
 
 Tensor = torch.Tensor
 _DECOMPOSE = object()
+_ENTER = object()  # operators that take functions: what those do is counted
+_CONTROL_FLOW = frozenset({"cond", "while_loop", "scan", "map_impl"})
 _PASS = object()  # questions to a tensor (prim::device), no work
 _NAME, _SHAPES = Key.NAME, Key.SHAPES
 _TENSORS = frozenset({Tensor, Parameter, FakeTensor})  # isinstance on a tensor's type costs as much as its shape
@@ -48,7 +52,7 @@ class Signatures:
         return number
 
     def _cost(self, call: Call) -> Cost:
-        rule = rule_of(call.op) or _torch_rule(call.op)
+        rule = rule_of(call.op) or _torch_rule(call.op) or fallback_rule(call.op)
         if rule is None:
             return unknown_cost(call, "no formula")
         try:
@@ -63,9 +67,7 @@ class Counter(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Else torch wraps __torch_dispatch__ in a function that costs a tenth of a small operator. `Profile` keeps
-        # Dynamo away.
-        return False
+        return False  # not in torch's way: see set_code_exec_strategy below
 
     supports_higher_order_operators = True
 
@@ -96,6 +98,8 @@ class Counter(TorchDispatchMode):
             kind = _SHAPES  # nested tensors have a kernel of their own for it
         if kind is _PASS:
             return func(*args, **(kwargs or {}))
+        if kind is _ENTER:
+            return func(*(self._entering(arg) for arg in args), **(kwargs or {}))
         if kind is _DECOMPOSE:
             with self:
                 return func.decompose(*args, **(kwargs or {}))
@@ -164,8 +168,12 @@ class Counter(TorchDispatchMode):
             kind = rule.key
         elif isinstance(func, OpOverload) and func._can_decompose() and _is_composite(func):
             kind = _DECOMPOSE
+        elif isinstance(func, HigherOrderOperator) and func.name() in _CONTROL_FLOW:
+            kind = _ENTER
         elif isinstance(func, HigherOrderOperator) or _torch_rule(func) is not None:
             kind = Key.ARGUMENTS
+        elif (fallback := fallback_rule(func)) is not None:
+            kind = fallback.key
         self._kinds[id(func)] = kind
         self._learned.append(func)
         return kind
@@ -238,8 +246,20 @@ class Counter(TorchDispatchMode):
         """Let operators pass uncounted, or count again."""
         self.paused = self._careful = paused
 
+    def _entering(self, value: Any) -> Any:
+        """A body of cond or while_loop, to be run with the mode on; anything else as it is."""
+        if isinstance(value, (Tensor, type)) or not callable(value):
+            return value
+
+        def body(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return value(*args, **kwargs)
+
+        return body
+
     def _count_unsized(self, func: Any, counts: dict[int, int]) -> None:
-        cost = Cost(kind=Kind.UNKNOWN, status=Status.UNKNOWN, note="its tensors tell no sizes: nested, of the strided layout")
+        note = "its tensors tell no sizes: nested, of the strided layout"
+        cost = Cost(kind=Kind.UNKNOWN, status=Status.UNKNOWN, note=note)
         key = (func, "unsized")
         number = self._numbers.get(key)
         if number is None:
@@ -255,6 +275,10 @@ class Counter(TorchDispatchMode):
             if deferred:
                 return True
         return False
+
+
+# torch.compile is kept from looking into the mode. (Torch's own way, a wrapper, costs a tenth of a small operator.)
+set_code_exec_strategy(Counter.__torch_dispatch__.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
 
 
 def _fake_mode() -> Any:

@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from weft.errors import FlopsError, WeftError
-from weft.flops.cost import Status
+from weft.flops.cost import Phase, Status
 from weft.flops.runtime.registry import Operator
 from weft.flops.runtime.tracker import OUTSIDE, Frame, Tracker
 from weft.flops.values import Clock, FlopsReport, Module, OpCount, Timing
@@ -148,10 +148,13 @@ def _detail(module: nn.Module | None) -> str:
 
 
 def _operators(run: Profile, frames: list[Frame]) -> tuple[tuple[OpCount, ...], tuple[OpCount, ...]]:
-    """(local, global). Operators on plain tensors are in both, where the model has any on DTensors."""
+    """(local, global). Operators on plain tensors are in both, where the model computes on DTensors.
+
+    Under FSDP only the optimizer does: the forward is each rank's own, and global work is local work x ranks.
+    """
     signatures = run.counter.signatures
     names = [_name(op) for op in signatures.ops]
-    sharded = any(counts for frame in frames for counts in frame.global_counts.values())
+    sharded = any(frame.global_counts[Phase.FORWARD] for frame in frames)
 
     def listed(*tables: str) -> tuple[OpCount, ...]:
         return tuple(

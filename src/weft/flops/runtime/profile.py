@@ -22,6 +22,7 @@ from weft.flops.runtime.registry import tensors_in
 from weft.flops.runtime.tracker import Tracker
 from weft.flops.values import FlopsReport, Parallel
 
+_COMPILERS = {"torch._dynamo", "torch.nn.attention.flex_attention"}  # flex attention compiles itself when it is called
 _ACTIVE: list[Profile] = []
 
 
@@ -81,7 +82,9 @@ class Profile:
             raise FlopsError("a profile can be entered once: call profile(model) again")
         with ExitStack() as stack:
             stack.enter_context(self._eager)
-            if "torch._dynamo" in sys.modules:  # compiled functions run their Python while operators are counted
+            if not _COMPILERS.isdisjoint(
+                sys.modules
+            ):  # compiled functions run their Python while operators are counted
                 self._eager.enter_context(torch.compiler.set_stance("force_eager"))
             stack.enter_context(self.tracker.watch())
             with suppress(RuntimeError):  # a ScriptModule takes no hook: its batch size stays unknown

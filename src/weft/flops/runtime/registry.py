@@ -62,9 +62,9 @@ class Call:
         return default
 
     def inputs(self) -> Iterator[torch.Tensor]:
-        """Every tensor among the arguments, those in lists too."""
+        """Every tensor among the arguments, those in lists too; what `out=` names is written, not read."""
         yield from tensors_in(self.args)
-        yield from tensors_in(self.kwargs.values())
+        yield from tensors_in(value for name, value in self.kwargs.items() if name != "out")
 
     def outputs(self) -> Iterator[torch.Tensor]:
         """Every tensor of the result."""

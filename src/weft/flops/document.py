@@ -1,0 +1,391 @@
+"""A FLOPs report as JSON values, versioned (`weft.flops/1`), and back without loss. flops.schema.json explains each
+field.
+
+The document holds the report itself, and beside it what tools would otherwise compute again: totals, parameters,
+coverage, the numbers of each module, and, where a device is given, roofline, utilization and prediction. Reading uses
+the report alone. FLOPs can pass 2^63 and stay whole numbers: a reader in a language without big integers takes them as
+floats.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from weft.errors import FlopsError
+from weft.flops.columns import Array, Columns, SumTable, add_up, columns, with_children
+from weft.flops.cost import PHASES, Cost, Kind, Phase, Status, Tally
+from weft.flops.coverage import Coverage, coverage
+from weft.flops.findings import findings
+from weft.flops.module_time import Spread, exclusive_samples
+from weft.flops.params import module_params, params
+from weft.flops.predict import predict
+from weft.flops.roofline import Roofline, RooflineRow, roofline
+from weft.flops.tally import GLOBAL, Totals, global_factor, sum_table, totals, totals_of
+from weft.flops.throughput import throughput
+from weft.flops.utilization import Utilization, utilization
+from weft.flops.values import Clock, FlopsReport, Module, OpCount, Parallel, Timing
+from weft.hardware import Hardware
+from weft.version import __version__
+
+SCHEMA = "weft.flops/1"
+SCHEMA_FILE = Path(__file__).with_name("flops.schema.json")
+
+Document = dict[str, Any]
+
+_TALLY = tuple(Tally.__dataclass_fields__)
+_COST = (*_TALLY[:6], "dtype", "kind", "status", "note")
+_MODULE = tuple(Module.__dataclass_fields__)
+_CLOCK = tuple(Clock.__dataclass_fields__)
+_PARALLEL = tuple(Parallel.__dataclass_fields__)
+_PLAIN = ("name", "device", "hardware", "tf32", "samples", "tokens", "micro_batches", "rank", "ranks", "torch_version")
+
+
+def flops_document(report: FlopsReport, hardware: Hardware | None = None) -> Document:
+    """A report as JSON-able values.
+
+    hardware: the device that roofline, utilization and prediction are of; without one they are null. Utilization is
+    null too where no step was timed. Raises `FlopsError` where times do not fit together.
+    """
+    cols = columns(report.ops)
+    own = sum_table(report, cols=cols)
+    step = totals_of(own)
+    covered = coverage(report, cols)
+    is_timed = bool(report.clock.step_ns)
+    line = None if hardware is None else roofline(report, hardware, cols)
+    return {
+        "schema": SCHEMA,
+        "weft": __version__,
+        **{name: getattr(report, name) for name in _PLAIN},
+        "parallel": _fields(report.parallel, _PARALLEL),
+        "settings": dict(report.settings),
+        "notes": list(report.notes),
+        "clock": _fields(report.clock, _CLOCK) | {"step_ns": list(report.clock.step_ns)},
+        "modules": [_module(module) for module in report.modules],
+        **_operators(report, cols),
+        "times": {
+            "module": [timing.module for timing in report.times],
+            "phase": [timing.phase.value for timing in report.times],
+            "samples_ns": [list(timing.samples_ns) for timing in report.times],
+        },
+        "totals": {"local": _totals(step), "global": _global_totals(report, own)},
+        "params": _params(params(report)),
+        "coverage": _coverage(covered),
+        "by_module": _by_module(report, own),
+        "throughput": _throughput(report, step) if is_timed else None,
+        "roofline": None if line is None else _roofline(line),
+        "utilization": _utilization(utilization(report, hardware, cols=cols)) if hardware and is_timed else None,
+        "prediction": None if hardware is None else _prediction(report, hardware, cols),
+        "findings": list(findings(report, hardware, cols=cols, line=line, covered=covered, step=step)),
+    }
+
+
+def report_of(document: Mapping[str, Any], *, what: str = "report") -> FlopsReport:
+    """The report that a document holds, equal to the one it was made of.
+
+    what: how an error names it, a file's path say. Raises `FlopsError` where it is no `weft.flops/1`, or a field is
+    missing or of the wrong kind.
+    """
+    if document.get("schema") != SCHEMA:
+        raise FlopsError(f"{what}: not a {SCHEMA} document: its schema is {document.get('schema')!r}")
+    try:
+        costs = [_cost(row) for row in document["costs"]]
+        signatures = [(row["op"], row["signature"], costs[row["cost"]]) for row in document["signatures"]]
+        times = document["times"]
+        report = FlopsReport(
+            modules=tuple(_read_module(row) for row in document["modules"]),
+            ops=_read_ops(document["ops"], signatures),
+            global_ops=_read_ops(document["global_ops"], signatures),
+            times=tuple(
+                Timing(module=module, phase=Phase(phase), samples_ns=tuple(samples))
+                for module, phase, samples in zip(times["module"], times["phase"], times["samples_ns"], strict=True)
+            ),
+            clock=Clock(
+                **{name: document["clock"][name] for name in _CLOCK if name != "step_ns"}
+                | {"step_ns": tuple(document["clock"]["step_ns"])}
+            ),
+            parallel=Parallel(**{name: document["parallel"][name] for name in _PARALLEL}),
+            settings=dict(document["settings"]),
+            notes=tuple(document["notes"]),
+            **{name: document[name] for name in _PLAIN},
+        )
+    except KeyError as error:
+        raise FlopsError(f"{what}: a {SCHEMA} document without the field {error}") from error
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        raise FlopsError(f"{what}: a {SCHEMA} document with a broken field: {error}") from error
+    _check(report, what)
+    return report
+
+
+def read_flops(path: str | os.PathLike[str]) -> FlopsReport:
+    """The report of a JSON file (plain or .gz) that `weft flops --json` or `flops_document` made.
+
+    Raises `FlopsError`, naming the file and what is wrong, where it cannot be read, is cut off, is not JSON or holds no
+    report.
+    """
+    try:
+        data = Path(path).read_bytes()
+        text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        document = msgspec.json.decode(text)
+    except OSError as error:
+        raise FlopsError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (EOFError, zlib.error) as error:
+        raise FlopsError(f"{path}: a .gz file that is cut off or damaged: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        is_cut = "truncated" in str(error)
+        told = "cut off before its end: write it again" if is_cut else f"not JSON: {error}"
+        raise FlopsError(f"{path}: {told}") from error
+    if not isinstance(document, dict):
+        raise FlopsError(f"{path}: not a {SCHEMA} document but a JSON {type(document).__name__}")
+    return report_of(document, what=str(path))
+
+
+def _check(report: FlopsReport, what: str) -> None:
+    """Indices that point nowhere, and trees whose parents do not come first, would give wrong sums later."""
+    for index, module in enumerate(report.modules):
+        if module.parent is not None and not 0 <= module.parent < index:
+            raise FlopsError(
+                f"{what}: module {index} ({module.path!r}) has the parent {module.parent}, not an earlier one"
+            )
+    for name, entries in (("ops", report.ops), ("global_ops", report.global_ops), ("times", report.times)):
+        numbers = {entry.module for entry in entries}
+        strange = sorted(number for number in numbers if not 0 <= number < len(report.modules))
+        if strange:
+            raise FlopsError(f"{what}: {name} names module {strange[0]}, and there are {len(report.modules)}")
+
+
+def _fields(value: object, names: Sequence[str]) -> Document:
+    return {name: getattr(value, name) for name in names}
+
+
+_module_fields = attrgetter(*_MODULE)
+
+
+def _module(module: Module) -> Document:
+    row = dict(zip(_MODULE, _module_fields(module), strict=True))
+    row["aliases"] = list(module.aliases)
+    return row
+
+
+def _read_module(row: Mapping[str, Any]) -> Module:
+    return Module(**{name: row[name] for name in _MODULE if name != "aliases"} | {"aliases": tuple(row["aliases"])})
+
+
+def _cost(row: Mapping[str, Any]) -> Cost:
+    numbers = {name: row[name] for name in _COST}
+    for name in _COST[:6]:
+        if type(numbers[name]) is not int:
+            raise ValueError(f"{name} of a cost is {numbers[name]!r}, not a whole number")
+    return Cost(**numbers | {"kind": Kind(row["kind"]), "status": Status(row["status"])})
+
+
+def _operators(report: FlopsReport, cols: Columns) -> Document:
+    """Distinct costs, distinct signatures, and the calls as columns that name them."""
+    every = {"ops": (report.ops, cols), "global_ops": (report.global_ops, columns(report.global_ops))}
+    number: dict[tuple[str, str, int], int] = {}
+    costs: list[Cost] = []
+    found = {}
+    names = [phase.value for phase in PHASES]
+    for name, (ops, of_ops) in every.items():
+        keys = list(
+            zip(
+                map(attrgetter("op"), ops),
+                map(attrgetter("signature"), ops),
+                (of_ops.cost_K + len(costs)).tolist(),
+                strict=True,
+            )
+        )
+        costs += of_ops.costs
+        number |= {key: index for index, key in enumerate(dict.fromkeys(keys), len(number))}
+        modules, phases = np.divmod(of_ops.key_K, len(PHASES))
+        found[name] = {
+            "module": modules.tolist(),
+            "phase": list(map(names.__getitem__, phases.tolist())),
+            "signature": list(map(number.__getitem__, keys)),
+            "calls": of_ops.calls_K.tolist(),
+        }
+    return {
+        "costs": [_fields(cost, _COST) | {"kind": cost.kind.value, "status": cost.status.value} for cost in costs],
+        "signatures": [{"op": op, "signature": text, "cost": cost} for op, text, cost in number],
+        **found,
+    }
+
+
+def _read_ops(rows: Mapping[str, Sequence[Any]], signatures: Sequence[tuple[str, str, Cost]]) -> tuple[OpCount, ...]:
+    ops = []
+    of_name = {phase.value: phase for phase in PHASES}
+    for module, phase, number, calls in zip(
+        rows["module"], rows["phase"], rows["signature"], rows["calls"], strict=True
+    ):
+        op, text, cost = signatures[number]
+        ops.append(OpCount(module=module, phase=of_name[phase], op=op, signature=text, calls=calls, cost=cost))
+    return tuple(ops)
+
+
+def _tally(tally: Tally) -> Document:
+    return _fields(tally, _TALLY) | {"intensity": tally.intensity}
+
+
+def _totals(step: Totals) -> Document:
+    return {
+        "flops": step.flops,
+        "full_flops": step.full_flops,
+        "executed_flops": step.executed_flops,
+        "vector_flops": step.vector_flops,
+        "macs": step.flops // 2,
+        "moved_bytes": step.moved_bytes,
+        "by_phase": {phase.value: _tally(tally) for phase, tally in step.by_phase.items()},
+    }
+
+
+def _global_totals(report: FlopsReport, own: SumTable) -> Document | None:
+    """null where the ranks that were merged do not tell what all do."""
+    if report.global_ops:
+        return _totals(totals(report, GLOBAL))
+    try:
+        return _totals(totals_of(own, global_factor(report)))
+    except FlopsError:
+        return None
+
+
+def _params(found: Any) -> Document:
+    return _fields(found, ("total", "trainable", "active", "bytes", "global_total"))
+
+
+def _coverage(found: Coverage) -> Document:
+    return {
+        "calls": found.calls,
+        "moved_bytes": found.moved_bytes,
+        "time": found.time,
+        "calls_of_status": {status.value: calls for status, calls in found.calls_of_status.items()},
+        "unattributed_ns": found.unattributed_ns,
+        "unknown": [_fields(op, ("op", "calls", "moved_bytes", "note")) for op in found.unknown],
+    }
+
+
+def _by_module(report: FlopsReport, own: SumTable) -> Document:
+    """Columns: one entry a module and phase in which anything ran or took time, in it or below it."""
+    whole = with_children(report, own)
+    own_MPS, whole_MPS, timed = _times(report)
+    there = whole.there_MP | timed
+    modules, phases = np.nonzero(there)
+    of_params = module_params(report)
+    names = [phase.value for phase in PHASES]
+    return {
+        "module": modules.tolist(),
+        "phase": [names[phase] for phase in phases.tolist()],
+        "params": [of_params[module].total for module in modules.tolist()],
+        "inclusive": _columns(whole.values_MPF[there], _TALLY),
+        "exclusive": _columns(own.values_MPF[there], _TALLY),
+        "inclusive_ns": None if whole_MPS is None else _spreads(whole_MPS[there]),
+        "exclusive_ns": None if own_MPS is None else _spreads(own_MPS[there]),
+    }
+
+
+def _columns(values: Array, names: Sequence[str]) -> Document:
+    return {name: values[:, number].tolist() for number, name in enumerate(names)}
+
+
+def _times(report: FlopsReport) -> tuple[Array | None, Array | None, Array]:
+    """Samples [M, P, S] without and with children, None where nothing was timed; and [M, P] of what was."""
+    samples = exclusive_samples(report)
+    timed = np.zeros((len(report.modules), len(PHASES)), dtype=bool)
+    if not samples:
+        return None, None, timed
+    own = np.zeros((*timed.shape, len(next(iter(samples.values())))), dtype=np.int64)  # 2^63 ns are 292 years
+    of_phase = {phase: number for number, phase in enumerate(PHASES)}
+    where = np.array([(module, of_phase[phase]) for module, phase in samples])
+    own[where[:, 0], where[:, 1]] = np.array(list(samples.values()))
+    timed[where[:, 0], where[:, 1]] = True
+    whole = own.copy()
+    add_up(report, whole)
+    add_up(report, timed)
+    return own, whole, timed
+
+
+def _spreads(samples_KS: Array) -> Document:
+    """As `module_time.spread`, of every row."""
+    ordered = np.sort(samples_KS, axis=1)
+    num = ordered.shape[1]
+    return {
+        "median": ((ordered[:, (num - 1) // 2] + ordered[:, num // 2]) // 2).tolist(),
+        "lowest": ordered[:, 0].tolist(),
+        "highest": ordered[:, -1].tolist(),
+        "samples": num,
+    }
+
+
+def _spread(found: Spread | None) -> Document | None:
+    return None if found is None else _fields(found, ("median", "lowest", "highest", "samples"))
+
+
+def _throughput(report: FlopsReport, step: Totals) -> Document | None:
+    """null where the layout contradicts itself; `throughput` says how."""
+    try:
+        found = throughput(report, step=step)
+    except FlopsError:
+        return None
+    return _fields(found, tuple(type(found).__dataclass_fields__))
+
+
+_ROW = tuple(name for name in RooflineRow.__dataclass_fields__ if name not in ("path", "phase", "measured"))
+
+
+def _lines(rows: Sequence[RooflineRow]) -> Document:
+    """Columns, one entry a row. above_ns and measured_ns (the median) are null where nothing was timed."""
+    values = zip(*map(attrgetter(*_ROW), rows), strict=True) if rows else ([] for _ in _ROW)
+    return {name: list(column) for name, column in zip(_ROW, values, strict=True)} | {
+        "phase": [row.phase.value for row in rows],
+        "bound": [row.bound for row in rows],
+        "measured_ns": [None if row.measured is None else row.measured.median for row in rows],
+        "above_ns": [row.above_ns for row in rows],
+        "flops_per_s": [row.flops_per_s for row in rows],
+    }
+
+
+def _roofline(line: Roofline) -> Document:
+    return {
+        "hardware": line.hardware,
+        "bound_ns": line.bound_ns,
+        "by_phase": {phase.value: bound for phase, bound in line.by_phase.items()},
+        "exclusive": _lines(line.rows),
+        "inclusive": _lines(line.inclusive),
+        "flags": list(line.flags),
+        "notes": list(line.notes),
+    }
+
+
+def _utilization(found: Utilization) -> Document:
+    names = ("hardware", "mfu", "mfu_full", "hfu", "step_ns", "flops_per_s", "executed_flops_per_s")
+    return _fields(found, names) | {
+        "time_at_peak_ns": dict(found.time_at_peak),
+        "by_phase": {
+            phase.value: _fields(part, ("mfu", "mfu_full", "hfu", "flops_per_s", "executed_flops_per_s"))
+            | {"ns": _spread(part.time)}
+            for phase, part in found.by_phase.items()
+        },
+        "flags": list(found.flags),
+        "notes": list(found.notes),
+    }
+
+
+def _prediction(report: FlopsReport, hardware: Hardware, cols: Columns) -> Document:
+    found = predict(report, hardware, cols=cols)
+    return {
+        "hardware": found.hardware,
+        "bound_ns": found.bound_ns,
+        "predicted_ns": found.predicted_ns,
+        "by_phase": {
+            phase.value: {"bound_ns": bound, "predicted_ns": likely}
+            for phase, (bound, likely) in found.by_phase.items()
+        },
+        "assumptions": list(found.assumptions),
+    }

@@ -1,0 +1,191 @@
+"""How long would the counted work take on a device that is not at hand? Roofline limits over efficiencies that are
+stated.
+
+The default efficiencies are derived from rates that DeepSeek published for its own kernels on H800 (132 SMs; dense
+peaks 1,979 TFLOP/s in FP8 and 989 in BF16, 3.35 TB/s), and are assumptions anywhere else:
+
+- matrix work 0.60: DeepGEMM's published rates of DeepSeek-V3's projections, `PUBLISHED_GEMMS`, weighted by the FLOPs
+  that each does in one MoE layer, reach 1,178 TFLOP/s together. Large ones reach 0.69, the thin kv_b 0.30: see
+  `published_errors`.
+- attention 0.60 forward and 0.45 backward: about 600 and 450 TFLOP/s in BF16 (executed FLOPs: 5 products backward).
+- bandwidth 0.60: what the memory-bound kernels between GEMMs and attention reach in DeepSeek's published training
+  profile.
+- vector work: the FP32 peak at the efficiency of matrix work.
+
+Launch gaps, communication and what runs at the same time are not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.errors import FlopsError
+from weft.flops.columns import Columns, columns
+from weft.flops.cost import PHASES, Cost, Kind, Phase, Status
+from weft.flops.rates import limits, rate_notes
+from weft.flops.values import FlopsReport
+from weft.hardware import Hardware, hardware
+from weft.units import percent
+
+MATRIX_EFFICIENCY = 0.60
+ATTENTION_EFFICIENCY = 0.60
+ATTENTION_BACKWARD_EFFICIENCY = 0.45
+BANDWIDTH_EFFICIENCY = 0.60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedGemm:
+    """A product [rows, inner] x [inner, columns] of DeepSeek-V3 for each of `groups` equal groups of rows, FP8 in and
+    BF16 out, and the rate in TFLOP/s that DeepGEMM publishes for it on H800 (the middle where a range is given).
+    """
+
+    name: str
+    rows: int
+    inner: int
+    columns: int
+    tflops: float
+    groups: int = 1
+
+    @property
+    def cost(self) -> Cost:
+        flops = 2 * self.rows * self.inner * self.columns
+        return Cost(
+            flops=flops,
+            full_flops=flops,
+            executed_flops=flops,
+            read_bytes=self.rows * self.inner + self.groups * self.inner * self.columns,
+            written_bytes=2 * self.rows * self.columns,
+            dtype="fp8",
+            kind=Kind.MATMUL,
+        )
+
+
+# 4,096 tokens a micro-batch; routed experts: 8 rows a token, balanced, 4 experts on each of 64 GPUs. Rates: DeepGEMM's
+# tables.
+PUBLISHED_GEMMS = (
+    PublishedGemm(name="q_a", rows=4096, inner=7168, columns=1536, tflops=1058),
+    PublishedGemm(name="kv_a", rows=4096, inner=7168, columns=576, tflops=1058),
+    PublishedGemm(name="q_b", rows=4096, inner=1536, columns=24576, tflops=990),
+    PublishedGemm(name="kv_b", rows=4096, inner=512, columns=32768, tflops=590),
+    PublishedGemm(name="o", rows=4096, inner=16384, columns=7168, tflops=1358),
+    PublishedGemm(name="w13", rows=8 * 4096, inner=7168, columns=4096, tflops=1300.5, groups=4),
+    PublishedGemm(name="w2", rows=8 * 4096, inner=2048, columns=7168, tflops=1062, groups=4),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Time of one step on one GPU, if its operators ran one after another.
+
+    bound_ns: sum of the operators' roofline bounds: what no implementation of the same operators beats.
+    predicted_ns: the same with each limit divided by its efficiency: an estimate. by_phase: phase -> (bound_ns,
+    predicted_ns).
+    assumptions: the efficiencies, what is left out, and the error on published rates, a sentence each.
+    """
+
+    hardware: str
+    bound_ns: float
+    predicted_ns: float
+    by_phase: Mapping[Phase, tuple[float, float]]
+    assumptions: tuple[str, ...]
+
+
+def predict(
+    report: FlopsReport,
+    hardware: Hardware,
+    *,
+    matrix_efficiency: float = MATRIX_EFFICIENCY,
+    attention_efficiency: float = ATTENTION_EFFICIENCY,
+    attention_backward_efficiency: float = ATTENTION_BACKWARD_EFFICIENCY,
+    bandwidth_efficiency: float = BANDWIDTH_EFFICIENCY,
+    cols: Columns | None = None,
+) -> Prediction:
+    """The time that a report's local work would take. Efficiencies: parts of the dense peak and of the memory's
+    bandwidth.
+
+    cols: the local operators as arrays, where the caller has them. Raises `FlopsError` where an efficiency is not in
+    (0, 1].
+    """
+    efficiencies = {
+        "matrix_efficiency": matrix_efficiency,
+        "attention_efficiency": attention_efficiency,
+        "attention_backward_efficiency": attention_backward_efficiency,
+        "bandwidth_efficiency": bandwidth_efficiency,
+    }
+    for name, value in efficiencies.items():
+        if not 0 < value <= 1:
+            raise FlopsError(f"{name} is {value}; it must be above 0 and at most 1")
+    cols = columns(report.ops) if cols is None else cols
+    forward = {Kind.ATTENTION: attention_efficiency}
+    backward = {Kind.ATTENTION: attention_backward_efficiency}
+    num_costs = max(1, len(cols.costs))
+    phase_K = cols.key_K % len(PHASES)
+    calls_PC = np.bincount(
+        phase_K * num_costs + cols.cost_K, cols.calls_K.astype(float) / report.ranks, len(PHASES) * num_costs
+    ).reshape(len(PHASES), num_costs)
+    by_phase: dict[Phase, tuple[float, float]] = {}
+    for number, phase in enumerate(PHASES):
+        bound = predicted = 0.0
+        for index in np.flatnonzero(calls_PC[number]).tolist():
+            cost, calls = cols.costs[index], float(calls_PC[number, index])
+            arithmetic = (backward if phase is Phase.BACKWARD else forward).get(cost.kind, matrix_efficiency)
+            least, likely = _ns(cost, hardware, report.tf32, arithmetic, bandwidth_efficiency)
+            bound += calls * least
+            predicted += calls * likely
+        if calls_PC[number].any():
+            by_phase[phase] = (bound, predicted)
+    return Prediction(
+        hardware=hardware.name,
+        bound_ns=sum(bound for bound, _ in by_phase.values()),
+        predicted_ns=sum(predicted for _, predicted in by_phase.values()),
+        by_phase=by_phase,
+        assumptions=_assumptions(report, hardware, cols, efficiencies),
+    )
+
+
+def published_errors(
+    *, matrix_efficiency: float = MATRIX_EFFICIENCY, bandwidth_efficiency: float = BANDWIDTH_EFFICIENCY
+) -> dict[str, float]:
+    """Published GEMM -> predicted / measured time - 1 on H800: what the efficiencies are worth."""
+    h800 = hardware("H800 SXM")
+    return {
+        gemm.name: _ns(gemm.cost, h800, False, matrix_efficiency, bandwidth_efficiency)[1]
+        / (gemm.cost.executed_flops / (gemm.tflops * 1e3))  # TFLOP/s is 1e3 FLOPs a ns
+        - 1
+        for gemm in PUBLISHED_GEMMS
+    }
+
+
+def _ns(
+    cost: Cost, hardware: Hardware, tf32: bool, arithmetic_efficiency: float, bandwidth_efficiency: float
+) -> tuple[float, float]:
+    """(bound, predicted) ns of one call."""
+    least = limits(cost, hardware, tf32=tf32)
+    arithmetic = max(least.matrix_ns, least.vector_ns) / arithmetic_efficiency
+    return least.bound_ns, max(arithmetic, least.memory_ns / bandwidth_efficiency)
+
+
+def _assumptions(
+    report: FlopsReport, hardware: Hardware, cols: Columns, efficiencies: Mapping[str, float]
+) -> tuple[str, ...]:
+    matrix, attention, backward, bandwidth = efficiencies.values()
+    errors = published_errors(matrix_efficiency=matrix, bandwidth_efficiency=bandwidth)
+    told = ", ".join(f"{name} {100 * error:+.0f} %" for name, error in errors.items())
+    result = [
+        f"Matrix and vector work reaches {percent(matrix, 0)} of the peak, attention {percent(attention, 0)} "
+        "forward and "
+        f"{percent(backward, 0)} backward, memory {percent(bandwidth, 0)} of its bandwidth. The defaults are from "
+        "rates that "
+        "DeepSeek published for H800; they are assumptions for other kernels and chips.",
+        f"Against the GEMM rates that DeepGEMM publishes for H800 the predicted times are off by {told}.",
+        "Operators run one after another; gaps between launches and work that overlaps are not considered.",
+        *rate_notes(cols.costs, hardware, tf32=report.tf32),
+    ]
+    if any(cost.kind is Kind.COMM for cost in cols.costs):
+        result.append("The time of communication is not in the prediction.")
+    if any(cost.status is Status.UNKNOWN for cost in cols.costs):
+        result.append("Operators without a formula are predicted by their bytes alone.")
+    return tuple(result)

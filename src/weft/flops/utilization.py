@@ -1,0 +1,192 @@
+"""What part of the device's peak does a step reach? MFU and HFU.
+
+Model FLOPs utilization is what the model needs over what the device could have done in the step; hardware FLOPs
+utilization is what was executed, recomputation and kernels' own included, over the same (Chowdhery et al., PaLM, 2022,
+section 4.1 and appendix B). With several dtypes the peak is not one number, so both are ratios of times: for a dtype d,
+
+    time at peak = sum over d of FLOPs_d / peak_d        MFU = time at peak of the model FLOPs / wall time of the step
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.errors import FlopsError
+from weft.flops.columns import Columns, columns
+from weft.flops.cost import PHASES, Kind, Phase
+from weft.flops.module_time import Spread, phase_ns, step_spread
+from weft.flops.rates import flops_per_s_text, matrix_peak, rate_notes
+from weft.flops.roofline import TOLERANCE
+from weft.flops.tally import MODEL_PHASES
+from weft.flops.values import FlopsReport
+from weft.hardware import Hardware
+from weft.units import duration, percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseUtilization:
+    """As `Utilization`, over the time of one phase: mfu of recomputation is 0, because the model does not need it.
+
+    flops_per_s, executed_flops_per_s: model and executed matrix FLOPs of the phase a second, of one GPU.
+    """
+
+    time: Spread
+    mfu: float
+    mfu_full: float
+    hfu: float
+    flops_per_s: float
+    executed_flops_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utilization:
+    """Utilization of one GPU in one step (of merged ranks: their mean work, the slowest's time).
+
+    mfu: time at peak of `flops` (forward and backward; attention under a causal mask counts unmasked pairs) / step_ns.
+    mfu_full: the same of `full_flops`, every attention over all pairs: PaLM's convention, and most published figures'.
+    hfu: time at peak of `executed_flops` of all phases / step_ns. Vector work is in none of them.
+    step_ns: wall time of the step, the median of the timed ones. time_at_peak: ns by the dtype whose peak was used,
+    executed.
+    flops_per_s, executed_flops_per_s: matrix FLOPs of the step a second.
+    by_phase: phases that were timed. flags: numbers that cannot be right. notes: what was assumed.
+    """
+
+    hardware: str
+    mfu: float
+    mfu_full: float
+    hfu: float
+    step_ns: float
+    flops_per_s: float
+    executed_flops_per_s: float
+    time_at_peak: Mapping[str, float]
+    by_phase: Mapping[Phase, PhaseUtilization]
+    flags: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def utilization(
+    report: FlopsReport, hardware: Hardware, step_ns: float | None = None, cols: Columns | None = None
+) -> Utilization:
+    """Utilization of a report's step on a device.
+
+    step_ns: wall time of a step, where the report has none or another clock knows better. cols: the local operators as
+    arrays, where the caller has them. Raises `FlopsError` where no step was timed and none is given, or it is not above
+    0.
+    """
+    cols = columns(report.ops) if cols is None else cols
+    timed = step_spread(report)
+    if step_ns is None:
+        if timed is None:
+            raise FlopsError(
+                f"{report.name}: no step was timed, so there is no utilization; give step_ns, or time steps"
+            )
+        step_ns = timed.median
+    if step_ns <= 0:
+        raise FlopsError(f"{report.name}: a step of {step_ns} ns cannot be used; step_ns must be above 0")
+    work = _Work.of(report, hardware, cols)
+    model, full = work.at_peak("flops", MODEL_PHASES), work.at_peak("full", MODEL_PHASES)
+    executed = work.at_peak("executed", PHASES)
+    hfu = executed / step_ns
+    rate = 1e9 * work.flops("executed", PHASES) / step_ns
+    flags = []
+    if hfu > 1 + TOLERANCE:
+        flags.append(
+            f"The step's executed FLOPs need {duration(executed)} at the peak of {hardware.name} and took "
+            f"{duration(step_ns)} ({flops_per_s_text(rate)}, HFU {percent(hfu)}): the clock, the count or the "
+            "hardware's "
+            "name is wrong."
+        )
+    by_phase = {}
+    for phase, took in phase_ns(report).items():
+        if took.median > 0:
+            by_phase[phase] = work.in_phase(phase, took)
+            if by_phase[phase].hfu > 1 + TOLERANCE:
+                above = flops_per_s_text(by_phase[phase].executed_flops_per_s)
+                flags.append(
+                    f"The {phase} runs at {above}, {percent(by_phase[phase].hfu)} of the peak of {hardware.name}: "
+                    "the clock, "
+                    "the count or the hardware's name is wrong."
+                )
+    return Utilization(
+        hardware=hardware.name,
+        mfu=model / step_ns,
+        mfu_full=full / step_ns,
+        hfu=hfu,
+        step_ns=step_ns,
+        flops_per_s=1e9 * work.flops("flops", MODEL_PHASES) / step_ns,
+        executed_flops_per_s=rate,
+        time_at_peak=work.by_dtype(),
+        by_phase=by_phase,
+        flags=tuple(flags),
+        notes=_notes(report, hardware, cols),
+    )
+
+
+def _notes(report: FlopsReport, hardware: Hardware, cols: Columns) -> tuple[str, ...]:
+    notes = [note for note in rate_notes(cols.costs, hardware, tf32=report.tf32) if "stands in" in note]
+    if report.clock.while_counting:
+        notes.append(
+            "The timed step is the counted one: its time holds the cost of counting, so the utilization is too low."
+        )
+    if any(cost.kind is Kind.UNKNOWN for cost in cols.costs):
+        notes.append("Operators without a formula ran; their FLOPs are in no utilization.")
+    if report.ranks > 1:
+        notes.append(f"The mean work of {report.ranks} merged ranks over the slowest one's time.")
+    return tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Time at peak and FLOPs by what was counted ("flops", "full", "executed"), phase and dtype; floats, of one GPU."""
+
+    peaks_ns: dict[tuple[str, Phase, str], float]
+    counts: dict[tuple[str, Phase], float]
+
+    @classmethod
+    def of(cls, report: FlopsReport, hardware: Hardware, cols: Columns) -> _Work:
+        num_costs = max(1, len(cols.costs))
+        phase_K = cols.key_K % len(PHASES)
+        calls_PC = np.bincount(
+            phase_K * num_costs + cols.cost_K, cols.calls_K.astype(float) / report.ranks, len(PHASES) * num_costs
+        ).reshape(len(PHASES), num_costs)
+        peaks_ns: dict[tuple[str, Phase, str], float] = {}
+        counts: dict[tuple[str, Phase], float] = {}
+        for index, cost in enumerate(cols.costs):
+            if not (cost.flops or cost.full_flops or cost.executed_flops):
+                continue
+            peak = matrix_peak(hardware, cost.dtype, tf32=report.tf32)
+            each = {"flops": cost.flops, "full": cost.full_flops, "executed": cost.executed_flops}
+            for phase, calls in zip(PHASES, calls_PC[:, index].tolist(), strict=True):
+                for kind, flops in each.items():
+                    if calls:
+                        key = (kind, phase, peak.dtype)
+                        peaks_ns[key] = peaks_ns.get(key, 0.0) + 1e9 * calls * flops / peak.flops_per_s
+                        counts[kind, phase] = counts.get((kind, phase), 0.0) + calls * flops
+        return cls(peaks_ns, counts)
+
+    def at_peak(self, kind: str, phases: tuple[Phase, ...]) -> float:
+        return sum(ns for (other, phase, _), ns in self.peaks_ns.items() if other == kind and phase in phases)
+
+    def flops(self, kind: str, phases: tuple[Phase, ...]) -> float:
+        return sum(self.counts.get((kind, phase), 0.0) for phase in phases)
+
+    def by_dtype(self) -> dict[str, float]:
+        result: dict[str, float] = {}
+        for (kind, _, dtype), ns in self.peaks_ns.items():
+            if kind == "executed":
+                result[dtype] = result.get(dtype, 0.0) + ns
+        return result
+
+    def in_phase(self, phase: Phase, took: Spread) -> PhaseUtilization:
+        wanted = (phase,) if phase in MODEL_PHASES else ()
+        return PhaseUtilization(
+            time=took,
+            mfu=self.at_peak("flops", wanted) / took.median,
+            mfu_full=self.at_peak("full", wanted) / took.median,
+            hfu=self.at_peak("executed", (phase,)) / took.median,
+            flops_per_s=1e9 * self.flops("flops", wanted) / took.median,
+            executed_flops_per_s=1e9 * self.flops("executed", (phase,)) / took.median,
+        )
