@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import polars as pl
 import pytest
 import torch
 from torch import nn
@@ -111,6 +112,16 @@ def test_what_does_not_agree_is_said(tmp_path: Path) -> None:
     assert strange.mfu is None and any("No peak rates are known for Abacus 3" in note for note in strange.notes)
     with pytest.raises(WeftError, match="abacus"):
         join(BARE, device_trace(tmp_path), "abacus")
+
+
+def test_phases_at_the_same_time_and_phases_that_are_missing(tmp_path: Path) -> None:
+    trace = device_trace(tmp_path)
+    row = pl.col("ts_ns") == 135_000
+    moved = trace.events.with_columns(pl.when(row).then(115_000).otherwise("ts_ns").alias("ts_ns"))
+    told = join(BARE, replace(trace, events=moved))  # backward from 115 to 145 µs, forward until 130
+    assert any("Phases ran at the same time for 15.0 µs" in note for note in told.notes)
+    alone = join(BARE, replace(trace, events=trace.events.filter(~row)))
+    assert any("FLOPs of the backward, the trace no event of it" in note for note in alone.notes)
 
 
 def test_an_event_without_a_launch_has_no_phase(tmp_path: Path) -> None:

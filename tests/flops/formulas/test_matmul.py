@@ -12,7 +12,6 @@ from torch import nn
 
 from tests.flops.formulas.single_op import Case, check, count_op, devices, leaf, tensors
 from weft.flops.cost import Kind, Status
-from weft.flops.runtime.registry import Key
 
 Built = tuple[Callable[[], Any], list[torch.Tensor]]
 BF16, C64 = torch.bfloat16, torch.complex64
@@ -179,9 +178,6 @@ def test_a_bias_is_one_addition_for_each_element_and_beta_0_none() -> None:
     assert unbiased.read_bytes == 4 * (12 + 20)  # what is multiplied by nothing is not read
 
 
-@pytest.mark.skipif(
-    "DENSE" not in Key.__members__, reason="the counter does not tell keyword arguments of products apart"
-)
 def test_beta_is_told_apart_in_one_program() -> None:
     x, w, bias = torch.randn(3, 4), torch.randn(4, 5), torch.randn(3, 5)
 
@@ -270,7 +266,6 @@ def test_multi_head_attention_fused(need_weights: bool) -> None:
     assert counted.op("_native_multi_head_attention").cost.status is Status.EXACT
 
 
-@pytest.mark.skipif("DENSE" not in Key.__members__, reason="the counter asks nested tensors for a shape")
 def test_padded_encoder_counts_the_lengths_of_its_sequences() -> None:
     """With a padding mask torch goes through nested tensors: 3 and 5 tokens, not 2 x 5."""
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(E, 2, INNER, batch_first=True), 2).eval()

@@ -21,7 +21,17 @@ from torch.utils.flop_counter import flop_registry
 import weft.flops.runtime.formulas  # noqa: F401  (fills RULES)
 from weft.flops.cost import Cost, Kind, Status
 from weft.flops.runtime.formulas.elementwise import fallback_rule
-from weft.flops.runtime.registry import Call, Key, Operator, Rule, dtype_name, matrix_cost, rule_of, tensors_in
+from weft.flops.runtime.registry import (
+    Call,
+    Key,
+    Operator,
+    Rule,
+    dtype_name,
+    matrix_cost,
+    rule_of,
+    shape_of,
+    tensors_in,
+)
 from weft.flops.runtime.tracker import LEAF, Tracker, current_node
 
 Tensor = torch.Tensor
@@ -29,7 +39,9 @@ _DECOMPOSE = object()
 _ENTER = object()  # operators that take functions: what those do is counted
 _CONTROL_FLOW = frozenset({"cond", "while_loop", "scan", "map_impl"})
 _PASS = object()  # questions to a tensor (prim::device), no work
-_NAME, _SHAPES = Key.NAME, Key.SHAPES
+_NAME, _SHAPES, _DENSE = Key.NAME, Key.SHAPES, Key.DENSE
+_STRIDED = torch.strided
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _TENSORS = frozenset({Tensor, Parameter, FakeTensor})  # isinstance on a tensor's type costs as much as its shape
 _SCALARS = frozenset({int, float, bool, type(None), str, torch.dtype, torch.device, torch.layout, torch.memory_format})
 
@@ -102,7 +114,8 @@ class Counter(TorchDispatchMode):
             return func(*(self._entering(arg) for arg in args), **(kwargs or {}))
         if kind is _DECOMPOSE:
             with self:
-                return func.decompose(*args, **(kwargs or {}))
+                # torch's own kernel: `decompose` prefers a Python one, which calls other operators
+                return func._op_dk(_COMPOSITE, *args, **(kwargs or {}))
         out = func(*args, **kwargs) if kwargs else func(*args)
         node = current_node()
         if self._careful:
@@ -111,6 +124,8 @@ class Counter(TorchDispatchMode):
             counts = self._place(node, "local_counts")
         else:
             counts = self.tracker.counts if node is None else self._backward_counts(node)
+        if kind is _DENSE:
+            kind = _SHAPES if not kwargs and _all_dense(args) else Key.VALUES
         if kind is _NAME:
             key: Any = name
         elif kind is _SHAPES:
@@ -133,8 +148,8 @@ class Counter(TorchDispatchMode):
                 else:
                     _add_shapes(parts, out)
                 key = tuple(parts)
-            except RuntimeError:  # a nested tensor of the old kind has no sizes
-                self._count_unsized(func, counts)
+            except RuntimeError:  # a nested tensor of the old kind has no sizes of its own
+                self._count_slowly(func, args, kwargs or {}, out, Key.VALUES, counts)
                 return out
         else:
             self._count_slowly(func, args, kwargs or {}, out, kind, counts)
@@ -194,11 +209,7 @@ class Counter(TorchDispatchMode):
     ) -> None:
         call = Call(func, args, kwargs, out)
         signatures = self.signatures
-        try:
-            key: Any = (func, _described(args), _described(tuple(kwargs.items())), _described(out))
-        except RuntimeError:
-            self._count_unsized(func, counts)
-            return
+        key: Any = (func, _described(args), _described(tuple(kwargs.items())), _described(out))
         if kind is Key.VALUES:
             cost = signatures._cost(call)
             key = (key, cost)
@@ -257,15 +268,6 @@ class Counter(TorchDispatchMode):
 
         return body
 
-    def _count_unsized(self, func: Any, counts: dict[int, int]) -> None:
-        note = "its tensors tell no sizes: nested, of the strided layout"
-        cost = Cost(kind=Kind.UNKNOWN, status=Status.UNKNOWN, note=note)
-        key = (func, "unsized")
-        number = self._numbers.get(key)
-        if number is None:
-            number = self.signatures.add(key, Call(func, (), {}, None), text="sizes not told", cost=cost)
-        counts[number] = counts.get(number, 0) + 1
-
     def _defers(self, types: Any) -> bool:
         """Whether a tensor subclass first turns the operator into those on its inner tensors, which come back here."""
         for type_ in types:
@@ -285,6 +287,13 @@ def _fake_mode() -> Any:
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
 
 
+def _all_dense(args: Any) -> bool:
+    for arg in args:  # noqa: SIM110 (a loop: a generator costs as much as the rest of the key)
+        if type(arg) in _TENSORS and arg.layout is not _STRIDED:
+            return False
+    return True
+
+
 def _add_shapes(parts: list[Any], value: Any) -> None:
     """Append shape and dtype of a tensor, or of those in a list, a tuple or a dictionary."""
     if isinstance(value, Tensor):
@@ -301,11 +310,13 @@ def _add_shapes(parts: list[Any], value: Any) -> None:
 def _described(value: Any) -> Any:
     """A value that stands for an argument in a key: shapes for tensors, the thing itself where it can be hashed."""
     if isinstance(value, Tensor):
-        return (value.shape, value.dtype, value.layout)
+        return (shape_of(value), value.dtype, value.layout)
     if isinstance(value, (list, tuple)):
         return tuple(_described(item) for item in value)
     if isinstance(value, dict):
         return tuple((name, _described(item)) for name, item in value.items())
+    if isinstance(value, torch.ScriptObject):  # packed weights: they cannot be compared, and are not to be kept
+        return type(value).__name__
     try:
         hash(value)
     except TypeError:
@@ -350,5 +361,5 @@ def signature_text(call: Call) -> str:
 
 
 def _shapes(values: Any, most: int = 6) -> str:
-    found = [f"{list(tensor.shape)} {dtype_name(tensor.dtype)}" for tensor in tensors_in(values)]
+    found = [f"{list(shape_of(tensor))} {dtype_name(tensor.dtype)}" for tensor in tensors_in(values)]
     return ", ".join(found[:most]) + (f", … {len(found) - most} more" if len(found) > most else "")

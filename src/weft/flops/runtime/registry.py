@@ -27,6 +27,7 @@ class Key(Enum):
 
     NAME = auto()  # nothing: every call costs the same (views, which cost nothing)
     SHAPES = auto()  # shapes and dtypes of input and output tensors
+    DENSE = auto()  # those while every tensor is dense and nothing is given by keyword; else as VALUES
     ARGUMENTS = auto()  # those, and every other argument
     VALUES = auto()  # the values of tensors too: the formula is asked at each call
 
@@ -96,6 +97,8 @@ def storage_bytes(tensor: torch.Tensor) -> int:
     """Bytes of a tensor's distinct elements: dimensions of stride 0 count once; values and indices if sparse."""
     if tensor.layout is not torch.strided:
         return sparse_bytes(tensor)
+    if tensor.is_nested:
+        return tensor.numel() * tensor.element_size()
     elements = math.prod(size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride or not size)
     return elements * tensor.element_size()
 
@@ -109,7 +112,16 @@ def sparse_bytes(tensor: torch.Tensor) -> int:
         parts = [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
     elif tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
         parts = [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    elif tensor.is_mkldnn:
+        parts = [tensor]
     return sum(part.numel() * part.element_size() for part in parts)
+
+
+def shape_of(tensor: torch.Tensor) -> tuple[int, ...] | tuple[tuple[int, ...], ...]:
+    """The shape of a tensor; of a nested one, which has none, the shapes of those in it."""
+    if tensor.is_nested and tensor.layout is torch.strided:
+        return tuple(tuple(sizes) for sizes in tensor._nested_tensor_size().tolist())
+    return tuple(tensor.shape)
 
 
 _DTYPES = {

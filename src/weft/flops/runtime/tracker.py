@@ -270,7 +270,7 @@ class Tracker:
         return frame, Phase.BACKWARD
 
     def _extend_graph(self, frame: Frame) -> None:
-        """A backward that makes a graph of its own (`create_graph`): its nodes belong to the module they are made for."""
+        """A backward that makes a graph of its own (`create_graph`): its nodes belong to the module that runs."""
         segments = self._segments_here()
         if not segments.frames or segments.frames[-1] is frame:
             return
@@ -281,7 +281,7 @@ class Tracker:
             def end() -> None:
                 segments.note(sequence_number(), self.frame)
 
-            torch.autograd.Variable._execution_engine.queue_callback(end)  # type: ignore[attr-defined]
+            torch.autograd.Variable._execution_engine.queue_callback(end)
         # The node of the operator that runs now was made before the operator came here.
         segments.note(max(segments.starts[-1], sequence_number() - 1), frame)
 

@@ -13,9 +13,6 @@ from weft.flops.runtime.formulas.macs import additions, flops_per_mac
 from weft.flops.runtime.formulas.sparse import added_sparse_product, is_sparse, sparse_product
 from weft.flops.runtime.registry import Call, Key, matrix_cost, rule, storage_bytes, vector_cost
 
-# A sparse matrix goes through the same operators; its work is in its values.
-_DENSE = Key.__members__.get("DENSE", Key.SHAPES)
-
 
 def product_flops(a: torch.Tensor, b: torch.Tensor) -> int:
     """FLOPs of [..., m, k] times [..., k, n] or [k]: each element of a meets the n columns of b."""
@@ -23,7 +20,7 @@ def product_flops(a: torch.Tensor, b: torch.Tensor) -> int:
     return flops_per_mac(a, b) * a.numel() * columns
 
 
-@rule("aten::mm", "aten::bmm", "aten::mv", key=_DENSE)
+@rule("aten::mm", "aten::bmm", "aten::mv", key=Key.DENSE)
 def _product(call: Call) -> Cost:
     a, b = call.args[0], call.args[1]
     if is_sparse(a) or is_sparse(b):
@@ -40,7 +37,7 @@ def _dot(call: Call) -> Cost:
 @rule(
     *("aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddbmm_", "aten::addbmm", "aten::addbmm_"),
     *("aten::addmv", "aten::addmv_", "aten::_addmm_activation"),
-    key=_DENSE,
+    key=Key.DENSE,
 )
 def _added_product(call: Call) -> Cost:
     added, a, b = call.args[:3]

@@ -68,11 +68,8 @@ def _view(call: Call) -> Cost:
 
 @rule("aten::repeat_interleave.Tensor", *(f"aten::{name}" for name in (COPIES + INTO_ZEROS).split()))
 def _copied(call: Call) -> Cost:
-    """Inputs read, outputs written; an `out=` tensor is no input."""
-    cost = vector_cost(call, 0, kind=Kind.MOVE)
-    out = call.kwargs.get("out")
-    spared = storage_bytes(out) if isinstance(out, torch.Tensor) else 0
-    return Cost(read_bytes=cost.read_bytes - spared, written_bytes=cost.written_bytes, dtype=cost.dtype, kind=Kind.MOVE)
+    """Inputs read, outputs written."""
+    return vector_cost(call, 0, kind=Kind.MOVE)
 
 
 @rule(*(f"aten::{name}" for name in FACTORIES.split()))
