@@ -252,6 +252,22 @@ def test_optimizer_has_a_phase_of_its_own() -> None:
     assert {run.report().modules[row.module].path for row in rows} == {"(outside)"}
 
 
+def test_an_optimizer_that_runs_the_model_again() -> None:
+    model, x = nn.Linear(8, 8), torch.randn(4, 8)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=1)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    with profile(model, time=False) as run:
+        optimizer.step(closure)
+    found = flops_of(run.report())
+    assert found["", F] == found["", B] == 2 * 4 * 8 * 8
+
+
 def test_other_threads_are_not_counted_as_this_model() -> None:
     from threading import Thread
 

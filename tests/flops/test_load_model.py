@@ -79,6 +79,17 @@ def test_a_module_that_raises_or_lacks_another(tmp_path: Path) -> None:
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
+def test_a_file_does_not_stand_in_for_a_module_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("import sys\nfrom torch.nn import Identity\n")
+    load_model(f"{tmp_path / 'json.py'}:Identity", device="cpu")
+    import json
+
+    assert json.loads("3") == 3
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(3)\n")
+    with pytest.raises(FlopsError, match="SystemExit: 3"):
+        find_object(f"{tmp_path / 'leaves.py'}:x")
+
+
 def test_ids_floats_and_names() -> None:
     words, image = user_models.Words(), user_models.build()
     (ids,), _, notes = make_inputs(words, [parse_input("2x5")], device="cpu")

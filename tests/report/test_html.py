@@ -70,7 +70,7 @@ def test_nan_is_refused() -> None:
         render_html(document, [])
 
 
-ENTRIES = ["main", "experts_placement", "experts_replay"]
+ENTRIES = ["main", "experts_placement", "experts_replay", "flops"]
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weft.cli import options
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from weft.trace.annotate import Annotated as Done
 
 EPILOG = """[bold]Examples[/bold]
 
 weft annotate train.json.gz -o annotated.json.gz     then open it in Perfetto or chrome://tracing
 
-weft annotate traces/ -o annotated/                  every rank of a folder"""
+weft annotate traces/ -o annotated/                  every rank of a folder
+
+weft annotate train.json.gz --flops flops.json -o with-mfu.json.gz     FLOP/s and MFU of each phase as counters"""
 
 
 def command(
@@ -23,6 +29,16 @@ def command(
         typer.Option("-o", "--output", help="Chrome JSON to write, compressed by its ending; for many ranks, a folder.",
                      metavar="PATH", show_default=False),
     ],
+    flops: Annotated[
+        str | None,
+        typer.Option("--flops", help="FLOPs of the same run, as [bold]weft flops --json[/bold] saved them: add "
+                     "counters of FLOP/s, bytes/s and MFU instead of lanes.", metavar="FILE", show_default=False),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--hardware", help="With --flops: the accelerator whose peaks make the MFU.", metavar="NAME",
+                     show_default=False),
+    ] = None,
     step: options.Step = None,
     ranks: options.Ranks = None,
     kernels: options.Kernels = None,
@@ -38,12 +54,15 @@ def command(
         from weft.report import annotate_trace
         from weft.trace import Job
 
-        if isinstance(trace, Job):
+        if flops is not None:
+            done = annotate_with_flops(trace, flops, device, output, limit)
+        elif isinstance(trace, Job):
             options.save_ranks(
                 trace, partial(annotate_in, folder=output, rules=rules, step=step, limit=limit), output, workers
             )
             return
-        done = annotate_trace(trace, output, rules=rules, step=step, max_bytes=limit)
+        else:
+            done = annotate_trace(trace, output, rules=rules, step=step, max_bytes=limit)
     options.tell_written(output)
     typer.echo(f"{done.num_events:,} events added as process “weft”", err=True)
     if done.truncated:
@@ -51,6 +70,16 @@ def command(
             f"weft: the original is incomplete: {done.truncated}; the copy was closed after its last whole event",
             err=True,
         )
+
+
+def annotate_with_flops(trace: object, flops: str, device: str | None, output: str, limit: int) -> Done:
+    """Add the counters of one rank's FLOPs to its trace."""
+    from weft.flops import annotate_flops, read_flops
+    from weft.trace import Trace
+
+    if not isinstance(trace, Trace):
+        raise WeftError("--flops belongs to one trace; choose a rank of this job with --ranks")
+    return annotate_flops(trace, read_flops(flops), output, device=device, max_bytes=limit)
 
 
 def annotate_in(trace: object, folder: str, rules: object, step: int | None, limit: int) -> str:

@@ -16,6 +16,8 @@ weft report train.json.gz -o report.html --json report.json     one page that op
 
 weft report traces/ --ranks 0,3-5 --workers 8                   some ranks of a folder
 
+weft report train.json.gz --flops flops.json --hardware h100    FLOP/s and MFU of each phase, from `weft flops --json`
+
 weft report train.json.gz --step 3 --json - | jq '.ranks[0].hidden_fraction'"""
 
 
@@ -31,19 +33,47 @@ def command(
     step: options.Step = None,
     ranks: options.Ranks = None,
     kernels: options.Kernels = None,
+    flops: Annotated[
+        str | None,
+        typer.Option(
+            "--flops",
+            help="What a step of the same run costs (`weft flops … --json`): adds MFU by phase.",
+            metavar="JSON",
+        ),
+    ] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option(
+            "--hardware", help="With --flops: whose peaks count; default: the trace's device.", metavar="NAME"
+        ),
+    ] = None,
     workers: options.Workers = None,
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No summary in the terminal.")] = False,
 ) -> None:
     """Report where the step went: what hides what, what is exposed, what could be saved."""
     rules = options.load_kernels(kernels)
+    counted = None
+    if flops is not None:
+        from weft.flops.document import read_flops
+
+        counted = read_flops(flops)
+    elif hardware is not None:
+        raise typer.BadParameter("it has no meaning without --flops", param_hint="--hardware")
     with options.opened(source, ranks=ranks, max_bytes=max_bytes) as trace:
         from weft.report import build_report, print_report, render_html
         from weft.trace import write_output
 
         with options.rank_progress(trace) as on_done:
             report = build_report(
-                trace, rules=rules, step=step, timelines=output is not None, workers=workers, on_done=on_done
+                trace,
+                rules=rules,
+                step=step,
+                timelines=output is not None,
+                flops=counted,
+                hardware=hardware,
+                workers=workers,
+                on_done=on_done,
             )
     if json != "-" and not quiet:
         print_report(report.document, options.stdout())

@@ -29,6 +29,8 @@ from weft.flops.roofline import roofline
 from weft.flops.tables import to_csv, to_markdown
 from weft.flops.tally import totals
 from weft.flops.throughput import throughput
+from weft.flops.trace_counters import annotate_flops, write_counters
+from weft.flops.trace_join import join as join_trace
 from weft.flops.utilization import utilization
 from weft.flops.values import Clock, FlopsReport, Module, OpCount, Parallel, Timing
 
@@ -70,6 +72,7 @@ __all__ = [
     "Tally",
     "Timing",
     "add_cost",
+    "annotate_flops",
     "build_model",
     "count",
     "coverage",
@@ -79,6 +82,7 @@ __all__ = [
     "get_model_profile",
     "hf_model",
     "hf_run_phase",
+    "join_trace",
     "known_models",
     "merge",
     "model_config",
@@ -98,6 +102,7 @@ __all__ = [
     "to_markdown",
     "totals",
     "utilization",
+    "write_counters",
 ]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from weft.analysis.rank import Analysis, RankAnalysis
+from weft.flops.trace_join import PhaseWork, TraceJoin
 from weft.units import MS, US, duration, percent
 from weft.version import __version__
 
@@ -208,3 +209,43 @@ def _relative(frame: pl.DataFrame, zero_ns: int) -> pl.DataFrame:
 def _file_name(path: str) -> str:
     """The last part: reports are passed around, and where a file lay is nobody's business."""
     return PurePath(path).name or path
+
+
+def flops_of_rank(joined: TraceJoin) -> Document:
+    """FLOPs joined to one device of one rank (`rank["flops"]`): counts of all joined steps, times of the trace."""
+    return {
+        "model": joined.model,
+        "hardware": joined.hardware or None,
+        "basis": joined.basis,
+        "steps": joined.steps,
+        "span_ns": joined.span_ns,
+        "mfu": joined.mfu,
+        "mfu_full": joined.mfu_full,
+        "hfu": joined.hfu,
+        "phases": [_flops_of_phase(part) for part in joined.phases],
+        "ranges": [
+            {"path": part.path, "flops": part.tally.flops, "busy_ns": part.busy_ns, "mfu": part.mfu}
+            for part in joined.ranges
+        ],
+        "no_phase_ns": joined.no_phase_ns,
+        "num_no_phase": joined.num_no_phase,
+        "notes": list(joined.notes),
+    }
+
+
+def _flops_of_phase(part: PhaseWork) -> Document:
+    return {
+        "phase": str(part.phase),
+        "flops": part.tally.flops,
+        "full_flops": part.tally.full_flops,
+        "executed_flops": part.tally.executed_flops,
+        "vector_flops": part.tally.vector_flops,
+        "moved_bytes": part.tally.moved_bytes,
+        "num_events": part.num_events,
+        "busy_ns": part.busy_ns,
+        "elapsed_ns": part.elapsed_ns,
+        "flops_per_s": part.flops_per_s,
+        "mfu": part.mfu,
+        "mfu_full": part.mfu_full,
+        "hfu": part.hfu,
+    }

@@ -14,6 +14,7 @@ from rich.text import Text
 from weft.report import palette
 from weft.report.console_parts import BOLD, DIM, MICROSECONDS, Unit, counted, section, table, unit_for
 from weft.report.console_text import clean, kernel_label, shorten_middle
+from weft.report.flops_rank import flops_block
 from weft.report.terminal_quality import quality_frame, quality_line
 from weft.units import MS, US, duration, percent
 
@@ -50,6 +51,7 @@ def rank_blocks(rank: Mapping[str, Any], width: int) -> list[RenderableType]:
     blocks += [
         _span(rank, width),
         _accounts(rank),
+        flops_block(rank, width),
         _collectives(rank, width),
         _phase_means(rank, width),
         _matrix(rank, width),

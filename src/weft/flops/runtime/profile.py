@@ -153,6 +153,11 @@ class Profile:
             self.samples = _plus(self.samples, samples)
             self.tokens = _plus(self.tokens, tokens)
 
+    def model_is_running(self, args: tuple[Any, ...] = ()) -> None:
+        """Say that the model's forward has begun already: the block was entered in one of its hooks."""
+        self.tracker._enter(self.model, args)
+        self._root_called(self.model, args, {})
+
     def add(self, name: str, cost: Cost, calls: int = 1) -> None:
         """Count work that no operator shows, a Triton kernel launched by hand say, in the module that runs now."""
         if self._state == "counting":

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -127,6 +128,7 @@ class Tracker:
         self.frame = self.outside
         self.phase = Phase.FORWARD
         self._stack = _Stack(self.outside)
+        self._bottom_phase = Phase.FORWARD  # outside any module: OPTIMIZER while one steps
         self._thread = get_ident()
         self._segments: dict[int, Segments] = {}
         self._here = Segments()  # those of the thread that runs the forward
@@ -181,6 +183,8 @@ class Tracker:
     # -- hooks
 
     def _enter(self, module: nn.Module, args: Any) -> None:
+        if is_compiling():  # nothing for torch.compile to trace: a compiled model is timed as a whole
+            return
         node = current_node()
         if node is not None:
             self._enter_again(module, node)
@@ -198,11 +202,14 @@ class Tracker:
         self._here.starts.append(sequence_number())
         self._here.frames.append(frame)
         self.frame = frame
-        self.counts = frame.counts[self.phase]
+        self.phase = Phase.FORWARD  # in an optimizer's closure too
+        self.counts = frame.counts[Phase.FORWARD]
         if self.moved is not None:
-            self.moved(frame, self.phase)
+            self.moved(frame, Phase.FORWARD)
 
     def _leave(self, module: nn.Module, args: Any, out: Any) -> None:
+        if is_compiling():
+            return
         if current_node() is not None:
             self._leave_again(module)
             return
@@ -217,16 +224,19 @@ class Tracker:
         self._here.starts.append(sequence_number())
         self._here.frames.append(frame)
         self.frame = frame
+        self.phase = self._bottom_phase if len(frames) == 1 else Phase.FORWARD
         self.counts = frame.counts[self.phase]
         if self.moved is not None:
             self.moved(frame, self.phase)
 
     def _optimizer_starts(self, *_: Any) -> None:
         if get_ident() == self._thread:
+            self._bottom_phase = Phase.OPTIMIZER
             self._now(self.outside, Phase.OPTIMIZER)
 
     def _optimizer_ends(self, *_: Any) -> None:
         if get_ident() == self._thread:
+            self._bottom_phase = Phase.FORWARD
             self._now(self._stack.frames[-1], Phase.FORWARD)
 
     def _find(self, caller: Frame, module: nn.Module) -> Frame:

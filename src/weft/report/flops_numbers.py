@@ -1,0 +1,198 @@
+"""Everything about a report that the terminal, the page and the figures show, worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from weft.errors import FlopsError, WeftError
+from weft.flops.cost import NOTHING, PHASES, Kind, Phase, Status, Tally
+from weft.flops.coverage import Coverage, coverage
+from weft.flops.module_time import Spread, exclusive_ns, inclusive_ns, phase_ns, step_spread
+from weft.flops.params import Params, module_params, params
+from weft.flops.roofline import COMPUTE, MEMORY, Roofline, RooflineRow, roofline
+from weft.flops.tally import Key, Totals, both, children_of, totals
+from weft.flops.throughput import Throughput, throughput
+from weft.flops.utilization import Utilization, utilization
+from weft.flops.values import FlopsReport
+from weft.hardware import Hardware, hardware
+from weft.units import S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpRow:
+    """One operator in one phase, over all modules and signatures. status: the least certain of its formulas'."""
+
+    op: str
+    phase: Phase
+    kind: Kind
+    status: Status
+    note: str
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """A report and what follows from it. device is None, and with it what needs peaks, where no accelerator is known.
+
+    exclusive, inclusive, times, own_times: by (module, phase). modules: parameters of each module with all below it.
+    step: wall time; where the clock has none, None. bounds: of modules with all below them. notes: what could not be
+    worked out, and why.
+    """
+
+    report: FlopsReport
+    device: Hardware | None
+    totals: Totals
+    coverage: Coverage
+    params: Params
+    modules: Sequence[Params]
+    children: Mapping[int | None, Sequence[int]]
+    exclusive: Mapping[Key, Tally]
+    inclusive: Mapping[Key, Tally]
+    times: Mapping[Key, Spread]
+    own_times: Mapping[Key, Spread]
+    phase_times: Mapping[Phase, Spread]
+    step: Spread | None
+    throughput: Throughput | None
+    roofline: Roofline | None
+    utilization: Utilization | None
+    bounds: Mapping[Key, RooflineRow]
+    ops: Sequence[OpRow]
+    notes: Sequence[str]
+    other_machine: bool
+
+    @property
+    def timed(self) -> bool:
+        return bool(self.times)
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """Executed FLOPs of a step over its wall time."""
+        if self.step is None or not self.step.median:
+            return None
+        return self.totals.executed_flops * S / self.step.median
+
+    def time_of(self, module: int) -> int | None:
+        """A module's median time with all below it, all phases together, ns; None where it was not timed."""
+        found = [spread.median for phase in PHASES if (spread := self.times.get((module, phase))) is not None]
+        return sum(found) if found else None
+
+
+def numbers_of(report: FlopsReport, device: Hardware | str | None = None) -> Numbers:
+    """What follows from a report. device: the accelerator whose peaks count, by default the report's own where weft
+    knows it.
+
+    Raises `WeftError` where an accelerator is named that weft does not know.
+    """
+    chip, notes = _device(report, device)
+    own, whole = both(report)
+    roofs = None if chip is None else roofline(report, chip)
+    step = step_spread(report)
+    return Numbers(
+        report=report,
+        device=chip,
+        totals=totals(report),
+        coverage=coverage(report),
+        params=params(report),
+        modules=module_params(report),
+        children=children_of(report),
+        exclusive=own,
+        inclusive=whole,
+        times=inclusive_ns(report),
+        own_times=exclusive_ns(report),
+        phase_times=phase_ns(report),
+        step=step,
+        throughput=_throughput(report, step, notes),
+        roofline=roofs,
+        utilization=utilization(report, chip) if chip is not None and step is not None and step.median > 0 else None,
+        bounds={} if roofs is None else {(row.module, row.phase): row for row in roofs.inclusive},
+        ops=op_rows(report),
+        notes=tuple(notes),
+        other_machine=chip is not None and _other_machine(report, chip),
+    )
+
+
+def op_rows(report: FlopsReport) -> list[OpRow]:
+    """Operators that did something, by name and phase, most executed FLOPs first, then most vector FLOPs and bytes."""
+    trust, rows = list(Status), dict[tuple[str, Phase], OpRow]()
+    for op in report.ops:
+        cost = op.cost
+        if cost.kind is Kind.FREE:
+            continue
+        tally = Tally(
+            flops=cost.flops * op.calls,
+            full_flops=cost.full_flops * op.calls,
+            executed_flops=cost.executed_flops * op.calls,
+            vector_flops=cost.vector_flops * op.calls,
+            read_bytes=cost.read_bytes * op.calls,
+            written_bytes=cost.written_bytes * op.calls,
+            calls=op.calls,
+            unknown_calls=op.calls if cost.status is Status.UNKNOWN else 0,
+        )
+        key = (op.op, op.phase)
+        row = rows.get(key)
+        if row is None:
+            rows[key] = OpRow(op=op.op, phase=op.phase, kind=cost.kind, status=cost.status, note=cost.note, tally=tally)
+            continue
+        worse = trust.index(cost.status) > trust.index(row.status)
+        rows[key] = replace(
+            row,
+            status=cost.status if worse else row.status,
+            note=cost.note if cost.note and (worse or not row.note) else row.note,
+            tally=row.tally.plus(tally),
+        )
+    return sorted(
+        rows.values(),
+        key=lambda row: (-row.tally.executed_flops, -row.tally.vector_flops, -row.tally.moved_bytes, row.op),
+    )
+
+
+def over_phases(tallies: Mapping[Key, Tally], module: int) -> Tally:
+    """A module's sums over all phases."""
+    result = NOTHING
+    for phase in PHASES:
+        result = result.plus(tallies.get((module, phase), NOTHING))
+    return result
+
+
+def bound_of(numbers: Numbers, module: int) -> tuple[float, str]:
+    """The roofline bound of a module with all below it, all phases together, ns, and what holds it: "" where nothing
+    does."""
+    if numbers.roofline is None:
+        return 0.0, ""
+    rows = [row for phase in PHASES if (row := numbers.bounds.get((module, phase))) is not None]
+    compute, memory = sum(row.compute_ns for row in rows), sum(row.memory_ns for row in rows)
+    return compute + memory, "" if compute + memory == 0 else COMPUTE if compute >= memory else MEMORY
+
+
+def _device(report: FlopsReport, wanted: Hardware | str | None) -> tuple[Hardware | None, list[str]]:
+    if wanted:
+        chip = hardware(wanted) if isinstance(wanted, str) else wanted
+        return chip, []
+    if not report.hardware:
+        return None, []
+    try:
+        return hardware(report.hardware), []
+    except WeftError as error:
+        return None, [f"No peaks are known for {report.hardware}, so there is no utilization and no roofline: {error}"]
+
+
+def _throughput(report: FlopsReport, step: Spread | None, notes: list[str]) -> Throughput | None:
+    """None where no step was timed, or the report contradicts itself, which the notes then say."""
+    if step is None:
+        return None
+    try:
+        return throughput(report)
+    except FlopsError as error:
+        notes.append(f"There is no throughput: {error}")
+        return None
+
+
+def _other_machine(report: FlopsReport, chip: Hardware) -> bool:
+    """Whether times are of another machine than the peaks."""
+    if not report.times:
+        return False
+    try:
+        return not report.hardware or hardware(report.hardware).name != chip.name
+    except WeftError:
+        return True
