@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 HTA    := .venv-hta
+DEEPSPEED := .venv-deepspeed
 # Set one of these to pass options on: make test PYTEST="-k overlap", make bench BENCH="html --json out/bench.json"
 PYTEST ?=
 BENCH  ?=
@@ -35,6 +36,15 @@ $(HTA)/.ready: constraints.txt | $(VENV)/.ready
 	@$(HTA)/bin/python -m pip install --quiet -c constraints.txt --group hta
 	@touch $@
 
+# DeepSpeed is optional: `make .venv-deepspeed/.ready`, then `make bench` compares with it. It comes as source, whose
+# set-up imports torch, so torch comes first; no operator of its own is compiled.
+$(DEEPSPEED)/.ready: constraints.txt | $(VENV)/.ready
+	@echo "setting up $(DEEPSPEED), the environment of the profiler that weft is compared with (once; some minutes)"
+	@test -x $(DEEPSPEED)/bin/python || $(PYTHON) -m venv $(DEEPSPEED)
+	@$(DEEPSPEED)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip setuptools wheel torch
+	@DS_BUILD_OPS=0 $(DEEPSPEED)/bin/python -m pip install --quiet -c constraints.txt --no-build-isolation --group deepspeed
+	@touch $@
+
 demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo.html
 	@mkdir -p out
 	@$(BIN)/weft demo -o out/demo.html --json out/demo.json --trace out/demo-trace.json.gz
@@ -54,7 +64,7 @@ format: $(VENV)/.ready ## put the code in the house's format
 	$(BIN)/ruff format
 
 bench: $(VENV)/.ready $(HTA)/.ready ## measure speed, memory and page size against their targets
-	@$(BIN)/python -m benchmarks --hta $(HTA)/bin/python $(BENCH)
+	@$(BIN)/python -m benchmarks --hta $(HTA)/bin/python --deepspeed $(DEEPSPEED)/bin/python $(BENCH)
 
 docs: $(VENV)/.ready ## check the documents: every command and example runs, every link leads somewhere
 	@$(BIN)/python -m pytest tests/test_docs.py $(PYTEST)
@@ -63,4 +73,4 @@ dist: $(VENV)/.ready ## build a wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean: ## remove everything that make made, the environments included
-	rm -rf $(VENV) $(HTA) out dist build benchmarks/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(HTA) $(DEEPSPEED) out dist build benchmarks/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""Compare weft with its targets and print a table: `python -m benchmarks [read|ranks|page|experts ...] [--json FILE]`.
+"""Compare weft with its targets and print a table: `python -m benchmarks [read|ranks|page|experts|flops ...]`.
 
 A missed target is a result, not an error: the exit status is 1 only where something could not be measured because it
 broke.
@@ -39,9 +39,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """hta: the Python of the environment that holds HolisticTraceAnalysis. num_runs: of each fast task."""
+    """hta, deepspeed: the Pythons of the environments that hold HolisticTraceAnalysis and DeepSpeed.
+
+    num_runs: of each fast task.
+    """
 
     hta: str
+    deepspeed: str
     num_runs: int
     num_hta_runs: int
 
@@ -202,11 +206,86 @@ OTHER_BALANCERS = {
     "arrays": "per layer in NumPy, as vLLM",
 }
 
+
+def flops(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """The FLOPs profiler: what it costs beside the plain program and beside others, in time and in memory."""
+    names = ("pass-through", "counting", "timing", "once", "FlopCounterMode", "torch.profiler")
+    for which, limit, turns in (
+        ("tiny", None, options.num_runs),  # where Python's call of each operator is most of the time: no target
+        ("small", 3.0, options.num_runs),
+        ("large", 1.1, max(2, options.num_runs // 2)),
+    ):
+        say(f"plain program, weft and others run a model of {which} operators in turns ({turns}) ...")
+        found = run(["benchmarks.flops", "overhead", which, str(turns), *names]).facts
+        if Path(options.deepspeed).exists():
+            task = ["benchmarks.flops", "overhead", which, str(turns), "DeepSpeed"]
+            theirs = run(task, python=options.deepspeed).facts
+            for part in ("forward", "both"):
+                found[part]["ratios"] |= theirs[part]["ratios"]
+        for part, title in (("forward", "forward"), ("both", "forward and backward")):
+            ratios = found[part]["ratios"]
+            others = [
+                name for name in ("pass-through", "FlopCounterMode", "torch.profiler", "DeepSpeed") if name in ratios
+            ]
+            beside = ", ".join(f"{name} {ratios[name]:.2f}x" for name in others)
+            counters = ", ".join(
+                f"{name} {ratios[name]:.2f}x" for name in others if name in ("FlopCounterMode", "DeepSpeed")
+            )
+            say(f"  {title}, plain {found[part]['plain_ms']:.2f} ms: {beside}")
+            for name, what in (
+                ("counting", "counted"),
+                ("timing", "timed"),
+                ("once", "profiled once, with its report"),
+            ):
+                most = None if name == "once" else limit
+                yield Result(
+                    question=f"{which} operators, {title}: {what}",
+                    weft=f"{found[part]['plain_ms'] * ratios[name]:.2f} ms",
+                    other=f"plain {found[part]['plain_ms']:.2f} ms" + (f"; {counters}" if name == "counting" else ""),
+                    ratio=ratios[name],
+                    target="" if most is None else f"<= {most:g}x",
+                    met=None if most is None else ratios[name] <= most,
+                )
+    say("each in a process of its own: peak memory ...")
+    peaks = {name: best(["benchmarks.flops", "memory", name], 3).peak_bytes for name in ("plain", "counting", "timing")}
+    for name in ("counting", "timing"):
+        ratio = peaks[name] / peaks["plain"]
+        yield Result(
+            question=f"peak memory, forward and backward: {name}",
+            weft=f"{peaks[name] / MB:.0f} MB",
+            other=f"plain {peaks['plain'] / MB:.0f} MB",
+            ratio=ratio,
+            target="<= 1.01x",
+            met=ratio <= 1.01,
+        )
+    made = run(["benchmarks.flops", "report", str(options.num_runs)])
+    yield Result(
+        question=f"report and document of {made.facts['num_modules']} modules",
+        weft=f"{made.inside_s * 1e3:.0f} ms",
+        other=f"{made.facts['num_rows']} rows; report alone {made.facts['report_s'] * 1e3:.0f} ms",
+        target="<= 50 ms",
+        met=made.inside_s <= 0.05,
+    )
+    say("Llama-3-70B on a meta device ...")
+    ours, theirs_run = (best(["benchmarks.flops", "meta", name], 3) for name in ("weft", "FlopCounterMode"))
+    yield Result(
+        question="Llama-3-70B, 8192 tokens, forward and backward on meta",
+        weft=f"{ours.inside_s:.2f} s, {ours.peak_bytes / MB:.0f} MB, {ours.facts['flops'] / 1e15:.3f} PFLOP",
+        other="FlopCounterMode {:.2f} s, {:.0f} MB, {:.3f} PFLOP".format(
+            theirs_run.inside_s, theirs_run.peak_bytes / MB, theirs_run.facts["flops"] / 1e15
+        ),
+        ratio=ours.inside_s / theirs_run.inside_s,
+        target="<= 3 s, <= 1 GB",
+        met=ours.inside_s <= 3 and ours.peak_bytes <= 1000 * MB,
+    )
+
+
 BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "read": read,
     "ranks": ranks,
     "page": page,
     "experts": experts,
+    "flops": flops,
 }
 
 
@@ -266,16 +345,25 @@ def as_json(facts: dict[str, Any], inputs: dict[str, Any], results: list[Result]
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("which", nargs="*", metavar="read|ranks|page|experts", help="which ones to run (default: all)")
+    parser.add_argument(
+        "which", nargs="*", metavar="read|ranks|page|experts|flops", help="which ones to run (default: all)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")
     parser.add_argument("--hta", default=str(ROOT / ".venv-hta/bin/python"), help="Python with HolisticTraceAnalysis")
+    parser.add_argument(
+        "--deepspeed",
+        default=str(ROOT / ".venv-deepspeed/bin/python"),
+        help="Python with DeepSpeed; left out if not there",
+    )
     parser.add_argument("--runs", type=int, default=5, help="runs of each fast task, the best counts (default: 5)")
     parser.add_argument("--hta-runs", type=int, default=1, help="runs of HolisticTraceAnalysis (default: 1)")
     arguments = parser.parse_args()
     unknown = set(arguments.which) - set(BENCHMARKS)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
-    options = Options(hta=arguments.hta, num_runs=arguments.runs, num_hta_runs=arguments.hta_runs)
+    options = Options(
+        hta=arguments.hta, deepspeed=arguments.deepspeed, num_runs=arguments.runs, num_hta_runs=arguments.hta_runs
+    )
 
     facts = machine()
     say("making the input files (kept in benchmarks/.cache) ...")
