@@ -53,7 +53,7 @@ class GradientsOfSamples(nn.Module):
 
 MODELS: dict[str, tuple[Callable[[], Any], tuple[int, int]]] = {
     "plain": (mlp, (2 * LINEAR, 3 * LINEAR)),
-    "traced": (lambda: torch.jit.trace(mlp(), torch.randn(4, 8)), (2 * LINEAR, 3 * LINEAR)),  # type: ignore[no-untyped-call]
+    "traced": (lambda: torch.jit.trace(mlp(), torch.randn(4, 8)), (2 * LINEAR, 3 * LINEAR)),
     "scripted": (lambda: torch.jit.script(mlp()), (2 * LINEAR, 3 * LINEAR)),
     "compiled": (lambda: torch.compile(mlp(), backend="aot_eager"), (2 * LINEAR, 3 * LINEAR)),
     "vmap": (PerRow, (LINEAR, LINEAR)),
@@ -73,7 +73,8 @@ def test_gradients_of_each_sample() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_compiled_before_and_used_after() -> None:
-    model, x = torch.compile(mlp(), backend="aot_eager"), torch.randn(4, 8)
+    model: Any = torch.compile(mlp(), backend="aot_eager")
+    x = torch.randn(4, 8)
     plain = model(x)
     assert phases(count(model, x, backward=True)) == (2 * LINEAR, 3 * LINEAR)
     assert torch.equal(model(x), plain)

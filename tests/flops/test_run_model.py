@@ -13,7 +13,8 @@ from tests.flops import user_models
 from weft.errors import FlopsError
 from weft.flops.cost import Phase
 from weft.flops.run_spec import RunSpec, parse_input, parse_parallel
-from weft.flops.runtime.run_model import Ready, run_model, run_steps
+from weft.flops.runtime.prepare_model import Ready
+from weft.flops.runtime.run_model import run_model, run_steps
 from weft.flops.tally import params, totals
 from weft.flops.values import FlopsReport
 
@@ -58,7 +59,8 @@ def test_batch_and_seq_replace_sizes() -> None:
 
 
 def test_timed_steps_and_the_calls_that_they_are() -> None:
-    model = user_models.Remembers().eval()
+    model = user_models.Remembers()
+    model.line.eval()  # as frozen norms are
     seen: list[tuple[int, int]] = []
     ready = Ready(model=model, name="m", args=(torch.ones(2, 4),), kwargs={})
     report = run_steps(ready, steps=3, warm_up=2, on_step=lambda done, total: seen.append((done, total)))
@@ -68,7 +70,7 @@ def test_timed_steps_and_the_calls_that_they_are() -> None:
     model.calls.clear()
     run_steps(ready, backward=True)
     assert model.calls == [(True, True)]
-    assert not model.training, "as it was"
+    assert (model.training, model.line.training) == (True, False), "as they were"
     assert model.line.weight.grad is None
 
 
@@ -148,6 +150,7 @@ def test_a_hugging_face_config(tmp_path: Path) -> None:
         ({"model": "gpt2", "batch": 1, "seq": 4, "device": "gpu"}, "no device 'gpu'"),
         ({"model": "gpt2", "batch": 1, "seq": 4, "dtype": "int64"}, "floating-point"),
         ({"model": "gpt2", "batch": 1, "seq": 4, "dtype": "fp8"}, "FP8"),
+        ({"model": "llama-3-8b", "seq": 4, "dtype": "fp8", "backward": True}, "no backward"),
         ({"model": f"{HERE}:Words", "device": "cpu"}, "what does its forward take"),
         ({"model": f"{HERE}:Words", "device": "cpu", "phase": "decode"}, "for models by name"),
         ({"model": f"{HERE}:Words", "device": "cpu", "masked_positions": 3}, "BERT"),

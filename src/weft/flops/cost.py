@@ -44,6 +44,8 @@ class Phase(StrEnum):
     RECOMPUTE = "recompute"  # a checkpointed forward run again during the backward
     OPTIMIZER = "optimizer"
 
+    __hash__ = str.__hash__  # an Enum's own is a Python function, called at each change of module
+
 
 PHASES = tuple(Phase)
 

@@ -53,4 +53,4 @@ def test_functional_collectives_and_their_wait() -> None:
     counted = count_op(lambda: functional.all_gather_tensor(x, 0, list(range(4))) + 1)
     cost = counted.op("all_gather_into_tensor").cost
     assert (cost.read_bytes, cost.written_bytes, cost.kind) == (24, 96, Kind.COMM)
-    assert counted.op("wait_tensor").cost.kind is Kind.FREE and counted.unknown() == []
+    assert counted.unknown() == [] and not any("wait_tensor" in op.name for op in counted.ops)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.flops.formulas.single_op import count_op
-from weft.flops.cost import Kind, Status
+from weft.flops.cost import Status
 from weft.flops.runtime.formulas.elementwise import fallback_rule
 from weft.flops.runtime.registry import operator, rule_of
 
@@ -269,5 +269,4 @@ def test_most_of_torchs_operators_have_a_formula() -> None:
 def test_views_are_free() -> None:
     leaf = torch.ones(4, 6)
     counted = count_op(lambda: leaf.view(2, 12).t().unsqueeze(0).expand(3, 12, 2)[1].detach())
-    assert {op.cost.kind for op in counted.ops} == {Kind.FREE}
-    assert all(op.cost.moved_bytes == op.cost.vector_flops == 0 for op in counted.ops)
+    assert not counted.ops  # not even listed

@@ -1,11 +1,13 @@
 """Counting: every operator that reaches the dispatcher, once, where it ran.
 
-The mode looks at each call after torch has run it, makes a key of its shapes and dtypes, and counts the key in the
-frame of the module that is running. A formula is asked when a key is new. No tensor is kept.
+The mode looks at each call after torch has run it, makes a key of its shapes and dtypes, and adds one to the key's
+count in the frame of the module that is running. A formula is asked when a key is new. No tensor is kept.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import torch
@@ -16,66 +18,41 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
 from torch.nn.parameter import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
-from torch.utils.flop_counter import flop_registry
 
-import weft.flops.runtime.formulas  # noqa: F401  (fills RULES)
-from weft.flops.cost import Cost, Kind, Status
-from weft.flops.runtime.formulas.elementwise import fallback_rule
-from weft.flops.runtime.registry import (
-    Call,
-    Key,
-    Operator,
-    Rule,
-    dtype_name,
-    matrix_cost,
-    rule_of,
-    shape_of,
-    tensors_in,
-)
+from weft.flops.cost import Cost
+from weft.flops.runtime.registry import Call, Key, Operator, rule_of, tensors_in
+from weft.flops.runtime.signatures import Signatures, find_rule
 from weft.flops.runtime.tracker import LEAF, Tracker, current_node
 
 Tensor = torch.Tensor
-_DECOMPOSE = object()
-_ENTER = object()  # operators that take functions: what those do is counted
-_CONTROL_FLOW = frozenset({"cond", "while_loop", "scan", "map_impl"})
-_PASS = object()  # questions to a tensor (prim::device), no work
-_NAME, _SHAPES, _DENSE = Key.NAME, Key.SHAPES, Key.DENSE
-_STRIDED = torch.strided
-_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _TENSORS = frozenset({Tensor, Parameter, FakeTensor})  # isinstance on a tensor's type costs as much as its shape
-_SCALARS = frozenset({int, float, bool, type(None), str, torch.dtype, torch.device, torch.layout, torch.memory_format})
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+_STRIDED = torch.strided
+_CONTROL_FLOW = frozenset({"cond", "while_loop", "scan", "map_impl"})
+_sized = attrgetter("shape", "dtype")
 
 
-class Signatures:
-    """Operators with their shapes, numbered as they come, and the cost of a call of each."""
+# What to do with a call of an operator. Plain integers: this is asked of every operator that runs.
+_SHAPES = 0  # run it, and count it by shapes
+_DENSE = 1  # by shapes while its tensors are dense, else by values
+_ARGUMENTS = 2
+_VALUES = 3
+_PASS = 4  # views and questions to a tensor: no work
+_ENTER = 5  # operators that take functions: what those do is counted
+_DECOMPOSE = 6  # made of others, which come here in turn
 
-    def __init__(self) -> None:
-        self.number: dict[Any, int] = {}
-        self.ops: list[Operator] = []
-        self.costs: list[Cost] = []
-        self.texts: list[str] = []
-        self.failures: dict[str, str] = {}  # operator -> why its formula failed
-
-    def add(self, key: Any, call: Call, text: str | None = None, cost: Cost | None = None) -> int:
-        number = self.number[key] = len(self.ops)
-        self.ops.append(call.op)
-        self.costs.append(self._cost(call) if cost is None else cost)
-        self.texts.append(signature_text(call) if text is None else text)
-        return number
-
-    def _cost(self, call: Call) -> Cost:
-        rule = rule_of(call.op) or _torch_rule(call.op) or fallback_rule(call.op)
-        if rule is None:
-            return unknown_cost(call, "no formula")
-        try:
-            return rule.formula(call)  # the mode is off in here: what a formula runs is not counted
-        except Exception as error:  # a formula's mistake must not stop the program that is profiled
-            self.failures.setdefault(str(call.op), f"{type(error).__name__}: {error}")
-            return unknown_cost(call, f"its formula failed: {type(error).__name__}: {error}")
+_HOW = {
+    Key.NAME: _PASS,
+    Key.SHAPES: _SHAPES,
+    Key.DENSE: _DENSE,
+    Key.ARGUMENTS: _ARGUMENTS,
+    Key.VALUES: _VALUES,
+}
+_Known = tuple[int, Callable[..., Any], Callable[[Any], Any], Callable[[Any], Any] | None, dict[Any, int]]
 
 
 class Counter(TorchDispatchMode):
-    """The dispatch mode. `paused` lets operators pass uncounted."""
+    """The dispatch mode. `pause` lets operators pass uncounted. Views and questions to tensors always do."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -89,74 +66,55 @@ class Counter(TorchDispatchMode):
         self.signatures = Signatures()
         self.paused = False
         self._careful = False  # paused, or inside an operator on DTensors
-        self._numbers = self.signatures.number
-        self._kinds: dict[int, Any] = {}  # id of an operator -> Key, or _DECOMPOSE
-        self._learned: list[Operator] = []  # keeps them, and so their ids, alive
+        # id of an operator (hashing one is a Python call) -> what to do, what to call, what takes the tensors from its
+        # arguments, what sizes its result where that belongs to the key, and key -> number of a signature
+        self._known: dict[int, _Known] = {}
+        self._learned: list[Operator] = []  # keeps operators, and so their ids, alive
         self._sharded = 0  # operators on DTensors that are being turned into local ones
         self._seen = False  # the operator that comes next is one of them, and was counted
         self._outer_fake: Any = None
         self._deferred: dict[type, bool] = {}
-        self._last: tuple[int, dict[int, int]] = (-1, {})  # a node of the backward, and where its operators count
+        self._last_node = -1  # number of the node whose operators were counted last, and where
+        self._last_counts: dict[int, int] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         # The hot path: every microsecond here is one on every operator of the program.
         if types and self._defers(types):
             return self._on_wrapped(func, types, args, kwargs or {})
-        name = id(func)  # hashing an operator is a Python call
-        kind = self._kinds.get(name)
-        if kind is None:
-            kind = self._learn(func)
-        if kind is _DECOMPOSE and any(tensor.is_nested for tensor in tensors_in(args)):
-            kind = _SHAPES  # nested tensors have a kernel of their own for it
-        if kind is _PASS:
-            return func(*args, **(kwargs or {}))
-        if kind is _ENTER:
-            return func(*(self._entering(arg) for arg in args), **(kwargs or {}))
-        if kind is _DECOMPOSE:
-            with self:
-                # torch's own kernel: `decompose` prefers a Python one, which calls other operators
-                return func._op_dk(_COMPOSITE, *args, **(kwargs or {}))
-        out = func(*args, **kwargs) if kwargs else func(*args)
+        how, call, tensors, result, numbers = self._known.get(id(func)) or self._learn(func)
+        if how == _PASS:
+            return call(*args, **kwargs) if kwargs else call(*args)
+        if how > _PASS:
+            return self._run_inside(how, func, args, kwargs or {})
+        out = call(*args, **kwargs) if kwargs else call(*args)
         node = current_node()
         if self._careful:
             if self.paused or self._only_fake():
                 return out
             counts = self._place(node, "local_counts")
+        elif node is None:
+            counts = self.tracker.counts
+        elif node._sequence_nr() == self._last_node and not is_grad_enabled() and not self.tracker.again:
+            counts = self._last_counts
         else:
-            counts = self.tracker.counts if node is None else self._backward_counts(node)
-        if kind is _DENSE:
-            kind = _SHAPES if not kwargs and _all_dense(args) else Key.VALUES
-        if kind is _NAME:
-            key: Any = name
-        elif kind is _SHAPES:
+            counts = self._backward_counts(node)
+        if how == _SHAPES or (how == _DENSE and not kwargs and _all_dense(args)):
             try:
-                parts: list[Any] = [name]
-                for arg in args:
-                    type_ = type(arg)
-                    if type_ in _TENSORS:
-                        parts.append(arg.shape)
-                        parts.append(arg.dtype)
-                    elif type_ not in _SCALARS:
-                        _add_shapes(parts, arg)
-                if kwargs:
-                    for arg in kwargs.values():
-                        if type(arg) not in _SCALARS:
-                            _add_shapes(parts, arg)
-                if type(out) in _TENSORS:
-                    parts.append(out.shape)
-                    parts.append(out.dtype)
-                else:
-                    _add_shapes(parts, out)
-                key = tuple(parts)
-            except RuntimeError:  # a nested tensor of the old kind has no sizes of its own
-                self._count_slowly(func, args, kwargs or {}, out, Key.VALUES, counts)
-                return out
+                key: Any = tuple(map(_sized, tensors(args)))
+                if result is not None:
+                    key = (key, result(out))
+            except (AttributeError, IndexError, TypeError):  # no tensor where the schema has one; a list of them
+                key = _key_of_any(args, kwargs, out)
+            except RuntimeError:  # a nested tensor of the old kind has no shape
+                key = None
+            number = numbers.get(key)
+            if key is None:
+                number = self.signatures.of(Call(func, args, kwargs or {}, out), by_value=True)
+            elif number is None:
+                number = numbers[key] = self.signatures.add(Call(func, args, kwargs or {}, out))
         else:
-            self._count_slowly(func, args, kwargs or {}, out, kind, counts)
-            return out
-        number = self._numbers.get(key)
-        if number is None:
-            number = self.signatures.add(key, Call(func, args, kwargs or {}, out))
+            by_value = how in (_DENSE, _VALUES)
+            number = self.signatures.of(Call(func, args, kwargs or {}, out), by_value=by_value)
         try:
             counts[number] += 1
         except KeyError:
@@ -165,62 +123,73 @@ class Counter(TorchDispatchMode):
 
     def add(self, name: str, cost: Cost, calls: int = 1) -> None:
         """Count work that no operator shows (a Triton kernel launched by hand), where the program is now."""
-        node = current_node()
-        counts = self.tracker.counts if node is None else self._backward_counts(node)
-        key = (name, cost)
-        number = self.signatures.number.get(key)
-        if number is None:
-            call = Call(name, (), {}, None)  # type: ignore[arg-type]
-            number = self.signatures.add(key, call, text="", cost=cost)
+        counts = self._place(current_node(), "counts")
+        number = self.signatures.stated(name, cost)
         counts[number] = counts.get(number, 0) + calls
 
-    def _learn(self, func: Any) -> Any:
-        rule = rule_of(func)
-        kind: Any = Key.SHAPES
-        if getattr(func, "namespace", "") == "prim":
-            kind = _PASS
-        elif rule is not None:
-            kind = rule.key
-        elif isinstance(func, OpOverload) and func._can_decompose() and _is_composite(func):
-            kind = _DECOMPOSE
+    def pause(self, paused: bool) -> None:
+        """Let operators pass uncounted, or count again."""
+        self.paused = self._careful = paused
+
+    def _learn(self, func: Any) -> _Known:
+        if getattr(func, "namespace", "") == "prim":  # an error here would end the process: torch asks from C++
+            how = _PASS
+        elif rule_of(func) is None and isinstance(func, OpOverload) and _is_composite(func):
+            how = _DECOMPOSE
         elif isinstance(func, HigherOrderOperator) and func.name() in _CONTROL_FLOW:
-            kind = _ENTER
-        elif isinstance(func, HigherOrderOperator) or _torch_rule(func) is not None:
-            kind = Key.ARGUMENTS
-        elif (fallback := fallback_rule(func)) is not None:
-            kind = fallback.key
-        self._kinds[id(func)] = kind
+            how = _ENTER
+        elif (rule := find_rule(func)) is not None:
+            how = _HOW[rule.key]
+        else:
+            how = _SHAPES if isinstance(func, OpOverload) else _ARGUMENTS
+        call = func._op if type(func) is OpOverload else func  # an OpOverload's own call is one more Python function
+        entry: _Known = how, call, _tensors_of(func), _result_of(func), {}
+        self._known[id(func)] = entry
         self._learned.append(func)
-        return kind
+        return entry
+
+    def _run_inside(self, how: int, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Run an operator that is made of others, with the mode on."""
+        if how == _ENTER:
+            return func(*(self._entering(arg) for arg in args), **kwargs)
+        if not any(tensor.is_nested for tensor in tensors_in(args)):
+            with self:
+                # torch's own kernel: `decompose` prefers a Python one, which calls other operators
+                return func._op_dk(_COMPOSITE, *args, **kwargs)
+        out = func(*args, **kwargs)  # nested tensors have a kernel of their own for it
+        if not self.paused:
+            number = self.signatures.of(Call(func, args, kwargs, out))
+            counts = self._place(current_node(), "counts")
+            counts[number] = counts.get(number, 0) + 1
+        return out
 
     def _backward_counts(self, node: Any) -> dict[int, int]:
         tracker = self.tracker
-        if tracker.again or is_grad_enabled():
-            frame, phase = tracker.backward_place(node)
-            return frame.counts[phase]
+        frame, phase = tracker.backward_place(node)
+        counts = frame.counts[phase]
         number = node._sequence_nr()
-        if number != self._last[0] or number == LEAF:  # parameters' nodes share one number
-            frame, phase = tracker.backward_place(node)
-            self._last = (number, frame.counts[phase])
-        return self._last[1]
+        if tracker.again or is_grad_enabled() or number == LEAF:  # parameters' nodes share one number
+            number = -1
+        self._last_node, self._last_counts = number, counts
+        return counts
 
-    def _count_slowly(
-        self, func: Any, args: Any, kwargs: dict[str, Any], out: Any, kind: Key, counts: dict[int, int]
-    ) -> None:
-        call = Call(func, args, kwargs, out)
-        signatures = self.signatures
-        key: Any = (func, _described(args), _described(tuple(kwargs.items())), _described(out))
-        if kind is Key.VALUES:
-            cost = signatures._cost(call)
-            key = (key, cost)
-            number = signatures.number.get(key)
-            if number is None:
-                number = signatures.add(key, call, cost=cost)
-        else:
-            number = signatures.number.get(key)
-            if number is None:
-                number = signatures.add(key, call)
-        counts[number] = counts.get(number, 0) + 1
+    def _place(self, node: Any, which: str) -> dict[int, int]:
+        tracker = self.tracker
+        frame, phase = (tracker.frame, tracker.phase) if node is None else tracker.backward_place(node)
+        counts: dict[int, int] = getattr(frame, which)[phase]
+        return counts
+
+    # -- tensors that are not plain
+
+    def _defers(self, types: Any) -> bool:
+        """Whether a tensor subclass first turns the operator into those on its inner tensors, which come back here."""
+        for type_ in types:
+            deferred = self._deferred.get(type_)
+            if deferred is None:
+                deferred = self._deferred[type_] = is_traceable_wrapper_subclass_type(type_)
+            if deferred:
+                return True
+        return False
 
     def _on_wrapped(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Let a subclass turn the operator into inner ones; a DTensor's is first counted on its global shapes."""
@@ -236,26 +205,16 @@ class Counter(TorchDispatchMode):
         finally:
             self._seen = False
             self._sharded, self._careful, self._outer_fake = outer
-        if not self.paused:
-            node = current_node()
-            kind = self._kinds.get(id(func)) or self._learn(func)
-            kind = Key.ARGUMENTS if kind is _DECOMPOSE else kind
-            self._count_slowly(func, args, kwargs, out, kind, self._place(node, "global_counts"))
+        how = (self._known.get(id(func)) or self._learn(func))[0]
+        if not self.paused and how != _PASS:
+            number = self.signatures.of(Call(func, args, kwargs, out), by_value=how == _VALUES)
+            counts = self._place(current_node(), "global_counts")
+            counts[number] = counts.get(number, 0) + 1
         return out
-
-    def _place(self, node: Any, which: str) -> dict[int, int]:
-        tracker = self.tracker
-        frame, phase = (tracker.frame, tracker.phase) if node is None else tracker.backward_place(node)
-        counts: dict[int, int] = getattr(frame, which)[phase]
-        return counts
 
     def _only_fake(self) -> bool:
         """Whether torch only works out shapes of an operator on DTensors now, with fake tensors of global size."""
         return self._sharded > 0 and _fake_mode() is not self._outer_fake
-
-    def pause(self, paused: bool) -> None:
-        """Let operators pass uncounted, or count again."""
-        self.paused = self._careful = paused
 
     def _entering(self, value: Any) -> Any:
         """A body of cond or while_loop, to be run with the mode on; anything else as it is."""
@@ -268,16 +227,6 @@ class Counter(TorchDispatchMode):
 
         return body
 
-    def _defers(self, types: Any) -> bool:
-        """Whether a tensor subclass first turns the operator into those on its inner tensors, which come back here."""
-        for type_ in types:
-            deferred = self._deferred.get(type_)
-            if deferred is None:
-                deferred = self._deferred[type_] = is_traceable_wrapper_subclass_type(type_)
-            if deferred:
-                return True
-        return False
-
 
 # torch.compile is kept from looking into the mode. (Torch's own way, a wrapper, costs a tenth of a small operator.)
 set_code_exec_strategy(Counter.__torch_dispatch__.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
@@ -287,6 +236,12 @@ def _fake_mode() -> Any:
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
 
 
+def _is_composite(func: OpOverload) -> bool:
+    return func._can_decompose() and torch._C._dispatch_has_kernel_for_dispatch_key(
+        func.name(), "CompositeImplicitAutograd"
+    )
+
+
 def _all_dense(args: Any) -> bool:
     for arg in args:  # noqa: SIM110 (a loop: a generator costs as much as the rest of the key)
         if type(arg) in _TENSORS and arg.layout is not _STRIDED:
@@ -294,8 +249,65 @@ def _all_dense(args: Any) -> bool:
     return True
 
 
+def _tensors_of(func: Any) -> Callable[[Any], Any]:
+    """What takes the tensors from the arguments of an operator, by its schema.
+
+    Where a call does not fit (an optional tensor left out, a list of tensors), the key is made by looking at all.
+    """
+    schema = getattr(func, "_schema", None)
+    types = [] if schema is None else [str(argument.type) for argument in schema.arguments if not argument.kwarg_only]
+    by_keyword = [] if schema is None else [str(argument.type) for argument in schema.arguments if argument.kwarg_only]
+    listed = any("List[Tensor]" in type_ or "List[Optional[Tensor]]" in type_ for type_ in types)
+    if schema is None or listed or any("Tensor" in type_ for type_ in by_keyword):
+        return _look
+    places = [place for place, type_ in enumerate(types) if "Tensor" in type_]
+    if len(places) == len(types):
+        return tuple
+    if len(places) > 1:
+        return itemgetter(*places)
+    return itemgetter(slice(places[0], places[0] + 1)) if places else _none
+
+
+def _look(args: Any) -> Any:
+    raise TypeError
+
+
+def _none(args: Any) -> Any:
+    return ()
+
+
+# Arguments that change no shape and no dtype of a result. (A float added to integers does; their sizes are then close.)
+_SIZELESS = ("number", "float", "bool", "str", "Generator")
+
+
+def _result_of(func: Any) -> Callable[[Any], Any] | None:
+    """What sizes the result of an operator, where its shapes depend on more than its tensors' shapes; else None."""
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return _sized
+    varies = any(
+        "Tensor" not in str(argument.type) and not any(kind in str(argument.type) for kind in _SIZELESS)
+        for argument in schema.arguments
+    )
+    if not varies and torch.Tag.dynamic_output_shape not in func.tags:
+        return None
+    return _sized if len(schema.returns) == 1 else _sized_first
+
+
+def _sized_first(out: Any) -> Any:
+    return _sized(out[0])
+
+
+def _key_of_any(args: Any, kwargs: Any, out: Any) -> Any:
+    """Shapes and dtypes of all tensors of a call, wherever they stand."""
+    parts: list[Any] = []
+    _add_shapes(parts, args)
+    _add_shapes(parts, kwargs)
+    _add_shapes(parts, out)
+    return tuple(parts)
+
+
 def _add_shapes(parts: list[Any], value: Any) -> None:
-    """Append shape and dtype of a tensor, or of those in a list, a tuple or a dictionary."""
     if isinstance(value, Tensor):
         parts.append(value.shape)
         parts.append(value.dtype)
@@ -305,61 +317,3 @@ def _add_shapes(parts: list[Any], value: Any) -> None:
             _add_shapes(parts, item)
     elif isinstance(value, dict):
         _add_shapes(parts, list(value.values()))
-
-
-def _described(value: Any) -> Any:
-    """A value that stands for an argument in a key: shapes for tensors, the thing itself where it can be hashed."""
-    if isinstance(value, Tensor):
-        return (shape_of(value), value.dtype, value.layout)
-    if isinstance(value, (list, tuple)):
-        return tuple(_described(item) for item in value)
-    if isinstance(value, dict):
-        return tuple((name, _described(item)) for name, item in value.items())
-    if isinstance(value, torch.ScriptObject):  # packed weights: they cannot be compared, and are not to be kept
-        return type(value).__name__
-    try:
-        hash(value)
-    except TypeError:
-        return repr(value)
-    return value
-
-
-def _is_composite(func: OpOverload) -> bool:
-    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
-
-
-def _torch_rule(op: Operator) -> Any:
-    """A formula that someone registered with torch's own counter, for an operator that weft does not know."""
-    formula = flop_registry.get(getattr(op, "_overloadpacket", op))
-    if formula is None:
-        return None
-
-    def counted(call: Call) -> Cost:
-        return matrix_cost(
-            call, formula(*call.args, **call.kwargs, out_val=call.out), note="formula registered with torch"
-        )
-
-    return Rule(counted, Key.ARGUMENTS)
-
-
-def unknown_cost(call: Call, note: str) -> Cost:
-    """The cost of an operator without a formula: its bytes, and its name in the report."""
-    dtype = next((tensor.dtype for tensor in call.inputs()), None)
-    return Cost(
-        read_bytes=call.read_bytes,
-        written_bytes=call.written_bytes,
-        dtype="" if dtype is None else dtype_name(dtype),
-        kind=Kind.UNKNOWN,
-        status=Status.UNKNOWN,
-        note=note,
-    )
-
-
-def signature_text(call: Call) -> str:
-    """Shapes of a call for a person: "[80, 1024] fp32, [1024, 4096] fp32 -> [80, 4096] fp32"."""
-    return f"{_shapes((call.args, call.kwargs))} -> {_shapes((call.out,))}"
-
-
-def _shapes(values: Any, most: int = 6) -> str:
-    found = [f"{list(shape_of(tensor))} {dtype_name(tensor.dtype)}" for tensor in tensors_in(values)]
-    return ", ".join(found[:most]) + (f", … {len(found) - most} more" if len(found) > most else "")

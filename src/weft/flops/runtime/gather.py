@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from weft.errors import FlopsError, WeftError
-from weft.flops.cost import Phase, Status
+from weft.flops.cost import Phase
 from weft.flops.runtime.registry import Operator
 from weft.flops.runtime.tracker import OUTSIDE, Frame, Tracker
 from weft.flops.values import Clock, FlopsReport, Module, OpCount, Timing
@@ -25,7 +25,7 @@ def gather_report(run: Profile) -> FlopsReport:
     frames = _tree(run.tracker)
     index = {frame.path: number for number, frame in enumerate(frames)}
     ops, global_ops = _operators(run, frames)
-    if not ops:
+    if not ops and not any(frame.calls for frame in frames):
         raise FlopsError(
             f"nothing to report: no operator ran while {run.name} was profiled; run the model in the block"
         )
@@ -45,8 +45,8 @@ def gather_report(run: Profile) -> FlopsReport:
         micro_batches=max(1, run.micro_batches),
         parallel=run.parallel,
         rank=_rank(),
-        torch_version=torch.__version__,
-        notes=_notes(run, ops),
+        torch_version=str(torch.__version__),
+        notes=_notes(run),
     )
 
 
@@ -205,14 +205,11 @@ def _clock(run: Profile) -> Clock:
     )
 
 
-def _notes(run: Profile, ops: tuple[OpCount, ...]) -> tuple[str, ...]:
+def _notes(run: Profile) -> tuple[str, ...]:
     notes = [
         f"the formula of {op} failed, so it counts as unknown: {why}"
         for op, why in run.counter.signatures.failures.items()
     ]
-    unknown = sorted({row.op for row in ops if row.cost.status is Status.UNKNOWN})
-    if unknown:
-        notes.append(f"no formula for {', '.join(unknown)}: their FLOPs are in no total")
     if run.clock is not None and run.steps and not run.clock.step_ns:
         notes.append(
             f"nothing was timed: {run.steps} steps ran, the first is counted and {run.warm_up} warm up; run more steps"

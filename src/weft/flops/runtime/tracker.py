@@ -31,6 +31,7 @@ OUTSIDE = "(outside)"
 
 current_node: Callable[[], Any] = torch._C._current_autograd_node
 sequence_number: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+_FORWARD = Phase.FORWARD
 LEAF = 2**64 - 1  # the sequence number of nodes that accumulate a parameter's gradient
 
 
@@ -47,6 +48,7 @@ class Frame:
         "children",
         "class_name",
         "counts",
+        "forward",
         "global_counts",
         "local_counts",
         "module",
@@ -62,6 +64,7 @@ class Frame:
         self.calls = 0
         self.children: dict[int, Frame] = {}
         self.counts: dict[Phase, dict[int, int]] = {phase: {} for phase in PHASES}
+        self.forward = self.counts[Phase.FORWARD]  # looked for at each change of module
         self.local_counts: dict[Phase, dict[int, int]] = {phase: {} for phase in PHASES}
         self.global_counts: dict[Phase, dict[int, int]] = {phase: {} for phase in PHASES}
 
@@ -108,7 +111,8 @@ class _Again:
 class Tracker:
     """The tree of a model's modules and where in it the program is.
 
-    frame, phase, counts: where the forward is now. `backward_place` tells the same of a node of the backward.
+    frame, phase, counts: where the forward is now, and what counts there. `backward_place` tells the same of a node of
+    the backward.
     moved: called at each change of module with (frame, phase), for clocks.
     """
 
@@ -125,8 +129,6 @@ class Tracker:
         self.frames = {path: Frame(path, type(module).__name__, module) for path, module in modules.items()}
         self.moved: Callable[[Frame, Phase], None] | None = None
         self.counts = self.outside.counts[Phase.FORWARD]  # of the module that runs now, for the counter's hot path
-        self.frame = self.outside
-        self.phase = Phase.FORWARD
         self._stack = _Stack(self.outside)
         self._bottom_phase = Phase.FORWARD  # outside any module: OPTIMIZER while one steps
         self._thread = get_ident()
@@ -164,7 +166,8 @@ class Tracker:
         self._segments.clear()
         self.again.clear()
         self._stack = _Stack(self.outside)
-        self._now(self.outside, Phase.FORWARD)
+        self._bottom_phase = Phase.FORWARD
+        self._now()
 
     def _segments_here(self) -> Segments:
         thread = get_ident()
@@ -173,9 +176,17 @@ class Tracker:
             found = self._segments[thread] = Segments()
         return found
 
-    def _now(self, frame: Frame, phase: Phase) -> None:
-        self.frame = frame
-        self.phase = phase
+    @property
+    def frame(self) -> Frame:
+        """The module whose forward runs now, the innermost."""
+        return self._stack.frames[-1]
+
+    @property
+    def phase(self) -> Phase:
+        return self._bottom_phase if len(self._stack.frames) == 1 else _FORWARD  # forward in an optimizer's closure too
+
+    def _now(self) -> None:
+        frame, phase = self.frame, self.phase
         self.counts = frame.counts[phase]
         if self.moved is not None:
             self.moved(frame, phase)
@@ -185,27 +196,24 @@ class Tracker:
     def _enter(self, module: nn.Module, args: Any) -> None:
         if is_compiling():  # nothing for torch.compile to trace: a compiled model is timed as a whole
             return
-        node = current_node()
-        if node is not None:
+        if (node := current_node()) is not None:
             self._enter_again(module, node)
             return
         if get_ident() != self._thread:
             return
-        frames, modules = self._stack.frames, self._stack.modules
-        caller = frames[-1]
+        stack, here = self._stack, self._here
+        caller = stack.frames[-1]
         frame = caller.children.get(id(module)) or self._find(caller, module)
         frame.calls += 1
         if self.each_call and frame.calls > 1:
             frame = self._another(frame)
-        frames.append(frame)
-        modules.append(module)
-        self._here.starts.append(sequence_number())
-        self._here.frames.append(frame)
-        self.frame = frame
-        self.phase = Phase.FORWARD  # in an optimizer's closure too
-        self.counts = frame.counts[Phase.FORWARD]
+        stack.frames.append(frame)
+        stack.modules.append(module)
+        here.starts.append(sequence_number())
+        here.frames.append(frame)
+        self.counts = frame.forward
         if self.moved is not None:
-            self.moved(frame, Phase.FORWARD)
+            self.moved(frame, _FORWARD)
 
     def _leave(self, module: nn.Module, args: Any, out: Any) -> None:
         if is_compiling():
@@ -215,29 +223,28 @@ class Tracker:
             return
         if get_ident() != self._thread:
             return
-        frames, modules = self._stack.frames, self._stack.modules
-        if modules[-1] is module:
-            del modules[-1], frames[-1]
-        elif not _pop(self._stack, module):
+        stack, here = self._stack, self._here
+        if stack.modules[-1] is module:
+            stack.modules.pop()
+            stack.frames.pop()
+        elif not _pop(stack, module):
             return
-        frame = frames[-1]
-        self._here.starts.append(sequence_number())
-        self._here.frames.append(frame)
-        self.frame = frame
-        self.phase = self._bottom_phase if len(frames) == 1 else Phase.FORWARD
-        self.counts = frame.counts[self.phase]
+        frame = stack.frames[-1]
+        here.starts.append(sequence_number())
+        here.frames.append(frame)
+        self.counts = frame.forward if len(stack.frames) > 1 else frame.counts[self._bottom_phase]
         if self.moved is not None:
             self.moved(frame, self.phase)
 
     def _optimizer_starts(self, *_: Any) -> None:
         if get_ident() == self._thread:
             self._bottom_phase = Phase.OPTIMIZER
-            self._now(self.outside, Phase.OPTIMIZER)
+            self._now()
 
     def _optimizer_ends(self, *_: Any) -> None:
         if get_ident() == self._thread:
             self._bottom_phase = Phase.FORWARD
-            self._now(self._stack.frames[-1], Phase.FORWARD)
+            self._now()
 
     def _find(self, caller: Frame, module: nn.Module) -> Frame:
         """The frame of a module called from `caller`: at its place below the caller, at its first place, or made up."""
@@ -266,6 +273,10 @@ class Tracker:
 
     def backward_place(self, node: Any) -> tuple[Frame, Phase]:
         """The module and phase of the operator that runs now, inside this node of the backward."""
+        if not self.again and not torch.is_grad_enabled():
+            number = node._sequence_nr()
+            if number != LEAF:
+                return self._here.at(number) or self.outside, Phase.BACKWARD
         thread = get_ident()
         again = self.again.get(thread)
         if again:
@@ -312,7 +323,7 @@ class Tracker:
             owner, _ = self.backward_place(node)
             entry = _Again(sequence_number(), node, owner)
             again.append(entry)
-            node.register_hook(lambda *_: again.remove(entry) if entry in again else None)
+            node.register_hook(lambda *_: self._end_again(thread, entry))
         stack = again[-1].stack
         caller = stack.frames[-1]
         frame = caller.children.get(id(module)) or self._find(caller, module)
@@ -321,6 +332,13 @@ class Tracker:
         self._segments_here().note(sequence_number(), frame)
         if self.moved is not None:
             self.moved(frame, Phase.RECOMPUTE)
+
+    def _end_again(self, thread: int, entry: _Again) -> None:
+        again = self.again.get(thread, [])
+        if entry in again:
+            again.remove(entry)
+        if not again:
+            self.again.pop(thread, None)
 
     def _leave_again(self, module: nn.Module) -> None:
         again = self.again.get(get_ident())
