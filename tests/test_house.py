@@ -50,7 +50,7 @@ except SystemExit as stop:
 def test_every_module_imports_without_extras() -> None:
     """torch and plotly are made unimportable; each module and each public name of weft must load all the same.
 
-    weft.flops.runtime is what runs models: without torch it has nothing to be, and weft.flops says so (test_package.py).
+    weft.flops.runtime is what runs models: without torch it has nothing to be, and weft.flops says so: test_package.py.
     """
     python("""
 import importlib, pkgutil, sys

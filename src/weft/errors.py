@@ -34,7 +34,7 @@ class PlacementError(WeftError):
 
 
 class FlopsError(WeftError):
-    """A model cannot be counted: it cannot be built or run, an input that does not fit, a document that is not a report."""
+    """A model cannot be counted: it cannot be built or run, an input does not fit, a document is not a report."""
 
 
 class OutputError(WeftError):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from weft.cli import annotate, convert, demo, experts, lanes, report
+from weft.cli import annotate, convert, demo, experts, flops, lanes, report
 from weft.errors import WeftError
 from weft.version import __version__
 
@@ -26,6 +26,7 @@ app.command("annotate", epilog=annotate.EPILOG)(annotate.command)
 app.command("convert", epilog=convert.EPILOG)(convert.command)
 app.command("demo", epilog=demo.EPILOG)(demo.command)
 app.add_typer(experts.app, name="experts")
+app.add_typer(flops.app, name="flops")
 
 
 def _version(wanted: bool) -> None:

@@ -26,6 +26,8 @@ from weft.flops.model_configs import known_models, model_config
 from weft.flops.params import module_params, params
 from weft.flops.predict import predict
 from weft.flops.roofline import roofline
+from weft.flops.run_spec import InputSpec, RunSpec, parse_input
+from weft.flops.sweep import Sweep, SweepPoint, sweep
 from weft.flops.tables import to_csv, to_markdown
 from weft.flops.tally import totals
 from weft.flops.throughput import throughput
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from weft.flops.runtime.models.hf import hf_model, hf_run_phase
     from weft.flops.runtime.profile import Profile, add_cost, count, profile
     from weft.flops.runtime.registry import register_formula
+    from weft.flops.runtime.run_model import run_model
 
 _NEEDS_TORCH = {
     "FlopsProfiler": "weft.flops.runtime.deepspeed_profiler",
@@ -53,6 +56,7 @@ _NEEDS_TORCH = {
     "model_inputs": "weft.flops.runtime.models.build",
     "profile": "weft.flops.runtime.profile",
     "register_formula": "weft.flops.runtime.registry",
+    "run_model": "weft.flops.runtime.run_model",
     "run_phase": "weft.flops.runtime.models.build",
 }
 
@@ -62,13 +66,17 @@ __all__ = [
     "FlopsError",
     "FlopsProfiler",
     "FlopsReport",
+    "InputSpec",
     "Kind",
     "Module",
     "OpCount",
     "Parallel",
     "Phase",
     "Profile",
+    "RunSpec",
     "Status",
+    "Sweep",
+    "SweepPoint",
     "Tally",
     "Timing",
     "add_cost",
@@ -90,13 +98,16 @@ __all__ = [
     "module_params",
     "params",
     "parse_fraction",
+    "parse_input",
     "predict",
     "profile",
     "read_flops",
     "register_formula",
     "report_of",
     "roofline",
+    "run_model",
     "run_phase",
+    "sweep",
     "throughput",
     "to_csv",
     "to_markdown",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.flops.cost import Phase
 from weft.flops.findings import findings
 from weft.report.flops_numbers import Numbers
 from weft.report.flops_words import covered_text, share_text, short_time, si
@@ -67,12 +68,13 @@ def headline_numbers(numbers: Numbers) -> list[Shown]:
     bring."""
     report, totals = numbers.report, numbers.totals
     params, coverage = numbers.params, numbers.coverage
+    phases = [str(phase) for phase in (Phase.FORWARD, Phase.BACKWARD) if phase in totals.by_phase] or ["forward"]
     shown = [
         Shown(
             "flops",
             "model FLOPs",
             si(totals.flops, "FLOP"),
-            f"{si(totals.model.macs, 'MAC')}, forward and backward",
+            f"{si(totals.model.macs, 'MAC')}, {' and '.join(phases)}",
             "first",
         )
     ]
@@ -138,13 +140,13 @@ def _flags(numbers: Numbers) -> list[str]:
 
 
 def remarks_of(numbers: Numbers) -> list[tuple[str, list[str]]]:
-    """(title, sentences): what follows from the numbers, what is missing, what was assumed, how times were taken."""
+    """(title, sentences): what follows, notes of the run, what is missing, what was assumed, how times were taken."""
     report, clock = numbers.report, numbers.report.clock
     missing = [
         f"{op.op} has no formula{f': {op.note}' if op.note not in ('', 'no formula') else ''}."
         for op in numbers.coverage.unknown
     ]
-    missing += [*numbers.notes, *report.notes]
+    notes = [*numbers.notes, *report.notes]
     if numbers.other_machine and numbers.device is not None:
         missing.append(
             f"Times were measured on {report.device}, peaks are those of {numbers.device.name}: MFU and roofline "
@@ -179,6 +181,7 @@ def remarks_of(numbers: Numbers) -> list[tuple[str, list[str]]]:
     settings = [f"{key}: {value}" for key, value in report.settings.items()]
     return [
         ("What follows", list(findings_of(numbers))),
+        ("Notes", notes),
         ("What is missing", missing),
         ("What was assumed", list(dict.fromkeys(assumed))),
         ("How times were taken", times),

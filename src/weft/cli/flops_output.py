@@ -1,0 +1,137 @@
+"""A report to wherever it is wanted: tables on stdout, DeepSpeed's text, JSON, CSV, Markdown, HTML, a Chrome trace."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from weft.cli import options
+
+if TYPE_CHECKING:
+    from weft.flops import FlopsReport
+    from weft.hardware import Hardware
+
+LAYOUTS = {"deepspeed": "present", "deepspeed-old": "earlier"}
+"""Values of --text-layout -> weft's names of DeepSpeed's two layouts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Files to write, "-" for stdout; what to print."""
+
+    html: str | None = None
+    json: str | None = None
+    csv: str | None = None
+    markdown: str | None = None
+    trace: str | None = None
+    text_layout: str | None = None
+    depth: int | None = None
+    top: int = 5
+    quiet: bool = False
+
+    def check(self) -> None:
+        """Raises `typer.BadParameter` where two things want stdout, or a name is unknown: before a run, not after."""
+        if len(self._on_stdout()) > 1:
+            raise typer.BadParameter("only one of them can have stdout", param_hint=" and ".join(self._on_stdout()))
+        if self.trace == "-":
+            raise typer.BadParameter("a trace is written to a file", param_hint="--trace")
+        if self.text_layout is not None and self.text_layout not in LAYOUTS:
+            raise typer.BadParameter(
+                f"{self.text_layout!r} is no layout; choose from {', '.join(LAYOUTS)}", param_hint="--text-layout"
+            )
+
+    def has_stdout(self) -> bool:
+        """Whether a file is to be written to stdout, which then holds nothing else."""
+        return bool(self._on_stdout())
+
+    def _on_stdout(self) -> list[str]:
+        named = {"--html": self.html, "--json": self.json, "--csv": self.csv, "--markdown": self.markdown}
+        return [name for name, path in named.items() if path == "-"]
+
+
+def deliver(report: FlopsReport, wanted: Wanted, device: Hardware | None) -> None:
+    """Print and write a report."""
+    from weft.report.flops_terminal import print_flops
+
+    if not wanted.quiet and not wanted.has_stdout():
+        if wanted.text_layout is not None:
+            sys.stdout.write(deepspeed(report, wanted.text_layout, wanted.depth, wanted.top))
+        else:
+            from weft.cli.flops_print import print_exact, print_prediction
+
+            console = options.stdout()
+            print_flops(report, console, depth=wanted.depth, top=wanted.top, hardware=device)
+            print_prediction(report, device, console)
+            print_exact(report, console)
+    if wanted.json is not None:
+        from weft.flops.document import flops_document
+
+        options.write_json(flops_document(report, device or own_device(report)), wanted.json)
+    if wanted.csv is not None:
+        from weft.flops.tables import to_csv
+
+        write_text(to_csv(report, device or own_device(report)), wanted.csv)
+    if wanted.markdown is not None:
+        from weft.flops.tables import to_markdown
+
+        write_text(
+            to_markdown(report, device or own_device(report), depth=2 if wanted.depth is None else wanted.depth),
+            wanted.markdown,
+        )
+    if wanted.html is not None:
+        from weft.report.flops_html import render_flops_html
+
+        write_text(render_flops_html(report, device), wanted.html)
+    if wanted.trace is not None:
+        from weft.flops.trace_counters import write_counters
+
+        write_counters(report, wanted.trace, device)
+        options.tell_written(wanted.trace)
+
+
+def deepspeed(report: FlopsReport, name: str, depth: int | None, top: int) -> str:
+    """The report in DeepSpeed's layout."""
+    from weft.flops.deepspeed_numbers import Sizes
+    from weft.flops.deepspeed_strings import LAYOUTS as ALL
+    from weft.flops.deepspeed_text import deepspeed_text
+
+    parallel = report.parallel
+    sizes = Sizes(
+        world=parallel.world,
+        data=parallel.data,
+        model=parallel.tensor * parallel.pipeline * parallel.context,
+        batch=None if report.samples is None else report.samples // report.micro_batches,
+    )
+    return deepspeed_text(
+        report,
+        module_depth=-1 if depth is None else depth,
+        top_modules=max(top, 1),
+        sizes=sizes,
+        layout=ALL[LAYOUTS[name]],
+    )
+
+
+def own_device(report: FlopsReport) -> Hardware | None:
+    """The accelerator that the report itself names, where weft knows it."""
+    from weft.errors import WeftError
+    from weft.hardware import hardware
+
+    try:
+        return hardware(report.hardware) if report.hardware else None
+    except WeftError:  # a report of another weft, which knew it: the numbers that need peaks are left out, and shown so
+        return None
+
+
+def write_text(text: str, path: str) -> None:
+    """To a file, whole or not at all, or to stdout for "-"."""
+    from weft.trace import write_output
+
+    if path == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    write_output(path, [text])
+    options.tell_written(path)

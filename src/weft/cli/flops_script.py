@@ -1,0 +1,54 @@
+"""`weft flops --config JSON SCRIPT`: profile a step of a script as DeepSpeed's JSON says."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from weft.cli import flops_options
+from weft.cli.flops_output import LAYOUTS, Wanted, deliver
+from weft.errors import FlopsError
+
+if TYPE_CHECKING:
+    from weft.flops import FlopsReport
+    from weft.hardware import Hardware
+
+
+def run(
+    config: Path, script: Path, arguments: list[str], model_class: str | None, wanted: Wanted, chip: Hardware | None
+) -> None:
+    """Run the script to its end. What it raises is shown as Python would, and exits with 1."""
+    from weft.flops.deepspeed_config import read_deepspeed_config
+
+    asked = read_deepspeed_config(config)
+    flops_options.needs_torch()
+    from weft.flops.runtime.script import own_traceback, run_script
+
+    def save(report: FlopsReport) -> None:
+        """Rank 0 writes what is wanted; the others their JSON, for weft flops show to merge."""
+        if not report.rank:
+            files = {name: getattr(wanted, name) for name in ("html", "json", "csv", "markdown", "trace")}
+            deliver(report, Wanted(**files, quiet=True), chip)
+        elif wanted.json not in (None, "-"):
+            path = Path(str(wanted.json))
+            deliver(report, Wanted(json=str(path.with_stem(f"{path.stem}.rank{report.rank}")), quiet=True), chip)
+
+    try:
+        run_script(
+            script,
+            arguments,
+            asked,
+            model=model_class,
+            layout=LAYOUTS[wanted.text_layout or "deepspeed"],
+            on_report=save,
+        )
+    except (SystemExit, KeyboardInterrupt, FlopsError):
+        raise
+    except BaseException as error:  # the script's own, whatever it is
+        sys.stdout.flush()
+        traceback.print_exception(type(error), error, own_traceback(error, script))
+        raise typer.Exit(1) from error

@@ -1,0 +1,48 @@
+"""`weft flops show`: draw a saved report again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weft.cli import flops_options
+from weft.cli.flops_output import Wanted, deliver
+
+EPILOG = """[bold]Examples[/bold]
+
+weft flops show report.json
+
+weft flops show report.json --html report.html --hardware h100
+
+weft flops show rank0.json rank1.json rank2.json rank3.json               ranks of one job, merged"""
+
+
+def command(
+    reports: Annotated[
+        list[str],
+        typer.Argument(metavar="REPORT...", help="JSON that weft flops --json wrote; several ranks are merged."),
+    ],
+    hardware: flops_options.HardwareName = None,
+    depth: flops_options.Depth = None,
+    top: flops_options.Top = 5,
+    text_layout: flops_options.TextLayout = None,
+    html: flops_options.Html = None,
+    json: flops_options.Json = None,
+    csv: flops_options.Csv = None,
+    markdown: flops_options.Markdown = None,
+    trace: flops_options.TraceFile = None,
+    quiet: flops_options.Quiet = False,
+) -> None:
+    """Print or write saved reports, without torch and without running anything."""
+    from weft.flops.document import read_flops
+    from weft.flops.merge import merge
+
+    wanted = Wanted(
+        html=html, json=json, csv=csv, markdown=markdown, trace=trace, text_layout=text_layout, depth=depth, top=top,
+        quiet=quiet,
+    )  # fmt: skip
+    wanted.check()
+    chip = flops_options.find_hardware(hardware)
+    read = [read_flops(path) for path in reports]
+    deliver(read[0] if len(read) == 1 else merge(read), wanted, chip)
