@@ -53,19 +53,9 @@ class Wanted:
 
 
 def deliver(report: FlopsReport, wanted: Wanted, device: Hardware | None) -> None:
-    """Print and write a report."""
+    """Write a report's files, then print it: a reader of stdout that has seen enough, `head` say, costs no file."""
     from weft.report.flops_terminal import print_flops
 
-    if not wanted.quiet and not wanted.has_stdout():
-        if wanted.text_layout is not None:
-            sys.stdout.write(deepspeed(report, wanted.text_layout, wanted.depth, wanted.top))
-        else:
-            from weft.cli.flops_print import print_exact, print_prediction
-
-            console = options.stdout()
-            print_flops(report, console, depth=wanted.depth, top=wanted.top, hardware=device)
-            print_prediction(report, device, console)
-            print_exact(report, console)
     if wanted.json is not None:
         from weft.flops.document import flops_document
 
@@ -90,6 +80,16 @@ def deliver(report: FlopsReport, wanted: Wanted, device: Hardware | None) -> Non
 
         write_counters(report, wanted.trace, device)
         options.tell_written(wanted.trace)
+    if not wanted.quiet and not wanted.has_stdout():
+        if wanted.text_layout is not None:
+            sys.stdout.write(deepspeed(report, wanted.text_layout, wanted.depth, wanted.top))
+        else:
+            from weft.cli.flops_print import print_exact, print_prediction
+
+            console = options.stdout()
+            print_flops(report, console, depth=wanted.depth, top=wanted.top, hardware=device)
+            print_prediction(report, device, console)
+            print_exact(report, console)
 
 
 def deepspeed(report: FlopsReport, name: str, depth: int | None, top: int) -> str:
