@@ -24,8 +24,9 @@ import torch
 from torch.autograd import Variable
 
 from weft.flops.cost import Phase
+from weft.flops.runtime.frames import Frame
 from weft.flops.runtime.registry import tensors_in
-from weft.flops.runtime.tracker import LEAF, Frame, Tracker, current_node
+from weft.flops.runtime.tracker import LEAF, Tracker, current_node
 
 Log = list[tuple[Any, Frame | None, Phase]]
 

@@ -24,7 +24,8 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from weft.flops.cost import Phase
 from weft.flops.runtime.backward import BackwardMarks
-from weft.flops.runtime.tracker import Frame, Tracker
+from weft.flops.runtime.frames import Frame
+from weft.flops.runtime.tracker import Tracker
 
 Now = Callable[[], int]
 _CALLS, _ROUNDS = 50, 3  # of the dummy that `mark_ns` times; the quickest round counts

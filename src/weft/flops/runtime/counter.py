@@ -7,29 +7,24 @@ count in the frame of the module that is running. A formula is asked when a key 
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter, itemgetter
 from typing import Any
 
 import torch
 from torch import is_grad_enabled
 from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 from torch._ops import HigherOrderOperator, OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.tensor import DTensor
-from torch.nn.parameter import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 
 from weft.flops.cost import Cost
+from weft.flops.runtime.keys import all_dense, key_of_any, result_of, sized, tensors_of
 from weft.flops.runtime.registry import Call, Key, Operator, rule_of, tensors_in
 from weft.flops.runtime.signatures import Signatures, find_rule
 from weft.flops.runtime.tracker import LEAF, Tracker, current_node
 
 Tensor = torch.Tensor
-_TENSORS = frozenset({Tensor, Parameter, FakeTensor})  # isinstance on a tensor's type costs as much as its shape
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
-_STRIDED = torch.strided
 _CONTROL_FLOW = frozenset({"cond", "while_loop", "scan", "map_impl"})
-_sized = attrgetter("shape", "dtype")
 
 
 # What to do with a call of an operator. Plain integers: this is asked of every operator that runs.
@@ -98,13 +93,13 @@ class Counter(TorchDispatchMode):
             counts = self._last_counts
         else:
             counts = self._backward_counts(node)
-        if how == _SHAPES or (how == _DENSE and not kwargs and _all_dense(args)):
+        if how == _SHAPES or (how == _DENSE and not kwargs and all_dense(args)):
             try:
-                key: Any = tuple(map(_sized, tensors(args)))
+                key: Any = tuple(map(sized, tensors(args)))
                 if result is not None:
                     key = (key, result(out))
             except (AttributeError, IndexError, TypeError):  # no tensor where the schema has one; a list of them
-                key = _key_of_any(args, kwargs, out)
+                key = key_of_any(args, kwargs, out)
             except RuntimeError:  # a nested tensor of the old kind has no shape
                 key = None
             number = numbers.get(key)
@@ -143,7 +138,7 @@ class Counter(TorchDispatchMode):
         else:
             how = _SHAPES if isinstance(func, OpOverload) else _ARGUMENTS
         call = func._op if type(func) is OpOverload else func  # an OpOverload's own call is one more Python function
-        entry: _Known = how, call, _tensors_of(func), _result_of(func), {}
+        entry: _Known = how, call, tensors_of(func), result_of(func), {}
         self._known[id(func)] = entry
         self._learned.append(func)
         return entry
@@ -240,80 +235,3 @@ def _is_composite(func: OpOverload) -> bool:
     return func._can_decompose() and torch._C._dispatch_has_kernel_for_dispatch_key(
         func.name(), "CompositeImplicitAutograd"
     )
-
-
-def _all_dense(args: Any) -> bool:
-    for arg in args:  # noqa: SIM110 (a loop: a generator costs as much as the rest of the key)
-        if type(arg) in _TENSORS and arg.layout is not _STRIDED:
-            return False
-    return True
-
-
-def _tensors_of(func: Any) -> Callable[[Any], Any]:
-    """What takes the tensors from the arguments of an operator, by its schema.
-
-    Where a call does not fit (an optional tensor left out, a list of tensors), the key is made by looking at all.
-    """
-    schema = getattr(func, "_schema", None)
-    types = [] if schema is None else [str(argument.type) for argument in schema.arguments if not argument.kwarg_only]
-    by_keyword = [] if schema is None else [str(argument.type) for argument in schema.arguments if argument.kwarg_only]
-    listed = any("List[Tensor]" in type_ or "List[Optional[Tensor]]" in type_ for type_ in types)
-    if schema is None or listed or any("Tensor" in type_ for type_ in by_keyword):
-        return _look
-    places = [place for place, type_ in enumerate(types) if "Tensor" in type_]
-    if len(places) == len(types):
-        return tuple
-    if len(places) > 1:
-        return itemgetter(*places)
-    return itemgetter(slice(places[0], places[0] + 1)) if places else _none
-
-
-def _look(args: Any) -> Any:
-    raise TypeError
-
-
-def _none(args: Any) -> Any:
-    return ()
-
-
-# Arguments that change no shape and no dtype of a result. (A float added to integers does; their sizes are then close.)
-_SIZELESS = ("number", "float", "bool", "str", "Generator")
-
-
-def _result_of(func: Any) -> Callable[[Any], Any] | None:
-    """What sizes the result of an operator, where its shapes depend on more than its tensors' shapes; else None."""
-    schema = getattr(func, "_schema", None)
-    if schema is None:
-        return _sized
-    varies = any(
-        "Tensor" not in str(argument.type) and not any(kind in str(argument.type) for kind in _SIZELESS)
-        for argument in schema.arguments
-    )
-    if not varies and torch.Tag.dynamic_output_shape not in func.tags:
-        return None
-    return _sized if len(schema.returns) == 1 else _sized_first
-
-
-def _sized_first(out: Any) -> Any:
-    return _sized(out[0])
-
-
-def _key_of_any(args: Any, kwargs: Any, out: Any) -> Any:
-    """Shapes and dtypes of all tensors of a call, wherever they stand."""
-    parts: list[Any] = []
-    _add_shapes(parts, args)
-    _add_shapes(parts, kwargs)
-    _add_shapes(parts, out)
-    return tuple(parts)
-
-
-def _add_shapes(parts: list[Any], value: Any) -> None:
-    if isinstance(value, Tensor):
-        parts.append(value.shape)
-        parts.append(value.dtype)
-    elif isinstance(value, (list, tuple)):
-        parts.append(len(value))
-        for item in value:
-            _add_shapes(parts, item)
-    elif isinstance(value, dict):
-        _add_shapes(parts, list(value.values()))

@@ -11,8 +11,10 @@ from torch.distributed.tensor import DTensor
 
 from weft.errors import FlopsError, WeftError
 from weft.flops.cost import Phase
+from weft.flops.runtime.clock import StepClock
+from weft.flops.runtime.frames import Frame
 from weft.flops.runtime.registry import Operator
-from weft.flops.runtime.tracker import OUTSIDE, Frame, Tracker
+from weft.flops.runtime.tracker import OUTSIDE, Tracker
 from weft.flops.values import Clock, FlopsReport, Module, OpCount, Timing
 from weft.hardware import hardware
 
@@ -29,14 +31,16 @@ def gather_report(run: Profile) -> FlopsReport:
         raise FlopsError(
             f"nothing to report: no operator ran while {run.name} was profiled; run the model in the block"
         )
-    device = _device_name(run.device)
+    device, clock = _device_name(run.device), run.clock
     return FlopsReport(
         name=run.name,
         modules=_modules(run, frames, index),
         ops=ops,
         global_ops=global_ops,
-        times=_timings(run, index),
-        clock=_clock(run),
+        times=() if run.clock is None else timings(run.clock, index),
+        clock=Clock()
+        if run.clock is None
+        else clock_value(run.clock, while_counting=not run.steps, warm_up=run.warm_up),
         device=device,
         hardware=run.hardware or _known(device),
         tf32=_tf32(),
@@ -58,9 +62,9 @@ def _tree(tracker: Tracker) -> list[Frame]:
         first = frame.module is not None and id(frame.module) not in seen
         if frame.module is not None:
             seen.add(id(frame.module))
-        if first or frame.calls or _ran(frame):
+        if first or frame.calls or ran(frame):
             wanted[path] = frame
-    if _ran(tracker.outside) or any(path.startswith(f"{OUTSIDE}.") for path in wanted):
+    if ran(tracker.outside) or any(path.startswith(f"{OUTSIDE}.") for path in wanted):
         wanted[OUTSIDE] = tracker.outside
     for path in list(wanted):  # an alias or a second call may stand below a place that was never entered
         while path and path != OUTSIDE:
@@ -84,7 +88,8 @@ def _parent(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def _ran(frame: Frame) -> bool:
+def ran(frame: Frame) -> bool:
+    """Whether any operator was counted in a frame."""
     return any(counts for table in (frame.counts, frame.local_counts, frame.global_counts) for counts in table.values())
 
 
@@ -179,28 +184,27 @@ def _name(op: Operator | str) -> str:
     return op if isinstance(op, str) else str(op)
 
 
-def _timings(run: Profile, index: Mapping[str, int]) -> tuple[Timing, ...]:
-    if run.clock is None:
-        return ()
+def timings(clock: StepClock, index: Mapping[str, int]) -> tuple[Timing, ...]:
+    """The times that a clock took. index: path of a module -> its place in the report; times of others are left out."""
     return tuple(
         Timing(module=index[frame.path], phase=phase, samples_ns=tuple(samples))
-        for (frame, phase), samples in run.clock.samples.items()
+        for (frame, phase), samples in clock.samples.items()
         if frame.path in index
     )
 
 
-def _clock(run: Profile) -> Clock:
-    clock = run.clock
-    if clock is None:
-        return Clock()
-    alone = run.steps > 0  # step() was called: the counted step was set aside
+def clock_value(clock: StepClock, *, while_counting: bool, warm_up: int) -> Clock:
+    """How a clock's times were taken."""
+    counted_ns = clock.counted_ns
+    if while_counting:
+        counted_ns = clock.step_ns[-1] if clock.step_ns else None
     return Clock(
         source=clock.source,
         steps=len(clock.step_ns),
-        warm_up=run.warm_up if alone else 0,
+        warm_up=0 if while_counting else warm_up,
         step_ns=tuple(clock.step_ns),
-        while_counting=not alone,
-        counted_step_ns=clock.counted_ns if alone else (clock.step_ns[-1] if clock.step_ns else None),
+        while_counting=while_counting,
+        counted_step_ns=counted_ns,
         own_ns=clock.own_ns,
     )
 

@@ -38,6 +38,13 @@ class Profile:
     the right, the first step is counted, the next `warm_up` steps only run, and the rest are timed with hooks alone.
 
     Whatever the block raises, hooks and modes are removed. No tensor and no graph is kept, and no function is patched.
+
+    name: of the model, in the report. time: False takes no times; models on the meta device have none. warm_up: steps.
+    each_call: give the second and later calls of a module rows of their own, "layer#2".
+    samples, tokens: of a whole step on this rank; else taken from the model's inputs where they tell.
+    parallel: how many ranks share the job. hardware: a name that `weft.hardware.hardware` knows; else the device's own.
+    active: path of a parameter -> fraction of it that a token uses; routed experts, k / experts.
+    Raises `FlopsError` where model is no module.
     """
 
     def __init__(
@@ -82,9 +89,8 @@ class Profile:
             raise FlopsError("a profile can be entered once: call profile(model) again")
         with ExitStack() as stack:
             stack.enter_context(self._eager)
-            if not _COMPILERS.isdisjoint(
-                sys.modules
-            ):  # compiled functions run their Python while operators are counted
+            # Compiled functions run their Python while operators are counted.
+            if not _COMPILERS.isdisjoint(sys.modules):
                 self._eager.enter_context(torch.compiler.set_stance("force_eager"))
             stack.enter_context(self.tracker.watch())
             with suppress(RuntimeError):  # a ScriptModule takes no hook: its batch size stays unknown
@@ -170,9 +176,7 @@ class Profile:
         return gather_report(self)
 
 
-def profile(model: nn.Module, **options: Any) -> Profile:
-    """Count and time what runs inside a `with` block. See `Profile`."""
-    return Profile(model, **options)
+profile = Profile  # the name for a `with` line
 
 
 def add_cost(name: str, cost: Cost | int, calls: int = 1) -> None:
@@ -207,7 +211,7 @@ def count(
     """Run a model once on these arguments and report: `count(model, x, backward=True)`.
 
     backward: also run the backward of `loss(outputs)`; by default the sum of every floating-point output that needs a
-    gradient. options: of `profile`. Times nothing. Raises `FlopsError` where no output needs a gradient.
+    gradient. options: of `profile`, by name. Times nothing. Raises `FlopsError` where no output needs a gradient.
     """
     with profile(model, **{"time": False, **(options or {})}) as run:
         if backward:

@@ -13,7 +13,6 @@ module that runs in the backward with gradients enabled, under the hooks of torc
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
@@ -25,7 +24,8 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from weft.flops.cost import PHASES, Phase
+from weft.flops.cost import Phase
+from weft.flops.runtime.frames import Again, Frame, Segments, Stack
 
 OUTSIDE = "(outside)"
 
@@ -33,79 +33,6 @@ current_node: Callable[[], Any] = torch._C._current_autograd_node
 sequence_number: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 _FORWARD = Phase.FORWARD
 LEAF = 2**64 - 1  # the sequence number of nodes that accumulate a parameter's gradient
-
-
-class Frame:
-    """One module at one place of the tree, and what ran there: signature -> calls, for each phase.
-
-    path: of the tree; registered: as `named_modules` has it (they differ where each call has a frame of its own).
-    counts: operators on plain tensors. Operators on DTensors stand in global_counts with their global shapes, and
-    in local_counts as the ones on this rank's shards that they became.
-    """
-
-    __slots__ = (
-        "calls",
-        "children",
-        "class_name",
-        "counts",
-        "forward",
-        "global_counts",
-        "local_counts",
-        "module",
-        "path",
-        "registered",
-    )
-
-    def __init__(self, path: str, class_name: str, module: nn.Module | None, registered: str | None = None) -> None:
-        self.path = path
-        self.registered = path if registered is None else registered
-        self.class_name = class_name
-        self.module = module
-        self.calls = 0
-        self.children: dict[int, Frame] = {}
-        self.counts: dict[Phase, dict[int, int]] = {phase: {} for phase in PHASES}
-        self.forward = self.counts[Phase.FORWARD]  # looked for at each change of module
-        self.local_counts: dict[Phase, dict[int, int]] = {phase: {} for phase in PHASES}
-        self.global_counts: dict[Phase, dict[int, int]] = {phase: {} for phase in PHASES}
-
-
-class Segments:
-    """Sequence numbers of one thread, cut where the running module changed."""
-
-    __slots__ = ("frames", "starts")
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.frames: list[Frame] = []
-
-    def note(self, start: int, frame: Frame) -> None:
-        self.starts.append(start)
-        self.frames.append(frame)
-
-    def at(self, number: int) -> Frame | None:
-        index = bisect_right(self.starts, number) - 1
-        return self.frames[index] if index >= 0 else None
-
-
-class _Stack:
-    """Modules that are running in one thread, innermost last."""
-
-    __slots__ = ("frames", "modules")
-
-    def __init__(self, bottom: Frame) -> None:
-        self.frames = [bottom]
-        self.modules: list[nn.Module | None] = [None]
-
-
-class _Again:
-    """A forward that a backward runs again in a thread, and the numbers of the nodes it makes."""
-
-    __slots__ = ("first", "node", "stack")
-
-    def __init__(self, first: int, node: Any, bottom: Frame) -> None:
-        self.first = first
-        self.node = node
-        self.stack = _Stack(bottom)
 
 
 class Tracker:
@@ -129,12 +56,12 @@ class Tracker:
         self.frames = {path: Frame(path, type(module).__name__, module) for path, module in modules.items()}
         self.moved: Callable[[Frame, Phase], None] | None = None
         self.counts = self.outside.counts[Phase.FORWARD]  # of the module that runs now, for the counter's hot path
-        self._stack = _Stack(self.outside)
+        self._stack = Stack(self.outside)
         self._bottom_phase = Phase.FORWARD  # outside any module: OPTIMIZER while one steps
         self._thread = get_ident()
         self._segments: dict[int, Segments] = {}
         self._here = Segments()  # those of the thread that runs the forward
-        self.again: dict[int, list[_Again]] = {}
+        self.again: dict[int, list[Again]] = {}
         self._extended = -1  # the graph task that was last found to make a graph
         self._owners: dict[int, Frame] = {}
         for path, module in modules.items():
@@ -165,7 +92,7 @@ class Tracker:
         """Drop what is known of graphs and of what runs; the counts stay."""
         self._segments.clear()
         self.again.clear()
-        self._stack = _Stack(self.outside)
+        self._stack = Stack(self.outside)
         self._bottom_phase = Phase.FORWARD
         self._now()
 
@@ -306,7 +233,7 @@ class Tracker:
         # The node of the operator that runs now was made before the operator came here.
         segments.note(max(segments.starts[-1], sequence_number() - 1), frame)
 
-    def _owner(self, node: Any, again: list[_Again] | None, thread: int) -> Frame:
+    def _owner(self, node: Any, again: list[Again] | None, thread: int) -> Frame:
         number = node._sequence_nr()
         if number == LEAF:
             return self._owners.get(id(getattr(node, "variable", None)), self.outside)
@@ -321,7 +248,7 @@ class Tracker:
         again = self.again.setdefault(thread, [])
         if not again or (len(again[-1].stack.frames) == 1 and again[-1].node is not node):
             owner, _ = self.backward_place(node)
-            entry = _Again(sequence_number(), node, owner)
+            entry = Again(sequence_number(), node, owner)
             again.append(entry)
             node.register_hook(lambda *_: self._end_again(thread, entry))
         stack = again[-1].stack
@@ -333,7 +260,7 @@ class Tracker:
         if self.moved is not None:
             self.moved(frame, Phase.RECOMPUTE)
 
-    def _end_again(self, thread: int, entry: _Again) -> None:
+    def _end_again(self, thread: int, entry: Again) -> None:
         again = self.again.get(thread, [])
         if entry in again:
             again.remove(entry)
@@ -350,7 +277,7 @@ class Tracker:
             self.moved(stack.frames[-1], Phase.RECOMPUTE if len(stack.frames) > 1 else Phase.BACKWARD)
 
 
-def _pop(stack: _Stack, module: nn.Module) -> bool:
+def _pop(stack: Stack, module: nn.Module) -> bool:
     """Leave a module, and those inside it that an exception left; False where it was never entered."""
     for index in range(len(stack.modules) - 1, 0, -1):
         if stack.modules[index] is module:
