@@ -6,6 +6,7 @@ import contextlib
 import gc
 import weakref
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -269,8 +270,6 @@ def test_an_optimizer_that_runs_the_model_again() -> None:
 
 
 def test_other_threads_are_not_counted_as_this_model() -> None:
-    from threading import Thread
-
     model, other = nn.Linear(8, 8), nn.Linear(16, 16)
     with profile(model, time=False) as run:
         thread = Thread(target=lambda: other(torch.randn(2, 16)))
@@ -278,6 +277,19 @@ def test_other_threads_are_not_counted_as_this_model() -> None:
         thread.join()
         model(torch.randn(4, 8))
     assert flops_of(run.report()) == {("", F): 2 * 4 * 8 * 8}
+    assert run.report().notes == ()
+
+
+def test_the_models_work_in_other_threads_is_said_to_be_missing() -> None:
+    model = nn.Linear(8, 8)
+    with profile(model, time=False) as run:
+        model(torch.randn(4, 8))
+        thread = Thread(target=lambda: model(torch.randn(2, 8)))
+        thread.start()
+        thread.join()
+    report = run.report()
+    assert flops_of(report) == {("", F): 2 * 4 * 8 * 8}
+    assert any("in other threads (1) are not counted" in note for note in report.notes)
 
 
 # -- what is left behind

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad, jvp, vmap
 
 from weft.flops import FlopsReport, Phase, Status, count, profile
 
@@ -69,6 +69,18 @@ def test_kinds_of_modules(name: str) -> None:
 
 def test_gradients_of_each_sample() -> None:
     assert phases(count(GradientsOfSamples(), torch.randn(4, 8))) == (LINEAR, LINEAR)
+
+
+def test_forward_mode_gradients() -> None:
+    class Directional(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = mlp()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return jvp(self.inner, (x,), (torch.ones_like(x),))[1]
+
+    assert phases(count(Directional(), torch.randn(4, 8)))[0] >= 4 * LINEAR  # values and derivatives; none is unknown
 
 
 @pytest.mark.filterwarnings("ignore")

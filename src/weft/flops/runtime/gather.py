@@ -37,10 +37,8 @@ def gather_report(run: Profile) -> FlopsReport:
         modules=_modules(run, frames, index),
         ops=ops,
         global_ops=global_ops,
-        times=() if run.clock is None else timings(run.clock, index),
-        clock=Clock()
-        if run.clock is None
-        else clock_value(run.clock, while_counting=not run.steps, warm_up=run.warm_up),
+        times=() if clock is None else timings(clock, index),
+        clock=Clock() if clock is None else clock_value(clock, while_counting=not run.steps, warm_up=run.warm_up),
         device=device,
         hardware=run.hardware or _known(device),
         tf32=_tf32(),
@@ -220,7 +218,12 @@ def _notes(run: Profile) -> tuple[str, ...]:
         )
     if run.fused_attention is not None and run.fused_attention.used:
         notes.append("on the meta device attention is counted as the fused kernel that an accelerator would run")
-    if run.tracker.frames[""].calls == 0:
+    if run.tracker.elsewhere:
+        notes.append(
+            f"calls of the model's modules in other threads ({run.tracker.elsewhere}) are not counted: "
+            "only the thread that opened the block is"
+        )
+    elif run.tracker.frames[""].calls == 0:
         notes.append("the model's own forward was never called; only parts of it ran")
     return tuple(notes)
 

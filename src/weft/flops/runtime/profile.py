@@ -91,7 +91,12 @@ class Profile:
             stack.enter_context(self._eager)
             # Compiled functions run their Python while operators are counted.
             if not _COMPILERS.isdisjoint(sys.modules):
-                self._eager.enter_context(torch.compiler.set_stance("force_eager"))
+                try:
+                    self._eager.enter_context(torch.compiler.set_stance("force_eager"))
+                except RuntimeError as error:
+                    raise FlopsError(
+                        "profile() cannot be opened inside a compiled function: open it outside"
+                    ) from error
             stack.enter_context(self.tracker.watch())
             with suppress(RuntimeError):  # a ScriptModule takes no hook: its batch size stays unknown
                 stack.callback(self.model.register_forward_pre_hook(self._root_called, with_kwargs=True).remove)

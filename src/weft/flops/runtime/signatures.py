@@ -17,6 +17,7 @@ from weft.flops.runtime.registry import (
     Rule,
     dtype_name,
     matrix_cost,
+    overloads,
     rule_of,
     shape_of,
     tensors_in,
@@ -74,7 +75,15 @@ class Signatures:
 
 def find_rule(op: Operator) -> Rule | None:
     """weft's rule or a user's, else what was registered with torch's own counter, else what torch's tags tell."""
-    return rule_of(op) or _rule_registered_with_torch(op) or fallback_rule(op)
+    return rule_of(op) or _rule_registered_with_torch(op) or fallback_rule(op) or _rule_of_namesake(op)
+
+
+def _rule_of_namesake(op: Operator) -> Rule | None:
+    """torch's primitives ("prims::mul": forward-mode gradients run them) cost what their namesakes in aten do."""
+    if getattr(op, "namespace", "") != "prims":
+        return None
+    named = overloads(f"aten::{op._schema.name.removeprefix('prims::')}")  # type: ignore[union-attr]
+    return next((found for found in map(rule_of, named) if found is not None), None)
 
 
 def _rule_registered_with_torch(op: Operator) -> Rule | None:

@@ -54,6 +54,7 @@ class Tracker:
             self.paths.setdefault(id(module), []).append(path)
             modules[path] = module
         self.frames = {path: Frame(path, type(module).__name__, module) for path, module in modules.items()}
+        self.elsewhere = 0  # calls of the model's modules in other threads, where nothing is counted
         self.moved: Callable[[Frame, Phase], None] | None = None
         self.counts = self.outside.counts[Phase.FORWARD]  # of the module that runs now, for the counter's hot path
         self._stack = Stack(self.outside)
@@ -127,6 +128,7 @@ class Tracker:
             self._enter_again(module, node)
             return
         if get_ident() != self._thread:
+            self.elsewhere += id(module) in self.paths
             return
         stack, here = self._stack, self._here
         caller = stack.frames[-1]
