@@ -16,7 +16,8 @@ from torch.utils.checkpoint import checkpoint
 
 from weft.flops.cost import Phase
 from weft.flops.runtime.clock import EventTicks, StepClock
-from weft.flops.runtime.tracker import OUTSIDE, Tracker
+from weft.flops.runtime.tracker import Tracker
+from weft.flops.values import OUTSIDE
 
 F, B, R, O = Phase.FORWARD, Phase.BACKWARD, Phase.RECOMPUTE, Phase.OPTIMIZER  # noqa: E741
 CPU = torch.device("cpu")

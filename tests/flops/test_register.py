@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import register_flop_formula
 
+from tests.test_house import python
 from weft.errors import WeftError
 from weft.flops import Cost, Kind, Status, add_cost, count, coverage, profile, register_formula
 from weft.flops.runtime.registry import _BY_NAME, RULES, Call
@@ -127,3 +128,16 @@ def test_what_is_no_operator_is_refused() -> None:
         register_formula("thing", lambda call: 1)
     with pytest.raises(WeftError, match="not a torch operator"):
         register_formula(torch.relu, lambda call: 1)  # type: ignore[arg-type]
+
+
+def test_a_users_formula_stands_whenever_it_is_registered() -> None:
+    python("""
+from weft.flops import register_formula
+register_formula("aten::mm", lambda call: 7)  # before anything has run, and so before weft's own formulas are loaded
+import torch
+from weft.flops import count
+class Product(torch.nn.Module):
+    def forward(self, x):
+        return x @ x
+assert [row.cost.flops for row in count(Product(), torch.ones(3, 3)).ops] == [7]
+""")

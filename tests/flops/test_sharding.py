@@ -16,7 +16,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from weft.flops import FlopsReport, Kind, Phase, count, profile
+from weft.flops import FlopsReport, Kind, Parallel, Phase, count, profile, totals
 
 WORLD = 4
 
@@ -115,3 +115,19 @@ def test_sharded_optimizer_steps_on_its_shard() -> None:
     assert updated(False) > 0
     assert updated(False) % local == 0  # so many FLOPs for each element of the shard
     assert updated(True) == updated(False) // local * sum(p.numel() for p in model.parameters())
+
+
+def test_all_ranks_of_a_mesh_of_replicas_and_shards() -> None:
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    model = FeedForward()
+    parallelize_module(model, mesh["tensor"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    fully_shard(model, mesh=mesh["data"])
+    with profile(model, time=False, parallel=Parallel(data=2, tensor=2)) as run:
+        model(torch.randn(8, 64)).sum().backward()
+    report = run.report()
+    assert totals(report).flops == STEP // 2
+    assert totals(report, "global").flops == 2 * STEP  # each replica has a batch of its own
+    alone = FeedForward()
+    with profile(alone, time=False, parallel=Parallel(data=2)) as run:
+        alone(torch.randn(8, 64)).sum().backward()
+    assert totals(run.report(), "global").flops == 2 * STEP

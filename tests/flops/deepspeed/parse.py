@@ -1,6 +1,4 @@
-"""Read DeepSpeed's text the way tools do that scrape it: a label at the start of a line, a number and a unit at its
-end.
-"""
+"""Read DeepSpeed's text as tools scrape it: a label at the start of a line, a number and a unit at its end."""
 
 from __future__ import annotations
 

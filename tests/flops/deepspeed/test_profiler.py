@@ -304,6 +304,8 @@ def test_before_and_after() -> None:
         profiler.report()
     with pytest.raises(FlopsError, match=r"takes a torch\.nn\.Module, not int"):
         FlopsProfiler(3)  # type: ignore[arg-type]
+    with pytest.raises(FlopsError, match=r"takes a torch\.nn\.Module, not int"):
+        get_model_profile(3, (2, 4))  # type: ignore[arg-type]
 
 
 def test_aggregated_alone(capsys: pytest.CaptureFixture[str]) -> None:

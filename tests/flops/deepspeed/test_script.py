@@ -1,6 +1,4 @@
-"""Training scripts that know nothing of weft, run under a DeepSpeed block: what is printed, when, how often, and how
-they end.
-"""
+"""Scripts that know nothing of weft, run under a DeepSpeed block: what is printed, when, how often, how they end."""
 
 from __future__ import annotations
 
@@ -319,7 +317,9 @@ def test_the_model_is_the_one_that_the_optimizer_trains(
     assert modules(text)[0]["cls"] == "Student"
     assert value(modules(text)[0]["macs"]) == 144
     assert ("Teacher was called first, but the optimizer trains Student" in messages) == (step == 0)
-    assert value(field(text, "fwd flops per GPU outside the model .*: ")) == 2 * 3 * (16 + 8)
+    # Both teachers forward, and the weight's gradient of the one that was not detached: in no number of the student's.
+    assert value(field(text, "flops per GPU outside the model, fwd and bwd .*: ")) == 2 * 3 * (16 + 8) + 2 * 3 * 16
+    assert value(field(text, "bwd flops per GPU, counted: ")) == 2 * 2 * 3 * (4 * 8 + 8 * 2)
 
 
 def test_a_model_may_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -400,22 +400,48 @@ def test_shapes_that_change_between_the_counted_and_the_timed_step(
     assert "was given tensors of other shapes" in capsys.readouterr().out
 
 
-def test_evaluation_within_the_step_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluation_within_the_step_is_no_part_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = write(
         tmp_path,
         """
         import torch
+        model = torch.nn.Sequential(torch.nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(4):
+            model(torch.ones(3, 4)).sum().backward()
+            model.eval()
+            with torch.no_grad():
+                model(torch.ones(100, 4))
+            model.train()
+            optimizer.step()
+        """,
+    )
+    report, _ = ran(script)
+    text = capsys.readouterr().out
+    assert value(field(text, "fwd MACs per GPU: ")) == 3 * 8
+    assert value(field(text, "batch size per GPU: ")) == 3
+    assert "note: calls of the model without gradients (1), as in an evaluation, are not counted" in text
+    assert report is not None
+    assert (report.samples, report.micro_batches) == (3, 1)
+
+
+def test_a_script_that_changes_folder_finds_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = write(
+        tmp_path,
+        """
+        import os, pathlib, torch
+        os.chdir("/")
+        assert pathlib.Path(__file__).resolve().exists() and os.path.isabs(__file__)
+        assert __builtins__.__name__ == "builtins"
         model = torch.nn.Linear(4, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for step in range(4):
-            with torch.no_grad():
-                model(torch.ones(3, 4))
             model(torch.ones(3, 4)).sum().backward()
             optimizer.step()
         """,
     )
-    ran(script)
-    assert "note: 1 of 2 calls of the model ran without gradients; they count too" in capsys.readouterr().out
+    ran(script, config=replace(ON, output_file=str(tmp_path / "profile.txt")))
+    assert "Profile Summary" in (tmp_path / "profile.txt").read_text()
 
 
 def test_a_compiled_model_is_counted_without_its_compiler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

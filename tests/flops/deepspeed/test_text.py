@@ -1,9 +1,7 @@
-"""The text: labels, order, columns and units, on a report made by hand (see `small_reports`), read by regular
-expressions.
+"""The text: labels, order, columns and units, on a report made by hand (see `small_reports`).
 
-Forward of TINY: fc1 192 FLOPs, fc2 96, so 288 and 144 MACs; backward 384 = 1.33 x 288. Times in three steps, in
-ns: forward of the root with all below it 180, 202, 206; backward 250, 230, 240; optimizer 40, 41, 45. The medians
-count.
+Forward of TINY: fc1 192 FLOPs, fc2 96, so 288 and 144 MACs; backward 384 = 1.33 x 288. Times in three steps, in ns:
+forward of the root with all below it 180, 202, 206; backward 250, 230, 240; optimizer 40, 41, 45. The medians count.
 """
 
 from __future__ import annotations

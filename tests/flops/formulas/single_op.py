@@ -177,6 +177,16 @@ def check(case: Case, device: str) -> Counted:
     return counted
 
 
+def check_under_inference(case: Case) -> None:
+    """The same without autograd: composite operators reach the counter whole, and it takes them apart."""
+    torch.manual_seed(0)
+    make, _ = case.build("cpu")
+    with torch.inference_mode():
+        plain, counted = tensors(make()), count_op(make)
+    assert counted.forward == case.forward
+    assert_same(tensors(counted.out), plain)
+
+
 def devices(cases: list[Case]) -> list[Any]:
     """Parameters of a test, (case, device), with readable names."""
     return [

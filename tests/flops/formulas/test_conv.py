@@ -11,7 +11,7 @@ import torch.nn.functional as F
 import torch.utils.mkldnn
 from torch import nn
 
-from tests.flops.formulas.single_op import Case, check, count_op, devices, leaf, tensors
+from tests.flops.formulas.single_op import Case, check, check_under_inference, count_op, devices, leaf
 from weft.flops.cost import Kind, Phase
 
 Built = tuple[Callable[[], Any], list[torch.Tensor]]
@@ -79,12 +79,7 @@ def test_convolutions(case: Case, device: str) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_convolutions_under_inference_mode(case: Case) -> None:
-    torch.manual_seed(0)
-    make, _ = case.build("cpu")
-    with torch.inference_mode():
-        plain, counted = tensors(make()), count_op(make)
-    assert counted.forward == case.forward
-    assert all(torch.equal(one, other) for one, other in zip(tensors(counted.out), plain, strict=True))
+    check_under_inference(case)
 
 
 @pytest.mark.parametrize(
@@ -164,3 +159,5 @@ def test_columns_move_and_are_summed_back() -> None:
     columns = F.unfold(x, 3)
     folded = count_op(lambda: F.fold(columns, (9, 9), 3)).op("col2im", Phase.FORWARD).cost
     assert (folded.flops, folded.vector_flops) == (0, 2 * 36 * 49)
+    pairs = columns.to(torch.complex64)
+    assert count_op(lambda: F.fold(pairs, (9, 9), 3)).op("col2im").cost.vector_flops == 2 * 2 * 36 * 49

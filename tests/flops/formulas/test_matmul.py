@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.flops.formulas.single_op import Case, check, count_op, devices, leaf, tensors
+from tests.flops.formulas.single_op import Case, check, check_under_inference, count_op, devices, leaf
 from weft.flops.cost import Kind, Status
 
 Built = tuple[Callable[[], Any], list[torch.Tensor]]
@@ -161,13 +161,13 @@ def test_products(case: Case, device: str) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_products_under_inference_mode(case: Case) -> None:
-    """There, composite operators reach the counter whole: linear, matmul, einsum are then taken apart by it."""
-    torch.manual_seed(0)
-    make, _ = case.build("cpu")
-    with torch.inference_mode():
-        plain, counted = tensors(make()), count_op(make)
-    assert counted.forward == case.forward
-    assert all(torch.equal(one, other) for one, other in zip(tensors(counted.out), plain, strict=True))
+    check_under_inference(case)
+
+
+def test_an_outer_product_adds_where_beta_is_not_0() -> None:
+    out, x, y = torch.randn(3, 4), torch.randn(3), torch.randn(4)
+    both = count_op(lambda: (torch.addr(out, x, y), torch.addr(out, x, y, beta=0)))
+    assert sorted(op.cost.vector_flops for op in both.ops if "addr" in op.name) == [12, 24]
 
 
 def test_a_bias_is_one_addition_for_each_element_and_beta_0_none() -> None:
@@ -234,9 +234,7 @@ B, S, E, INNER = 3, 5, 16, 32
 
 @pytest.mark.parametrize("mode", ["train", "eval", "inference"])
 def test_encoder_layer_fused_or_not(mode: str) -> None:
-    """nn.TransformerEncoderLayer: 8 e^2 + 4 e f for each token and 4 S^2 e for each sequence, as one operator or as
-    many.
-    """
+    """8 e^2 + 4 e f for each token and 4 S^2 e for each sequence, as one operator or as many."""
     layer = nn.TransformerEncoderLayer(E, 2, INNER, batch_first=True, dropout=0.0).train(mode == "train")
     x = torch.randn(B, S, E)
     with torch.inference_mode(mode == "inference"), torch.set_grad_enabled(mode == "train"):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from tests.flops.formulas.single_op import Case, check, count_op, devices, leaf, tensors
+from tests.flops.formulas.single_op import Case, check, check_under_inference, count_op, devices, leaf, tensors
 from weft.flops.cost import Phase, Status
 
 T, B, N, H, P = 3, 2, 4, 6, 3  # times, batch, inputs, hidden units, projected ones
@@ -69,15 +69,8 @@ def test_layers(case: Case, device: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES[:-1], ids=lambda case: case.name)
-@pytest.mark.parametrize("training", [True, False])
-def test_layers_under_inference_mode(case: Case, training: bool) -> None:
-    torch.manual_seed(0)
-    make, _ = case.build("cpu")
-    with torch.inference_mode():
-        plain, counted = tensors(make()), count_op(make)
-    assert counted.forward == case.forward
-    for one, other in zip(tensors(counted.out), plain, strict=True):
-        torch.testing.assert_close(one, other)
+def test_layers_under_inference_mode(case: Case) -> None:
+    check_under_inference(case)
 
 
 @pytest.mark.parametrize("kind", list(GATES))

@@ -70,3 +70,10 @@ def test_interpolation_counts_products_and_sums() -> None:
 def test_a_search_is_binary() -> None:
     assert count_op(lambda: torch.bucketize(torch.ones(5), torch.ones(7))).vector_flops() == 5 * 3
     assert count_op(lambda: torch.searchsorted(torch.ones(7), torch.ones(5))).vector_flops() == 5 * 3
+
+
+def test_the_larger_of_two_is_elementwise() -> None:
+    row, table, out = torch.ones(4), torch.ones(3, 4), torch.empty(3, 4)
+    assert count_op(lambda: torch.max(row, table, out=out)).vector_flops() == 12
+    assert count_op(lambda: torch.ops.aten.min.other(row, table)).vector_flops() == 12
+    assert count_op(lambda: torch.max(table, 1, out=(torch.empty(3), torch.empty(3).long()))).vector_flops() == 12

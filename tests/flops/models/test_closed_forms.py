@@ -92,8 +92,10 @@ def test_bert(device: str, attention: str, masked: int | None, batch: int) -> No
 
 
 def test_bert_large_published_sample() -> None:
-    """80 x 128, 1159 masked positions: 6407.71 GFLOP. The published 6279.86 leaves out Q K' and A V, and takes each
-    element of the softmax for a MAC."""
+    """80 x 128, 1159 masked positions: 6407.71 GFLOP.
+
+    The published 6279.86 leaves out Q K' and A V, and takes each element of the softmax for a MAC.
+    """
     config = model_config("bert-large")
     steps = cf.bert(config, 80, 128, fused=True, masked=1159)
     assert train(config, 80, 128, "meta", "sdpa", masked=1159)[F].flops == cf.forward(steps).flops
@@ -173,8 +175,10 @@ def test_serving(
 
 
 def test_deepseek_decode_by_the_reference() -> None:
-    """128 requests at 4096: q_a, kv_a, q_b, kv_b, o, the core 2 H tok ctx (576 + 512), shared 6 T h 2048, routed 8 T
-    rows."""
+    """128 requests at 4096.
+
+    q_a, kv_a, q_b, kv_b, o, the core 2 H tok ctx (576 + 512), shared 6 T h 2048, routed 8 T rows.
+    """
     T, h, H, ctx = 128, 7168, 128, 4096
     attention = 2 * T * (h * 1536 + h * 576 + 1536 * 24576 + 512 * 32768 + 16384 * h) + 2 * H * T * ctx * (576 + 512)
     moe = 2 * T * h * 256 + 6 * T * h * 2048 + 6 * 8 * T * h * 2048
@@ -254,8 +258,7 @@ class Lora(nn.Module):
 
 
 def lora_layer(c: ModelConfig, B_: int, S: int, rank: int, first: bool) -> list[cf.Step]:
-    """Llama's layer with thin layers beside q and v, all else frozen; in the first layer the input needs no
-    gradient."""
+    """Llama's layer with thin layers beside q and v, all else frozen; the first layer's input needs no gradient."""
     h, i, T = c.hidden_size, c.intermediate_size, B_ * S
     d, kv = c.head_size, c.kv_heads * c.head_size
     pairs = B_ * c.num_heads * S * S
@@ -293,8 +296,7 @@ def test_lora(device: str) -> None:
 
 @pytest.mark.parametrize(("device", "attention"), WHERE)
 def test_frozen_layers_have_no_backward(device: str, attention: str) -> None:
-    """Embedding and first layers frozen: no backward there; the first trained layer's norm still wants its input's
-    products."""
+    """Embedding and first layers frozen: no backward there; the first trained norm still wants its input's products."""
     config, frozen, fused = config_of(device, tiny.LLAMA, "llama-3-8b"), 2, attention == "sdpa"
     model = build_model(config, device=device, attention=attention)
     model.get_submodule("tokens").requires_grad_(False)

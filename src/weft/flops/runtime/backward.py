@@ -75,8 +75,7 @@ class BackwardMarks:
         _remove(self._tops)
 
     def left(self, module: Any, args: Any, out: Any) -> None:
-        """After a module's forward: where it was the outermost one, of the program or of a checkpoint's second forward,
-        hook the nodes of its outputs."""
+        """After the forward of an outermost module, of the program or of a recomputation: hook its outputs' nodes."""
         _, frame, phase = self._log[-1]
         if frame is not self.tracker.outside and phase is not Phase.BACKWARD:
             return
@@ -186,8 +185,10 @@ def _has(numbers: list[int], number: int) -> bool:
 
 
 def _below(first: Any, known: list[int]) -> tuple[list[tuple[int, Any]], dict[int, tuple[Any, int]]]:
-    """The nodes from `first` on that are not known and that the engine will run, with their numbers; and the nodes of
-    parameters, each with the lowest number of a node that feeds it."""
+    """(nodes with their numbers, leaves) from `first` on: those that are not known and that the engine will run.
+
+    leaves: the nodes of parameters, each with the lowest number of a node that feeds it.
+    """
     runs = torch._C._will_engine_execute_node
     seen = set(known)
     number = first._sequence_nr()

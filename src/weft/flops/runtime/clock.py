@@ -7,7 +7,7 @@ the step, exactly, and what no module claims lies in "(outside)". Nothing waits 
 Forward, recomputation and optimizer: the tracker says when the module changes. Backward: see `backward.py`.
 
 Weft's own time. Finding the modules of a backward's nodes takes a while at its start; that while is in no module and
-not in `step_ns`. What the marks themselves take cannot be cut out; `own_ns` states both.
+not in `step_ns`. What the marks themselves take cannot be cut out; `own_ns` holds both.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class StepClock:
         phase, one a step, 0 where it did not run; their sum over modules and phases is step_ns, exactly.
     own_ns: weft's own time in one step (the median of them): marks x the cost of one, which are part of samples and of
         step_ns, plus the installation of hooks, which is part of neither. What the engine does around a hook is not in
-        it: on tiny operators it states 70 % of what timing takes. counted_ns: wall time of the step set aside.
+        it. counted_ns: wall time of the step set aside.
     On CUDA, times are the device's, from event to event; the host waits for it once, at the end of a step.
     """
 

@@ -1,5 +1,6 @@
-"""What a DeepSpeed engine, or the process group, says of how the work is spread. The engine is looked at, never
-imported.
+"""What a DeepSpeed engine, or the process group, says of how the work is spread.
+
+The engine is looked at, never imported.
 """
 
 from __future__ import annotations
@@ -45,9 +46,7 @@ def expert_tensor_parallelism(model: nn.Module) -> bool:
 
 
 def _expert_parameters(model: nn.Module) -> tuple[int, int]:
-    """(parameters that every rank has, expert parameters over the ranks of their group, whose name is
-    "ep_size_<ranks>").
-    """
+    """(parameters that every rank has, expert parameters over the ranks of their group "ep_size_<ranks>")."""
     own = spread = 0
     for parameter in model.parameters():
         name, _, ranks = str(getattr(parameter, "group_name", "")).rpartition("_")

@@ -1,33 +1,28 @@
-"""DeepSpeed's `FlopsProfiler` and `get_model_profile`: the same calls, counted by weft."""
+"""DeepSpeed's `FlopsProfiler`: the same calls, counted by weft."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-from weft.errors import FlopsError, OutputError
+from weft.errors import FlopsError
 from weft.flops.deepspeed_numbers import Sizes, fold, module_lines
-from weft.flops.deepspeed_strings import (
-    LAYOUTS,
-    Layout,
-    duration_to_string,
-    macs_to_string,
-    number_to_string,
-    params_to_string,
-)
+from weft.flops.deepspeed_strings import duration_to_string, macs_to_string, number_to_string, params_to_string
 from weft.flops.deepspeed_text import aggregated_text, deepspeed_text
 from weft.flops.runtime.deepspeed_engine import engine_sizes, expert_tensor_parallelism
-from weft.flops.runtime.gather import gather_report
+from weft.flops.runtime.deepspeed_model_profile import get_model_profile
+from weft.flops.runtime.deepspeed_output import layout_of, places_of, write_text
+from weft.flops.runtime.gather import gather_report, ran
 from weft.flops.runtime.profile import Profile
 from weft.flops.values import FlopsReport
+
+__all__ = ["FlopsProfiler", "get_model_profile"]
 
 
 class FlopsProfiler:
@@ -59,7 +54,7 @@ class FlopsProfiler:
         self.ds_engine = ds_engine
         self.recompute_fwd_factor = recompute_fwd_factor
         self.started = False
-        self.layout = _layout(layout)
+        self.layout = layout_of(layout)
         self.flops = self.macs = self.params = 0  # of the last text that was printed
         self._ignored: frozenset[str] = frozenset()
         self._open: Profile | None = None
@@ -72,22 +67,15 @@ class FlopsProfiler:
         """Count and time from here. ignore_list: classes whose work is shown at the module above them."""
         self.stop_profile()
         self._report = None
-        types = tuple(ignore_list or ())
-        self._ignored = frozenset(path for path, module in self.model.named_modules() if type(module) in types)
+        self._ignored = places_of(self.model, ignore_list or ())
         self._begin()
         self.started = True
 
     def stop_profile(self) -> None:
         """Count no more; what was found stays until `end_profile`."""
-        if self._open is not None:
-            opened, self._open = self._open, None
-            self._unhook()
-            self._unhook = _nothing
-            opened.__exit__(None, None, None)
-            self._report = _found(opened)
-        else:
-            self._unhook()
-            self._unhook = _nothing
+        self._unhook()
+        self._unhook = _nothing
+        self._close_profile()
 
     def reset_profile(self) -> None:
         """Forget what was found; count on if counting."""
@@ -128,8 +116,12 @@ class FlopsProfiler:
         self._unhook = unhook
 
     def _failed(self) -> None:
-        if self._open is not None and torch._C._current_autograd_node() is None:  # not a checkpoint that stops early
-            opened, self._open = self._open, None
+        if torch._C._current_autograd_node() is None:  # not a checkpoint that stops early
+            self._close_profile()
+
+    def _close_profile(self) -> None:
+        opened, self._open = self._open, None
+        if opened is not None:
             opened.__exit__(None, None, None)
             self._report = _found(opened)
 
@@ -235,99 +227,6 @@ class FlopsProfiler:
         return engine_sizes(self.model, self.ds_engine)
 
 
-def get_model_profile(
-    model: nn.Module,
-    input_shape: Sequence[int] | None = None,
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
-    print_profile: bool = True,
-    detailed: bool = True,
-    module_depth: int = -1,
-    top_modules: int = 1,
-    warm_up: int = 1,
-    as_string: bool = True,
-    output_file: str | None = None,
-    ignore_modules: Sequence[type[nn.Module]] | None = None,
-    mode: str = "forward",
-    *,
-    layout: str = "present",
-) -> tuple[Any, Any, Any]:
-    """(FLOPs, MACs, parameters) of one forward, as numbers or, with `as_string`, as ("6.28 T", "3.14 TMACs", "336.23
-    M").
-
-    input_shape: the model takes one tensor of this shape, zeros of its first parameter's dtype; else args and kwargs.
-    warm_up: runs before the timed one; the first of them is counted, so that no time holds the cost of counting (with
-    0, one run is both). mode: "forward", or "generate" for `model.generate`. The model runs in eval mode and comes
-    back as it was. Raises `FlopsError` where there is no input, or mode is another.
-    """
-    profiler = FlopsProfiler(model, layout=layout)
-    inputs = _inputs(model, input_shape, args, kwargs or {})
-    if mode not in ("forward", "generate"):
-        raise FlopsError(f"get_model_profile: mode is 'forward' or 'generate', not {mode!r}")
-    if warm_up < 0:
-        raise FlopsError(f"get_model_profile: warm_up is a number of runs; {warm_up} is below 0")
-    run: Any = model if mode == "forward" else model.generate
-    opened = Profile(model, warm_up=max(0, warm_up - 1))
-    with _evaluating(model), opened:
-        for _ in range(warm_up + 1):
-            run(*inputs, **(kwargs or {}))
-            if warm_up and opened.clock is not None:
-                opened.step()
-            elif opened.clock is None:
-                break  # nothing to time
-    report = opened.report()
-    line = module_lines(report)[0]
-    if print_profile:
-        profiler._report, profiler.started = report, True
-        profiler._ignored = frozenset(
-            path for path, module in model.named_modules() if type(module) in tuple(ignore_modules or ())
-        )
-        profiler.print_model_profile(warm_up, module_depth, top_modules, detailed, output_file)
-    if as_string:
-        return number_to_string(line.flops), macs_to_string(line.macs), params_to_string(line.params)
-    return line.flops, line.macs, line.params
-
-
-def write_text(text: str, output_file: str | None) -> None:
-    """To a file, whose folder is made, or to standard output. Raises `OutputError` where the file cannot be written."""
-    if not output_file:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    path = Path(output_file)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{path}: the profile cannot be written: {error}") from error
-
-
-def _inputs(
-    model: nn.Module, shape: Sequence[int] | None, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[Any, ...]:
-    if shape is None:
-        if not args and not kwargs:
-            raise FlopsError("get_model_profile: no input; give input_shape, or args and kwargs")
-        return tuple(args)
-    if not isinstance(shape, (tuple, list)) or not shape or not all(isinstance(size, int) for size in shape):
-        raise FlopsError(f"get_model_profile: input_shape is a tuple of sizes, as (1, 3, 224, 224), not {shape!r}")
-    first = next(model.parameters(), None)
-    if first is None:
-        return (torch.zeros(tuple(shape)),)
-    return (torch.zeros(tuple(shape), dtype=first.dtype, device=first.device),)
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
-
-
 def _is_running(model: nn.Module) -> bool:
     """Whether the caller was called from the model's own call: by one of its pre-hooks, or inside its forward."""
     frame = sys._getframe(1)
@@ -341,21 +240,8 @@ def _is_running(model: nn.Module) -> bool:
 
 
 def _found(opened: Profile) -> FlopsReport | None:
-    ran = any(
-        counts for frame in (opened.tracker.outside, *opened.tracker.frames.values()) for counts in _tables(frame)
-    )
-    return gather_report(opened) if ran else None
-
-
-def _tables(frame: Any) -> Iterator[dict[int, int]]:
-    for table in (frame.counts, frame.local_counts, frame.global_counts):
-        yield from table.values()
-
-
-def _layout(name: str) -> Layout:
-    if name not in LAYOUTS:
-        raise FlopsError(f"no layout {name!r}; choose from {', '.join(LAYOUTS)}")
-    return LAYOUTS[name]
+    frames = (opened.tracker.outside, *opened.tracker.frames.values())
+    return gather_report(opened) if any(map(ran, frames)) else None
 
 
 def _close(handle: Any, opened: Profile) -> None:

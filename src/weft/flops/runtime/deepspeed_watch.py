@@ -1,5 +1,4 @@
-"""One optimizer step of a program that knows nothing of weft: which model it trains, what the step costs, how long it
-takes.
+"""One optimizer step of a program that knows nothing of weft: its model, what the step costs, how long it takes.
 
 A step reaches from the end of one optimizer step to the end of the next, with all its micro-batches. The step asked
 for is counted; the one after it is timed with hooks alone, so that no time holds the cost of counting.
@@ -28,10 +27,11 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from weft.errors import WeftError
 from weft.flops.runtime.clock import StepClock
 from weft.flops.runtime.deepspeed_model import class_of, is_compiled, is_named, trained_by, unwrapped
+from weft.flops.runtime.gather import clock_value, timings
 from weft.flops.runtime.profile import Profile, device_of
 from weft.flops.runtime.registry import tensors_in
 from weft.flops.runtime.tracker import Tracker, current_node
-from weft.flops.values import Clock, FlopsReport, Timing
+from weft.flops.values import FlopsReport
 
 
 class State(Enum):
@@ -46,8 +46,10 @@ class State(Enum):
 
 @dataclass(slots=True)
 class _Seen:
-    """Calls of the model in a step. shapes: of the tensors it was given, call by call; ungraded: calls without
-    gradients.
+    """Calls of the model in a step.
+
+    shapes: of the tensors it was given in training, call by call. ungraded: calls without gradients, which are an
+    evaluation and neither counted nor timed.
     """
 
     shapes: list[Any]
@@ -87,6 +89,7 @@ class Watch:
         self._measuring = ExitStack()
         self._run: Profile | None = None
         self._timed: tuple[Tracker, StepClock] | None = None
+        self._marks: Any = None  # of the clock, while an evaluation runs
         self._report: FlopsReport | None = None
         self._seen = _Seen([])
         self._counted = _Seen([])
@@ -99,11 +102,12 @@ class Watch:
         self._looking.callback(register_optimizer_step_pre_hook(self._steps).remove)
 
     def close(self, *, crashed: bool = False) -> None:
-        """The program is over: hand over what was counted and leave nothing behind. crashed: a step that it did not
-        complete is dropped, where else one with a training forward is handed over."""
+        """The program is over: hand over what was counted and leave nothing behind.
+
+        crashed: a step that it did not complete is dropped, where else one with a training forward is handed over.
+        """
         try:
-            trained = len(self._seen.shapes) > self._seen.ungraded
-            if self.state is State.COUNTING and trained and not crashed:
+            if self.state is State.COUNTING and self._seen.shapes and not crashed:
                 what = (
                     "a step that the program did not complete" if self.steps else "a program without an optimizer step"
                 )
@@ -157,9 +161,7 @@ class Watch:
             self._depth -= 1
 
     def _begin_at_once(self, module: nn.Module, args: Any) -> None:
-        """Count from here on, with the model's forward just begun: profile_step 0 leaves no step to find the model
-        in.
-        """
+        """Count from here on, with the model's forward just begun: profile_step 0 leaves no step to find it in."""
         self.model = inner = unwrapped(module)
         self._begin_counting()
         if inner is module and self._run is not None:  # its pre-hooks are already chosen, so it is entered by hand
@@ -225,9 +227,8 @@ class Watch:
         if why:
             self._notes.append(why)
         if self._counted.ungraded:
-            calls = len(self._counted.shapes)
             self._notes.append(
-                f"{self._counted.ungraded} of {calls} calls of the model ran without gradients; they count too"
+                f"calls of the model without gradients ({self._counted.ungraded}), as in an evaluation, are not counted"
             )
         compiled = is_compiled(self.model)  # hooks that come and go make torch compile again, within the timed step
         if compiled:
@@ -268,11 +269,26 @@ class Watch:
         assert self.model is not None
         self._seen = _Seen([])
         self._measuring.callback(self.model.register_forward_pre_hook(self._forward, with_kwargs=True).remove)
+        self._measuring.callback(self.model.register_forward_hook(self._forward_ends, always_call=True).remove)
 
     def _forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if current_node() is None:
+        if current_node() is not None:
+            return
+        if torch.is_grad_enabled():
             self._seen.shapes.append([tuple(tensor.shape) for tensor in tensors_in((args, kwargs))])
-            self._seen.ungraded += not torch.is_grad_enabled()
+            return
+        self._seen.ungraded += 1
+        if self._run is not None:
+            self._run.counter.pause(True)
+        if self._timed is not None:
+            tracker = self._timed[0]
+            self._marks, tracker.moved = tracker.moved or self._marks, None
+
+    def _forward_ends(self, *_: Any) -> None:
+        if self._run is not None:
+            self._run.counter.pause(False)
+        if self._timed is not None and self._marks is not None:
+            self._timed[0].moved, self._marks = self._marks, None
 
     def _guarded(self, action: Callable[[], None]) -> None:
         """Do it; a mistake of weft's, or a model that it cannot count, ends the profile and not the program."""
@@ -288,22 +304,9 @@ class Watch:
 def with_times(report: FlopsReport, clock: StepClock) -> FlopsReport:
     """A counted report with the times of another step of the same model, place by place."""
     index = {module.path: number for number, module in enumerate(report.modules)}
-    times = tuple(
-        Timing(module=index[frame.path], phase=phase, samples_ns=tuple(samples))
-        for (frame, phase), samples in clock.samples.items()
-        if frame.path in index
-    )
-    counted = report.clock.counted_step_ns
+    timed = clock_value(clock, while_counting=False, warm_up=0)
     return replace(
         report,
-        times=times,
-        clock=Clock(
-            source=clock.source,
-            steps=len(clock.step_ns),
-            warm_up=0,
-            step_ns=tuple(clock.step_ns),
-            while_counting=False,
-            counted_step_ns=counted,
-            own_ns=clock.own_ns,
-        ),
+        times=timings(clock, index),
+        clock=replace(timed, counted_step_ns=report.clock.counted_step_ns),
     )

@@ -14,8 +14,8 @@ from weft.flops.cost import Phase
 from weft.flops.runtime.clock import StepClock
 from weft.flops.runtime.frames import Frame
 from weft.flops.runtime.registry import Operator
-from weft.flops.runtime.tracker import OUTSIDE, Tracker
-from weft.flops.values import Clock, FlopsReport, Module, OpCount, Timing
+from weft.flops.runtime.tracker import Tracker
+from weft.flops.values import OUTSIDE, Clock, FlopsReport, Module, OpCount, Timing
 from weft.hardware import hardware
 
 if TYPE_CHECKING:

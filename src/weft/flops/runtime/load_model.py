@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from weft.errors import FlopsError
 from weft.flops.run_spec import InputSpec
+from weft.flops.runtime.device_room import room_for
 
 TRACEBACK = "--traceback shows where"
 
@@ -96,6 +97,7 @@ def make_inputs(
 
     A tensor whose dtype is not given holds token ids where it has two dimensions and the model begins with an
     embedding, or is named like ids; else floats of `dtype`, or of the model's first parameter.
+    Raises `FlopsError` where a name is given twice, or the device has no room for a tensor.
     """
     floats = dtype or next((p.dtype for p in model.parameters() if p.dtype.is_floating_point), torch.float32)
     args: list[torch.Tensor] = []
@@ -110,7 +112,9 @@ def make_inputs(
             notes.append(f"input {spec.name or number} is taken as token ids; {shape}:float32 would make floats of it")
         else:
             wanted = floats
-        tensor = _filled(spec.shape, wanted, torch.device(device))
+        told = f"{f'{spec.name}=' if spec.name else ''}{'x'.join(map(str, spec.shape))}"
+        with room_for(told, spec.shape, wanted, device):
+            tensor = _filled(spec.shape, wanted, torch.device(device))
         if spec.name:
             if spec.name in kwargs:
                 raise FlopsError(f"the input {spec.name!r} is given twice")

@@ -14,6 +14,8 @@ from torch import nn
 from weft.errors import FlopsError
 from weft.flops.model_configs import model_config
 from weft.flops.run_spec import InputSpec, RunSpec, model_kind
+from weft.flops.runtime.device_room import check_room, usable_device
+from weft.flops.runtime.hf_config import read_config
 from weft.flops.runtime.load_model import Loaded, load_model, make_inputs, needs_input, told_in_words
 from weft.flops.runtime.models.build import active_fraction, build_model, model_inputs
 from weft.flops.runtime.models.experts import Experts
@@ -46,12 +48,12 @@ class Ready:
 def built_in(spec: RunSpec) -> Ready:
     """One of weft's own models, by name. Raises `FlopsError` where sizes, phase or dtype do not fit it."""
     config = model_config(spec.model)
-    batch, seq = _batch_and_seq(spec, config.name)
     device = device_of_spec(spec)
     fp8 = spec.dtype == "fp8"
     if fp8 and spec.runs_backward:
         raise FlopsError(f"{config.name}: FP8 linear layers have no backward in torch; leave --dtype fp8 to serving")
     dtype = None if fp8 else _dtype(spec)
+    batch, seq = _batch_and_seq(spec, config.name)
     with told_in_words(f"{config.name} cannot be built on {device}"):
         model = build_model(
             config, device=device, dtype=dtype, attention=spec.attention, experts=spec.experts, fp8_linears=fp8
@@ -61,16 +63,18 @@ def built_in(spec: RunSpec) -> Ready:
     notes += split_experts(model, spec.parallel.expert)
     notes += _whole_notes(spec)
     floats = next(p.dtype for p in model.parameters() if p.dtype.is_floating_point and p.element_size() > 1)
-    args, kwargs = model_inputs(
-        config,
-        batch,
-        seq,
-        phase=spec.phase or "train",
-        context=spec.context,
-        device=device,
-        dtype=floats,
-        masked_positions=spec.masked_positions,
-    )
+    check_room(batch, seq, device)
+    with told_in_words(f"{config.name}: its inputs cannot be made on {device}"):
+        args, kwargs = model_inputs(
+            config,
+            batch,
+            seq,
+            phase=spec.phase or "train",
+            context=spec.context,
+            device=device,
+            dtype=floats,
+            masked_positions=spec.masked_positions,
+        )
     return Ready(
         model=model,
         name=config.name,
@@ -88,18 +92,21 @@ def from_config(spec: RunSpec) -> Ready:
     """A model of Hugging Face from its config.json or the folder of one. Raises `FlopsError` as `hf_model` does."""
     path = Path(spec.model)
     name = path.parent.name or path.name if path.name == "config.json" else path.stem
+    config = read_config(spec.model)
+    device = device_of_spec(spec)
+    dtype = _dtype(spec) or torch.bfloat16
     batch, seq = _batch_and_seq(spec, spec.model)
     if spec.masked_positions is not None:
         raise FlopsError(f"{spec.model}: --masked-positions is for weft's own BERT models")
-    dtype = _dtype(spec) or torch.bfloat16
-    model = hf_model(
-        spec.model, device=device_of_spec(spec), dtype=dtype, attention=spec.attention, experts=spec.experts
-    )
+    model = hf_model(config, device=device, dtype=dtype, attention=spec.attention, experts=spec.experts)
+    check_room(batch, seq, device)
+    with told_in_words(f"{spec.model}: its inputs cannot be made on {device}"):
+        kwargs = hf_inputs(model, batch, seq, phase=spec.phase or "train", context=spec.context)
     return Ready(
         model=model,
         name=name or type(model).__name__,
         args=(),
-        kwargs=hf_inputs(model, batch, seq, phase=spec.phase or "train", context=spec.context),
+        kwargs=kwargs,
         active=hf_active_fraction(model),
         samples=batch,
         tokens=batch * seq,
@@ -154,7 +161,12 @@ def _batch_and_seq(spec: RunSpec, name: str) -> tuple[int, int]:
     if spec.inputs:
         if len(spec.inputs) > 1 or len(spec.inputs[0].shape) != 2:
             raise FlopsError(f"{name} takes one input, BATCHxSEQUENCE: --input 8x512")
-        shape = spec.inputs[0].shape
+        given = spec.inputs[0]
+        if given.name not in ("", "tokens", "input_ids"):
+            raise FlopsError(f"{name} has no input {given.name!r} to set; its tokens are --input BATCHxSEQUENCE: 8x512")
+        if given.dtype not in ("", "int64"):
+            raise FlopsError(f"{name} takes token ids, not {given.dtype}; --dtype sets that of its parameters")
+        shape = given.shape
         batch = shape[0] if batch is None else batch
         seq = shape[1] if seq is None else seq
     if seq is None:
@@ -176,18 +188,12 @@ def _dtype(spec: RunSpec) -> torch.dtype | None:
 
 
 def device_of_spec(spec: RunSpec) -> torch.device:
-    """Where to run it. Raises `FlopsError` for a device that torch does not know or find here."""
+    """Where to run it. Raises `FlopsError` for a device that torch does not know or cannot use here."""
     if spec.device is None:
         if model_kind(spec.model) != "user":
             return torch.device("meta")
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(spec.device)
-    except RuntimeError as error:
-        raise FlopsError(f"no device {spec.device!r}; meta, cpu, cuda, cuda:1 are some") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise FlopsError("torch finds no CUDA device here; --device meta needs none")
-    return device
+    return usable_device(spec.device)
 
 
 # -- the user's own
@@ -201,6 +207,8 @@ def users_own(spec: RunSpec, device: torch.device, *, fake: bool) -> Ready:
         )
     if spec.masked_positions is not None:
         raise FlopsError(f"{spec.model}: --masked-positions is for weft's own BERT models")
+    if (spec.attention, spec.experts) != ("sdpa", "grouped_mm"):  # those of a RunSpec that says nothing
+        raise FlopsError(f"{spec.model}: --attention and --experts are for models by name and Hugging Face configs")
     loaded = load_model(spec.model, device=device, dtype=_dtype(spec), fake=fake)
     inputs = with_batch(spec)
     if not inputs and needs_input(loaded.model):

@@ -156,7 +156,7 @@ class Profile:
             self.counter.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def _root_called(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._state != "counting" or torch._C._current_autograd_node() is not None:
+        if self._state != "counting" or self.counter.paused or torch._C._current_autograd_node() is not None:
             return
         self.micro_batches += 1
         if self._guesses:

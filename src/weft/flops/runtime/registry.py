@@ -225,18 +225,15 @@ def overloads(name: str) -> tuple[OpOverload, ...]:
 def rule(*names: str, key: Key = Key.SHAPES) -> Callable[[Formula], Formula]:
     """Register one formula for every overload of the named operators ("aten::mm"); those torch lacks are passed over.
 
-    A name with an overload, "aten::mm.out", means that overload alone. Used by weft's own formulas.
+    A name with an overload, "aten::mm.out", means that overload alone. Used by weft's own formulas, once an operator.
     """
 
     def register(formula: Formula) -> Formula:
         for name in names:
-            if "." in name:
-                found = operator(name)
-                for op in (found,) if found is not None else ():
-                    RULES[op] = Rule(formula, key)
-            else:
-                for op in overloads(name):
-                    RULES[op] = Rule(formula, key)
+            ops: tuple[Operator, ...] = overloads(name) if "." not in name else tuple(filter(None, (operator(name),)))
+            for op in ops:
+                assert op not in RULES, f"{op} has a formula: {RULES[op].formula.__qualname__}"
+                RULES[op] = Rule(formula, key)
         return formula
 
     return register
@@ -261,6 +258,8 @@ def register_formula(
         and other arguments. by_value: ask at each call instead, because the cost depends on values of tensors.
     Returns the formula. Raises `WeftError` where op is not an operator.
     """
+    import weft.flops.runtime.formulas  # noqa: F401  (weft's own come first, so that this one replaces them)
+
     if formula is None:
         return lambda function: register_formula(op, function, by_value=by_value)
 

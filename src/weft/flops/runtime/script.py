@@ -1,9 +1,8 @@
-"""Run a training script as its own program, and profile one of its optimizer steps: `weft flops --config ds.json
-train.py`.
-"""
+"""Run a training script as its own program and profile one optimizer step: `weft flops --config ds.json train.py`."""
 
 from __future__ import annotations
 
+import builtins
 import io
 import os
 import sys
@@ -18,10 +17,9 @@ from torch import nn
 
 from weft.errors import FlopsError
 from weft.flops.deepspeed_config import DeepSpeedFlopsConfig
-from weft.flops.deepspeed_strings import LAYOUTS
 from weft.flops.deepspeed_text import deepspeed_text
 from weft.flops.runtime.deepspeed_engine import engine_sizes
-from weft.flops.runtime.deepspeed_profiler import write_text
+from weft.flops.runtime.deepspeed_output import layout_of, write_text
 from weft.flops.runtime.deepspeed_watch import Watch
 from weft.flops.values import FlopsReport
 
@@ -65,16 +63,16 @@ def run_script(
                 detailed=config.detailed,
                 recomputation=config.recompute_fwd_factor > 0,
                 sizes=sizes,
-                layout=LAYOUTS[layout],
+                layout=chosen,
                 notes=(*notes, *_disagreements(config, report, sizes.data)),
             )
-            write_text(text, config.output_file)
+            write_text(text, output)
         if on_report is not None:
             on_report(report)
 
-    if layout not in LAYOUTS:
-        raise FlopsError(f"no layout {layout!r}; choose from {', '.join(LAYOUTS)}")
+    chosen = layout_of(layout)
     code = _compiled(script)
+    output = None if config.output_file is None else str(Path(config.output_file).absolute())  # the script may chdir
     watch = Watch(config.profile_step, finished, say, model_name=model)
     with _as_main(script, argv) as main:
         if not config.enabled:
@@ -97,11 +95,16 @@ def run_script(
 
 
 def own_traceback(error: BaseException, script: Path) -> TracebackType | None:
-    """The part of an exception's traceback that is the script's own: what `python script` would have shown."""
+    """The part of an exception's traceback that is the script's own: what `python script` would have shown.
+
+    None where the script has no part in it, because it could not be compiled.
+    """
+    name = str(script.absolute())
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != str(script):
+    while trace is not None and trace.tb_frame.f_code.co_filename != name:
         trace = trace.tb_next
-    return trace or error.__traceback__
+    uncompiled = isinstance(error, SyntaxError) and error.filename == name
+    return None if uncompiled else trace or error.__traceback__
 
 
 def _compiled(script: Path) -> CodeType:
@@ -110,15 +113,15 @@ def _compiled(script: Path) -> CodeType:
             source = file.read()
     except OSError as error:
         raise FlopsError(f"{script}: the script cannot be read: {error.strerror or error}") from error
-    return compile(source, str(script), "exec", dont_inherit=True)
+    return compile(source, str(script.absolute()), "exec", dont_inherit=True)
 
 
 @contextmanager
 def _as_main(script: Path, argv: list[str]) -> Iterator[ModuleType]:
     """A fresh __main__ with the script's arguments and, first on the import path, its folder; put back afterwards."""
     main = ModuleType("__main__")
-    main.__file__ = str(script)
-    main.__dict__["__builtins__"] = __builtins__
+    main.__file__ = str(script.absolute())  # as Python does: the script may change folder
+    main.__dict__["__builtins__"] = builtins
     before = sys.modules["__main__"], sys.argv, list(sys.path)
     sys.modules["__main__"], sys.argv = main, [str(script), *argv]
     sys.path.insert(0, str(script.absolute().parent))

@@ -26,8 +26,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from weft.flops.cost import Phase
 from weft.flops.runtime.frames import Again, Frame, Segments, Stack
-
-OUTSIDE = "(outside)"
+from weft.flops.values import OUTSIDE
 
 current_node: Callable[[], Any] = torch._C._current_autograd_node
 sequence_number: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]

@@ -1,10 +1,8 @@
-"""weft's formulas, one family of operators a file. Importing this package registers them all.
-
-Where two files name one operator, the file imported last wins.
-"""
+"""weft's formulas, one family of operators a file. Importing this package registers them all, each operator once."""
 
 from weft.flops.runtime.formulas import (  # noqa: F401
     attention,
+    attention_packed,
     communication,
     conv,
     distance,

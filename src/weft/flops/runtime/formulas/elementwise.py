@@ -20,7 +20,7 @@ _ONE = """
     log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc erfinv lgamma digamma
     ceil floor round trunc frac maximum minimum fmax fmin clamp_min clamp_max relu threshold eq ne lt le gt ge
     logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift
-    bitwise_right_shift __lshift__ __rshift__ __ilshift__ __irshift__     isnan isinf isposinf isneginf signbit copysign
+    bitwise_right_shift __lshift__ __rshift__ __ilshift__ __irshift__ isnan isinf isposinf isneginf signbit copysign
     heaviside nextafter angle hypot gcd lcm ldexp deg2rad rad2deg conj_physical threshold_backward hardtanh_backward
     hardshrink_backward softshrink_backward where masked_fill special_xlog1py equal allclose
 """
@@ -67,19 +67,14 @@ PER_ELEMENT: dict[str, int] = dict.fromkeys(_ONE.split(), 1) | {
     "glu": 5,  # a sigmoid(b), for each element of the output
     "glu_backward": 5,  # for each element of the input's gradient, half of them 4 + 1, half 4 + ...
     "polar": 4,
-    "complex": 0,
     "native_dropout": 3,  # compare a random number, multiply by the mask and by the scale
     "native_dropout_backward": 2,
     "_fused_dropout": 3,
     "_masked_scale": 2,
     "_add_relu": 2,
-    "lerp_": 3,
     "_weight_norm_interface": 4,  # square and sum, then the quotient of the norms and a multiply
     "_weight_norm_interface_backward": 8,
     "linalg_cross": 3,  # two multiplies and a subtract
-    "addr": 3,
-    "_amp_foreach_non_finite_check_and_unscale": 2,
-    "_amp_update_scale": 1,
 }
 _FOREACH = """
     abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp
@@ -125,6 +120,13 @@ def written_in_place(call: Call) -> int:
     return total
 
 
+def written_only(call: Call) -> Cost:
+    """What costs the bytes it writes alone: what stood there before is not read."""
+    cost = vector_cost(call, 0, kind=Kind.MOVE)
+    written = cost.written_bytes or written_in_place(call)
+    return Cost(written_bytes=written, dtype=cost.dtype, kind=Kind.MOVE)
+
+
 def _output_elements(call: Call) -> int:
     first = next(call.outputs(), None)
     if first is None or (not first.ndim and not isinstance(call.out, torch.Tensor)):
@@ -164,7 +166,10 @@ def _gelu(call: Call) -> Cost:
     return vector_cost(call, (backward if "backward" in str(call.op) else forward) * _output_elements(call))
 
 
-@rule("aten::_amp_foreach_non_finite_check_and_unscale_", "aten::_amp_update_scale_")
+@rule(
+    *("aten::_amp_foreach_non_finite_check_and_unscale", "aten::_amp_foreach_non_finite_check_and_unscale_"),
+    *("aten::_amp_update_scale", "aten::_amp_update_scale_"),
+)
 def _amp(call: Call) -> Cost:
     """Compare with infinity and multiply each gradient."""
     return in_place_cost(call, 2 * elements(call.args[0]))

@@ -56,9 +56,7 @@ def _encoder_layer(call: Call) -> Cost:
 
 @rule("aten::_native_multi_head_attention", "aten::_triton_multi_head_attention", key=Key.VALUES)
 def _multi_head(call: Call) -> Cost:
-    """Query [B, S, E], key and value [B, S_kv, E]; where the weights are asked for, they are averaged over the
-    heads.
-    """
+    """Query [B, S, E], key and value [B, S_kv, E]. The weights, if asked for, are averaged over the heads."""
     query, key = call.arg("query"), call.arg("key")
     width, heads = call.arg("embed_dim"), call.arg("num_head")
     queries, keys = lengths(query), lengths(key)

@@ -18,7 +18,8 @@ import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from weft.flops.cost import Cost, Status
-from weft.flops.runtime.formulas.attention import Pairs, attention_backward_cost, attention_cost, readable
+from weft.flops.runtime.formulas.attention import Pairs, attention_backward_cost, attention_cost
+from weft.flops.runtime.formulas.attention_packed import readable
 from weft.flops.runtime.registry import RULES, Call, Formula, Key, Rule
 
 _blocks_of: Any = WeakTensorKeyDictionary()  # counts of blocks, read once for each mask: -> (version, sum)

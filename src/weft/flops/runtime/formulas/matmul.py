@@ -55,11 +55,9 @@ def _added_product(call: Call) -> Cost:
     )
 
 
-@rule("aten::addr", "aten::addr_")
+@rule("aten::addr", "aten::addr_", key=Key.DENSE)
 def _outer(call: Call) -> Cost:
-    """An outer product has no sum over k: it is a multiplication (and an addition) for each element, on no matrix
-    unit.
-    """
+    """No sum over k: a multiplication (and, where beta is not 0, an addition) an element, on no matrix unit."""
     adds = call.arg("beta", 1) != 0
     multiply = 6 if call.out.is_complex() else 1
     return vector_cost(call, call.out.numel() * multiply + (additions(call.out) if adds else 0))

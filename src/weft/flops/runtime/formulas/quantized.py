@@ -1,5 +1,4 @@
-"""Products in int8 and fp8, and with weights packed to 8 or 4 bits: 2 m n k multiply-adds, counted as FLOPs of that
-type.
+"""Products in int8 and fp8, and with weights packed to 8 or 4 bits: 2 m n k, counted as FLOPs of that type.
 
 A weight that is packed hides its shape; [.., k] in and [.., n] out tell as much. Its bytes are then taken from the
 type it is packed to, and a bias that may lie with it is taken to be there. Scales and zero points are not counted.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.flops.cost import Cost, Kind
+from weft.flops.runtime.formulas.elementwise import written_only
 from weft.flops.runtime.registry import Call, rule, vector_cost
 
 FILLS = """
@@ -22,6 +23,4 @@ def _fill(call: Call) -> Cost:
 
 @rule(*(f"aten::{name}" for name in IN_PLACE.split()))
 def _fill_in_place(call: Call) -> Cost:
-    """What stood there before is not read."""
-    cost = vector_cost(call, 0, kind=Kind.MOVE)
-    return Cost(written_bytes=cost.written_bytes, dtype=cost.dtype, kind=Kind.MOVE)
+    return written_only(call)

@@ -15,8 +15,6 @@ PER_INPUT: dict[str, int] = {
     "nansum": 2,
     "mean": 1,  # the division of each result is left out
     "prod": 1,
-    "max": 1,
-    "min": 1,
     "amax": 1,
     "amin": 1,
     "aminmax": 2,
@@ -77,10 +75,10 @@ for _name, _flops in PER_INPUT.items():
     rule(f"aten::{_name}")(_per_input(_flops))
 
 
-@rule("aten::max.other", "aten::min.other")
-def _of_two(call: Call) -> Cost:
-    """max(a, b) is elementwise."""
-    return vector_cost(call, call.out.numel())
+@rule("aten::max", "aten::min")
+def _largest(call: Call) -> Cost:
+    """max(a, b) is elementwise; of one tensor it is a reduction."""
+    return vector_cost(call, (call.args[0] if call.arg("other") is None else call.out).numel())
 
 
 @rule("aten::_foreach_norm", "aten::_foreach_max")

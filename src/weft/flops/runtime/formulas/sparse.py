@@ -51,9 +51,7 @@ def sparse_product(call: Call, a: torch.Tensor, b: torch.Tensor) -> Cost:
 
 
 def added_sparse_product(call: Call, a: torch.Tensor, b: torch.Tensor) -> Cost:
-    """The same, added to a matrix: an addition for each element of the result, of each stored one where that is
-    sparse.
-    """
+    """The same, added to a matrix: an addition for each (if the result is sparse: stored) element of the result."""
     flops, status, note = _sparse_flops(a, b)
     out = call.out
     adds = 0 if call.arg("beta", 1) == 0 else stored(out) if is_sparse(out) and not out.is_meta else additions(out)
@@ -114,9 +112,7 @@ def _solve(call: Call) -> Cost:
 
 @rule("aten::_sparse_semi_structured_mm", "aten::_sparse_semi_structured_addmm", "aten::_cslt_sparse_mm")
 def _half(call: Call) -> Cost:
-    """2:4 sparsity: of every four elements of a row two are stored, so half the dense product is computed: m n k
-    FLOPs.
-    """
+    """2:4 sparsity: two of every four elements of a row are stored, half the dense product is computed: m n k FLOPs."""
     out = call.out
     dense = call.arg("mat2") if call.arg("mat2") is not None else call.arg("dense_B")
     added = call.arg("input") is not None or call.arg("bias") is not None

@@ -82,8 +82,7 @@ class Attention(nn.Module):
 
 
 def causal_mask(new: int, length: int, backend: str, device: torch.device) -> Tensor | None:
-    """[S, L] bool, True where a new position may look; None where the backend needs none (one position;
-    `is_causal`)."""
+    """[S, L] bool, True where a new position may look; None where none is needed (one position; `is_causal`)."""
     if new == 1 or (backend == "sdpa" and (new == length or device.type == "meta")):
         return None
     return torch.ones(new, length, dtype=torch.bool, device=device).tril(length - new)

@@ -16,9 +16,9 @@ from weft.flops.model_configs import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """layers: for each layer keys and values, [B, G, length, D] each; for MLA one latent, [B, length, kv_rank +
-    rope_dim].
+    """What a model remembers of the positions before.
 
+    layers: for each layer keys and values, [B, G, length, D] each; for MLA one latent, [B, length, kv_rank + rope_dim].
     start: positions that were there before this step. length: those, and this step's own.
     absorbed: whether MLA attends to the latents themselves (decode) or expands them to keys and values first (prefill).
     """

@@ -25,10 +25,10 @@ ROUTINGS = ("balanced", "learned")
 
 
 class Gate(nn.Module):
-    """x [T, h] -> weights [T, k] and experts [T, k], the k best by softmax or sigmoid, of the best groups where there
-    are any.
+    """x [T, h] -> weights [T, k] and experts [T, k], the k best by softmax or sigmoid.
 
-    With groups, a group is as good as its two best experts together (DeepSeek-V3, arXiv:2412.19437, section 2.1.2).
+    With groups, the k best of the best groups: a group is as good as its two best experts together (DeepSeek-V3,
+    arXiv:2412.19437, section 2.1.2).
     """
 
     def __init__(self, config: ExpertsConfig, hidden: int, routing: str, **where: Any) -> None:

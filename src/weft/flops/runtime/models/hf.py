@@ -2,8 +2,8 @@
 
 On a meta device three parts of transformers need help, and get it here (as of 5.23), through its own registries:
 it looks at values to make an attention mask, so that one is handed in or none made; "sdpa" would fall apart into
-products over all pairs, so that the fused operators are called by name, as in `models.attention`; and
-the loop over experts asks for the values of the routing, so that another loop gives every expert as many rows.
+products over all pairs, so that the fused operators are called by name, as in `models.attention`; and the loop over
+experts asks for the values of the routing, so that another loop gives every expert as many rows.
 """
 
 from __future__ import annotations
@@ -94,8 +94,7 @@ def hf_inputs(model: nn.Module, batch: int, seq_len: int, *, phase: str = "train
 
 
 def hf_run_phase(model: nn.Module, *, phase: str, batch: int, seq_len: int, context: int = 0) -> Any:
-    """Run the phase once: the forward without gradients, or in "train" with a loss of every position and the
-    backward."""
+    """Run the phase once: the forward without gradients; "train": with a loss of every position and its backward."""
     inputs = hf_inputs(model, batch, seq_len, phase=phase, context=context)
     if phase != "train":
         with torch.no_grad():
@@ -116,8 +115,7 @@ def hf_run_phase(model: nn.Module, *, phase: str, batch: int, seq_len: int, cont
 
 
 def hf_active_fraction(model: nn.Module) -> dict[str, float]:
-    """Parameter path -> the share of it that one token uses, for routed experts: top-k / experts. The rest is used
-    whole."""
+    """Path of a routed expert's parameter -> share of it that a token uses, top-k / experts. The rest is used whole."""
     found: dict[str, float] = {}
     for path, module in model.named_modules():
         weight = getattr(module, "gate_up_proj", None)
@@ -199,8 +197,7 @@ def _cache(model: nn.Module, start: int, length: int) -> Any:
 
 
 def _register() -> None:
-    """Tell transformers of the parts that work without values. Adds names to its registries and changes none of its
-    own."""
+    """Tell transformers of the parts that work without values: new names in its registries, its own are unchanged."""
     from transformers import AttentionInterface
     from transformers.integrations.moe import ExpertsInterface
     from transformers.masking_utils import AttentionMaskInterface

@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 
 class Fp8Linear(nn.Module):
-    """y = x w' with w in FP8 (e4m3, 1 byte a parameter), x cast to it row by row; the result in x's dtype. Forward
-    alone.
+    """y = x w' with w in FP8 (e4m3, 1 byte a parameter), x cast to it row by row; the result in x's dtype.
 
-    x [..., in_features]. Scales: one a row of x and one a row of w, FP32. DeepSeek-V3 has one for 128 elements of a row
-    and for 128 x 128 of w; the products are the same, and so are the bytes but for the scales.
+    Forward alone. x [..., in_features]. Scales: one a row of x and one a row of w, FP32. DeepSeek-V3 has one for 128
+    elements of a row and for 128 x 128 of w; the products are the same, and so are the bytes but for the scales.
     """
 
     def __init__(self, in_features: int, out_features: int, **where: Any) -> None:

@@ -16,8 +16,7 @@ from weft.flops.runtime.models.norm import RmsNorm
 
 
 class SelfAttention(nn.Module):
-    """Projections without biases, norms of each head where the model has them, rotation, attention, output
-    projection."""
+    """Projections without biases, norms of each head if the model has them, rotation, attention, output projection."""
 
     def __init__(self, config: ModelConfig, backend: str, fp8: bool, **where: Any) -> None:
         super().__init__()
@@ -68,8 +67,7 @@ class Layer(nn.Module):
 
 
 class Llama(CausalModel):
-    """See `CausalModel`. experts, routing: of a model with experts. fp8: linear layers and experts in FP8, forward
-    alone."""
+    """See `CausalModel`. experts, routing: of a model with experts. fp8: linear layers and experts; forward alone."""
 
     layer_class: type[nn.Module] = Layer
 
