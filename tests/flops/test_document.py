@@ -75,6 +75,9 @@ def test_what_cannot_be_told_is_null_and_not_zero() -> None:
     assert document["by_module"]["inclusive_ns"] is None
     assert document["prediction"]["predicted_ns"] > 0
     assert flops_document(TINY)["roofline"] is None
+    odd = flops_document(replace(TINY, parallel=Parallel(data=2, expert=3)))
+    assert odd["throughput"] is None and "do not divide" in odd["throughput_note"]
+    assert (document["throughput_note"], flops_document(TINY)["throughput_note"]) == ("", "")
     partly = replace(TINY, ranks=3, parallel=Parallel(data=8))
     assert flops_document(partly)["totals"]["global"] is None
 

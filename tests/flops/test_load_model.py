@@ -10,8 +10,10 @@ from torch import nn
 
 from tests.flops import user_models
 from weft.errors import FlopsError
-from weft.flops.run_spec import InputSpec, parse_input
+from weft.flops.run_spec import InputSpec, RunSpec, parse_input
+from weft.flops.runtime.device_room import room_for, usable_device
 from weft.flops.runtime.load_model import find_object, load_model, make_inputs, needs_input, one_line
+from weft.flops.runtime.prepare_model import users_own
 
 HERE = "tests.flops.user_models"
 
@@ -118,3 +120,37 @@ def test_which_models_need_an_input() -> None:
 def test_long_exceptions_are_cut() -> None:
     assert one_line(ValueError("a\n b"), 2) == "ValueError: a …"
     assert one_line(KeyError()) == "KeyError"
+
+
+@pytest.mark.parametrize(
+    ("text", "device", "told"),
+    [
+        ("100000000000x512", "cpu", r"--input 100000000000x512 takes 372.5 TiB, more than cpu .*--device meta"),
+        ("ids=100000000000x512:bool", "cpu", r"--input ids=100000000000x512 takes 46.6 TiB"),
+        ("999999999999x999999999999", "meta", r"more than meta has room for; give a smaller one"),
+    ],
+)
+def test_an_input_without_room_is_named_with_its_bytes(text: str, device: str, told: str) -> None:
+    with pytest.raises(FlopsError, match=told):
+        make_inputs(user_models.Words(), [parse_input(text)], device=device)
+
+
+def test_only_a_lack_of_room_is_told_as_one() -> None:
+    with pytest.raises(RuntimeError, match="something else"), room_for("2x3", (2, 3), torch.int64, "cpu"):
+        raise RuntimeError("something else")
+
+
+def test_devices_that_torch_cannot_use_are_told_in_one_line() -> None:
+    assert usable_device("cpu") == torch.device("cpu")
+    assert usable_device("meta").type == "meta"
+    for name, text in (("foo", "no device 'foo'"), ("vulkan", "cannot use the device 'vulkan' here; --device meta")):
+        with pytest.raises(FlopsError, match=text) as raised:
+            usable_device(name)
+        assert len(str(raised.value)) < 100
+
+
+@pytest.mark.parametrize("choice", [{"attention": "eager"}, {"experts": "bmm"}])
+def test_a_users_own_model_chooses_its_implementations_itself(choice: dict[str, str]) -> None:
+    spec = RunSpec(model=f"{HERE}:Words", inputs=(parse_input("2x5"),), **choice)  # type: ignore[arg-type]
+    with pytest.raises(FlopsError, match="for models by name"):
+        users_own(spec, torch.device("cpu"), fake=False)

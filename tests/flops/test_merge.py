@@ -8,9 +8,11 @@ import pytest
 
 from tests.flops.small_reports import MODULES, OPS, TINY, UNTIMED, B, F, matmul, op
 from weft.errors import FlopsError
+from weft.flops.deepspeed_numbers import Sizes, module_lines, step_line
 from weft.flops.merge import merge, rank_rows, rank_spread
 from weft.flops.module_time import inclusive_samples, phase_samples
-from weft.flops.tally import inclusive, params, totals
+from weft.flops.params import params
+from weft.flops.tally import inclusive, totals
 from weft.flops.throughput import throughput
 from weft.flops.values import FlopsReport, Parallel, Timing
 
@@ -137,3 +139,9 @@ def test_untimed_ranks_merge() -> None:
     both = merge([UNTIMED, replace(UNTIMED, rank=1, tokens=13)])
     assert (both.times, both.clock.step_ns, both.tokens, both.samples) == ((), (), None, 3)
     assert any("different tokens" in note for note in both.notes)
+
+
+def test_deepspeeds_numbers_of_merged_ranks_are_of_one_gpu() -> None:
+    ranks = [replace(BASE, rank=rank) for rank in range(2)]
+    assert step_line(merge(ranks), Sizes(world=2, data=2)) == step_line(ranks[0], Sizes(world=2, data=2))
+    assert module_lines(merge(ranks)) == module_lines(ranks[0])

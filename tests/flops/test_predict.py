@@ -67,6 +67,17 @@ def test_attention_has_efficiencies_of_its_own() -> None:
     assert found.by_phase[B][1] == pytest.approx(1e9 / 0.45)
 
 
+def test_tokens_a_second_and_whether_the_parameters_fit() -> None:
+    report = replace(TINY, ops=(op(1, F, "mm", matmul(round(989e12), 0, 0, "bf16")),), tokens=12)
+    found = predict(report, H800, matrix_efficiency=0.5)
+    assert found.tokens_per_s() == pytest.approx((6, 12))  # 12 tokens in 2 s, and at most in 1 s
+    assert found.tokens_per_s(F) == found.tokens_per_s() and found.tokens_per_s(B) is None
+    assert predict(replace(report, tokens=None), H800).tokens_per_s() is None
+    assert found.param_bytes == 192 and found.fits
+    large = replace(report.modules[1], own_param_bytes=round(H800.hbm_bytes) + 1)
+    assert not predict(replace(report, modules=(report.modules[0], large, *report.modules[2:])), H800).fits
+
+
 def test_assumptions_are_told() -> None:
     told = " ".join(predict(TINY, H800, bandwidth_efficiency=0.8).assumptions)
     assert "memory 80 % of its bandwidth" in told

@@ -7,13 +7,14 @@ from types import MappingProxyType
 
 import pytest
 
-from tests.flops.small_reports import MODULES, TINY, UNTIMED, B, F, O, R, matmul, op, unknown, vector
+from tests.flops.small_reports import TINY, UNTIMED, B, F, O, R, matmul, op, unknown, vector
 from weft.flops.cost import Cost, Kind
 from weft.flops.findings import findings
-from weft.flops.rates import flops_per_s_text, matrix_peak
+from weft.flops.rates import matrix_peak
 from weft.flops.roofline import roofline
 from weft.flops.values import Clock, FlopsReport, OpCount, Timing
 from weft.hardware import Hardware, hardware
+from weft.units import si
 
 # A FLOP of fp32 takes 1 ns, of bf16 and tf32 a tenth; a byte takes 2 ns.
 SLOW = replace(
@@ -116,7 +117,7 @@ def test_a_rate_above_the_peak_is_flagged() -> None:
     assert flags(1_010_000) == ()  # within 0.1 %: a clock's rounding
     module, phase, step = flags(500_000)
     assert module.startswith(
-        "fc1, forward: 1e+12 executed FLOPs in 500.0 µs are 2 PFLOP/s, above the peak of 989.4 TFLOP/s"
+        "fc1, forward: 1e+12 executed FLOPs in 500.0 µs are 2.00 PFLOP/s, above the peak of 989.4 TFLOP/s"
     )
     assert phase.startswith("the whole forward: ")
     assert step.startswith("the whole step: ")
@@ -168,6 +169,5 @@ def test_a_chip_without_an_fp32_peak_says_that_vector_work_is_unbounded() -> Non
 
 
 def test_rates_as_text() -> None:
-    assert flops_per_s_text(1.92e12) == "1.92 TFLOP/s"
-    assert flops_per_s_text(12) == "12 FLOP/s"
-    assert MODULES[0].path == ""
+    assert si(1.92e12, "FLOP/s") == "1.92 TFLOP/s"
+    assert si(12, "FLOP/s") == "12 FLOP/s"

@@ -12,10 +12,11 @@ import torch
 from tests.flops import user_models
 from weft.errors import FlopsError
 from weft.flops.cost import Phase
+from weft.flops.params import params
 from weft.flops.run_spec import RunSpec, parse_input, parse_parallel
 from weft.flops.runtime.prepare_model import Ready
 from weft.flops.runtime.run_model import run_model, run_steps
-from weft.flops.tally import params, totals
+from weft.flops.tally import totals
 from weft.flops.values import FlopsReport
 
 HERE = "tests.flops.user_models"

@@ -7,8 +7,9 @@ import io
 from dataclasses import replace
 
 from tests.flops.small_reports import MODULES, TINY, UNTIMED
-from weft.flops.tables import CSV_COLUMNS, count, to_csv, to_markdown
+from weft.flops.tables import CSV_COLUMNS, to_csv, to_markdown
 from weft.hardware import hardware
+from weft.units import si
 
 
 def read(text: str) -> list[dict[str, str]]:
@@ -77,4 +78,4 @@ def test_a_table_survives_bars_in_names() -> None:
 
 
 def test_counts_for_a_person() -> None:
-    assert [count(n) for n in (0, 850, 12_900_000_000, 6_279_860_000_000)] == ["0", "850", "12.9 G", "6.28 T"]
+    assert [si(n) for n in (0, 850, 12_900_000_000, 6_279_860_000_000)] == ["0", "850", "12.9 G", "6.28 T"]

@@ -11,8 +11,9 @@ import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, huge
 from weft.errors import FlopsError, WeftError
-from weft.flops.cost import Phase
+from weft.flops.merge import merge
 from weft.flops.trace_counters import RECONSTRUCTED, annotate_flops, reconstructed_step, write_counters
+from weft.flops.values import Parallel
 from weft.trace import Trace, open_trace
 
 
@@ -24,8 +25,8 @@ def opened(path: Path) -> Trace:
 
 def test_the_step_by_pencil() -> None:
     """forward: fc1 105, act 20, fc2 60, the model's own 11, then (outside) 5; backward from the end: fc2 95, act 30,
-    fc1 115;
-    optimizer: (outside) 41. Medians of the table in small_reports."""
+    fc1 115; optimizer: (outside) 41. Medians of the table in small_reports.
+    """
     found = [
         (s.module, s.phase.value[0], s.depth, s.start_ns, s.own_start_ns, s.end_ns) for s in reconstructed_step(TINY)
     ]
@@ -104,4 +105,24 @@ def test_counters_on_a_profilers_trace(tmp_path: Path) -> None:
     added = [e for e in json.loads(out.read_text())["traceEvents"] if e["ph"] == "C" and e["name"] == "FLOP/s"]
     assert [(e["ts"], e["args"]["value"]) for e in added] == [(10, 28.8e6), (20, 12.8e6), (50, 0)]
     assert opened(out).events.height == 3
-    assert Phase.FORWARD in {s.phase for s in reconstructed_step(TINY)}
+
+
+def test_rates_of_merged_ranks_are_of_one(tmp_path: Path) -> None:
+    """Two ranks that do the same: the counts double, the rates stay."""
+    ranks = [replace(TINY, rank=rank, parallel=Parallel(data=2)) for rank in range(2)]
+    one, both = tmp_path / "one.json", tmp_path / "both.json"
+    write_counters(ranks[0], one, "h100")
+    write_counters(merge(ranks), both, "h100")
+    documents = [json.loads(path.read_text()) for path in (one, both)]
+    rates = [[(e["name"], e["ts"], e["args"]["value"]) for e in d["traceEvents"] if e["ph"] == "C"] for d in documents]
+    assert rates[0] == rates[1] and len(rates[0]) > 10
+    assert documents[0]["weft_notes"] == []
+    assert documents[1]["weft_notes"] == ["rates are the mean of 2 ranks, counts of all of them together"]
+
+
+def test_a_report_of_an_unknown_accelerator_has_no_mfu(tmp_path: Path) -> None:
+    path = tmp_path / "step.json"
+    write_counters(replace(TINY, hardware="X900"), path)
+    told = json.loads(path.read_text())
+    assert "X900" in told["weft_notes"][0]
+    assert {e["name"] for e in told["traceEvents"] if e["ph"] == "C"} == {"FLOP/s", "bytes/s"}

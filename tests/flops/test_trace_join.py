@@ -20,7 +20,8 @@ from weft.cli.main import app
 from weft.errors import WeftError
 from weft.flops import FlopsReport, Phase, profile
 from weft.flops.document import flops_document
-from weft.flops.trace_join import TRACE_PHASES, TraceJoin, join, phase_codes
+from weft.flops.trace_join import TraceJoin, join
+from weft.flops.trace_phases import TRACE_PHASES, phase_codes
 from weft.hardware import hardware
 from weft.trace import Trace, open_trace
 from weft.trace.model import is_launch, on_device
@@ -89,6 +90,7 @@ def test_rates_by_pencil(tmp_path: Path) -> None:
     assert forward.tally.flops == 288 and forward.flops_per_s == pytest.approx(288 / 20e-6)
     assert forward.mfu == pytest.approx(288 / 20e-6 / peak, rel=1e-12)
     assert joined.mfu == pytest.approx(672 / 60e-6 / peak, rel=1e-12)
+    assert joined.flops_per_s == pytest.approx(672 / 60e-6)
     assert of(joined, Phase.OPTIMIZER).mfu is None  # no matrix work
     assert joined.segments.rows() == [
         ("forward", 110_000, 130_000), ("backward", 130_000, 165_000), ("optimizer", 165_000, 170_000),

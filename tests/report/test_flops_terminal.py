@@ -12,6 +12,7 @@ from tests.flops.small_reports import TINY, UNTIMED, huge
 from weft.errors import WeftError
 from weft.flops.cost import Phase
 from weft.flops.diff import diff
+from weft.flops.merge import merge
 from weft.flops.values import FlopsReport, Module, Parallel
 from weft.report.flops_diff_terminal import print_flops_diff
 from weft.report.flops_fold import alike, kinds_of, tree_rows, worst_of
@@ -135,6 +136,18 @@ def test_numbers_as_text() -> None:
     ]  # fmt: skip
     assert [covered_text(value) for value in (None, 1.0, 0.99996, 0.5)] == ["–", "100.0 %", "99.9 %", "50.0 %"]
     assert [share_text(value) for value in (None, 0.0, 0.513, 0.000042)] == ["–", "0.0 %", "51.3 %", "0.0042 %"]
+
+
+def test_rates_of_merged_ranks_are_of_one() -> None:
+    ranks = [replace(TINY, rank=rank, parallel=Parallel(data=2)) for rank in range(2)]
+    one, both = numbers_of(ranks[0], "h100"), numbers_of(merge(ranks), "h100")
+    assert both.totals.flops == 2 * one.totals.flops
+    assert both.flops_per_s == pytest.approx(one.flops_per_s)
+    assert both.utilization is not None and one.utilization is not None
+    assert both.utilization.executed_flops_per_s == pytest.approx(both.flops_per_s)
+    rows = [next(line for line in printed(report).splitlines() if "fc1" in line) for report in (ranks[0], merge(ranks))]
+    assert rows[0].split()[-1] == rows[1].split()[-1]
+    assert "of one of 2 ranks" in printed(merge(ranks)) and "of one of" not in printed(ranks[0])
 
 
 def test_a_report_that_contradicts_itself_still_prints() -> None:

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.flops.cost import PHASES, Cost, Kind, Phase, Status
+from weft.flops.cost import COUNTED, PHASES, Cost, Phase, tally_of
 from weft.flops.values import FlopsReport, OpCount
 
 Array = npt.NDArray[Any]
 _NUMBER_OF_PHASE = {phase: number for number, phase in enumerate(PHASES)}
 _SAFE = 2.0**62  # a sum in floats below this is an exact one below 2^63
+_counted = attrgetter(*COUNTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +33,19 @@ class Columns:
     key_K: Array
     calls_K: Array
 
-    def per_op(self, value_C: Sequence[int | float] | Array) -> Array:
-        """A value of each cost, for each operator."""
-        return np.asarray(value_C)[self.cost_K]
+    def calls_C(self) -> list[int]:
+        """Calls with each distinct cost, exactly."""
+        fits = float(self.calls_K.astype(float).sum()) < _SAFE
+        calls_C = np.zeros(len(self.costs), dtype=np.int64 if fits else object)
+        np.add.at(calls_C, self.cost_K, self.calls_K)
+        return [int(calls) for calls in calls_C]
+
+    def calls_PC(self, ranks: int = 1) -> Array:
+        """Calls in each phase with each distinct cost, over `ranks`; floats."""
+        num_phases, num_costs = len(PHASES), max(1, len(self.costs))
+        key_K = self.key_K % num_phases * num_costs + self.cost_K
+        calls_K = self.calls_K.astype(float) / ranks
+        return np.bincount(key_K, calls_K, num_phases * num_costs).reshape(num_phases, num_costs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +86,13 @@ def columns(ops: Sequence[OpCount]) -> Columns:
 
 def sums(report: FlopsReport, cols: Columns, factor: int = 1) -> SumTable:
     """The fields of a `Tally`, in their order, summed by module and phase: `factor` times what ran in each itself."""
-    table = [_parts(cost) for cost in cols.costs] or [(0,) * 8]
+    num_fields = len(COUNTED)
+    table: list[tuple[int, ...]] = [_counted(tally_of(cost)) for cost in cols.costs] or [(0,) * num_fields]
     rough_CF = np.array([[float(value) for value in row] for row in table])
     top = float((rough_CF[cols.cost_K] * cols.calls_K.astype(float)[:, None]).sum(axis=0).max(initial=0)) * factor
     dtype: Any = np.int64 if top < _SAFE and rough_CF.max() < _SAFE else object
     num_modules, num_phases = len(report.modules), len(PHASES)
-    values = np.zeros((num_modules * num_phases, 8), dtype=dtype)
+    values = np.zeros((num_modules * num_phases, num_fields), dtype=dtype)
     there = np.zeros(num_modules * num_phases, dtype=bool)
     if len(cols.key_K):
         order = np.argsort(cols.key_K, kind="stable")
@@ -90,7 +102,7 @@ def sums(report: FlopsReport, cols: Columns, factor: int = 1) -> SumTable:
         values[key_K[starts]] = np.add.reduceat(each_KF, starts, axis=0) * factor
         there[key_K[starts]] = True
     shape = (num_modules, num_phases)
-    return SumTable(values_MPF=values.reshape(*shape, 8), there_MP=there.reshape(shape))
+    return SumTable(values_MPF=values.reshape(*shape, num_fields), there_MP=there.reshape(shape))
 
 
 def with_children(report: FlopsReport, own: SumTable) -> SumTable:
@@ -110,18 +122,3 @@ def add_up(report: FlopsReport, value_M: Array) -> None:
         parent = report.modules[index].parent
         if parent is not None:
             value_M[parent] += value_M[index]
-
-
-def _parts(cost: Cost) -> tuple[int, ...]:
-    if cost.kind is Kind.FREE:
-        return (0,) * 8
-    return (
-        cost.flops,
-        cost.full_flops,
-        cost.executed_flops,
-        cost.vector_flops,
-        cost.read_bytes,
-        cost.written_bytes,
-        1,
-        int(cost.status is Status.UNKNOWN),
-    )

@@ -2,7 +2,7 @@
 
 1 multiply-accumulate (MAC) = 2 FLOPs. Matrix work (matmul, convolution, attention) and vector work (norms, activations,
 softmax, elementwise, reductions, the optimizer) are never added together: they run on different units at different
-        rates.
+rates.
 """
 
 from __future__ import annotations
@@ -129,5 +129,32 @@ class Tally:
             unknown_calls=self.unknown_calls + other.unknown_calls,
         )
 
+    def times(self, number: int) -> Tally:
+        """The same, so many times."""
+        return Tally(**{name: number * getattr(self, name) for name in COUNTED})
+
+    def over(self, number: int) -> Tally:
+        """The mean of so many parts, each field rounded down."""
+        return Tally(**{name: getattr(self, name) // number for name in COUNTED})
+
 
 NOTHING = Tally()
+
+COUNTED = tuple(Tally.__dataclass_fields__)
+"""The fields of a `Tally`, in their order."""
+
+
+def tally_of(cost: Cost, calls: int = 1) -> Tally:
+    """What so many calls of one cost add to a sum: nothing where it is of kind FREE."""
+    if cost.kind is Kind.FREE:
+        return NOTHING
+    return Tally(
+        flops=calls * cost.flops,
+        full_flops=calls * cost.full_flops,
+        executed_flops=calls * cost.executed_flops,
+        vector_flops=calls * cost.vector_flops,
+        read_bytes=calls * cost.read_bytes,
+        written_bytes=calls * cost.written_bytes,
+        calls=calls,
+        unknown_calls=calls if cost.status is Status.UNKNOWN else 0,
+    )

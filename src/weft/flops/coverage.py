@@ -51,10 +51,9 @@ class Coverage:
 def coverage(report: FlopsReport, cols: Columns | None = None) -> Coverage:
     """The coverage of a report's local operators. cols: these as arrays, where the caller has them."""
     cols = columns(report.ops) if cols is None else cols
-    calls_C = _calls_of_cost(cols)
     calls_of_status = dict.fromkeys(Status, 0)
     known_bytes = unknown_bytes = 0
-    for cost, calls in zip(cols.costs, calls_C, strict=True):
+    for cost, calls in zip(cols.costs, cols.calls_C(), strict=True):
         if cost.kind is not Kind.FREE:
             calls_of_status[cost.status] += calls
             if cost.status is Status.UNKNOWN:
@@ -71,13 +70,6 @@ def coverage(report: FlopsReport, cols: Columns | None = None) -> Coverage:
         unattributed_ns=unattributed,
         unknown=_unknown(report, cols),
     )
-
-
-def _calls_of_cost(cols: Columns) -> list[int]:
-    """Calls with each distinct cost; integers, so exact."""
-    calls_C = np.zeros(len(cols.costs), dtype=object if int(cols.calls_K.astype(float).sum()) >= 2**62 else np.int64)
-    np.add.at(calls_C, cols.cost_K, cols.calls_K)
-    return [int(calls) for calls in calls_C]
 
 
 def _unknown(report: FlopsReport, cols: Columns) -> tuple[UnknownOp, ...]:

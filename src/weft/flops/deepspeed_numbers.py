@@ -1,6 +1,7 @@
 """Which numbers stand in DeepSpeed's text? From a `FlopsReport`, the summary of a step and a line for each module.
 
-FLOPs are matrix work with attention over all pairs (`full_flops`), as DeepSpeed counts it; MACs are half of them.
+FLOPs are matrix work with attention over all pairs (`full_flops`), as DeepSpeed counts it; MACs are half of them. All
+are of one GPU: of merged ranks the mean, rounded down.
 """
 
 from __future__ import annotations
@@ -8,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from weft.flops.cost import Phase
+from weft.flops.cost import Phase, Tally
 from weft.flops.module_time import exclusive_samples, inclusive_samples, phase_samples, spread
 from weft.flops.params import module_params, params
-from weft.flops.tally import GLOBAL, exclusive, inclusive
-from weft.flops.values import FlopsReport
-
-OUTSIDE = "(outside)"
+from weft.flops.tally import GLOBAL, Key, exclusive, inclusive
+from weft.flops.values import OUTSIDE, FlopsReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +57,10 @@ class StepLine:
     """The summary: sums over the micro-batches of the step, on one GPU.
 
     flops: forward, the model's. model_flops: of all GPUs that share the model. causal_flops: with causal attention
-    exact. bwd_flops: what the backward's operators did; None where no backward ran. outside_flops: forward, outside
-    the model (a loss function, say); in no other number. vector_flops: forward, off the matrix units; in no other
-    number. fwd_s, bwd_s, step_s: seconds, None where not measured; bwd_s has recomputation in it. iter_s: their sum;
-    None where bwd_s or step_s is missing. samples: of the iteration, on all GPUs.
+    exact. bwd_flops: the backward's, of the model's operators; None where no backward ran. outside_flops: forward and
+    backward outside the model (a loss function, another network); in no other number. vector_flops: forward, off the
+    matrix units; in no other number. fwd_s, bwd_s, step_s: seconds, None where not measured; bwd_s has recomputation
+    in it. iter_s: their sum; None where bwd_s or step_s is missing. samples: of the iteration, on all GPUs.
     """
 
     params: int
@@ -88,7 +87,7 @@ class StepLine:
 
 def module_lines(report: FlopsReport) -> list[ModuleLine]:
     """A line for each of `report.modules`."""
-    tallies = inclusive(report)
+    tallies = _of_one(report, inclusive(report))
     times = inclusive_samples(report)
     lines = []
     for index, own in enumerate(module_params(report)):
@@ -101,7 +100,7 @@ def module_lines(report: FlopsReport) -> list[ModuleLine]:
 
 def step_line(report: FlopsReport, sizes: Sizes, *, recomputation: bool = False) -> StepLine:
     """The summary. recomputation: count in bwd_flops what a checkpoint ran again."""
-    own, below = exclusive(report), inclusive(report)
+    own, below = _of_one(report, exclusive(report)), _of_one(report, inclusive(report))
     root = below.get((0, Phase.FORWARD))
     flops = root.full_flops if root else 0
     outside = {index for index, module in enumerate(report.modules) if module.path.startswith(OUTSIDE)}
@@ -109,8 +108,8 @@ def step_line(report: FlopsReport, sizes: Sizes, *, recomputation: bool = False)
     ran = {phase for _, phase in own}
     bwd = sum(
         tally.executed_flops if phase is Phase.RECOMPUTE else tally.full_flops
-        for (_, phase), tally in own.items()
-        if phase in wanted
+        for (index, phase), tally in own.items()
+        if phase in wanted and index not in outside
     )
     times = exclusive_samples(report)
     spent = {phase: _seconds(report, samples) for phase, samples in phase_samples(report).items()}
@@ -126,7 +125,7 @@ def step_line(report: FlopsReport, sizes: Sizes, *, recomputation: bool = False)
         flops=flops,
         model_flops=_model_flops(report, sizes, flops),
         causal_flops=root.flops if root else 0,
-        outside_flops=sum(t.full_flops for (m, p), t in own.items() if m in outside and p is Phase.FORWARD),
+        outside_flops=sum(t.full_flops for (m, _), t in own.items() if m in outside),
         vector_flops=root.vector_flops if root else 0,
         bwd_flops=bwd if Phase.BACKWARD in ran else None,
         fwd_s=forward if times else None,
@@ -136,6 +135,11 @@ def step_line(report: FlopsReport, sizes: Sizes, *, recomputation: bool = False)
         batch=batch,
         samples=None if per_gpu is None else per_gpu * sizes.data,
     )
+
+
+def _of_one(report: FlopsReport, sums: dict[Key, Tally]) -> dict[Key, Tally]:
+    """What one of the merged ranks does."""
+    return sums if report.ranks == 1 else {key: tally.over(report.ranks) for key, tally in sums.items()}
 
 
 def _backward_seconds(report: FlopsReport, times: Mapping[tuple[int, Phase], tuple[int, ...]]) -> float:
@@ -158,7 +162,7 @@ def _model_flops(report: FlopsReport, sizes: Sizes, flops: int) -> int:
     if not report.global_ops:
         return flops * sizes.model
     root = inclusive(report, GLOBAL).get((0, Phase.FORWARD))
-    return root.full_flops if root else 0
+    return root.full_flops // report.parallel.data if root else 0
 
 
 def fold(report: FlopsReport, paths: frozenset[str]) -> FlopsReport:

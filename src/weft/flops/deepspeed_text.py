@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from weft.flops.deepspeed_numbers import OUTSIDE, ModuleLine, Sizes, StepLine, module_lines, step_line
+from weft.flops.deepspeed_numbers import ModuleLine, Sizes, StepLine, module_lines, step_line
 from weft.flops.deepspeed_strings import PRESENT, Layout
 from weft.flops.tally import children_of
-from weft.flops.values import FlopsReport
+from weft.flops.values import OUTSIDE, FlopsReport
 
 NOT_MEASURED = "not measured"
 NOT_RUN = "not run"
@@ -146,7 +146,7 @@ def _further(step: StepLine, layout: Layout) -> Iterator[tuple[str, object]]:
     if step.causal_flops != step.flops:
         yield "fwd flops per GPU with causal attention exact", layout.number(step.causal_flops)
     if step.outside_flops:
-        yield "fwd flops per GPU outside the model (in no other number)", layout.number(step.outside_flops)
+        yield "flops per GPU outside the model, fwd and bwd (in no other number)", layout.number(step.outside_flops)
     yield "fwd vector operations per GPU (in no other number)", layout.number(step.vector_flops)
 
 

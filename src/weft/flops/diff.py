@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from weft.errors import FlopsError
 from weft.flops.cost import NOTHING, PHASES, Phase
 from weft.flops.module_time import Spread, inclusive_ns, phase_ns, step_spread
-from weft.flops.params import module_params, params
+from weft.flops.params import Params, module_params, params
 from weft.flops.tally import inclusive, totals
 from weft.flops.values import FlopsReport
 
 COUNTS = ("flops", "full_flops", "executed_flops", "vector_flops", "moved_bytes")
-PARAMS = ("total", "trainable", "active", "bytes", "global_total")
+PARAMS = tuple(Params.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,8 @@ class Change:
     """One number of a place in two reports, that of the second after that of the first.
 
     path: of a module, its children included; None for the whole model ("(outside)" included). phase: None for
-    parameters and
-    for the whole step. quantity: "flops", ..., "moved_bytes" (`COUNTS`); "params_total", ... (`PARAMS`); "time_ns".
+    parameters and for the whole step. quantity: "flops", ..., "moved_bytes" (`COUNTS`); "params_total", ...
+    (`PARAMS`); "time_ns".
     before, after: None where the place is in one report alone. is_within_spread: a time that differs by no more than
     its spread, or by an unknown spread.
     """
@@ -59,8 +59,7 @@ class FlopsDiff:
 
     names: of the two reports. model: numbers of the whole model, by phase and altogether, changed or not. modules:
     those of single modules that changed (added and removed modules have no entries here). added, removed: paths in the
-    second or the
-    first report alone. notes: why some numbers can not be compared.
+    second or the first report alone. notes: why some numbers can not be compared.
     """
 
     names: tuple[str, str]
@@ -88,12 +87,9 @@ class FlopsDiff:
         """Whether any number of the whole model changed by more than a fraction (0.01: 1 %); see `above`."""
         return bool(self.above(fraction))
 
-    def rows(self, *, modules: int | None = None) -> tuple[tuple[str, str, str, str, str, str], ...]:
-        """(place, phase, quantity, before, after, change) of what changed, for a table: the whole model's numbers, then
-        those of modules, the largest relative changes first, at most `modules` of them (None: all).
-        """
-        ranked = sorted(self.modules, key=lambda change: -abs(change.relative))
-        return tuple(_row(change) for change in (*(c for c in self.model if c.before != c.after), *ranked[:modules]))
+    def ranked(self) -> tuple[Change, ...]:
+        """The changes of modules, the largest relative ones first."""
+        return tuple(sorted(self.modules, key=lambda change: -abs(change.relative)))
 
 
 def diff(a: FlopsReport, b: FlopsReport) -> FlopsDiff:
@@ -205,12 +201,3 @@ def _notes(a: FlopsReport, b: FlopsReport, index_a: Mapping[str, int], index_b: 
     elif a.times and min(a.clock.steps, b.clock.steps) < 2:
         notes.append("One step was timed: its spread is unknown, so no change of a time counts.")
     return tuple(notes)
-
-
-def _row(change: Change) -> tuple[str, str, str, str, str, str]:
-    before, after = ("–" if value is None else f"{value:,}" for value in (change.before, change.after))
-    told = "new" if math.isinf(change.relative) else f"{100 * change.relative:+.2f} %"
-    if change.is_within_spread:
-        told += " (within spread)"
-    place = "(whole model)" if change.path is None else change.path or "(model's tree)"
-    return (place, "" if change.phase is None else change.phase.value, change.quantity, before, after, told)

@@ -1,52 +1,42 @@
-"""A FLOPs report as JSON values, versioned (`weft.flops/1`), and back without loss. flops.schema.json explains each
-field.
+"""A FLOPs report as JSON values, versioned (`weft.flops/1`); flops.schema.json explains each field.
 
 The document holds the report itself, and beside it what tools would otherwise compute again: totals, parameters,
-coverage, the numbers of each module, and, where a device is given, roofline, utilization and prediction. Reading uses
-the report alone. FLOPs can pass 2^63 and stay whole numbers: a reader in a language without big integers takes them as
-floats.
+coverage, the numbers of each module, and, where a device is given, roofline, utilization and prediction. Reading
+(`read_document`) uses the report alone. FLOPs can pass 2^63 and stay whole numbers: a reader in a language without big
+integers takes them as floats.
 """
 
 from __future__ import annotations
 
-import gzip
-import os
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from weft.errors import FlopsError
 from weft.flops.columns import Array, Columns, SumTable, add_up, columns, with_children
-from weft.flops.cost import PHASES, Cost, Kind, Phase, Status, Tally
+from weft.flops.cost import COUNTED, PHASES, Cost, Tally
 from weft.flops.coverage import Coverage, coverage
 from weft.flops.findings import findings
 from weft.flops.module_time import Spread, exclusive_samples
-from weft.flops.params import module_params, params
+from weft.flops.params import Params, module_params, params
 from weft.flops.predict import predict
+from weft.flops.read_document import CLOCK, COST, MODULE, PARALLEL, PLAIN, SCHEMA
+from weft.flops.read_document import read_flops as read_flops
+from weft.flops.read_document import report_of as report_of
 from weft.flops.roofline import Roofline, RooflineRow, roofline
 from weft.flops.tally import GLOBAL, Totals, global_factor, sum_table, totals, totals_of
 from weft.flops.throughput import throughput
 from weft.flops.utilization import Utilization, utilization
-from weft.flops.values import Clock, FlopsReport, Module, OpCount, Parallel, Timing
+from weft.flops.values import FlopsReport, Module
 from weft.hardware import Hardware
 from weft.version import __version__
 
-SCHEMA = "weft.flops/1"
 SCHEMA_FILE = Path(__file__).with_name("flops.schema.json")
 
 Document = dict[str, Any]
-
-_TALLY = tuple(Tally.__dataclass_fields__)
-_COST = (*_TALLY[:6], "dtype", "kind", "status", "note")
-_MODULE = tuple(Module.__dataclass_fields__)
-_CLOCK = tuple(Clock.__dataclass_fields__)
-_PARALLEL = tuple(Parallel.__dataclass_fields__)
-_PLAIN = ("name", "device", "hardware", "tf32", "samples", "tokens", "micro_batches", "rank", "ranks", "torch_version")
 
 
 def flops_document(report: FlopsReport, hardware: Hardware | None = None) -> Document:
@@ -61,14 +51,15 @@ def flops_document(report: FlopsReport, hardware: Hardware | None = None) -> Doc
     covered = coverage(report, cols)
     is_timed = bool(report.clock.step_ns)
     line = None if hardware is None else roofline(report, hardware, cols)
+    rates, no_rates = _throughput(report, step) if is_timed else (None, "")
     return {
         "schema": SCHEMA,
         "weft": __version__,
-        **{name: getattr(report, name) for name in _PLAIN},
-        "parallel": _fields(report.parallel, _PARALLEL),
+        **{name: getattr(report, name) for name in PLAIN},
+        "parallel": _fields(report.parallel, PARALLEL),
         "settings": dict(report.settings),
         "notes": list(report.notes),
-        "clock": _fields(report.clock, _CLOCK) | {"step_ns": list(report.clock.step_ns)},
+        "clock": _fields(report.clock, CLOCK) | {"step_ns": list(report.clock.step_ns)},
         "modules": [_module(module) for module in report.modules],
         **_operators(report, cols),
         "times": {
@@ -80,7 +71,8 @@ def flops_document(report: FlopsReport, hardware: Hardware | None = None) -> Doc
         "params": _params(params(report)),
         "coverage": _coverage(covered),
         "by_module": _by_module(report, own),
-        "throughput": _throughput(report, step) if is_timed else None,
+        "throughput": rates,
+        "throughput_note": no_rates,
         "roofline": None if line is None else _roofline(line),
         "utilization": _utilization(utilization(report, hardware, cols=cols)) if hardware and is_timed else None,
         "prediction": None if hardware is None else _prediction(report, hardware, cols),
@@ -88,103 +80,17 @@ def flops_document(report: FlopsReport, hardware: Hardware | None = None) -> Doc
     }
 
 
-def report_of(document: Mapping[str, Any], *, what: str = "report") -> FlopsReport:
-    """The report that a document holds, equal to the one it was made of.
-
-    what: how an error names it, a file's path say. Raises `FlopsError` where it is no `weft.flops/1`, or a field is
-    missing or of the wrong kind.
-    """
-    if document.get("schema") != SCHEMA:
-        raise FlopsError(f"{what}: not a {SCHEMA} document: its schema is {document.get('schema')!r}")
-    try:
-        costs = [_cost(row) for row in document["costs"]]
-        signatures = [(row["op"], row["signature"], costs[row["cost"]]) for row in document["signatures"]]
-        times = document["times"]
-        report = FlopsReport(
-            modules=tuple(_read_module(row) for row in document["modules"]),
-            ops=_read_ops(document["ops"], signatures),
-            global_ops=_read_ops(document["global_ops"], signatures),
-            times=tuple(
-                Timing(module=module, phase=Phase(phase), samples_ns=tuple(samples))
-                for module, phase, samples in zip(times["module"], times["phase"], times["samples_ns"], strict=True)
-            ),
-            clock=Clock(
-                **{name: document["clock"][name] for name in _CLOCK if name != "step_ns"}
-                | {"step_ns": tuple(document["clock"]["step_ns"])}
-            ),
-            parallel=Parallel(**{name: document["parallel"][name] for name in _PARALLEL}),
-            settings=dict(document["settings"]),
-            notes=tuple(document["notes"]),
-            **{name: document[name] for name in _PLAIN},
-        )
-    except KeyError as error:
-        raise FlopsError(f"{what}: a {SCHEMA} document without the field {error}") from error
-    except (TypeError, ValueError, IndexError, AttributeError) as error:
-        raise FlopsError(f"{what}: a {SCHEMA} document with a broken field: {error}") from error
-    _check(report, what)
-    return report
-
-
-def read_flops(path: str | os.PathLike[str]) -> FlopsReport:
-    """The report of a JSON file (plain or .gz) that `weft flops --json` or `flops_document` made.
-
-    Raises `FlopsError`, naming the file and what is wrong, where it cannot be read, is cut off, is not JSON or holds no
-    report.
-    """
-    try:
-        data = Path(path).read_bytes()
-        text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-        document = msgspec.json.decode(text)
-    except OSError as error:
-        raise FlopsError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (EOFError, zlib.error) as error:
-        raise FlopsError(f"{path}: a .gz file that is cut off or damaged: {error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        is_cut = "truncated" in str(error)
-        told = "cut off before its end: write it again" if is_cut else f"not JSON: {error}"
-        raise FlopsError(f"{path}: {told}") from error
-    if not isinstance(document, dict):
-        raise FlopsError(f"{path}: not a {SCHEMA} document but a JSON {type(document).__name__}")
-    return report_of(document, what=str(path))
-
-
-def _check(report: FlopsReport, what: str) -> None:
-    """Indices that point nowhere, and trees whose parents do not come first, would give wrong sums later."""
-    for index, module in enumerate(report.modules):
-        if module.parent is not None and not 0 <= module.parent < index:
-            raise FlopsError(
-                f"{what}: module {index} ({module.path!r}) has the parent {module.parent}, not an earlier one"
-            )
-    for name, entries in (("ops", report.ops), ("global_ops", report.global_ops), ("times", report.times)):
-        numbers = {entry.module for entry in entries}
-        strange = sorted(number for number in numbers if not 0 <= number < len(report.modules))
-        if strange:
-            raise FlopsError(f"{what}: {name} names module {strange[0]}, and there are {len(report.modules)}")
-
-
 def _fields(value: object, names: Sequence[str]) -> Document:
     return {name: getattr(value, name) for name in names}
 
 
-_module_fields = attrgetter(*_MODULE)
+_module_fields = attrgetter(*MODULE)
 
 
 def _module(module: Module) -> Document:
-    row = dict(zip(_MODULE, _module_fields(module), strict=True))
+    row = dict(zip(MODULE, _module_fields(module), strict=True))
     row["aliases"] = list(module.aliases)
     return row
-
-
-def _read_module(row: Mapping[str, Any]) -> Module:
-    return Module(**{name: row[name] for name in _MODULE if name != "aliases"} | {"aliases": tuple(row["aliases"])})
-
-
-def _cost(row: Mapping[str, Any]) -> Cost:
-    numbers = {name: row[name] for name in _COST}
-    for name in _COST[:6]:
-        if type(numbers[name]) is not int:
-            raise ValueError(f"{name} of a cost is {numbers[name]!r}, not a whole number")
-    return Cost(**numbers | {"kind": Kind(row["kind"]), "status": Status(row["status"])})
 
 
 def _operators(report: FlopsReport, cols: Columns) -> Document:
@@ -213,25 +119,14 @@ def _operators(report: FlopsReport, cols: Columns) -> Document:
             "calls": of_ops.calls_K.tolist(),
         }
     return {
-        "costs": [_fields(cost, _COST) | {"kind": cost.kind.value, "status": cost.status.value} for cost in costs],
+        "costs": [_fields(cost, COST) | {"kind": cost.kind.value, "status": cost.status.value} for cost in costs],
         "signatures": [{"op": op, "signature": text, "cost": cost} for op, text, cost in number],
         **found,
     }
 
 
-def _read_ops(rows: Mapping[str, Sequence[Any]], signatures: Sequence[tuple[str, str, Cost]]) -> tuple[OpCount, ...]:
-    ops = []
-    of_name = {phase.value: phase for phase in PHASES}
-    for module, phase, number, calls in zip(
-        rows["module"], rows["phase"], rows["signature"], rows["calls"], strict=True
-    ):
-        op, text, cost = signatures[number]
-        ops.append(OpCount(module=module, phase=of_name[phase], op=op, signature=text, calls=calls, cost=cost))
-    return tuple(ops)
-
-
 def _tally(tally: Tally) -> Document:
-    return _fields(tally, _TALLY) | {"intensity": tally.intensity}
+    return _fields(tally, COUNTED) | {"intensity": tally.intensity}
 
 
 def _totals(step: Totals) -> Document:
@@ -256,8 +151,8 @@ def _global_totals(report: FlopsReport, own: SumTable) -> Document | None:
         return None
 
 
-def _params(found: Any) -> Document:
-    return _fields(found, ("total", "trainable", "active", "bytes", "global_total"))
+def _params(found: Params) -> Document:
+    return _fields(found, tuple(Params.__dataclass_fields__))
 
 
 def _coverage(found: Coverage) -> Document:
@@ -283,8 +178,8 @@ def _by_module(report: FlopsReport, own: SumTable) -> Document:
         "module": modules.tolist(),
         "phase": [names[phase] for phase in phases.tolist()],
         "params": [of_params[module].total for module in modules.tolist()],
-        "inclusive": _columns(whole.values_MPF[there], _TALLY),
-        "exclusive": _columns(own.values_MPF[there], _TALLY),
+        "inclusive": _columns(whole.values_MPF[there], COUNTED),
+        "exclusive": _columns(own.values_MPF[there], COUNTED),
         "inclusive_ns": None if whole_MPS is None else _spreads(whole_MPS[there]),
         "exclusive_ns": None if own_MPS is None else _spreads(own_MPS[there]),
     }
@@ -327,13 +222,13 @@ def _spread(found: Spread | None) -> Document | None:
     return None if found is None else _fields(found, ("median", "lowest", "highest", "samples"))
 
 
-def _throughput(report: FlopsReport, step: Totals) -> Document | None:
-    """null where the layout contradicts itself; `throughput` says how."""
+def _throughput(report: FlopsReport, step: Totals) -> tuple[Document | None, str]:
+    """(null where the layout contradicts itself, and how it does)."""
     try:
         found = throughput(report, step=step)
-    except FlopsError:
-        return None
-    return _fields(found, tuple(type(found).__dataclass_fields__))
+    except FlopsError as error:
+        return None, str(error)
+    return _fields(found, tuple(type(found).__dataclass_fields__)), ""
 
 
 _ROW = tuple(name for name in RooflineRow.__dataclass_fields__ if name not in ("path", "phase", "measured"))

@@ -102,7 +102,7 @@ def _fp32(report: FlopsReport, hardware: Hardware, cols: Columns) -> list[str]:
     if report.tf32 or "tf32" not in hardware.peak_flops:
         return []
     in_fp32 = everything = 0.0
-    for cost, number in zip(cols.costs, _calls(cols), strict=True):
+    for cost, number in zip(cols.costs, cols.calls_C(), strict=True):
         if cost.kind in MATRIX_KINDS:
             everything += number * float(cost.executed_flops)
             in_fp32 += number * float(cost.executed_flops) * (cost.dtype == "fp32")
@@ -113,16 +113,8 @@ def _fp32(report: FlopsReport, hardware: Hardware, cols: Columns) -> list[str]:
         return []
     return [
         f"{percent(in_fp32 / everything)} of the executed matrix FLOPs are in FP32 with TF32 off; TF32 has "
-        f"{ratio:.1f} times "
-        f"the peak on {hardware.name}."
+        f"{ratio:.1f} times the peak on {hardware.name}."
     ]
-
-
-def _calls(cols: Columns) -> list[float]:
-    calls = [0.0] * len(cols.costs)
-    for index, number in zip(cols.cost_K.tolist(), cols.calls_K.tolist(), strict=True):
-        calls[index] += number
-    return calls
 
 
 def _above(report: FlopsReport, line: Roofline) -> list[str]:
@@ -136,6 +128,5 @@ def _above(report: FlopsReport, line: Roofline) -> list[str]:
     return [
         f"{row.path or 'The model itself'}, {row.phase}, takes {duration(row.measured.median)} where its roofline on "
         f"{line.hardware} is {duration(row.bound_ns)} ({row.bound}-bound): {percent(row.above_ns / timed.median)} "
-        "of the step "
-        "is above it."
+        "of the step is above it."
     ]

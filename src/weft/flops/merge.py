@@ -23,17 +23,15 @@ from weft.flops.cost import Cost, Phase
 from weft.flops.coverage import coverage
 from weft.flops.module_time import exclusive_samples, phase_samples, step_spread
 from weft.flops.tally import totals
-from weft.flops.values import Clock, FlopsReport, Module, OpCount, Timing
+from weft.flops.values import OUTSIDE, Clock, FlopsReport, Module, OpCount, Timing
 from weft.units import duration, percent
-
-_OUTSIDE = "(outside)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRow:
     """One rank: its model and executed matrix FLOPs, its median step in ns (None: not timed), and the part of its calls
-    that
-    have a formula (None: no calls)."""
+    that have a formula (None: no calls).
+    """
 
     rank: int
     flops: int
@@ -128,8 +126,7 @@ def _check(reports: Sequence[FlopsReport]) -> None:
         if len(report.clock.step_ns) != len(first.clock.step_ns) or bool(report.times) != bool(first.times):
             raise FlopsError(
                 f"rank {first.rank} timed {len(first.clock.step_ns)} steps and {who} {len(report.clock.step_ns)}; "
-                "merge "
-                "reports that timed the same steps"
+                "merge reports that timed the same steps"
             )
 
 
@@ -148,21 +145,19 @@ def _union(reports: Sequence[FlopsReport]) -> tuple[tuple[Module, ...], list[lis
             elif before.class_name != module.class_name or parent_of[module.path] != parent:
                 raise FlopsError(
                     f"{module.path or 'the root'} is a {before.class_name} on rank {first.rank} and a "
-                    f"{module.class_name} on "
-                    f"rank {report.rank}: different models cannot be merged"
+                    f"{module.class_name} on rank {report.rank}: different models cannot be merged"
                 )
     if not is_pipeline:
         for report in reports:
-            missing = known.keys() - {module.path for module in report.modules} - {_OUTSIDE}
+            missing = known.keys() - {module.path for module in report.modules} - {OUTSIDE}
             if missing:
                 raise FlopsError(
                     f"rank {report.rank} has no module {min(missing)!r} and other ranks have one: different trees "
-                    "are merged "
-                    "for pipeline stages alone, and this job's parallel.pipeline is 1"
+                    "are merged for pipeline stages alone, and this job's parallel.pipeline is 1"
                 )
     children: dict[str | None, list[str]] = {}
     for path in known:
-        if path != _OUTSIDE:
+        if path != OUTSIDE:
             children.setdefault(parent_of[path], []).append(path)
     order: list[str] = []
     waiting = list(reversed(children.get(None, [])))
@@ -170,7 +165,7 @@ def _union(reports: Sequence[FlopsReport]) -> tuple[tuple[Module, ...], list[lis
         path = waiting.pop()
         order.append(path)
         waiting.extend(reversed(children.get(path, [])))
-    order += [_OUTSIDE] * (_OUTSIDE in known)
+    order += [OUTSIDE] * (OUTSIDE in known)
     place = {path: index for index, path in enumerate(order)}
     calls = dict.fromkeys(order, 0)
     for report in reports:
@@ -267,8 +262,7 @@ def _notes(reports: Sequence[FlopsReport]) -> tuple[str, ...]:
     if flops is not None and flops.lowest != flops.highest:
         notes.append(
             f"Executed FLOPs of a rank: lowest {flops.lowest:.4g}, median {flops.median:.4g}, highest "
-            f"{flops.highest:.4g} "
-            f"(rank {flops.highest_rank})."
+            f"{flops.highest:.4g} (rank {flops.highest_rank})."
         )
     if times is not None:
         notes.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -131,12 +131,17 @@ def model_config(name: str, *paths: str | os.PathLike[str]) -> ModelConfig:
 
     Raises `FlopsError`, listing the names, where there is none.
     """
-    wanted = name.strip().lower().replace("_", "-")
     configs = load_models(*paths)
-    for config in configs:
-        if wanted in (config.name.lower(), *config.aliases):
-            return config
-    raise FlopsError(f"no model is called {name!r}; known: {', '.join(config.name for config in configs)}")
+    found = find_config(name, configs)
+    if found is None:
+        raise FlopsError(f"no model is called {name!r}; known: {', '.join(config.name for config in configs)}")
+    return found
+
+
+def find_config(name: str, configs: Iterable[ModelConfig]) -> ModelConfig | None:
+    """The one of that name or alias; None where there is none."""
+    wanted = name.strip().lower().replace("_", "-")
+    return next((config for config in configs if wanted in (config.name.lower(), *config.aliases)), None)
 
 
 def num_params(config: ModelConfig) -> int:

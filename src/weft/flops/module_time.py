@@ -46,9 +46,10 @@ def median(samples: Sequence[int]) -> int:
 
 
 def exclusive_samples(report: FlopsReport) -> dict[Key, Samples]:
-    """(module, phase) -> time outside the children in each timed step, ns. Raises `FlopsError` where modules have
-    different
-    numbers of samples: their times could not be added."""
+    """(module, phase) -> time outside the children in each timed step, ns.
+
+    Raises `FlopsError` where modules have different numbers of samples: their times could not be added.
+    """
     result: dict[Key, Samples] = {}
     expected = len(report.times[0].samples_ns) if report.times else 0
     for timing in report.times:
@@ -106,6 +107,20 @@ def phase_samples(report: FlopsReport) -> dict[Phase, Samples]:
 def step_spread(report: FlopsReport) -> Spread | None:
     """Wall time of a step; None where no step was timed."""
     return spread(report.clock.step_ns) if report.clock.step_ns else None
+
+
+def step_time(report: FlopsReport, given: float | None, what: str) -> float:
+    """Wall time of a step, ns: the one that is given, else the median of the timed ones.
+
+    what: what it is for ("utilization"). Raises `FlopsError` where there is none, or it is not above 0.
+    """
+    timed = step_spread(report)
+    if given is None and timed is None:
+        raise FlopsError(f"{report.name}: no step was timed, so there is no {what}; time steps, or give step_ns")
+    step_ns = given if timed is None or given is not None else timed.median
+    if step_ns is None or step_ns <= 0:
+        raise FlopsError(f"{report.name}: a step of {step_ns} ns cannot be used; step_ns must be above 0")
+    return step_ns
 
 
 def _plus(a: Samples, b: Samples) -> Samples:

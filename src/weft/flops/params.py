@@ -11,9 +11,9 @@ from weft.flops.values import FlopsReport
 class Params:
     """Parameters of a model, or of a module with all below it. Shared ones count once, at their first place.
 
-    total: elements on this rank (of its shard where sharded). trainable: those of them that take gradients. active:
-    those
-    that one token uses: of routed experts top-k / experts. bytes: of total. global_total: elements before sharding.
+    total: elements on this rank (of its shard where sharded). trainable: those of them that take gradients.
+    active: those that one token uses: of routed experts top-k / experts. bytes: of total.
+    global_total: elements before sharding.
     """
 
     total: int = 0
@@ -31,10 +31,6 @@ class Params:
     def active_share(self) -> float | None:
         """active / total; None where there are none."""
         return self.active / self.total if self.total else None
-
-    def share_of(self, whole: Params) -> float | None:
-        """total / whole.total: what part of the model this module is; None where the model has none."""
-        return self.total / whole.total if whole.total else None
 
 
 def params(report: FlopsReport) -> Params:

@@ -1,39 +1,35 @@
-"""How long would the counted work take on a device that is not at hand? Roofline limits over efficiencies that are
-stated.
+"""How long would the counted work take on a device that is not at hand? Roofline limits over stated efficiencies.
 
-The default efficiencies are derived from rates that DeepSeek published for its own kernels on H800 (132 SMs; dense
-peaks 1,979 TFLOP/s in FP8 and 989 in BF16, 3.35 TB/s), and are assumptions anywhere else:
-
-- matrix work 0.60: DeepGEMM's published rates of DeepSeek-V3's projections, `PUBLISHED_GEMMS`, weighted by the FLOPs
-  that each does in one MoE layer, reach 1,178 TFLOP/s together. Large ones reach 0.69, the thin kv_b 0.30: see
-  `published_errors`.
-- attention 0.60 forward and 0.45 backward: about 600 and 450 TFLOP/s in BF16 (executed FLOPs: 5 products backward).
-- bandwidth 0.60: what the memory-bound kernels between GEMMs and attention reach in DeepSeek's published training
-  profile.
-- vector work: the FP32 peak at the efficiency of matrix work.
-
-Launch gaps, communication and what runs at the same time are not in it.
+The default efficiencies are derived from rates that DeepSeek published for its own kernels on H800, and are
+assumptions anywhere else; predict.toml has them, and the source beside each. Vector work runs at the FP32 peak, at the
+efficiency of matrix work. Launch gaps, communication and what runs at the same time are not in a prediction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from weft.errors import FlopsError
 from weft.flops.columns import Columns, columns
 from weft.flops.cost import PHASES, Cost, Kind, Phase, Status
+from weft.flops.params import params
 from weft.flops.rates import limits, rate_notes
 from weft.flops.values import FlopsReport
 from weft.hardware import Hardware, hardware
+from weft.toml_tables import read_tables
 from weft.units import percent
 
-MATRIX_EFFICIENCY = 0.60
-ATTENTION_EFFICIENCY = 0.60
-ATTENTION_BACKWARD_EFFICIENCY = 0.45
-BANDWIDTH_EFFICIENCY = 0.60
+_FACTS = read_tables(Path(__file__).with_suffix(".toml"), "fact", what="published rates", error=FlopsError)
+_EFFICIENCY = {fact["name"]: float(fact["efficiency"]) for fact in _FACTS if "efficiency" in fact}
+
+MATRIX_EFFICIENCY = _EFFICIENCY["matrix"]
+ATTENTION_EFFICIENCY = _EFFICIENCY["attention"]
+ATTENTION_BACKWARD_EFFICIENCY = _EFFICIENCY["attention backward"]
+BANDWIDTH_EFFICIENCY = _EFFICIENCY["bandwidth"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +59,10 @@ class PublishedGemm:
         )
 
 
-# 4,096 tokens a micro-batch; routed experts: 8 rows a token, balanced, 4 experts on each of 64 GPUs. Rates: DeepGEMM's
-# tables.
-PUBLISHED_GEMMS = (
-    PublishedGemm(name="q_a", rows=4096, inner=7168, columns=1536, tflops=1058),
-    PublishedGemm(name="kv_a", rows=4096, inner=7168, columns=576, tflops=1058),
-    PublishedGemm(name="q_b", rows=4096, inner=1536, columns=24576, tflops=990),
-    PublishedGemm(name="kv_b", rows=4096, inner=512, columns=32768, tflops=590),
-    PublishedGemm(name="o", rows=4096, inner=16384, columns=7168, tflops=1358),
-    PublishedGemm(name="w13", rows=8 * 4096, inner=7168, columns=4096, tflops=1300.5, groups=4),
-    PublishedGemm(name="w2", rows=8 * 4096, inner=2048, columns=7168, tflops=1062, groups=4),
+PUBLISHED_GEMMS = tuple(
+    PublishedGemm(**{name: value for name, value in fact.items() if name != "source"})
+    for fact in _FACTS
+    if "tflops" in fact
 )
 
 
@@ -81,8 +71,10 @@ class Prediction:
     """Time of one step on one GPU, if its operators ran one after another.
 
     bound_ns: sum of the operators' roofline bounds: what no implementation of the same operators beats.
-    predicted_ns: the same with each limit divided by its efficiency: an estimate. by_phase: phase -> (bound_ns,
-    predicted_ns).
+    predicted_ns: the same with each limit divided by its efficiency: an estimate.
+    by_phase: phase -> (bound_ns, predicted_ns).
+    tokens: of the step on this rank, None where not known. param_bytes: of this rank's parameters.
+    fits: whether these alone fit the device's memory.
     assumptions: the efficiencies, what is left out, and the error on published rates, a sentence each.
     """
 
@@ -90,7 +82,17 @@ class Prediction:
     bound_ns: float
     predicted_ns: float
     by_phase: Mapping[Phase, tuple[float, float]]
+    tokens: int | None
+    param_bytes: int
+    fits: bool
     assumptions: tuple[str, ...]
+
+    def tokens_per_s(self, phase: Phase | None = None) -> tuple[float, float] | None:
+        """(predicted, at most) of a phase, or of the step; None where tokens or the time are not known."""
+        bound, likely = (self.bound_ns, self.predicted_ns) if phase is None else self.by_phase.get(phase, (0, 0))
+        if not self.tokens or not bound or not likely:
+            return None
+        return 1e9 * self.tokens / likely, 1e9 * self.tokens / bound
 
 
 def predict(
@@ -103,11 +105,10 @@ def predict(
     bandwidth_efficiency: float = BANDWIDTH_EFFICIENCY,
     cols: Columns | None = None,
 ) -> Prediction:
-    """The time that a report's local work would take. Efficiencies: parts of the dense peak and of the memory's
-    bandwidth.
+    """The time that a report's local work would take.
 
-    cols: the local operators as arrays, where the caller has them. Raises `FlopsError` where an efficiency is not in
-    (0, 1].
+    Efficiencies: parts of the dense peak and of the memory's bandwidth. cols: the local operators as arrays, where the
+    caller has them. Raises `FlopsError` where an efficiency is not in (0, 1].
     """
     efficiencies = {
         "matrix_efficiency": matrix_efficiency,
@@ -121,11 +122,8 @@ def predict(
     cols = columns(report.ops) if cols is None else cols
     forward = {Kind.ATTENTION: attention_efficiency}
     backward = {Kind.ATTENTION: attention_backward_efficiency}
-    num_costs = max(1, len(cols.costs))
-    phase_K = cols.key_K % len(PHASES)
-    calls_PC = np.bincount(
-        phase_K * num_costs + cols.cost_K, cols.calls_K.astype(float) / report.ranks, len(PHASES) * num_costs
-    ).reshape(len(PHASES), num_costs)
+    calls_PC = cols.calls_PC(report.ranks)
+    param_bytes = params(report).bytes
     by_phase: dict[Phase, tuple[float, float]] = {}
     for number, phase in enumerate(PHASES):
         bound = predicted = 0.0
@@ -142,6 +140,9 @@ def predict(
         bound_ns=sum(bound for bound, _ in by_phase.values()),
         predicted_ns=sum(predicted for _, predicted in by_phase.values()),
         by_phase=by_phase,
+        tokens=report.tokens,
+        param_bytes=param_bytes,
+        fits=param_bytes <= hardware.hbm_bytes,
         assumptions=_assumptions(report, hardware, cols, efficiencies),
     )
 
@@ -176,10 +177,8 @@ def _assumptions(
     told = ", ".join(f"{name} {100 * error:+.0f} %" for name, error in errors.items())
     result = [
         f"Matrix and vector work reaches {percent(matrix, 0)} of the peak, attention {percent(attention, 0)} "
-        "forward and "
-        f"{percent(backward, 0)} backward, memory {percent(bandwidth, 0)} of its bandwidth. The defaults are from "
-        "rates that "
-        "DeepSeek published for H800; they are assumptions for other kernels and chips.",
+        f"forward and {percent(backward, 0)} backward, memory {percent(bandwidth, 0)} of its bandwidth. The defaults "
+        "are from rates that DeepSeek published for H800; they are assumptions for other kernels and chips.",
         f"Against the GEMM rates that DeepGEMM publishes for H800 the predicted times are off by {told}.",
         "Operators run one after another; gaps between launches and work that overlaps are not considered.",
         *rate_notes(cols.costs, hardware, tf32=report.tf32),

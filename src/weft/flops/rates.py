@@ -1,9 +1,8 @@
-"""What is the least time that a device needs for one call of an operator? The roofline's three limits, and what they
-assume.
-"""
+"""What is the least time that a device needs for one call of an operator? Three limits, and what they assume."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from weft.flops.cost import Cost, Kind
@@ -11,11 +10,11 @@ from weft.hardware import Hardware
 
 VECTOR_NOTE = (
     "Vector work is taken to run at the chip's listed FP32 peak: an assumption, because only dense matrix and "
-    "FP32 peaks are "
-    "published, and packed 16-bit arithmetic can be faster."
+    "FP32 peaks are published, and packed 16-bit arithmetic can be faster."
 )
 
-# What else to use where a chip lists no peak for a dtype, the nearest first. What a chip cannot multiply it converts.
+# What else to use where a chip lists no peak for a dtype, the nearest first: weft's choice, told in a note wherever it
+# matters. What a chip cannot multiply it converts.
 _INSTEAD = {
     "fp4": ("fp8", "bf16", "fp16"),
     "fp8": ("bf16", "fp16"),
@@ -93,21 +92,26 @@ def limits(cost: Cost, hardware: Hardware, *, tf32: bool = False) -> Limits:
     return Limits(matrix_ns=matrix_ns, vector_ns=vector_ns, memory_ns=memory_ns)
 
 
+def used_peaks(costs: Iterable[Cost], hardware: Hardware, *, tf32: bool = False) -> list[Peak]:
+    """The peaks that the matrix work of these costs runs at, one for each dtype that was asked for, in its order."""
+    dtypes = sorted({cost.dtype for cost in costs if cost.executed_flops})
+    return [matrix_peak(hardware, dtype, tf32=tf32) for dtype in dtypes]
+
+
 def rate_notes(costs: tuple[Cost, ...], hardware: Hardware, *, tf32: bool = False) -> tuple[str, ...]:
     """What the rates of these costs assume."""
-    dtypes = sorted({cost.dtype for cost in costs if cost.executed_flops})
-    notes = [matrix_peak(hardware, dtype, tf32=tf32).note for dtype in dtypes]
-    if any(cost.vector_flops for cost in costs):
-        if vector_rate(hardware) is None:
-            notes.append(f"{hardware.name} lists no FP32 peak: vector work is bounded by its bytes alone.")
-        else:
-            notes.append(VECTOR_NOTE)
-    return tuple(note for note in notes if note)
+    return (*peak_notes(costs, hardware, tf32=tf32), *vector_notes(costs, hardware))
 
 
-def flops_per_s_text(rate: float) -> str:
-    """For a person: `1.92 TFLOP/s`, `850 FLOP/s`."""
-    for unit, name in ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"), (1e3, "kFLOP/s")):
-        if abs(rate) >= unit:
-            return f"{rate / unit:.4g} {name}"
-    return f"{rate:.4g} FLOP/s"
+def peak_notes(costs: tuple[Cost, ...], hardware: Hardware, *, tf32: bool = False) -> tuple[str, ...]:
+    """Which peaks stand in for those that the chip does not list."""
+    return tuple(peak.note for peak in used_peaks(costs, hardware, tf32=tf32) if peak.note)
+
+
+def vector_notes(costs: tuple[Cost, ...], hardware: Hardware) -> tuple[str, ...]:
+    """What the rate of vector work is taken to be, where there is any."""
+    if not any(cost.vector_flops for cost in costs):
+        return ()
+    if vector_rate(hardware) is None:
+        return (f"{hardware.name} lists no FP32 peak: vector work is bounded by its bytes alone.",)
+    return (VECTOR_NOTE,)

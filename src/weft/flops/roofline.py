@@ -19,10 +19,10 @@ from weft.flops.cost import PHASES, Kind, Phase, Status
 from weft.flops.module_time import Spread, phase_samples, spread, step_spread
 from weft.flops.module_time import exclusive_ns as exclusive_times
 from weft.flops.module_time import inclusive_ns as inclusive_times
-from weft.flops.rates import flops_per_s_text, limits, rate_notes
+from weft.flops.rates import limits, rate_notes
 from weft.flops.values import FlopsReport
 from weft.hardware import Hardware
-from weft.units import duration
+from weft.units import duration, si
 
 TOLERANCE = 0.001  # a rate this much above the peak is a clock's rounding; more is an error
 
@@ -37,9 +37,9 @@ class RooflineRow:
     bound_ns: compute_ns + memory_ns: the bounds of calls that arithmetic limits, and of those that memory does.
     bound: "compute" or "memory", whichever is more of bound_ns. matrix_ns: executed matrix FLOPs at their peaks.
     executed_flops, moved_bytes: floats, for drawing; the exact ones are in `tally`. moved_bytes are those of the
-    memory.
-    comm_bytes: bytes of collectives, in no bound. unknown_calls: calls of operators without a formula; of these the
-        bytes alone are in the bound, which is then too low.
+        memory. comm_bytes: bytes of collectives, in no bound.
+    unknown_calls: calls of operators without a formula; of these the bytes alone are in the bound, which is then too
+        low.
     measured: time of the phase in the module; None where nothing was timed. above_ns: its median - bound_ns.
     """
 
@@ -78,9 +78,11 @@ class RooflineRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """rows: modules without their children. inclusive: with them. Modules in order, phases in order; rows where any
-    operator
-    ran. by_phase, bound_ns: of the whole model, ns. flags: rates above the peak. notes: what was assumed."""
+    """Bounds of a model, module by module.
+
+    rows: modules without their children. inclusive: with them. Modules in order, phases in order; rows where any
+    operator ran. by_phase, bound_ns: of the whole model, ns. flags: rates above the peak. notes: what was assumed.
+    """
 
     hardware: str
     rows: tuple[RooflineRow, ...]
@@ -202,8 +204,8 @@ def _flags(report: FlopsReport, rows: tuple[RooflineRow, ...], hardware: Hardwar
 def _flag(name: str, least_ns: float, flops: float, took_ns: int, hardware: Hardware) -> str:
     if least_ns <= took_ns * (1 + TOLERANCE):
         return ""
-    peak = flops_per_s_text(1e9 * flops / least_ns)
-    rate = flops_per_s_text(1e9 * flops / took_ns) if took_ns else "no finite rate"
+    peak = si(1e9 * flops / least_ns, "FLOP/s", 4)
+    rate = si(1e9 * flops / took_ns, "FLOP/s") if took_ns else "no finite rate"
     return (
         f"{name}: {flops:.4g} executed FLOPs in {duration(took_ns)} are {rate}, above the peak of {peak} that "
         f"{hardware.name} has for their dtypes: the clock, the count or the hardware's name is wrong."

@@ -8,10 +8,13 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from weft.errors import FlopsError
-from weft.flops.model_configs import load_models
+from weft.flops.model_configs import find_config, load_models
 from weft.flops.values import Parallel
 
-PHASES = ("train", "prefill", "decode")
+RUN_PHASES = ("train", "prefill", "decode")
+WARM_UP = 2
+"""Steps that are not timed, between the counted one and those that are, unless told otherwise."""
+
 OPTIMIZERS = ("adamw", "sgd", "none")
 DTYPES = {
     "fp32": "float32",
@@ -56,15 +59,19 @@ class RunSpec:
     model: a built-in name ("bert-large"), a Hugging Face config.json or its folder, or "module:attribute" or
         "file.py:attribute" that is or makes a torch.nn.Module.
     inputs: of the forward; of built-in models and configs one, BATCH x SEQ, which batch and seq may say as well.
-    context: positions in the cache, as `model_inputs` has it. phase: one of `PHASES`, None: forward of all positions.
+    context: positions in the cache, as `model_inputs` has it.
+    phase: one of `RUN_PHASES`, None: forward of all positions.
     backward: also run the backward; always so in phase "train". optimizer: one of `OPTIMIZERS`, stepped after it.
     device: None: the meta device for models by name, CUDA where there is one for others, else the CPU.
     dtype: of parameters and floating-point inputs, torch's name; None: as built. "fp8": linear layers and experts of
         weft's own llama and deepseek models in FP8, the rest in BF16.
+    attention, experts: implementations: "eager" or "sdpa"; "eager", "bmm" or "grouped_mm".
     masked_positions: positions that BERT's head predicts in the whole batch; None: all.
     parallel: of the job. A model by name is counted whole, but for its experts: of expert ranks, each holds a part, and
         gets as many rows from the others as it sends them.
     steps, warm_up: steps that are timed, after the one that is counted and warm_up more; 0 times nothing.
+    each_call: whether a module that is called several times has an entry for each call.
+    hardware: the accelerator that the report names, "" for the one that the model runs on.
     """
 
     model: str
@@ -81,7 +88,7 @@ class RunSpec:
     experts: str = "grouped_mm"
     masked_positions: int | None = None
     steps: int = 0
-    warm_up: int = 1
+    warm_up: int = WARM_UP
     each_call: bool = False
     hardware: str = ""
     parallel: Parallel = field(default_factory=Parallel)
@@ -92,8 +99,8 @@ class RunSpec:
 
     def check(self) -> None:
         """Raises `FlopsError` where parts contradict each other."""
-        if self.phase is not None and self.phase not in PHASES:
-            raise FlopsError(f"no phase {self.phase!r}; choose from {', '.join(PHASES)}")
+        if self.phase is not None and self.phase not in RUN_PHASES:
+            raise FlopsError(f"no phase {self.phase!r}; choose from {', '.join(RUN_PHASES)}")
         if self.optimizer not in OPTIMIZERS:
             raise FlopsError(f"no optimizer {self.optimizer!r}; choose from {', '.join(OPTIMIZERS)}")
         if self.phase in ("prefill", "decode") and self.runs_backward:
@@ -142,8 +149,8 @@ def parse_parallel(text: str) -> Parallel:
 
 def model_kind(model: str) -> str:
     """ "built-in", "config" (Hugging Face) or "user". Raises `FlopsError`, with names near to it, for what is none."""
-    wanted = model.strip().lower().replace("_", "-")
-    if wanted in names():
+    configs = load_models()
+    if find_config(model, configs) is not None:
         return "built-in"
     if model.endswith(".json") or Path(model, "config.json").is_file():
         return "config"
@@ -153,8 +160,10 @@ def model_kind(model: str) -> str:
         raise FlopsError(
             f"{model}: name what makes the model, {model}:build say; a script is run by --config ds_config.json {model}"
         )
-    near = get_close_matches(wanted, names(), n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(names(aliases=False))}."
+    every = [name for config in configs for name in (config.name, *config.aliases)]
+    near = get_close_matches(model.strip().lower().replace("_", "-"), every, n=3, cutoff=0.5)
+    known = ", ".join(config.name for config in configs)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {known}."
     raise FlopsError(
         f"no model is called {model!r}; {hint} Your own: package.module:build or ./file.py:build; Hugging Face's: "
         "path/to/config.json"

@@ -12,10 +12,11 @@ from typing import Any
 
 from weft.errors import FlopsError
 from weft.flops.module_time import step_spread
+from weft.flops.params import params
 from weft.flops.predict import predict
-from weft.flops.roofline import roofline
+from weft.flops.roofline import COMPUTE, MEMORY, roofline
 from weft.flops.run_spec import RunSpec
-from weft.flops.tally import params, totals
+from weft.flops.tally import totals
 from weft.flops.values import FlopsReport
 from weft.hardware import Hardware
 
@@ -126,7 +127,7 @@ def point_of(
     bound = None
     if hardware is not None:
         rows = roofline(report, hardware).rows
-        bound = "compute" if sum(r.compute_ns for r in rows) >= sum(r.memory_ns for r in rows) else "memory"
+        bound = COMPUTE if sum(r.compute_ns for r in rows) >= sum(r.memory_ns for r in rows) else MEMORY
     step_ns = None if timed is None else timed.median
     took = step_ns or (None if predicted is None else predicted.predicted_ns)
     point = SweepPoint(

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from weft.flops.cost import NOTHING, PHASES, Tally
+from weft.flops.cost import COUNTED, NOTHING, PHASES
 from weft.flops.coverage import coverage
 from weft.flops.module_time import exclusive_ns, inclusive_ns, step_spread
 from weft.flops.params import module_params, params
@@ -15,9 +15,7 @@ from weft.flops.tally import both, totals
 from weft.flops.utilization import utilization
 from weft.flops.values import FlopsReport
 from weft.hardware import Hardware
-from weft.units import duration, percent, size
-
-_COUNTS = tuple(Tally.__dataclass_fields__)
+from weft.units import duration, percent, si, size
 
 CSV_COLUMNS = (
     "path",
@@ -30,8 +28,8 @@ CSV_COLUMNS = (
     "active_params",
     "global_params",
     "param_bytes",
-    *_COUNTS,
-    *(f"own_{name}" for name in _COUNTS),
+    *COUNTED,
+    *(f"own_{name}" for name in COUNTED),
     "time_median_ns",
     "time_lowest_ns",
     "time_highest_ns",
@@ -48,10 +46,8 @@ def to_csv(report: FlopsReport, hardware: Hardware | None = None) -> str:
     """One row for each module and phase in which anything ran or took time in it or below it, in order; RFC 4180.
 
     Columns: `CSV_COLUMNS`. Counts, bytes and times include the modules below; those that begin with own_ do not. Bytes
-    are
-    bytes, times ns. Empty: not timed, or no hardware to bound it with. A path that a spreadsheet would take for a
-    formula
-    cannot be one: module paths hold no leading =, +, - or @.
+    are bytes, times ns. Empty: not timed, or no hardware to bound it with. A path that a spreadsheet would take for a
+    formula cannot be one: module paths hold no leading =, +, - or @.
     """
     own, whole = both(report)
     own_time, whole_time = exclusive_ns(report), inclusive_ns(report)
@@ -71,7 +67,7 @@ def to_csv(report: FlopsReport, hardware: Hardware | None = None) -> str:
             row: list[object] = [module.path, module.class_name, module.depth, module.calls, phase.value]
             row += [found.total, found.trainable, found.active, found.global_total, found.bytes]
             for tally in (whole.get(key, NOTHING), own.get(key, NOTHING)):
-                row += [getattr(tally, name) for name in _COUNTS]
+                row += [getattr(tally, name) for name in COUNTED]
             for took in (whole_time.get(key), own_time.get(key)):
                 row += ["", "", ""] if took is None else [took.median, took.lowest, took.highest]
             limits = (bound.get(key), own_bound.get(key))
@@ -93,12 +89,12 @@ def to_markdown(report: FlopsReport, hardware: Hardware | None = None, *, depth:
         ("Trainable parameters", f"{found.trainable:,} ({percent(found.trainable_share)})"),
         ("Parameters that a token uses", f"{found.active:,} ({percent(found.active_share)})"),
         ("Parameters before sharding", f"{found.global_total:,}"),
-        ("Model FLOPs", f"{count(step.flops)} ({count(step.flops // 2)} MACs)"),
-        ("Model FLOPs, attention over all pairs", count(step.full_flops)),
-        ("Executed FLOPs", count(step.executed_flops)),
-        ("Vector FLOPs", count(step.vector_flops)),
+        ("Model FLOPs", f"{si(step.flops)} ({si(step.flops // 2)} MACs)"),
+        ("Model FLOPs, attention over all pairs", si(step.full_flops)),
+        ("Executed FLOPs", si(step.executed_flops)),
+        ("Vector FLOPs", si(step.vector_flops)),
         ("Bytes", size(step.moved_bytes)),
-        *((f"Model FLOPs, {phase}", count(tally.flops)) for phase, tally in step.by_phase.items() if tally.flops),
+        *((f"Model FLOPs, {phase}", si(tally.flops)) for phase, tally in step.by_phase.items() if tally.flops),
         ("Operator calls with a formula", percent(covered.calls)),
         ("Time with a formula (estimate)", percent(covered.time)),
     ]
@@ -119,14 +115,6 @@ def to_markdown(report: FlopsReport, hardware: Hardware | None = None, *, depth:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def count(number: float) -> str:
-    """A count for a person: `6.28 T`, `12.9 G`, `850`."""
-    for unit, name in ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if abs(number) >= unit:
-            return f"{number / unit:.4g} {name}"
-    return f"{number:,.4g}"
-
-
 def _modules(report: FlopsReport, depth: int | None) -> list[str]:
     _, whole = both(report)
     times = inclusive_ns(report)
@@ -144,7 +132,7 @@ def _modules(report: FlopsReport, depth: int | None) -> list[str]:
         for phase in phases:
             tally, took = whole.get((index, phase)), times.get((index, phase))
             unknown = "" if tally is None or not tally.unknown_calls else f" + {tally.unknown_calls:,} unknown calls"
-            row.append("–" if tally is None else f"{count(tally.flops)}{unknown}")
+            row.append("–" if tally is None else f"{si(tally.flops)}{unknown}")
             if times:
                 row.append("–" if took is None else duration(took.median))
         rows.append(tuple(row))

@@ -4,38 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from weft.errors import FlopsError
 from weft.flops.columns import Columns, SumTable, columns, sums, with_children
-from weft.flops.cost import NOTHING, PHASES, Phase, Tally
-from weft.flops.coverage import Coverage, UnknownOp, coverage
-from weft.flops.params import Params, module_params, params
+from weft.flops.cost import COUNTED, NOTHING, PHASES, Phase, Tally
 from weft.flops.values import FlopsReport
-
-__all__ = [
-    "GLOBAL",
-    "LOCAL",
-    "MODEL_PHASES",
-    "Coverage",
-    "Key",
-    "Params",
-    "Totals",
-    "UnknownOp",
-    "both",
-    "children_of",
-    "coverage",
-    "exclusive",
-    "global_factor",
-    "inclusive",
-    "module_params",
-    "params",
-    "sum_table",
-    "tallies",
-    "total",
-    "total_of",
-    "totals",
-    "totals_of",
-]
 
 Key = tuple[int, Phase]  # index into FlopsReport.modules, and when
 
@@ -84,7 +58,8 @@ def exclusive(report: FlopsReport, scope: str = LOCAL) -> dict[Key, Tally]:
     """(module, phase) -> what ran in the module itself, outside its children. A key is there where any operator ran.
 
     scope: "local", what this rank (the merged ranks together) executes; "global", the work of all ranks: the operators
-    counted on global shapes where there are any, else local work times `global_factor`. Raises `FlopsError` where scope
+    counted on global shapes, which are those of one replica, times the replicas; without any, local work times
+    `global_factor`. Raises `FlopsError` where scope
     is neither, or the global work cannot be known.
     """
     return tallies(sum_table(report, scope))
@@ -141,8 +116,7 @@ def global_factor(report: FlopsReport) -> int:
     if report.parallel.world % report.ranks and report.parallel.world > report.ranks:
         raise FlopsError(
             f"{report.name}: {report.ranks} of {report.parallel.world} ranks were merged; what all of them do "
-            "cannot be "
-            "told from a part that does not divide them. Merge every rank, or ask for the local work"
+            "cannot be told from a part that does not divide them. Merge every rank, or ask for the local work"
         )
     return max(1, report.parallel.world // report.ranks)
 
@@ -162,7 +136,7 @@ def sum_table(report: FlopsReport, scope: str = LOCAL, cols: Columns | None = No
     if scope != GLOBAL:
         raise FlopsError(f"no scope {scope!r}; choose from {LOCAL!r} and {GLOBAL!r}")
     if report.global_ops:
-        return sums(report, columns(report.global_ops))
+        return sums(report, columns(report.global_ops), report.parallel.data)  # DTensors have a replica's shapes
     return sums(report, columns(report.ops) if cols is None else cols, global_factor(report))
 
 
@@ -172,27 +146,8 @@ def tallies(table: SumTable) -> dict[Key, Tally]:
 
 
 def _tally(row: list[int]) -> Tally:
-    return Tally(
-        flops=row[0],
-        full_flops=row[1],
-        executed_flops=row[2],
-        vector_flops=row[3],
-        read_bytes=row[4],
-        written_bytes=row[5],
-        calls=row[6],
-        unknown_calls=row[7],
-    )
+    return Tally(**dict(zip(COUNTED, row, strict=True)))
 
 
 def _sum(parts: Iterable[Tally]) -> Tally:
-    each = list(parts)
-    return Tally(
-        flops=sum(tally.flops for tally in each),
-        full_flops=sum(tally.full_flops for tally in each),
-        executed_flops=sum(tally.executed_flops for tally in each),
-        vector_flops=sum(tally.vector_flops for tally in each),
-        read_bytes=sum(tally.read_bytes for tally in each),
-        written_bytes=sum(tally.written_bytes for tally in each),
-        calls=sum(tally.calls for tally in each),
-        unknown_calls=sum(tally.unknown_calls for tally in each),
-    )
+    return reduce(Tally.plus, parts, NOTHING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from weft.errors import FlopsError
-from weft.flops.module_time import step_spread
+from weft.flops.module_time import step_time
 from weft.flops.tally import Totals, totals
 from weft.flops.values import FlopsReport, Parallel
 
@@ -20,8 +20,7 @@ class Throughput:
         accumulated step.
     samples_per_s, tokens_per_s: of the job. ..._per_gpu: that over the world.
     flops_per_gpu, executed_flops_per_gpu: model and executed matrix FLOPs of one GPU in one step (merged ranks: the
-    mean).
-    ..._per_s_per_gpu: a second.
+        mean). ..._per_s_per_gpu: a second.
     """
 
     step_ns: float
@@ -60,15 +59,7 @@ def throughput(
     """
     parallel = report.parallel if parallel is None else parallel
     _check(report, parallel, samples, tokens, accumulation)
-    timed = step_spread(report)
-    if step_ns is None:
-        if timed is None:
-            raise FlopsError(
-                f"{report.name}: no step was timed, so there is no throughput; time steps, or give step_ns"
-            )
-        step_ns = timed.median
-    if step_ns <= 0:
-        raise FlopsError(f"{report.name}: a step of {step_ns} ns cannot be used; it must be above 0")
+    step_ns = step_time(report, step_ns, "throughput")
     micro_batches = accumulation or 1
     all_samples = _of_job(report.samples if samples is None else samples * micro_batches, parallel)
     all_tokens = _of_job(report.tokens if tokens is None else tokens * micro_batches, parallel)
@@ -107,14 +98,13 @@ def _check(
     if parallel.data % parallel.expert:
         raise FlopsError(
             f"{report.name}: {parallel.expert} expert-parallel ranks do not divide the {parallel.data} "
-            "data-parallel ones "
-            "that they lie inside"
+            "data-parallel ones that they lie inside"
         )
     if parallel.world < report.ranks and report.ranks > 1:
         raise FlopsError(
             f"{report.name}: {report.ranks} ranks were merged, and the job has {parallel.world} (data "
-            f"{parallel.data} x "
-            f"tensor {parallel.tensor} x pipeline {parallel.pipeline} x context {parallel.context}); give `parallel`"
+            f"{parallel.data} x tensor {parallel.tensor} x pipeline {parallel.pipeline} x context "
+            f"{parallel.context}); give `parallel`"
         )
     for name, value in (("samples", samples), ("tokens", tokens), ("accumulation", accumulation)):
         if value is not None and value < 1:

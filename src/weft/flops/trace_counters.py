@@ -17,13 +17,14 @@ from typing import Any
 import msgspec
 
 from weft.errors import FlopsError
-from weft.flops.cost import NOTHING, Phase, Tally
+from weft.flops.cost import NOTHING, PHASES, Phase, Tally
+from weft.flops.device import device_of
 from weft.flops.module_time import exclusive_ns
 from weft.flops.tally import children_of, exclusive
 from weft.flops.trace_join import PhaseWork, TraceJoin, join
 from weft.flops.utilization import utilization
 from weft.flops.values import FlopsReport
-from weft.hardware import Hardware, hardware
+from weft.hardware import Hardware
 from weft.trace.annotate import Annotated, annotate, file_base_ns
 from weft.trace.model import Trace
 from weft.trace.output import write_output
@@ -32,8 +33,6 @@ from weft.units import US, S
 
 PROCESS = "weft flops"
 RECONSTRUCTED = "one step, reconstructed from medians: lengths are measured, places are not"
-
-_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.RECOMPUTE, Phase.OPTIMIZER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +72,7 @@ def reconstructed_step(report: FlopsReport) -> list[Slice]:
         )
         return end + took
 
-    for phase in _PHASES:
+    for phase in PHASES:
         mark, start = len(slices), at
         slices.append(Slice(module=None, phase=phase, depth=0, start_ns=start, own_start_ns=start, end_ns=start))
         for root in _in_order(children.get(None, ()), phase):
@@ -86,25 +85,24 @@ def reconstructed_step(report: FlopsReport) -> list[Slice]:
 
 
 def write_counters(report: FlopsReport, path: str | os.PathLike[str], device: Hardware | str | None = None) -> int:
-    """Write a report as Chrome trace JSON: slices of modules, and counters FLOP/s, bytes/s and MFU; the number of
-    events.
+    """Write a report as Chrome trace JSON: slices of modules, and counters FLOP/s, bytes/s and MFU of one rank.
 
-    path: compressed where it ends in .gz or .zst. device: the accelerator whose peaks count, by default the report's
-    where it names one. Raises `FlopsError` where nothing was timed, `WeftError` for an unknown accelerator,
-    `OutputError` where the file cannot be written.
+    Returns the number of events. path: compressed where it ends in .gz or .zst. device: the accelerator whose peaks
+    count, by default the report's own where weft knows it; without one there is no MFU. Raises `FlopsError` where
+    nothing was timed, `WeftError` for an unknown accelerator, `OutputError` where the file cannot be written.
     """
     if not report.times:
         raise FlopsError(
             f"{report.name}: no module was timed, so there is nothing to draw; profile with time=True on a device"
         )
-    wanted = device or report.hardware
-    chip = hardware(wanted) if isinstance(wanted, str) and wanted else wanted if isinstance(wanted, Hardware) else None
+    chip, why = device_of(report, device)
     events = list(_step_events(report, chip))
     head = {
         "schemaVersion": 1,
         "displayTimeUnit": "ms",
         "weft_flops": report.name,
         "weft_reconstructed": RECONSTRUCTED,
+        "weft_notes": [note for note in (why, _of_ranks(report)) if note],
     }
     lines = b",\n".join(_encode(event) for event in events)
     write_output(path, [_encode(head)[:-1], b',"traceEvents":[\n', lines, b"\n]}\n"])
@@ -119,8 +117,7 @@ def annotate_flops(
     device: Hardware | str | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Annotated:
-    """Copy the file that `trace` was read from, byte for byte, with counters FLOP/s, bytes/s and MFU of its phases
-    added.
+    """Copy a trace's file, byte for byte, with counters FLOP/s, bytes/s and MFU of its phases added.
 
     A trace does not tell the FLOPs of a kernel: the counters hold, over each stretch of a phase, the phase's mean rate.
     Raises `WeftError` as `join` does, `TraceError` where it is no Chrome JSON, `OutputError` where `out` cannot be
@@ -154,7 +151,7 @@ def _mean_rates(part: PhaseWork | None) -> Mapping[str, float | None]:
 
 def _step_events(report: FlopsReport, chip: Hardware | None) -> Iterator[dict[str, Any]]:
     slices, sums = reconstructed_step(report), exclusive(report)
-    yield from _named(RECONSTRUCTED)
+    yield from _named("; ".join(text for text in (RECONSTRUCTED, _of_ranks(report)) if text))
     yield {
         "ph": "M",
         "name": "thread_name",
@@ -184,28 +181,34 @@ def _step_events(report: FlopsReport, chip: Hardware | None) -> Iterator[dict[st
             "dur": _us(each.end_ns - each.start_ns),
             "args": args,
         }
-    mfu = _mfu_by_key(report, chip)
+    peak_ns = _peak_ns_by_key(report, chip)
     end = 0
     for each in sorted((s for s in slices if s.module is not None), key=lambda s: s.own_start_ns):
         took = each.end_ns - each.own_start_ns
         if took and each.module is not None:
-            tally = sums.get((each.module, each.phase), NOTHING)
-            yield from _counters(each.own_start_ns, _rates(tally, took, mfu.get((each.module, each.phase)), chip))
+            key = (each.module, each.phase)
+            at_peak = None if chip is None else peak_ns.get(key, 0.0)
+            yield from _counters(each.own_start_ns, _rates(sums.get(key, NOTHING), took * report.ranks, took, at_peak))
             end = each.end_ns
     if end:
-        yield from _counters(end, _rates(NOTHING, 1, 0.0, chip))
+        yield from _counters(end, _rates(NOTHING, 1, 1, None if chip is None else 0.0))
 
 
-def _rates(tally: Tally, took_ns: int, peak_ns: float | None, chip: Hardware | None) -> Mapping[str, float | None]:
+def _rates(tally: Tally, ranks_ns: int, took_ns: int, peak_ns: float | None) -> Mapping[str, float | None]:
+    """Rates of one rank. ranks_ns: the time, once for each rank whose work is in the tally."""
     return {
-        "FLOP/s": tally.executed_flops * S / took_ns,
-        "bytes/s": tally.moved_bytes * S / took_ns,
-        "MFU %": None if chip is None else 100 * (peak_ns or 0.0) / took_ns,
+        "FLOP/s": tally.executed_flops * S / ranks_ns,
+        "bytes/s": tally.moved_bytes * S / ranks_ns,
+        "MFU %": None if peak_ns is None else 100 * peak_ns / took_ns,
     }
 
 
-def _mfu_by_key(report: FlopsReport, chip: Hardware | None) -> Mapping[tuple[int, Phase], float]:
-    """(module, phase) -> time that its own model FLOPs take at the device's peak, ns."""
+def _of_ranks(report: FlopsReport) -> str:
+    return "" if report.ranks == 1 else f"rates are the mean of {report.ranks} ranks, counts of all of them together"
+
+
+def _peak_ns_by_key(report: FlopsReport, chip: Hardware | None) -> Mapping[tuple[int, Phase], float]:
+    """(module, phase) -> time that its own model FLOPs take at the device's peak, ns, on one rank."""
     if chip is None:
         return {}
     by_key: dict[tuple[int, Phase], list[Any]] = {}

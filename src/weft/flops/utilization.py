@@ -12,18 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from weft.errors import FlopsError
 from weft.flops.columns import Columns, columns
 from weft.flops.cost import PHASES, Kind, Phase
-from weft.flops.module_time import Spread, phase_ns, step_spread
-from weft.flops.rates import flops_per_s_text, matrix_peak, rate_notes
+from weft.flops.module_time import Spread, phase_ns, step_time
+from weft.flops.rates import matrix_peak, peak_notes
 from weft.flops.roofline import TOLERANCE
 from weft.flops.tally import MODEL_PHASES
 from weft.flops.values import FlopsReport
 from weft.hardware import Hardware
-from weft.units import duration, percent
+from weft.units import duration, percent, si
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +45,8 @@ class Utilization:
     mfu: time at peak of `flops` (forward and backward; attention under a causal mask counts unmasked pairs) / step_ns.
     mfu_full: the same of `full_flops`, every attention over all pairs: PaLM's convention, and most published figures'.
     hfu: time at peak of `executed_flops` of all phases / step_ns. Vector work is in none of them.
-    step_ns: wall time of the step, the median of the timed ones. time_at_peak: ns by the dtype whose peak was used,
-    executed.
-    flops_per_s, executed_flops_per_s: matrix FLOPs of the step a second.
+    step_ns: wall time of the step, the median of the timed ones. time_at_peak: ns of the executed FLOPs, by the dtype
+    whose peak was used. flops_per_s, executed_flops_per_s: matrix FLOPs of the step a second.
     by_phase: phases that were timed. flags: numbers that cannot be right. notes: what was assumed.
     """
 
@@ -72,20 +68,12 @@ def utilization(
 ) -> Utilization:
     """Utilization of a report's step on a device.
 
-    step_ns: wall time of a step, where the report has none or another clock knows better. cols: the local operators as
-    arrays, where the caller has them. Raises `FlopsError` where no step was timed and none is given, or it is not above
-    0.
+    step_ns: wall time of a step, where the report has none or another clock knows better. cols: the local operators
+    as arrays, where the caller has them. Raises `FlopsError` where no step was timed and none is given, or it is not
+    above 0.
     """
     cols = columns(report.ops) if cols is None else cols
-    timed = step_spread(report)
-    if step_ns is None:
-        if timed is None:
-            raise FlopsError(
-                f"{report.name}: no step was timed, so there is no utilization; give step_ns, or time steps"
-            )
-        step_ns = timed.median
-    if step_ns <= 0:
-        raise FlopsError(f"{report.name}: a step of {step_ns} ns cannot be used; step_ns must be above 0")
+    step_ns = step_time(report, step_ns, "utilization")
     work = _Work.of(report, hardware, cols)
     model, full = work.at_peak("flops", MODEL_PHASES), work.at_peak("full", MODEL_PHASES)
     executed = work.at_peak("executed", PHASES)
@@ -95,20 +83,18 @@ def utilization(
     if hfu > 1 + TOLERANCE:
         flags.append(
             f"The step's executed FLOPs need {duration(executed)} at the peak of {hardware.name} and took "
-            f"{duration(step_ns)} ({flops_per_s_text(rate)}, HFU {percent(hfu)}): the clock, the count or the "
-            "hardware's "
-            "name is wrong."
+            f"{duration(step_ns)} ({si(rate, 'FLOP/s')}, HFU {percent(hfu)}): the clock, the count or the "
+            "hardware's name is wrong."
         )
     by_phase = {}
     for phase, took in phase_ns(report).items():
         if took.median > 0:
             by_phase[phase] = work.in_phase(phase, took)
             if by_phase[phase].hfu > 1 + TOLERANCE:
-                above = flops_per_s_text(by_phase[phase].executed_flops_per_s)
+                above = si(by_phase[phase].executed_flops_per_s, "FLOP/s")
                 flags.append(
                     f"The {phase} runs at {above}, {percent(by_phase[phase].hfu)} of the peak of {hardware.name}: "
-                    "the clock, "
-                    "the count or the hardware's name is wrong."
+                    "the clock, the count or the hardware's name is wrong."
                 )
     return Utilization(
         hardware=hardware.name,
@@ -126,7 +112,7 @@ def utilization(
 
 
 def _notes(report: FlopsReport, hardware: Hardware, cols: Columns) -> tuple[str, ...]:
-    notes = [note for note in rate_notes(cols.costs, hardware, tf32=report.tf32) if "stands in" in note]
+    notes = list(peak_notes(cols.costs, hardware, tf32=report.tf32))
     if report.clock.while_counting:
         notes.append(
             "The timed step is the counted one: its time holds the cost of counting, so the utilization is too low."
@@ -147,11 +133,7 @@ class _Work:
 
     @classmethod
     def of(cls, report: FlopsReport, hardware: Hardware, cols: Columns) -> _Work:
-        num_costs = max(1, len(cols.costs))
-        phase_K = cols.key_K % len(PHASES)
-        calls_PC = np.bincount(
-            phase_K * num_costs + cols.cost_K, cols.calls_K.astype(float) / report.ranks, len(PHASES) * num_costs
-        ).reshape(len(PHASES), num_costs)
+        calls_PC = cols.calls_PC(report.ranks)
         peaks_ns: dict[tuple[str, Phase, str], float] = {}
         counts: dict[tuple[str, Phase], float] = {}
         for index, cost in enumerate(cols.costs):

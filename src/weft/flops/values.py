@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from weft.flops.cost import Cost, Phase
 
+OUTSIDE = "(outside)"
+"""Path of the module that holds what ran outside the model's root."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
@@ -20,9 +23,8 @@ class Module:
     name: the last part of path. parent: index into `FlopsReport.modules`, None for the root and for "(outside)".
     depth: 0 for the root. detail: what the module prints of itself ("in_features=4, out_features=8, bias=True").
     own_params, own_trainable_params: elements of the parameters that are registered here and nowhere earlier in the
-        tree: a
-        parameter shared by two modules is counted once, at its first place. Elements of this rank's shard where
-        sharded.
+        tree: a parameter shared by two modules is counted once, at its first place. Elements of this rank's shard
+        where sharded.
     own_global_params: the same before sharding (equal where nothing is sharded).
     own_param_bytes: bytes of own_params.
     own_active_params: parameters that one token uses: those of routed experts times top-k / experts; else own_params.
@@ -49,8 +51,7 @@ class OpCount:
     """Calls of one operator with one signature in one module and phase.
 
     module: index into `FlopsReport.modules`. op: torch's name ("aten.addmm.default"). signature: shapes and dtypes,
-        for a
-    person ("[80, 1024] bf16, [1024, 4096] bf16 -> [80, 4096] bf16"). cost: of one call.
+    for a person ("[80, 1024] bf16, [1024, 4096] bf16 -> [80, 4096] bf16"). cost: of one call.
     """
 
     module: int
@@ -78,9 +79,11 @@ class Clock:
     """How times were taken.
 
     source: "cpu clock", "cuda events", or "none". steps, warm_up: timed steps and the ones before them that were not.
-    step_ns: wall time of each timed step. while_counting: True where the timed step is the one that was also counted,
-    so that its times hold the cost of counting. counted_step_ns: wall time of the step that was counted (None: not
-    measured). own_ns: weft's own time within one timed step, calibrated: transitions x the cost of one.
+    step_ns: wall time of each timed step, without the installation of hooks in its backwards. while_counting: True
+    where the timed step is the one that was also counted, so that its times hold the cost of counting.
+    counted_step_ns: wall time of the step that was counted (None: not measured).
+    own_ns: weft's own time in a step, the median: marks x the cost of one (part of step_ns), plus that installation
+    (part of nothing).
     """
 
     source: str = "none"

@@ -219,6 +219,7 @@ def flops_of_rank(joined: TraceJoin) -> Document:
         "basis": joined.basis,
         "steps": joined.steps,
         "span_ns": joined.span_ns,
+        "flops_per_s": joined.flops_per_s,
         "mfu": joined.mfu,
         "mfu_full": joined.mfu_full,
         "hfu": joined.hfu,

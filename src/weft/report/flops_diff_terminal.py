@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -10,7 +11,8 @@ from rich.text import Text
 from weft.flops.diff import Change, FlopsDiff
 from weft.report.console_parts import BOLD, DIM, counted, section, table
 from weft.report.console_text import clean, joined, suited
-from weft.report.flops_words import share_text, short_time, si
+from weft.report.flops_words import share_text
+from weft.units import short_time, si
 
 MAX_WIDTH = 140
 MAX_MODULES = 20
@@ -43,7 +45,7 @@ def print_flops_diff(diff: FlopsDiff, console: Console) -> None:
     if changed:
         blocks.append(Group(section("The whole model"), _table(changed, width)))
     if diff.modules:
-        ranked = sorted(diff.modules, key=lambda change: -abs(change.relative))
+        ranked = diff.ranked()
         parts: list[RenderableType] = [
             section("Modules", "children included, largest changes first"),
             _table(ranked[:MAX_MODULES], width),
@@ -62,7 +64,7 @@ def print_flops_diff(diff: FlopsDiff, console: Console) -> None:
     console.print(suited(Group(*spaced[:-1]), console), width=width)
 
 
-def _table(changes: list[Change], width: int) -> RenderableType:
+def _table(changes: Sequence[Change], width: int) -> RenderableType:
     lines = [
         [
             "(whole model)" if change.path is None else clean(change.path) or "(model's tree)",

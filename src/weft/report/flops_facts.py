@@ -1,5 +1,4 @@
-"""The first lines about a model's cost: what was measured, on what, the numbers that matter, and all that must be
-said of them."""
+"""The first lines about a model's cost: what was measured, on what, the numbers that matter, and their caveats."""
 
 from __future__ import annotations
 
@@ -8,8 +7,8 @@ from dataclasses import dataclass
 from weft.flops.cost import Phase
 from weft.flops.findings import findings
 from weft.report.flops_numbers import Numbers
-from weft.report.flops_words import covered_text, share_text, short_time, si
-from weft.units import size
+from weft.report.flops_words import covered_text, share_text
+from weft.units import short_time, si, size
 
 SOURCES = {"cpu clock": "the host's clock", "cuda events": "events on the device's stream"}
 
@@ -35,7 +34,7 @@ def flops_headline(numbers: Numbers) -> str:
     if numbers.utilization is not None:
         text += f", {share_text(numbers.utilization.mfu)} MFU"
     elif numbers.flops_per_s is not None:
-        text += f", {si(numbers.flops_per_s, 'FLOP/s')}"
+        text += f", {si(numbers.flops_per_s, 'FLOP/s')}{of_one(numbers, ' ')}"
     missing = len(numbers.coverage.unknown)
     if not missing:
         return f"{text}."
@@ -64,8 +63,7 @@ def facts_of(numbers: Numbers) -> list[str]:
 
 
 def headline_numbers(numbers: Numbers) -> list[Shown]:
-    """The numbers of the first screen, in order. What is not known is left out, but for what a hardware name would
-    bring."""
+    """The numbers of the first screen, in order. What is not known is left out."""
     report, totals = numbers.report, numbers.totals
     params, coverage = numbers.params, numbers.coverage
     phases = [str(phase) for phase in (Phase.FORWARD, Phase.BACKWARD) if phase in totals.by_phase] or ["forward"]
@@ -100,7 +98,10 @@ def headline_numbers(numbers: Numbers) -> list[Shown]:
         if spread.samples == 1:
             told = "one step"
         shown.append(Shown("step", "step time", short_time(spread.median), told))
-        shown.append(Shown("flops_per_s", "rate", si(numbers.flops_per_s, "FLOP/s"), "executed, over the step time"))
+        told = of_one(numbers, ", ")
+        shown.append(
+            Shown("flops_per_s", "rate", si(numbers.flops_per_s, "FLOP/s"), f"executed, over the step time{told}")
+        )
     if (used := numbers.utilization) is not None:
         told = f"of the dense peak of {used.hardware}" + (
             f", timed on {report.device}" if numbers.other_machine else ""
@@ -123,6 +124,12 @@ def headline_numbers(numbers: Numbers) -> list[Shown]:
         told += f", {covered_text(coverage.time)} of time (estimated)"
     shown.append(Shown("coverage", "coverage", value, told, "doubt" if coverage.unknown else ""))
     return shown
+
+
+def of_one(numbers: Numbers, before: str) -> str:
+    """What a rate is of, where counts are of more: "of one of 8 ranks" after `before`; "" for a single rank."""
+    ranks = numbers.report.ranks
+    return "" if ranks == 1 else f"{before}of one of {ranks} ranks"
 
 
 def warnings_of(numbers: Numbers) -> list[str]:
@@ -176,7 +183,8 @@ def remarks_of(numbers: Numbers) -> list[tuple[str, list[str]]]:
             times.append("The timed step was also the counted one: its times hold the cost of counting.")
         if clock.own_ns:
             times.append(
-                f"weft's own time within a step is {short_time(clock.own_ns)} (calibrated), in the times shown."
+                f"weft's own work beside a step takes about {short_time(clock.own_ns)} (calibrated): marks, which are "
+                "in the times shown, and hooks in the backward, which are not."
             )
     settings = [f"{key}: {value}" for key, value in report.settings.items()]
     return [
@@ -192,7 +200,12 @@ def remarks_of(numbers: Numbers) -> list[tuple[str, list[str]]]:
 def findings_of(numbers: Numbers) -> list[str]:
     """What in the report should someone look at, a sentence each; what `warnings_of` says is left to it."""
     found = findings(
-        numbers.report, numbers.device, line=numbers.roofline, covered=numbers.coverage, step=numbers.totals
+        numbers.report,
+        numbers.device,
+        cols=numbers.cols,
+        line=numbers.roofline,
+        covered=numbers.coverage,
+        step=numbers.totals,
     )
     said = set(_flags(numbers))
     return [text for text in found if text not in said]

@@ -8,15 +8,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from weft.errors import FlopsError
+from weft.flops.columns import add_up
 from weft.flops.cost import PHASES, Phase
-from weft.flops.rates import matrix_peak
+from weft.flops.rates import used_peaks
 from weft.flops.values import FlopsReport
 from weft.hardware import Hardware
 from weft.report import palette
 from weft.report.figure_parts import label, layout, plotly_objects
 from weft.report.flops_numbers import Numbers, numbers_of, over_phases
-from weft.report.flops_words import short_time, si
+from weft.units import short_time, si
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -46,11 +49,9 @@ def flops_treemap_figure(report: FlopsReport, metric: str | None = None) -> go.F
     if metric == "time" and not numbers.timed:
         raise FlopsError(f"{report.name}: nothing was timed; choose flops, params or bytes")
     own = [_own(numbers, index, metric) for index in range(len(report.modules))]
-    whole = list(own)
-    for index in range(len(own) - 1, -1, -1):  # children come after their parents
-        parent = report.modules[index].parent
-        if parent is not None:
-            whole[parent] += whole[index]
+    whole_M = np.array(own, dtype=object)
+    add_up(report, whole_M)
+    whole: list[int] = whole_M.tolist()
     unit = {"flops": "FLOP", "bytes": "B"}.get(metric, "")
     text = short_time if metric == "time" else partial(si, unit=unit)
     figure = go.Figure()
@@ -71,8 +72,7 @@ def flops_treemap_figure(report: FlopsReport, metric: str | None = None) -> go.F
 
 
 def flops_roofline_figure(report: FlopsReport, hardware: Hardware | str | None = None) -> go.Figure:
-    """What each module does itself, by phase: FLOP for a byte against FLOP a second, under the roofs of the
-    accelerator.
+    """What each module does itself, by phase: FLOP for a byte against FLOP a second, under the accelerator's roofs.
 
     Measured rates where the report has times, else the bound's, as the title says. hardware: by default the one that
     was counted on. Raises `WeftError` without plotly or for an unknown name, `FlopsError` where no accelerator is
@@ -108,7 +108,7 @@ def flops_roofline_figure(report: FlopsReport, hardware: Hardware | str | None =
                 hovertemplate="%{customdata[0]}: %{x:.3g} FLOP/B, %{y:.3s}FLOP/s, %{customdata[1]}<extra></extra>",
             )
     low, high = min(intensities, default=0.1) / 2, max(intensities, default=100.0) * 2
-    peaks = {matrix_peak(chip, op.cost.dtype, tf32=report.tf32).dtype for op in report.ops if op.cost.executed_flops}
+    peaks = {peak.dtype for peak in used_peaks(numbers.cols.costs, chip, tf32=report.tf32)}
     for dtype in sorted(peaks) or [max(chip.peak_flops, key=chip.peak)]:
         peak = chip.peak(dtype)
         ridge = peak / chip.hbm_bytes_per_s

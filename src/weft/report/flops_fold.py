@@ -1,5 +1,4 @@
-"""Siblings that cost the same: 24 identical layers are one row. What two modules must share to be alike, all the way
-down."""
+"""Siblings that cost the same: 24 identical layers are one row. What must two modules share to be alike?"""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Neighbouring siblings that are alike: indices into `FlopsReport.modules`, and the level of the tree they stand
-    on.
+    """Neighbouring siblings that are alike: indices into `FlopsReport.modules`, and their level of the tree.
 
     label: "layers", "0–23"; the indices' first module stands for all of them.
     """
@@ -58,14 +56,14 @@ def kinds_of(numbers: Numbers) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Above:
-    """Modules that are alike, in one phase: their time above the roofline, together, ns."""
+    """Modules that are alike, in one phase: their time above the roofline, together, ns. bound: None without any."""
 
     label: str
     phase: Phase
     measured_ns: int
     bound_ns: float
     above_ns: float
-    bound: str
+    bound: str | None
 
 
 def worst_of(numbers: Numbers, k: int) -> list[Above]:
@@ -84,7 +82,7 @@ def worst_of(numbers: Numbers, k: int) -> list[Above]:
             measured_ns=sum(row.measured.median for row in rows if row.measured is not None),
             bound_ns=sum(row.bound_ns for row in rows),
             above_ns=sum(row.above_ns or 0.0 for row in rows),
-            bound=rows[0].bound if rows[0].bound_ns else "–",
+            bound=rows[0].bound if rows[0].bound_ns else None,
         )
         for (label, phase), rows in found.items()
     ]
@@ -92,8 +90,7 @@ def worst_of(numbers: Numbers, k: int) -> list[Above]:
 
 
 def tree_rows(numbers: Numbers, *, depth: int | None = None, fold: bool = True) -> list[Row]:
-    """The tree in depth-first order, down to `depth` levels (0: the root alone), with neighbours that are alike
-    folded."""
+    """The tree, depth first, down to `depth` levels (0: the root alone), with neighbours that are alike folded."""
     kinds, rows = kinds_of(numbers), list[Row]()
 
     def walk(siblings: Sequence[int], level: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.flops.cost import PHASES, Cost, Kind, Phase, Status
 from weft.flops.document import read_flops, report_of
-from weft.flops.rates import limits, matrix_peak
+from weft.flops.rates import limits, used_peaks, vector_rate
 from weft.flops.values import FlopsReport
 from weft.hardware import Hardware
 from weft.report.flops_facts import facts_of, flops_headline, headline_numbers, remarks_of, warnings_of
@@ -50,14 +50,15 @@ def render_flops_html(
 
 
 def page_block(numbers: Numbers) -> dict[str, Any]:
-    """What the page draws from: words and totals ready to show, modules as columns, exclusive counts of `DIGITS`
-    digits.
+    """What the page draws from: words and totals ready to show, modules as columns, exclusive counts.
 
-    Times and bounds in ns. A column of zeros alone is left out; so is `executed` where it is `flops`.
+    Counts have `DIGITS` digits; times and bounds are in ns. A column of zeros alone is left out; so is `executed` where
+    it is `flops`.
     """
     report, totals = numbers.report, numbers.totals
     return {
         "name": report.name,
+        "ranks": report.ranks,
         "facts": facts_of(numbers),
         "warnings": warnings_of(numbers),
         "cards": [
@@ -152,16 +153,15 @@ def _work(numbers: Numbers, phase: Phase) -> dict[str, Any]:
 
 
 def _roofs(numbers: Numbers) -> dict[str, Any] | None:
-    """Memory's bandwidth, and the peak of each dtype that matrix work used, highest first; vector work's where it is
-    lower."""
+    """Memory's bandwidth, and the peaks that the work used, of matrix units and of vector work, highest first."""
     chip, report = numbers.device, numbers.report
     if chip is None:
         return None
-    dtypes = {op.cost.dtype for op in report.ops if op.cost.executed_flops}
-    peaks = {peak.dtype: peak.flops_per_s for dtype in dtypes if (peak := matrix_peak(chip, dtype, tf32=report.tf32))}
+    costs = numbers.cols.costs
+    peaks = {peak.dtype: peak.flops_per_s for peak in used_peaks(costs, chip, tf32=report.tf32)}
     compute: list[list[Any]] = [[f"{dtype} peak", rate] for dtype, rate in peaks.items()]
-    vector = chip.peak_flops.get("fp32")
-    if vector is not None and any(op.cost.vector_flops for op in report.ops):
+    vector = vector_rate(chip)
+    if vector is not None and any(cost.vector_flops for cost in costs):
         if "fp32" in peaks:
             compute = [[f"{name}, vector work" if name == "fp32 peak" else name, rate] for name, rate in compute]
         else:
@@ -202,7 +202,7 @@ def _worst(numbers: Numbers) -> list[dict[str, Any]]:
             "measured_ns": each.measured_ns,
             "bound_ns": _short(each.bound_ns),
             "above_ns": _short(each.above_ns),
-            "kind": None if each.bound == "–" else each.bound,
+            "kind": each.bound,
         }
         for each in worst_of(numbers, MAX_WORST)
     ]

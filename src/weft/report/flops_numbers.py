@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from weft.errors import FlopsError, WeftError
-from weft.flops.cost import NOTHING, PHASES, Kind, Phase, Status, Tally
+from weft.errors import FlopsError
+from weft.flops.columns import Columns, columns, with_children
+from weft.flops.cost import NOTHING, PHASES, Kind, Phase, Status, Tally, tally_of
 from weft.flops.coverage import Coverage, coverage
+from weft.flops.device import device_of, named
 from weft.flops.module_time import Spread, exclusive_ns, inclusive_ns, phase_ns, step_spread
 from weft.flops.params import Params, module_params, params
 from weft.flops.roofline import COMPUTE, MEMORY, Roofline, RooflineRow, roofline
-from weft.flops.tally import Key, Totals, both, children_of, totals
+from weft.flops.tally import Key, Totals, children_of, sum_table, tallies, totals_of
 from weft.flops.throughput import Throughput, throughput
 from weft.flops.utilization import Utilization, utilization
 from weft.flops.values import FlopsReport
-from weft.hardware import Hardware, hardware
+from weft.hardware import Hardware
 from weft.units import S
 
 
@@ -35,12 +37,14 @@ class OpRow:
 class Numbers:
     """A report and what follows from it. device is None, and with it what needs peaks, where no accelerator is known.
 
-    exclusive, inclusive, times, own_times: by (module, phase). modules: parameters of each module with all below it.
-    step: wall time; where the clock has none, None. bounds: of modules with all below them. notes: what could not be
-    worked out, and why.
+    cols: the local operators as arrays. exclusive, inclusive, times, own_times: by (module, phase). modules:
+    parameters of each module with all below it. step: wall time; where the clock has none, None. bounds: of modules
+    with all below them. notes: what could not be worked out, and why. Of merged ranks, counts are of all of them
+    together; rates, bounds and utilization of one, the mean.
     """
 
     report: FlopsReport
+    cols: Columns
     device: Hardware | None
     totals: Totals
     coverage: Coverage
@@ -67,10 +71,12 @@ class Numbers:
 
     @property
     def flops_per_s(self) -> float | None:
-        """Executed FLOPs of a step over its wall time."""
-        if self.step is None or not self.step.median:
-            return None
-        return self.totals.executed_flops * S / self.step.median
+        """Executed FLOPs of a step over its wall time, on one rank."""
+        return None if self.step is None else self.rate(self.totals.executed_flops, self.step.median)
+
+    def rate(self, flops: int, time_ns: float) -> float | None:
+        """FLOPs a second on one rank, of FLOPs that all merged ranks did in that time; None where there is no time."""
+        return flops * S / (time_ns * self.report.ranks) if time_ns else None
 
     def time_of(self, module: int) -> int | None:
         """A module's median time with all below it, all phases together, ns; None where it was not timed."""
@@ -79,32 +85,37 @@ class Numbers:
 
 
 def numbers_of(report: FlopsReport, device: Hardware | str | None = None) -> Numbers:
-    """What follows from a report. device: the accelerator whose peaks count, by default the report's own where weft
-    knows it.
+    """What follows from a report.
 
-    Raises `WeftError` where an accelerator is named that weft does not know.
+    device: the accelerator whose peaks count, by default the report's own where weft knows it. Raises `WeftError`
+    where one is named that weft does not know.
     """
-    chip, notes = _device(report, device)
-    own, whole = both(report)
-    roofs = None if chip is None else roofline(report, chip)
+    chip, why = device_of(report, device)
+    notes = [why] if why else []
+    cols = columns(report.ops)
+    own = sum_table(report, cols=cols)
+    totals = totals_of(own)
+    roofs = None if chip is None else roofline(report, chip, cols)
     step = step_spread(report)
+    is_used = chip is not None and step is not None and step.median > 0
     return Numbers(
         report=report,
+        cols=cols,
         device=chip,
-        totals=totals(report),
-        coverage=coverage(report),
+        totals=totals,
+        coverage=coverage(report, cols),
         params=params(report),
         modules=module_params(report),
         children=children_of(report),
-        exclusive=own,
-        inclusive=whole,
+        exclusive=tallies(own),
+        inclusive=tallies(with_children(report, own)),
         times=inclusive_ns(report),
         own_times=exclusive_ns(report),
         phase_times=phase_ns(report),
         step=step,
-        throughput=_throughput(report, step, notes),
+        throughput=_throughput(report, step, totals, notes),
         roofline=roofs,
-        utilization=utilization(report, chip) if chip is not None and step is not None and step.median > 0 else None,
+        utilization=utilization(report, chip, cols=cols) if chip is not None and is_used else None,
         bounds={} if roofs is None else {(row.module, row.phase): row for row in roofs.inclusive},
         ops=op_rows(report),
         notes=tuple(notes),
@@ -119,16 +130,7 @@ def op_rows(report: FlopsReport) -> list[OpRow]:
         cost = op.cost
         if cost.kind is Kind.FREE:
             continue
-        tally = Tally(
-            flops=cost.flops * op.calls,
-            full_flops=cost.full_flops * op.calls,
-            executed_flops=cost.executed_flops * op.calls,
-            vector_flops=cost.vector_flops * op.calls,
-            read_bytes=cost.read_bytes * op.calls,
-            written_bytes=cost.written_bytes * op.calls,
-            calls=op.calls,
-            unknown_calls=op.calls if cost.status is Status.UNKNOWN else 0,
-        )
+        tally = tally_of(cost, op.calls)
         key = (op.op, op.phase)
         row = rows.get(key)
         if row is None:
@@ -155,34 +157,21 @@ def over_phases(tallies: Mapping[Key, Tally], module: int) -> Tally:
     return result
 
 
-def bound_of(numbers: Numbers, module: int) -> tuple[float, str]:
-    """The roofline bound of a module with all below it, all phases together, ns, and what holds it: "" where nothing
-    does."""
+def bound_of(numbers: Numbers, module: int) -> tuple[float, str | None]:
+    """The roofline bound of a module with all below it, all phases together, ns, and what holds it, if anything."""
     if numbers.roofline is None:
-        return 0.0, ""
+        return 0.0, None
     rows = [row for phase in PHASES if (row := numbers.bounds.get((module, phase))) is not None]
     compute, memory = sum(row.compute_ns for row in rows), sum(row.memory_ns for row in rows)
-    return compute + memory, "" if compute + memory == 0 else COMPUTE if compute >= memory else MEMORY
+    return compute + memory, None if compute + memory == 0 else COMPUTE if compute >= memory else MEMORY
 
 
-def _device(report: FlopsReport, wanted: Hardware | str | None) -> tuple[Hardware | None, list[str]]:
-    if wanted:
-        chip = hardware(wanted) if isinstance(wanted, str) else wanted
-        return chip, []
-    if not report.hardware:
-        return None, []
-    try:
-        return hardware(report.hardware), []
-    except WeftError as error:
-        return None, [f"No peaks are known for {report.hardware}, so there is no utilization and no roofline: {error}"]
-
-
-def _throughput(report: FlopsReport, step: Spread | None, notes: list[str]) -> Throughput | None:
+def _throughput(report: FlopsReport, step: Spread | None, totals: Totals, notes: list[str]) -> Throughput | None:
     """None where no step was timed, or the report contradicts itself, which the notes then say."""
     if step is None:
         return None
     try:
-        return throughput(report)
+        return throughput(report, step=totals)
     except FlopsError as error:
         notes.append(f"There is no throughput: {error}")
         return None
@@ -192,7 +181,5 @@ def _other_machine(report: FlopsReport, chip: Hardware) -> bool:
     """Whether times are of another machine than the peaks."""
     if not report.times:
         return False
-    try:
-        return not report.hardware or hardware(report.hardware).name != chip.name
-    except WeftError:
-        return True
+    own, _ = named(report.hardware)
+    return own is None or own.name != chip.name

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from weft.report.console_parts import DIM, counted, section, table
 from weft.report.console_text import clean
-from weft.report.flops_words import JOIN_TERMS, share_text, short_time, si
+from weft.report.flops_words import JOIN_TERMS, share_text
+from weft.units import short_time, si
 
 MAX_RANGES = 12
 
@@ -38,8 +39,7 @@ def flops_block(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     if told["num_no_phase"]:
         lines.append(["not launched", "", short_time(told["no_phase_ns"]), *[""] * (len(heads) - 3)])
     flops = sum(part["flops"] for part in told["phases"])
-    executed = sum(part["executed_flops"] for part in told["phases"])
-    rate = si(executed * 1e9 / told["span_ns"]) if told["span_ns"] else "–"
+    rate = "–" if told["flops_per_s"] is None else si(told["flops_per_s"])
     total = ["all", si(flops), short_time(told["span_ns"]), "", rate, share_text(told["mfu"])]
     lines.append([*total, *[share_text(told["mfu_full"])] * full, share_text(told["hfu"])])
     note = f"{clean(told['model'])}, {counted(told['steps'], 'step')}"

@@ -1,5 +1,4 @@
-"""What a model costs, in a terminal: the headline numbers, the tree of modules, the dearest of them, the operators,
-what is missing."""
+"""What a model costs, in a terminal: the headline, the tree of modules, the dearest, operators, what is missing."""
 
 from __future__ import annotations
 
@@ -16,11 +15,10 @@ from weft.flops.values import FlopsReport
 from weft.hardware import Hardware
 from weft.report.console_parts import BOLD, DIM, WARNING, counted, frame, section, table
 from weft.report.console_text import clean, joined, suited
-from weft.report.flops_facts import facts_of, flops_headline, headline_numbers, remarks_of, warnings_of
+from weft.report.flops_facts import facts_of, flops_headline, headline_numbers, of_one, remarks_of, warnings_of
 from weft.report.flops_fold import Row, alike, tree_rows, worst_of
 from weft.report.flops_numbers import Numbers, bound_of, numbers_of, over_phases
-from weft.report.flops_words import short_time, si
-from weft.units import S, percent
+from weft.units import percent, short_time, si
 
 MAX_WIDTH = 160
 MAX_OPERATORS = 15
@@ -95,15 +93,17 @@ def _phases(numbers: Numbers, width: int) -> list[RenderableType]:
         cells = [str(phase), si(tally.flops), si(tally.full_flops), si(tally.executed_flops), si(tally.vector_flops)]
         cells += [si(tally.moved_bytes, "B"), "–" if tally.intensity is None else si(tally.intensity)]
         if numbers.timed:
-            cells += _time_and_rate(None if took is None else took.median, tally.executed_flops)
+            cells += _time_and_rate(numbers, None if took is None else took.median, tally.executed_flops)
         lines.append(cells)
     step = totals.step
     cells = ["step", si(totals.flops), si(totals.full_flops), si(step.executed_flops), si(step.vector_flops)]
     cells += [si(step.moved_bytes, "B"), "–" if step.intensity is None else si(step.intensity)]
     if numbers.timed:
-        cells += _time_and_rate(numbers.step.median if numbers.step else None, step.executed_flops)
+        cells += _time_and_rate(numbers, numbers.step.median if numbers.step else None, step.executed_flops)
     lines.append(cells)
     note = "model FLOPs of the step are those of forward and backward" if len(totals.by_phase) > 1 else ""
+    if numbers.timed and (told := of_one(numbers, "FLOP/s: ")):
+        note += f"; {told}" if note else told
     return [
         Group(
             section("Phases", note),
@@ -112,8 +112,8 @@ def _phases(numbers: Numbers, width: int) -> list[RenderableType]:
     ]
 
 
-def _time_and_rate(time_ns: int | None, executed: int) -> list[str]:
-    rate = si(executed * S / time_ns) if time_ns and executed else "–"
+def _time_and_rate(numbers: Numbers, time_ns: int | None, executed: int) -> list[str]:
+    rate = si(numbers.rate(executed, time_ns)) if time_ns and executed else "–"
     return ["–" if time_ns is None else short_time(time_ns), rate]
 
 
@@ -129,6 +129,7 @@ def _tree(numbers: Numbers, width: int, depth: int | None) -> list[RenderableTyp
         heads += ["bound", "by"]
     lines = [_tree_line(numbers, row, phases) for row in rows[:MAX_ROWS]]
     about = "share: of the time of all modules" if numbers.timed else "nothing was timed; share: of the model FLOPs"
+    about += of_one(numbers, "; FLOP/s: ") if numbers.timed else ""
     if any(len(row.members) > 1 for row in rows):
         about += (
             "; ×n: equal siblings, together"
@@ -160,7 +161,7 @@ def _tree_line(numbers: Numbers, row: Row, phases: Sequence[Phase]) -> list[str]
     whole = sum(numbers.time_of(root) or 0 for root in numbers.children[None])
     if numbers.timed:
         line += [short_time(median(times)) if times else "–", percent(sum(times) / whole if whole else None)]
-        line += [si(tally.executed_flops * S / sum(times)) if sum(times) and tally.executed_flops else "–"]
+        line += [si(numbers.rate(tally.executed_flops, sum(times))) if sum(times) and tally.executed_flops else "–"]
     else:
         model = numbers.totals.flops
         own = sum(numbers.inclusive.get((i, phase), NOTHING).flops for i in row.members for phase in phases)
@@ -198,7 +199,7 @@ def _dearest(numbers: Numbers, width: int, top: int) -> list[RenderableType]:
         [
             f"{clean(each.label)}, {each.phase}",
             *map(short_time, (each.measured_ns, each.bound_ns, each.above_ns)),
-            each.bound,
+            each.bound or "–",
         ]
         for each in worst_of(numbers, top)
     ]

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from weft.units import MS, US, S
+from weft.units import short_time as short_time
+from weft.units import si as si
 
 #: key -> (term, what it means).
 TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -84,7 +85,7 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "flops_per_s": (
             "FLOP/s",
-            "Executed FLOPs divided by the time they took.",
+            "Executed FLOPs divided by the time they took; of merged ranks, those of one of them, the mean.",
         ),
         "mfu": (
             "MFU",
@@ -141,30 +142,6 @@ JOIN_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
     }
 )
-
-
-def si(value: float | None, unit: str = "", digits: int = 3) -> str:
-    """1234567 -> "1.23 M"; powers of 1000, three significant digits, a dash for None."""
-    if value is None:
-        return "–"
-    size, names, at = float(value), ("", "k", "M", "G", "T", "P", "E", "Z"), 0
-    while abs(size) >= 999.5 and at < len(names) - 1:
-        size, at = size / 1000, at + 1
-    if at == 0 and size == int(size):
-        return f"{int(size)} {unit}".rstrip()
-    whole = len(str(int(abs(size))))
-    return f"{size:.{max(0, digits - whole)}f} {names[at]}{unit}".rstrip()
-
-
-def short_time(time_ns: float) -> str:
-    """Three significant digits and a unit: "850 ns", "12.4 µs", "1.21 ms", "3.21 s"."""
-    if 0 < abs(time_ns) < 9.95:
-        return f"{time_ns:.2g} ns"
-    for size, name in ((US, "ns"), (MS, "µs"), (S, "ms")):
-        if abs(time_ns) < 0.9995 * size:
-            value = time_ns * 1000 / size
-            return f"{value:.0f} ns" if size == US else f"{value:.{max(0, 3 - len(str(int(abs(value)))))}f} {name}"
-    return f"{time_ns / S:,.{max(0, 3 - len(str(int(abs(time_ns / S)))))}f} s"
 
 
 def covered_text(fraction: float | None) -> str:

@@ -97,7 +97,7 @@ function modulePoints(model) {
     const measured = time > 0;
     if (!measured && !bound) continue;
     const name = nodes.length > 1 ? `${nodes[0].path || model.doc.name} and ${nodes.length - 1} alike` : nodes[0].path || model.doc.name;
-    points.push({ phase, node: nodes[0], name, x: amount / bytes, y: (amount * 1e9) / (measured ? time : bound), time, bound, kind, measured, weight: (measured ? time : bound) * nodes.length });
+    points.push({ phase, node: nodes[0], name, x: amount / bytes, y: (amount * 1e9) / (model.doc.ranks * (measured ? time : bound)), time, bound, kind, measured, weight: (measured ? time : bound) * nodes.length });
   }
   points.sort((a, b) => b.weight - a.weight);
   return { points: points.slice(0, MOST), left: Math.max(0, points.length - MOST) };

@@ -101,7 +101,7 @@ function treeColumns(model) {
     columns.push({ key: "parts", label: "Phases", value: time, node: ({ node }) => h("span", { class: "two", title: phases.map((phase) => `${phase} ${duration(node.time[phase])}`).join(", ") },
       phases.map((phase) => h("i", { class: phaseClass(phase), style: { width: `${(100 * (node.time[phase] ?? 0)) / (node.totalTime || 1)}%` } }))) });
     columns.push({ key: "share", label: "Share", def: "share", bar: true, value: (group) => together(group, (node) => node.totalTime) / (model.whole.time || 1), show: (value) => percent(value) });
-    columns.push({ key: "rate", label: "FLOP/s", def: "flops_per_s", value: (group) => (together(group, (node) => overPhases(model, node, "executed")) * 1e9) / (together(group, (node) => node.totalTime) || Infinity), show: (value) => si(value) });
+    columns.push({ key: "rate", label: "FLOP/s", def: "flops_per_s", value: (group) => (together(group, (node) => overPhases(model, node, "executed")) * 1e9) / (model.doc.ranks * together(group, (node) => node.totalTime) || Infinity), show: (value) => si(value) });
   } else {
     columns.push({ key: "share", label: "Share", def: "share", bar: true, value: (group) => together(group, (node) => overPhases(model, node, "flops")) / (model.whole.flops || 1), show: (value) => percent(value) });
   }
