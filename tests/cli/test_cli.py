@@ -182,6 +182,17 @@ def test_annotate_keeps_the_original_and_adds_lanes(run: Run, train: Path, tmp_p
     assert not (tmp_path / "twice.json").exists()
 
 
+def test_annotate_refuses_what_it_would_ignore(run: Run, train: Path, tmp_path: Path) -> None:
+    to_file = ("annotate", train, "-o", tmp_path / "annotated.json")
+    for arguments, text in (
+        (("--hardware", "h100"), "--hardware: it has no meaning without --flops"),
+        (("--flops", "flops.json", "--step", 3, "--workers", 2), "--step, --workers: it has no meaning with --flops"),
+    ):
+        code, _, err = run(*to_file, *arguments)
+        assert (code, text in " ".join(err.replace("│", " ").split())) == (2, True), err
+    assert not (tmp_path / "annotated.json").exists()
+
+
 def test_convert_there_and_back(run: Run, train: Path, tmp_path: Path) -> None:
     parquet, back = tmp_path / "train.parquet", tmp_path / "back.json.gz"
     assert run("convert", train, "-o", parquet)[0] == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import weft.flops
 from tests.cli.test_cli import Run, run
 from weft.cli.flops import app
 from weft.flops.document import read_flops
@@ -51,7 +52,8 @@ def test_help_has_the_options_the_examples_and_the_commands(run: Run) -> None:
         "show",
     ):
         assert part in told
-    assert run("flops")[1] == "" or "--hardware" in run("flops")[1]
+    code, out, err = run("flops")
+    assert (code, "--hardware" in out + err) == (2, True), "without arguments it shows its help"
     assert "--fail-above" in run("flops", "diff", "--help")[1]
 
 
@@ -205,6 +207,18 @@ def test_a_script_gets_its_own_arguments(run: Run, script: tuple[Path, Path], tm
     assert not (tmp_path / "too").exists()
 
 
+@pytest.mark.parametrize("depth", [0, 1])
+def test_a_scripts_markdown_is_as_deep_as_asked(
+    run: Run, script: tuple[Path, Path], tmp_path: Path, depth: int
+) -> None:
+    config, path = script
+    path.write_text(SCRIPT.replace("nn.Linear(8, 4, bias=False)", "nn.Sequential(nn.Linear(8, 4, bias=False))"))
+    table = tmp_path / "table.md"
+    code, _, err = run("flops", "--depth", depth, "--markdown", table, "--config", config, path)
+    assert code == 0, err
+    assert ("Linear" in table.read_text()) == bool(depth)
+
+
 def test_a_scripts_exception_is_shown_as_python_would(run: Run, script: tuple[Path, Path]) -> None:
     config, path = script
     code, _, err = run("flops", "--config", config, path, "--crash")
@@ -231,10 +245,34 @@ def test_a_scripts_exception_is_shown_as_python_would(run: Run, script: tuple[Pa
         (("--config", "absent.json", "train.py"), "absent.json: cannot be read"),
         (("--config", "absent.json"), "name a script"),
         (("--batch", "3", "--config", "absent.json", "train.py"), "the script itself decides that"),
+        (
+            ("--optimizer", "adamw", "--warm-up", "2", "--config", "a.json", "b.py"),
+            "--optimizer, --warm-up: the script",
+        ),
+        (
+            ("--attention", "eager", "--experts", "bmm", "--config", "a.json", "b.py"),
+            "--attention, --experts: the script",
+        ),
         (("gpt2", "--input", "1x4", "--model", "GPT"), "for a script, with --config"),
         (("--hardware", "h100"), "name a model"),
         (("gpt2", "--sweep", "width=3"), "no sweep"),
         (("gpt2", "--nonsense"), "--nonsense"),
+        (("gpt2", "--nonsense"), "weft flops -h' for help"),
+        (
+            (WORDS, "--input", "100000000000x512", "--device", "cpu"),
+            "--input 100000000000x512 takes 372.5 TiB, more than cpu has room for; --device meta",
+        ),
+        (("gpt2", "--input", "100000000000x512", "--device", "cpu"), "takes 372.5 TiB"),
+        (("bert-large", "--input", "foo=80x128"), "bert-large has no input 'foo'"),
+        (("gpt2", "--input", "2x8:fp32"), "takes token ids, not float32"),
+        ((WORDS, "--input", "2x8", "--attention", "sdpa"), "--attention: is for models by name"),
+        ((WORDS, "--input", "2x8", "--experts", "bmm"), "--experts: is for models by name"),
+        (("gpt2", "--seq", "8", "--sweep", "batch=1,2", "--sweep", "batch=3"), "batch is given twice"),
+        (("gpt2", "--sweep", "batch=0,1"), "a batch is at least 1"),
+        (("gpt2", "--device", "foo"), "no device 'foo'"),
+        (("gpt2", "--dtype", "int8"), "not int8"),
+        (("nothere.json",), "nothere.json: no such file"),
+        ((WORDS, "--input", "2x8", "--device", "vulkan"), "torch cannot use the device 'vulkan' here; --device meta"),
     ],
 )
 def test_mistakes_are_told_in_words(run: Run, arguments: tuple[str, ...], text: str) -> None:
@@ -242,6 +280,24 @@ def test_mistakes_are_told_in_words(run: Run, arguments: tuple[str, ...], text: 
     assert code == 2
     assert text in squeezed(err)
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("{bro", "is no JSON"),
+        ("[1]", "is a JSON object with a model_type, not a list"),
+        ('{"a": 1}', "It needs a model_type"),
+        ('{"model_type": "zorgon"}', "does not know the model_type 'zorgon'. A newer one may"),
+    ],
+)
+def test_what_is_wrong_with_a_configuration_comes_first(run: Run, tmp_path: Path, content: str, text: str) -> None:
+    path = tmp_path / "some.json"
+    path.write_text(content)
+    code, _, err = run("flops", path)
+    assert (code, text in err) == (2, True), err
+    assert err.count("\n") == 1
+    assert "how many tokens" not in err
 
 
 def test_traceback_shows_the_users_own(run: Run) -> None:
@@ -255,6 +311,7 @@ def test_torch_is_asked_for_where_it_is_missing(run: Run, monkeypatch: pytest.Mo
 
     for name in [name for name in sys.modules if name.startswith("weft.flops.runtime")]:
         monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(vars(weft.flops), "run_model", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     code, _, err = run("flops", "gpt2", "--input", "1x4")
     assert (code, "pip install 'weft[torch]'" in err) == (2, True)

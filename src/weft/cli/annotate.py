@@ -48,6 +48,12 @@ def command(
     """Add lanes, phases and counters to a trace for chrome://tracing and Perfetto; every original byte stays."""
     rules = options.load_kernels(kernels)
     limit = options.parse_size(max_bytes)
+    if flops is None and device is not None:
+        raise typer.BadParameter("it has no meaning without --flops", param_hint="--hardware")
+    if flops is not None:
+        unused = {"--step": step, "--kernels": kernels, "--workers": workers}
+        if given := [name for name, value in unused.items() if value]:
+            raise typer.BadParameter("it has no meaning with --flops", param_hint=", ".join(given))
     with options.opened(source, ranks=ranks, max_bytes=max_bytes) as trace:
         from functools import partial
 

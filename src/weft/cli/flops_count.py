@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli import flops_options, flops_script, options
-from weft.cli.flops_options import complete_from, complete_model
+from weft.cli import flops_options, flops_run_options, flops_script, options
 from weft.cli.flops_output import Wanted, deliver, write_text
 from weft.errors import FlopsError
 
@@ -35,161 +34,30 @@ weft flops llama-3-8b --phase decode --context 4096 --sweep batch=1,8,64 --hardw
 
 weft flops --config ds_config.json train.py --lr 3e-4                       a step of a script that knows no weft"""
 
-_RUN = "What to run"
-_TIME = "How to run it"
-
 
 def command(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="A built-in name (weft flops models), package.module:build, ./file.py:build, a Hugging Face "
-            "config.json; with --config, a script.",
-            show_default=False,
-            autocompletion=complete_model,
-        ),
-    ] = None,
-    arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="With --config: the script's own.")
-    ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            help="An input tensor: 80x128, 1x3x224x224:bf16, input_ids=1x128; repeatable.",
-            metavar="SHAPE",
-            rich_help_panel=_RUN,
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option("--batch", help="Sequences, samples or requests.", min=1, rich_help_panel=_RUN)
-    ] = None,
-    seq: Annotated[
-        int | None,
-        typer.Option("--seq", help="New tokens of each; in decode 1, or a few.", min=1, rich_help_panel=_RUN),
-    ] = None,
-    context: Annotated[
-        int,
-        typer.Option(
-            "--context",
-            help="Decode: positions attended to, the new ones among them. Prefill: those in the cache before.",
-            min=0,
-            rich_help_panel=_RUN,
-        ),
-    ] = 0,
-    phase: Annotated[
-        str | None,
-        typer.Option(
-            "--phase",
-            help="train (forward and backward), prefill or decode; default: the forward.",
-            metavar="NAME",
-            autocompletion=complete_from("train", "prefill", "decode"),
-            rich_help_panel=_RUN,
-        ),
-    ] = None,
-    masked_positions: Annotated[
-        int | None,
-        typer.Option(
-            "--masked-positions", help="BERT: predicted positions in the batch; all.", min=1, rich_help_panel=_RUN
-        ),
-    ] = None,
-    backward: Annotated[
-        bool, typer.Option("--backward/--forward", help="Run the backward too.", rich_help_panel=_RUN)
-    ] = False,
-    optimizer: Annotated[
-        str,
-        typer.Option(
-            "--optimizer",
-            help="adamw, sgd or none, stepped after a backward.",
-            autocompletion=complete_from("adamw", "sgd", "none"),
-            rich_help_panel=_RUN,
-        ),
-    ] = "none",
-    device: Annotated[
-        str | None,
-        typer.Option(
-            "--device",
-            help="meta, cpu, cuda…; default: meta for models by name, else cuda where there is one.",
-            metavar="NAME",
-            autocompletion=complete_from("meta", "cpu", "cuda"),
-            rich_help_panel=_TIME,
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--dtype",
-            help="Of parameters and inputs: fp32, bf16, fp16; fp8 for the linear layers of built-in models.",
-            metavar="NAME",
-            autocompletion=complete_from("fp32", "bf16", "fp16", "fp8"),
-            rich_help_panel=_TIME,
-        ),
-    ] = None,
-    attention: Annotated[
-        str,
-        typer.Option(
-            "--attention",
-            help="sdpa or eager, of models by name.",
-            autocompletion=complete_from("sdpa", "eager"),
-            rich_help_panel=_TIME,
-        ),
-    ] = "sdpa",
-    experts: Annotated[
-        str,
-        typer.Option(
-            "--experts",
-            help="grouped_mm, bmm or eager, of models by name.",
-            autocompletion=complete_from("grouped_mm", "bmm", "eager"),
-            rich_help_panel=_TIME,
-        ),
-    ] = "grouped_mm",
-    parallel: Annotated[
-        str | None,
-        typer.Option(
-            "--parallel",
-            help="GPUs of the job, tp=4,dp=8,pp=2,cp=1,ep=8; ep leaves one rank's experts.",
-            metavar="AXES",
-            rich_help_panel=_TIME,
-        ),
-    ] = None,
-    steps: Annotated[
-        int, typer.Option("--steps", help="Time so many steps after the counted one.", min=0, rich_help_panel=_TIME)
-    ] = 0,
-    warm_up: Annotated[
-        int, typer.Option("--warm-up", help="Steps between those, not timed.", min=0, rich_help_panel=_TIME)
-    ] = 2,
-    sweeps: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--sweep",
-            help="Count at each of batch=1,8,64, seq=… or context=…; repeatable: every combination.",
-            metavar="AXIS",
-            rich_help_panel=_TIME,
-        ),
-    ] = None,
-    each_call: Annotated[
-        bool,
-        typer.Option("--each-call", help="A row of its own for each call of a module.", rich_help_panel=_TIME),
-    ] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            help='Before a SCRIPT: profile as the "flops_profiler" block of this DeepSpeed JSON says.',
-            metavar="JSON",
-            rich_help_panel=_RUN,
-        ),
-    ] = None,
-    model_class: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            help="With --config: class of the script's model, where weft's guess is wrong.",
-            metavar="NAME",
-            rich_help_panel=_RUN,
-        ),
-    ] = None,
+    ctx: typer.Context,
+    model: flops_run_options.Model = None,
+    arguments: flops_run_options.Arguments = None,
+    inputs: flops_run_options.Inputs = None,
+    batch: flops_run_options.Batch = None,
+    seq: flops_run_options.Seq = None,
+    context: flops_run_options.Context = 0,
+    phase: flops_run_options.PhaseName = None,
+    masked_positions: flops_run_options.MaskedPositions = None,
+    backward: flops_run_options.Backward = False,
+    optimizer: flops_run_options.Optimizer = "none",
+    device: flops_run_options.Device = None,
+    dtype: flops_run_options.Dtype = None,
+    attention: flops_run_options.Attention = "sdpa",
+    experts: flops_run_options.Experts = "grouped_mm",
+    parallel: flops_run_options.ParallelAxes = None,
+    steps: flops_run_options.Steps = 0,
+    warm_up: flops_run_options.WarmUp = 2,
+    sweeps: flops_run_options.Sweeps = None,
+    each_call: flops_run_options.EachCall = False,
+    config: flops_run_options.Config = None,
+    model_class: flops_run_options.ModelClass = None,
     hardware: flops_options.HardwareName = None,
     depth: flops_options.Depth = None,
     top: flops_options.Top = 5,
@@ -212,27 +80,24 @@ def command(
         html=html, json=json, csv=csv, markdown=markdown, trace=trace, text_layout=text_layout, depth=depth, top=top,
         quiet=quiet,
     )  # fmt: skip
-    wanted.check()
     chip = flops_options.find_hardware(hardware)
     if model is None:
         raise typer.BadParameter(
             "name a script" if config else "name a model; weft flops models lists some", param_hint="MODEL"
         )
     if config is not None:
-        given = {
-            "--input": inputs, "--batch": batch, "--seq": seq, "--context": context, "--phase": phase,
-            "--masked-positions": masked_positions, "--backward": backward, "--device": device, "--dtype": dtype,
-            "--parallel": parallel, "--steps": steps, "--sweep": sweeps, "--each-call": each_call,
-        }  # fmt: skip
-        if said := [name for name, value in given.items() if value]:
-            raise typer.BadParameter("the script itself decides that", param_hint=", ".join(said))
+        flops_run_options.refuse_beside_a_script(ctx)
         flops_script.run(config, Path(model), list(arguments or ()), model_class, wanted, chip)
         return
     if model_class is not None:
         raise typer.BadParameter("is for a script, with --config", param_hint="--model")
     if arguments:
         raise typer.BadParameter(f"one model at a time; {arguments[0]!r} is too much", param_hint="MODEL")
-    model_kind(model)  # the first thing to be told about, even without torch
+    kind = model_kind(model)  # the first thing to be told about, even without torch
+    if kind == "user":
+        flops_run_options.refuse_beside_own_model(ctx)
+    elif kind == "config" and not Path(model).exists():
+        raise FlopsError(f"{model}: no such file; give a config.json or a folder that holds one")
     spec = RunSpec(
         model=model,
         inputs=tuple(parse_input(text) for text in inputs or ()),
@@ -275,13 +140,13 @@ def _count(spec: RunSpec, wanted: Wanted, chip: Hardware | None) -> None:
 
 def _sweep(spec: RunSpec, texts: list[str], wanted: Wanted, chip: Hardware | None) -> None:
     from weft.cli.flops_print import print_sweep
-    from weft.flops.sweep import parse_axis, sweep, sweep_csv, sweep_document
+    from weft.flops.sweep import sweep, sweep_csv, sweep_document
 
     unused = {"--html": wanted.html, "--markdown": wanted.markdown, "--trace": wanted.trace}
     unused["--text-layout"] = wanted.text_layout
     if given := [name for name, value in unused.items() if value is not None]:
         raise typer.BadParameter("a sweep is written as --json or --csv", param_hint=", ".join(given))
-    axes = dict(parse_axis(text) for text in texts)
+    axes = flops_run_options.parse_sweeps(texts)
     run_model = flops_options.needs_torch()
     with flops_options.steps_bar("sweeping") as on_point:
         result = sweep(spec, axes, run_model, hardware=chip, on_point=on_point)

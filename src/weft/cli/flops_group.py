@@ -42,17 +42,24 @@ class CountByDefault(TyperGroup):
         return [*super().shell_complete(ctx, incomplete), *first.shell_complete(counts, incomplete)]
 
 
+def _group_path(ctx: Any) -> str:
+    return COUNT if ctx.parent is None else str(ctx.parent.command_path)
+
+
 class ScriptArguments(TyperCommand):
-    """After `--config JSON SCRIPT`, everything belongs to the script. Else options may stand anywhere."""
+    """After `--config JSON SCRIPT`, everything belongs to the script. Else options may stand anywhere.
+
+    The command is called by its group's name alone, in its usage and in "Try 'weft flops -h'" after a mistake.
+    """
+
+    # a class made by hand: Typer brings a Click of its own in some versions, whose Context is no type to a checker
+    context_class = type("Unnamed", (TyperCommand.context_class,), {"command_path": property(_group_path)})
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.allow_interspersed_args = not any(
             arg == "--config" or arg.startswith("--config=") for arg in self._before_model(ctx, args)
         )
         return list(super().parse_args(ctx, args))
-
-    def get_usage(self, ctx: Any) -> str:
-        return str(super().get_usage(ctx)).replace(f" {COUNT} ", " ", 1)
 
     def _before_model(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments up to the first that is neither an option nor an option's value."""

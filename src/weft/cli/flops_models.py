@@ -17,7 +17,7 @@ def command() -> None:
 
     from weft.flops.model_configs import active_params, load_models, num_params
     from weft.report.console_parts import DIM, table
-    from weft.report.flops_words import si
+    from weft.units import si
 
     console = options.stdout()
     configs = load_models()

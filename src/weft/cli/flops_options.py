@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli import options
-from weft.errors import FlopsError
 
 if TYPE_CHECKING:
     from weft.flops import FlopsReport
@@ -116,10 +115,6 @@ def steps_bar(what: str) -> Iterator[OnStep]:
 
 def needs_torch() -> Callable[..., FlopsReport]:
     """`run_model`. Raises `FlopsError` where torch is missing."""
-    try:
-        from weft.flops.runtime.run_model import run_model
-    except ModuleNotFoundError as missing:
-        if missing.name != "torch":
-            raise
-        raise FlopsError("to run a model weft needs torch: pip install 'weft[torch]'") from missing
+    from weft.flops import run_model
+
     return run_model

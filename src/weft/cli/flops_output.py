@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from weft.flops import FlopsReport
     from weft.hardware import Hardware
 
-LAYOUTS = {"deepspeed": "present", "deepspeed-old": "earlier"}
+TEXT_LAYOUTS = {"deepspeed": "present", "deepspeed-old": "earlier"}
 """Values of --text-layout -> weft's names of DeepSpeed's two layouts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Files to write, "-" for stdout; what to print."""
+    """Files to write, "-" for stdout; what to print.
+
+    Raises `typer.BadParameter` where two things want stdout, or a name is unknown: before a run, not after.
+    """
 
     html: str | None = None
     json: str | None = None
@@ -32,15 +35,14 @@ class Wanted:
     top: int = 5
     quiet: bool = False
 
-    def check(self) -> None:
-        """Raises `typer.BadParameter` where two things want stdout, or a name is unknown: before a run, not after."""
+    def __post_init__(self) -> None:
         if len(self._on_stdout()) > 1:
             raise typer.BadParameter("only one of them can have stdout", param_hint=" and ".join(self._on_stdout()))
         if self.trace == "-":
             raise typer.BadParameter("a trace is written to a file", param_hint="--trace")
-        if self.text_layout is not None and self.text_layout not in LAYOUTS:
+        if self.text_layout is not None and self.text_layout not in TEXT_LAYOUTS:
             raise typer.BadParameter(
-                f"{self.text_layout!r} is no layout; choose from {', '.join(LAYOUTS)}", param_hint="--text-layout"
+                f"{self.text_layout!r} is no layout; choose from {', '.join(TEXT_LAYOUTS)}", param_hint="--text-layout"
             )
 
     def has_stdout(self) -> bool:
@@ -54,23 +56,23 @@ class Wanted:
 
 def deliver(report: FlopsReport, wanted: Wanted, device: Hardware | None) -> None:
     """Write a report's files, then print it: a reader of stdout that has seen enough, `head` say, costs no file."""
+    from weft.flops.device import device_of
     from weft.report.flops_terminal import print_flops
 
+    own, _ = device_of(report, device)  # None: numbers that need peaks are left out, and shown so
     if wanted.json is not None:
         from weft.flops.document import flops_document
 
-        options.write_json(flops_document(report, device or own_device(report)), wanted.json)
+        options.write_json(flops_document(report, own), wanted.json)
     if wanted.csv is not None:
         from weft.flops.tables import to_csv
 
-        write_text(to_csv(report, device or own_device(report)), wanted.csv)
+        write_text(to_csv(report, own), wanted.csv)
     if wanted.markdown is not None:
         from weft.flops.tables import to_markdown
 
-        write_text(
-            to_markdown(report, device or own_device(report), depth=2 if wanted.depth is None else wanted.depth),
-            wanted.markdown,
-        )
+        depth = 2 if wanted.depth is None else wanted.depth
+        write_text(to_markdown(report, own, depth=depth), wanted.markdown)
     if wanted.html is not None:
         from weft.report.flops_html import render_flops_html
 
@@ -95,7 +97,7 @@ def deliver(report: FlopsReport, wanted: Wanted, device: Hardware | None) -> Non
 def deepspeed(report: FlopsReport, name: str, depth: int | None, top: int) -> str:
     """The report in DeepSpeed's layout."""
     from weft.flops.deepspeed_numbers import Sizes
-    from weft.flops.deepspeed_strings import LAYOUTS as ALL
+    from weft.flops.deepspeed_strings import LAYOUTS
     from weft.flops.deepspeed_text import deepspeed_text
 
     parallel = report.parallel
@@ -110,19 +112,8 @@ def deepspeed(report: FlopsReport, name: str, depth: int | None, top: int) -> st
         module_depth=-1 if depth is None else depth,
         top_modules=max(top, 1),
         sizes=sizes,
-        layout=ALL[LAYOUTS[name]],
+        layout=LAYOUTS[TEXT_LAYOUTS[name]],
     )
-
-
-def own_device(report: FlopsReport) -> Hardware | None:
-    """The accelerator that the report itself names, where weft knows it."""
-    from weft.errors import WeftError
-    from weft.hardware import hardware
-
-    try:
-        return hardware(report.hardware) if report.hardware else None
-    except WeftError:  # a report of another weft, which knew it: the numbers that need peaks are left out, and shown so
-        return None
 
 
 def write_text(text: str, path: str) -> None:

@@ -1,4 +1,4 @@
-"""What the commands of `weft flops` print beside the report's own tables: exact counts, predictions, sweeps, models."""
+"""What the commands of `weft flops` print beside the report's own tables: exact counts, predictions, sweeps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from weft.report.console_parts import BOLD, DIM, WARNING, section, table
-from weft.report.flops_words import short_time, si
-from weft.units import size
+from weft.units import short_time, si, size
 
 if TYPE_CHECKING:
     from weft.flops import FlopsReport
@@ -30,7 +29,7 @@ def print_exact(report: FlopsReport, console: Console) -> None:
 
 def print_prediction(report: FlopsReport, device: Hardware | None, console: Console) -> None:
     """Roofline bound and predicted time of a step that was counted and not timed, and what the prediction assumes."""
-    from weft.flops.params import params
+    from weft.flops.cost import Phase
     from weft.flops.predict import predict
 
     if device is None or report.times:
@@ -39,29 +38,32 @@ def print_prediction(report: FlopsReport, device: Hardware | None, console: Cons
     console.print()
     console.print(section("Prediction", f"one step on one {device.name}; nothing was timed"))
     lines = [
-        [str(phase), short_time(bound), short_time(likely), _rate(report, phase == "forward", bound, likely)]
+        [
+            str(phase),
+            short_time(bound),
+            short_time(likely),
+            _rate(found.tokens_per_s(phase) if phase == Phase.FORWARD else None),
+        ]
         for phase, (bound, likely) in found.by_phase.items()
     ]
     bound, likely = found.bound_ns, found.predicted_ns
-    lines.append(["step", short_time(bound), short_time(likely), _rate(report, True, bound, likely)])
+    lines.append(["step", short_time(bound), short_time(likely), _rate(found.tokens_per_s())])
     if len(lines) == 2:
         del lines[0]
     width = min(console.width, MAX_WIDTH)
     heads = ["", "no faster than", "predicted", "tokens/s: predicted, at most"]
     shown = range(len(heads) if report.tokens else len(heads) - 1)
     console.print(table([heads[i] for i in shown], [[line[i] for i in shown] for line in lines], width, left=("",)))
-    needed = params(report).bytes
-    if needed > device.hbm_bytes:
-        told = f"it does not fit: the parameters take {size(needed)}, and {device.name} has {size(device.hbm_bytes)}"
+    if not found.fits:
+        told = f"the parameters take {size(found.param_bytes)}, and {device.name} has {size(device.hbm_bytes)}"
+        told = f"it does not fit: {told}"
         console.print(Text(f"{told}; these are times of one with enough memory", style=WARNING), width=width)
     for text in found.assumptions:
         console.print(Text(f"assumed: {text}", style=DIM), width=width)
 
 
-def _rate(report: FlopsReport, whole: bool, bound_ns: float, predicted_ns: float) -> str:
-    if not report.tokens or not whole or not predicted_ns or not bound_ns:
-        return ""
-    return f"{1e9 * report.tokens / predicted_ns:,.0f}, {1e9 * report.tokens / bound_ns:,.0f}"
+def _rate(predicted_and_bound: tuple[float, float] | None) -> str:
+    return "" if predicted_and_bound is None else ", ".join(f"{rate:,.0f}" for rate in predicted_and_bound)
 
 
 def print_sweep(result: Sweep, console: Console) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from weft.cli import flops_options
-from weft.cli.flops_output import LAYOUTS, Wanted, deliver
+from weft.cli.flops_output import TEXT_LAYOUTS, Wanted, deliver
 from weft.errors import FlopsError
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ def run(
     def save(report: FlopsReport) -> None:
         """Rank 0 writes what is wanted; the others their JSON, for weft flops show to merge."""
         if not report.rank:
-            files = {name: getattr(wanted, name) for name in ("html", "json", "csv", "markdown", "trace")}
-            deliver(report, Wanted(**files, quiet=True), chip)
+            deliver(report, replace(wanted, quiet=True), chip)
         elif wanted.json not in (None, "-"):
             path = Path(str(wanted.json))
             deliver(report, Wanted(json=str(path.with_stem(f"{path.stem}.rank{report.rank}")), quiet=True), chip)
@@ -43,7 +43,7 @@ def run(
             arguments,
             asked,
             model=model_class,
-            layout=LAYOUTS[wanted.text_layout or "deepspeed"],
+            layout=TEXT_LAYOUTS[wanted.text_layout or "deepspeed"],
             on_report=save,
         )
     except (SystemExit, KeyboardInterrupt, FlopsError):

@@ -42,7 +42,6 @@ def command(
         html=html, json=json, csv=csv, markdown=markdown, trace=trace, text_layout=text_layout, depth=depth, top=top,
         quiet=quiet,
     )  # fmt: skip
-    wanted.check()
     chip = flops_options.find_hardware(hardware)
     read = [read_flops(path) for path in reports]
     deliver(read[0] if len(read) == 1 else merge(read), wanted, chip)
