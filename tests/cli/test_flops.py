@@ -256,6 +256,7 @@ def test_a_scripts_exception_is_shown_as_python_would(run: Run, script: tuple[Pa
         (("gpt2", "--input", "1x4", "--model", "GPT"), "for a script, with --config"),
         (("--hardware", "h100"), "name a model"),
         (("gpt2", "--sweep", "width=3"), "no sweep"),
+        (("gpt2", "--input", "1x4", "--json", "/proc/x.json"), "no file can be made in /proc"),
         (("gpt2", "--nonsense"), "--nonsense"),
         (("gpt2", "--nonsense"), "weft flops -h' for help"),
         (

@@ -174,6 +174,8 @@ def _failure(path: str | os.PathLike[str], error: OSError) -> OutputError:
     """What to tell the user about an operating system's refusal to write `path`."""
     if error.errno == errno.ENOENT:
         folder = Path(os.path.realpath(path)).parent
+        if folder.is_dir():  # /proc answers so
+            return OutputError(f"{path}: cannot be written: no file can be made in {folder}. Choose another folder.")
         return OutputError(f"{path}: the folder {folder} does not exist. Make it first: mkdir -p '{folder}'")
     remedy = _REMEDIES.get(error.errno or 0)
     return OutputError(f"{path}: cannot be written: {remedy or error.strerror or error}.")

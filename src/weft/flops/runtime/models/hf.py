@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from weft.errors import FlopsError
+from weft.flops.runtime.hf_config import read_config
 from weft.flops.runtime.models.attention import Attention
 
 _NAME = "weft_meta"
@@ -44,7 +44,7 @@ def hf_model(
         raise FlopsError(f"attention {attention!r} is unknown; choose from sdpa, eager")
     if experts not in _EXPERTS:
         raise FlopsError(f"experts {experts!r} is unknown; choose from grouped_mm, bmm, eager")
-    config = _config(transformers, source)
+    config = _config(source)
     device = torch.device(device)
     options: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention}
     if getattr(config, "num_experts_per_tok", None):
@@ -139,19 +139,12 @@ def _transformers() -> Any:
     return transformers
 
 
-def _config(transformers: Any, source: Any) -> Any:
+def _config(source: Any) -> Any:
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "model_type"):
             raise FlopsError(f"{source!r} is not a configuration of transformers, nor a path to a config.json")
         return source
-    path = Path(source)
-    file = path / "config.json" if path.is_dir() else path
-    if not file.is_file():
-        raise FlopsError(f"{file}: no such file; give a config.json or a folder that holds one (nothing is downloaded)")
-    try:
-        return transformers.AutoConfig.from_pretrained(str(file), local_files_only=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FlopsError(f"{file}: transformers cannot read this configuration: {error}") from error
+    return read_config(os.fspath(source))
 
 
 def _class_of(transformers: Any, config: Any) -> Any:
