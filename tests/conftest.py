@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,16 @@ settings.load_profile("weft-ci" if os.environ.get("CI") else "weft")
 def shared_data_folder() -> Path:
     """Where recorded traces lie: $WEFT_DATA, else ../shared/data beside the repository. It may not exist."""
     return Path(os.environ.get("WEFT_DATA") or ROOT.parent / "shared" / "data")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Loading a model from a file puts its folder first on the import path, for good: in a program, not in the tests."""
+    before = list(sys.path)
+    try:
+        return (yield)
+    finally:
+        sys.path[:] = before
 
 
 @pytest.fixture(scope="session")
