@@ -25,7 +25,7 @@ def shared_data_folder() -> Path:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
-    """Loading a model from a file puts its folder first on the import path, for good: in a program, not in the tests."""
+    """Loading a model from a file puts its folder first on the import path, for good; not in the tests."""
     before = list(sys.path)
     try:
         return (yield)
