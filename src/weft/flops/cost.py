@@ -118,16 +118,7 @@ class Tally:
         return (self.executed_flops + self.vector_flops) / self.moved_bytes if self.moved_bytes else None
 
     def plus(self, other: Tally) -> Tally:
-        return Tally(
-            flops=self.flops + other.flops,
-            full_flops=self.full_flops + other.full_flops,
-            executed_flops=self.executed_flops + other.executed_flops,
-            vector_flops=self.vector_flops + other.vector_flops,
-            read_bytes=self.read_bytes + other.read_bytes,
-            written_bytes=self.written_bytes + other.written_bytes,
-            calls=self.calls + other.calls,
-            unknown_calls=self.unknown_calls + other.unknown_calls,
-        )
+        return Tally(**{name: getattr(self, name) + getattr(other, name) for name in COUNTED})
 
     def times(self, number: int) -> Tally:
         """The same, so many times."""

@@ -118,9 +118,7 @@ class Counter(TorchDispatchMode):
 
     def add(self, name: str, cost: Cost, calls: int = 1) -> None:
         """Count work that no operator shows (a Triton kernel launched by hand), where the program is now."""
-        counts = self._place(current_node(), "counts")
-        number = self.signatures.stated(name, cost)
-        counts[number] = counts.get(number, 0) + calls
+        self._add(self.signatures.stated(name, cost), "counts", calls)
 
     def pause(self, paused: bool) -> None:
         """Let operators pass uncounted, or count again."""
@@ -153,9 +151,7 @@ class Counter(TorchDispatchMode):
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
         out = func(*args, **kwargs)  # nested tensors have a kernel of their own for it
         if not self.paused:
-            number = self.signatures.of(Call(func, args, kwargs, out))
-            counts = self._place(current_node(), "counts")
-            counts[number] = counts.get(number, 0) + 1
+            self._add(self.signatures.of(Call(func, args, kwargs, out)), "counts")
         return out
 
     def _backward_counts(self, node: Any) -> dict[int, int]:
@@ -167,6 +163,11 @@ class Counter(TorchDispatchMode):
             number = -1
         self._last_node, self._last_counts = number, counts
         return counts
+
+    def _add(self, number: int, which: str, calls: int = 1) -> None:
+        """Count calls of a signature in one table of the frame where the program is now."""
+        counts = self._place(current_node(), which)
+        counts[number] = counts.get(number, 0) + calls
 
     def _place(self, node: Any, which: str) -> dict[int, int]:
         tracker = self.tracker
@@ -202,9 +203,7 @@ class Counter(TorchDispatchMode):
             self._sharded, self._careful, self._outer_fake = outer
         how = (self._known.get(id(func)) or self._learn(func))[0]
         if not self.paused and how != _PASS:
-            number = self.signatures.of(Call(func, args, kwargs, out), by_value=how == _VALUES)
-            counts = self._place(current_node(), "global_counts")
-            counts[number] = counts.get(number, 0) + 1
+            self._add(self.signatures.of(Call(func, args, kwargs, out), by_value=how == _VALUES), "global_counts")
         return out
 
     def _only_fake(self) -> bool:

@@ -13,7 +13,6 @@ from weft.errors import FlopsError, WeftError
 from weft.flops.cost import Phase
 from weft.flops.runtime.clock import StepClock
 from weft.flops.runtime.frames import Frame
-from weft.flops.runtime.registry import Operator
 from weft.flops.runtime.tracker import Tracker
 from weft.flops.values import OUTSIDE, Clock, FlopsReport, Module, OpCount, Timing
 from weft.hardware import hardware
@@ -156,7 +155,7 @@ def _operators(run: Profile, frames: list[Frame]) -> tuple[tuple[OpCount, ...], 
     Under FSDP only the optimizer does: the forward is each rank's own, and global work is local work x ranks.
     """
     signatures = run.counter.signatures
-    names = [_name(op) for op in signatures.ops]
+    names = [str(op) for op in signatures.ops]
     sharded = any(frame.global_counts[Phase.FORWARD] for frame in frames)
 
     def listed(*tables: str) -> tuple[OpCount, ...]:
@@ -176,10 +175,6 @@ def _operators(run: Profile, frames: list[Frame]) -> tuple[tuple[OpCount, ...], 
         )
 
     return listed("counts", "local_counts"), listed("counts", "global_counts") if sharded else ()
-
-
-def _name(op: Operator | str) -> str:
-    return op if isinstance(op, str) else str(op)
 
 
 def timings(clock: StepClock, index: Mapping[str, int]) -> tuple[Timing, ...]:

@@ -51,7 +51,10 @@ def _none(args: Any) -> Any:
 
 
 # Arguments that change no shape and no dtype of a result. (A float added to integers does; their sizes are then close.)
-_SIZELESS = ("number", "float", "bool", "str", "Generator")
+# Not bool, nor a list of any: they say which results there are (`training`, `output_mask`), and how large.
+_SIZELESS = frozenset(
+    type_ for kind in ("number", "float", "str", "Generator") for type_ in (kind, f"Optional[{kind}]")
+)
 
 
 def result_of(func: Any) -> Callable[[Any], Any] | None:
@@ -59,25 +62,21 @@ def result_of(func: Any) -> Callable[[Any], Any] | None:
     schema = getattr(func, "_schema", None)
     if schema is None:
         return sized
-    varies = any(
-        "Tensor" not in str(argument.type) and not any(kind in str(argument.type) for kind in _SIZELESS)
-        for argument in schema.arguments
-    )
+    types = [str(argument.type) for argument in schema.arguments]
+    varies = any("Tensor" not in type_ and type_ not in _SIZELESS for type_ in types)
     if not varies and torch.Tag.dynamic_output_shape not in func.tags:
         return None
-    return sized if len(schema.returns) == 1 else sized_first
+    return sized if len(schema.returns) == 1 else _all_sized
 
 
-def sized_first(out: Any) -> Any:
-    return sized(out[0])
+def _all_sized(out: Any) -> Any:
+    return tuple(map(sized, out))
 
 
 def key_of_any(args: Any, kwargs: Any, out: Any) -> Any:
-    """Shapes and dtypes of all tensors of a call, wherever they stand."""
+    """Shapes and dtypes of all tensors of a call, and where one that may be there is not."""
     parts: list[Any] = []
-    _add_shapes(parts, args)
-    _add_shapes(parts, kwargs)
-    _add_shapes(parts, out)
+    _add_shapes(parts, (args, kwargs, out))
     return tuple(parts)
 
 
@@ -90,4 +89,6 @@ def _add_shapes(parts: list[Any], value: Any) -> None:
         for item in value:
             _add_shapes(parts, item)
     elif isinstance(value, dict):
-        _add_shapes(parts, list(value.values()))
+        _add_shapes(parts, tuple(value.values()))
+    elif value is None:
+        parts.append(None)
