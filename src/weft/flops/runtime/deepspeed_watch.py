@@ -28,7 +28,7 @@ from weft.errors import WeftError
 from weft.flops.runtime.clock import StepClock
 from weft.flops.runtime.deepspeed_model import class_of, is_compiled, is_named, trained_by, unwrapped
 from weft.flops.runtime.gather import clock_value, timings
-from weft.flops.runtime.profile import Profile, device_of
+from weft.flops.runtime.profile import Profile, model_device
 from weft.flops.runtime.registry import tensors_in
 from weft.flops.runtime.tracker import Tracker, current_node
 from weft.flops.values import FlopsReport
@@ -238,7 +238,7 @@ class Watch:
             return
         self._watch_calls()
         tracker = Tracker(self.model)
-        clock = StepClock(tracker, device_of(self.model))
+        clock = StepClock(tracker, model_device(self.model))
         self._measuring.enter_context(tracker.watch())
         self._measuring.callback(clock.close)
         self._timed = tracker, clock

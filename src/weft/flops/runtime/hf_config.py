@@ -29,12 +29,7 @@ def read_config(source: str) -> Any:
         raise FlopsError(f"{file}: is no JSON: {error}") from error
     if not isinstance(found, dict):
         raise FlopsError(f"{file}: a configuration is a JSON object with a model_type, not {_kind(found)}")
-    try:
-        import transformers
-    except ImportError as error:
-        raise FlopsError(
-            "a Hugging Face model needs transformers, which is not installed: pip install transformers"
-        ) from error
+    transformers = find_transformers()
     name = found.get("model_type")
     if isinstance(name, str) and name not in transformers.CONFIG_MAPPING:
         raise FlopsError(
@@ -48,6 +43,17 @@ def read_config(source: str) -> Any:
         raise FlopsError(
             f"{file}: transformers cannot read this configuration: {_first_sentence(error)}{hint}"
         ) from error
+
+
+def find_transformers() -> Any:
+    """The transformers package. Raises `FlopsError`, with what to install, where it is missing."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise FlopsError(
+            "a Hugging Face model needs transformers, which is not installed: pip install transformers"
+        ) from error
+    return transformers
 
 
 def _kind(value: Any) -> str:

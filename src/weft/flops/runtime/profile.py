@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from itertools import chain
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from weft.flops.runtime.counter import Counter
 from weft.flops.runtime.gather import gather_report
 from weft.flops.runtime.meta_attention import FusedAttentionOnMeta
 from weft.flops.runtime.registry import tensors_in
-from weft.flops.runtime.tracker import Tracker
+from weft.flops.runtime.tracker import Tracker, current_node
 from weft.flops.values import FlopsReport, Parallel
 
 _COMPILERS = {"torch._dynamo", "torch.nn.attention.flex_attention"}  # flex attention compiles itself when it is called
@@ -67,7 +68,7 @@ class Profile:
             raise FlopsError(f"profile(): warm_up is a number of steps; {warm_up} is below 0")
         self.model = model
         self.name = name or type(model).__name__
-        self.device = device_of(model)
+        self.device = model_device(model)
         self.tracker = Tracker(model, each_call=each_call)
         self.counter = Counter(self.tracker)
         self.clock = StepClock(self.tracker, self.device) if time and self.device.type != "meta" else None
@@ -139,9 +140,8 @@ class Profile:
                 self.clock.set_aside()
             self.counter.pause(True)
             self._eager.close()
-            if (
-                _get_current_dispatch_mode() is self.counter
-            ):  # else a mode was entered after it: it stays, and lets all pass
+            # Where a mode was entered after it, it stays until the end of the block and lets all pass.
+            if _get_current_dispatch_mode() is self.counter:
                 self._stop_dispatching()
             self._state = "running"
         elif self._state == "timing" and self.clock is not None:
@@ -156,7 +156,7 @@ class Profile:
             self.counter.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     def _root_called(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._state != "counting" or self.counter.paused or torch._C._current_autograd_node() is not None:
+        if self._state != "counting" or self.counter.paused or current_node() is not None:
             return
         self.micro_batches += 1
         if self._guesses:
@@ -252,11 +252,10 @@ def batch_size(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int | 
     return (found[0].shape[0], None) if found else (None, None)
 
 
-def device_of(model: nn.Module) -> torch.device:
+def model_device(model: nn.Module) -> torch.device:
     """The device of a model's first parameter or buffer; the CPU where it has none."""
-    for tensor in (*model.parameters(), *model.buffers()):
-        return tensor.device
-    return torch.device("cpu")
+    first = next(chain(model.parameters(), model.buffers()), None)
+    return torch.device("cpu") if first is None else first.device
 
 
 def _plus(a: int | None, b: int | None) -> int | None:

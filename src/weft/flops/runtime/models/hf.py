@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.errors import FlopsError
-from weft.flops.runtime.hf_config import read_config
+from weft.flops.runtime.hf_config import find_transformers, read_config
 from weft.flops.runtime.models.attention import Attention
 
 _NAME = "weft_meta"
@@ -39,7 +39,7 @@ def hf_model(
         transformers does it) or "eager"; of no meaning without experts.
     Raises `FlopsError` where transformers is missing, or the configuration cannot be read or built.
     """
-    transformers = _transformers()
+    transformers = find_transformers()
     if attention not in ("sdpa", "eager"):
         raise FlopsError(f"attention {attention!r} is unknown; choose from sdpa, eager")
     if experts not in _EXPERTS:
@@ -129,16 +129,6 @@ def hf_active_fraction(model: nn.Module) -> dict[str, float]:
 # -- transformers
 
 
-def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError as error:
-        raise FlopsError(
-            "a Hugging Face model needs transformers, which is not installed: pip install transformers"
-        ) from error
-    return transformers
-
-
 def _config(source: Any) -> Any:
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "model_type"):
@@ -163,7 +153,7 @@ def _class_of(transformers: Any, config: Any) -> Any:
 
 def _is_causal(model: nn.Module) -> bool:
     config = getattr(model, "config", None)
-    return type(config) not in _transformers().MODEL_FOR_MASKED_LM_MAPPING
+    return type(config) not in find_transformers().MODEL_FOR_MASKED_LM_MAPPING
 
 
 def _cache(model: nn.Module, start: int, length: int) -> Any:
