@@ -44,7 +44,6 @@ class Tracker:
 
     def __init__(self, model: nn.Module, *, each_call: bool = False) -> None:
         """each_call: give the second and later calls of a module frames of their own, "layer#2"."""
-        self.model = model
         self.each_call = each_call
         self.outside = Frame(OUTSIDE, "", None)
         self.paths: dict[int, list[str]] = {}
