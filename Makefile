@@ -17,11 +17,11 @@ help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
 		|| sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1: \2/p' Makefile
 
-setup: $(VENV)/.ready ## make .venv, with weft (editable) and the tools that develop it
+setup: $(VENV)/.ready ## make .venv, with weftrace (editable) and the tools that develop it
 
 # Dependency groups need pip 25.1, so the venv's own pip is brought up first.
-$(VENV)/.ready: pyproject.toml constraints.txt src/weft/version.py
-	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "weft needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.12" % v[:2])'
+$(VENV)/.ready: pyproject.toml constraints.txt src/weftrace/version.py
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "weftrace needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.12" % v[:2])'
 	@echo "setting up $(VENV) (once; about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade -c constraints.txt pip
@@ -30,7 +30,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt src/weft/version.py
 
 # HolisticTraceAnalysis needs an older pandas, so it lives apart.
 $(HTA)/.ready: constraints.txt | $(VENV)/.ready
-	@echo "setting up $(HTA), the environment of the tool that weft is compared with (once; some minutes)"
+	@echo "setting up $(HTA), the environment of the tool that weftrace is compared with (once; some minutes)"
 	@test -x $(HTA)/bin/python || $(PYTHON) -m venv $(HTA)
 	@$(HTA)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip
 	@$(HTA)/bin/python -m pip install --quiet -c constraints.txt --group hta
@@ -39,7 +39,7 @@ $(HTA)/.ready: constraints.txt | $(VENV)/.ready
 # DeepSpeed is optional: `make .venv-deepspeed/.ready`, then `make bench` compares with it. It comes as source, whose
 # set-up imports torch, so torch comes first; no operator of its own is compiled.
 $(DEEPSPEED)/.ready: constraints.txt | $(VENV)/.ready
-	@echo "setting up $(DEEPSPEED), the environment of the profiler that weft is compared with (once; some minutes)"
+	@echo "setting up $(DEEPSPEED), the environment of the profiler that weftrace is compared with (once; some minutes)"
 	@test -x $(DEEPSPEED)/bin/python || $(PYTHON) -m venv $(DEEPSPEED)
 	@$(DEEPSPEED)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip setuptools wheel torch
 	@DS_BUILD_OPS=0 $(DEEPSPEED)/bin/python -m pip install --quiet -c constraints.txt --no-build-isolation --group deepspeed
@@ -47,7 +47,7 @@ $(DEEPSPEED)/.ready: constraints.txt | $(VENV)/.ready
 
 demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo.html
 	@mkdir -p out
-	@$(BIN)/weft demo -o out/demo.html --json out/demo.json --trace out/demo-trace.json.gz
+	@$(BIN)/weftrace demo -o out/demo.html --json out/demo.json --trace out/demo-trace.json.gz
 	@echo "open out/demo.html in a browser, and out/demo-trace.json.gz in Perfetto or chrome://tracing"
 
 test: $(VENV)/.ready ## run the tests

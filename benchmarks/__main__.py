@@ -1,4 +1,4 @@
-"""Compare weft with its targets and print a table: `python -m benchmarks [read|ranks|page|experts|flops ...]`.
+"""Compare weftrace with its targets and print a table: `python -m benchmarks [read|ranks|page|experts|flops ...]`.
 
 A missed target is a result, not an error: the exit status is 1 only where something could not be measured because it
 broke.
@@ -29,7 +29,7 @@ class Result:
     """One line of the table. met: None where there is no target, or nothing was measured (`note` says why)."""
 
     question: str
-    weft: str
+    weftrace: str
     other: str
     ratio: float | None = None
     target: str = ""
@@ -61,9 +61,9 @@ def did(done: Run) -> str:
 
 def read(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     """Reading one big file, its breakdown and its overlap: against another tool, and against decompression alone."""
-    say(f"weft reads {inputs['big_bytes'] / MB:.0f} MB (runs: {options.num_runs}) ...")
-    weft = best(["benchmarks.tasks", "account", inputs["big"]], options.num_runs)
-    say(f"  {did(weft)}")
+    say(f"weftrace reads {inputs['big_bytes'] / MB:.0f} MB (runs: {options.num_runs}) ...")
+    weftrace = best(["benchmarks.tasks", "account", inputs["big"]], options.num_runs)
+    say(f"  {did(weftrace)}")
     question = "read, breakdown, overlap"
     if Path(options.hta).exists():
         say("HolisticTraceAnalysis reads it ...")
@@ -72,12 +72,12 @@ def read(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
             f"  {hta.facts['num_events']:,} events, {hta.facts['read_s']:.2f} s of it reading; {hta.facts['breakdown']}"
         )
         for name, mine, theirs in (
-            ("imports excluded", weft.inside_s, hta.inside_s),
-            ("whole process", weft.whole_s, hta.whole_s),
+            ("imports excluded", weftrace.inside_s, hta.inside_s),
+            ("whole process", weftrace.whole_s, hta.whole_s),
         ):
             yield Result(
                 question=f"{question}: {name}",
-                weft=f"{mine:.2f} s",
+                weftrace=f"{mine:.2f} s",
                 other=f"HTA {theirs:.2f} s",
                 ratio=theirs / mine,
                 target=">= 10x faster",
@@ -85,16 +85,16 @@ def read(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
             )
         yield Result(
             question=f"{question}: peak memory",
-            weft=f"{weft.peak_bytes / MB:.0f} MB",
+            weftrace=f"{weftrace.peak_bytes / MB:.0f} MB",
             other=f"HTA {hta.peak_bytes / MB:.0f} MB",
-            ratio=weft.peak_bytes / hta.peak_bytes,
+            ratio=weftrace.peak_bytes / hta.peak_bytes,
             target="<= 0.25x",
-            met=weft.peak_bytes / hta.peak_bytes <= 0.25,
+            met=weftrace.peak_bytes / hta.peak_bytes <= 0.25,
         )
     else:
         yield Result(
             question=question,
-            weft=f"{weft.inside_s:.2f} s, {weft.peak_bytes / MB:.0f} MB",
+            weftrace=f"{weftrace.inside_s:.2f} s, {weftrace.peak_bytes / MB:.0f} MB",
             other="HTA",
             target=">= 10x faster, <= 0.25x memory",
             note=f"not compared: no {options.hta}; `make bench` installs it",
@@ -103,21 +103,21 @@ def read(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
         limit = best(["benchmarks.tasks", "gunzip", inputs["big"], how], options.num_runs)
         yield Result(
             question=f"distance to decompression by {name}",
-            weft=f"{weft.inside_s:.2f} s",
+            weftrace=f"{weftrace.inside_s:.2f} s",
             other=f"{limit.inside_s:.2f} s",
-            ratio=weft.inside_s / limit.inside_s,
+            ratio=weftrace.inside_s / limit.inside_s,
         )
 
 
 def ranks(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     """A folder of ranks, reported by two processes and by one."""
     num_runs = max(1, options.num_runs // 2)
-    say(f"weft reports on {inputs['num_ranks']} ranks with 1 and with 2 workers (runs: {num_runs} each) ...")
+    say(f"weftrace reports on {inputs['num_ranks']} ranks with 1 and with 2 workers (runs: {num_runs} each) ...")
     one, two = (best(["benchmarks.tasks", "ranks", inputs["ranks"], str(n)], num_runs) for n in (1, 2))
     ratio = one.inside_s / two.inside_s
     yield Result(
         question=f"{two.facts['num_ranks']} ranks: 2 workers against 1",
-        weft=f"{two.inside_s:.2f} s",
+        weftrace=f"{two.inside_s:.2f} s",
         other=f"1 worker {one.inside_s:.2f} s",
         ratio=ratio,
         target=">= 1.7x faster",
@@ -128,13 +128,13 @@ def ranks(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
 def page(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     """The page of a large trace: its size, and how soon it shows something."""
     output = str(Path(inputs["page"]).with_name("page.html"))
-    say(f"weft writes the page of {inputs['page_events']:,} events ...")
+    say(f"weftrace writes the page of {inputs['page_events']:,} events ...")
     written = run(["benchmarks.tasks", "html", inputs["page"], output])
     num_bytes = written.facts["num_bytes"]
     question = f"page of {inputs['page_events']:,} events"
     yield Result(
         question=f"{question}: size",
-        weft=f"{num_bytes / MB:.1f} MB",
+        weftrace=f"{num_bytes / MB:.1f} MB",
         other=f"made in {written.inside_s:.1f} s",
         target="< 15 MB",
         met=num_bytes < 15 * MB,
@@ -142,17 +142,17 @@ def page(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     if not chromium():
         yield Result(
             question=f"{question}: first paint",
-            weft="",
+            weftrace="",
             other="",
             target="< 3 s",
-            note="not measured: no Chromium; install it, or set WEFT_CHROMIUM to its path",
+            note="not measured: no Chromium; install it, or set WEFTRACE_CHROMIUM to its path",
         )
         return
     say("Chromium opens it ...")
     shown = best(["benchmarks.tasks", "paint", output], max(1, options.num_runs // 2))
     yield Result(
         question=f"{question}: first paint",
-        weft=f"{shown.inside_s:.2f} s",
+        weftrace=f"{shown.inside_s:.2f} s",
         other=f"Chromium {shown.facts['chromium'].split('.')[0]}",
         target="< 3 s",
         met=shown.inside_s < 3,
@@ -172,7 +172,7 @@ def experts(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
             best_ms = raced.facts["best_ms"]
             say(f"  milliseconds: {best_ms}")
             say(
-                "  weft's first call: {first_call_ms:.0f} ms; torch.sort is {sort_ms:.2f} ms of a later one".format(
+                "  weftrace's first call: {first_call_ms:.0f} ms; torch.sort is {sort_ms:.2f} ms of a later one".format(
                     **raced.facts
                 )
             )
@@ -185,7 +185,7 @@ def experts(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
                     is_target = other == "tensors"
                     yield Result(
                         question=f"place {num_layers} layers, {policy}: {contestant}",
-                        weft=f"{best_ms[contestant]:.2f} ms",
+                        weftrace=f"{best_ms[contestant]:.2f} ms",
                         other=f"{OTHER_BALANCERS[other]} {best_ms[other]:.0f} ms",
                         ratio=ratio,
                         target=f">= {least}x faster" if is_target else "",
@@ -195,7 +195,7 @@ def experts(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     found = run(["benchmarks.experts", "balanced", "58", "256", "288", "8", "4", "32", str(options.num_runs)])
     yield Result(
         question=f"place 58 layers: balance ({found.facts['policy']})",
-        weft=f"{found.inside_s * 1e3:.0f} ms",
+        weftrace=f"{found.inside_s * 1e3:.0f} ms",
         other=f"balancedness {found.facts['balancedness']:.4f}, published {found.facts['published']:.4f}",
     )
 
@@ -215,7 +215,7 @@ def flops(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
         ("small", 3.0, options.num_runs),
         ("large", 1.1, max(2, options.num_runs // 2)),
     ):
-        say(f"plain program, weft and others run a model of {which} operators in turns ({turns}) ...")
+        say(f"plain program, weftrace and others run a model of {which} operators in turns ({turns}) ...")
         found = run(["benchmarks.flops", "overhead", which, str(turns), *names]).facts
         if Path(options.deepspeed).exists():
             task = ["benchmarks.flops", "overhead", which, str(turns), "DeepSpeed"]
@@ -240,7 +240,7 @@ def flops(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
                 most = None if name == "once" else limit
                 yield Result(
                     question=f"{which} operators, {title}: {what}",
-                    weft=f"{found[part]['plain_ms'] * ratios[name]:.2f} ms",
+                    weftrace=f"{found[part]['plain_ms'] * ratios[name]:.2f} ms",
                     other=f"plain {found[part]['plain_ms']:.2f} ms" + (f"; {counters}" if name == "counting" else ""),
                     ratio=ratios[name],
                     target="" if most is None else f"<= {most:g}x",
@@ -252,7 +252,7 @@ def flops(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
         ratio = peaks[name] / peaks["plain"]
         yield Result(
             question=f"peak memory, forward and backward: {name}",
-            weft=f"{peaks[name] / MB:.0f} MB",
+            weftrace=f"{peaks[name] / MB:.0f} MB",
             other=f"plain {peaks['plain'] / MB:.0f} MB",
             ratio=ratio,
             target="<= 1.01x",
@@ -261,16 +261,16 @@ def flops(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     made = run(["benchmarks.flops", "report", str(options.num_runs)])
     yield Result(
         question=f"report and document of {made.facts['num_modules']} modules",
-        weft=f"{made.inside_s * 1e3:.0f} ms",
+        weftrace=f"{made.inside_s * 1e3:.0f} ms",
         other=f"{made.facts['num_rows']} rows; report alone {made.facts['report_s'] * 1e3:.0f} ms",
         target="<= 50 ms",
         met=made.inside_s <= 0.05,
     )
     say("Llama-3-70B on a meta device ...")
-    ours, theirs_run = (best(["benchmarks.flops", "meta", name], 3) for name in ("weft", "FlopCounterMode"))
+    ours, theirs_run = (best(["benchmarks.flops", "meta", name], 3) for name in ("weftrace", "FlopCounterMode"))
     yield Result(
         question="Llama-3-70B, 8192 tokens, forward and backward on meta",
-        weft=f"{ours.inside_s:.2f} s, {ours.peak_bytes / MB:.0f} MB, {ours.facts['flops'] / 1e15:.3f} PFLOP",
+        weftrace=f"{ours.inside_s:.2f} s, {ours.peak_bytes / MB:.0f} MB, {ours.facts['flops'] / 1e15:.3f} PFLOP",
         other="FlopCounterMode {:.2f} s, {:.0f} MB, {:.3f} PFLOP".format(
             theirs_run.inside_s, theirs_run.peak_bytes / MB, theirs_run.facts["flops"] / 1e15
         ),
@@ -292,10 +292,10 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
 def table(results: list[Result]) -> str:
     """The results as text, one line each."""
     verdict = {True: "met", False: "not met", None: ""}
-    rows = [("", "weft", "against", "ratio", "target", "")]
+    rows = [("", "weftrace", "against", "ratio", "target", "")]
     for r in results:
         ratio = "" if r.ratio is None else f"{r.ratio:.2f}x" if r.ratio < 10 else f"{r.ratio:.1f}x"
-        rows.append((r.question, r.weft, r.other, ratio, r.target, r.note or verdict[r.met]))
+        rows.append((r.question, r.weftrace, r.other, ratio, r.target, r.note or verdict[r.met]))
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
@@ -309,7 +309,7 @@ def machine() -> dict[str, str | int | float]:
         models = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
         cpu = models[0] if models else cpu
     return {
-        "weft": importlib.metadata.version("weft"),
+        "weftrace": importlib.metadata.version("weftrace"),
         "python": platform.python_version(),
         "system": platform.system(),
         "cpu": cpu,
@@ -320,11 +320,11 @@ def machine() -> dict[str, str | int | float]:
 
 def heading(facts: dict[str, Any], inputs: dict[str, Any]) -> list[str]:
     """On what, and with what, the numbers were taken."""
-    stand_in = "" if inputs["recorded"] else " (simulated: the recorded trace is not here, set WEFT_DATA)"
+    stand_in = "" if inputs["recorded"] else " (simulated: the recorded trace is not here, set WEFTRACE_DATA)"
     busy = [f"The machine was busy with other things (load {facts['load']}): run this again when it is idle."]
     packed = Path(inputs["big"]).stat().st_size
     return [
-        "weft {weft}, Python {python}, {system}, {cores} cores, {cpu}".format(**facts),
+        "weftrace {weftrace}, Python {python}, {system}, {cores} cores, {cpu}".format(**facts),
         f"{inputs['source']}{stand_in} repeated {inputs['num_repeats']} times: {inputs['big_bytes'] / MB:.0f} MB of "
         f"JSON ({packed / MB:.0f} MB compressed) with {inputs['big_events']:,} complete events",
         *(busy if facts["load"] > BUSY_LOAD else []),
@@ -334,7 +334,7 @@ def heading(facts: dict[str, Any], inputs: dict[str, Any]) -> list[str]:
 def as_json(facts: dict[str, Any], inputs: dict[str, Any], results: list[Result], broken: dict[str, str]) -> str:
     """Everything that was measured, for a program to read. broken: benchmark -> what it said when it broke."""
     document = {
-        "schema": "weft.bench/1",
+        "schema": "weftrace.bench/1",
         "machine": facts,
         "inputs": inputs,
         "results": [asdict(result) for result in results],

@@ -1,4 +1,5 @@
-"""DeepSeek's balancer as others run it, for weft to be compared with: three ways to write the same algorithm in Python.
+"""DeepSeek's balancer as others run it, for weftrace to be compared with: three ways to write the same algorithm in
+Python.
 
 `by_tensors` is built as the published code is: tensors for what goes over all layers at once, Python loops for what
 does not. `by_lists` is what a careful person makes of it without leaving Python. `by_arrays` is built as the version in

@@ -1,7 +1,7 @@
 """What is timed of the expert balancer: `python -m benchmarks.experts race|balanced LAYERS EXPERTS SLOTS ... RUNS`.
 
-`race`: in one process and one thread weft and the three Python versions of eplb.py place the same loads, in turns, and
-each one's best time counts. The maps are compared, bit for bit where both take torch's order of equal loads.
+`race`: in one process and one thread weftrace and the three Python versions of eplb.py place the same loads, in turns,
+and each one's best time counts. The maps are compared, bit for bit where both take torch's order of equal loads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SLOW_S = 3.0  # what takes longer than this runs once
 
 
 def race(num_layers: int, num_experts: int, numbers: tuple[int, int, int, int], num_runs: int) -> dict[str, Any]:
-    """Milliseconds of each contestant on "real" loads; first_call_ms: weft's first call in this process.
+    """Milliseconds of each contestant on "real" loads; first_call_ms: weftrace's first call in this process.
 
     sort_ms: torch.sort alone, of as many loads as the drop-in has it sort.
     """
@@ -24,9 +24,9 @@ def race(num_layers: int, num_experts: int, numbers: tuple[int, int, int, int], 
     import torch
 
     import benchmarks.eplb as eplb
-    from weft.experts.deepseek import rebalance_experts, solve_deepseek
-    from weft.experts.problem import Solution
-    from weft.experts.synthetic import synthetic_loads
+    from weftrace.experts.problem import Solution
+    from weftrace.experts.recorded.synthetic import synthetic_loads
+    from weftrace.experts.solvers.deepseek import rebalance_experts, solve_deepseek
 
     torch.set_num_threads(1)
     loads = synthetic_loads("real", num_layers, num_experts)
@@ -84,11 +84,11 @@ def take_turns(contestants: dict[str, Callable[[], Any]], num_runs: int) -> tupl
 
 
 def as_problem(loads: Any, num_slots: int, num_groups: int, num_nodes: int, num_gpus: int) -> Any:
-    """The problem that solvers inside weft get of these numbers."""
+    """The problem that solvers inside weftrace get of these numbers."""
     import numpy as np
 
-    from weft.experts.cluster import make_cluster
-    from weft.experts.problem import Problem
+    from weftrace.experts.cluster import make_cluster
+    from weftrace.experts.problem import Problem
 
     cluster = make_cluster(num_slots, num_gpus, num_nodes)
     return Problem(
@@ -103,11 +103,11 @@ def as_problem(loads: Any, num_slots: int, num_groups: int, num_nodes: int, num_
 
 def balanced(num_layers: int, num_experts: int, numbers: tuple[int, int, int, int], num_runs: int) -> dict[str, Any]:
     """`balance` on the same loads: what its longer search costs, and what it buys over the drop-in."""
-    from weft.experts.balance import balance
-    from weft.experts.cluster import make_cluster
-    from weft.experts.deepseek import rebalance_experts
-    from weft.experts.placement import make_placement
-    from weft.experts.synthetic import synthetic_loads
+    from weftrace.experts.cluster import make_cluster
+    from weftrace.experts.placement import make_placement
+    from weftrace.experts.recorded.synthetic import synthetic_loads
+    from weftrace.experts.solvers.balance import balance
+    from weftrace.experts.solvers.deepseek import rebalance_experts
 
     num_slots, num_groups, num_nodes, num_gpus = numbers
     loads = synthetic_loads("real", num_layers, num_experts)

@@ -60,7 +60,7 @@ class PassThrough(TorchDispatchMode):
 
 @contextmanager
 def counting(model: nn.Module) -> Iterator[None]:
-    from weft.flops import profile
+    from weftrace.flops import profile
 
     with profile(model, time=False):
         yield
@@ -103,8 +103,8 @@ def steady(model: nn.Module, name: str, step: Step, repeats: int) -> list[float]
 
 
 def timed_steps(model: nn.Module, step: Step, repeats: int) -> list[float]:
-    """Steps under weft's timing hooks, with what it does between steps."""
-    from weft.flops import profile
+    """Steps under weftrace's timing hooks, with what it does between steps."""
+    from weftrace.flops import profile
 
     with profile(model, warm_up=1) as p:
 
@@ -119,7 +119,7 @@ def timed_steps(model: nn.Module, step: Step, repeats: int) -> list[float]:
 
 def once(model: nn.Module, step: Step) -> float:
     """Seconds of everything: opening a profile, a first step whose formulas are asked, and the report."""
-    from weft.flops import profile
+    from weftrace.flops import profile
 
     def whole() -> None:
         with profile(model) as p:
@@ -139,7 +139,7 @@ def seconds(call: Callable[[], Any]) -> float:
 def overhead(which: str, num_turns: str, *names: str) -> dict[str, Any]:
     """For "forward" (without gradients) and "both" (forward and backward): plain_ms, and each contestant's ratio to it.
 
-    A contestant "once" is weft's whole call. inside_s: of all turns.
+    A contestant "once" is weftrace's whole call. inside_s: of all turns.
     """
     torch.set_num_threads(1)
     model, x = transformer(*MODELS[which])
@@ -174,7 +174,7 @@ def overhead(which: str, num_turns: str, *names: str) -> dict[str, Any]:
 
 def memory(name: str) -> dict[str, Any]:
     """Forward and backward of a model of large activations, under a contestant; what it imports is loaded before."""
-    import weft.flops.runtime.profile  # noqa: F401  (in every process, so that it is in no difference)
+    import weftrace.flops.runtime.profile  # noqa: F401  (in every process, so that it is in no difference)
 
     # 12 activations of 64 MB: above what glibc keeps for itself, so that the peak is the same in each run.
     model, x = nn.Sequential(*(nn.Sequential(nn.LayerNorm(64), nn.Tanh()) for _ in range(6))), torch.randn(2**18, 64)
@@ -194,8 +194,8 @@ def memory(name: str) -> dict[str, Any]:
 
 def report(num_runs: str) -> dict[str, Any]:
     """A model of 1000 modules, forward and backward: what `report` and the document take after it. inside_s: both."""
-    from weft.flops import profile
-    from weft.flops.document import flops_document
+    from weftrace.flops import profile
+    from weftrace.flops.document import flops_document
 
     model, x = transformer(16, 125, 8)
     with profile(model) as p:
@@ -216,10 +216,10 @@ def report(num_runs: str) -> dict[str, Any]:
 
 
 def meta(name: str) -> dict[str, Any]:
-    """Llama-3-70B, 8192 tokens, forward and backward on a meta device: counting with weft, or with FlopCounterMode."""
-    from weft.flops import profile
-    from weft.flops.runtime.models import build_model, run_phase
-    from weft.flops.tally import total
+    """Llama-3-70B, 8192 tokens, forward and backward on a meta device: with weftrace, or with FlopCounterMode."""
+    from weftrace.flops import profile
+    from weftrace.flops.derived.tally import total
+    from weftrace.flops.runtime.models import build_model, run_phase
 
     start = time.perf_counter()
     model = build_model("llama-3-70b")

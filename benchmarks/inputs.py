@@ -1,8 +1,8 @@
 """The files that are measured: one recorded trace repeated in time, and copied over ranks.
 
 Run as a program (`python -m benchmarks.inputs`) it makes what is missing in benchmarks/.cache and prints, as JSON,
-where each file is. The recorded trace is DeepSeek-V3's published training profile, taken from $WEFT_DATA or
-../shared/data; where that is absent a trace simulated by weft stands in, and the result says so.
+where each file is. The recorded trace is DeepSeek-V3's published training profile, taken from $WEFTRACE_DATA or
+../shared/data; where that is absent a trace simulated by weftrace stands in, and the result says so.
 """
 
 from __future__ import annotations
@@ -127,14 +127,14 @@ def write_gzip(path: Path, pieces: Iterator[str]) -> int:
 
 def source_trace() -> tuple[Path, bool]:
     """The trace to repeat, and whether it was recorded rather than simulated."""
-    recorded = Path(os.environ.get("WEFT_DATA") or ROOT.parent / "shared" / "data") / RECORDED
+    recorded = Path(os.environ.get("WEFTRACE_DATA") or ROOT.parent / "shared" / "data") / RECORDED
     if recorded.is_file():
         return recorded, True
-    import weft
-    from weft.plan import deepseek_training_layers
+    import weftrace
+    from weftrace.plan import deepseek_training_layers
 
     simulated = CACHE / "simulated.json.gz"
-    weft.write_chrome(weft.simulate(deepseek_training_layers()), simulated)
+    weftrace.write_chrome(weftrace.simulate(deepseek_training_layers()), simulated)
     return simulated, False
 
 

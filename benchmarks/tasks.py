@@ -26,13 +26,18 @@ CHROMIUM_OPTIONS = (
 
 
 def account(path: str) -> dict[str, Any]:
-    """weft: read the file, then break the time down and measure the overlap."""
-    import weft
+    """weftrace: read the file, then break the time down and measure the overlap."""
+    import weftrace
 
-    read, work_of, breakdown, overlap = weft.open, weft.work_of, weft.breakdown, weft.overlap  # loads what they need
+    read, work_of, breakdown, overlap = (
+        weftrace.open,
+        weftrace.work_of,
+        weftrace.breakdown,
+        weftrace.overlap,
+    )  # loads what they need
     start = time.perf_counter()
     trace = read(path)
-    assert isinstance(trace, weft.Trace)
+    assert isinstance(trace, weftrace.Trace)
     read_s = time.perf_counter() - start
     work = work_of(trace)
     parts, hidden = breakdown(work), overlap(work)
@@ -80,22 +85,22 @@ def gunzip(path: str, how: str) -> dict[str, Any]:
 
 
 def ranks(folder: str, workers: str) -> dict[str, Any]:
-    """weft: the report of a folder of ranks, by a number of processes."""
-    import weft
+    """weftrace: the report of a folder of ranks, by a number of processes."""
+    import weftrace
 
-    report = weft.build_report  # loads what it needs
+    report = weftrace.build_report  # loads what it needs
     start = time.perf_counter()
-    document = report(weft.open(folder), workers=int(workers), timelines=False).document
+    document = report(weftrace.open(folder), workers=int(workers), timelines=False).document
     inside_s = time.perf_counter() - start
     assert not document["failures"], document["failures"]
     return {"inside_s": inside_s, "num_ranks": document["num_ranks"], "headline": document["headline"]}
 
 
 def html(path: str, output: str) -> dict[str, Any]:
-    """weft: the page of a trace, by the command that a person would use."""
-    from weft.cli.main import main
+    """weftrace: the page of a trace, by the command that a person would use."""
+    from weftrace.cli.main import main
 
-    sys.argv = ["weft", "report", path, "-o", output]
+    sys.argv = ["weftrace", "report", path, "-o", output]
     start = time.perf_counter()
     try:
         main()
@@ -105,20 +110,20 @@ def html(path: str, output: str) -> dict[str, Any]:
 
 
 def chromium() -> str | None:
-    """Chromium or a relative of it on this machine; $WEFT_CHROMIUM names another."""
+    """Chromium or a relative of it on this machine; $WEFTRACE_CHROMIUM names another."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-    return os.environ.get("WEFT_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    return os.environ.get("WEFTRACE_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
 
 
 def paint(page: str) -> dict[str, Any]:
-    """Open a page in a fresh headless Chromium, and ask it when weft's first picture stood on the screen.
+    """Open a page in a fresh headless Chromium, and ask it when weftrace's first picture stood on the screen.
 
-    The page sets the mark `weft-first-paint`; its time counts from the start of the navigation.
+    The page sets the mark `weftrace-first-paint`; its time counts from the start of the navigation.
     """
     from playwright.sync_api import sync_playwright
 
     errors: list[str] = []
-    ask = {"expression": "performance.getEntriesByName('weft-first-paint')[0]?.startTime", "returnByValue": True}
+    ask = {"expression": "performance.getEntriesByName('weftrace-first-paint')[0]?.startTime", "returnByValue": True}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_OPTIONS))
         tab = browser.new_page(viewport={"width": 1400, "height": 900})
@@ -127,7 +132,7 @@ def paint(page: str) -> dict[str, Any]:
         debugger = tab.context.new_cdp_session(tab)  # playwright's own evaluation is refused by the page's policy
         deadline = time.monotonic() + PAINT_LIMIT_S
         while (painted_ms := debugger.send("Runtime.evaluate", ask)["result"].get("value")) is None:
-            assert time.monotonic() < deadline, f"no weft-first-paint within {PAINT_LIMIT_S} s; {errors}"
+            assert time.monotonic() < deadline, f"no weftrace-first-paint within {PAINT_LIMIT_S} s; {errors}"
             tab.wait_for_timeout(20)
         version = browser.version
         browser.close()

@@ -1,4 +1,4 @@
-"""What weft is compared with is the published algorithm, all three times."""
+"""What weftrace is compared with is the published algorithm, all three times."""
 
 from __future__ import annotations
 

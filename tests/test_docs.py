@@ -2,8 +2,8 @@
 
 README.md and docs/*.md are read top to bottom, each in a folder of its own that holds the sample traces of `samples`:
 
-- ```sh and ```console blocks: each `weft …` line is run (with its pipes and redirections) and must exit 0; of `make …`
-  the target must exist; commands that fetch or install are left alone. In ```console, lines without `$ ` are output.
+- ```sh and ```console blocks: each `weftrace …` line is run (with its pipes and redirections) and must exit 0; of `make
+  …` the target must exist; commands that fetch or install are left alone. In ```console, lines without `$ ` are output.
 - ```toml blocks are what the document's `my.toml` holds.
 - ```python blocks of one document run one after the other in one interpreter, after its commands.
 - A block right after `<!-- not run: reason -->` is not run.
@@ -91,15 +91,15 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     train.json.gz: four of DeepSeek-V3's training layers. traces/rank0.json.gz … rank3.json.gz: the same on four ranks.
     """
-    import weft
-    from weft.plan import deepseek_training_layers
+    import weftrace
+    from weftrace.plan import deepseek_training_layers
 
     folder = tmp_path_factory.mktemp("samples")
-    trace = weft.simulate(deepseek_training_layers())
-    weft.write_chrome(trace, folder / "train.json.gz")
+    trace = weftrace.simulate(deepseek_training_layers())
+    weftrace.write_chrome(trace, folder / "train.json.gz")
     (folder / "traces").mkdir()
     for rank in range(4):
-        weft.write_chrome(replace(trace, rank=rank, world_size=4), folder / "traces" / f"rank{rank}.json.gz")
+        weftrace.write_chrome(replace(trace, rank=rank, world_size=4), folder / "traces" / f"rank{rank}.json.gz")
     return folder
 
 
@@ -118,7 +118,7 @@ def test_examples_run(path: Path, samples: Path, tmp_path: Path) -> None:
     (folder / "my.toml").write_text("\n".join(rules))
     for line, command in shell_commands(path):
         program = command.split()[0]
-        if program == "weft":
+        if program == "weftrace":
             done = run(["bash", "-o", "pipefail", "-c", command], folder)
             assert done.returncode == 0, f"{path.name}:{line}: {command}\n{done.stdout}{done.stderr}"
     program = ""
@@ -140,7 +140,7 @@ def test_commands_are_known(path: Path) -> None:
             for target in (a for a in arguments if "=" not in a and not a.startswith("-")):
                 assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{path.name}:{line}: no target {target}"
         else:
-            known = program == "weft" or program in SETTING_UP
+            known = program == "weftrace" or program in SETTING_UP
             assert known, f"{path.name}:{line}: {program} would not be run; say so with <!-- not run: reason -->"
 
 
@@ -174,17 +174,17 @@ def test_blocks_and_commands_are_found() -> None:
     document = """\
 Text.
 ```sh
-weft report a.json \\
+weftrace report a.json \\
     -o b.html   # a comment
 # only a comment
 make test
 ```
 <!-- not run: needs a GPU -->
 ```console
-$ weft capture x
+$ weftrace capture x
 ```
 ```console
-$ weft lanes a.json
+$ weftrace lanes a.json
 lane  sms
 ```
 """
@@ -194,5 +194,5 @@ lane  sms
         ("console", 10, "needs a GPU"),
         ("console", 13, None),
     ]
-    assert list(commands(found[0])) == [(3, "weft report a.json -o b.html   # a comment"), (6, "make test")]
-    assert list(commands(found[2])) == [(13, "weft lanes a.json")]
+    assert list(commands(found[0])) == [(3, "weftrace report a.json -o b.html   # a comment"), (6, "make test")]
+    assert list(commands(found[2])) == [(13, "weftrace lanes a.json")]

@@ -31,15 +31,15 @@ def loaded_after(statement: str) -> set[str]:
     return set(json.loads(names.splitlines()[-1]))
 
 
-def test_importing_weft_loads_nothing_heavy() -> None:
-    assert loaded_after("import weft") & HEAVY == set()
+def test_importing_weftrace_loads_nothing_heavy() -> None:
+    assert loaded_after("import weftrace") & HEAVY == set()
 
 
 def test_help_loads_nothing_heavy() -> None:
     show_help = """
 try:
-    sys.argv = ["weft", "--help"]
-    from weft.cli.main import main
+    sys.argv = ["weftrace", "--help"]
+    from weftrace.cli.main import main
     main()
 except SystemExit as stop:
     assert not stop.code, stop
@@ -48,53 +48,54 @@ except SystemExit as stop:
 
 
 def test_every_module_imports_without_extras() -> None:
-    """torch and plotly are made unimportable; each module and each public name of weft must load all the same.
+    """torch and plotly are made unimportable; each module and each public name of weftrace must load all the same.
 
-    weft.flops.runtime is what runs models: without torch it has nothing to be, and weft.flops says so: test_package.py.
+    weftrace.flops.runtime is what runs models: without torch it has nothing to be, and weftrace.flops says so:
+    test_package.py.
     """
     python("""
 import importlib, pkgutil, sys
 sys.modules["torch"] = sys.modules["plotly"] = sys.modules["transformers"] = None
-import weft
+import weftrace
 def refused(name):
-    assert name.startswith("weft.flops.runtime"), name
-for module in pkgutil.walk_packages(weft.__path__, "weft.", onerror=refused):
-    if not module.name.endswith("__main__") and not module.name.startswith("weft.flops.runtime."):
+    assert name.startswith("weftrace.flops.runtime"), name
+for module in pkgutil.walk_packages(weftrace.__path__, "weftrace.", onerror=refused):
+    if not module.name.endswith("__main__") and not module.name.startswith("weftrace.flops.runtime."):
         importlib.import_module(module.name)
-for name in weft.__all__:
-    getattr(weft, name)
+for name in weftrace.__all__:
+    getattr(weftrace, name)
 """)
 
 
 def test_public_names_are_listed_and_exist() -> None:
     python("""
-import weft
-assert len(set(weft.__all__)) == len(weft.__all__), "a name is listed twice"
-assert set(weft.__all__) <= set(dir(weft)), set(weft.__all__) - set(dir(weft))
+import weftrace
+assert len(set(weftrace.__all__)) == len(weftrace.__all__), "a name is listed twice"
+assert set(weftrace.__all__) <= set(dir(weftrace)), set(weftrace.__all__) - set(dir(weftrace))
 try:
-    weft.no_such_name
+    weftrace.no_such_name
 except AttributeError as error:
     assert "no_such_name" in str(error)
 else:
-    raise AssertionError("weft.no_such_name should not exist")
+    raise AssertionError("weftrace.no_such_name should not exist")
 """)
 
 
 def test_core_install_has_no_torch() -> None:
-    required = importlib.metadata.requires("weft") or []
+    required = importlib.metadata.requires("weftrace") or []
     core = {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in required if "extra ==" not in requirement}
     assert core == {"fsspec", "isal", "jinja2", "msgspec", "numba", "numpy", "polars", "rich", "typer", "zstandard"}
 
 
 def test_version_is_the_installed_one_and_has_a_changelog_entry() -> None:
-    version = python("import weft; print(weft.__version__)").strip()
-    assert importlib.metadata.version("weft") == version, "`make setup` installs the new version"
+    version = python("import weftrace; print(weftrace.__version__)").strip()
+    assert importlib.metadata.version("weftrace") == version, "`make setup` installs the new version"
     entry = rf"^## .*\b({re.escape(version)}|Unreleased)\b"
     assert re.search(entry, (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
 def test_package_says_that_it_is_typed() -> None:
-    assert (ROOT / "src/weft/py.typed").is_file()
+    assert (ROOT / "src/weftrace/py.typed").is_file()
 
 
 def test_every_dependency_is_pinned() -> None:

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import weft
-from weft.report import build_report, print_lanes, print_report
-from weft.trace import Trace
+import weftrace
+from weftrace.report import build_report, print_lanes, print_report
+from weftrace.trace import Trace
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
 def document(shared_data: Path) -> Any:
-    trace = weft.open(shared_data / "deepseek-v3-train.json.gz")
+    trace = weftrace.open(shared_data / "deepseek-v3-train.json.gz")
     assert isinstance(trace, Trace)
     return build_report(trace, timelines=False).document
 

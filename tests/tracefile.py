@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from weft.trace import Trace, open_trace
+from weftrace.trace import Trace, open_trace
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_nn_n_tilesize128x128x64_cublas"
 DISPATCH = "void deep_ep::internode::dispatch<false, 8, false, 8>(int4*, float*)"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY
-from weft.trace import (
+from weftrace.trace import (
     EVENT_SCHEMA,
     Device,
     KernelRules,
@@ -76,7 +76,7 @@ def traces(draw: st.DrawFn) -> Trace:
 
 @cache
 def few_rules() -> KernelRules:
-    """Those of weft's kernel rules that name a kernel of `KINDS`: the others cost time and change nothing."""
+    """Those of weftrace's kernel rules that name a kernel of `KINDS`: the others cost time and change nothing."""
     every = load_rules()
     used = set(classify(pl.Series(list(KINDS)), every)["rule"])
     return KernelRules(rules=tuple(rule for rule in every.rules if rule.name in used))

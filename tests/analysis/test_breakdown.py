@@ -9,10 +9,10 @@ from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, device_events, of_kind, random_work, traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weft.analysis import breakdown
-from weft.analysis.breakdown import class_unions
-from weft.trace import Trace, events_frame
-from weft.units import US
+from weftrace.analysis import breakdown
+from weftrace.analysis.time_account import class_unions
+from weftrace.trace import Trace, events_frame
+from weftrace.units import US
 
 
 def test_by_pencil(tmp_path: Path) -> None:

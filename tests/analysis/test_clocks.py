@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tracefile import ALL_REDUCE, GEMM, NOTIFY, TraceFile, collective
-from weft.analysis import clock_offsets, collective_ends
-from weft.trace import Trace, events_frame
-from weft.units import MS, US
+from weftrace.analysis import clock_offsets, collective_ends
+from weftrace.trace import Trace, events_frame
+from weftrace.units import MS, US
 
 
 def rank_file(shift: float, *, ends: tuple[float, ...] = (100, 300, 700), seqs: tuple[int, ...] | None = (1, 2, 3),

@@ -17,11 +17,11 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from weft.analysis import RankAnalysis, analyze_rank, breakdown, host_stalls, union
-from weft.analysis.breakdown import class_unions
-from weft.plan import Op, Plan, Resource, timetable
-from weft.trace import Trace, Work, open_trace, work_of
-from weft.units import US
+from weftrace.analysis import RankAnalysis, analyze_rank, breakdown, host_stalls, union
+from weftrace.analysis.time_account import class_unions
+from weftrace.plan import Op, Plan, Resource, timetable
+from weftrace.trace import Trace, Work, open_trace, work_of
+from weftrace.units import US
 
 SPAN = 129_012
 Bits = NDArray[np.bool_]
@@ -68,7 +68,7 @@ def bitmap(events: list[dict[str, Any]], origin: int) -> Bits:
 
 
 def is_deepep(event: dict[str, Any]) -> bool:
-    """Said by a list of words, not by weft's rules: 36 kernels of DeepEP's library, called dpsk::ep in this file."""
+    """Said by a list of words, not by our rules: 36 kernels of DeepEP's library, called dpsk::ep in this file."""
     return "ep::" in event["name"] and event["args"]["stream"] == 27
 
 
@@ -116,7 +116,7 @@ def test_account_by_a_bitmap(raw: list[dict[str, Any]], rank: RankAnalysis) -> N
     assert (~busy).sum() == 497
     assert sum(event["dur"] for event in events) == 244_069
     assert pytest.approx(0.9631, abs=5e-5) == 109_250 / 113_440
-    # weft's own intervals, bit for bit
+    # weftrace's own intervals, bit for bit
     exposed = np.zeros(SPAN, np.bool_)
     for start, end in zip(*rank.overlap.exposed, strict=True):
         exposed[(start - rank.breakdown.start_ns) // US : (end - rank.breakdown.start_ns) // US] = True

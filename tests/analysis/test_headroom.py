@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from tests.analysis.random_traces import random_work, traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weft.analysis import breakdown, headroom
-from weft.trace import Trace, events_frame, work_of
-from weft.units import US
+from weftrace.analysis import breakdown, headroom
+from weftrace.trace import Trace, events_frame, work_of
+from weftrace.units import US
 
 
 def test_bound_by_compute_by_pencil(tmp_path: Path) -> None:
@@ -66,9 +66,9 @@ def test_a_wait_of_another_device_does_not(tmp_path: Path) -> None:
 def test_a_real_file_with_recorded_waits(shared_data: Path) -> None:
     # a memset of 1 µs and a GEMM of 123 on each of the streams 20, 28 and 24; stream 24 waits for stream 20. The host
     # waits for the others, which is no wait of a stream.
-    import weft
+    import weftrace
 
-    trace = weft.open(shared_data / "hta-event-sync-multi-stream.json.gz")
+    trace = weftrace.open(shared_data / "hta-event-sync-multi-stream.json.gz")
     assert isinstance(trace, Trace)
     h = headroom(trace)
     assert h.longest_chain_ns == 2 * (1 + 123) * US

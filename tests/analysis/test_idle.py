@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, random_work, traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weft.analysis import breakdown, idle
-from weft.trace import Trace, events_frame
-from weft.units import US
+from weftrace.analysis import breakdown, idle
+from weftrace.trace import Trace, events_frame
+from weftrace.units import US
 
 
 def causes(file: TraceFile, folder: Path, threshold_ns: int = 30 * US) -> tuple[int, int, int, int]:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.analysis.intervals import (
+from weftrace.analysis.intervals import (
     EMPTY,
     Intervals,
     covered,

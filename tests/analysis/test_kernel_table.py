@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, random_work, traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
-from weft.analysis import kernel_table
-from weft.trace import Trace, events_frame
-from weft.units import US
+from weftrace.analysis import kernel_table
+from weftrace.trace import Trace, events_frame
+from weftrace.units import US
 
 
 def test_by_pencil(tmp_path: Path) -> None:

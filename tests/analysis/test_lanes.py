@@ -10,10 +10,10 @@ from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, of_kind, random_work, traces
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
-from weft.analysis import Lane, lanes
-from weft.analysis.lanes import BOX_COLUMNS, direction_of
-from weft.trace import Trace, events_frame
-from weft.units import US
+from weftrace.analysis import Lane, lanes
+from weftrace.analysis.lane_boxes import BOX_COLUMNS, direction_of
+from weftrace.trace import Trace, events_frame
+from weftrace.units import US
 
 PERSISTENT = "void deep_gemm::sm90_fp8_gemm_1d2d_impl<128, 128>(float*)"
 ADD = "void at::native::vectorized_elementwise_kernel<4, add>(int)"

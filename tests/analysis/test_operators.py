@@ -11,9 +11,9 @@ from hypothesis import given, settings
 
 from tests.analysis.random_traces import random_work, traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weft.analysis import operators
-from weft.trace import Trace, events_frame
-from weft.units import US
+from weftrace.analysis import operators
+from weftrace.trace import Trace, events_frame
+from weftrace.units import US
 
 
 def test_by_pencil(tmp_path: Path) -> None:

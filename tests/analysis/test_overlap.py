@@ -12,10 +12,10 @@ from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, device_events, of_kind, random_work, traces
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
-from weft.analysis import overlap
-from weft.analysis.overlap import NO_PHASE, OTHER
-from weft.trace import Trace
-from weft.units import US
+from weftrace.analysis import overlap
+from weftrace.analysis.hidden_communication import NO_PHASE, OTHER
+from weftrace.trace import Trace
+from weftrace.units import US
 
 
 def two_phases_behind_two() -> TraceFile:

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, device_events, of_kind, random_work, traces
 from tests.tracefile import DISPATCH, GEMM, NOTIFY, TraceFile
-from weft.analysis import phase_means, phases
-from weft.analysis.phases import PHASE_COLUMNS
-from weft.trace import Trace
-from weft.units import US
+from weftrace.analysis import phase_means, phases
+from weftrace.analysis.phase_times import PHASE_COLUMNS
+from weftrace.trace import Trace
+from weftrace.units import US
 
 
 def test_by_pencil(tmp_path: Path) -> None:

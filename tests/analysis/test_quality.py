@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.tracefile import GEMM, TraceFile
-from weft.analysis import Quality, quality
-from weft.trace import ReadQuality, Trace, events_frame, work_of
+from weftrace.analysis import Quality, quality
+from weftrace.trace import ReadQuality, Trace, events_frame, work_of
 
 
 def twenty(*, unlinked: int = 0) -> TraceFile:
@@ -41,7 +41,7 @@ def test_unlinked_events_are_told_and_a_tenth_is_too_many(tmp_path: Path, unlink
 
 def test_a_simulated_trace_needs_no_launches(tmp_path: Path) -> None:
     trace = replace(twenty(unlinked=20).trace(tmp_path), simulated=True)
-    assert verdict(trace) == ("good", "simulated by weft, not measured")
+    assert verdict(trace) == ("good", "simulated by weftrace, not measured")
 
 
 def test_of_a_step_only_its_own_events_count(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 
 from tests.analysis.random_traces import random_work, traces
 from tests.tracefile import GEMM, TraceFile
-from weft.analysis import host_stalls, queue_length, queueing
-from weft.trace import Trace, events_frame, work_of
-from weft.units import MS, US
+from weftrace.analysis import host_stalls, queue_length, queueing
+from weftrace.trace import Trace, events_frame, work_of
+from weftrace.units import MS, US
 
 
 def test_delay_by_pencil(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from tests.analysis.random_traces import few_rules, random_work, traces
 from tests.trace.strategies import traces as hostile_traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
-from weft.analysis import Analysis, RankAnalysis, analyze, analyze_rank
-from weft.analysis.rank import analyze_devices
-from weft.errors import TraceError
-from weft.trace import Trace, events_frame, open_trace
+from weftrace.analysis import Analysis, RankAnalysis, analyze, analyze_rank
+from weftrace.analysis.rank import analyze_devices
+from weftrace.errors import TraceError
+from weftrace.trace import Trace, events_frame, open_trace
 
 
 def rank_file(rank: int, *, world_size: int = 2, late: float = 0) -> TraceFile:

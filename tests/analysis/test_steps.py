@@ -9,10 +9,10 @@ from hypothesis import given, settings
 
 from tests.analysis.random_traces import random_work, traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weft.analysis import breakdown, steps
-from weft.errors import TraceError
-from weft.trace import Trace, events_frame, work_of
-from weft.units import US
+from weftrace.analysis import breakdown, steps
+from weftrace.errors import TraceError
+from weftrace.trace import Trace, events_frame, work_of
+from weftrace.units import US
 
 
 def three_steps() -> TraceFile:

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from tests.tracefile import DISPATCH, GEMM, TraceFile
-from weft.cli.main import main
+from weftrace.cli.main import main
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `weft ARGS`; exit code, stdout, stderr."""
+    """Run `weftrace ARGS`; exit code, stdout, stderr."""
 
     def command(*args: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["weft", *map(str, args)])
+        monkeypatch.setattr(sys, "argv", ["weftrace", *map(str, args)])
         monkeypatch.setenv("COLUMNS", "100")
         with pytest.raises(SystemExit) as ended:
             main()
@@ -73,7 +73,7 @@ def test_report_writes_json_and_html_and_says_so_on_stderr(run: Run, train: Path
 def test_json_to_stdout_is_nothing_but_json(run: Run, train: Path) -> None:
     code, out, _ = run("report", train, "--json", "-")
     assert code == 0
-    assert json.loads(out)["schema"] == "weft.report/1"
+    assert json.loads(out)["schema"] == "weftrace.report/1"
 
 
 def test_a_step_can_be_chosen_and_a_wrong_one_is_told_which_exist(run: Run, train: Path) -> None:
@@ -129,7 +129,7 @@ def test_mistakes_get_one_line_that_names_the_file(
         path.write_bytes(content)
     code, out, err = run("report", path)
     assert (code, out) == (2, "")
-    assert err.startswith("weft: ") and err.count("\n") == 1
+    assert err.startswith("weftrace: ") and err.count("\n") == 1
     assert name in err and says in err
 
 
@@ -174,7 +174,7 @@ def test_annotate_keeps_the_original_and_adds_lanes(run: Run, train: Path, tmp_p
     events = annotated["traceEvents"]
     assert events[: len(original["traceEvents"])] == original["traceEvents"]
     added = events[len(original["traceEvents"]) :]
-    assert {event["pid"] for event in added} == {"weft"}
+    assert {event["pid"] for event in added} == {"weftrace"}
     assert {"mlp(F)", "dispatch(B)", "exposed communication"} <= {e["name"] for e in added if e["ph"] == "X"}
     assert {"SMs held", "queue length"} <= {e["name"] for e in added if e["ph"] == "C"}
     code, _, err = run("annotate", out, "-o", tmp_path / "twice.json")
@@ -228,13 +228,13 @@ def test_demo_needs_nothing_and_states_its_error(run: Run, tmp_path: Path) -> No
 def test_help_shows_examples(run: Run, command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0
-    assert f"weft {command}" in out and "Examples" in out
+    assert f"weftrace {command}" in out and "Examples" in out
 
 
 def test_help_imports_nothing_heavy() -> None:
     program = (
-        "import sys; sys.argv = ['weft', '--help']\n"
-        "try:\n    from weft.cli.main import main; main()\nexcept SystemExit: pass\n"
+        "import sys; sys.argv = ['weftrace', '--help']\n"
+        "try:\n    from weftrace.cli.main import main; main()\nexcept SystemExit: pass\n"
         "heavy = {'polars', 'numpy', 'plotly', 'jinja2', 'torch', 'msgspec', 'fsspec'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
@@ -242,8 +242,8 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_a_closed_pipe_is_no_error(train: Path) -> None:
-    weft = [sys.executable, "-m", "weft.cli.main", "report", str(train)]
-    with subprocess.Popen(weft, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    weftrace = [sys.executable, "-m", "weftrace.cli.main", "report", str(train)]
+    with subprocess.Popen(weftrace, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()

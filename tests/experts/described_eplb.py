@@ -1,8 +1,8 @@
 """DeepSeek's expert balancer as it is described, written for reading and not for speed: one item at a time.
 
-It shares nothing with weft's own. Loads are NumPy float32 scalars, so each addition and division rounds as a float32
-tensor's would; only what cannot be described, the order that torch leaves equal values in and the order in which it
-adds, is asked of torch.
+It shares nothing with weftrace's own. Loads are NumPy float32 scalars, so each addition and division rounds as a
+float32 tensor's would; only what cannot be described, the order that torch leaves equal values in and the order in
+which it adds, is asked of torch.
 """
 
 from __future__ import annotations

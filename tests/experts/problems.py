@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.experts.arrays import Floats
-from weft.experts.cluster import Cluster, make_cluster
-from weft.experts.problem import Problem, Solution
-from weft.experts.slots import copies_of, load_of_gpus, num_repeats
+from weftrace.experts.arrays import Floats
+from weftrace.experts.cluster import Cluster, make_cluster
+from weftrace.experts.problem import Problem, Solution
+from weftrace.experts.slots import copies_of, load_of_gpus, num_repeats
 
 DEEPSEEK = make_cluster(288, 32, 4)  # prefill: 256 experts in 8 groups
 

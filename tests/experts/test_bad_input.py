@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from weft.errors import LoadsError, PlacementError, WeftError
-from weft.experts.balance import balance
-from weft.experts.cluster import make_cluster
+from weftrace.errors import LoadsError, PlacementError, WeftraceError
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.solvers.balance import balance
 
 GOOD = [[1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0]]
 
 
-def refused(error: type[WeftError], text: str, loads: object = GOOD, *numbers: Any, **options: Any) -> None:
+def refused(error: type[WeftraceError], text: str, loads: object = GOOD, *numbers: Any, **options: Any) -> None:
     """The call raises this error, with this text in its one line."""
     with pytest.raises(error) as caught:
         balance(loads, *(numbers or (8, 4)), **options)

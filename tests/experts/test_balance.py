@@ -7,17 +7,17 @@ import dataclasses
 import numpy as np
 import pytest
 
-from weft.experts.balance import balance
-from weft.experts.candidates import POLICIES, best_of
-from weft.experts.certificate import Certificate
-from weft.experts.choice import Choice
-from weft.experts.cluster import make_cluster
-from weft.experts.constraints import make_problem
-from weft.experts.deepseek import rebalance_experts
-from weft.experts.placement import Placement
-from weft.experts.problem import NotApplicable
-from weft.experts.slots import num_repeats
-from weft.experts.synthetic import synthetic_loads
+from weftrace.experts.certificate import Certificate
+from weftrace.experts.choice import Choice
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.constraints import make_problem
+from weftrace.experts.placement import Placement
+from weftrace.experts.problem import NotApplicable
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.slots import num_repeats
+from weftrace.experts.solvers.balance import balance
+from weftrace.experts.solvers.candidates import POLICIES, best_of
+from weftrace.experts.solvers.deepseek import rebalance_experts
 
 PUBLISHED = [  # the example of DeepSeek's README: 12 experts, 4 groups, 16 slots, 8 GPUs, 2 nodes
     [90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86],

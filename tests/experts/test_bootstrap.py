@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.experts.bootstrap import band, block_length, resampled_means
+from weftrace.experts.replays.bootstrap import band, block_length, resampled_means
 
 
 def test_blocks_by_hand() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from weft.errors import PlacementError
-from weft.experts.break_even import TOKEN_S, break_even
-from weft.experts.cluster import make_cluster
-from weft.experts.placement import make_placement
+from weftrace.errors import PlacementError
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.moves.break_even import TOKEN_S, break_even
+from weftrace.experts.placement import make_placement
 
 CLUSTER = make_cluster(4, 2)
 OLD = make_placement([[0, 1, 2, 3]], CLUSTER, 4)

@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.test_exact import least_maximum
-from weft.experts import bounds
-from weft.experts.arrays import Floats
-from weft.experts.certificate import BINDINGS, Certificate, certify
-from weft.experts.cluster import make_cluster
-from weft.experts.constraints import make_problem
-from weft.experts.exact import best_even, solve_exact
-from weft.experts.fold_bound import fold_bound
-from weft.experts.node_bound import counted_bound, partition_bound
-from weft.experts.packing import solve_lpt_swaps
-from weft.experts.problem import Problem, Solution
-from weft.experts.slots import even_shares
-from weft.experts.synthetic import synthetic_loads
+from weftrace.experts.arrays import Floats
+from weftrace.experts.certificate import BINDINGS, Certificate, certify
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.constraints import make_problem
+from weftrace.experts.packing.packing import solve_lpt_swaps
+from weftrace.experts.problem import Problem, Solution
+from weftrace.experts.proof import bounds
+from weftrace.experts.proof.exact import best_even, solve_exact
+from weftrace.experts.proof.fold_bound import fold_bound
+from weftrace.experts.proof.node_bound import counted_bound, partition_bound
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.slots import even_shares
 
 
 def even(problem: Problem, *rows: list[int]) -> Solution:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from weft.errors import PlacementError
-from weft.experts.cluster import make_cluster
+from weftrace.errors import PlacementError
+from weftrace.experts.cluster import make_cluster
 
 
 def test_slots_are_numbered_gpu_by_gpu_and_gpus_node_by_node() -> None:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from tests.experts.test_packing import balancedness, check, problem_of
-from weft.experts.arrays import Floats, Ints
-from weft.experts.cluster import make_cluster
-from weft.experts.count_search import fold_counts, solve_count_search
-from weft.experts.packing import solve_lpt_swaps
-from weft.experts.problem import NotApplicable, Problem, Solution
-from weft.experts.replication import greedy_counts
-from weft.experts.synthetic import synthetic_loads
+from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.packing.packing import solve_lpt_swaps
+from weftrace.experts.packing.replication import greedy_counts
+from weftrace.experts.problem import NotApplicable, Problem, Solution
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.solvers.count_search import fold_counts, solve_count_search
 
 
 def fold(load_N: Floats, counts_N: Ints) -> float:

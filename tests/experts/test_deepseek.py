@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.described_eplb import rebalance
-from weft.errors import LoadsError, PlacementError
-from weft.experts.arrays import Floats, Ints
-from weft.experts.cluster import make_cluster
-from weft.experts.deepseek import DIFFERENCES, ORDERS, rebalance_experts, solve_deepseek, stable_descending
-from weft.experts.problem import NotApplicable, Problem, Solution
-from weft.experts.slots import copies_of, even_shares, load_of_gpus, num_repeats
-from weft.experts.synthetic import KINDS, synthetic_loads
+from weftrace.errors import LoadsError, PlacementError
+from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.problem import NotApplicable, Problem, Solution
+from weftrace.experts.recorded.synthetic import KINDS, synthetic_loads
+from weftrace.experts.slots import copies_of, even_shares, load_of_gpus, num_repeats
+from weftrace.experts.solvers.deepseek import DIFFERENCES, ORDERS, rebalance_experts, solve_deepseek, stable_descending
 
 # The example that DeepSeek publishes with its code: 16 slots, 4 groups, 2 nodes, 8 GPUs.
 EXAMPLE = [
@@ -176,7 +176,7 @@ def test_stable_differs_in_ties_alone(shape: tuple[int, ...]) -> None:
 
 def test_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(PlacementError, match=re.escape('pip install "weft[torch]", or take order="stable"')):
+    with pytest.raises(PlacementError, match=re.escape('pip install "weftrace[torch]", or take order="stable"')):
         rebalance_experts(EXAMPLE, 16, 4, 2, 8)
     assert rebalance_experts(EXAMPLE, 16, 4, 2, 8, order="stable")[0].tolist() == EXAMPLE_PHY2LOG
 

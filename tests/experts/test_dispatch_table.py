@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import PlacementError
-from weft.experts.cluster import make_cluster
-from weft.experts.dispatch_table import dispatch_table, realised
-from weft.experts.placement import Placement, make_placement
-from weft.experts.resplit import resplit
-from weft.experts.synthetic import synthetic_loads
+from weftrace.errors import PlacementError
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.placement import Placement, make_placement
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.solvers.resplit import resplit
+from weftrace.experts.traffic.dispatch_table import dispatch_table, realised
 
 
 def test_a_source_prefers_its_own_gpu_then_its_node() -> None:

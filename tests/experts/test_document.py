@@ -11,12 +11,12 @@ import jsonschema
 import numpy as np
 import pytest
 
-from weft.errors import PlacementError
-from weft.experts import balance, generate_loads, placement_document, placement_of, read_placement, replan, replay
-from weft.experts.document import SCHEMA_FILE
-from weft.experts.replay_document import SCHEMA_FILE as REPLAY_SCHEMA_FILE
-from weft.experts.replay_document import replay_document
-from weft.experts.synthetic import synthetic_loads
+from weftrace.errors import PlacementError
+from weftrace.experts import balance, generate_loads, placement_document, placement_of, read_placement, replan, replay
+from weftrace.experts.document import SCHEMA_FILE
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.replays.document import SCHEMA_FILE as REPLAY_SCHEMA_FILE
+from weftrace.experts.replays.document import replay_document
 
 LOADS = synthetic_loads("logn1", 3, 32)
 
@@ -76,7 +76,7 @@ def test_a_replay_is_valid() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"schema": "weft.report/1"}, "not a weft.placement/1 document: its schema is 'weft.report/1'"),
+        ({"schema": "weftrace.report/1"}, "not a weftrace.placement/1 document: its schema is 'weftrace.report/1'"),
         ({"expert_of_slot": [[0, 1]]}, "with 48 slots"),
         ({"cluster": {}}, "a broken field"),
         ({"cluster": None}, "a broken field"),

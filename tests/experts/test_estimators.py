@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from weft.errors import LoadsError
-from weft.experts.arrays import Floats
-from weft.experts.estimators import ESTIMATORS, half_life_of_window, make_estimator
+from weftrace.errors import LoadsError
+from weftrace.experts.arrays import Floats
+from weftrace.experts.recorded.estimators import ESTIMATORS, half_life_of_window, make_estimator
 
 
 def estimate(name: str, windows: object, **options: float) -> Floats:

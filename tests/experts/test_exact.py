@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.experts.arrays import Floats, Ints
-from weft.experts.cluster import make_cluster
-from weft.experts.constraints import make_problem
-from weft.experts.exact import best_even, is_small, solve_exact
-from weft.experts.problem import NotApplicable, Solution
-from weft.experts.slots import copies_of, load_of_gpus, num_repeats
+from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.constraints import make_problem
+from weftrace.experts.problem import NotApplicable, Solution
+from weftrace.experts.proof.exact import best_even, is_small, solve_exact
+from weftrace.experts.slots import copies_of, load_of_gpus, num_repeats
 
 
 def least_maximum(load_N: Floats, capacity_G: Ints, speed_G: Floats, pins: tuple[tuple[int, int], ...] = ()) -> float:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.experts.arrays import Bools, Floats
-from weft.experts.balance import balance
-from weft.experts.deepseek import rebalance_experts
-from weft.experts.placement import Placement, make_placement
-from weft.experts.semi_hierarchical import foreign_replicas
-from weft.experts.slots import num_repeats
-from weft.experts.synthetic import synthetic_loads
+from weftrace.experts.arrays import Bools, Floats
+from weftrace.experts.placement import Placement, make_placement
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.slots import num_repeats
+from weftrace.experts.solvers.balance import balance
+from weftrace.experts.solvers.deepseek import rebalance_experts
+from weftrace.experts.solvers.semi_hierarchical import foreign_replicas
 
 LAYERS = 58
 

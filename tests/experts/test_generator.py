@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.errors import LoadsError
-from weft.experts.generator import generate_loads
-from weft.experts.synthetic import KINDS, synthetic_loads
+from weftrace.errors import LoadsError
+from weftrace.experts.recorded.generator import generate_loads
+from weftrace.experts.recorded.synthetic import KINDS, synthetic_loads
 
 
 def test_without_noise_and_drift_every_window_is_the_first() -> None:

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.problems import DEEPSEEK, problem_of
-from weft.experts.arrays import Floats
-from weft.experts.cluster import Cluster, make_cluster
-from weft.experts.group_partition import best_partition, group_of_expert
-from weft.experts.problem import NotApplicable
-from weft.experts.synthetic import synthetic_loads
+from weftrace.experts.arrays import Floats
+from weftrace.experts.cluster import Cluster, make_cluster
+from weftrace.experts.packing.group_partition import best_partition, group_of_expert
+from weftrace.experts.problem import NotApplicable
+from weftrace.experts.recorded.synthetic import synthetic_loads
 
 # mean / largest node bound of 58 layers: what hierarchical placement cannot exceed on 32 GPUs in 4 nodes
 PUBLISHED = {"logn0.5": 0.975, "logn1": 0.937, "real": 0.923, "zipf1": 0.771}

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.problems import DEEPSEEK, balancedness_of, check_answer, problem_of, repeats_of, worst_of
-from weft.experts.cluster import make_cluster
-from weft.experts.deepseek import solve_deepseek
-from weft.experts.group_partition import best_partition
-from weft.experts.hierarchical import solve_hierarchical
-from weft.experts.problem import NotApplicable, Problem, Solution
-from weft.experts.semi_hierarchical import foreign_replicas
-from weft.experts.synthetic import synthetic_loads
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.packing.group_partition import best_partition
+from weftrace.experts.problem import NotApplicable, Problem, Solution
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.solvers.deepseek import solve_deepseek
+from weftrace.experts.solvers.hierarchical import solve_hierarchical
+from weftrace.experts.solvers.semi_hierarchical import foreign_replicas
 
 # what the published algorithm reaches, and what ours does
 FIGURES = {"logn0.5": (0.967, 0.9750), "logn1": (0.932, 0.9370), "real": (0.919, 0.9230), "zipf1": (0.715, 0.760)}

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weft.errors import PlacementError
-from weft.experts.arrays import Floats
-from weft.experts.balance import balance
-from weft.experts.deepseek import rebalance_experts
-from weft.experts.placement import Placement, make_placement
-from weft.experts.semi_hierarchical import foreign_replicas
-from weft.experts.slots import num_repeats
+from weftrace.errors import PlacementError
+from weftrace.experts.arrays import Floats
+from weftrace.experts.placement import Placement, make_placement
+from weftrace.experts.slots import num_repeats
+from weftrace.experts.solvers.balance import balance
+from weftrace.experts.solvers.deepseek import rebalance_experts
+from weftrace.experts.solvers.semi_hierarchical import foreign_replicas
 
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from weft.errors import LoadsError
-from weft.experts.loads import as_loads
+from weftrace.errors import LoadsError
+from weftrace.experts.loads import as_loads
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.experts.move_budget import share_moves
+from weftrace.experts.moves.move_budget import share_moves
 
 
 def points(*values: float) -> tuple[list[int], list[float]]:

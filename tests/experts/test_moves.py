@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import PlacementError
-from weft.experts.arrays import Ints
-from weft.experts.balance import balance
-from weft.experts.cluster import make_cluster
-from weft.experts.deepseek import rebalance_experts
-from weft.experts.moves import EXPERT_BYTES, Moves, moves_between
-from weft.experts.placement import Placement, make_placement
-from weft.experts.relabel import relabel
-from weft.experts.replan import replan
-from weft.experts.synthetic import synthetic_loads
-from weft.hardware import hardware
+from weftrace.errors import PlacementError
+from weftrace.experts.arrays import Ints
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.moves.moves import EXPERT_BYTES, Moves, moves_between
+from weftrace.experts.moves.relabel import relabel
+from weftrace.experts.moves.replan import replan
+from weftrace.experts.placement import Placement, make_placement
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.solvers.balance import balance
+from weftrace.experts.solvers.deepseek import rebalance_experts
+from weftrace.facts.hardware import hardware
 
 
 def carried_out(old: Placement, moves: Moves) -> Ints:

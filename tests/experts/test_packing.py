@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.experts.arrays import Floats, Ints
-from weft.experts.cluster import Cluster, make_cluster
-from weft.experts.packing import pack, pack_counts, solve_lpt_swaps
-from weft.experts.problem import Problem, Solution
-from weft.experts.slots import copies_of, load_of_gpus, num_repeats
-from weft.experts.synthetic import synthetic_loads
+from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.cluster import Cluster, make_cluster
+from weftrace.experts.packing.packing import pack, pack_counts, solve_lpt_swaps
+from weftrace.experts.problem import Problem, Solution
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.slots import copies_of, load_of_gpus, num_repeats
 
 
 def problem_of(

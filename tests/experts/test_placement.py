@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.errors import PlacementError
-from weft.experts.cluster import make_cluster
-from weft.experts.placement import make_placement
+from weftrace.errors import PlacementError
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.placement import make_placement
 
 # GPU 0 | GPU 1      expert 0 has copies on both GPUs
 #  0  1 |  0  2

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from tests.experts.problems import DEEPSEEK, balancedness_of, problem_of
-from weft.errors import PlacementError
-from weft.experts.cluster import make_cluster
-from weft.experts.hierarchical import solve_hierarchical
-from weft.experts.packing import solve_lpt_swaps
-from weft.experts.policy_cost import CostModel, policy_costs
-from weft.experts.problem import Problem, Solution
-from weft.experts.semi_hierarchical import solve_semi_hierarchical
-from weft.experts.synthetic import synthetic_loads
-from weft.hardware import hardware
+from weftrace.errors import PlacementError
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.packing.packing import solve_lpt_swaps
+from weftrace.experts.problem import Problem, Solution
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.solvers.hierarchical import solve_hierarchical
+from weftrace.experts.solvers.semi_hierarchical import solve_semi_hierarchical
+from weftrace.experts.traffic.policy_cost import CostModel, policy_costs
+from weftrace.facts.hardware import hardware
 
 H800 = hardware("H800")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.errors import PlacementError
-from weft.experts.generator import generate_loads
-from weft.experts.recommend import in_words, recommend
-from weft.experts.replay import Replay, Row, replay
+from weftrace.errors import PlacementError
+from weftrace.experts.recorded.generator import generate_loads
+from weftrace.experts.replays.recommend import in_words, recommend
+from weftrace.experts.replays.replay import Replay, Row, replay
 
 NAN = np.nan
 

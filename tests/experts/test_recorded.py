@@ -19,8 +19,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.errors import LoadsError
-from weft.experts.recorded import as_history, read_loads, windows_of
+from weftrace.errors import LoadsError
+from weftrace.experts.recorded.read import as_history, read_loads, windows_of
 
 # Two steps, two layers, three experts: checked by eye everywhere below.
 LOADS = [[[1, 2, 3], [4, 5, 6]], [[7, 8, 9], [10, 11, 12]]]
@@ -327,8 +327,8 @@ def test_what_is_not_there_or_not_asked_right(tmp_path: Path) -> None:
 def test_a_checkpoint_without_torch_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.pt").write_bytes(FILES["tensor.pt"][1])
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "weft.experts.runtime.checkpoint", raising=False)
-    with pytest.raises(LoadsError, match=r"pip install 'weft\[torch\]'"):
+    monkeypatch.delitem(sys.modules, "weftrace.experts.runtime.checkpoint", raising=False)
+    with pytest.raises(LoadsError, match=r"pip install 'weftrace\[torch\]'"):
         read_loads(tmp_path / "a.pt")
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import PlacementError
-from weft.experts.arrays import Ints
-from weft.experts.cluster import make_cluster
-from weft.experts.placement import Placement, make_placement
-from weft.experts.relabel import relabel
+from weftrace.errors import PlacementError
+from weftrace.experts.arrays import Ints
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.moves.relabel import relabel
+from weftrace.experts.placement import Placement, make_placement
 
 
 def placed(slots: Ints | list[list[int]], gpus: int, nodes: int = 1, dead: tuple[int, ...] = ()) -> Placement:

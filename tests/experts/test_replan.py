@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import LoadsError, PlacementError
-from weft.experts.arrays import Floats
-from weft.experts.balance import balance
-from weft.experts.cluster import Cluster, make_cluster
-from weft.experts.constraints import make_problem
-from weft.experts.deepseek import solve_deepseek
-from weft.experts.hierarchical import solve_hierarchical
-from weft.experts.moves import moves_between
-from weft.experts.packing import solve_lpt_swaps
-from weft.experts.placement import Placement, make_placement
-from weft.experts.problem import NotApplicable, Solver
-from weft.experts.replan import Replan, replan
-from weft.experts.resplit import resplit
-from weft.experts.semi_hierarchical import foreign_replicas, solve_semi_hierarchical
-from weft.experts.slots import num_repeats
-from weft.experts.synthetic import synthetic_loads
-from weft.experts.wrap_around import solve_wrap_around
+from weftrace.errors import LoadsError, PlacementError
+from weftrace.experts.arrays import Floats
+from weftrace.experts.cluster import Cluster, make_cluster
+from weftrace.experts.constraints import make_problem
+from weftrace.experts.moves.moves import moves_between
+from weftrace.experts.moves.replan import Replan, replan
+from weftrace.experts.packing.packing import solve_lpt_swaps
+from weftrace.experts.placement import Placement, make_placement
+from weftrace.experts.problem import NotApplicable, Solver
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.slots import num_repeats
+from weftrace.experts.solvers.balance import balance
+from weftrace.experts.solvers.deepseek import solve_deepseek
+from weftrace.experts.solvers.hierarchical import solve_hierarchical
+from weftrace.experts.solvers.resplit import resplit
+from weftrace.experts.solvers.semi_hierarchical import foreign_replicas, solve_semi_hierarchical
+from weftrace.experts.solvers.wrap_around import solve_wrap_around
 
 
 def placed(slots: list[list[int]], gpus: int, nodes: int = 1, **options: Any) -> Placement:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import LoadsError, PlacementError
-from weft.experts.arrays import Floats
-from weft.experts.cluster import make_cluster
-from weft.experts.generator import generate_loads
-from weft.experts.placement import make_placement
-from weft.experts.replay import SOLVERS, Replay, Row, replay
-from weft.experts.replay_planners import moved_fraction
+from weftrace.errors import LoadsError, PlacementError
+from weftrace.experts.arrays import Floats
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.placement import make_placement
+from weftrace.experts.recorded.generator import generate_loads
+from weftrace.experts.replays.planners import moved_fraction
+from weftrace.experts.replays.replay import SOLVERS, Replay, Row, replay
 
 
 def _mean(played: Replay, **wanted: object) -> float:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.experts.arrays import Floats, Ints
-from weft.experts.replication import greedy_counts, replicas_of
-from weft.experts.synthetic import synthetic_loads
+from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.packing.replication import greedy_counts, replicas_of
+from weftrace.experts.recorded.synthetic import synthetic_loads
 
 
 def counts(loads: list[float], replicas: int, most: int, least: list[int] | None = None) -> list[int]:

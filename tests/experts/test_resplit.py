@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from weft.errors import LoadsError, PlacementError
-from weft.experts.arrays import Floats, Ints
-from weft.experts.cluster import make_cluster
-from weft.experts.placement import Placement, make_placement
-from weft.experts.resplit import best_shares, resplit, tightest_gpus
-from weft.experts.slots import load_of_gpus
-from weft.experts.synthetic import synthetic_loads
+from weftrace.errors import LoadsError, PlacementError
+from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.placement import Placement, make_placement
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.slots import load_of_gpus
+from weftrace.experts.solvers.resplit import best_shares, resplit, tightest_gpus
 
 
 def shares(experts: list[int], loads: list[float], num_gpus: int, speeds: list[float] | None = None) -> list[float]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.errors import PlacementError
-from weft.experts.routing import simulate_routing
-from weft.experts.synthetic import synthetic_loads
+from weftrace.errors import PlacementError
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.traffic.routing import simulate_routing
 
 
 def test_tokens_choose_distinct_experts_in_few_groups() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.errors import OutputError
-from weft.experts.generator import generate_loads
-from weft.experts.recorded import read_loads
-from weft.experts.save_loads import save_loads
+from weftrace.errors import OutputError
+from weftrace.experts.recorded.generator import generate_loads
+from weftrace.experts.recorded.read import read_loads
+from weftrace.experts.recorded.save_loads import save_loads
 
 
 @pytest.mark.parametrize("name", ["loads.npz", "loads.json", "loads.json.gz"])

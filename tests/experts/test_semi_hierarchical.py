@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.problems import DEEPSEEK, balancedness_of, check_answer, problem_of, repeats_of, worst_of
-from weft.experts.cluster import make_cluster
-from weft.experts.hierarchical import solve_hierarchical
-from weft.experts.problem import NotApplicable, Problem, Solution
-from weft.experts.semi_hierarchical import foreign_replicas, solve_semi_hierarchical
-from weft.experts.synthetic import synthetic_loads
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.problem import NotApplicable, Problem, Solution
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.solvers.hierarchical import solve_hierarchical
+from weftrace.experts.solvers.semi_hierarchical import foreign_replicas, solve_semi_hierarchical
 
 
 def solved(problem: Problem) -> Solution:

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from weft.errors import PlacementError
-from weft.experts.slot_budget import share_slots_among_layers
-from weft.experts.synthetic import synthetic_loads
+from weftrace.errors import PlacementError
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.solvers.slot_budget import share_slots_among_layers
 
 
 def least_maximum(load_N: np.ndarray, slots: int, num_gpus: int) -> float:

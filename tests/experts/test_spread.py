@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.problems import problem_of
-from weft.experts.arrays import Floats, Ints
-from weft.experts.cluster import Cluster, make_cluster
-from weft.experts.packing import solve_lpt_swaps
-from weft.experts.slots import even_shares, load_of_gpus
-from weft.experts.spread import node_balance, spread_over_nodes
-from weft.experts.synthetic import synthetic_loads
+from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.cluster import Cluster, make_cluster
+from weftrace.experts.packing.packing import solve_lpt_swaps
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.slots import even_shares, load_of_gpus
+from weftrace.experts.solvers.spread import node_balance, spread_over_nodes
 
 
 def gpu_loads(map_LP: Ints, share_LP: Floats, load_LN: Floats, cluster: Cluster) -> Floats:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.errors import LoadsError
-from weft.experts.synthetic import KINDS, synthetic_loads
+from weftrace.errors import LoadsError
+from weftrace.experts.recorded.synthetic import KINDS, synthetic_loads
 
 
 @pytest.mark.parametrize("kind", KINDS)

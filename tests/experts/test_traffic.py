@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.experts.problems import DEEPSEEK, problem_of
-from weft.experts.cluster import make_cluster
-from weft.experts.hierarchical import solve_hierarchical
-from weft.experts.packing import solve_lpt_swaps
-from weft.experts.problem import NotApplicable, Solution
-from weft.experts.routing import simulate_routing
-from weft.experts.synthetic import synthetic_loads
-from weft.experts.traffic import Traffic, expert_traffic
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.packing.packing import solve_lpt_swaps
+from weftrace.experts.problem import NotApplicable, Solution
+from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.solvers.hierarchical import solve_hierarchical
+from weftrace.experts.traffic.routing import simulate_routing
+from weftrace.experts.traffic.traffic import Traffic, expert_traffic
 
 TWO_NODES = make_cluster(4, 4, 2)
 

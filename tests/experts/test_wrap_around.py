@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.experts.arrays import Floats
-from weft.experts.cluster import make_cluster
-from weft.experts.problem import NotApplicable, Problem, Solution
-from weft.experts.resplit import best_shares
-from weft.experts.slots import copies_of, load_of_gpus, num_repeats
-from weft.experts.synthetic import KINDS, synthetic_loads
-from weft.experts.wrap_around import solve_wrap_around
+from weftrace.experts.arrays import Floats
+from weftrace.experts.cluster import make_cluster
+from weftrace.experts.problem import NotApplicable, Problem, Solution
+from weftrace.experts.recorded.synthetic import KINDS, synthetic_loads
+from weftrace.experts.slots import copies_of, load_of_gpus, num_repeats
+from weftrace.experts.solvers.resplit import best_shares
+from weftrace.experts.solvers.wrap_around import solve_wrap_around
 
 
 def asked(

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.flops.cost import Cost, Kind, Phase, Status
-from weft.flops.values import Clock, FlopsReport, Module, OpCount, Parallel, Timing
+from weftrace.flops.cost import Cost, Kind, Phase, Status
+from weftrace.flops.values import Clock, FlopsReport, Module, OpCount, Parallel, Timing
 
 F, B, R, O = Phase.FORWARD, Phase.BACKWARD, Phase.RECOMPUTE, Phase.OPTIMIZER  # noqa: E741
 

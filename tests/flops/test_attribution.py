@@ -16,9 +16,9 @@ from torch.nn.modules import module as torch_module
 from torch.optim import optimizer as torch_optimizer
 from torch.utils.checkpoint import checkpoint
 
-from weft.errors import FlopsError
-from weft.flops import FlopsReport, Phase, count, profile
-from weft.flops.runtime.profile import Profile
+from weftrace.errors import FlopsError
+from weftrace.flops import FlopsReport, Phase, count, profile
+from weftrace.flops.runtime.profile import Profile
 
 F, B, R = Phase.FORWARD, Phase.BACKWARD, Phase.RECOMPUTE
 

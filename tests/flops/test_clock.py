@@ -14,10 +14,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from weft.flops.cost import Phase
-from weft.flops.runtime.clock import EventTicks, StepClock
-from weft.flops.runtime.tracker import Tracker
-from weft.flops.values import OUTSIDE
+from weftrace.flops.cost import Phase
+from weftrace.flops.runtime.count.clock import EventTicks, StepClock
+from weftrace.flops.runtime.count.tracker import Tracker
+from weftrace.flops.values import OUTSIDE
 
 F, B, R, O = Phase.FORWARD, Phase.BACKWARD, Phase.RECOMPUTE, Phase.OPTIMIZER  # noqa: E741
 CPU = torch.device("cpu")
@@ -143,9 +143,9 @@ def test_a_step_is_the_sum_of_its_modules_even_when_each_reading_takes_time() ->
         # Installing reads the clock for its start, its mark and its end; the mark after it ends the time left out.
         assert installed_ns == 2
         assert timed.clock.step_ns[-1] + installed_ns == end - start
-    # Marks: the step's start; 3 modules entered and left; weft's own, then root, b, root, a, outside; a's parameter,
-    # which comes after the last node, and outside again; the nodes done, the backward ended; the optimizer's start and
-    # end; the step's end. The dummy's calls read the clock once a mark.
+    # Marks: the step's start; 3 modules entered and left; weftrace's own, then root, b, root, a, outside; a's
+    # parameter, which comes after the last node, and outside again; the nodes done, the backward ended; the optimizer's
+    # start and end; the step's end. The dummy's calls read the clock once a mark.
     assert timed.clock.own_ns == (1 + 6 + 6 + 2 + 2 + 2 + 1) * 1 + installed_ns
 
 

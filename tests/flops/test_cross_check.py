@@ -1,11 +1,10 @@
-"""weft beside torch's own counter: where they differ and why. Each difference has a reason, and the reverse."""
+"""weftrace beside torch's own counter: where they differ and why. Each difference has a reason, and the reverse."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +15,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.flop_counter import FlopCounterMode
 
-from weft.flops.runtime.profile import profile
+from tests.conftest import ROOT
+from weftrace.flops.runtime.profile import profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Matrix FLOPs of one operator in one program, forward and backward: weft's executed ones and FlopCounterMode's.
+    """Matrix FLOPs of one operator in one program, forward and backward: weftrace's executed ones and
+    FlopCounterMode's.
 
     theirs: None where FlopCounterMode stops the program. why: the reason for the difference, "" where there is none.
     """
@@ -35,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why an operator differs in a program. right: weft's number by hand. theirs: FlopCounterMode's by its mistake."""
+    """Why an operator differs in a program. right: weftrace's number by hand. theirs: FlopCounterMode's, by mistake."""
 
     why: str
     right: int
@@ -166,7 +167,7 @@ REASONS: dict[tuple[str, str], Reason] = {
         theirs=2 * (2 * 16 * 4 * 4) * 16,
     ),
     ("flex attention", "flex_attention"): Reason(
-        why="FlopCounterMode stops the program; weft counts the 3 of 4 blocks of 128 x 128 that the mask lists",
+        why="FlopCounterMode stops the program; weftrace counts the 3 of 4 blocks of 128 x 128 that the mask lists",
         right=2 * (2 * 3 * 128 * 128) * 32,
         theirs=None,
     ),
@@ -226,7 +227,10 @@ def rows() -> list[Row]:
 
 def cross_check_table(found: list[Row]) -> str:
     """What differs, as Markdown."""
-    lines = ["| program | operator | weft, executed | FlopCounterMode | why they differ |", "|---|---|---:|---:|---|"]
+    lines = [
+        "| program | operator | weftrace, executed | FlopCounterMode | why they differ |",
+        "|---|---|---:|---:|---|",
+    ]
     for row in found:
         if not row.why:
             continue
@@ -256,4 +260,4 @@ def test_every_reason_is_used_and_both_numbers_are_as_it_says(found: list[Row]) 
 
 def test_the_documented_table_is_this_one(found: list[Row]) -> None:
     assert {row.program for row in found} == set(PROGRAMS) - {"embedding"}  # which has no matrix work
-    assert cross_check_table(found) in (Path(__file__).parents[2] / "docs" / "flops.md").read_text("utf-8")
+    assert cross_check_table(found) in (ROOT / "docs" / "flops.md").read_text("utf-8")

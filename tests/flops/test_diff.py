@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.flops.small_reports import MODULES, OPS, TINY, UNTIMED, B, F, matmul, op
-from weft.errors import FlopsError
-from weft.flops.diff import Change, diff, parse_fraction
-from weft.flops.values import Clock, FlopsReport, Module, Timing
+from weftrace.errors import FlopsError
+from weftrace.flops.derived.diff import Change, diff, parse_fraction
+from weftrace.flops.values import Clock, FlopsReport, Module, Timing
 
 
 def change(found: tuple[Change, ...], quantity: str, phase: object = None, path: str | None = None) -> Change:

@@ -14,13 +14,13 @@ import jsonschema
 import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, B, F, huge, matmul, op
-from weft.errors import FlopsError
-from weft.flops.document import SCHEMA_FILE, flops_document, read_flops, report_of
-from weft.flops.merge import merge
-from weft.flops.module_time import exclusive_ns, inclusive_ns
-from weft.flops.tally import exclusive, inclusive, totals
-from weft.flops.values import FlopsReport, Parallel
-from weft.hardware import Hardware, hardware
+from weftrace.errors import FlopsError
+from weftrace.facts.hardware import Hardware, hardware
+from weftrace.flops.derived.merge import merge
+from weftrace.flops.derived.module_time import exclusive_ns, inclusive_ns
+from weftrace.flops.derived.tally import exclusive, inclusive, totals
+from weftrace.flops.document import SCHEMA_FILE, flops_document, read_flops, report_of
+from weftrace.flops.values import FlopsReport, Parallel
 
 H200 = hardware("h200")
 BIG = replace(TINY, ops=(op(1, F, "mm", matmul(2**70 + 1, 2**65, 3), calls=2**10 + 1),), times=())
@@ -102,7 +102,7 @@ def broken(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("document", "told"),
     [
-        ({"schema": "weft.report/1"}, "its schema is 'weft.report/1'"),
+        ({"schema": "weftrace.report/1"}, "its schema is 'weftrace.report/1'"),
         (broken(modules="gone"), "without the field 'modules'"),
         (broken(costs=[]), "broken field"),
         (broken(clock={}), "without the field"),
@@ -159,8 +159,8 @@ def test_everything_works_without_torch() -> None:
     code = """
 import sys
 sys.modules["torch"] = None
-from weft.flops import columns, coverage, diff, document, findings, merge, module_time, params, predict, rates
-from weft.flops import roofline, tables, tally, throughput, utilization
+from weftrace.flops import columns, coverage, diff, document, findings, merge, module_time, params, predict, rates
+from weftrace.flops import roofline, tables, tally, throughput, utilization
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from weft.flops import FlopsReport, count
+from weftrace.flops import FlopsReport, count
 
 
 def costs(report: FlopsReport) -> Counter[tuple[object, ...]]:

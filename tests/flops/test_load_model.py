@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from tests.flops import user_models
-from weft.errors import FlopsError
-from weft.flops.run_spec import InputSpec, RunSpec, parse_input
-from weft.flops.runtime.device_room import room_for, usable_device
-from weft.flops.runtime.load_model import find_object, load_model, make_inputs, needs_input, one_line
-from weft.flops.runtime.prepare_model import users_own
+from weftrace.errors import FlopsError
+from weftrace.flops.run_spec import InputSpec, RunSpec, parse_input
+from weftrace.flops.runtime.run.device_room import room_for, usable_device
+from weftrace.flops.runtime.run.load_model import find_object, load_model, make_inputs, needs_input, one_line
+from weftrace.flops.runtime.run.prepare_model import users_own
 
 HERE = "tests.flops.user_models"
 
@@ -40,20 +40,20 @@ def test_fake_tensors_claim_to_be_on_the_cpu_and_take_no_memory() -> None:
 
 
 def test_a_file_and_its_neighbours(tmp_path: Path) -> None:
-    (tmp_path / "weft_neighbour.py").write_text("WIDTH = 6\n")
-    (tmp_path / "weft_some_net.py").write_text(
-        "from torch import nn\nfrom weft_neighbour import WIDTH\n\n"
+    (tmp_path / "weftrace_neighbour.py").write_text("WIDTH = 6\n")
+    (tmp_path / "weftrace_some_net.py").write_text(
+        "from torch import nn\nfrom weftrace_neighbour import WIDTH\n\n"
         "class Nets:\n    small = lambda: nn.Linear(WIDTH, 2)\n"
     )
-    model = load_model(f"{tmp_path / 'weft_some_net.py'}:Nets.small", device="cpu").model
+    model = load_model(f"{tmp_path / 'weftrace_some_net.py'}:Nets.small", device="cpu").model
     assert model.in_features == 6
 
 
 def test_the_working_directory_can_be_imported_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "weft_here.py").write_text("build = 3\n")
+    (tmp_path / "weftrace_here.py").write_text("build = 3\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [])
-    assert find_object("weft_here:build") == 3
+    assert find_object("weftrace_here:build") == 3
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_the_working_directory_can_be_imported_from(tmp_path: Path, monkeypatch:
         (f"{HERE}:number", "neither a torch.nn.Module nor what makes one"),
         (f"{HERE}:text", "gives str, not a torch.nn.Module"),
         (f"{HERE}:broken", "could not be built: ValueError: two lines of trouble"),
-        ("weft_no_such_module:x", "no module 'weft_no_such_module'"),
-        ("./weft_absent.py:x", "no such file"),
+        ("weftrace_no_such_module:x", "no module 'weftrace_no_such_module'"),
+        ("./weftrace_absent.py:x", "no such file"),
         (":x", "names no model"),
     ],
 )
@@ -75,9 +75,9 @@ def test_mistakes_are_told_in_one_line(target: str, text: str) -> None:
 
 
 def test_a_module_that_raises_or_lacks_another(tmp_path: Path) -> None:
-    (tmp_path / "weft_bad.py").write_text("1 / 0\n")
+    (tmp_path / "weftrace_bad.py").write_text("1 / 0\n")
     with pytest.raises(FlopsError, match="cannot be imported: ZeroDivisionError") as raised:
-        find_object(f"{tmp_path / 'weft_bad.py'}:x")
+        find_object(f"{tmp_path / 'weftrace_bad.py'}:x")
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 

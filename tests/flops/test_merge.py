@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.flops.small_reports import MODULES, OPS, TINY, UNTIMED, B, F, matmul, op
-from weft.errors import FlopsError
-from weft.flops.deepspeed_numbers import Sizes, module_lines, step_line
-from weft.flops.merge import merge, rank_rows, rank_spread
-from weft.flops.module_time import inclusive_samples, phase_samples
-from weft.flops.params import params
-from weft.flops.tally import inclusive, totals
-from weft.flops.throughput import throughput
-from weft.flops.values import FlopsReport, Parallel, Timing
+from weftrace.errors import FlopsError
+from weftrace.flops.deepspeed.numbers import Sizes, module_lines, step_line
+from weftrace.flops.derived.merge import merge, rank_rows, rank_spread
+from weftrace.flops.derived.module_time import inclusive_samples, phase_samples
+from weftrace.flops.derived.params import params
+from weftrace.flops.derived.tally import inclusive, totals
+from weftrace.flops.derived.throughput import throughput
+from weftrace.flops.values import FlopsReport, Parallel, Timing
 
 BASE = replace(TINY, parallel=Parallel(data=2))
 # Rank 1 is slower in steps 0 and 2.

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.flops.small_reports import TINY, UNTIMED, B, F, O
-from weft.errors import FlopsError
-from weft.flops.module_time import (
+from weftrace.errors import FlopsError
+from weftrace.flops.derived.module_time import (
     Spread,
     exclusive_ns,
     exclusive_samples,
@@ -20,7 +20,7 @@ from weft.flops.module_time import (
     spread,
     step_spread,
 )
-from weft.flops.values import Timing
+from weftrace.flops.values import Timing
 
 
 def test_spread_by_pencil() -> None:

@@ -1,4 +1,4 @@
-"""weft.flops as a package: quick to import, and clear where torch is missing."""
+"""weftrace.flops as a package: quick to import, and clear where torch is missing."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ NEEDS_TORCH = ("profile", "count", "register_formula", "build_model", "FlopsProf
 
 
 def test_importing_it_brings_no_torch() -> None:
-    assert "torch" not in loaded_after("import weft.flops; weft.flops.FlopsReport")
+    assert "torch" not in loaded_after("import weftrace.flops; weftrace.flops.FlopsReport")
 
 
 def test_without_torch_it_says_what_to_install() -> None:
     python(f"""
 import sys
 sys.modules["torch"] = None
-import weft.flops
+import weftrace.flops
 for name in {NEEDS_TORCH}:
     try:
-        getattr(weft.flops, name)
-    except weft.FlopsError as error:
-        assert "pip install 'weft[torch]'" in str(error), error
+        getattr(weftrace.flops, name)
+    except weftrace.FlopsError as error:
+        assert "pip install 'weftrace[torch]'" in str(error), error
     else:
         raise AssertionError(name)
 """)
@@ -28,9 +28,10 @@ for name in {NEEDS_TORCH}:
 
 def test_public_names_exist() -> None:
     python("""
-import weft.flops
-for name in weft.flops.__all__:
-    getattr(weft.flops, name)
-assert set(weft.flops.__all__) == set(dir(weft.flops))
-assert all(callable(getattr(weft.flops, name)) for name in weft.flops.__all__)  # a submodule of that name is not
+import weftrace.flops
+for name in weftrace.flops.__all__:
+    getattr(weftrace.flops, name)
+assert set(weftrace.flops.__all__) == set(dir(weftrace.flops))
+assert all(callable(getattr(weftrace.flops, name)) for name in weftrace.flops.__all__)  # a submodule of that name is
+not
 """)

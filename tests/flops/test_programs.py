@@ -12,7 +12,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, jvp, vmap
 
-from weft.flops import FlopsReport, Phase, Status, count, profile
+from weftrace.flops import FlopsReport, Phase, Status, count, profile
 
 LINEAR = 2 * 4 * 8 * 8  # 4 rows through 8 x 8
 

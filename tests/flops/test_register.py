@@ -1,4 +1,4 @@
-"""Formulas for operators that weft does not know: registered, by torch or by the user, or stated on the spot."""
+"""Formulas for operators that weftrace does not know: registered, by torch or by the user, or stated on the spot."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import nn
 from torch.utils.flop_counter import register_flop_formula
 
 from tests.test_house import python
-from weft.errors import WeftError
-from weft.flops import Cost, Kind, Status, add_cost, count, coverage, profile, register_formula
-from weft.flops.runtime.registry import _BY_NAME, RULES, Call
+from weftrace.errors import WeftraceError
+from weftrace.flops import Cost, Kind, Status, add_cost, count, coverage, profile, register_formula
+from weftrace.flops.runtime.formulas.registry import _BY_NAME, RULES, Call
 
 
 @pytest.fixture(autouse=True)
@@ -124,18 +124,18 @@ def test_cost_stated_on_the_spot() -> None:
 
 
 def test_what_is_no_operator_is_refused() -> None:
-    with pytest.raises(WeftError, match="not an operator's name"):
+    with pytest.raises(WeftraceError, match="not an operator's name"):
         register_formula("thing", lambda call: 1)
-    with pytest.raises(WeftError, match="not a torch operator"):
+    with pytest.raises(WeftraceError, match="not a torch operator"):
         register_formula(torch.relu, lambda call: 1)  # type: ignore[arg-type]
 
 
 def test_a_users_formula_stands_whenever_it_is_registered() -> None:
     python("""
-from weft.flops import register_formula
-register_formula("aten::mm", lambda call: 7)  # before anything has run, and so before weft's own formulas are loaded
-import torch
-from weft.flops import count
+from weftrace.flops import register_formula
+register_formula("aten::mm", lambda call: 7)  # before anything has run, and so before weftrace's own formulas are
+loaded import torch
+from weftrace.flops import count
 class Product(torch.nn.Module):
     def forward(self, x):
         return x @ x

@@ -8,13 +8,13 @@ from types import MappingProxyType
 import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, B, F, O, R, matmul, op, unknown, vector
-from weft.flops.cost import Cost, Kind
-from weft.flops.findings import findings
-from weft.flops.rates import matrix_peak
-from weft.flops.roofline import roofline
-from weft.flops.values import Clock, FlopsReport, OpCount, Timing
-from weft.hardware import Hardware, hardware
-from weft.units import si
+from weftrace.facts.hardware import Hardware, hardware
+from weftrace.flops.cost import Cost, Kind
+from weftrace.flops.derived.findings import findings
+from weftrace.flops.derived.rates import matrix_peak
+from weftrace.flops.derived.roofline import roofline
+from weftrace.flops.values import Clock, FlopsReport, OpCount, Timing
+from weftrace.units import si
 
 # A FLOP of fp32 takes 1 ns, of bf16 and tf32 a tenth; a byte takes 2 ns.
 SLOW = replace(

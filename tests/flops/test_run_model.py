@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from tests.flops import user_models
-from weft.errors import FlopsError
-from weft.flops.cost import Phase
-from weft.flops.params import params
-from weft.flops.run_spec import RunSpec, parse_input, parse_parallel
-from weft.flops.runtime.prepare_model import Ready
-from weft.flops.runtime.run_model import run_model, run_steps
-from weft.flops.tally import totals
-from weft.flops.values import FlopsReport
+from weftrace.errors import FlopsError
+from weftrace.flops.cost import Phase
+from weftrace.flops.derived.params import params
+from weftrace.flops.derived.tally import totals
+from weftrace.flops.run_spec import RunSpec, parse_input, parse_parallel
+from weftrace.flops.runtime.run.prepare_model import Ready
+from weftrace.flops.runtime.run.run_model import run_model, run_steps
+from weftrace.flops.values import FlopsReport
 
 HERE = "tests.flops.user_models"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from weft.errors import FlopsError
-from weft.flops.run_spec import InputSpec, RunSpec, model_kind, parse_dtype, parse_input, parse_parallel
-from weft.flops.values import Parallel
+from weftrace.errors import FlopsError
+from weftrace.flops.run_spec import InputSpec, RunSpec, model_kind, parse_dtype, parse_input, parse_parallel
+from weftrace.flops.values import Parallel
 
 
 @pytest.mark.parametrize(

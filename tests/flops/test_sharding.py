@@ -16,7 +16,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from weft.flops import FlopsReport, Kind, Parallel, Phase, count, profile, totals
+from weftrace.flops import FlopsReport, Kind, Parallel, Phase, count, profile, totals
 
 WORLD = 4
 
@@ -91,7 +91,7 @@ def _as_it_is(bucket: Any) -> Any:
 
 def test_ddp_does_its_own_batch() -> None:
     model = DistributedDataParallel(FeedForward())
-    # On its own, DDP stops at what the pretended all-reduce returns, with or without weft.
+    # On its own, DDP stops at what the pretended all-reduce returns, with or without weftrace.
     model.register_comm_hook(None, lambda _, bucket: _as_it_is(bucket))
     report = count(model, torch.randn(8, 64), backward=True)
     assert flops(report) == STEP

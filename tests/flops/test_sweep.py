@@ -8,11 +8,11 @@ import json
 
 import pytest
 
-from weft.errors import FlopsError
-from weft.flops.run_spec import RunSpec
-from weft.flops.runtime.run_model import run_model
-from weft.flops.sweep import parse_axis, sweep, sweep_csv, sweep_document
-from weft.hardware import hardware
+from weftrace.errors import FlopsError
+from weftrace.facts.hardware import hardware
+from weftrace.flops.derived.sweep import parse_axis, sweep, sweep_csv, sweep_document
+from weftrace.flops.run_spec import RunSpec
+from weftrace.flops.runtime.run.run_model import run_model
 
 
 def test_axes() -> None:
@@ -55,7 +55,7 @@ def test_document_and_csv_hold_the_same() -> None:
     result = sweep(RunSpec(model="gpt2", batch=1), {"seq": (4, 8)}, run_model)
     document = json.loads(json.dumps(sweep_document(result)))
     rows = list(csv.DictReader(io.StringIO(sweep_csv(result))))
-    assert document["schema"] == "weft.flops.sweep/1"
+    assert document["schema"] == "weftrace.flops.sweep/1"
     assert [int(row["flops"]) for row in rows] == [point["flops"] for point in document["points"]]
     assert [row["seq"] for row in rows] == ["4", "8"]
     assert rows[0]["predicted_ns"] == ""

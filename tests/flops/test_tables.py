@@ -7,9 +7,9 @@ import io
 from dataclasses import replace
 
 from tests.flops.small_reports import MODULES, TINY, UNTIMED
-from weft.flops.tables import CSV_COLUMNS, to_csv, to_markdown
-from weft.hardware import hardware
-from weft.units import si
+from weftrace.facts.hardware import hardware
+from weftrace.flops.tables import CSV_COLUMNS, to_csv, to_markdown
+from weftrace.units import si
 
 
 def read(text: str) -> list[dict[str, str]]:

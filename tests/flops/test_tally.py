@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.flops.small_reports import FREE, MODULES, OPS, TINY, UNTIMED, B, F, O, R, huge, matmul, op, unknown
-from weft.errors import FlopsError
-from weft.flops.cost import NOTHING, PHASES, Phase, Status
-from weft.flops.coverage import coverage
-from weft.flops.params import module_params, params
-from weft.flops.tally import both, exclusive, global_factor, inclusive, total, totals
-from weft.flops.values import FlopsReport, Module, OpCount, Parallel
+from weftrace.errors import FlopsError
+from weftrace.flops.cost import NOTHING, PHASES, Phase, Status
+from weftrace.flops.derived.coverage import coverage
+from weftrace.flops.derived.params import module_params, params
+from weftrace.flops.derived.tally import both, exclusive, global_factor, inclusive, total, totals
+from weftrace.flops.values import FlopsReport, Module, OpCount, Parallel
 
 
 def test_exclusive_by_pencil() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED
-from weft.errors import FlopsError
-from weft.flops.throughput import throughput
-from weft.flops.values import Clock, Parallel
+from weftrace.errors import FlopsError
+from weftrace.flops.derived.throughput import throughput
+from weftrace.flops.values import Clock, Parallel
 
 SECOND = 10**9
 # 8 samples of 512 tokens in a step of 2 s

@@ -1,4 +1,4 @@
-"""A report drawn as a trace: lengths are the medians, slices nest, and weft opens what it wrote."""
+"""A report drawn as a trace: lengths are the medians, slices nest, and weftrace opens what it wrote."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, huge
-from weft.errors import FlopsError, WeftError
-from weft.flops.merge import merge
-from weft.flops.trace_counters import RECONSTRUCTED, annotate_flops, reconstructed_step, write_counters
-from weft.flops.values import Parallel
-from weft.trace import Trace, open_trace
+from weftrace.errors import FlopsError, WeftraceError
+from weftrace.flops.derived.merge import merge
+from weftrace.flops.join.counters import RECONSTRUCTED, annotate_flops, reconstructed_step, write_counters
+from weftrace.flops.values import Parallel
+from weftrace.trace import Trace, open_trace
 
 
 def opened(path: Path) -> Trace:
@@ -60,7 +60,7 @@ def test_slices_nest_and_add_up() -> None:
 
 
 @pytest.mark.parametrize("name", ["step.json", "step.json.gz"])
-def test_weft_opens_what_it_wrote(tmp_path: Path, name: str) -> None:
+def test_weftrace_opens_what_it_wrote(tmp_path: Path, name: str) -> None:
     number = write_counters(TINY, tmp_path / name, "h100")
     trace = opened(tmp_path / name)
     events = trace.events.with_columns(pl.col("name").cast(pl.String))
@@ -74,7 +74,7 @@ def test_counters_are_rates_of_each_stretch(tmp_path: Path) -> None:
     path = tmp_path / "step.json"
     write_counters(TINY, path, "h100")
     told = json.loads(path.read_text())
-    assert told["weft_reconstructed"] == RECONSTRUCTED
+    assert told["weftrace_reconstructed"] == RECONSTRUCTED
     rates = [(e["ts"], e["args"]["value"]) for e in told["traceEvents"] if e["ph"] == "C" and e["name"] == "FLOP/s"]
     assert rates[0] == (0, round(192e9 / 105, 3))  # fc1 forward: 192 FLOPs in 105 ns
     assert rates[-1] == (0.482, 0)
@@ -87,7 +87,7 @@ def test_counters_are_rates_of_each_stretch(tmp_path: Path) -> None:
 def test_what_cannot_be_drawn(tmp_path: Path) -> None:
     with pytest.raises(FlopsError, match="no module was timed"):
         write_counters(UNTIMED, tmp_path / "x.json")
-    with pytest.raises(WeftError, match="abacus"):
+    with pytest.raises(WeftraceError, match="abacus"):
         write_counters(TINY, tmp_path / "x.json", "abacus")
     assert not list(tmp_path.iterdir())
 
@@ -116,13 +116,13 @@ def test_rates_of_merged_ranks_are_of_one(tmp_path: Path) -> None:
     documents = [json.loads(path.read_text()) for path in (one, both)]
     rates = [[(e["name"], e["ts"], e["args"]["value"]) for e in d["traceEvents"] if e["ph"] == "C"] for d in documents]
     assert rates[0] == rates[1] and len(rates[0]) > 10
-    assert documents[0]["weft_notes"] == []
-    assert documents[1]["weft_notes"] == ["rates are the mean of 2 ranks, counts of all of them together"]
+    assert documents[0]["weftrace_notes"] == []
+    assert documents[1]["weftrace_notes"] == ["rates are the mean of 2 ranks, counts of all of them together"]
 
 
 def test_a_report_of_an_unknown_accelerator_has_no_mfu(tmp_path: Path) -> None:
     path = tmp_path / "step.json"
     write_counters(replace(TINY, hardware="X900"), path)
     told = json.loads(path.read_text())
-    assert "X900" in told["weft_notes"][0]
+    assert "X900" in told["weftrace_notes"][0]
     assert {e["name"] for e in told["traceEvents"] if e["ph"] == "C"} == {"FLOP/s", "bytes/s"}

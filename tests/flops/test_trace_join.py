@@ -16,16 +16,16 @@ from torch.profiler import ProfilerActivity, record_function, schedule
 from torch.profiler import profile as torch_profile
 
 from tests.flops.small_reports import TINY
-from weft.cli.main import app
-from weft.errors import WeftError
-from weft.flops import FlopsReport, Phase, profile
-from weft.flops.document import flops_document
-from weft.flops.trace_join import TraceJoin, join
-from weft.flops.trace_phases import TRACE_PHASES, phase_codes
-from weft.hardware import hardware
-from weft.trace import Trace, open_trace
-from weft.trace.model import is_launch, on_device
-from weft.trace.work import work_of
+from weftrace.cli.main import app
+from weftrace.errors import WeftraceError
+from weftrace.facts.hardware import hardware
+from weftrace.flops import FlopsReport, Phase, profile
+from weftrace.flops.document import flops_document
+from weftrace.flops.join.join import TraceJoin, join
+from weftrace.flops.join.phases import TRACE_PHASES, phase_codes
+from weftrace.trace import Trace, open_trace
+from weftrace.trace.model import is_launch, on_device
+from weftrace.trace.work import work_of
 
 ENGINE = "autograd::engine::evaluate_function: MmBackward0"
 BARE = replace(TINY, ops=tuple(op for op in TINY.ops if op.op != "mylib.loss.default"))
@@ -112,7 +112,7 @@ def test_what_does_not_agree_is_said(tmp_path: Path) -> None:
     assert unmarked.steps == 1 and "marks no steps; by its matrix operators it holds 1" in unmarked.notes[0]
     strange = join(BARE, device_trace(tmp_path, device="Abacus 3"))
     assert strange.mfu is None and any("No peak rates are known for Abacus 3" in note for note in strange.notes)
-    with pytest.raises(WeftError, match="abacus"):
+    with pytest.raises(WeftraceError, match="abacus"):
         join(BARE, device_trace(tmp_path), "abacus")
 
 
@@ -208,7 +208,7 @@ def test_ranges_named_by_a_modules_path(run: tuple[FlopsReport, Path, Path]) -> 
     assert found.mfu == pytest.approx(2 * 192 / 19.5e12 / (found.busy_ns * 1e-9))
 
 
-def test_weft_report_prints_mfu_by_phase(run: tuple[FlopsReport, Path, Path], tmp_path: Path) -> None:
+def test_weftrace_report_prints_mfu_by_phase(run: tuple[FlopsReport, Path, Path], tmp_path: Path) -> None:
     from importlib.resources import files
 
     from typer.testing import CliRunner
@@ -221,7 +221,7 @@ def test_weft_report_prints_mfu_by_phase(run: tuple[FlopsReport, Path, Path], tm
     assert told.exit_code == 0, told.output
     assert "FLOPs by phase" in told.output and "2 steps" in told.output
     document = json.loads(out.read_text())
-    schema = json.loads(files("weft.report").joinpath("schema.json").read_text())
+    schema = json.loads(files("weftrace.report").joinpath("schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(document)
     phases = {part["phase"]: part for part in document["ranks"][0]["flops"]["phases"]}
     assert phases["forward"]["flops"] == 2 * 288 and phases["backward"]["mfu"] > 0

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, B, F, R, matmul, op
-from weft.errors import FlopsError
-from weft.flops.utilization import utilization
-from weft.flops.values import Clock, FlopsReport, OpCount, Timing
-from weft.hardware import hardware
+from weftrace.errors import FlopsError
+from weftrace.facts.hardware import hardware
+from weftrace.flops.derived.utilization import utilization
+from weftrace.flops.values import Clock, FlopsReport, OpCount, Timing
 
 H200 = hardware("h200")
 MS = 1_000_000

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from weft.errors import PlanError, WeftError
-from weft.plan import Op, Plan, Resource, check, simulate, simulate_ranks, timetable
+from weftrace.errors import PlanError, WeftraceError
+from weftrace.plan import Op, Plan, Resource, check, simulate, simulate_ranks, timetable
 
 C, N = Resource(stream=7), Resource(stream=27)
 
@@ -23,7 +23,7 @@ def plan(*ops: Op, **facts: int) -> Plan:
 def message(bad: Plan) -> str:
     with pytest.raises(PlanError) as caught:
         check(bad)
-    assert isinstance(caught.value, WeftError)
+    assert isinstance(caught.value, WeftraceError)
     with pytest.raises(PlanError):
         timetable(bad)
     return str(caught.value)

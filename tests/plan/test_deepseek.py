@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.errors import PlanError
-from weft.plan import critical_path, deepseek_training_layers, longest_chain, simulate, timetable
-from weft.plan.deepseek import RECIPE
-from weft.plan.recipe import load_recipe
-from weft.trace.model import on_device
+from weftrace.errors import PlanError
+from weftrace.plan import critical_path, deepseek_training_layers, longest_chain, simulate, timetable
+from weftrace.plan.deepseek import RECIPE
+from weftrace.plan.recipe import load_recipe
+from weftrace.trace.model import on_device
 
 PUBLISHED_SPAN_NS = 129_012_000
 COMPUTE = ["attn(F)", "mlp(B)", "mlp(W)", "mlp(F)", "attn(B)", "attn(W)"]

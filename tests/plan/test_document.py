@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import re
 from contextlib import redirect_stdout
-from pathlib import Path
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "plan.md"
+from tests.conftest import ROOT
+
+DOCUMENT = ROOT / "docs" / "plan.md"
 
 
 def test_examples_print_what_the_document_says() -> None:

@@ -11,8 +11,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.errors import PlanError
-from weft.plan import (
+from weftrace.errors import PlanError
+from weftrace.plan import (
     Op,
     Plan,
     Resource,
@@ -24,8 +24,8 @@ from weft.plan import (
     timetable,
     to_json,
 )
-from weft.plan.simulate import LEAD_NS, SLOT_NS
-from weft.trace.model import is_annotation, is_launch, on_device
+from weftrace.plan.engine import LEAD_NS, SLOT_NS
+from weftrace.trace.model import is_annotation, is_launch, on_device
 
 
 @st.composite
@@ -187,7 +187,7 @@ def test_traces_show_the_timetable(plan: Plan) -> None:
             assert mine["dur_ns"].max() - mine["dur_ns"].min() <= 1  # type: ignore[operator]
             assert mine["ts_ns"][0] - origin == times.start_ns[i]
             assert mine["ts_ns"][-1] + mine["dur_ns"][-1] - origin == times.end_ns[i]
-            assert set(mine["name"]) == {f"weft::sim::{op.kind}::{op.name}"}
+            assert set(mine["name"]) == {f"weftrace::sim::{op.kind}::{op.name}"}
             for start, dur, launch in zip(mine["ts_ns"], mine["dur_ns"], launches["ts_ns"][k:], strict=False):
                 assert launch + LEAD_NS <= free.get(op.resource.stream, origin)
                 assert start >= free.get(op.resource.stream, origin)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.plan import Op, Plan, Resource, simulate, simulate_ranks
-from weft.plan.simulate import NUM_THREADS
-from weft.trace.model import EVENT_SCHEMA, Device, is_annotation, is_launch, on_device
+from weftrace.plan import Op, Plan, Resource, simulate, simulate_ranks
+from weftrace.plan.engine import NUM_THREADS
+from weftrace.trace.model import EVENT_SCHEMA, Device, is_annotation, is_launch, on_device
 
 C, N = Resource(stream=7), Resource(stream=27)
 
@@ -63,12 +63,12 @@ def test_device_side() -> None:
         ).rows()
     ]
     assert rows == [
-        ("weft::sim::compute::attn(F)", "kernel", 7, 0, 2, 112),
-        ("weft::sim::compute::attn(F)", "kernel", 7, 3, 3, 112),
-        ("weft::sim::compute::mlp(F)", "kernel", 7, 7, 4, 112),
-        ("weft::sim::communication::notify_dispatch", "kernel", 27, 6, 1, 20),
-        ("weft::sim::communication::dispatch", "kernel", 27, 8, 3, 20),
-        ("weft::sim::memory::copy", "gpu_memcpy", 27, 12, 1, None),
+        ("weftrace::sim::compute::attn(F)", "kernel", 7, 0, 2, 112),
+        ("weftrace::sim::compute::attn(F)", "kernel", 7, 3, 3, 112),
+        ("weftrace::sim::compute::mlp(F)", "kernel", 7, 7, 4, 112),
+        ("weftrace::sim::communication::notify_dispatch", "kernel", 27, 6, 1, 20),
+        ("weftrace::sim::communication::dispatch", "kernel", 27, 8, 3, 20),
+        ("weftrace::sim::memory::copy", "gpu_memcpy", 27, 12, 1, None),
     ]
     assert device["device"].to_list() == [0] * 6
     assert device["num_threads"].to_list() == [NUM_THREADS] * 5 + [None]

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from weft.errors import PlanError
-from weft.plan import Op, Plan, Resource, deepseek_training_layers, from_json, to_json
+from weftrace.errors import PlanError
+from weftrace.plan import Op, Plan, Resource, deepseek_training_layers, from_json, to_json
 
 PLAN = Plan(
     name="p",
@@ -22,7 +22,7 @@ PLAN = Plan(
 
 GOLDEN = """\
 {
- "format": "weft.plan/1",
+ "format": "weftrace.plan/1",
  "name": "p",
  "notes": [
   "quotes \\" and µ"
@@ -60,12 +60,12 @@ def test_plans_compare_by_value() -> None:
         ("[1, 2]", "not a plan"),
         ('{"ops": []}', "format"),
         (GOLDEN[:-20], "not a plan"),
-        (GOLDEN.replace("plan/1", "plan/7"), "'weft.plan/7', and this weft reads 'weft.plan/1'"),
+        (GOLDEN.replace("plan/1", "plan/7"), "'weftrace.plan/7', and this weftrace reads 'weftrace.plan/1'"),
         (GOLDEN.replace('"duration_ns":5', '"duration_ns":5.5'), r"ops[0].duration_ns"),
         (GOLDEN.replace('"duration_ns":5', '"duration_us":5'), "duration_us"),
         (GOLDEN.replace('"gap_ns"', '"gap"'), "gap"),
         ("\udcff", "not a plan"),
-        ('{"format": "weft.plan/1", "ops": ' + "[" * 100_000, "not a plan"),
+        ('{"format": "weftrace.plan/1", "ops": ' + "[" * 100_000, "not a plan"),
     ],
 )
 def test_text_that_is_not_a_plan(text: str, expected: str) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from weft.errors import PlanError
-from weft.plan import Op, Plan, Resource, critical_path, longest_chain, timetable
+from weftrace.errors import PlanError
+from weftrace.plan import Op, Plan, Resource, critical_path, longest_chain, timetable
 
 C, N = Resource(stream=7), Resource(stream=27)
 

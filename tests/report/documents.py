@@ -10,7 +10,7 @@ compute 2 x 9,000 + 200 = 18,200; communication 2 x (1,300 + 2,800 + 1,500) = 11
 is exposed: 2,000, hidden 9,200 (82.1 %); exposed memory 200; idle 100. The first 300 µs of each communication phase
 only notify: 6 x 300 = 1,800.
 
-The numbers are counted on a bitmap of 100 µs, with no code of weft's.
+The numbers are counted on a bitmap of 100 µs, with no code of weftrace's.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def document(*ranks: Document, **changes: Any) -> Document:
     hidden, span = first["hidden_fraction"], first["span_ns"] / 1e6
     saved = f"at most {first['headroom']['headroom_ns'] / 1e6:.1f} of {span:.1f} ms could still be saved."
     return {
-        "schema": "weft.report/1",
-        "weft": "0.1.0",
+        "schema": "weftrace.report/1",
+        "weftrace": "0.1.0",
         "source": "train.json.gz",
         "headline": f"No communication ran; {saved}"
         if hidden is None

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.report import documents
-from weft.errors import WeftError
-from weft.report import figures, palette
+from weftrace.errors import WeftraceError
+from weftrace.render import palette
+from weftrace.report.render import figures
 
 pytest.importorskip("plotly")
 
@@ -77,7 +78,7 @@ def test_overlap_leaves_out_what_never_met() -> None:
 
 
 def test_overlap_of_nothing_says_so() -> None:
-    with pytest.raises(WeftError, match="rank 0: no communication phase"):
+    with pytest.raises(WeftraceError, match="rank 0: no communication phase"):
         figures.overlap_figure(documents.no_communication()["ranks"][0])
 
 
@@ -144,5 +145,5 @@ def test_without_plotly_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without_plotly)
-    with pytest.raises(WeftError, match=r"pip install weft\[notebook\]"):
+    with pytest.raises(WeftraceError, match=r"pip install weftrace\[notebook\]"):
         figures.breakdown_figure(documents.document())

@@ -12,11 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.pages import check_modules
 from tests.report import documents
-from weft.report import Report, build_report, render_html
-from weft.report.page import content_policy, page_script
-from weft.trace import Trace
-from weft.trace.model import Device, events_frame
+from weftrace.render.page import content_policy
+from weftrace.report import Report, build_report, render_html
+from weftrace.report.render.page import ENTRY, HOME
+from weftrace.trace import Trace
+from weftrace.trace.model import Device, events_frame
 
 MB = 1_000_000
 
@@ -29,8 +31,8 @@ def blocks(html: str) -> dict[str, Any]:
 
 def test_page_holds_the_document_and_its_timeline(report: Report, html: str) -> None:
     held = blocks(html)
-    assert held["weft-report"] == report.document
-    assert held["weft-timeline-0"] == {**report.timelines[0], "shift_ns": 0}
+    assert held["weftrace-report"] == report.document
+    assert held["weftrace-timeline-0"] == {**report.timelines[0], "shift_ns": 0}
 
 
 def test_page_is_one_file_that_reaches_nothing(html: str) -> None:
@@ -48,19 +50,19 @@ def test_a_name_that_closes_the_script_stays_inside_it() -> None:
     html = render_html(documents.hostile(), [])
     assert "<img" not in html
     assert html.count("</script>") == 2  # the document's block and the page's script
-    assert blocks(html)["weft-report"]["ranks"][0]["kernels"][0]["name"] == documents.HOSTILE
+    assert blocks(html)["weftrace-report"]["ranks"][0]["kernels"][0]["name"] == documents.HOSTILE
     html.encode("utf-8")  # a lone surrogate in a name does not stop the page from being written
 
 
 def test_timelines_may_be_missing(report: Report) -> None:
     document = report.document
-    assert "weft-timeline-0" not in blocks(render_html(document, []))
-    assert "weft-timeline-0" not in blocks(render_html(document, [None]))
+    assert "weftrace-timeline-0" not in blocks(render_html(document, []))
+    assert "weftrace-timeline-0" not in blocks(render_html(document, [None]))
 
 
 def test_shift_joins_a_timeline_to_a_rank_that_starts_elsewhere(report: Report) -> None:
     timeline = {**report.timelines[0], "start_ns": report.document["ranks"][0]["start_ns"] + 7}
-    assert blocks(render_html(report.document, [timeline]))["weft-timeline-0"]["shift_ns"] == 7
+    assert blocks(render_html(report.document, [timeline]))["weftrace-timeline-0"]["shift_ns"] == 7
 
 
 def test_nan_is_refused() -> None:
@@ -70,29 +72,8 @@ def test_nan_is_refused() -> None:
         render_html(document, [])
 
 
-ENTRIES = ["main", "experts_placement", "experts_replay", "flops"]
-
-
-@pytest.mark.parametrize("entry", ENTRIES)
-def test_modules_are_joined_after_what_they_import(entry: str) -> None:
-    order = modules_of(entry)
-    assert order[-1] == entry
-    folder = files("weft.report").joinpath("static")
-    for position, name in enumerate(order):
-        source = folder.joinpath(f"{name}.js").read_text("utf-8")
-        assert "innerHTML" not in source and "insertAdjacentHTML" not in source and "document.write" not in source
-        for needed in re.findall(r'from "\./(\w+)\.js"', source):
-            assert order.index(needed) < position, f"{name} comes before {needed}"
-
-
-def test_every_module_is_on_some_page() -> None:
-    folder = files("weft.report").joinpath("static")
-    written = {file.name.removesuffix(".js") for file in folder.iterdir() if file.name.endswith(".js")}
-    assert {name for entry in ENTRIES for name in modules_of(entry)} == written
-
-
-def modules_of(entry: str) -> list[str]:
-    return re.findall(r"^const module_(\w+) = ", page_script(entry), re.MULTILINE)
+def test_modules_are_joined_after_what_they_import() -> None:
+    check_modules(HOME, [ENTRY])
 
 
 def test_policy_changes_with_the_script() -> None:
@@ -112,7 +93,7 @@ def test_a_real_report_fits_the_schema(report: Report) -> None:
 
 
 def validator() -> jsonschema.Draft202012Validator:
-    schema = json.loads(files("weft.report").joinpath("schema.json").read_text("utf-8"))
+    schema = json.loads(files("weftrace.report").joinpath("schema.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -132,7 +113,7 @@ def test_every_field_of_the_schema_is_explained() -> None:
             for value in schema:
                 collect(value)
 
-    collect(json.loads(files("weft.report").joinpath("schema.json").read_text("utf-8")))
+    collect(json.loads(files("weftrace.report").joinpath("schema.json").read_text("utf-8")))
     assert not [name for name in sorted(names) if f"`{name}`" not in text]
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.report import documents
 from tests.report.test_html import many_events
 from tests.tracefile import TraceFile
-from weft.report import Report, build_report, render_html
+from weftrace.report import Report, build_report, render_html
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,8 +91,8 @@ def test_a_report_of_failures_only(open_html: Any) -> None:
 def test_a_page_of_200000_events_opens(open_html: Any) -> None:
     made = build_report(many_events(200_000))
     page = open_html(render_html(made.document, made.timelines))
-    assert page.evaluate("weft.data().num") == 200_000
-    assert page.evaluate("weft.timeline.stats().lines") > 0
+    assert page.evaluate("weftrace.data().num") == 200_000
+    assert page.evaluate("weftrace.timeline.stats().lines") > 0
 
 
 def test_partial_data_is_said(open_html: Any, layered_trace: Any) -> None:
@@ -100,8 +100,8 @@ def test_partial_data_is_said(open_html: Any, layered_trace: Any) -> None:
     assert "part of the data" in page.locator("#banner").inner_text()
     assert "1,204" in page.locator("#quality").inner_text()
     made = build_report(layered_trace(3))
-    from weft.report.timeline import timeline_payload
-    from weft.trace import work_of
+    from weftrace.report.timeline import timeline_payload
+    from weftrace.trace import work_of
 
     few = timeline_payload(layered_trace(3), work_of(layered_trace(3)).events, max_events=10)
     page = open_html(render_html(made.document, [few]))
@@ -161,18 +161,18 @@ def test_drag_keys_and_buttons(page: Page) -> None:
 def test_double_click_zooms_to_an_event(page: Page) -> None:
     box_of(page, "#timeline-canvas")
     page.evaluate("document.getElementById('timeline-body').scrollTop = 0")
-    event = page.evaluate("[...weft.data().dur.slice(0, weft.data().numDevice)].indexOf(3000000)")  # mlp(B)
-    place = page.evaluate("(event) => weft.timeline.place(event)", event)
+    event = page.evaluate("[...weftrace.data().dur.slice(0, weftrace.data().numDevice)].indexOf(3000000)")  # mlp(B)
+    place = page.evaluate("(event) => weftrace.timeline.place(event)", event)
     page.mouse.dblclick(place["x"], place["y"])
     start, end = window(page)
-    assert start == pytest.approx(page.evaluate("(e) => weft.data().start[e]", event) - 0.6 * 3_000_000)
+    assert start == pytest.approx(page.evaluate("(e) => weftrace.data().start[e]", event) - 0.6 * 3_000_000)
     assert end == pytest.approx(start + 2.2 * 3_000_000)
     assert "3.000 ms" in page.locator("#event-panel").inner_text()
 
 
 def test_a_box_opens_in_the_timeline(page: Page) -> None:
     box_of(page, "#lanes-canvas")
-    place = page.evaluate("weft.lanes.place(weft.lanes.boxes().find((b) => b.name === 'mlp(B)'))")
+    place = page.evaluate("weftrace.lanes.place(weftrace.lanes.boxes().find((b) => b.name === 'mlp(B)'))")
     page.mouse.click(place["x"], place["y"])
     start, end = window(page)
     assert 1_700 * US < start < 2_000 * US
@@ -205,11 +205,11 @@ def test_lane_labels_say_the_sms(page: Page) -> None:
 
 
 def test_groups_close(page: Page) -> None:
-    lines = page.evaluate("weft.timeline.stats().lines")
+    lines = page.evaluate("weftrace.timeline.stats().lines")
     toggle = page.locator(".group-toggle").last
     toggle.click()
     assert page.locator(".group-toggle").last.get_attribute("aria-expanded") == "false"
-    assert page.evaluate("weft.timeline.stats().lines") < lines
+    assert page.evaluate("weftrace.timeline.stats().lines") < lines
 
 
 # ---- searching
@@ -221,17 +221,17 @@ def test_search_counts_and_jumps(page: Page) -> None:
     assert page.locator("#search-count").inner_text() == "2 matches, 1 name"
     page.keyboard.press("Enter")
     assert page.locator("#search-count").inner_text() == "1 of 2"
-    first = page.evaluate("weft.timeline.stats().selected")
+    first = page.evaluate("weftrace.timeline.stats().selected")
     assert "attn(F)" in page.locator("#event-panel").inner_text()
     start, end = window(page)
-    assert start <= page.evaluate("(e) => weft.data().start[e]", first) <= end
+    assert start <= page.evaluate("(e) => weftrace.data().start[e]", first) <= end
     page.click("#search-next")
-    second = page.evaluate("weft.timeline.stats().selected")
+    second = page.evaluate("weftrace.timeline.stats().selected")
     assert second != first
     page.click("#search-next")  # and round again
-    assert page.evaluate("weft.timeline.stats().selected") == first
+    assert page.evaluate("weftrace.timeline.stats().selected") == first
     page.click("#search-prev")
-    assert page.evaluate("weft.timeline.stats().selected") == second
+    assert page.evaluate("weftrace.timeline.stats().selected") == second
 
 
 def test_search_for_nothing(page: Page) -> None:
@@ -241,11 +241,11 @@ def test_search_for_nothing(page: Page) -> None:
 
 
 def test_launch_of_a_kernel_and_back(page: Page) -> None:
-    page.evaluate("weft.timeline.select(0)")
+    page.evaluate("weftrace.timeline.select(0)")
     page.locator("#event-panel button.link").click()
     assert "cudaLaunchKernel" in page.locator("#event-panel .full-name").inner_text()
     page.locator("#event-panel button.link").click()
-    assert page.evaluate("weft.timeline.stats().selected") == 0
+    assert page.evaluate("weftrace.timeline.stats().selected") == 0
 
 
 # ---- measuring
@@ -260,7 +260,7 @@ def test_range_by_dragging_adds_up(page: Page) -> None:
     page.mouse.up()
     page.keyboard.up("Shift")
     panel = page.locator("#range-panel")
-    chosen = page.evaluate("weft.timeline.stats().range")
+    chosen = page.evaluate("weftrace.timeline.stats().range")
     assert sum(parts_of(panel).values()) == int(panel.get_attribute("data-ns") or 0) == chosen[1] - chosen[0]
     assert panel.locator("[data-table=range-kernels] tbody tr").count() >= 1
     page.keyboard.press("Escape")
@@ -269,7 +269,7 @@ def test_range_by_dragging_adds_up(page: Page) -> None:
 
 def test_range_by_pencil(page: Page) -> None:
     """6-9 ms: mlp(F) 6-7, attn(W) 8-9; combine(F) 6.5-8, of which 7-8 is exposed."""
-    page.evaluate("weft.timeline.range(6e6, 9e6, true)")
+    page.evaluate("weftrace.timeline.range(6e6, 9e6, true)")
     parts = parts_of(page.locator("#range-panel"))
     assert parts == {"compute": 2_000 * US, "exposed": 1_000 * US, "exposed_memory": 0, "idle": 0}
     assert "33.3 %" in page.locator("#range-panel").inner_text()  # 0.5 of 1.5 ms of communication hidden
@@ -277,7 +277,7 @@ def test_range_by_pencil(page: Page) -> None:
 
 def test_measuring_the_whole_span_gives_the_report(page: Page, report: Report) -> None:
     rank = report.document["ranks"][0]
-    told = page.evaluate("(span) => weft.breakdown(0, span)", rank["span_ns"])
+    told = page.evaluate("(span) => weftrace.breakdown(0, span)", rank["span_ns"])
     assert told == {
         "span": rank["span_ns"],
         "compute": rank["compute_ns"],
@@ -299,7 +299,7 @@ def test_ranges_agree_with_a_bitmap(page: Page) -> None:
     for first in range(0, 200, 17):
         for last in range(first + 1, 206, 13):
             cells = set(range(first, last))
-            told = page.evaluate("([a, b]) => weft.breakdown(a, b)", [first * cell, last * cell])
+            told = page.evaluate("([a, b]) => weftrace.breakdown(a, b)", [first * cell, last * cell])
             expected = (
                 len(cells & compute),
                 len(cells & communication - compute),
@@ -353,7 +353,7 @@ def test_show_all(open_html: Any) -> None:
 
 def test_a_kernel_is_found_in_the_timeline(page: Page) -> None:
     page.locator("[data-table=kernels] button.find").first.click()
-    assert page.evaluate("weft.timeline.stats().matches") > 0
+    assert page.evaluate("weftrace.timeline.stats().matches") > 0
 
 
 def test_overlap_matrix(page: Page) -> None:
@@ -373,12 +373,12 @@ def test_ranks_switch(open_html: Any, job_html: str) -> None:
     assert "gzip stream ends early" in page.locator("#failures").inner_text()
     first = page.locator('[data-card="span"] .card-value').inner_text()
     rows.nth(1).click()
-    assert page.evaluate("weft.rank()") == 1
+    assert page.evaluate("weftrace.rank()") == 1
     assert page.locator("#rank-select").input_value() == "1"
     assert page.locator('[data-card="span"] .card-value').inner_text() == "20.90 ms" != first
     assert window(page, "lanes") == (0, 20_900 * US)
     page.select_option("#rank-select", "0")
-    assert page.evaluate("weft.rank()") == 0
+    assert page.evaluate("weftrace.rank()") == 0
     assert page.locator('[data-card="span"] .card-value').inner_text() == first
 
 
@@ -459,7 +459,7 @@ def test_hostile_names_are_only_names(open_html: Any, tmp_path: Path) -> None:
     page.locator("#lanes-canvas").focus()
     page.keyboard.press("ArrowRight")
     onto(page, "#timeline-canvas")
-    page.evaluate("weft.timeline.range(0, 2e5, true)")
+    page.evaluate("weftrace.timeline.range(0, 2e5, true)")
     assert ATTACK in page.locator("#event-panel").inner_text()
     assert page.locator("[data-table=kernels] button.find", has_text="onerror").count() >= 1
     assert page.evaluate("window.pwned") is None

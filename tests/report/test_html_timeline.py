@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tracefile import DISPATCH, GEMM, NOTIFY, TraceFile
-from weft.report.timeline import CLASSES, MAX_NAME_CHARS, nesting_depth, timeline_payload
-from weft.trace import Trace, work_of
-from weft.trace.model import events_frame
+from weftrace.report.timeline import CLASSES, MAX_NAME_CHARS, nesting_depth, timeline_payload
+from weftrace.trace import Trace, work_of
+from weftrace.trace.model import events_frame
 
 US = 1000
 
@@ -206,5 +206,5 @@ def test_depth_counts_the_earlier_intervals_still_open(spans: list[tuple[int, in
 def test_every_class_has_a_colour() -> None:
     from importlib.resources import files
 
-    style = files("weft.report").joinpath("static", "page.css").read_text("utf-8")
+    style = files("weftrace.report").joinpath("static", "page.css").read_text("utf-8")
     assert all(style.count(f"--{name}:") >= 2 for name in CLASSES)

@@ -1,7 +1,7 @@
 """What the terminal shows, against readable goldens and against what no terminal may be sent.
 
-Goldens are in golden/. After a wanted change: WEFT_UPDATE_GOLDENS=1 pytest tests/report/test_terminal.py, then read the
-difference.
+Goldens are in golden/. After a wanted change: WEFTRACE_UPDATE_GOLDENS=1 pytest tests/report/test_terminal.py, then read
+the difference.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from rich.console import Console
 
 from tests.report import documents
 from tests.tracefile import GEMM, TraceFile
-from weft.report import build_report
-from weft.report.console_parts import Unit, unit_for
-from weft.report.console_text import ascii_text, clean, kernel_label, shorten_middle
-from weft.report.lanes_layout import MAX_ROWS, Picture, lane_picture
-from weft.report.lanes_text import MARGIN, print_lanes
-from weft.report.terminal import print_rank, print_report
-from weft.units import MS, US
+from weftrace.render.console_parts import Unit, unit_for
+from weftrace.render.console_text import ascii_text, clean, kernel_label, shorten_middle
+from weftrace.render.lanes_layout import MAX_ROWS, Picture, lane_picture
+from weftrace.render.lanes_text import MARGIN, print_lanes
+from weftrace.report import build_report
+from weftrace.report.render.terminal import print_rank, print_report
+from weftrace.units import MS, US
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -69,7 +69,7 @@ def check_golden(name: str, text: str) -> None:
     """Compare with a golden; blanks at the ends of lines do not count."""
     lines = [line.rstrip() for line in text.splitlines()]
     path = GOLDEN / f"{name}.txt"
-    if os.environ.get("WEFT_UPDATE_GOLDENS"):
+    if os.environ.get("WEFTRACE_UPDATE_GOLDENS"):
         path.parent.mkdir(exist_ok=True)
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert lines == path.read_text(encoding="utf-8").splitlines(), f"differs from {path}; see the head of this file"
@@ -144,7 +144,7 @@ def test_names_can_neither_colour_nor_forge_what_is_printed(draw: Callable[..., 
     assert ESCAPE not in text and "\u202e" not in text
     assert ":smile:" in text  # not an emoji
     coloured = drawn(draw, documents.hostile(), width=140, colour=True)
-    assert "\x1b[31m" not in coloured  # the sequence in the name; weft's own colours are 24 bit
+    assert "\x1b[31m" not in coloured  # the sequence in the name; weftrace's own colours are 24 bit
 
 
 # ---- the report

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
-from weft.trace.model import (
+from weftrace.trace.model import (
     DEVICE_CATEGORIES,
     EVENT_SCHEMA,
     LAUNCH_CATEGORIES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weft.analysis import overlap
-from weft.trace import work_of
+from weftrace.analysis import overlap
+from weftrace.trace import work_of
 
 RECORD = {"Collective name": "_allgather_base", "In msg nelems": 1000, "Out msg nelems": 4000, "dtype": "BFloat16",
           "Group size": 4, "Process Group Name": "7", "Seq": 12}  # fmt: skip

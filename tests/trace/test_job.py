@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weft.analysis import Breakdown, analyze, breakdown
-from weft.errors import TraceError
-from weft.trace import Job, Trace, find_traces, open_trace
+from weftrace.analysis import Breakdown, analyze, breakdown
+from weftrace.errors import TraceError
+from weftrace.trace import Job, Trace, find_traces, open_trace
 
 SPANS = {0: 10_000, 1: 20_000, 2: 30_000, 3: 40_000}  # ns, by rank
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import time
 import tomllib
@@ -16,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.errors import RulesError, WeftError
-from weft.trace.kernels import (
+from tests.conftest import ROOT, shared_data_folder
+from weftrace.errors import RulesError, WeftraceError
+from weftrace.trace.kernels import (
     BUILT_IN,
     CLASS_SCHEMA,
     COLLECTIVES,
@@ -29,7 +29,7 @@ from weft.trace.kernels import (
     load_rules,
 )
 
-DATA = Path(os.environ.get("WEFT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = shared_data_folder()
 RULES = load_rules()
 
 
@@ -44,11 +44,11 @@ def table(text: str) -> list[list[str]]:
 #: parameters cut short. Made up: deep_ep::some_new_kernel, {reduce_scatter,all_to_all}_kernel, kernel_gemm_all_reduce.
 COMMUNICATION = table(
     """
-    simulated         | dispatch       | barrier | weft::sim::communication::notify_dispatch(F)
-    simulated         | combine        | barrier | weft::sim::communication::notify_combine(B)
-    simulated         | dispatch       | data    | weft::sim::communication::dispatch(B)
-    simulated         | combine        | data    | weft::sim::communication::combine(F)
-    simulated         | -              | data    | weft::sim::communication::send_forward
+    simulated         | dispatch       | barrier | weftrace::sim::communication::notify_dispatch(F)
+    simulated         | combine        | barrier | weftrace::sim::communication::notify_combine(B)
+    simulated         | dispatch       | data    | weftrace::sim::communication::dispatch(B)
+    simulated         | combine        | data    | weftrace::sim::communication::combine(F)
+    simulated         | -              | data    | weftrace::sim::communication::send_forward
     nccl              | all_reduce     | data    | ncclAllReduceRingLLKernel_sum_f32(ncclColl)
     nccl              | broadcast      | data    | ncclBroadcastRingLLKernel_copy_i8(ncclColl)
     nccl              | reduce_scatter | data    | ncclReduceScatterRingLLKernel_sum_f16(ncclColl)
@@ -177,7 +177,7 @@ COMMUNICATION = table(
 #: family, one block per SM, name
 COMPUTE = table(
     """
-    simulated     | persistent | weft::sim::compute::attn(F)
+    simulated     | persistent | weftrace::sim::compute::attn(F)
     gemm          | -          | nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN
     gemm          | -          | nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNN
     gemm          | -          | nvjet_sm100_tst_64x8_64x16_2x4_h_bz_splitK_TNT
@@ -329,7 +329,7 @@ COMPUTE = table(
 #: family, name
 MEMORY = table(
     """
-    simulated  | weft::sim::memory::offload
+    simulated  | weftrace::sim::memory::offload
     memcpy_h2d | Memcpy HtoD (Pageable -> Device)
     memcpy_h2d | Memcpy HtoD (Host -> Device)
     memcpy_d2h | Memcpy DtoH (Device -> Pinned)
@@ -528,7 +528,7 @@ def test_an_override_that_changes_the_kind_drops_collective_and_role(tmp_path: P
 
 def test_the_guide_tells_the_truth(tmp_path: Path) -> None:
     """docs/kernel-classes.md: its example file loads and does what it says, and its lists of families are complete."""
-    guide = (Path(__file__).parents[2] / "docs" / "kernel-classes.md").read_text("utf-8")
+    guide = (ROOT / "docs" / "kernel-classes.md").read_text("utf-8")
     example = guide.split("```toml\n")[1].split("```")[0]
     rules = load_rules(write(tmp_path / "my.toml", example))
     assert one("void my_ep::dispatch<8>(int)", rules)["rule"] == "my_dispatch"
@@ -636,7 +636,7 @@ def test_bus_factor(collective: str | None, group_size: int, factor: float) -> N
 
 
 def test_a_group_without_ranks_has_no_bus_factor() -> None:
-    with pytest.raises(WeftError, match="all_reduce needs a group of at least 1 rank, not 0"):
+    with pytest.raises(WeftraceError, match="all_reduce needs a group of at least 1 rank, not 0"):
         bus_factor("all_reduce", 0)
 
 
@@ -644,7 +644,7 @@ def test_a_group_without_ranks_has_no_bus_factor() -> None:
 
 
 def device_events(path: Path) -> pl.DataFrame:
-    """name and dur_ns of the device events of a trace; read the plain way, independent of weft's reader."""
+    """name and dur_ns of the device events of a trace; read the plain way, independent of weftrace's reader."""
     document = json.loads(gzip.decompress(path.read_bytes()), strict=False)
     events = document["traceEvents"] if isinstance(document, dict) else document
     rows = [
@@ -658,7 +658,7 @@ def device_events(path: Path) -> pl.DataFrame:
 def real_traces() -> list[Any]:
     paths = sorted(DATA.rglob("*.json.gz"))
     if not paths:
-        return [pytest.param(None, marks=pytest.mark.skip(reason=f"no traces in {DATA}; set WEFT_DATA"))]
+        return [pytest.param(None, marks=pytest.mark.skip(reason=f"no traces in {DATA}; set WEFTRACE_DATA"))]
     return [pytest.param(path, id=path.name) for path in paths]
 
 
@@ -673,7 +673,7 @@ def test_every_kernel_of_the_real_traces_has_a_name(path: Path) -> None:
 def deepseek() -> pl.DataFrame:
     path = DATA / "deepseek-v3-train.json.gz"
     if not path.exists():
-        pytest.skip(f"{path} is not here; set WEFT_DATA")
+        pytest.skip(f"{path} is not here; set WEFTRACE_DATA")
     events = device_events(path)
     return events.hstack(classify(events["name"], RULES).drop("name"))
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weft.analysis import breakdown
-from weft.trace import Trace, Work, open_trace, work_of
-from weft.units import US
+from weftrace.analysis import breakdown
+from weftrace.trace import Trace, Work, open_trace, work_of
+from weftrace.units import US
 
 
 def linked(file: TraceFile, folder: Path) -> list[tuple[str | None, float | None]]:

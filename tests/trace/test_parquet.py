@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.trace.strategies import traces
-from weft.errors import OutputError, TraceError, TraceTooLarge
-from weft.trace.chrome_reader import read_chrome
-from weft.trace.model import EVENT_SCHEMA, Device, ReadQuality, Trace, Track, events_frame
-from weft.trace.parquet import FORMAT, load_parquet, save_parquet
+from weftrace.errors import OutputError, TraceError, TraceTooLarge
+from weftrace.trace.chrome.reader import read_chrome
+from weftrace.trace.model import EVENT_SCHEMA, Device, ReadQuality, Trace, Track, events_frame
+from weftrace.trace.parquet import FORMAT, load_parquet, save_parquet
 
 
 def full_trace() -> Trace:
@@ -80,17 +80,17 @@ def test_a_saved_file_is_ordinary_parquet(tmp_path: Path) -> None:
     """Other tools read it: columns by name, and the facts as JSON."""
     save_parquet(full_trace(), tmp_path / "t.parquet")
     assert pl.read_parquet(tmp_path / "t.parquet").columns == list(EVENT_SCHEMA)
-    facts = json.loads(pl.read_parquet_metadata(tmp_path / "t.parquet")["weft.trace"])
+    facts = json.loads(pl.read_parquet_metadata(tmp_path / "t.parquet")["weftrace.trace"])
     assert (facts["format"], facts["rank"], facts["devices"][0]["num_sms"]) == (FORMAT, 3, 132)
 
 
 def test_remote(tmp_path: Path) -> None:
     save_parquet(full_trace(), tmp_path / "t.parquet")
-    with fsspec.open("memory://weft-test/t.parquet", "wb") as file:
+    with fsspec.open("memory://weftrace-test/t.parquet", "wb") as file:
         file.write((tmp_path / "t.parquet").read_bytes())
-    assert load_parquet("memory://weft-test/t.parquet") == full_trace()
+    assert load_parquet("memory://weftrace-test/t.parquet") == full_trace()
     with pytest.raises(OutputError, match="local file"):
-        save_parquet(full_trace(), "memory://weft-test/u.parquet")
+        save_parquet(full_trace(), "memory://weftrace-test/u.parquet")
 
 
 def test_a_name_is_no_pattern(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_name_is_no_pattern(tmp_path: Path) -> None:
 def saved(folder: Path, events: pl.DataFrame, facts: object) -> Path:
     """A Parquet file with any events and any facts."""
     path = folder / "t.parquet"
-    events.write_parquet(path, metadata={"weft.trace": facts if isinstance(facts, str) else json.dumps(facts)})
+    events.write_parquet(path, metadata={"weftrace.trace": facts if isinstance(facts, str) else json.dumps(facts)})
     return path
 
 
@@ -124,20 +124,20 @@ def test_the_facts_of_these_tests_are_sound(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ("{", "not what weft writes"),
-        ("[" * 100_000, "not what weft writes"),
-        ([], "not what weft writes"),
-        ({}, "not what weft writes"),
-        (facts(format=FORMAT + 1), "Update weft"),
-        (facts(format="1"), "not what weft writes"),
-        (facts(rank="0"), "not what weft writes"),
-        (facts(rank=2**63), "not what weft writes"),
-        (facts(window_ns=[1]), "not what weft writes"),
-        (facts(window_ns=[0, 2**63]), "not what weft writes"),
-        (facts(devices=[{"name": "no id"}]), "not what weft writes"),
-        (facts(tracks=[{"pid": 7}]), "not what weft writes"),
-        (facts(info={"a": {}}), "not what weft writes"),
-        (facts(quality={"dropped": {"a": "b"}}), "not what weft writes"),
+        ("{", "not what weftrace writes"),
+        ("[" * 100_000, "not what weftrace writes"),
+        ([], "not what weftrace writes"),
+        ({}, "not what weftrace writes"),
+        (facts(format=FORMAT + 1), "Update weftrace"),
+        (facts(format="1"), "not what weftrace writes"),
+        (facts(rank="0"), "not what weftrace writes"),
+        (facts(rank=2**63), "not what weftrace writes"),
+        (facts(window_ns=[1]), "not what weftrace writes"),
+        (facts(window_ns=[0, 2**63]), "not what weftrace writes"),
+        (facts(devices=[{"name": "no id"}]), "not what weftrace writes"),
+        (facts(tracks=[{"pid": 7}]), "not what weftrace writes"),
+        (facts(info={"a": {}}), "not what weftrace writes"),
+        (facts(quality={"dropped": {"a": "b"}}), "not what weftrace writes"),
     ],
 )
 def test_facts_are_checked(wrong: object, said: str, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_facts_are_checked(wrong: object, said: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (pl.col("ts_ns").cast(pl.Float64), "column ts_ns is Float64, where weft writes Int64"),
+        (pl.col("ts_ns").cast(pl.Float64), "column ts_ns is Float64, where weftrace writes Int64"),
         (pl.col("name").cast(pl.String), "column name is String"),
         (pl.lit(None, dtype=pl.Int64).alias("ts_ns"), "2 events have no ts_ns"),
         (pl.lit(None, dtype=pl.Categorical()).alias("name"), "2 events have no name"),
@@ -173,7 +173,7 @@ def test_other_files_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="is not Parquet"):
         load_parquet(path)
     pl.DataFrame({"a": [1]}).write_parquet(path)
-    with pytest.raises(TraceError, match="not a trace that weft saved"):
+    with pytest.raises(TraceError, match="not a trace that weftrace saved"):
         load_parquet(path)
     save_parquet(full_trace(), path)
     path.write_bytes(path.read_bytes()[:-7])

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weft.trace import Trace, events_frame, find_phases, find_steps, work_of
-from weft.trace.containment import innermost
-from weft.trace.phases import PHASE_SCHEMA, step_at
-from weft.units import US
+from weftrace.trace import Trace, events_frame, find_phases, find_steps, work_of
+from weftrace.trace.containment import innermost
+from weftrace.trace.phases import PHASE_SCHEMA, step_at
+from weftrace.units import US
 
 ENGINE = "autograd::engine::evaluate_function: MmBackward0"
 

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
-from weft.analysis import breakdown
-from weft.errors import TraceError
-from weft.trace import WORK_SCHEMA, Trace, Work, events_frame, work_of, works_of
-from weft.units import MS, US, S
+from weftrace.analysis import breakdown
+from weftrace.errors import TraceError
+from weftrace.trace import WORK_SCHEMA, Trace, Work, events_frame, work_of, works_of
+from weftrace.units import MS, US, S
 
 
 def classes(work: Work) -> list[tuple[str, str | None]]:

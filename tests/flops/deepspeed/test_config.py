@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from weft.errors import FlopsError
-from weft.flops.deepspeed_config import DeepSpeedFlopsConfig, parse_deepspeed_config, read_deepspeed_config
+from weftrace.errors import FlopsError
+from weftrace.flops.deepspeed.config import DeepSpeedFlopsConfig, parse_deepspeed_config, read_deepspeed_config
 
 SAMPLE = """{"flops_profiler": {"enabled": true, "profile_step": 1, "module_depth": -1, "top_modules": 1,
                                 "detailed": true, "output_file": null}}"""

@@ -1,4 +1,4 @@
-"""`FlopsProfiler` and `get_model_profile`: DeepSpeed's calls, weft's numbers, nothing left behind."""
+"""`FlopsProfiler` and `get_model_profile`: DeepSpeed's calls, weftrace's numbers, nothing left behind."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from tests.flops.deepspeed import tiny_gpt
 from tests.flops.deepspeed.parse import INFERENCE, LABELS, aggregated, field, labels_in_order, modules, value
 from tests.flops.deepspeed.tiny_gpt import BLOCK_MACS, GPT, MACS, ids
-from weft.errors import FlopsError
-from weft.flops.runtime.deepspeed_profiler import FlopsProfiler, get_model_profile
+from weftrace.errors import FlopsError
+from weftrace.flops.deepspeed.runtime.profiler import FlopsProfiler, get_model_profile
 
 
 def small() -> nn.Sequential:

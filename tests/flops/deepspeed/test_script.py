@@ -1,4 +1,4 @@
-"""Scripts that know nothing of weft, run under a DeepSpeed block: what is printed, when, how often, how they end."""
+"""Scripts that do not know weftrace, run under a DeepSpeed block: what is printed, when, how often, how they end."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from torch.nn.modules import module as hooks
 from torch.optim import optimizer as optimizers
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from tests.conftest import ROOT
 from tests.flops.deepspeed.parse import HEADINGS, LABELS, aggregated, field, labels_in_order, modules, value
 from tests.flops.deepspeed.test_config import SAMPLE
 from tests.flops.deepspeed.tiny_gpt import BLOCK_MACS, MACS
-from weft.errors import FlopsError
-from weft.flops.cost import Phase
-from weft.flops.deepspeed_config import DeepSpeedFlopsConfig, read_deepspeed_config
-from weft.flops.runtime.script import own_traceback, run_script
-from weft.flops.tally import totals
-from weft.flops.values import FlopsReport
+from weftrace.errors import FlopsError
+from weftrace.flops.cost import Phase
+from weftrace.flops.deepspeed.config import DeepSpeedFlopsConfig, read_deepspeed_config
+from weftrace.flops.deepspeed.runtime.script import own_traceback, run_script
+from weftrace.flops.derived.tally import totals
+from weftrace.flops.values import FlopsReport
 
 ON = DeepSpeedFlopsConfig(enabled=True)
 
@@ -100,7 +101,7 @@ def assert_clean() -> None:
 def test_the_published_block_on_a_tiny_gpt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Fields, order and units as in DeepSpeed's text; the second step is profiled; accumulation prints once."""
     (tmp_path / "ds.json").write_text(SAMPLE)
-    root = Path(__file__).resolve().parents[3]
+    root = ROOT
     script = write(
         tmp_path,
         f"""
@@ -267,7 +268,7 @@ def test_an_exception_is_the_scripts_own(tmp_path: Path, capsys: pytest.CaptureF
     assert HEADINGS[0] not in capsys.readouterr().out
     shown = traceback.extract_tb(own_traceback(error.value, script))
     assert (shown[0].filename, shown[0].lineno) == (str(script), 18)
-    assert not any("weft" in frame.filename for frame in shown[1:])
+    assert not any("weftrace" in frame.filename for frame in shown[1:])
 
 
 def test_a_script_without_a_model(tmp_path: Path) -> None:

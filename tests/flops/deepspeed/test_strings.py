@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weft.flops.deepspeed_strings import (
+from weftrace.flops.deepspeed.strings import (
     EARLIER,
     bytes_to_string,
     duration_to_string,

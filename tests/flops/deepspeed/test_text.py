@@ -23,10 +23,10 @@ from tests.flops.deepspeed.parse import (
     value,
 )
 from tests.flops.small_reports import TINY, UNTIMED, B, F, huge, matmul, op
-from weft.flops.cost import Phase
-from weft.flops.deepspeed_numbers import Sizes, fold, module_lines, step_line
-from weft.flops.deepspeed_strings import EARLIER
-from weft.flops.deepspeed_text import deepspeed_text
+from weftrace.flops.cost import Phase
+from weftrace.flops.deepspeed.numbers import Sizes, fold, module_lines, step_line
+from weftrace.flops.deepspeed.strings import EARLIER
+from weftrace.flops.deepspeed.text import deepspeed_text
 
 TEXT = deepspeed_text(TINY, profile_step=7)
 

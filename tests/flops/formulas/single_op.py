@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from weft.flops.cost import MATRIX_KINDS, Cost, Kind, Phase, Status
-from weft.flops.runtime.counter import Counter
-from weft.flops.runtime.tracker import Tracker
+from weftrace.flops.cost import MATRIX_KINDS, Cost, Kind, Phase, Status
+from weftrace.flops.runtime.count.counter import Counter
+from weftrace.flops.runtime.count.tracker import Tracker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.flops.formulas.single_op import Op, assert_same, count_op, forward_and_backward
-from weft.flops.cost import Cost, Phase, Status
-from weft.flops.runtime.formulas.attention import pairs_seen
-from weft.flops.runtime.registry import Call, operator, rule_of
+from weftrace.flops.cost import Cost, Phase, Status
+from weftrace.flops.runtime.formulas.attention import pairs_seen
+from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
 
 META = torch.device("meta")
 
@@ -139,7 +139,7 @@ def test_the_math_backend_executes_all_pairs() -> None:
         seen = count_op(lambda: F.scaled_dot_product_attention(query, key, value, is_causal=True))
         with torch.inference_mode():
             whole = count_op(lambda: F.scaled_dot_product_attention(query, key, value, is_causal=True))
-    assert seen.forward == 2 * (2 * 16) * 14  # decomposed before weft sees it: causality is in the mask's values
+    assert seen.forward == 2 * (2 * 16) * 14  # decomposed before weftrace sees it: causality is in the mask's values
     cost = whole.op("attention_math").cost
     assert (cost.flops, cost.full_flops, cost.executed_flops) == (2 * 20 * 14, 2 * 32 * 14, 2 * 32 * 14)
 

@@ -1,4 +1,4 @@
-"""No common module, function, loss or optimizer runs an operator that weft does not know."""
+"""No common module, function, loss or optimizer runs an operator that weftrace does not know."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.flops.formulas.single_op import count_op
-from weft.flops.cost import Status
-from weft.flops.runtime.formulas.elementwise import fallback_rule
-from weft.flops.runtime.registry import operator, rule_of
+from weftrace.flops.cost import Status
+from weftrace.flops.runtime.formulas.elementwise import fallback_rule
+from weftrace.flops.runtime.formulas.registry import operator, rule_of
 
 VECTOR, IMAGE, VOLUME = (4, 6), (2, 4, 8, 8), (2, 4, 4, 4, 4)
 ROWS = (2, 4, 8)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from weft.flops.cost import Cost, Status
-from weft.flops.runtime.formulas.flex import flex_pairs
-from weft.flops.runtime.profile import profile
-from weft.flops.runtime.registry import Call, rule_of
+from weftrace.flops.cost import Cost, Status
+from weftrace.flops.runtime.formulas.flex import flex_pairs
+from weftrace.flops.runtime.formulas.registry import Call, rule_of
+from weftrace.flops.runtime.profile import profile
 
 
 def _causal(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from tests.flops.formulas.single_op import count_op
-from weft.flops.cost import Cost, Phase, Status
-from weft.flops.runtime.registry import Call, operator, rule_of
+from weftrace.flops.cost import Cost, Phase, Status
+from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
 
 
 def cost_of(name: str, *args: object, out: object = None) -> Cost:

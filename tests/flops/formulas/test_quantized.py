@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.flops.formulas.single_op import count_op
-from weft.flops.cost import Kind, Status
+from weftrace.flops.cost import Kind, Status
 
 FP8 = torch.float8_e4m3fn
 BF16 = torch.bfloat16
@@ -131,7 +131,7 @@ def test_packing_moves_bytes_and_a_sum_is_elementwise() -> None:
 
 def test_scaled_grouped_products_count_like_plain_ones() -> None:
     """No CPU kernel: the formula is asked with tensors on meta, fp4 with two numbers in each byte."""
-    from weft.flops.runtime.registry import Call, operator, rule_of
+    from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
 
     op = operator("aten::_scaled_grouped_mm")
     assert op is not None

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from tests.flops.formulas.single_op import Case, check, check_under_inference, count_op, devices, leaf, tensors
-from weft.flops.cost import Phase, Status
+from weftrace.flops.cost import Phase, Status
 
 T, B, N, H, P = 3, 2, 4, 6, 3  # times, batch, inputs, hidden units, projected ones
 GATES: dict[Any, int] = {nn.LSTM: 4, nn.GRU: 3, nn.RNN: 1}
@@ -112,7 +112,7 @@ class Recorded:
         self.settings = settings
 
     def cost(self, mask: tuple[bool, bool, bool, bool] | None = None) -> Any:
-        from weft.flops.runtime.registry import Call, operator, rule_of
+        from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
 
         layers, both = self.settings.get("num_layers", 1), self.settings.get("bidirectional", False)
         x = torch.randn(T, B, N, device="meta")

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.flops.formulas.single_op import count_op
-from weft.flops.cost import Kind, Phase, Status
+from weftrace.flops.cost import Kind, Phase, Status
 
 # [4, 6], 5 stored elements
 DENSE = torch.tensor([[1.0, 0, 2, 0, 0, 0], [0, 3, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0], [4, 0, 0, 0, 0, 5]])
@@ -89,7 +89,7 @@ def test_batches() -> None:
 
 def test_semi_structured_is_half_of_the_dense_product() -> None:
     """2:4 kernels need a GPU: the formula is asked with tensors on meta."""
-    from weft.flops.runtime.registry import Call, operator, rule_of
+    from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
 
     half = torch.empty(64, 64, dtype=torch.bfloat16, device="meta")  # of [64, 128]
     meta = torch.empty(64, 8, dtype=torch.int16, device="meta")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.flops.formulas.single_op import count_op
-from weft.flops.cost import Kind, Phase, Status
+from weftrace.flops.cost import Kind, Phase, Status
 
 C64 = torch.complex64
 

@@ -1,4 +1,4 @@
-"""What models cost, from their numbers alone: integers, no torch, nothing of weft's counting.
+"""What models cost, from their numbers alone: integers, no torch, nothing of weftrace's counting.
 
 B sequences or requests, S new tokens of each, L positions attended to, T = B S rows; h hidden. Every product of an [m,
 k] with a [k, n] matrix is 2 m k n. A forward is a list of its products, so that each can be read off the architecture:
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from weft.flops.model_configs import ModelConfig
+from weftrace.facts.models import ModelConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def causal_model(
     fused: bool = True,
     backend: str = "grouped_mm",
 ) -> list[Step]:
-    """llama and deepseek, any phase. context: as weft's `model_inputs` has it."""
+    """llama and deepseek, any phase. context: as weftrace's `model_inputs` has it."""
     L = context if phase == "decode" else context + S
     steps: list[Step] = []
     for layer in range(c.num_layers):

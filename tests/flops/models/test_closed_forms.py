@@ -14,10 +14,10 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.flops.models import closed_forms as cf
 from tests.flops.models import tiny, vision
-from weft.flops.cost import Phase
-from weft.flops.model_configs import ModelConfig, load_models, model_config
-from weft.flops.runtime.models import build_model, run_phase
-from weft.flops.runtime.profile import count, profile
+from weftrace.facts.models import ModelConfig, load_models, model_config
+from weftrace.flops.cost import Phase
+from weftrace.flops.runtime.models import build_model, run_phase
+from weftrace.flops.runtime.profile import count, profile
 
 F, B, R = Phase.FORWARD, Phase.BACKWARD, Phase.RECOMPUTE
 
@@ -193,7 +193,7 @@ def test_deepseek_decode_reads_each_latent_once() -> None:
     model = build_model("deepseek-v3")
     with profile(model, time=False) as p:
         run_phase(model, "deepseek-v3", phase="decode", batch=16, seq_len=1, context=4096)
-    core = [op for op in p.report().ops if op.op.startswith("weft.latent_attention")]
+    core = [op for op in p.report().ops if op.op.startswith("weftrace.latent_attention")]
     assert sum(op.calls for op in core) == 61
     for op in core:
         assert op.cost.read_bytes == 16 * 4096 * 576 * 2 + 16 * 128 * 576 * 2

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.flops.models import tiny
-from weft.errors import FlopsError
-from weft.flops.model_configs import (
+from weftrace.errors import FlopsError
+from weftrace.facts.models import (
     ModelConfig,
     active_params,
     known_models,
@@ -138,5 +138,5 @@ def test_what_is_wrong_with_a_file(tmp_path: Path, old: str, new: str, said: str
 
 
 def test_without_torch() -> None:
-    code = "import sys, weft.flops.model_configs as m; m.model_config('gpt2'); sys.exit('torch' in sys.modules)"
+    code = "import sys, weftrace.facts.models as m; m.model_config('gpt2'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,10 +13,10 @@ import torch
 from tests.flops.models import closed_forms as cf
 from tests.flops.models import tiny
 from tests.flops.models.test_closed_forms import B, F, counted
-from weft.errors import FlopsError
-from weft.flops.model_configs import ModelConfig, load_models, model_config, num_params
-from weft.flops.runtime.models import active_fraction, build_model
-from weft.flops.runtime.models.hf import hf_active_fraction, hf_inputs, hf_model, hf_run_phase
+from weftrace.errors import FlopsError
+from weftrace.facts.models import ModelConfig, load_models, model_config, num_params
+from weftrace.flops.runtime.models import active_fraction, build_model
+from weftrace.flops.runtime.models.hf import hf_active_fraction, hf_inputs, hf_model, hf_run_phase
 
 transformers = pytest.importorskip("transformers", minversion="5.0")
 

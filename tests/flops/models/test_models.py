@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from tests.flops.models import tiny
-from weft.errors import FlopsError
-from weft.flops.model_configs import ModelConfig, load_models, model_config, num_params
-from weft.flops.runtime.models import active_fraction, build_model, model_inputs, run_phase
+from weftrace.errors import FlopsError
+from weftrace.facts.models import ModelConfig, load_models, model_config, num_params
+from weftrace.flops.runtime.models import active_fraction, build_model, model_inputs, run_phase
 
 CAUSAL = (tiny.GPT2, tiny.LLAMA, tiny.MIXTRAL, tiny.QWEN3, tiny.DEEPSEEK)
 MOE = (tiny.MIXTRAL, tiny.QWEN3, tiny.DEEPSEEK)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.flops.model_configs import ExpertsConfig, LatentConfig, ModelConfig
+from weftrace.facts.models import ExpertsConfig, LatentConfig, ModelConfig
 
 BERT = ModelConfig(
     name="bert-tiny",

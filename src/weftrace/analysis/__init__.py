@@ -1,0 +1,57 @@
+"""Analyses: each answers one question about one device's work, and none prints or draws.
+
+Each takes a `Trace` of one device or a `Work`, and returns a frozen value whose docstring says how to compute
+it by hand.
+"""
+
+from weftrace.analysis.best_case import Headroom, headroom
+from weftrace.analysis.clocks import ClockOffset, clock_offsets, collective_ends
+from weftrace.analysis.data_quality import Quality, quality
+from weftrace.analysis.hidden_communication import Overlap, OverlapMatrix, overlap
+from weftrace.analysis.idle_causes import IdleCauses, idle
+from weftrace.analysis.intervals import Intervals, union
+from weftrace.analysis.kernel_times import KernelTable, kernel_table
+from weftrace.analysis.lane_boxes import Lane, lanes
+from weftrace.analysis.launch_delays import Queueing, host_stalls, queue_length, queueing
+from weftrace.analysis.operator_times import Operators, operators
+from weftrace.analysis.phase_times import phase_means, phases
+from weftrace.analysis.rank import Analysis, RankAnalysis, analyze, analyze_rank
+from weftrace.analysis.step_times import Step, steps
+from weftrace.analysis.time_account import Breakdown, breakdown
+
+__all__ = [
+    "Analysis",
+    "Breakdown",
+    "ClockOffset",
+    "Headroom",
+    "IdleCauses",
+    "Intervals",
+    "KernelTable",
+    "Lane",
+    "Operators",
+    "Overlap",
+    "OverlapMatrix",
+    "Quality",
+    "Queueing",
+    "RankAnalysis",
+    "Step",
+    "analyze",
+    "analyze_rank",
+    "breakdown",
+    "clock_offsets",
+    "collective_ends",
+    "headroom",
+    "host_stalls",
+    "idle",
+    "kernel_table",
+    "lanes",
+    "operators",
+    "overlap",
+    "phase_means",
+    "phases",
+    "quality",
+    "queue_length",
+    "queueing",
+    "steps",
+    "union",
+]

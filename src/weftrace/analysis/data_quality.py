@@ -1,0 +1,92 @@
+"""How far a rank's numbers can be trusted: everything that was dropped, mended or guessed on the way to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weftrace.trace.model import Trace
+from weftrace.trace.work import Work, as_work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """The verdict and what it rests on. Counts are events.
+
+    verdict: "good"; "usable" when something small was lost or mended; "doubtful" when the numbers may mislead: a tenth
+    of the events lost or outside the recording, a tenth of the device events without launch, a file cut short, no
+    device events, or a third of compute time in kernels that no rule names.
+    """
+
+    verdict: str
+    dropped: int
+    repaired: int
+    clipped: int
+    unlinked: int
+    unnamed_share: float
+    overlapping: int
+    out_of_window: int
+    skipped: Mapping[str, int]
+    truncated: str | None
+    notes: tuple[str, ...]
+
+
+def quality(source: Trace | Work, *, unnamed_share: float = 0.0) -> Quality:
+    """Judge a device's numbers. unnamed_share: of `KernelTable`."""
+    work = as_work(source)
+    read = work.trace.quality
+    kept = len(work.trace)
+    num_events = work.events.height
+    doubts: list[str] = []
+    remarks: list[str] = []
+    if work.basis == "none":
+        doubts.append("no device events and no host operators: nothing to account for")
+    if work.basis == "host":
+        doubts.append("no device events in this file: host operators stand in for them, each thread as a stream")
+    if read.truncated:
+        doubts.append(f"the file is incomplete: {read.truncated}; what it still held is shown")
+    for reason, count in read.dropped.items():
+        text = f"{_events(count)} dropped: {reason}; first: {read.examples.get(reason, '')}"
+        (doubts if 10 * read.num_dropped > kept else remarks).append(text)
+    for reason, count in read.repaired.items():
+        remarks.append(f"{_events(count)} repaired: {reason}; first: {read.examples.get(reason, '')}")
+    if work.num_clipped:
+        clipped = "duration contradicts the recording and was" if work.num_clipped == 1 else None
+        clipped = clipped or "durations contradict the recording and were"
+        remarks.append(f"{work.num_clipped:,} {clipped} clipped")
+    if work.num_out_of_window:
+        text = f"{work.num_out_of_window:,} device events lie outside the recording and are left out"
+        (doubts if 10 * work.num_out_of_window > num_events else remarks).append(text)
+    if work.num_unlinked and not work.trace.simulated:
+        text = (
+            f"{work.num_unlinked:,} of {num_events:,} device events have no launch: counted in every time, in no phase"
+        )
+        (doubts if 10 * work.num_unlinked > num_events else remarks).append(text)
+    if unnamed_share > 0.02:
+        text = f"{unnamed_share:.0%} of compute time is in kernels that no rule names: counted as other compute"
+        (doubts if unnamed_share > 1 / 3 else remarks).append(text)
+    notes = []
+    if work.num_overlapping and work.basis == "device":
+        notes.append(
+            f"{work.num_overlapping:,} events start before their predecessor on the stream ended "
+            "(programmatic dependent launch, graph branches); times are unions, so nothing counts twice"
+        )
+    if work.trace.simulated:
+        notes.append("simulated by weftrace, not measured")
+    return Quality(
+        verdict="doubtful" if doubts else "usable" if remarks else "good",
+        dropped=read.num_dropped,
+        repaired=read.num_repaired,
+        clipped=work.num_clipped,
+        unlinked=work.num_unlinked,
+        unnamed_share=unnamed_share,
+        overlapping=work.num_overlapping,
+        out_of_window=work.num_out_of_window,
+        skipped=dict(read.skipped),
+        truncated=read.truncated,
+        notes=tuple(doubts + remarks + notes),
+    )
+
+
+def _events(count: int) -> str:
+    return f"{count:,} event{'s' if count != 1 else ''}"

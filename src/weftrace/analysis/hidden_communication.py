@@ -1,0 +1,185 @@
+"""How much communication was hidden behind computation, and which behind which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from weftrace.analysis.intervals import Array, Intervals, covered, grouped_union, of_events, sums_by_group
+from weftrace.analysis.time_account import ClassUnions, class_unions
+from weftrace.trace.kernels import bus_factor
+from weftrace.trace.model import Trace
+from weftrace.trace.work import Work, as_work
+
+NO_PHASE = "(no phase)"
+OTHER = "(other)"
+_MAX_LABELS = 40  # rows or columns of the matrix; the rest is gathered under OTHER
+
+_DTYPE_BYTES = {
+    "Double": 8, "Long": 8, "Float": 4, "Int": 4, "Half": 2, "BFloat16": 2, "Short": 2, "Byte": 1, "Char": 1, "Bool": 1,
+    "Float8_e4m3fn": 1, "Float8_e5m2": 1, "Float8_e4m3fnuz": 1, "Float8_e5m2fnuz": 1,
+}  # fmt: skip  # names that c10::toString prints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OverlapMatrix:
+    """Time in ns that both a communication phase (row) and a compute phase (column) were running.
+
+    Two compute phases can run at once, so a row's sum can exceed its hidden_ns, which is a union.
+    Labels are phase names; without phases, collectives and kernel families.
+    """
+
+    communication: tuple[str, ...]
+    compute: tuple[str, ...]
+    ns: tuple[tuple[int, ...], ...]
+    hidden_ns: tuple[int, ...]
+    exposed_ns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Overlap:
+    """Communication against computation on one device, ns; |X| as in `Breakdown`.
+
+    communication_ns: |communication|. hidden_ns: |communication & compute|. exposed_ns: |communication - compute|.
+    data_ns: |kernels that move data|; barrier_ns: |kernels that only notify or wait|.
+    collectives: a row a kind of collective: collective, num_events, busy_ns, hidden_ns, exposed_ns, data_ns,
+    barrier_ns, payload_bytes, algbw_GBps (payload / duration, decimal GB), busbw_GBps (times NCCL's factor); the last
+    three null where the trace does not record sizes.
+    exposed: where communication ran and no compute did, absolute ns, in order of time.
+    """
+
+    communication_ns: int
+    hidden_ns: int
+    data_ns: int
+    barrier_ns: int
+    collectives: pl.DataFrame
+    matrix: OverlapMatrix
+    exposed: Intervals
+
+    @property
+    def exposed_ns(self) -> int:
+        return self.communication_ns - self.hidden_ns
+
+    @property
+    def hidden_fraction(self) -> float | None:
+        """None, undefined, when there is no communication."""
+        return self.hidden_ns / self.communication_ns if self.communication_ns else None
+
+
+def overlap(source: Trace | Work, *, unions: ClassUnions | None = None) -> Overlap:
+    """Communication hidden behind computation: in total, by collective, and phase by phase."""
+    work = as_work(source)
+    u = unions or class_unions(work)
+    communication = work.events.filter(pl.col("kind") == "communication")
+    return Overlap(
+        communication_ns=u.communication.total_ns,
+        hidden_ns=(u.communication & u.compute).total_ns,
+        data_ns=of_events(communication.filter(pl.col("role") == "data")).total_ns,
+        barrier_ns=of_events(communication.filter(pl.col("role") == "barrier")).total_ns,
+        collectives=_collectives(communication, u.compute),
+        matrix=_matrix(work, u.compute),
+        exposed=u.communication - u.compute,
+    )
+
+
+def _collectives(communication: pl.DataFrame, compute: Intervals) -> pl.DataFrame:
+    named = communication.with_columns(pl.col("collective").cast(pl.String).fill_null("other"))
+    rows = []
+    for (name,), part in named.group_by("collective"):
+        whole = of_events(part)
+        hidden_ns = (whole & compute).total_ns
+        rows.append(
+            {
+                "collective": name,
+                "num_events": part.height,
+                "busy_ns": whole.total_ns,
+                "hidden_ns": hidden_ns,
+                "exposed_ns": whole.total_ns - hidden_ns,
+                "data_ns": of_events(part.filter(pl.col("role") == "data")).total_ns,
+                "barrier_ns": of_events(part.filter(pl.col("role") == "barrier")).total_ns,
+                **_bandwidth(str(name), part),
+            }
+        )
+    schema = {
+        "collective": pl.String(), "num_events": pl.Int64(), "busy_ns": pl.Int64(), "hidden_ns": pl.Int64(),
+        "exposed_ns": pl.Int64(), "data_ns": pl.Int64(), "barrier_ns": pl.Int64(), "payload_bytes": pl.Int64(),
+        "algbw_GBps": pl.Float64(), "busbw_GBps": pl.Float64(),
+    }  # fmt: skip
+    return pl.DataFrame(rows, schema=schema).sort("busy_ns", "collective", descending=[True, False])
+
+
+def _bandwidth(collective: str, part: pl.DataFrame) -> dict[str, float | int | None]:
+    """Payload and bandwidth over the events whose size is recorded; nothing where none is."""
+    sized = part.select(
+        (pl.col("payload_elems") * pl.col("dtype").cast(pl.String).replace_strict(_DTYPE_BYTES, default=None)).alias(
+            "bytes"
+        ),
+        (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),
+        "group_size",
+    ).filter(pl.col("bytes") > 0, pl.col("dur_ns") > 0)
+    if sized.is_empty():
+        return {"payload_bytes": None, "algbw_GBps": None, "busbw_GBps": None}
+    payload, dur_ns = int(sized.get_column("bytes").sum()), int(sized.get_column("dur_ns").sum())
+    by_size = (
+        sized.filter(pl.col("group_size") > 1)
+        .group_by("group_size")
+        .agg(pl.col("bytes", "dur_ns").sum())
+        .sort("group_size")
+    )
+    moved = sum(bus_factor(collective, size) * num_bytes for size, num_bytes, _ in by_size.iter_rows())
+    with_size_ns = int(by_size.get_column("dur_ns").sum())
+    return {
+        "payload_bytes": payload,
+        "algbw_GBps": payload / dur_ns,  # bytes a nanosecond are GB a second
+        "busbw_GBps": moved / with_size_ns if with_size_ns else None,
+    }
+
+
+def _matrix(work: Work, compute: Intervals) -> OverlapMatrix:
+    has_phases = work.events.get_column("phase").null_count() < work.events.height
+    if has_phases:
+        names = work.phases.select("phase", pl.col("name").alias("label"))
+        events = work.events.join(names, on="phase", how="left", maintain_order="left")
+        events = events.with_columns(pl.col("label").fill_null(NO_PHASE))
+    else:
+        label = pl.coalesce(pl.col("collective").cast(pl.String), pl.col("family").cast(pl.String), pl.lit(OTHER))
+        events = work.events.with_columns(label.alias("label"))
+    rows, row_labels = _by_label(events.filter(pl.col("kind") == "communication"))
+    columns, column_labels = _by_label(events.filter(pl.col("kind") == "compute"))
+    num_rows = len(row_labels)
+    group, spans = rows
+
+    def sums(cover: Intervals) -> list[int]:
+        return [int(ns) for ns in sums_by_group(group, covered(cover, spans.starts, spans.ends), num_rows)]
+
+    column_group, column_spans = columns
+    by_column = []
+    for number in range(len(column_labels)):
+        mine = column_group == number
+        by_column.append(sums(Intervals(column_spans.starts[mine], column_spans.ends[mine])))
+    busy = sums_by_group(group, spans.ends - spans.starts, num_rows).tolist()
+    hidden = sums(compute)
+    return OverlapMatrix(
+        communication=tuple(row_labels),
+        compute=tuple(column_labels),
+        ns=tuple(tuple(column[row] for column in by_column) for row in range(num_rows)),
+        hidden_ns=tuple(hidden),
+        exposed_ns=tuple(b - h for b, h in zip(busy, hidden, strict=True)),
+    )
+
+
+def _by_label(events: pl.DataFrame) -> tuple[tuple[Array, Intervals], list[str]]:
+    """Unions by label, numbered in order of first appearance, small ones gathered under OTHER beyond a limit."""
+    totals = events.group_by("label", maintain_order=True).agg(
+        (pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns")
+    )
+    if totals.height > _MAX_LABELS:
+        kept = totals.sort("ns", "label", descending=[True, False]).head(_MAX_LABELS - 1).get_column("label").implode()
+        events = events.with_columns(
+            pl.when(pl.col("label").is_in(kept)).then("label").otherwise(pl.lit(OTHER)).alias("label")
+        )
+    labels = events.get_column("label").unique(maintain_order=True).to_list()
+    number = events.get_column("label").replace_strict(labels, list(range(len(labels))), return_dtype=pl.Int64)
+    spans = (events.get_column(column).to_numpy() for column in ("start_ns", "end_ns"))
+    return grouped_union(number.to_numpy(), *spans), labels

@@ -1,0 +1,83 @@
+"""Why the device was idle: waiting for the host, for a dependency, or just between back-to-back kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from weftrace.trace.model import Trace
+from weftrace.trace.work import Work, as_work
+from weftrace.units import US
+
+DEFAULT_THRESHOLD_NS = 30 * US  # HolisticTraceAnalysis uses the same
+
+_CAUSES = ("host_wait", "dependency_wait", "kernel_gap", "unknown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IdleCauses:
+    """Idle time by cause, ns. The cause of a gap is told by the event that ends it.
+
+    host_wait_ns: that event was launched after the gap had begun. kernel_gap_ns: launched in time, and the gap is
+    shorter than threshold_ns: back-to-back kernels. dependency_wait_ns: launched in time, and an event or another
+    stream held it. unknown_ns: its launch is not in the trace.
+    The four cover gaps of the whole device and add up to `Breakdown.idle_ns`.
+    by_stream: the same for each stream's own gaps: stream, idle_ns and the four.
+    """
+
+    threshold_ns: int
+    host_wait_ns: int
+    dependency_wait_ns: int
+    kernel_gap_ns: int
+    unknown_ns: int
+    by_stream: pl.DataFrame
+
+    @property
+    def idle_ns(self) -> int:
+        return self.host_wait_ns + self.dependency_wait_ns + self.kernel_gap_ns + self.unknown_ns
+
+
+def idle(source: Trace | Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> IdleCauses:
+    """Idle time of a device by cause. threshold_ns: gaps below it, launched in time, count as kernel gaps."""
+    work = as_work(source)
+    events = work.events.select("stream", "start_ns", "end_ns", "launch_ts_ns").sort("start_ns", maintain_order=True)
+    device = _totals(_gaps(events, None, threshold_ns))
+    by_stream = _gaps(events, "stream", threshold_ns)
+    table = (
+        by_stream.group_by("stream", "cause")
+        .agg(pl.col("gap_ns").sum())
+        .pivot("cause", index="stream", values="gap_ns")
+        .with_columns(pl.lit(0, dtype=pl.Int64).alias(c) for c in _CAUSES if c not in by_stream.get_column("cause"))
+    )
+    streams = events.select(pl.col("stream").unique())
+    table = streams.join(table, on="stream", how="left", nulls_equal=True).select(
+        "stream",
+        pl.sum_horizontal(pl.col(c).fill_null(0) for c in _CAUSES).alias("idle_ns"),
+        *(pl.col(c).fill_null(0).alias(f"{c}_ns") for c in _CAUSES),
+    )
+    return IdleCauses(
+        threshold_ns=threshold_ns, **{f"{c}_ns": device.get(c, 0) for c in _CAUSES}, by_stream=table.sort("stream")
+    )
+
+
+def _gaps(events: pl.DataFrame, by: str | None, threshold_ns: int) -> pl.DataFrame:
+    """The idle stretch before each event that ends one: gap_ns and cause."""
+    ended = pl.col("end_ns").cum_max().shift(1)
+    ended = ended.over(by) if by else ended
+    gaps = events.with_columns(ended.alias("idle_from_ns")).filter(pl.col("start_ns") > pl.col("idle_from_ns"))
+    gap = pl.col("start_ns") - pl.col("idle_from_ns")
+    cause = (
+        pl.when(pl.col("launch_ts_ns").is_null())
+        .then(pl.lit("unknown"))
+        .when(pl.col("launch_ts_ns") > pl.col("idle_from_ns"))
+        .then(pl.lit("host_wait"))
+        .when(gap < threshold_ns)
+        .then(pl.lit("kernel_gap"))
+        .otherwise(pl.lit("dependency_wait"))
+    )
+    return gaps.select("stream", gap.alias("gap_ns"), cause.alias("cause"))
+
+
+def _totals(gaps: pl.DataFrame) -> dict[str, int]:
+    return dict(gaps.group_by("cause").agg(pl.col("gap_ns").sum()).iter_rows())

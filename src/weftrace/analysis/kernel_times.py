@@ -1,0 +1,88 @@
+"""Which kernels took the time, of which class; and what no rule names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from weftrace.analysis.intervals import of_events
+from weftrace.analysis.phase_times import held_longest, with_sms
+from weftrace.trace.model import Trace
+from weftrace.trace.work import Work, as_work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KernelTable:
+    """Device events by name, by family, by stream. Times in ns.
+
+    kernels: a row a name, longest total first: name, kind, family, num_events, total_ns, mean_ns, p50_ns, p99_ns,
+    min_ns, max_ns, share (of the sum of all durations), sms (min(blocks, SMs), the value that held longest) and
+    sms_exact (True for kernels that hold one block per SM; else sms is an upper bound).
+    families: kind, family, num_events, total_ns (sum), busy_ns (union).
+    streams: stream, busy_ns (union), num_events, kind (the class that it spent most time on).
+    unnamed: kernels that no rule names, counted as other compute: name, num_events, total_ns.
+    unnamed_share: their part of the sum of compute durations.
+    """
+
+    kernels: pl.DataFrame
+    families: pl.DataFrame
+    streams: pl.DataFrame
+    unnamed: pl.DataFrame
+    unnamed_share: float
+
+
+def kernel_table(source: Trace | Work) -> KernelTable:
+    """Tabulate the device events of a trace."""
+    work = as_work(source)
+    events = with_sms(work.events, work.num_sms).with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"))
+    dur = pl.col("dur_ns")
+    kernels = (
+        events.group_by("name", "kind", "family")
+        .agg(
+            pl.len().cast(pl.Int64).alias("num_events"),
+            dur.sum().alias("total_ns"),
+            dur.mean().alias("mean_ns"),
+            dur.quantile(0.5, "nearest").cast(pl.Int64).alias("p50_ns"),
+            dur.quantile(0.99, "nearest").cast(pl.Int64).alias("p99_ns"),
+            dur.min().alias("min_ns"),
+            dur.max().alias("max_ns"),
+            pl.col("persistent").any().alias("sms_exact"),
+            pl.col("rule").is_null().any().alias("unnamed"),
+        )
+        .join(held_longest(events, "name", "sms"), on="name", how="left")
+        .with_columns((pl.col("total_ns") / max(1, events.get_column("dur_ns").sum())).alias("share"))
+        .with_columns(pl.col("name", "kind", "family").cast(pl.String))
+        .sort("total_ns", "name", "kind", "family", descending=[True, False, False, False])
+    )
+    unnamed = kernels.filter("unnamed", pl.col("kind") == "compute").select("name", "num_events", "total_ns")
+    unnamed_ns = int(unnamed.get_column("total_ns").sum())
+    compute_ns = int(kernels.filter(pl.col("kind") == "compute").get_column("total_ns").sum())
+    return KernelTable(
+        kernels=kernels.drop("unnamed").with_columns(pl.col("mean_ns").round().cast(pl.Int64)),
+        families=_families(events),
+        streams=_streams(events),
+        unnamed=unnamed,
+        unnamed_share=unnamed_ns / compute_ns if compute_ns else 0.0,
+    )
+
+
+def _families(events: pl.DataFrame) -> pl.DataFrame:
+    named = events.with_columns(pl.col("kind", "family").cast(pl.String))
+    rows = [
+        {"kind": kind, "family": family, "num_events": part.height, "total_ns": int(part.get_column("dur_ns").sum()),
+         "busy_ns": of_events(part).total_ns}
+        for (kind, family), part in named.group_by("kind", "family")
+    ]  # fmt: skip
+    schema = {"kind": pl.String, "family": pl.String, "num_events": pl.Int64, "total_ns": pl.Int64, "busy_ns": pl.Int64}
+    return pl.DataFrame(rows, schema=schema).sort("total_ns", "kind", "family", descending=[True, False, False])
+
+
+def _streams(events: pl.DataFrame) -> pl.DataFrame:
+    kinds = held_longest(events, "stream", "kind").with_columns(pl.col("kind").cast(pl.String))
+    rows = [
+        {"stream": stream, "busy_ns": of_events(part).total_ns, "num_events": part.height}
+        for (stream,), part in events.group_by("stream")
+    ]
+    schema = {"stream": pl.Int64, "busy_ns": pl.Int64, "num_events": pl.Int64}
+    return pl.DataFrame(rows, schema=schema).join(kinds, on="stream", how="left", nulls_equal=True).sort("stream")

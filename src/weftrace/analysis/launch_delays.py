@@ -1,0 +1,144 @@
+"""How far the device ran behind the host: launch delays, queue length, and calls in which the host was blocked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from weftrace.trace.model import Trace, is_launch
+from weftrace.trace.phases import assign_phases, find_steps
+from weftrace.trace.work import Work, as_work
+from weftrace.units import MS
+
+DEFAULT_STALL_NS = 1 * MS
+
+_WAITS = r"(?i)synchroni|StreamWaitValue|EventQuery|^cudaFree$|^cudaMalloc$|^hipFree$|^hipMalloc$"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Queueing:
+    """Launches against starts. Times in ns.
+
+    num_linked: device events with a launch. delay: device start - start of the host's launch call; p50, p99 and max
+    over linked events, None without any. queue length at t: launches made minus device events started, by t; its
+    largest value and its mean over time.
+    host_calls: runtime calls that wait, free or allocate rather than launch, longest total first: name, num_events,
+    total_ns.
+    host_stalls: phases whose host thread recorded nothing, neither operator nor call, for a millisecond or more at a
+    stretch: name, num_events (stretches), total_ns, longest_ns. There the host computes, or waits without a call, as
+    DeepEP's dispatch polls for the number of tokens to receive.
+    """
+
+    num_linked: int
+    delay_p50_ns: int | None
+    delay_p99_ns: int | None
+    delay_max_ns: int | None
+    queue_max: int
+    queue_mean: float
+    host_calls: pl.DataFrame
+    host_stalls: pl.DataFrame
+
+
+def queueing(source: Trace | Work) -> Queueing:
+    """Launch delay and queue length of a device."""
+    work = as_work(source)
+    linked = work.events.filter(pl.col("launch_ts_ns").is_not_null())
+    delay = (linked.get_column("start_ns") - linked.get_column("launch_ts_ns")).sort()
+    length = queue_length(work)
+    held = length.select(
+        pl.col("queue_length"), (pl.col("ts_ns").shift(-1) - pl.col("ts_ns")).fill_null(0).alias("held_ns")
+    )
+    held_ns = int(held.get_column("held_ns").sum())
+    on_host = work.basis == "host"
+    return Queueing(
+        num_linked=0 if on_host else linked.height,
+        delay_p50_ns=_quantile(delay, 0.5) if not on_host else None,
+        delay_p99_ns=_quantile(delay, 0.99) if not on_host else None,
+        delay_max_ns=_quantile(delay, 1.0) if not on_host else None,
+        queue_max=int(length.get_column("queue_length").max() or 0),  # type: ignore[arg-type]
+        queue_mean=float(held.select(pl.col("queue_length").dot(pl.col("held_ns").cast(pl.Float64))).item()) / held_ns
+        if held_ns
+        else 0.0,
+        host_calls=_host_calls(work),
+        host_stalls=host_stalls(work),
+    )
+
+
+def queue_length(source: Trace | Work, *, stream: int | None = None) -> pl.DataFrame:
+    """Launches made minus device events started, at every time it changes: ts_ns (absolute), queue_length.
+
+    stream: of that stream; of the whole device by default. Counts linked events only. An event that starts before its
+    launch call was recorded (clocks of host and device differ by microseconds) counts as started at its launch.
+    """
+    work = as_work(source)
+    linked = work.events.filter(pl.col("launch_ts_ns").is_not_null(), pl.lit(work.basis != "host"))
+    if stream is not None:
+        linked = linked.filter(pl.col("stream") == stream)
+    launched = linked.select(pl.col("launch_ts_ns").alias("ts_ns"), pl.lit(1, dtype=pl.Int64).alias("change"))
+    started = linked.select(
+        pl.max_horizontal("start_ns", "launch_ts_ns").alias("ts_ns"), pl.lit(-1, dtype=pl.Int64).alias("change")
+    )
+    changes = pl.concat([launched, started]).group_by("ts_ns").agg(pl.col("change").sum()).sort("ts_ns")
+    return changes.select("ts_ns", pl.col("change").cum_sum().alias("queue_length"))
+
+
+def _quantile(values: pl.Series, fraction: float) -> int | None:
+    return int(values.quantile(fraction, "nearest")) if len(values) else None  # type: ignore[arg-type]
+
+
+def _host_calls(work: Work) -> pl.DataFrame:
+    return (
+        _in_step(work.trace.events.filter(is_launch()), work)
+        .group_by("name")
+        .agg(pl.len().cast(pl.Int64).alias("num_events"), pl.col("dur_ns").sum().alias("total_ns"))
+        .with_columns(pl.col("name").cast(pl.String))
+        .filter(pl.col("name").str.contains(_WAITS))
+        .sort("total_ns", "name", descending=[True, False])
+    )
+
+
+def host_stalls(source: Trace | Work, *, threshold_ns: int = DEFAULT_STALL_NS) -> pl.DataFrame:
+    """Where the host recorded nothing in a phase for `threshold_ns` or more: name, num_events, total_ns, longest_ns.
+
+    A stretch lies between consecutive ends and starts of operators, runtime calls and phases on one thread. Longest
+    total first.
+    """
+    work = as_work(source)
+    thread = ("pid", "tid")
+    start, end = pl.col("host_start_ns"), pl.col("host_end_ns")
+    host = work.trace.events.filter(is_launch() | (pl.col("cat") == "cpu_op")).select(
+        *thread, pl.col("ts_ns").alias("start_ns"), (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns")
+    )
+    begins = work.phases.select(*thread, start.alias("start_ns"), start.alias("end_ns"))
+    finishes = work.phases.select(*thread, end.alias("start_ns"), end.alias("end_ns"))
+    quiet_from = pl.col("end_ns").cum_max().shift(1).over(thread)
+    quiet = (
+        pl.concat([host.join(work.phases.select(thread).unique(), on=thread, how="semi"), begins, finishes])
+        .sort("start_ns", "end_ns")
+        .with_columns(quiet_from.alias("launch_ts_ns"))
+        .with_columns((pl.col("start_ns") - pl.col("launch_ts_ns")).alias("quiet_ns"))
+        .filter(pl.col("quiet_ns") >= threshold_ns)
+        .rename({"pid": "launch_pid", "tid": "launch_tid", "start_ns": "until_ns"})
+    )
+    quiet = quiet.with_columns(assign_phases(work.phases, quiet, work.trace.events))
+    stalls = quiet.join(work.phases.select("phase", "name", pl.col("host_start_ns").alias("ts_ns")), on="phase")
+    return (
+        _in_step(stalls, work)
+        .group_by("name")
+        .agg(
+            pl.len().cast(pl.Int64).alias("num_events"),
+            pl.col("quiet_ns").sum().alias("total_ns"),
+            pl.col("quiet_ns").max().alias("longest_ns"),
+        )
+        .sort("total_ns", "name", descending=[True, False])
+    )
+
+
+def _in_step(events: pl.DataFrame, work: Work) -> pl.DataFrame:
+    """Host events that start in the step that a Work is of; all of them where it is of the whole trace."""
+    if work.step is None:
+        return events
+    step = find_steps(work.trace.events).filter(pl.col("step") == work.step)
+    start, end = step.select(pl.col("host_start_ns").min(), pl.col("host_end_ns").max()).row(0)
+    return events.filter(pl.col("ts_ns").is_between(start, end, closed="left"))

@@ -1,0 +1,54 @@
+"""Which operators the device's time belongs to: kernels joined to the PyTorch operator that launched them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from weftrace.trace.model import Trace
+from weftrace.trace.operators import operator_rows
+from weftrace.trace.work import Work, as_work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Operators:
+    """Device time by the innermost operator that launched it.
+
+    operators: a row a name, longest total first: name, num_calls (calls that launched something), num_events (device
+    events), total_ns (sum of their durations), share (of the sum over all device events).
+    num_without: device events that no operator claims, because their launch is unknown or lies outside every operator;
+    without_ns: the sum of their durations.
+    """
+
+    operators: pl.DataFrame
+    num_without: int
+    without_ns: int
+
+
+def operators(source: Trace | Work) -> Operators:
+    """Device time by operator. All of it is without operator where the trace records none."""
+    work = as_work(source)
+    events = work.events.select((pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"))
+    if work.basis == "device":
+        called = operator_rows(work.trace.events, work.events)
+    else:
+        called = pl.Series("operator", [None] * events.height, dtype=pl.Int64)
+    total_ns = max(1, int(events.get_column("dur_ns").sum()))
+    claimed = events.with_columns(called).filter(pl.col("operator").is_not_null())
+    claimed = claimed.with_columns(work.trace.events.get_column("name").gather(claimed.get_column("operator")))
+    table = (
+        claimed.group_by("name")
+        .agg(
+            pl.col("operator").n_unique().cast(pl.Int64).alias("num_calls"),
+            pl.len().cast(pl.Int64).alias("num_events"),
+            pl.col("dur_ns").sum().alias("total_ns"),
+        )
+        .with_columns(pl.col("name").cast(pl.String), (pl.col("total_ns") / total_ns).alias("share"))
+        .sort("total_ns", "name", descending=[True, False])
+    )
+    return Operators(
+        operators=table,
+        num_without=events.height - claimed.height,
+        without_ns=int(events.get_column("dur_ns").sum()) - int(claimed.get_column("dur_ns").sum()),
+    )

@@ -1,0 +1,117 @@
+"""What each phase did on the device: a row a phase occurrence, and the means by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from weftrace.analysis.intervals import covered, grouped_union, sums_by_group, totals_by_group
+from weftrace.analysis.time_account import ClassUnions, class_unions
+from weftrace.trace.model import Trace
+from weftrace.trace.work import Work, as_work
+
+#: Columns of `phases`. Times in ns; starts and ends absolute; |X| as in `Breakdown`, over this phase's events only.
+PHASE_COLUMNS: dict[str, pl.DataType] = {
+    "phase": pl.Int32(),  # row of Work.phases
+    "name": pl.String(),
+    "index": pl.Int32(),
+    "step": pl.Int64(),
+    "lane": pl.String(),  # communication, when most of its busy time, and no less than its compute
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "busy_ns": pl.Int64(),
+    "compute_ns": pl.Int64(),
+    "communication_ns": pl.Int64(),
+    "data_ns": pl.Int64(),  # |communication kernels that move data rather than wait|
+    "hidden_ns": pl.Int64(),  # |this phase's communication & all compute of the device|
+    "exposed_ns": pl.Int64(),  # |this phase's communication - all compute of the device|
+    "sms": pl.Int64(),  # SMs of its persistent kernels, the value that held longest; null where it has none
+    "stream": pl.Int64(),  # the one that it used most
+    "num_events": pl.Int64(),
+}
+
+
+def phases(source: Trace | Work, *, unions: ClassUnions | None = None) -> pl.DataFrame:
+    """Every phase that has device events, in device order: a frame of `PHASE_COLUMNS`."""
+    work = as_work(source)
+    u = unions or class_unions(work)
+    events = work.events.filter(pl.col("phase").is_not_null()).with_columns(pl.col("phase").cast(pl.Int64))
+    if events.is_empty():
+        return pl.DataFrame(schema=PHASE_COLUMNS)
+    number = work.phases.height
+
+    def total(part: pl.DataFrame) -> pl.Series:
+        return pl.Series(totals_by_group(*_spans(part), number))
+
+    communication = events.filter(pl.col("kind") == "communication")
+    group, spans = grouped_union(*_spans(communication))
+    hidden = sums_by_group(group, covered(u.compute, spans.starts, spans.ends), number)
+    totals = pl.DataFrame(
+        {
+            "phase": pl.Series(range(number), dtype=pl.Int64),
+            "busy_ns": total(events),
+            "compute_ns": total(events.filter(pl.col("kind") == "compute")),
+            "communication_ns": total(communication),
+            "data_ns": total(communication.filter(pl.col("role") == "data")),
+            "hidden_ns": pl.Series(hidden),
+        }
+    )
+    extent = events.group_by("phase").agg(
+        pl.col("start_ns").min(), pl.col("end_ns").max(), pl.len().cast(pl.Int64).alias("num_events")
+    )
+    return (
+        extent.join(totals, on="phase")
+        .join(held_longest(events, "phase", "stream"), on="phase", how="left")
+        .join(held_longest(with_sms(events, work.num_sms).filter("persistent"), "phase", "sms"), on="phase", how="left")
+        .join(work.phases.select(pl.col("phase").cast(pl.Int64), "name", "index", "step"), on="phase")
+        .with_columns(
+            pl.when(
+                pl.col("communication_ns") > 0,
+                2 * pl.col("communication_ns") >= pl.col("busy_ns"),
+                pl.col("communication_ns") >= pl.col("compute_ns"),
+            )
+            .then(pl.lit("communication"))
+            .otherwise(pl.lit("compute"))
+            .alias("lane"),
+            (pl.col("communication_ns") - pl.col("hidden_ns")).alias("exposed_ns"),
+        )
+        .sort("start_ns", "phase")
+        .select(pl.col(name).cast(dtype) for name, dtype in PHASE_COLUMNS.items())
+    )
+
+
+def phase_means(table: pl.DataFrame) -> pl.DataFrame:
+    """Means by phase name, in order of first appearance: name, lane, count, mean_{busy,data,hidden,exposed}_ns."""
+    return table.group_by("name", maintain_order=True).agg(
+        pl.col("lane").mode().sort().first(),
+        pl.len().alias("count"),
+        *(pl.col(f"{part}_ns").mean().round().cast(pl.Int64).alias(f"mean_{part}_ns")
+          for part in ("busy", "data", "hidden", "exposed")),
+    )  # fmt: skip
+
+
+def with_sms(events: pl.DataFrame, num_sms: int | None) -> pl.DataFrame:
+    """Adds `sms`: min(blocks, SMs of the device). What a persistent kernel holds; an upper bound for any other.
+
+    Null where the trace tells no grid or, but for persistent kernels, not how many SMs the device has.
+    """
+    blocks = pl.col("num_blocks")
+    if num_sms is None:
+        return events.with_columns(pl.when("persistent").then(blocks).alias("sms"))
+    return events.with_columns(pl.when(blocks.is_not_null()).then(pl.min_horizontal(blocks, num_sms)).alias("sms"))
+
+
+def held_longest(events: pl.DataFrame, by: str, column: str) -> pl.DataFrame:
+    """For each value of `by`, the value of `column` that accounts for most time. Nulls of `column` do not count."""
+    return (
+        events.filter(pl.col(column).is_not_null())
+        .group_by(by, column)
+        .agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("held_ns"))
+        .sort("held_ns", column, descending=[True, False])
+        .group_by(by, maintain_order=True)
+        .agg(pl.col(column).first())
+    )
+
+
+def _spans(events: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return tuple(events.get_column(column).to_numpy() for column in ("phase", "start_ns", "end_ns"))  # type: ignore[return-value]

@@ -1,0 +1,180 @@
+"""Everything that weftrace tells about one rank, and about a job of many."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+
+import polars as pl
+
+from weftrace.analysis.best_case import Headroom, headroom
+from weftrace.analysis.clocks import ClockOffset, clock_offsets, collective_ends
+from weftrace.analysis.data_quality import Quality, quality
+from weftrace.analysis.hidden_communication import Overlap, overlap
+from weftrace.analysis.idle_causes import IdleCauses, idle
+from weftrace.analysis.kernel_times import KernelTable, kernel_table
+from weftrace.analysis.lane_boxes import Lane, lanes
+from weftrace.analysis.launch_delays import Queueing, queueing
+from weftrace.analysis.operator_times import Operators, operators
+from weftrace.analysis.phase_times import phase_means, phases
+from weftrace.analysis.step_times import Step, steps
+from weftrace.analysis.time_account import Breakdown, breakdown, class_unions
+from weftrace.trace.job import Failure, Job, open_trace
+from weftrace.trace.kernels import KernelRules
+from weftrace.trace.model import Trace
+from weftrace.trace.work import Work, as_work, works_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RankAnalysis:
+    """All analyses of one device of one rank. See each part's type for what its numbers mean."""
+
+    rank: int | None
+    world_size: int | None
+    device: int | None
+    device_name: str
+    num_sms: int | None
+    path: str
+    basis: str
+    step: int | None
+    simulated: bool
+    breakdown: Breakdown
+    overlap: Overlap
+    phases: pl.DataFrame
+    phase_means: pl.DataFrame
+    lanes: tuple[Lane, Lane]
+    kernels: KernelTable
+    operators: Operators
+    idle: IdleCauses
+    queueing: Queueing
+    headroom: Headroom
+    steps: tuple[Step, ...]
+    quality: Quality
+    collective_ends: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Analysis:
+    """A trace or a job, analysed.
+
+    ranks: in order of rank, then device. failures: files that could not be used. clocks: offsets between ranks' clocks;
+    empty for a single rank. notes: what is missing from the whole: ranks without a file, ranks with several.
+    """
+
+    source: str
+    world_size: int | None
+    ranks: tuple[RankAnalysis, ...]
+    failures: tuple[Failure, ...] = ()
+    clocks: tuple[ClockOffset, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def analyze_rank(source: Trace | Work) -> RankAnalysis:
+    """Every analysis of one device. Raises TraceError when a Trace holds several devices: see `analyze`."""
+    work = as_work(source)
+    unions = class_unions(work)
+    account = breakdown(work, unions=unions)
+    table = phases(work, unions=unions)
+    kernels = kernel_table(work)
+    return RankAnalysis(
+        rank=work.trace.rank,
+        world_size=work.trace.world_size,
+        device=work.device,
+        device_name="" if work.device is None else work.trace.device(work.device).name,
+        num_sms=work.num_sms,
+        path=work.trace.path,
+        basis=work.basis,
+        step=work.step,
+        simulated=work.trace.simulated,
+        breakdown=account,
+        overlap=overlap(work, unions=unions),
+        phases=table,
+        phase_means=phase_means(table),
+        lanes=lanes(work),
+        kernels=kernels,
+        operators=operators(work),
+        idle=idle(work),
+        queueing=queueing(work),
+        headroom=headroom(work, account=account),
+        steps=steps(work),
+        quality=quality(work, unnamed_share=kernels.unnamed_share),
+        collective_ends=collective_ends(work),
+    )
+
+
+def analyze(
+    source: str | os.PathLike[str] | Trace | Job,
+    *,
+    rules: KernelRules | None = None,
+    step: int | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    on_done: Callable[[str], None] | None = None,
+) -> Analysis:
+    """Analyse a path, a trace, or every rank of a job.
+
+    rules: kernel rules, weftrace's own by default. step: only ProfilerStep N. workers, executor, on_done: see
+    `Job.map`. Raises TraceError when nothing can be read. Of a job, a rank that fails is in `failures`, and the others
+    are told.
+    """
+    if not isinstance(source, Trace | Job):
+        source = open_trace(source)
+    each = partial(analyze_devices, rules=rules, step=step)
+    if isinstance(source, Trace):
+        return collect(source.path or "in memory", each(source), ())
+    outcomes = source.map(each, workers=workers, executor=executor, on_done=on_done)
+    ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
+    return collect(source.source, ranks, [o.failure for o in outcomes if o.failure is not None])
+
+
+def analyze_devices(trace: Trace, *, rules: KernelRules | None = None, step: int | None = None) -> list[RankAnalysis]:
+    """Every device that a trace's process drove; one for most traces."""
+    return [analyze_rank(work) for work in works_of(trace, rules=rules, step=step)]
+
+
+def collect(source: str, ranks: list[RankAnalysis], failures: tuple[Failure, ...] | list[Failure]) -> Analysis:
+    """Ranks put together: in order, with the offsets of their clocks."""
+    ordered = sorted(ranks, key=lambda r: (r.rank is None, r.rank or 0, r.device or 0, r.path))
+    ends: dict[int, pl.DataFrame] = {}
+    for r in ordered:
+        if r.rank is not None and not r.collective_ends.is_empty():
+            ends.setdefault(r.rank, r.collective_ends)  # of two files or devices of one rank, the first
+    return Analysis(
+        source=source,
+        world_size=next((r.world_size for r in ordered if r.world_size), None),
+        ranks=tuple(ordered),
+        failures=tuple(failures),
+        clocks=clock_offsets(ends) if len(ends) > 1 else (),
+        notes=tuple(_notes(ordered)),
+    )
+
+
+def _notes(ranks: list[RankAnalysis]) -> Iterator[str]:
+    files = Counter(rank for rank, _ in {(r.rank, r.path) for r in ranks} if rank is not None)
+    several = [rank for rank, count in sorted(files.items()) if count > 1]
+    if several:
+        yield f"several files say that they are rank {_listed(several)}: each is shown by itself"
+    num_files = len({r.path for r in ranks})  # a process that drove several devices has one
+    unknown = len({r.path for r in ranks if r.rank is None})
+    if unknown and num_files > 1:
+        said = (
+            "file does not say its rank, and its name does"
+            if unknown == 1
+            else "files do not say their rank, and their names do"
+        )
+        yield f"{unknown:,} {said} not tell it"
+    sizes = sorted({r.world_size for r in ranks if r.world_size})
+    if len(sizes) > 1:
+        yield f"files of different jobs? they record world sizes {_listed(sizes)}"
+    elif sizes and num_files > 1 and len(files) < sizes[0]:
+        absent = sizes[0] - len(files)
+        yield f"{absent:,} of {sizes[0]:,} ranks have no file here: sums and means are over those that have"
+
+
+def _listed(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5]))
+    return shown + (f" and {len(numbers) - 5:,} more" if len(numbers) > 5 else "")

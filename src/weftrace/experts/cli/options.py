@@ -1,0 +1,157 @@
+"""Options that the commands of `weftrace experts` share, and how their texts are read."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weftrace.cli import options
+
+if TYPE_CHECKING:
+    from weftrace.experts import LoadHistory
+
+Loads = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOADS",
+        help="Expert loads: JSON, CSV, .npz, .npy, .pt or Parquet, plain or .gz; a file or folder that SGLang, vLLM or "
+        "TensorRT-LLM recorded.",
+        show_default=False,
+    ),
+]
+Slots = Annotated[
+    int, typer.Option("--slots", help="Physical expert slots a layer, redundant ones included.", min=1, metavar="P")
+]
+Gpus = Annotated[int, typer.Option("--gpus", help="GPUs that share the experts.", min=1, metavar="G")]
+Nodes = Annotated[int, typer.Option("--nodes", help="Nodes that the GPUs stand in.", min=1, metavar="NODES")]
+Groups = Annotated[
+    int, typer.Option("--groups", help="Groups of group-limited routing; 1 where there are none.", min=1, metavar="N")
+]
+WindowSteps = Annotated[
+    int, typer.Option("--window-steps", help="Recorded steps that are added up to one window.", min=1, metavar="N")
+]
+Html = Annotated[bool, typer.Option("--html", help="Also write the page: the output's name with .html.")]
+
+
+def parse_numbers(text: str | None, name: str) -> list[float] | None:
+    """ "1,1,0.8" or "1*2,0.8" -> [1.0, 1.0, 0.8]."""
+    if text is None:
+        return None
+    numbers: list[float] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:\*\s*(\d{1,6}))?\s*", part)
+        if match is None:
+            raise typer.BadParameter(f"{part!r} is no number; write them like 1,1,0.8 or 1*2,0.8", param_hint=name)
+        numbers += [float(match[1])] * int(match[2] or 1)
+    return numbers
+
+
+def parse_whole_numbers(text: str | None, name: str) -> list[int] | None:
+    """ "9*31,8" -> [9, ..., 9, 8]."""
+    numbers = parse_numbers(text, name)
+    if numbers is None:
+        return None
+    if any(number != int(number) for number in numbers):
+        raise typer.BadParameter(f"{text!r}: whole numbers, please", param_hint=name)
+    return [int(number) for number in numbers]
+
+
+def parse_gpus(text: str | None, name: str) -> list[int]:
+    """ "0,3-5" -> [0, 3, 4, 5]."""
+    try:
+        return options.parse_ranks(text) or []
+    except typer.BadParameter as error:
+        raise typer.BadParameter(error.message.replace("ranks", "GPUs"), param_hint=name) from error
+
+
+def parse_pins(texts: list[str]) -> list[tuple[int, ...]]:
+    """ "12:3" -> (12, 3), expert 12 on GPU 3 in all layers; "0:12:3" the same in layer 0 alone."""
+    pins = []
+    for text in texts:
+        if re.fullmatch(r"\d{1,9}(:\d{1,9}){1,2}", text) is None:
+            raise typer.BadParameter(f"{text!r} is no pin; write EXPERT:GPU or LAYER:EXPERT:GPU", param_hint="--pin")
+        pins.append(tuple(int(number) for number in text.split(":")))
+    return pins
+
+
+def parse_fraction(text: str | None, name: str) -> float | None:
+    """ "6%" or "0.06" -> 0.06; "all" and no text -> None."""
+    if text is None or text == "all":
+        return None
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
+    fraction = float(match[1]) / (100 if match[2] else 1) if match else 2.0
+    if fraction > 1:
+        raise typer.BadParameter(f"{text!r} is no part of a whole; write it like 6% or 0.06", param_hint=name)
+    return fraction
+
+
+def parse_list(text: str) -> tuple[str, ...]:
+    """ "last, ema" -> ("last", "ema")."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def read_history(source: str, window_steps: int) -> LoadHistory:
+    """Recorded loads in windows; what was left out of them is said on stderr."""
+    from weftrace.experts import read_loads, windows_of
+
+    history = read_loads(source)
+    if window_steps > 1:
+        history = windows_of(history, window_steps)
+    for note in history.notes:
+        typer.echo(f"weftrace: {note}", err=True)
+    return history
+
+
+def page_path(output: str | None, default: str) -> str:
+    """Where --html writes: beside the output, under its name."""
+    return str(Path(output).with_suffix(".html")) if output not in (None, "-") else default
+
+
+@contextmanager
+def told(what: str) -> Iterator[Callable[[str], None]]:
+    """What is being done, on stderr where that is a terminal; gives the function to call with each next thing."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    _tell_of_compiling()
+    with Progress(*columns, console=options.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda text: progress.update(task, description=f"{what}: {text}")
+
+
+@contextmanager
+def counted(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr, where that is a terminal; gives the function to call with how many are done, and of how many."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=options.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
+        _tell_of_compiling()
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _tell_of_compiling() -> None:
+    """Say so where what follows takes long for a reason that will not come back."""
+    from weftrace.experts.compiled import is_compiled
+    from weftrace.experts.packing.packing_kernels import pack_layers
+
+    if not is_compiled(pack_layers):
+        typer.echo("weftrace: compiling the balancers for this machine, once; that takes about half a minute", err=True)
+
+
+def save(document: dict[str, Any], output: str | None, page: str | None, render: Callable[[Any], str]) -> None:
+    """Write the document as JSON, and as a page, where they are wanted."""
+    from weftrace.trace import write_output
+
+    if output is not None:
+        options.write_json(document, output)
+    if page is not None:
+        write_output(page, [render(document)])
+        options.tell_written(page)

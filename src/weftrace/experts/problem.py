@@ -1,0 +1,70 @@
+"""What a solver is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem:
+    """Loads to place on a cluster, checked: P >= N in every layer, pins possible, budgets respected.
+
+    load_LN: as `as_loads` gives them. A layer of zeros arrives as a layer of ones.
+    capacity_LG: slots that may be filled on each GPU in each layer, at most N; less than the cluster's where GPUs are
+        out of service or a layer has a budget. The leading slots of a GPU are the ones filled.
+    num_groups: experts n * num_groups // N form group g; 1 where routing knows no groups.
+    pins_K3: rows (layer, expert, gpu): the expert must have a copy on that GPU. Sorted.
+    is_even: copies of an expert take equal parts; else a solver chooses the parts.
+    max_foreign: replicas a node that may be of groups at home elsewhere (semi-hierarchical).
+    """
+
+    load_LN: Floats
+    cluster: Cluster
+    capacity_LG: Ints
+    num_groups: int
+    pins_K3: Ints
+    is_even: bool
+    max_foreign: int = 4
+
+    @property
+    def num_layers(self) -> int:
+        return int(self.load_LN.shape[0])
+
+    @property
+    def num_experts(self) -> int:
+        return int(self.load_LN.shape[1])
+
+    @property
+    def replicas_L(self) -> Ints:
+        """[L] slots to fill."""
+        replicas_L: Ints = self.capacity_LG.sum(axis=1)
+        return replicas_L
+
+    @property
+    def is_plain(self) -> bool:
+        """Equal GPUs, no pins, no budgets: what the published balancers can solve."""
+        return (
+            self.cluster.is_uniform and not len(self.pins_K3) and bool((self.capacity_LG == self.cluster.slots_G).all())
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Solution:
+    """A solver's answer for all layers: int64 [L, P] experts (-1 empty) and float64 [L, P] shares."""
+
+    expert_of_slot_LP: Ints
+    share_LP: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotApplicable:
+    """A solver's refusal, and why: "needs P >= N + G - 1 = 287, and P is 256"."""
+
+    reason: str
+
+
+Solver = Callable[[Problem], Solution | NotApplicable]

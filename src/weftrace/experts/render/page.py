@@ -1,0 +1,82 @@
+"""HTML of the documents about experts: a placement (`weftrace.placement/1`) and a replay (`weftrace.replay/1`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weftrace.experts.render.words import placement_headline, replay_headline
+from weftrace.render.page import render_page
+
+#: The package that holds the pages' templates and static files.
+HOME = "weftrace.experts.render"
+STYLES = ("render/page.css", "render/charts.css", "experts.css")
+
+#: Significant digits of the loads and shares that a page holds; the document has them all.
+DIGITS = 6
+
+_MOVE_COLUMNS = ("round", "layer", "expert", "slot", "from_slot")
+
+
+def render_placement_html(document: Mapping[str, Any]) -> str:
+    """One self-contained page for a placement document (`weftrace.placement/1`), as text.
+
+    Raises ValueError where the document holds a NaN or an infinity, which JSON cannot.
+    """
+    return render_page(
+        "placement.html",
+        home=HOME,
+        entry="placement",
+        styles=STYLES,
+        blocks=[("weftrace-placement", placement_block(document))],
+        title=document["source"] or "placement",
+        headline=placement_headline(document),
+        version=document["weftrace"],
+    )
+
+
+def render_replay_html(document: Mapping[str, Any]) -> str:
+    """One self-contained page for a replay document (`weftrace.replay/1`), as text.
+
+    Raises ValueError where the document holds a NaN or an infinity, which JSON cannot.
+    """
+    return render_page(
+        "replay.html",
+        home=HOME,
+        entry="replay",
+        styles=STYLES,
+        blocks=[("weftrace-replay", document)],
+        title=document["source"] or "replay",
+        headline=replay_headline(document),
+        version=document["weftrace"],
+    )
+
+
+def placement_block(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document as the page holds it: loads and shares of `DIGITS` digits, the list of moves as columns.
+
+    A slot names its GPU, so the moves are told without the GPUs: {"round": [...], "layer": [...], "expert": [...],
+    "slot": [...], "from_slot": [...]}.
+    """
+    moves = document["moves"]
+    if moves is not None:
+        columns = {name: [move[name] for move in moves["list"]] for name in _MOVE_COLUMNS}
+        moves = {**moves, "list": columns}
+    gpu_load = {
+        which: None if told is None else {**told, "load": _short(told["load"])}
+        for which, told in document["gpu_load"].items()
+    }
+    short = {name: _short(document[name]) for name in ("share_of_slot", "loads")}
+    return {**document, **short, "gpu_load": gpu_load, "moves": moves}
+
+
+def _short(value: Any) -> Any:
+    """The value with every float inside it cut to `DIGITS` significant digits."""
+    if isinstance(value, float):
+        short = float(f"{value:.{DIGITS}g}")
+        return int(short) if short.is_integer() and abs(short) < 1e15 else short
+    if isinstance(value, Mapping):
+        return {key: _short(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(inner) for inner in value]
+    return value

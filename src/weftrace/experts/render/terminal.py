@@ -1,0 +1,239 @@
+"""A placement of experts, and a replay, in a terminal; drawn from their documents, so a saved JSON prints the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from weftrace.experts.render.ratios import gpu_ratios
+from weftrace.experts.render.words import balance_text, mean_of, placement_headline
+from weftrace.render.console_parts import BOLD, DIM, counted, section, table
+from weftrace.render.console_text import clean, joined, suited
+from weftrace.units import duration, percent, size
+
+MAX_WIDTH = 140
+MAX_LAYERS = 6
+MAX_ROWS = 16
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_WHY = {
+    "none": "nothing: the mean is reached",
+    "replica granularity": "replicas are whole",
+    "slots": "too few slots for the hottest expert",
+    "node partition": "groups may not leave their node",
+    "duplicates": "the hottest expert is on every GPU already",
+    "constraints": "pins, or GPUs that differ",
+    "packing": "the search ended here",
+}
+
+
+def print_placement(document: Mapping[str, Any], console: Console) -> None:
+    """Print a `weftrace.placement/1` document: how balanced, how good that is, why this policy, what moves."""
+    width = min(console.width, MAX_WIDTH)
+    blocks: list[RenderableType] = [
+        joined([Text("weftrace experts", style=BOLD), clean(document["source"]), _shape(document)], " · "),
+        Text(placement_headline(document), style=BOLD),
+        _before_after(document, width),
+        _profiles(document, width),
+    ]
+    if document["certificate"] is not None:
+        blocks.append(_certificate(document["certificate"], width))
+    if document["choice"] is not None:
+        blocks.append(_choice(document["choice"], document["policy"], width))
+    if document["moves"] is not None:
+        blocks.append(_moves(document["moves"], width))
+    _print(blocks, console, width)
+
+
+def print_replay(document: Mapping[str, Any], console: Console) -> None:
+    """Print a `weftrace.replay/1` document: what to use, and what each combination would have reached."""
+    width = min(console.width, MAX_WIDTH)
+    recommendation, rows = document["recommendation"], document["rows"]
+    told = (
+        f"{document['num_windows']} windows of {document['num_layers']} layers × {document['num_experts']} experts, "
+        f"{document['num_slots']} slots on {document['num_gpus']} GPUs"
+    )
+    blocks: list[RenderableType] = [
+        joined([Text("weftrace experts replay", style=BOLD), clean(document["source"]), told], " · "),
+        Text(clean(recommendation["text"]), style=BOLD),
+        _replay_rows(rows, recommendation, width),
+    ]
+    _print(blocks, console, width)
+
+
+def _print(blocks: Sequence[RenderableType], console: Console, width: int) -> None:
+    spaced = [part for block in blocks for part in (block, Text())]
+    console.print(suited(Group(*spaced[:-1]), console), width=width)
+
+
+def _shape(document: Mapping[str, Any]) -> str:
+    cluster = document["cluster"]
+    num_nodes = cluster["num_nodes"]
+    nodes = f" in {num_nodes} nodes" if num_nodes > 1 else ""
+    out = len(cluster["dead"]) + len(cluster["draining"])
+    return (
+        f"{document['num_layers']} layers, {document['num_experts']} experts, {document['num_slots']} slots on "
+        f"{len(cluster['slots_of_gpu'])} GPUs{nodes}{f', {out} of them out of service' if out else ''}"
+    )
+
+
+def _before_after(document: Mapping[str, Any], width: int) -> RenderableType:
+    lines = []
+    for told in (document["gpu_load"]["before"], document["gpu_load"]["after"]):
+        if told is None:
+            continue
+        worst = int(np.argmin(told["balancedness"]))
+        name = "this placement" if told["label"] == "after" else told["label"]
+        lines.append(
+            [
+                clean(name),
+                balance_text(mean_of(told["balancedness"])),
+                f"{balance_text(told['balancedness'][worst])} (layer {worst})",
+                f"{1 / told['balancedness'][worst]:.3f} × mean",
+            ]
+        )
+    if (certificate := document["certificate"]) is not None:
+        lines.append(["no placement exceeds", balance_text(certificate["bound_balancedness"]), "", ""])
+    heads = ("", "balancedness", "worst layer", "hottest GPU")
+    return Group(
+        section("Balance", "balancedness: mean over layers of mean / maximum GPU time; 1 is perfect"),
+        table(heads, lines, width, left=("",), bold=len(lines) - (2 if certificate is not None else 1)),
+    )
+
+
+def _profiles(document: Mapping[str, Any], width: int) -> RenderableType:
+    """GPU times of the layers that were worst before, as bars of their mean: ▄ is the mean, █ twice that or more."""
+    before, after = document["gpu_load"]["before"], document["gpu_load"]["after"]
+    first = before if before is not None else after
+    layers = np.sort(np.argsort(first["balancedness"], kind="stable")[:MAX_LAYERS])
+    room = max((width - 14) // 2 - 2, 8)
+    ratios = [gpu_ratios(document, told["load"]) for told in (before, after) if told is not None]
+    lines = [[str(int(layer)), *(_bars(ratio_LG[layer], room) for ratio_LG in ratios)] for layer in layers]
+    heads = ("layer", *(["before"] if before is not None else []), "after")
+    note = f"the {len(layers)} layers least balanced before, GPU by GPU: ▄ is the mean, █ twice that or more"
+    return Group(section("GPU time", note), table(heads, lines, width, left=("layer", "before", "after")))
+
+
+def _bars(relative_G: Sequence[float], room: int) -> str:
+    """One bar a GPU; where they do not fit, one for the hottest of several neighbours."""
+    group = -(-len(relative_G) // room)
+    hottest = [max(relative_G[at : at + group]) for at in range(0, len(relative_G), group)]
+    return "".join(_BARS[min(round(value * 4), 8)] for value in hottest)
+
+
+def _certificate(certificate: Mapping[str, Any], width: int) -> RenderableType:
+    counted = Counter(certificate["binding"])
+    mean, bound, achieved = (np.asarray(certificate[key]) for key in ("mean", "bound", "achieved"))
+    binding = np.asarray(certificate["binding"])
+    lines = []
+    for name, number in counted.most_common():
+        here = (binding == name) & (mean > 0)
+        lines.append(
+            [
+                _WHY.get(name, clean(name)),
+                f"{number:,}",
+                balance_text(mean_of(mean[here] / achieved[here])),
+                balance_text(mean_of(mean[here] / bound[here])),
+                f"{sum(np.asarray(certificate['is_optimal'])[binding == name]):,}",
+            ]
+        )
+    target, slots = certificate["target"], certificate["slots_for_target"]
+    needed = (
+        f"Under these rules no number of slots reaches a balancedness of {target}."
+        if slots is None
+        else f"A balancedness of {target} needs at least {slots:,} slots."
+    )
+    heads = ("what keeps a layer from its mean", "layers", "balancedness", "bound", "proved optimal")
+    note = f"largest gap to the bound in any layer: {percent(certificate['gap'], 3)}"
+    return Group(section("Certificate", note), table(heads, lines, width, left=heads[:1]), Text(needed))
+
+
+def _choice(choice: Mapping[str, Any], policy: str, width: int) -> RenderableType:
+    lines = [
+        [
+            cost["policy"],
+            balance_text(cost["balancedness"]),
+            *(f"{cost[key]:,.0f}" for key in ("compute_us", "dispatch_us", "combine_us", "total_us")),
+            f"{cost['remote_nodes']:.2f}",
+        ]
+        for cost in choice["costs"]
+    ]
+    heads = ("policy", "balance", "compute", "dispatch", "combine", "total", "nodes")
+    taken = next((at for at, line in enumerate(lines) if line[0] == policy), None)
+    note = "estimated µs of an average layer and micro-batch; nodes: remote ones a token visits" if lines else ""
+    parts: list[RenderableType] = [section("Policy", note)]
+    if lines:
+        parts.append(table(heads, lines, width, left=("policy",), bold=taken))
+    parts.append(Text(clean(choice["reason"])))
+    parts += [Text(f"{clean(name)} was not possible: {clean(why)}", style=DIM) for name, why in choice["ruled_out"]]
+    if choice["assumptions"]:
+        parts.append(Text("Assumed: " + clean("; ".join(choice["assumptions"])), style=DIM))
+    return Group(*parts)
+
+
+def _moves(moves: Mapping[str, Any], width: int) -> RenderableType:
+    lines = [
+        ["slots rewritten", f"{moves['num_moves']:,} of {moves['num_slots']:,}"],
+        ["weights sent", size(moves["bytes"])],
+        [
+            "estimated time",
+            f"{duration(moves['time_s'] * 1e9)} in {moves['rounds']:,} rounds; "
+            f"a GPU holds {moves['most_staged']} experts aside at most",
+        ],
+        [
+            "pays after",
+            "never: the busiest GPUs get no less to do"
+            if moves["break_even_steps"] is None
+            else f"{counted(moves['break_even_steps'], 'step')}, "
+            f"each {duration(moves['saved_s_per_step'] * 1e9)} shorter (estimated)",
+        ],
+        [
+            "balancedness",
+            f"{balance_text(moves['before_balancedness'])} before, {balance_text(moves['after_balancedness'])} after",
+        ],
+        ["assumed", clean("; ".join(moves["assumptions"]))],
+    ]
+    if moves["num_from_storage"]:
+        lines.insert(1, ["of which from storage", f"{moves['num_from_storage']:,}: every copy is lost"])
+    body = Group(*(joined([Text(f"{name:22}", style=DIM), text]) for name, text in lines))
+    return Group(section("Moves", "one peer a rank in each round; the JSON lists them in order"), body)
+
+
+def _replay_rows(rows: Sequence[Mapping[str, Any]], recommendation: Mapping[str, Any], width: int) -> RenderableType:
+    order = sorted(range(len(rows)), key=lambda at: -rows[at]["balancedness"])
+    marks = {recommendation["baseline_row"]: "baseline", recommendation["row"]: "best"}
+    if recommendation["cheaper_row"] is not None:
+        marks.setdefault(recommendation["cheaper_row"], "cheaper")
+    shown = [at for place, at in enumerate(order) if place < MAX_ROWS or at in marks]
+    lines = []
+    for at in shown:
+        row = rows[at]
+        lines.append(
+            [
+                clean(row["solver"]),
+                clean(row["estimator"]) + ("" if row["window"] is None else f" {row['window']}"),
+                "once" if row["interval"] is None else str(row["interval"]),
+                f"{row['balancedness']:.4f}",
+                f"{row['low']:.4f}–{row['high']:.4f}",
+                percent(row["moved_fraction"], 0),
+                "–" if row["plan_ms"] is None else f"{row['plan_ms']:,.0f}",
+                marks.get(at, ""),
+            ]
+        )
+    heads = ("solver", "plans for", "every", "balance", "95 % band", "moved", "ms", "")
+    left = len(rows) - len(shown)
+    parts: list[RenderableType] = [
+        section(
+            "What each would have reached",
+            "planned on what was seen, scored on the window that followed. moved: slots rewritten by a re-plan",
+        ),
+        table(heads, lines, width, left=("solver", "plans for", ""), bold=shown.index(recommendation["row"])),
+    ]
+    if left:
+        parts.append(Text(f"… and {left:,} more in the JSON", style=DIM))
+    return Group(*parts)

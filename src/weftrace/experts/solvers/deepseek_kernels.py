@@ -1,0 +1,191 @@
+"""The loops of DeepSeek's balancer, compiled: copies, packing, slots. Loads are float32, as published.
+
+The published code looks through all experts for each extra slot and through all GPUs for each replica. Here tournaments
+(complete binary trees, the best of two children in each parent) give the same answers in a logarithm of the time. They
+are of whole numbers, load above position: a root names its winner, ties settle themselves, and no branch is guessed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weftrace.experts.arrays import Ints
+from weftrace.experts.compiled import compiled
+
+Float32s = NDArray[np.float32]
+
+LAST = 0xFFFFFFFF  # the lower half of a key, where the position stands
+FULL = 2**63 - 1
+
+
+@compiled
+def replicate(
+    load_LN: Float32s, load_LK: Float32s, order_LK: Ints, num_nodes: int, num_slots: int
+) -> tuple[Ints, Ints, Float32s, Ints]:
+    """Groups to nodes, then extra copies within each node: replicas [L, P], node by node, in order of creation.
+
+    load_LK, order_LK: load of each group, and the groups from the heaviest down.
+    Returns the expert of each replica, which of its expert's copies it is, its load, and the copies of each expert.
+    """
+    num_layers, num_experts = load_LN.shape
+    num_groups = load_LK.shape[1]
+    per_group, per_node, slots_per_node = num_experts // num_groups, num_experts // num_nodes, num_slots // num_nodes
+    expert_LR = np.empty((num_layers, num_slots), dtype=np.int64)
+    creation_LR = np.empty((num_layers, num_slots), dtype=np.int64)
+    value_LR = np.empty((num_layers, num_slots), dtype=np.float32)
+    copies_LN = np.ones((num_layers, num_experts), dtype=np.int64)
+    place_K = np.empty(num_groups, dtype=np.int64)
+    tree_of_nodes = np.empty(2 * _leaves(num_nodes), dtype=np.int64)
+    load_G = np.empty(num_nodes, dtype=np.float32)
+    held_G = np.empty(num_nodes, dtype=np.int64)
+    expert_N = np.empty(num_experts, dtype=np.int64)  # in the order in which they stand on the nodes
+    tree = np.empty(2 * _leaves(per_node), dtype=np.int64)
+    for layer in range(num_layers):
+        _pack(load_LK[layer], order_LK[layer], num_nodes, tree_of_nodes, load_G, held_G, place_K)
+        for group in range(num_groups):
+            for member in range(per_group):
+                expert_N[place_K[group] * per_group + member] = group * per_group + member
+        for node in range(num_nodes):
+            expert_M = expert_N[node * per_node : (node + 1) * per_node]
+            first, last = node * slots_per_node, (node + 1) * slots_per_node
+            for m in range(per_node):
+                expert_LR[layer, first + m] = expert_M[m]
+                creation_LR[layer, first + m] = 0
+            _copy_hottest(
+                load_LN[layer],
+                expert_M,
+                copies_LN[layer],
+                tree,
+                expert_LR[layer, first + per_node : last],
+                creation_LR[layer, first + per_node : last],
+            )
+        for replica in range(num_slots):
+            expert = expert_LR[layer, replica]
+            value_LR[layer, replica] = load_LN[layer, expert] / np.float32(copies_LN[layer, expert])
+    return expert_LR, creation_LR, value_LR, copies_LN
+
+
+@compiled
+def _copy_hottest(
+    load_N: Float32s, expert_M: Ints, copies_N: Ints, tree: Ints, expert_R: Ints, creation_R: Ints
+) -> None:
+    """Each extra slot to the expert of the node with the largest load a copy, the first of equals; counts the copies.
+
+    tree: room for a tournament of keys, in which a larger load a copy, or an earlier place, is a larger key.
+    """
+    num_leaves = len(tree) >> 1
+    tree[:] = -1
+    for m in range(len(expert_M)):
+        tree[num_leaves + m] = _bits(load_N[expert_M[m]]) << 32 | (LAST - m)
+    for i in range(num_leaves - 1, 0, -1):
+        tree[i] = max(tree[2 * i], tree[2 * i + 1])
+    for replica in range(len(expert_R)):
+        m = LAST - (tree[1] & LAST)
+        expert = expert_M[m]
+        expert_R[replica] = expert
+        creation_R[replica] = copies_N[expert]
+        copies_N[expert] += 1
+        i = num_leaves + m
+        best = _bits(load_N[expert] / np.float32(copies_N[expert])) << 32 | (LAST - m)
+        tree[i] = best
+        while i > 1:
+            best = max(best, tree[i ^ 1])
+            i >>= 1
+            tree[i] = best
+
+
+@compiled
+def pack_on_gpus(
+    expert_LR: Ints, creation_LR: Ints, value_LR: Float32s, order_LR: Ints, num_nodes: int, num_gpus: int
+) -> tuple[Ints, Ints]:
+    """Replicas to slots, node by node: the expert of each slot, and which of its copies that is."""
+    num_layers, num_slots = expert_LR.shape
+    slots_per_node = num_slots // num_nodes
+    ordered_per_node = order_LR.shape[1] // num_nodes
+    phy2log_LP = np.empty((num_layers, num_slots), dtype=np.int64)
+    creation_LP = np.empty((num_layers, num_slots), dtype=np.int64)
+    place_R = np.empty(slots_per_node, dtype=np.int64)
+    gpus_per_node = num_gpus // num_nodes
+    tree = np.empty(2 * _leaves(gpus_per_node), dtype=np.int64)
+    load_G = np.empty(gpus_per_node, dtype=np.float32)
+    held_G = np.empty(gpus_per_node, dtype=np.int64)
+    for layer in range(num_layers):
+        for node in range(num_nodes):
+            first = node * slots_per_node
+            value_R = value_LR[layer, first : first + slots_per_node]
+            order_R = order_LR[layer, node * ordered_per_node : (node + 1) * ordered_per_node]
+            _pack(value_R, order_R, gpus_per_node, tree, load_G, held_G, place_R)
+            for replica in range(slots_per_node):
+                phy2log_LP[layer, first + place_R[replica]] = expert_LR[layer, first + replica]
+                creation_LP[layer, first + place_R[replica]] = creation_LR[layer, first + replica]
+    return phy2log_LP, creation_LP
+
+
+@compiled
+def _pack(
+    value_K: Float32s, order_K: Ints, num_packs: int, tree: Ints, load_G: Float32s, held_G: Ints, place_K: Ints
+) -> None:
+    """Each item, in order, goes to the first of the least loaded packs that have room; loads add up in float32.
+
+    Writes place_K: pack * (items a pack) + position in the pack. One item a pack: item k is pack k, whatever the order.
+    tree, load_G, held_G: room for a tournament of the packs, in which a smaller load, or an earlier pack, is a smaller
+    key; the packs' loads; and the items that they hold.
+    """
+    num_items = len(value_K)
+    per_pack = num_items // num_packs
+    if per_pack == 1:
+        for item in range(num_items):
+            place_K[item] = item
+        return
+    num_leaves = len(tree) >> 1
+    tree[:] = FULL
+    for pack in range(num_packs):
+        tree[num_leaves + pack] = pack  # the key of a load of 0
+    for i in range(num_leaves - 1, 0, -1):
+        tree[i] = min(tree[2 * i], tree[2 * i + 1])
+    load_G[:] = 0.0
+    held_G[:] = 0
+    for item in order_K:
+        pack = tree[1] & LAST
+        place_K[item] = pack * per_pack + held_G[pack]
+        load_G[pack] += value_K[item]
+        held_G[pack] += 1
+        i = num_leaves + pack
+        best = _bits(load_G[pack]) << 32 | pack if held_G[pack] < per_pack else FULL
+        tree[i] = best
+        while i > 1:
+            best = min(best, tree[i ^ 1])
+            i >>= 1
+            tree[i] = best
+
+
+@compiled
+def _bits(load: np.float32) -> np.int64:
+    """A whole number below 2^31 that grows with a load of 0 or more; -0 is 0."""
+    return np.int64(np.float32(load + np.float32(0)).view(np.int32))
+
+
+@compiled
+def _leaves(num_players: int) -> int:
+    """Leaves of a tournament: the next power of two."""
+    num_leaves = 1
+    while num_leaves < num_players:
+        num_leaves *= 2
+    return num_leaves
+
+
+def slots_by_creation(phy2log_LP: Ints, creation_LP: Ints, num_experts: int, most: int) -> Ints:
+    """[L, N, X] slots of each expert in the order in which its copies were made, -1 after the last."""
+    # NumPy asks the system for huge pages and Numba does not; for 1000 layers that is a quarter of the time.
+    log2phy_LNX = np.full((len(phy2log_LP), num_experts, most), -1, dtype=np.int64)
+    _enter_slots(phy2log_LP, creation_LP, log2phy_LNX)
+    return log2phy_LNX
+
+
+@compiled
+def _enter_slots(phy2log_LP: Ints, creation_LP: Ints, log2phy_LNX: Ints) -> None:
+    num_layers, num_slots = phy2log_LP.shape
+    for layer in range(num_layers):
+        for slot in range(num_slots):
+            log2phy_LNX[layer, phy2log_LP[layer, slot], creation_LP[layer, slot]] = slot

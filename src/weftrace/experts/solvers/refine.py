@@ -1,0 +1,141 @@
+"""More search where a layer is above its bound: other copy counts, then the same replicas packed with more patience."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.certificate import worst_time
+from weftrace.experts.packing.improve import follow, improve
+from weftrace.experts.packing.packing import pack, pinned_replicas
+from weftrace.experts.problem import Problem, Solution
+from weftrace.experts.slots import copies_of, even_shares, lay_out
+from weftrace.experts.solvers.candidates import Best, better
+from weftrace.experts.solvers.count_search import solve_count_search
+from weftrace.experts.solvers.semi_hierarchical import foreign_replicas, homes, layers_of
+
+CLOSE = 1e-4  # above its bound, relative, a layer is searched no further
+# How far a second of a server's core gets, by layers x slots: measured on shapes of 64 to 416 experts, 32 to 160 GPUs.
+PACKED_PER_S = 13_000_000  # slots in a round of `pack`
+COUNTED_PER_S = 200_000  # slots in a round of `solve_count_search`
+
+
+def refine(problem: Problem, best: Best, bound_L: Floats, policy: str, effort_s: float) -> Best:
+    """`best` with layers above their bound searched for about `effort_s` seconds more.
+
+    The seconds are turned into rounds at a fixed rate and no clock is read: every rank that balances the same loads
+    must come to the same placement. Only an even split is searched; "global" packs over all GPUs, the other policies
+    within each node, so that every expert stays on its nodes.
+    """
+    layers_K = np.flatnonzero(best.time_L > bound_L * (1 + CLOSE))
+    is_filled_up = best.solution.expert_of_slot_LP.shape[1] > problem.num_experts * problem.cluster.num_gpus
+    if not problem.is_even or not len(layers_K) or not effort_s or is_filled_up:
+        return best
+    part = layers_of(problem, layers_K)
+    num_slots = len(layers_K) * problem.cluster.num_slots
+    now = Best(
+        solution=Solution(
+            expert_of_slot_LP=best.solution.expert_of_slot_LP[layers_K], share_LP=best.solution.share_LP[layers_K]
+        ),
+        time_L=best.time_L[layers_K],
+        solver_of_layer=tuple(best.solver_of_layer[layer] for layer in layers_K),
+    )
+    now = _step(part, now, _with_other_counts(part, now.solution.expert_of_slot_LP, policy))
+    if policy == "global":
+        answer = solve_count_search(part, effort=effort_s / 2 * COUNTED_PER_S / num_slots)
+        if isinstance(answer, Solution):
+            now = _step(part, now, answer.expert_of_slot_LP)
+    if part.capacity_LG.max() > 2:  # with two slots a GPU the counts decide
+        rounds = int(effort_s / 2 * PACKED_PER_S / num_slots)
+        now = _step(part, now, _packed_again(part, now.solution.expert_of_slot_LP, policy, rounds))
+    return better(problem.cluster, best, _in_all_layers(best, layers_K, now))
+
+
+def _step(part: Problem, now: Best, expert_of_slot_LP: Ints) -> Best:
+    """The better of what there is and another map, layer by layer."""
+    solution = Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=even_shares(expert_of_slot_LP, part.num_experts))
+    solvers = tuple(name if name.endswith(" + search") else f"{name} + search" for name in now.solver_of_layer)
+    found = Best(solution=solution, time_L=worst_time(part, solution), solver_of_layer=solvers)
+    return better(part.cluster, now, found)
+
+
+def _with_other_counts(part: Problem, map_LP: Ints, policy: str) -> Ints:
+    """Each layer after the best part of a path of swaps and changed copies (`improve`); pinned slots stay.
+
+    Unless the policy is "global", an expert enters no node but the one with most replicas of its group, and a layer
+    in which that makes too many replicas foreign stays as it is.
+    """
+    cluster = part.cluster
+    home_LN = np.full(part.load_LN.shape, -1, dtype=np.int64)
+    if policy != "global":
+        home_LN = homes(map_LP, cluster, part.num_groups)
+    locked_LP = np.zeros(map_LP.shape, dtype=np.bool_)
+    for layer, expert, gpu in part.pins_K3:
+        locked_LP[layer] |= (map_LP[layer] == expert) & (cluster.gpu_of_slot_P == gpu)
+    paths = improve(
+        map_LP,
+        map_LP,
+        part.load_LN,
+        cluster.first_slot_G,
+        cluster.speed_G,
+        node_of_gpu_G=cluster.node_of_gpu_G,
+        home_LN=home_LN,
+        locked_LP=locked_LP,
+        slack=0.0,
+        max_changed=map_LP.shape[1],
+    )
+    is_on_path_LK = np.arange(paths.worst_LK.shape[1]) <= paths.num_steps_L[:, None]
+    best_L = np.where(is_on_path_LK, paths.worst_LK, np.inf).argmin(axis=1)
+    new_LP = follow(map_LP, paths.put_LJ2, np.take_along_axis(paths.num_puts_LK, best_L[:, None], axis=1)[:, 0])
+    if policy == "semi-hierarchical":
+        is_too_many_L = foreign_replicas(new_LP, cluster, part.num_groups).max(axis=1) > part.max_foreign
+        new_LP[is_too_many_L] = map_LP[is_too_many_L]
+    return new_LP
+
+
+def _packed_again(part: Problem, map_LP: Ints, policy: str, rounds: int) -> Ints:
+    """The replicas in other places: on any GPU under "global", else of the same node."""
+    map_LP = map_LP.copy()
+    value_LN = part.load_LN / np.maximum(copies_of(map_LP, part.num_experts), 1)
+    nodes = 1 if policy == "global" else part.cluster.num_nodes
+    gpus = part.cluster.num_gpus // nodes
+    for first in range(0, part.cluster.num_gpus, gpus):
+        slots = slice(*part.cluster.first_slot_G[[first, first + gpus]])
+        map_LP[:, slots] = _packed(part, map_LP[:, slots], value_LN, first, gpus, rounds)
+    return map_LP
+
+
+def _packed(part: Problem, map_LP: Ints, value_LN: Floats, first: int, gpus: int, rounds: int) -> Ints:
+    """The slots of some GPUs with their replicas in other places."""
+    # as `pack` wants them: largest first, the empty slots (-1) last
+    value_LP = np.where(map_LP >= 0, np.take_along_axis(value_LN, np.maximum(map_LP, 0), axis=1), -1.0)
+    order_LP = np.lexsort((map_LP, -value_LP), axis=1)
+    expert_LR = np.take_along_axis(map_LP, order_LP, axis=1)
+    value_LR = np.maximum(np.take_along_axis(value_LP, order_LP, axis=1), 0.0)
+    here_K = (part.pins_K3[:, 2] >= first) & (part.pins_K3[:, 2] < first + gpus)
+    pins_K3 = part.pins_K3[here_K] - np.array([0, 0, first], dtype=np.int64)
+    gpu_LR = pack(
+        expert_LR,
+        value_LR,
+        part.capacity_LG[:, first : first + gpus],
+        part.cluster.speed_G[first : first + gpus],
+        pinned_LR=pinned_replicas(expert_LR, pins_K3),
+        rounds=rounds,
+    )
+    first_slot_G = part.cluster.first_slot_G[first : first + gpus + 1]
+    return lay_out(expert_LR, gpu_LR, first_slot_G - first_slot_G[0])
+
+
+def _in_all_layers(best: Best, layers_K: Ints, found: Best) -> Best:
+    """`best` with its layers layers_K as in `found`, which has those alone."""
+    expert_of_slot_LP, share_LP = best.solution.expert_of_slot_LP.copy(), best.solution.share_LP.copy()
+    time_L, solvers = best.time_L.copy(), list(best.solver_of_layer)
+    expert_of_slot_LP[layers_K], share_LP[layers_K] = found.solution.expert_of_slot_LP, found.solution.share_LP
+    time_L[layers_K] = found.time_L
+    for layer, solver in zip(layers_K, found.solver_of_layer, strict=True):
+        solvers[layer] = solver
+    return Best(
+        solution=Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=share_LP),
+        time_L=time_L,
+        solver_of_layer=tuple(solvers),
+    )

@@ -1,0 +1,199 @@
+"""What does a placement policy cost? Balance against traffic: an estimate from rates of links and GEMMs.
+
+Global placement balances best, hierarchical placement sends a token to fewer nodes. Which is cheaper depends on the
+model, the tokens and the links, not on whether groups divide by nodes. Nothing hides anything here: a deployment that
+overlaps communication with computation pays less for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from weftrace.errors import PlacementError
+from weftrace.experts.certificate import worst_time
+from weftrace.experts.choice import Choice, PolicyCost
+from weftrace.experts.problem import Problem, Solution
+from weftrace.experts.proof.bounds import mean_time
+from weftrace.experts.traffic.routing import simulate_routing
+from weftrace.experts.traffic.traffic import Traffic, expert_traffic
+from weftrace.facts.efficiency import efficiency
+from weftrace.facts.hardware import Hardware, hardware
+
+COPIES = {
+    "share": "drawn by the copies' shares, wherever they are",
+    "own node": "on its own node where there is one",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostModel:
+    """A model, its tokens, and the machine's rates. The defaults are DeepSeek-V3 in prefill or training on H800.
+
+    hardware: rates of NVLink and NIC, and the GEMMs' peak in `dtype`.
+    tokens_per_gpu: tokens of a micro-batch on each GPU (4,096: the published training profile).
+    top_k, top_groups: experts a token takes, and from how many groups (DeepSeek-V3: 8 from 4 of 8 groups). Where the
+        problem has fewer groups, from all of them.
+    hidden, expert_hidden: width of a token and of an expert's inner layer (7,168 and 2,048). A row through an expert is
+        6 * hidden * expert_hidden FLOPs: three projections.
+    dispatch_bytes, combine_bytes: a token to one place: FP8 with one FP32 scale per 128 (7,168 + 4 * 56), and BF16.
+    gemm_efficiency: part of the peak that grouped GEMMs reach (0.61: published by DeepGEMM).
+    nic_efficiency, link_efficiency: parts of the NIC's and of NVLink's rate (0.87 and 0.96: published by DeepEP). The
+        figures behind all three stand in facts/efficiency.toml.
+    copy: which copy of an expert a token goes to: "share" (by the copies' shares, wherever they are, as balance
+        assumes), or "own node" (one on its own node where there is one, by shares among these; that saves traffic, and
+        costs balance which is not counted here).
+    sampled_layers, sampled_tokens, seed: of the simulated routing that traffic is counted on.
+    """
+
+    hardware: Hardware = field(default_factory=lambda: hardware("H800"))
+    dtype: str = "fp8"
+    tokens_per_gpu: int = 4096
+    top_k: int = 8
+    top_groups: int = 4
+    hidden: int = 7168
+    expert_hidden: int = 2048
+    dispatch_bytes: float = 7168 + 4 * 56
+    combine_bytes: float = 2 * 7168
+    gemm_efficiency: float = efficiency("grouped gemm")
+    nic_efficiency: float = efficiency("nic")
+    link_efficiency: float = efficiency("nvlink")
+    copy: str = "share"
+    sampled_layers: int = 4
+    sampled_tokens: int = 1024
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.copy not in COPIES:
+            raise PlacementError(f"no rule {self.copy!r} for copies; choose from {', '.join(COPIES)}")
+
+    @property
+    def row_s(self) -> float:
+        """Seconds that a GPU of speed 1 computes for one token in one expert."""
+        return 6 * self.hidden * self.expert_hidden / (self.hardware.peak(self.dtype) * self.gemm_efficiency)
+
+
+def policy_costs(
+    candidates: Mapping[str, Solution],
+    problem: Problem,
+    model: CostModel | None = None,
+    *,
+    ruled_out: tuple[tuple[str, str], ...] = (),
+) -> Choice:
+    """The policies, cheapest first, by compute + dispatch + combine of an average layer.
+
+    compute: the slowest GPU's rows * 6 * hidden * expert_hidden / (peak * gemm_efficiency); rows are its part of
+    tokens_per_gpu * G * top_k, divided by its speed; averaged over all layers.
+    dispatch: of the busiest GPU, the larger of what its NIC and its NVLink need. A token crosses the NIC once for
+    each distinct remote node, to the GPU of its own number there, which passes it on over NVLink to each distinct
+    GPU with one of its experts, as DeepEP's normal kernels do. combine: the same way back.
+    Traffic is counted on simulated routing (`simulate_routing`) in a few layers, evenly spaced.
+    model: `CostModel()` where none is given, with a smaller top_k where the problem's groups have not enough experts.
+    ruled_out: (policy, why) to pass on. Raises `PlacementError` where there is nothing to choose from, and where a
+    token cannot choose the model's top_k experts in its groups.
+    """
+    model = _default_model(problem) if model is None else model
+    if not candidates:
+        raise PlacementError("no policy is possible: " + "; ".join(f"{name}: {why}" for name, why in ruled_out))
+    layers = np.unique(np.linspace(0, problem.num_layers - 1, model.sampled_layers).round().astype(np.int64))
+    top_groups = min(model.top_groups, problem.num_groups)
+    top_k = min(model.top_k, problem.num_experts)
+    routing = simulate_routing(
+        problem.load_LN[layers],
+        num_groups=problem.num_groups,
+        top_groups=top_groups,
+        top_k=top_k,
+        num_tokens=model.sampled_tokens,
+        seed=model.seed,
+    )
+    costs = []
+    for policy, solution in candidates.items():
+        traffic = expert_traffic(
+            routing.expert_LTK,
+            solution.expert_of_slot_LP[layers],
+            solution.share_LP[layers],
+            problem.cluster,
+            problem.num_experts,
+            prefers_own_node=model.copy == "own node",
+        )
+        costs.append(_cost(policy, solution, problem, model, top_k, traffic))
+    costs.sort(key=lambda cost: cost.total_us)
+    return Choice(
+        costs=tuple(costs),
+        reason=_reason(costs),
+        assumptions=_assumptions(model, problem, top_k, top_groups, len(layers), float(routing.error_L.max())),
+        ruled_out=ruled_out,
+    )
+
+
+def _default_model(problem: Problem) -> CostModel:
+    """DeepSeek-V3's routing, or what a model with few experts leaves of it."""
+    model = CostModel()
+    in_groups = problem.num_experts // problem.num_groups * min(model.top_groups, problem.num_groups)
+    return replace(model, top_k=min(model.top_k, in_groups))
+
+
+def _cost(
+    policy: str, solution: Solution, problem: Problem, model: CostModel, top_k: int, traffic: Traffic
+) -> PolicyCost:
+    device = model.hardware
+    worst_L = worst_time(problem, solution)
+    num_senders = int(problem.cluster.usable_G.sum())
+    rows = (worst_L / problem.load_LN.sum(axis=1)).mean() * model.tokens_per_gpu * num_senders * top_k
+    compute_us = rows * model.row_s * 1e6
+    # seconds a byte and token of the busiest NIC or NVLink, by layer
+    nic_L = traffic.nic_LD.max(axis=1) / (device.nic_bytes_per_s * model.nic_efficiency)
+    link_L = traffic.link_LG.max(axis=1) / (device.link_bytes_per_s * model.link_efficiency)
+    per_byte_us = float(np.maximum(nic_L, link_L).mean()) * model.tokens_per_gpu * 1e6
+    dispatch_us, combine_us = per_byte_us * model.dispatch_bytes, per_byte_us * model.combine_bytes
+    return PolicyCost(
+        policy=policy,
+        balancedness=float((mean_time(problem) / worst_L).mean()),
+        compute_us=float(compute_us),
+        dispatch_us=dispatch_us,
+        combine_us=combine_us,
+        remote_nodes=traffic.remote_nodes,
+        total_us=float(compute_us + dispatch_us + combine_us),
+    )
+
+
+def _reason(costs: list[PolicyCost]) -> str:
+    """Why the first of them: what it saves against the next, and where."""
+    first = costs[0]
+    if len(costs) == 1:
+        return f"{first.policy} is the only policy that is possible here"
+    second = costs[1]
+    saved_us = second.total_us - first.total_us
+    moving_us = second.dispatch_us + second.combine_us - first.dispatch_us - first.combine_us
+    return (
+        f"{first.policy} is estimated at {first.total_us:,.0f} µs a layer, {saved_us / second.total_us:.1%} less than "
+        f"{second.policy}: {_change(second.compute_us - first.compute_us)} of computation "
+        f"(balancedness {first.balancedness:.4f} against {second.balancedness:.4f}), {_change(moving_us)} of dispatch "
+        f"and combine ({first.remote_nodes:.2f} remote nodes a token against {second.remote_nodes:.2f})"
+    )
+
+
+def _change(saved_us: float) -> str:
+    return f"{abs(saved_us):,.0f} µs {'more' if saved_us < -0.5 else 'less'}" if abs(saved_us) >= 0.5 else "as much"
+
+
+def _assumptions(
+    model: CostModel, problem: Problem, top_k: int, top_groups: int, num_layers: int, error: float
+) -> tuple[str, ...]:
+    device = model.hardware
+    return (
+        f"hardware: {device.name}",
+        f"tokens a GPU and micro-batch: {model.tokens_per_gpu:,}",
+        f"routing: top {top_k} of {problem.num_experts} experts, from {top_groups} of {problem.num_groups} groups",
+        f"routing is simulated: {model.sampled_tokens:,} tokens in each of {num_layers} layers; at most {error:.1%} of "
+        "the choices differ from the loads",
+        f"hidden: {model.hidden:,}; inner width of an expert: {model.expert_hidden:,}",
+        f"bytes a token and place: {model.dispatch_bytes:,.0f} dispatched, {model.combine_bytes:,.0f} combined",
+        f"GEMMs: {device.peak(model.dtype) * model.gemm_efficiency / 1e12:,.0f} TFLOP/s in {model.dtype}",
+        f"NIC: {device.nic_bytes_per_s * model.nic_efficiency / 1e9:.1f} GB/s a GPU",
+        f"NVLink: {device.link_bytes_per_s * model.link_efficiency / 1e9:.1f} GB/s a GPU",
+        f"copy of an expert that a token goes to: {COPIES[model.copy]}",
+        "overlap: nothing hides anything",
+    )

@@ -1,0 +1,159 @@
+"""Accelerators: peak rates, memory, links. The numbers are in hardware.toml, a source beside each."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from weftrace.errors import WeftraceError
+from weftrace.facts.tables import read_tables
+
+BUILT_IN = Path(__file__).with_suffix(".toml")
+
+DTYPES = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
+
+_COUNTS = ("num_sms", "hbm_bytes", "gpus_per_node")
+_RATES = ("hbm_bytes_per_s", "link_bytes_per_s", "nic_bytes_per_s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """What one accelerator could do at best. Every rate is of one GPU and one direction.
+
+    name, match: weftrace's name for it, and a regex on a profiler's device name.
+    peak_flops: dtype (one of `DTYPES`) -> FLOP/s, OP/s for int8; dense, on the fastest units (tensor or matrix cores).
+    num_sms: SMs (NVIDIA) or compute units (AMD).
+    hbm_bytes, hbm_bytes_per_s: memory capacity in bytes and its peak bandwidth.
+    link_bytes_per_s: NVLink or xGMI to all peers in the node together, in one direction.
+    nic_bytes_per_s: a GPU's share of its node's network, in one direction.
+    gpus_per_node: GPUs joined by the link.
+    sources: "num_sms", "peak_flops.bf16" ... -> where that number is from.
+    """
+
+    name: str
+    match: str
+    peak_flops: Mapping[str, float]
+    num_sms: int
+    hbm_bytes: int
+    hbm_bytes_per_s: float
+    link_bytes_per_s: float
+    nic_bytes_per_s: float
+    gpus_per_node: int
+    sources: Mapping[str, str]
+
+    def peak(self, dtype: str) -> float:
+        """Dense peak of a dtype in FLOP/s; raises `WeftraceError` where the chip has no such peak."""
+        if dtype not in self.peak_flops:
+            raise WeftraceError(f"{self.name} has no peak for {dtype!r}; it has {', '.join(self.peak_flops)}")
+        return self.peak_flops[dtype]
+
+
+def load_hardware(*paths: str | os.PathLike[str]) -> tuple[Hardware, ...]:
+    """weftrace's own list and the accelerators of `paths` (TOML files of the same form), which go first.
+
+    An accelerator with a known name (case does not count) replaces that one. Raises `WeftraceError`, naming file and
+    entry, where a file cannot be read, is not TOML, or an entry lacks a number or its source.
+    """
+    known: dict[str, Hardware] = {}
+    for path in (BUILT_IN, *map(Path, paths)):
+        new = {device.name.lower(): device for device in _read(path)}
+        known = {**new, **{key: device for key, device in known.items() if key not in new}}
+    return tuple(known.values())
+
+
+def known_hardware(*paths: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Names that `hardware` knows, in the order in which it tries them."""
+    return tuple(device.name for device in load_hardware(*paths))
+
+
+def hardware(name: str, *paths: str | os.PathLike[str]) -> Hardware:
+    """The accelerator of that name: weftrace's ("H100 SXM"), its start ("h100"), or a profiler's ("NVIDIA H100 80GB
+    HBM3").
+
+    Case does not count. paths: TOML files that extend the list. Raises `WeftraceError`, listing the names, where none
+    fits.
+    """
+    devices = load_hardware(*paths)
+    wanted = " ".join(name.lower().split())
+    for device in devices:
+        if device.name.lower() == wanted:
+            return device
+    for device in devices:
+        if re.search(device.match, name, re.IGNORECASE):
+            return device
+    for device in devices:
+        if wanted and f"{device.name.lower()} ".startswith(f"{wanted} "):
+            return device
+    known = ", ".join(device.name for device in devices)
+    raise WeftraceError(
+        f"no figures for the accelerator {name!r}; known: {known}. Add it in a TOML file: docs/hardware.md"
+    )
+
+
+def _read(path: Path) -> list[Hardware]:
+    entries = read_tables(path, "hardware", what="accelerators", error=WeftraceError)
+    return [_device(entry, f"{path}: accelerator {number}") for number, entry in enumerate(entries, 1)]
+
+
+def _device(entry: Mapping[str, Any], where: str) -> Hardware:
+    name = _text(entry, "name", where)
+    where = f"{where} ({name})"
+    match = _text(entry, "match", where)
+    try:
+        re.compile(match)
+    except re.error as error:
+        raise WeftraceError(f"{where}: bad regex in 'match': {error}: {match}") from error
+    unknown = sorted(set(entry) - {"name", "match", "peak_flops", *_COUNTS, *_RATES})
+    if unknown:
+        raise WeftraceError(f"{where}: unknown key {unknown[0]!r}")
+    peaks = entry.get("peak_flops")
+    if not isinstance(peaks, dict) or not peaks:
+        raise WeftraceError(f"{where}: 'peak_flops' is missing; give at least one of {', '.join(DTYPES)}")
+    strange = sorted(set(peaks) - set(DTYPES))
+    if strange:
+        raise WeftraceError(f"{where}: unknown dtype {strange[0]!r} in peak_flops; choose from {', '.join(DTYPES)}")
+    numbers = {key: _number(entry.get(key), f"{where}: {key}") for key in (*_COUNTS, *_RATES)}
+    peak = {dtype: _number(peaks[dtype], f"{where}: peak_flops.{dtype}") for dtype in DTYPES if dtype in peaks}
+    for key in _COUNTS:
+        if numbers[key][0] != int(numbers[key][0]):
+            raise WeftraceError(f"{where}: {key} must be a whole number, not {numbers[key][0]}")
+    return Hardware(
+        name=name,
+        match=match,
+        peak_flops=MappingProxyType({dtype: value for dtype, (value, _) in peak.items()}),
+        num_sms=int(numbers["num_sms"][0]),
+        hbm_bytes=int(numbers["hbm_bytes"][0]),
+        hbm_bytes_per_s=numbers["hbm_bytes_per_s"][0],
+        link_bytes_per_s=numbers["link_bytes_per_s"][0],
+        nic_bytes_per_s=numbers["nic_bytes_per_s"][0],
+        gpus_per_node=int(numbers["gpus_per_node"][0]),
+        sources=MappingProxyType(
+            {key: source for key, (_, source) in numbers.items()}
+            | {f"peak_flops.{dtype}": source for dtype, (_, source) in peak.items()}
+        ),
+    )
+
+
+def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise WeftraceError(f"{where}: {key!r} is missing; it must be a text")
+    return value
+
+
+def _number(entry: Any, where: str) -> tuple[float, str]:
+    """(value, source) of `{ value = 132, source = "data sheet" }`."""
+    if not isinstance(entry, dict) or set(entry) != {"value", "source"}:
+        raise WeftraceError(f'{where} must be given as {{ value = ..., source = "where from" }}, not {entry!r}')
+    value, source = entry["value"], entry["source"]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise WeftraceError(f"{where}: value must be a number above 0, not {value!r}")
+    if not isinstance(source, str) or not source.strip():
+        raise WeftraceError(f"{where}: source must say where {value!r} is from")
+    return float(value), source

@@ -1,0 +1,32 @@
+"""Facts as data: the tables of a TOML file, ours or a user's."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from weftrace.errors import WeftraceError
+
+
+def read_tables(path: Path, key: str, *, what: str, error: type[WeftraceError], hint: str = "") -> list[dict[str, Any]]:
+    """The tables under `[[key]]`, in the file's order; none where the file has no such key.
+
+    what: what the tables are, for errors ("kernel rules"). hint: added where the file is not TOML. Raises `error`,
+    naming the file, where it cannot be read, is not TOML, or holds anything else.
+    """
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except OSError as cause:
+        raise error(f"{path}: cannot read {what}: {cause.strerror or cause}") from cause
+    except UnicodeDecodeError as cause:
+        raise error(f"{path}: not UTF-8 text, byte {cause.start}: {cause.reason}") from cause
+    except tomllib.TOMLDecodeError as cause:
+        raise error(f"{path}: not TOML: {cause}{hint}") from cause
+    unknown = sorted(set(document) - {key})
+    if unknown:
+        raise error(f"{path}: unknown key {unknown[0]!r}; {what} are tables under [[{key}]]")
+    entries = document.get(key, [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise error(f"{path}: {key!r} must be a list of tables; begin each with [[{key}]]")
+    return entries

@@ -1,0 +1,44 @@
+"""`weftrace flops diff`: what changed between two reports, and whether that is too much."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weftrace.cli import options
+
+EPILOG = """[bold]Examples[/bold]
+
+weftrace flops diff before.json after.json
+
+weftrace flops diff main.json branch.json --fail-above 1%                     exit 1 where a total differs by more"""
+
+
+def command(
+    before: Annotated[str, typer.Argument(metavar="A", help="JSON of the one report.", show_default=False)],
+    after: Annotated[str, typer.Argument(metavar="B", help="JSON of the other.", show_default=False)],
+    fail_above: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-above", help="Exit with 1 where a total differs by more, or a time grew by more.", metavar="1%"
+        ),
+    ] = None,
+) -> None:
+    """Compare two saved reports. Exit: 0 within the limit, 1 above it, 2 for mistakes."""
+    from weftrace.flops.derived.diff import diff, parse_fraction
+    from weftrace.flops.document import read_flops
+    from weftrace.flops.render.diff_terminal import print_flops_diff
+
+    limit = None if fail_above is None else parse_fraction(fail_above)
+    found = diff(read_flops(before), read_flops(after))
+    print_flops_diff(found, options.stdout())
+    if limit is not None and found.exceeds(limit):
+        worst = max(found.above(limit), key=lambda change: abs(change.relative))
+        where = worst.quantity if worst.phase is None else f"{worst.quantity} of the {worst.phase}"
+        typer.echo(
+            f"weftrace: {after} differs from {before} by more than {fail_above}: "
+            f"{where} by {100 * worst.relative:+.2f} %",
+            err=True,
+        )
+        raise typer.Exit(1)

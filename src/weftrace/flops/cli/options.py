@@ -1,0 +1,120 @@
+"""Options that commands of `weftrace flops` share, their completion, and how far a run has come."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weftrace.cli import options
+
+if TYPE_CHECKING:
+    from weftrace.facts.hardware import Hardware
+    from weftrace.flops import FlopsReport
+    from weftrace.flops.runtime.run.run_model import OnStep
+
+
+def complete_model(incomplete: str) -> list[str]:
+    """Names of built-in models that begin so."""
+    from weftrace.flops.run_spec import names
+
+    return [name for name in names() if name.startswith(incomplete.lower())]
+
+
+def complete_hardware(incomplete: str) -> list[str]:
+    """Names of accelerators that begin so, in the case that was begun with, to their first blank: shells cut there."""
+    from weftrace.facts.hardware import known_hardware
+
+    names = dict.fromkeys(name.split()[0] for name in known_hardware())
+    spelled = [name if incomplete[:1].isupper() else name.lower() for name in names]
+    return [name for name in spelled if name.startswith(incomplete)]
+
+
+def complete_from(*choices: str) -> Callable[[str], list[str]]:
+    """Completion from a few fixed words."""
+    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+
+
+HardwareName = Annotated[
+    str | None,
+    typer.Option(
+        "--hardware",
+        help="Accelerator to compare with: roofline, MFU, predicted time. Default: the one it ran on.",
+        metavar="NAME",
+        autocompletion=complete_hardware,
+        rich_help_panel="What to show",
+    ),
+]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        "--depth", help="Levels of the tree of modules; all.", min=0, metavar="N", rich_help_panel="What to show"
+    ),
+]
+Top = Annotated[
+    int,
+    typer.Option("--top", help="Rows of the tables of dearest modules.", min=0, rich_help_panel="What to show"),
+]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No tables on stdout.", rich_help_panel="What to show")]
+TextLayout = Annotated[
+    str | None,
+    typer.Option(
+        "--text-layout",
+        help="Print DeepSpeed's text instead: deepspeed, or deepspeed-old as in older documents.",
+        metavar="NAME",
+        autocompletion=complete_from("deepspeed", "deepspeed-old"),
+        rich_help_panel="What to show",
+    ),
+]
+_WRITTEN = "What to write (- is stdout)"
+Html = Annotated[
+    str | None,
+    typer.Option("-o", "--html", help="One self-contained HTML page.", metavar="FILE", rich_help_panel=_WRITTEN),
+]
+Json = Annotated[
+    str | None,
+    typer.Option("--json", help="All numbers (schema weftrace.flops/1).", metavar="FILE", rich_help_panel=_WRITTEN),
+]
+Csv = Annotated[
+    str | None, typer.Option("--csv", help="A row a module and phase.", metavar="FILE", rich_help_panel=_WRITTEN)
+]
+Markdown = Annotated[
+    str | None, typer.Option("--markdown", help="Tables for a document.", metavar="FILE", rich_help_panel=_WRITTEN)
+]
+TraceFile = Annotated[
+    str | None,
+    typer.Option(
+        "--trace",
+        help="The timed step as a Chrome trace: modules and counters.",
+        metavar="FILE",
+        rich_help_panel=_WRITTEN,
+    ),
+]
+
+
+def find_hardware(name: str | None) -> Hardware | None:
+    """The accelerator of that name, None for none. Raises `WeftraceError` where it is not known."""
+    from weftrace.facts.hardware import hardware
+
+    return None if name is None else hardware(name)
+
+
+@contextmanager
+def steps_bar(what: str) -> Iterator[OnStep]:
+    """A bar on stderr, where that is a terminal; gives the function to call with how many are done, and of how many."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=options.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def needs_torch() -> Callable[..., FlopsReport]:
+    """`run_model`. Raises `FlopsError` where torch is missing."""
+    from weftrace.flops import run_model
+
+    return run_model

@@ -1,0 +1,203 @@
+"""What changed between two reports? FLOPs, parameters, bytes and time of each module and phase, by path.
+
+Counts are compared exactly. Times are compared by their medians, and a change is one only where the spreads of the two
+do not overlap; a time with one sample has no known spread, so a change of it is never counted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weftrace.errors import FlopsError
+from weftrace.flops.cost import NOTHING, PHASES, Phase
+from weftrace.flops.derived.module_time import Spread, inclusive_ns, phase_ns, step_spread
+from weftrace.flops.derived.params import Params, module_params, params
+from weftrace.flops.derived.tally import inclusive, totals
+from weftrace.flops.values import FlopsReport
+
+COUNTS = ("flops", "full_flops", "executed_flops", "vector_flops", "moved_bytes")
+PARAMS = tuple(Params.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One number of a place in two reports, that of the second after that of the first.
+
+    path: of a module, its children included; None for the whole model ("(outside)" included). phase: None for
+    parameters and for the whole step. quantity: "flops", ..., "moved_bytes" (`COUNTS`); "params_total", ...
+    (`PARAMS`); "time_ns".
+    before, after: None where the place is in one report alone. is_within_spread: a time that differs by no more than
+    its spread, or by an unknown spread.
+    """
+
+    path: str | None
+    phase: Phase | None
+    quantity: str
+    before: int | None
+    after: int | None
+    is_within_spread: bool = False
+
+    @property
+    def relative(self) -> float:
+        """(after - before) / before; infinite where before is 0 and after is not. A missing number counts as 0."""
+        before, after = self.before or 0, self.after or 0
+        if before == after:
+            return 0.0
+        return (after - before) / before if before else math.inf
+
+    @property
+    def is_change(self) -> bool:
+        return self.before != self.after and not self.is_within_spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlopsDiff:
+    """Differences of two reports of a model.
+
+    names: of the two reports. model: numbers of the whole model, by phase and altogether, changed or not. modules:
+    those of single modules that changed (added and removed modules have no entries here). added, removed: paths in the
+    second or the first report alone. notes: why some numbers can not be compared.
+    """
+
+    names: tuple[str, str]
+    model: tuple[Change, ...]
+    modules: tuple[Change, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether every count, parameter and module agrees; times may differ within their spread."""
+        return not (self.added or self.removed or self.modules or any(change.is_change for change in self.model))
+
+    def above(self, fraction: float) -> tuple[Change, ...]:
+        """The model's numbers that changed by more than a fraction: counts and parameters either way, times up."""
+        return tuple(
+            change
+            for change in self.model
+            if change.is_change
+            and (change.relative if change.quantity == "time_ns" else abs(change.relative)) > fraction
+        )
+
+    def exceeds(self, fraction: float) -> bool:
+        """Whether any number of the whole model changed by more than a fraction (0.01: 1 %); see `above`."""
+        return bool(self.above(fraction))
+
+    def ranked(self) -> tuple[Change, ...]:
+        """The changes of modules, the largest relative ones first."""
+        return tuple(sorted(self.modules, key=lambda change: -abs(change.relative)))
+
+
+def diff(a: FlopsReport, b: FlopsReport) -> FlopsDiff:
+    """What b has that a has not, and how their local numbers differ."""
+    index_a = {module.path: index for index, module in enumerate(a.modules)}
+    index_b = {module.path: index for index, module in enumerate(b.modules)}
+    return FlopsDiff(
+        names=(a.name, b.name),
+        model=_model(a, b),
+        modules=_modules(a, b, index_a, index_b),
+        added=tuple(path for path in index_b if path not in index_a),
+        removed=tuple(path for path in index_a if path not in index_b),
+        notes=_notes(a, b, index_a, index_b),
+    )
+
+
+def parse_fraction(text: str) -> float:
+    """0.01 from "1%", "1 %" or "0.01". Raises `FlopsError` where it is neither, or below 0."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text)
+    if match is None:
+        raise FlopsError(f"{text!r} is no fraction; write it as 1% or as 0.01")
+    return float(match[1]) / (100 if match[2] else 1)
+
+
+def _model(a: FlopsReport, b: FlopsReport) -> tuple[Change, ...]:
+    step_a, step_b = totals(a), totals(b)
+    changes = [
+        Change(path=None, phase=None, quantity=name, before=getattr(step_a, name), after=getattr(step_b, name))
+        for name in COUNTS
+    ]
+    for phase in PHASES:
+        if phase in step_a.by_phase or phase in step_b.by_phase:
+            before, after = step_a.by_phase.get(phase, NOTHING), step_b.by_phase.get(phase, NOTHING)
+            changes += [
+                Change(path=None, phase=phase, quantity=name, before=getattr(before, name), after=getattr(after, name))
+                for name in COUNTS
+            ]
+    params_a, params_b = params(a), params(b)
+    changes += [
+        Change(
+            path=None,
+            phase=None,
+            quantity=f"params_{name}",
+            before=getattr(params_a, name),
+            after=getattr(params_b, name),
+        )
+        for name in PARAMS
+    ]
+    if a.clock.step_ns and b.clock.step_ns:
+        changes += _time(None, None, step_spread(a), step_spread(b))
+    times_a, times_b = phase_ns(a), phase_ns(b)
+    for phase in PHASES:
+        changes += _time(None, phase, times_a.get(phase), times_b.get(phase))
+    return tuple(changes)
+
+
+def _modules(
+    a: FlopsReport, b: FlopsReport, index_a: Mapping[str, int], index_b: Mapping[str, int]
+) -> tuple[Change, ...]:
+    sums_a, sums_b, times_a, times_b = inclusive(a), inclusive(b), inclusive_ns(a), inclusive_ns(b)
+    params_a, params_b = module_params(a), module_params(b)
+    changes = []
+    for path, at in index_a.items():
+        if path not in index_b:
+            continue
+        to = index_b[path]
+        for name in PARAMS:
+            before, after = getattr(params_a[at], name), getattr(params_b[to], name)
+            changes.append(Change(path=path, phase=None, quantity=f"params_{name}", before=before, after=after))
+        for phase in PHASES:
+            one, other = sums_a.get((at, phase), NOTHING), sums_b.get((to, phase), NOTHING)
+            if one is not other:
+                for name in COUNTS:
+                    before, after = getattr(one, name), getattr(other, name)
+                    changes.append(Change(path=path, phase=phase, quantity=name, before=before, after=after))
+            changes += _time(path, phase, times_a.get((at, phase)), times_b.get((to, phase)))
+    return tuple(change for change in changes if change.is_change)
+
+
+def _time(path: str | None, phase: Phase | None, before: Spread | None, after: Spread | None) -> list[Change]:
+    """A change of time, where both reports have one: what one of them did not time has not changed."""
+    if before is None or after is None:
+        return []
+    overlap = before.lowest <= after.highest and after.lowest <= before.highest
+    return [
+        Change(
+            path=path,
+            phase=phase,
+            quantity="time_ns",
+            before=before.median,
+            after=after.median,
+            is_within_spread=overlap or min(before.samples, after.samples) < 2,
+        )
+    ]
+
+
+def _notes(a: FlopsReport, b: FlopsReport, index_a: Mapping[str, int], index_b: Mapping[str, int]) -> tuple[str, ...]:
+    notes = []
+    for what in ("name", "device", "tf32", "samples", "tokens", "parallel", "ranks", "micro_batches", "torch_version"):
+        before, after = getattr(a, what), getattr(b, what)
+        if before != after:
+            notes.append(f"{what} differs: {before!r} and {after!r}.")
+    for path in index_a.keys() & index_b.keys():
+        before, after = a.modules[index_a[path]].class_name, b.modules[index_b[path]].class_name
+        if before != after:
+            notes.append(f"{path or 'the root'} was a {before} and is a {after}.")
+    if bool(a.times) != bool(b.times):
+        notes.append("One of the reports was not timed: times are not compared.")
+    elif a.times and min(a.clock.steps, b.clock.steps) < 2:
+        notes.append("One step was timed: its spread is unknown, so no change of a time counts.")
+    return tuple(notes)

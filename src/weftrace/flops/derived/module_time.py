@@ -1,0 +1,127 @@
+"""How long did each module and each phase take? Medians and spreads over the timed steps, in integer nanoseconds.
+
+Sums are taken sample by sample before the median is, so that in each step children and self make up the parent exactly.
+Medians of parts need not add up to the median of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weftrace.errors import FlopsError
+from weftrace.flops.cost import PHASES, Phase
+from weftrace.flops.values import FlopsReport
+
+Key = tuple[int, Phase]
+Samples = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Some samples of a time: their median (of an even number, the mean of the middle two, rounded down), the lowest
+    and the highest, in ns, and how many there are.
+    """
+
+    median: int
+    lowest: int
+    highest: int
+    samples: int
+
+    @property
+    def relative(self) -> float | None:
+        """(highest - lowest) / median; None where the median is 0 or there is one sample."""
+        return (self.highest - self.lowest) / self.median if self.median and self.samples > 1 else None
+
+
+def spread(samples: Sequence[int]) -> Spread:
+    """The spread of at least one sample."""
+    return Spread(median=median(samples), lowest=min(samples), highest=max(samples), samples=len(samples))
+
+
+def median(samples: Sequence[int]) -> int:
+    """The median as in `Spread`, of at least one sample."""
+    ordered = sorted(samples)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2
+
+
+def exclusive_samples(report: FlopsReport) -> dict[Key, Samples]:
+    """(module, phase) -> time outside the children in each timed step, ns.
+
+    Raises `FlopsError` where modules have different numbers of samples: their times could not be added.
+    """
+    result: dict[Key, Samples] = {}
+    expected = len(report.times[0].samples_ns) if report.times else 0
+    for timing in report.times:
+        samples = timing.samples_ns
+        if len(samples) != expected or not samples:
+            path, first = report.modules[timing.module].path, report.modules[report.times[0].module].path
+            raise FlopsError(
+                f"{report.name}: {path or 'the root'} has {len(samples)} samples of its {timing.phase} time and "
+                f"{first or 'the root'} {expected}; a report has one for each timed step"
+            )
+        key = (timing.module, timing.phase)
+        result[key] = _plus(result[key], samples) if key in result else samples
+    return result
+
+
+def inclusive_samples(report: FlopsReport) -> dict[Key, Samples]:
+    """(module, phase) -> time in the module and all below it in each timed step, ns. Raises as `exclusive_samples`."""
+    result = exclusive_samples(report)
+    phases = [phase for phase in PHASES if any(other is phase for _, other in result)]
+    for index in range(len(report.modules) - 1, -1, -1):  # children come after their parents
+        parent = report.modules[index].parent
+        if parent is None:
+            continue
+        for phase in phases:
+            samples = result.get((index, phase))
+            if samples is not None:
+                above = result.get((parent, phase))
+                result[parent, phase] = samples if above is None else _plus(above, samples)
+    return result
+
+
+def exclusive_ns(report: FlopsReport) -> dict[Key, Spread]:
+    """(module, phase) -> time in the module itself, outside its children. Empty where nothing was timed."""
+    return {key: spread(samples) for key, samples in exclusive_samples(report).items()}
+
+
+def inclusive_ns(report: FlopsReport) -> dict[Key, Spread]:
+    """(module, phase) -> time in the module and all below it. Empty where nothing was timed."""
+    return {key: spread(samples) for key, samples in inclusive_samples(report).items()}
+
+
+def phase_ns(report: FlopsReport) -> dict[Phase, Spread]:
+    """Phase -> time of all modules and of "(outside)" together. Empty where nothing was timed."""
+    return {phase: spread(samples) for phase, samples in phase_samples(report).items()}
+
+
+def phase_samples(report: FlopsReport) -> dict[Phase, Samples]:
+    """Phase -> time of all modules and of "(outside)" in each timed step, ns."""
+    of_phase: dict[Phase, list[Samples]] = {}
+    for (_, phase), samples in exclusive_samples(report).items():
+        of_phase.setdefault(phase, []).append(samples)
+    return {phase: tuple(map(sum, zip(*of_phase[phase], strict=True))) for phase in PHASES if phase in of_phase}
+
+
+def step_spread(report: FlopsReport) -> Spread | None:
+    """Wall time of a step; None where no step was timed."""
+    return spread(report.clock.step_ns) if report.clock.step_ns else None
+
+
+def step_time(report: FlopsReport, given: float | None, what: str) -> float:
+    """Wall time of a step, ns: the one that is given, else the median of the timed ones.
+
+    what: what it is for ("utilization"). Raises `FlopsError` where there is none, or it is not above 0.
+    """
+    timed = step_spread(report)
+    if given is None and timed is None:
+        raise FlopsError(f"{report.name}: no step was timed, so there is no {what}; time steps, or give step_ns")
+    step_ns = given if timed is None or given is not None else timed.median
+    if step_ns is None or step_ns <= 0:
+        raise FlopsError(f"{report.name}: a step of {step_ns} ns cannot be used; step_ns must be above 0")
+    return step_ns
+
+
+def _plus(a: Samples, b: Samples) -> Samples:
+    return tuple(x + y for x, y in zip(a, b, strict=True))

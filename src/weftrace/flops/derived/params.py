@@ -1,0 +1,58 @@
+"""How many parameters has the model, how many are trained, and how many does one token use?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weftrace.flops.values import FlopsReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Params:
+    """Parameters of a model, or of a module with all below it. Shared ones count once, at their first place.
+
+    total: elements on this rank (of its shard where sharded). trainable: those of them that take gradients.
+    active: those that one token uses: of routed experts top-k / experts. bytes: of total.
+    global_total: elements before sharding.
+    """
+
+    total: int = 0
+    trainable: int = 0
+    active: int = 0
+    bytes: int = 0
+    global_total: int = 0
+
+    @property
+    def trainable_share(self) -> float | None:
+        """trainable / total; None where there are none."""
+        return self.trainable / self.total if self.total else None
+
+    @property
+    def active_share(self) -> float | None:
+        """active / total; None where there are none."""
+        return self.active / self.total if self.total else None
+
+
+def params(report: FlopsReport) -> Params:
+    """The model's."""
+    modules = report.modules
+    return Params(
+        total=sum(module.own_params for module in modules),
+        trainable=sum(module.own_trainable_params for module in modules),
+        active=sum(module.own_active_params for module in modules),
+        bytes=sum(module.own_param_bytes for module in modules),
+        global_total=sum(module.own_global_params for module in modules),
+    )
+
+
+def module_params(report: FlopsReport) -> list[Params]:
+    """Of each module with all below it, in the order of `FlopsReport.modules`; the root's are the model's."""
+    sums = [
+        [m.own_params, m.own_trainable_params, m.own_active_params, m.own_param_bytes, m.own_global_params]
+        for m in report.modules
+    ]
+    for index in range(len(sums) - 1, -1, -1):  # children come after their parents
+        parent = report.modules[index].parent
+        if parent is not None:
+            sums[parent] = [a + b for a, b in zip(sums[parent], sums[index], strict=True)]
+    return [Params(total=a, trainable=b, active=c, bytes=d, global_total=e) for a, b, c, d, e in sums]

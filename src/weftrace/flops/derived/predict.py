@@ -1,0 +1,166 @@
+"""How long would the counted work take on a device that is not at hand? Roofline limits over stated efficiencies.
+
+The default efficiencies are derived from rates that DeepSeek published for its own kernels on H800, and are
+assumptions anywhere else; predict.toml has them, and the source beside each. Vector work runs at the FP32 peak, at the
+efficiency of matrix work. Launch gaps, communication and what runs at the same time are not in a prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from weftrace.errors import FlopsError
+from weftrace.facts.efficiency import PublishedGemm, efficiency, published_gemms
+from weftrace.facts.hardware import Hardware, hardware
+from weftrace.flops.cost import PHASES, Cost, Kind, Phase, Status
+from weftrace.flops.derived.columns import Columns, columns
+from weftrace.flops.derived.params import params
+from weftrace.flops.derived.rates import limits, rate_notes
+from weftrace.flops.values import FlopsReport
+from weftrace.units import percent
+
+MATRIX_EFFICIENCY = efficiency("matrix")
+ATTENTION_EFFICIENCY = efficiency("attention")
+ATTENTION_BACKWARD_EFFICIENCY = efficiency("attention backward")
+BANDWIDTH_EFFICIENCY = efficiency("bandwidth")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Time of one step on one GPU, if its operators ran one after another.
+
+    bound_ns: sum of the operators' roofline bounds: what no implementation of the same operators beats.
+    predicted_ns: the same with each limit divided by its efficiency: an estimate.
+    by_phase: phase -> (bound_ns, predicted_ns).
+    tokens: of the step on this rank, None where not known. param_bytes: of this rank's parameters.
+    fits: whether these alone fit the device's memory.
+    assumptions: the efficiencies, what is left out, and the error on published rates, a sentence each.
+    """
+
+    hardware: str
+    bound_ns: float
+    predicted_ns: float
+    by_phase: Mapping[Phase, tuple[float, float]]
+    tokens: int | None
+    param_bytes: int
+    fits: bool
+    assumptions: tuple[str, ...]
+
+    def tokens_per_s(self, phase: Phase | None = None) -> tuple[float, float] | None:
+        """(predicted, at most) of a phase, or of the step; None where tokens or the time are not known."""
+        bound, likely = (self.bound_ns, self.predicted_ns) if phase is None else self.by_phase.get(phase, (0, 0))
+        if not self.tokens or not bound or not likely:
+            return None
+        return 1e9 * self.tokens / likely, 1e9 * self.tokens / bound
+
+
+def predict(
+    report: FlopsReport,
+    hardware: Hardware,
+    *,
+    matrix_efficiency: float = MATRIX_EFFICIENCY,
+    attention_efficiency: float = ATTENTION_EFFICIENCY,
+    attention_backward_efficiency: float = ATTENTION_BACKWARD_EFFICIENCY,
+    bandwidth_efficiency: float = BANDWIDTH_EFFICIENCY,
+    cols: Columns | None = None,
+) -> Prediction:
+    """The time that a report's local work would take.
+
+    Efficiencies: parts of the dense peak and of the memory's bandwidth. cols: the local operators as arrays, where the
+    caller has them. Raises `FlopsError` where an efficiency is not in (0, 1].
+    """
+    efficiencies = {
+        "matrix_efficiency": matrix_efficiency,
+        "attention_efficiency": attention_efficiency,
+        "attention_backward_efficiency": attention_backward_efficiency,
+        "bandwidth_efficiency": bandwidth_efficiency,
+    }
+    for name, value in efficiencies.items():
+        if not 0 < value <= 1:
+            raise FlopsError(f"{name} is {value}; it must be above 0 and at most 1")
+    cols = columns(report.ops) if cols is None else cols
+    forward = {Kind.ATTENTION: attention_efficiency}
+    backward = {Kind.ATTENTION: attention_backward_efficiency}
+    calls_PC = cols.calls_PC(report.ranks)
+    param_bytes = params(report).bytes
+    by_phase: dict[Phase, tuple[float, float]] = {}
+    for number, phase in enumerate(PHASES):
+        bound = predicted = 0.0
+        for index in np.flatnonzero(calls_PC[number]).tolist():
+            cost, calls = cols.costs[index], float(calls_PC[number, index])
+            arithmetic = (backward if phase is Phase.BACKWARD else forward).get(cost.kind, matrix_efficiency)
+            least, likely = _ns(cost, hardware, report.tf32, arithmetic, bandwidth_efficiency)
+            bound += calls * least
+            predicted += calls * likely
+        if calls_PC[number].any():
+            by_phase[phase] = (bound, predicted)
+    return Prediction(
+        hardware=hardware.name,
+        bound_ns=sum(bound for bound, _ in by_phase.values()),
+        predicted_ns=sum(predicted for _, predicted in by_phase.values()),
+        by_phase=by_phase,
+        tokens=report.tokens,
+        param_bytes=param_bytes,
+        fits=param_bytes <= hardware.hbm_bytes,
+        assumptions=_assumptions(report, hardware, cols, efficiencies),
+    )
+
+
+def published_errors(
+    *, matrix_efficiency: float = MATRIX_EFFICIENCY, bandwidth_efficiency: float = BANDWIDTH_EFFICIENCY
+) -> dict[str, float]:
+    """Published GEMM -> predicted / measured time - 1 on H800: what the efficiencies are worth."""
+    h800 = hardware("H800 SXM")
+    return {
+        gemm.name: _ns(cost, h800, False, matrix_efficiency, bandwidth_efficiency)[1]
+        / (cost.executed_flops / (gemm.tflops * 1e3))  # TFLOP/s is 1e3 FLOPs a ns
+        - 1
+        for gemm in published_gemms()
+        for cost in (_cost_of(gemm),)
+    }
+
+
+def _cost_of(gemm: PublishedGemm) -> Cost:
+    flops = 2 * gemm.rows * gemm.inner * gemm.columns
+    return Cost(
+        flops=flops,
+        full_flops=flops,
+        executed_flops=flops,
+        read_bytes=gemm.rows * gemm.inner + gemm.groups * gemm.inner * gemm.columns,
+        written_bytes=2 * gemm.rows * gemm.columns,
+        dtype="fp8",
+        kind=Kind.MATMUL,
+    )
+
+
+def _ns(
+    cost: Cost, hardware: Hardware, tf32: bool, arithmetic_efficiency: float, bandwidth_efficiency: float
+) -> tuple[float, float]:
+    """(bound, predicted) ns of one call."""
+    least = limits(cost, hardware, tf32=tf32)
+    arithmetic = max(least.matrix_ns, least.vector_ns) / arithmetic_efficiency
+    return least.bound_ns, max(arithmetic, least.memory_ns / bandwidth_efficiency)
+
+
+def _assumptions(
+    report: FlopsReport, hardware: Hardware, cols: Columns, efficiencies: Mapping[str, float]
+) -> tuple[str, ...]:
+    matrix, attention, backward, bandwidth = efficiencies.values()
+    errors = published_errors(matrix_efficiency=matrix, bandwidth_efficiency=bandwidth)
+    told = ", ".join(f"{name} {100 * error:+.0f} %" for name, error in errors.items())
+    result = [
+        f"Matrix and vector work reaches {percent(matrix, 0)} of the peak, attention {percent(attention, 0)} "
+        f"forward and {percent(backward, 0)} backward, memory {percent(bandwidth, 0)} of its bandwidth. The defaults "
+        "are from rates that DeepSeek published for H800; they are assumptions for other kernels and chips.",
+        f"Against the GEMM rates that DeepGEMM publishes for H800 the predicted times are off by {told}.",
+        "Operators run one after another; gaps between launches and work that overlaps are not considered.",
+        *rate_notes(cols.costs, hardware, tf32=report.tf32),
+    ]
+    if any(cost.kind is Kind.COMM for cost in cols.costs):
+        result.append("The time of communication is not in the prediction.")
+    if any(cost.status is Status.UNKNOWN for cost in cols.costs):
+        result.append("Operators without a formula are predicted by their bytes alone.")
+    return tuple(result)

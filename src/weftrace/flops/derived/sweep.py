@@ -1,0 +1,174 @@
+"""How do FLOPs, intensity and time change with batch, sequence and context? One run a point, one row a run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+from weftrace.errors import FlopsError
+from weftrace.facts.hardware import Hardware
+from weftrace.flops.derived.module_time import step_spread
+from weftrace.flops.derived.params import params
+from weftrace.flops.derived.predict import predict
+from weftrace.flops.derived.roofline import COMPUTE, MEMORY, roofline
+from weftrace.flops.derived.tally import totals
+from weftrace.flops.run_spec import RunSpec
+from weftrace.flops.values import FlopsReport
+
+SCHEMA = "weftrace.flops.sweep/1"
+AXES = ("batch", "seq", "context")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPoint:
+    """One run. at: "batch", "seq", "context" -> its value here. FLOPs and bytes: as `Totals` has them, of one step.
+
+    intensity: executed matrix and vector FLOPs for each byte of the step. param_bytes: of this rank's parameters.
+    step_ns: measured, the median; None where nothing was timed. bound_ns, predicted_ns: as `Prediction` has them.
+    bound: "compute" or "memory", whichever is more of bound_ns. These three are None without an accelerator.
+    tokens: of the step on this rank. tokens_per_s: over the measured time, else over the predicted one.
+    """
+
+    at: Mapping[str, int]
+    flops: int
+    full_flops: int
+    executed_flops: int
+    vector_flops: int
+    moved_bytes: int
+    intensity: float | None
+    param_bytes: int
+    tokens: int | None
+    step_ns: int | None
+    bound_ns: float | None
+    predicted_ns: float | None
+    bound: str | None
+    tokens_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Points in the order of the axes, the last one turning fastest. assumptions: of the predicted times. notes: of the
+    runs, each once."""
+
+    model: str
+    axes: Mapping[str, tuple[int, ...]]
+    hardware: str
+    points: tuple[SweepPoint, ...]
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def parse_axis(text: str) -> tuple[str, tuple[int, ...]]:
+    """ "batch=1,8,64" -> ("batch", (1, 8, 64)). Raises `FlopsError`."""
+    name, _, values = (part.strip() for part in text.partition("="))
+    if name not in AXES or not re.fullmatch(r"\d{1,9}(\s*,\s*\d{1,9})*", values):
+        raise FlopsError(f"{text!r} is no sweep; write batch=1,8,64, seq=512,2048 or context=1024,4096")
+    return name, tuple(int(value) for value in values.split(","))
+
+
+def sweep(
+    spec: RunSpec,
+    axes: Mapping[str, Sequence[int]],
+    measure: Callable[[RunSpec], FlopsReport],
+    *,
+    hardware: Hardware | None = None,
+    on_point: Callable[[int, int], None] | None = None,
+) -> Sweep:
+    """Run `spec` at every combination of the axes' values.
+
+    axes: of `AXES`, values of each. measure: what runs a spec, `weftrace.flops.runtime.run.run_model.run_model`.
+    on_point: called with the number of points that are done, and of how many. Raises `FlopsError` for another axis, and
+    what measure raises.
+    """
+    if strange := [name for name in axes if name not in AXES]:
+        raise FlopsError(f"no axis {strange[0]!r} to sweep over; choose from {', '.join(AXES)}")
+    combinations = list(product(*axes.values()))
+    points: list[SweepPoint] = []
+    assumptions: dict[str, None] = {}
+    notes: dict[str, None] = {}
+    for number, values in enumerate(combinations, 1):
+        at = dict(zip(axes, values, strict=True))
+        report = measure(
+            replace(
+                spec,
+                batch=at.get("batch", spec.batch),
+                seq=at.get("seq", spec.seq),
+                context=at.get("context", spec.context),
+            )
+        )
+        point, assumed = point_of(report, at, hardware)
+        points.append(point)
+        assumptions |= dict.fromkeys(assumed)
+        notes |= dict.fromkeys(report.notes)
+        if on_point is not None:
+            on_point(number, len(combinations))
+    return Sweep(
+        model=spec.model,
+        axes={name: tuple(values) for name, values in axes.items()},
+        hardware="" if hardware is None else hardware.name,
+        points=tuple(points),
+        assumptions=tuple(assumptions),
+        notes=tuple(notes),
+    )
+
+
+def point_of(
+    report: FlopsReport, at: Mapping[str, int], hardware: Hardware | None
+) -> tuple[SweepPoint, tuple[str, ...]]:
+    """(the row of a report, the assumptions of its predicted time)."""
+    step = totals(report)
+    timed = step_spread(report)
+    predicted = None if hardware is None else predict(report, hardware)
+    bound = None
+    if hardware is not None:
+        rows = roofline(report, hardware).rows
+        bound = COMPUTE if sum(r.compute_ns for r in rows) >= sum(r.memory_ns for r in rows) else MEMORY
+    step_ns = None if timed is None else timed.median
+    took = step_ns or (None if predicted is None else predicted.predicted_ns)
+    point = SweepPoint(
+        at=dict(at),
+        flops=step.flops,
+        full_flops=step.full_flops,
+        executed_flops=step.executed_flops,
+        vector_flops=step.vector_flops,
+        moved_bytes=step.moved_bytes,
+        intensity=step.step.intensity,
+        param_bytes=params(report).bytes,
+        tokens=report.tokens,
+        step_ns=step_ns,
+        bound_ns=None if predicted is None else predicted.bound_ns,
+        predicted_ns=None if predicted is None else predicted.predicted_ns,
+        bound=bound,
+        tokens_per_s=1e9 * report.tokens / took if report.tokens and took else None,
+    )
+    return point, () if predicted is None else predicted.assumptions
+
+
+def sweep_document(result: Sweep) -> dict[str, Any]:
+    """The sweep as JSON values, schema weftrace.flops.sweep/1."""
+    return {
+        "schema": SCHEMA,
+        "model": result.model,
+        "hardware": result.hardware,
+        "axes": {name: list(values) for name, values in result.axes.items()},
+        "points": [asdict(point) for point in result.points],
+        "assumptions": list(result.assumptions),
+        "notes": list(result.notes),
+    }
+
+
+def sweep_csv(result: Sweep) -> str:
+    """A row a point: the axes, then the fields of `SweepPoint`; empty where there is no value."""
+    names = [item.name for item in fields(SweepPoint) if item.name != "at"]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*result.axes, *names])
+    for point in result.points:
+        values = [getattr(point, name) for name in names]
+        writer.writerow([*point.at.values(), *("" if value is None else value for value in values)])
+    return text.getvalue()

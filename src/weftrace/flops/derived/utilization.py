@@ -1,0 +1,174 @@
+"""What part of the device's peak does a step reach? MFU and HFU.
+
+Model FLOPs utilization is what the model needs over what the device could have done in the step; hardware FLOPs
+utilization is what was executed, recomputation and kernels' own included, over the same (Chowdhery et al., PaLM, 2022,
+section 4.1 and appendix B). With several dtypes the peak is not one number, so both are ratios of times: for a dtype d,
+
+    time at peak = sum over d of FLOPs_d / peak_d        MFU = time at peak of the model FLOPs / wall time of the step
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weftrace.facts.hardware import Hardware
+from weftrace.flops.cost import PHASES, Kind, Phase
+from weftrace.flops.derived.columns import Columns, columns
+from weftrace.flops.derived.module_time import Spread, phase_ns, step_time
+from weftrace.flops.derived.rates import matrix_peak, peak_notes
+from weftrace.flops.derived.roofline import TOLERANCE
+from weftrace.flops.derived.tally import MODEL_PHASES
+from weftrace.flops.values import FlopsReport
+from weftrace.units import duration, percent, si
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseUtilization:
+    """As `Utilization`, over the time of one phase: mfu of recomputation is 0, because the model does not need it.
+
+    flops_per_s, executed_flops_per_s: model and executed matrix FLOPs of the phase a second, of one GPU.
+    """
+
+    time: Spread
+    mfu: float
+    mfu_full: float
+    hfu: float
+    flops_per_s: float
+    executed_flops_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utilization:
+    """Utilization of one GPU in one step (of merged ranks: their mean work, the slowest's time).
+
+    mfu: time at peak of `flops` (forward and backward; attention under a causal mask counts unmasked pairs) / step_ns.
+    mfu_full: the same of `full_flops`, every attention over all pairs: PaLM's convention, and most published figures'.
+    hfu: time at peak of `executed_flops` of all phases / step_ns. Vector work is in none of them.
+    step_ns: wall time of the step, the median of the timed ones. time_at_peak: ns of the executed FLOPs, by the dtype
+    whose peak was used. flops_per_s, executed_flops_per_s: matrix FLOPs of the step a second.
+    by_phase: phases that were timed. flags: numbers that cannot be right. notes: what was assumed.
+    """
+
+    hardware: str
+    mfu: float
+    mfu_full: float
+    hfu: float
+    step_ns: float
+    flops_per_s: float
+    executed_flops_per_s: float
+    time_at_peak: Mapping[str, float]
+    by_phase: Mapping[Phase, PhaseUtilization]
+    flags: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def utilization(
+    report: FlopsReport, hardware: Hardware, step_ns: float | None = None, cols: Columns | None = None
+) -> Utilization:
+    """Utilization of a report's step on a device.
+
+    step_ns: wall time of a step, where the report has none or another clock knows better. cols: the local operators
+    as arrays, where the caller has them. Raises `FlopsError` where no step was timed and none is given, or it is not
+    above 0.
+    """
+    cols = columns(report.ops) if cols is None else cols
+    step_ns = step_time(report, step_ns, "utilization")
+    work = _Work.of(report, hardware, cols)
+    model, full = work.at_peak("flops", MODEL_PHASES), work.at_peak("full", MODEL_PHASES)
+    executed = work.at_peak("executed", PHASES)
+    hfu = executed / step_ns
+    rate = 1e9 * work.flops("executed", PHASES) / step_ns
+    flags = []
+    if hfu > 1 + TOLERANCE:
+        flags.append(
+            f"The step's executed FLOPs need {duration(executed)} at the peak of {hardware.name} and took "
+            f"{duration(step_ns)} ({si(rate, 'FLOP/s')}, HFU {percent(hfu)}): the clock, the count or the "
+            "hardware's name is wrong."
+        )
+    by_phase = {}
+    for phase, took in phase_ns(report).items():
+        if took.median > 0:
+            by_phase[phase] = work.in_phase(phase, took)
+            if by_phase[phase].hfu > 1 + TOLERANCE:
+                above = si(by_phase[phase].executed_flops_per_s, "FLOP/s")
+                flags.append(
+                    f"The {phase} runs at {above}, {percent(by_phase[phase].hfu)} of the peak of {hardware.name}: "
+                    "the clock, the count or the hardware's name is wrong."
+                )
+    return Utilization(
+        hardware=hardware.name,
+        mfu=model / step_ns,
+        mfu_full=full / step_ns,
+        hfu=hfu,
+        step_ns=step_ns,
+        flops_per_s=1e9 * work.flops("flops", MODEL_PHASES) / step_ns,
+        executed_flops_per_s=rate,
+        time_at_peak=work.by_dtype(),
+        by_phase=by_phase,
+        flags=tuple(flags),
+        notes=_notes(report, hardware, cols),
+    )
+
+
+def _notes(report: FlopsReport, hardware: Hardware, cols: Columns) -> tuple[str, ...]:
+    notes = list(peak_notes(cols.costs, hardware, tf32=report.tf32))
+    if report.clock.while_counting:
+        notes.append(
+            "The timed step is the counted one: its time holds the cost of counting, so the utilization is too low."
+        )
+    if any(cost.kind is Kind.UNKNOWN for cost in cols.costs):
+        notes.append("Operators without a formula ran; their FLOPs are in no utilization.")
+    if report.ranks > 1:
+        notes.append(f"The mean work of {report.ranks} merged ranks over the slowest one's time.")
+    return tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Time at peak and FLOPs by what was counted ("flops", "full", "executed"), phase and dtype; floats, of one GPU."""
+
+    peaks_ns: dict[tuple[str, Phase, str], float]
+    counts: dict[tuple[str, Phase], float]
+
+    @classmethod
+    def of(cls, report: FlopsReport, hardware: Hardware, cols: Columns) -> _Work:
+        calls_PC = cols.calls_PC(report.ranks)
+        peaks_ns: dict[tuple[str, Phase, str], float] = {}
+        counts: dict[tuple[str, Phase], float] = {}
+        for index, cost in enumerate(cols.costs):
+            if not (cost.flops or cost.full_flops or cost.executed_flops):
+                continue
+            peak = matrix_peak(hardware, cost.dtype, tf32=report.tf32)
+            each = {"flops": cost.flops, "full": cost.full_flops, "executed": cost.executed_flops}
+            for phase, calls in zip(PHASES, calls_PC[:, index].tolist(), strict=True):
+                for kind, flops in each.items():
+                    if calls:
+                        key = (kind, phase, peak.dtype)
+                        peaks_ns[key] = peaks_ns.get(key, 0.0) + 1e9 * calls * flops / peak.flops_per_s
+                        counts[kind, phase] = counts.get((kind, phase), 0.0) + calls * flops
+        return cls(peaks_ns, counts)
+
+    def at_peak(self, kind: str, phases: tuple[Phase, ...]) -> float:
+        return sum(ns for (other, phase, _), ns in self.peaks_ns.items() if other == kind and phase in phases)
+
+    def flops(self, kind: str, phases: tuple[Phase, ...]) -> float:
+        return sum(self.counts.get((kind, phase), 0.0) for phase in phases)
+
+    def by_dtype(self) -> dict[str, float]:
+        result: dict[str, float] = {}
+        for (kind, _, dtype), ns in self.peaks_ns.items():
+            if kind == "executed":
+                result[dtype] = result.get(dtype, 0.0) + ns
+        return result
+
+    def in_phase(self, phase: Phase, took: Spread) -> PhaseUtilization:
+        wanted = (phase,) if phase in MODEL_PHASES else ()
+        return PhaseUtilization(
+            time=took,
+            mfu=self.at_peak("flops", wanted) / took.median,
+            mfu_full=self.at_peak("full", wanted) / took.median,
+            hfu=self.at_peak("executed", (phase,)) / took.median,
+            flops_per_s=1e9 * self.flops("flops", wanted) / took.median,
+            executed_flops_per_s=1e9 * self.flops("executed", (phase,)) / took.median,
+        )

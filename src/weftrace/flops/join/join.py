@@ -1,0 +1,230 @@
+"""Where in a profiler trace were the FLOPs done? FLOPs by phase over device time by phase: MFU of each.
+
+A trace has times and no FLOPs, a report has FLOPs; of the same run they make a utilization. `trace_phases` says which
+device event belongs to which phase, `trace_match` whether trace and report are of one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.facts.hardware import Hardware
+from weftrace.flops.cost import NOTHING, Phase, Tally
+from weftrace.flops.derived.tally import inclusive, total
+from weftrace.flops.derived.utilization import utilization
+from weftrace.flops.join.match import accelerator, steps_of
+from weftrace.flops.join.phases import TRACE_PHASES, elapsed_ns, phase_codes, segments, union_ns
+from weftrace.flops.values import FlopsReport
+from weftrace.trace.containment import open_at_launch
+from weftrace.trace.model import Trace, is_annotation
+from weftrace.trace.work import Work, work_of
+from weftrace.units import S, duration
+
+_COUNTED_IN = {
+    Phase.FORWARD: (Phase.FORWARD,),
+    Phase.BACKWARD: (Phase.BACKWARD, Phase.RECOMPUTE),
+    Phase.OPTIMIZER: (Phase.OPTIMIZER,),
+}
+_OVERLAP = 0.01  # of the span, above which phases at the same time are told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseWork:
+    """One phase of a trace and its FLOPs, over all joined steps.
+
+    tally: the report's sums of the phase (recomputation with the backward), times the steps.
+    busy_ns: union of the phase's device events over streams. elapsed_ns: how far its events moved the step on: each
+        event adds what it ends later than all that started before it, the idle time before it included. Phases and
+        the events in none add up to the span, exactly.
+    flops_per_s: executed matrix FLOPs / elapsed time. mfu, mfu_full, hfu: time that the FLOPs take at the device's
+        dense peaks / elapsed time; None where no peak is known or nothing was counted.
+    """
+
+    phase: Phase
+    tally: Tally
+    num_events: int
+    busy_ns: int
+    elapsed_ns: int
+    flops_per_s: float | None = None
+    mfu: float | None = None
+    mfu_full: float | None = None
+    hfu: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeWork:
+    """A range that the program named by a module's path ("layers.0.attn"), in the forward, over all joined steps.
+
+    tally: the module's inclusive forward sums, times the steps. busy_ns: union of the device events launched in the
+    range. mfu: time that the model FLOPs take at the device's dense peaks / busy_ns; None where no peak is known.
+    """
+
+    path: str
+    tally: Tally
+    busy_ns: int
+    mfu: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TraceJoin:
+    """A report's FLOPs and a trace's times, joined.
+
+    model, hardware: names; hardware is "" where no peak is known. basis: as in `Work`: "host" where operators of the
+        host stand in for a device. steps: of the report that the trace was taken for. span_ns: first start to last end.
+    phases: those of `TRACE_PHASES` that have events or FLOPs. mfu, mfu_full, hfu: of all phases over the span.
+    no_phase_ns, num_no_phase: elapsed time and number of events without a launch.
+    segments: frame of `phase`, `start_ns`, `end_ns`: elapsed time as stretches of one phase, in order, absolute ns.
+    notes: what is assumed, estimated, or does not agree, one sentence each.
+    """
+
+    model: str
+    hardware: str
+    basis: str
+    steps: int
+    span_ns: int
+    phases: tuple[PhaseWork, ...]
+    mfu: float | None
+    mfu_full: float | None
+    hfu: float | None
+    ranges: tuple[RangeWork, ...] = ()
+    no_phase_ns: int = 0
+    num_no_phase: int = 0
+    segments: pl.DataFrame = field(default_factory=pl.DataFrame)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """Executed matrix FLOPs of all phases over the span; None where there is none."""
+        return sum(part.tally.executed_flops for part in self.phases) * S / self.span_ns if self.span_ns else None
+
+
+def join(report: FlopsReport, source: Trace | Work, device: Hardware | str | None = None) -> TraceJoin:
+    """A report's FLOPs over a trace's times, phase by phase.
+
+    source: a trace of the same run; of a trace in which a process drove several devices, the `Work` of one of them.
+    device: the accelerator whose peaks count, or its name; by default the one that the trace names, else the report.
+    Raises `WeftraceError` for an accelerator that weftrace does not know, and `TraceError` where a device must be
+    chosen.
+    """
+    work = source if isinstance(source, Work) else work_of(source)
+    chip, notes = accelerator(report, work, device)
+    steps, more = steps_of(report, work)
+    notes += more
+    if work.step is None and work.steps:
+        left = work.events.get_column("step").null_count()
+        work = replace(work, events=work.events.filter(pl.col("step").is_not_null()))
+        if left:
+            notes.append(f"{left:,} device events outside the profiler's steps are left out.")
+    codes = phase_codes(work)
+    elapsed = elapsed_ns(work.events)
+    parts = [_phase(report, work, codes == number, elapsed, steps, phase) for number, phase in enumerate(TRACE_PHASES)]
+    parts = [
+        _utilized(part, report, chip, _COUNTED_IN[part.phase], steps)
+        for part in parts
+        if part.num_events or part.tally.calls
+    ]
+    span_ns = int(elapsed.sum())
+    rates = _rates(report, chip, span_ns, steps)
+    if any(part.phase is Phase.BACKWARD and total(report, (Phase.RECOMPUTE,)).calls for part in parts):
+        notes.append("What a checkpoint ran again is part of the backward here: a trace does not tell it apart.")
+    notes += _oddities(work, parts, span_ns)
+    if work.basis == "host":
+        notes.append("The trace has no device events: times are those of the host's top-level operators.")
+    return TraceJoin(
+        model=report.name,
+        hardware=chip.name if chip else "",
+        basis=work.basis,
+        steps=steps,
+        span_ns=span_ns,
+        phases=tuple(parts),
+        mfu=rates[0],
+        mfu_full=rates[1],
+        hfu=rates[2],
+        ranges=_ranges(report, work, codes, chip, steps),
+        no_phase_ns=int(elapsed[codes < 0].sum()),
+        num_no_phase=int((codes < 0).sum()),
+        segments=segments(work.events, codes),
+        notes=tuple(notes),
+    )
+
+
+def _phase(
+    report: FlopsReport, work: Work, mine: NDArray[np.bool_], elapsed: NDArray[np.int64], steps: int, phase: Phase
+) -> PhaseWork:
+    return PhaseWork(
+        phase=phase,
+        tally=total(report, _COUNTED_IN[phase]).times(steps),
+        num_events=int(mine.sum()),
+        busy_ns=union_ns(work.events.filter(pl.Series(mine))),
+        elapsed_ns=int(elapsed[mine].sum()),
+    )
+
+
+def _utilized(
+    part: PhaseWork, report: FlopsReport, chip: Hardware | None, phases: tuple[Phase, ...], steps: int
+) -> PhaseWork:
+    if not part.elapsed_ns:
+        return part
+    mfu, mfu_full, hfu = _rates(report, chip, part.elapsed_ns, steps, phases)
+    rate = part.tally.executed_flops * S / part.elapsed_ns
+    return replace(part, flops_per_s=rate, mfu=mfu, mfu_full=mfu_full, hfu=hfu)
+
+
+def _rates(
+    report: FlopsReport, chip: Hardware | None, time_ns: int, steps: int, phases: tuple[Phase, ...] | None = None
+) -> tuple[float | None, float | None, float | None]:
+    """(MFU, MFU by the PaLM convention, HFU) of these phases of `steps` steps within `time_ns`."""
+    if chip is None or time_ns <= 0:
+        return None, None, None
+    part = report if phases is None else replace(report, ops=tuple(op for op in report.ops if op.phase in phases))
+    if not total(part).executed_flops:
+        return None, None, None
+    found = utilization(part, chip, step_ns=time_ns)
+    return tuple(None if value is None else value * steps for value in (found.mfu, found.mfu_full, found.hfu))  # type: ignore[return-value]
+
+
+def _ranges(
+    report: FlopsReport, work: Work, codes: NDArray[np.int64], chip: Hardware | None, steps: int
+) -> tuple[RangeWork, ...]:
+    """Ranges named by a module's path. The innermost has an event; an outer one has what its submodules' have."""
+    paths = {module.path: index for index, module in enumerate(report.modules) if module.path}
+    ranges = work.trace.events.filter(is_annotation()).with_columns(pl.col("name").cast(pl.String))
+    ranges = ranges.filter(pl.col("name").is_in(list(paths)))
+    if ranges.is_empty():
+        return ()
+    inside = ranges.get_column("name").gather(open_at_launch(ranges, work.events))
+    forward = codes == TRACE_PHASES.index(Phase.FORWARD)
+    sums, found = inclusive(report), []
+    for path in ranges.get_column("name").unique(maintain_order=True).to_list():
+        mine = (inside == path) | inside.str.starts_with(f"{path}.")
+        busy_ns = union_ns(work.events.filter(mine.fill_null(False) & pl.Series(forward)))
+        tally = sums.get((paths[path], Phase.FORWARD), NOTHING).times(steps)
+        indices = {paths[path]}
+        for index, module in enumerate(report.modules):
+            if module.parent in indices:
+                indices.add(index)
+        part = replace(report, ops=tuple(op for op in report.ops if op.module in indices))
+        mfu = _rates(part, chip, busy_ns, steps, (Phase.FORWARD,))[0]
+        found.append(RangeWork(path=path, tally=tally, busy_ns=busy_ns, mfu=mfu))
+    return tuple(found)
+
+
+def _oddities(work: Work, parts: Sequence[PhaseWork], span_ns: int) -> list[str]:
+    """Phases that one of the two lacks, and phases at the same time."""
+    notes = [
+        f"The report has FLOPs of the {part.phase}, the trace no event of it: MFU of the whole counts what did not run."
+        for part in parts
+        if part.tally.executed_flops and not part.num_events
+    ]
+    overlap_ns = sum(part.busy_ns for part in parts) - union_ns(work.events)
+    if overlap_ns > _OVERLAP * span_ns:
+        notes.append(
+            f"Phases ran at the same time for {duration(overlap_ns)}: elapsed time is then that of the one that ends "
+            "later, so MFU of a phase is rough; MFU of the whole is not."
+        )
+    return notes

@@ -1,0 +1,95 @@
+"""What changed between two reports of a model's cost, in a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from weftrace.flops.derived.diff import Change, FlopsDiff
+from weftrace.flops.render.words import share_text
+from weftrace.render.console_parts import BOLD, DIM, counted, section, table
+from weftrace.render.console_text import clean, joined, suited
+from weftrace.units import short_time, si
+
+MAX_WIDTH = 140
+MAX_MODULES = 20
+MAX_PATHS = 10
+
+_WORDS = {
+    "flops": "model FLOPs",
+    "full_flops": "FLOPs, full attention",
+    "executed_flops": "executed FLOPs",
+    "vector_flops": "vector FLOPs",
+    "moved_bytes": "bytes",
+    "time_ns": "time",
+    "params_total": "parameters",
+    "params_trainable": "trainable parameters",
+    "params_active": "active parameters",
+    "params_bytes": "bytes of parameters",
+    "params_global_total": "parameters before sharding",
+}
+
+
+def print_flops_diff(diff: FlopsDiff, console: Console) -> None:
+    """Print a comparison: the whole model's numbers that changed, then the modules', largest changes first."""
+    width = min(console.width, MAX_WIDTH)
+    names = " → ".join(dict.fromkeys(map(clean, diff.names)))
+    blocks: list[RenderableType] = [joined([Text("weftrace flops diff", style=BOLD), names], " · ")]
+    changed = [change for change in diff.model if change.before != change.after]
+    if diff.is_same:
+        noise = ", times within their spread" if changed else ""
+        blocks.append(Text(f"Nothing changed: every count, parameter and module agrees{noise}.", style=BOLD))
+    if changed:
+        blocks.append(Group(section("The whole model"), _table(changed, width)))
+    if diff.modules:
+        ranked = diff.ranked()
+        parts: list[RenderableType] = [
+            section("Modules", "children included, largest changes first"),
+            _table(ranked[:MAX_MODULES], width),
+        ]
+        if len(ranked) > MAX_MODULES:
+            parts.append(Text(f"… and {len(ranked) - MAX_MODULES:,} more", style=DIM))
+        blocks.append(Group(*parts))
+    for title, paths in (("New", diff.added), ("Gone", diff.removed)):
+        if paths:
+            more = f", … and {len(paths) - MAX_PATHS:,} more" if len(paths) > MAX_PATHS else ""
+            shown = ", ".join(clean(path) or "(the model)" for path in paths[:MAX_PATHS])
+            blocks.append(Group(section(f"{title}: {counted(len(paths), 'module')}"), Text(shown + more)))
+    if diff.notes:
+        blocks.append(Group(section("Remarks"), *(Text(f"- {clean(note)}") for note in diff.notes)))
+    spaced = [part for block in blocks for part in (block, Text())]
+    console.print(suited(Group(*spaced[:-1]), console), width=width)
+
+
+def _table(changes: Sequence[Change], width: int) -> RenderableType:
+    lines = [
+        [
+            "(whole model)" if change.path is None else clean(change.path) or "(model's tree)",
+            str(change.phase or ""),
+            _WORDS.get(change.quantity, change.quantity),
+            _amount(change, change.before),
+            _amount(change, change.after),
+            _told(change),
+        ]
+        for change in changes
+    ]
+    heads = ("module", "phase", "number", "before", "after", "change")
+    return table(heads, lines, width, left=("module", "phase", "number"))
+
+
+def _amount(change: Change, value: int | None) -> str:
+    if value is None:
+        return "–"
+    if change.quantity == "time_ns":
+        return short_time(value)
+    return si(value, "B" if "bytes" in change.quantity else "", 4)
+
+
+def _told(change: Change) -> str:
+    if math.isinf(change.relative):
+        return "new"
+    text = f"{'+' if change.relative > 0 else ''}{share_text(change.relative)}"
+    return f"{text} (spread)" if change.is_within_spread else text

@@ -1,0 +1,170 @@
+"""What a model costs as plotly figures, for notebooks: each is a function of a report, and shows nothing.
+
+plotly is an optional dependency (`pip install weftrace[notebook]`) and is imported when a figure is made.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weftrace.errors import FlopsError
+from weftrace.facts.hardware import Hardware
+from weftrace.flops.cost import PHASES, Phase
+from weftrace.flops.derived.account import Numbers, numbers_of, over_phases
+from weftrace.flops.derived.columns import add_up
+from weftrace.flops.derived.rates import used_peaks
+from weftrace.flops.values import FlopsReport
+from weftrace.render import palette
+from weftrace.render.figure_parts import label, layout, plotly_objects
+from weftrace.units import short_time, si
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+METRICS = ("time", "flops", "params", "bytes")
+
+PHASE_COLOURS = {
+    Phase.FORWARD: palette.FORWARD,
+    Phase.BACKWARD: palette.BACKWARD,
+    Phase.RECOMPUTE: "#b5548f",
+    Phase.OPTIMIZER: "#7a8495",
+}
+
+
+def flops_treemap_figure(report: FlopsReport, metric: str | None = None) -> go.Figure:
+    """The tree of modules, areas by what they take.
+
+    metric: "time" (sums of median exclusive times), "flops" (model FLOPs), "params" or "bytes"; by default time where
+    it was measured, else flops. Raises `WeftraceError` without plotly, `FlopsError` for another metric or time that was
+    not measured.
+    """
+    go = plotly_objects()
+    numbers = numbers_of(report)
+    metric = metric or ("time" if numbers.timed else "flops")
+    if metric not in METRICS:
+        raise FlopsError(f"no metric {metric!r}; choose from {', '.join(METRICS)}")
+    if metric == "time" and not numbers.timed:
+        raise FlopsError(f"{report.name}: nothing was timed; choose flops, params or bytes")
+    own = [_own(numbers, index, metric) for index in range(len(report.modules))]
+    whole_M = np.array(own, dtype=object)
+    add_up(report, whole_M)
+    whole: list[int] = whole_M.tolist()
+    unit = {"flops": "FLOP", "bytes": "B"}.get(metric, "")
+    text = short_time if metric == "time" else partial(si, unit=unit)
+    figure = go.Figure()
+    figure.add_treemap(
+        ids=[str(index) for index in range(len(own))],
+        labels=[label(module.name or report.name) for module in report.modules],
+        parents=["" if module.parent is None else str(module.parent) for module in report.modules],
+        values=whole,
+        branchvalues="total",
+        customdata=[
+            [label(module.path or report.name), label(module.class_name), text(value)]
+            for module, value in zip(report.modules, whole, strict=True)
+        ],
+        hovertemplate="%{customdata[0]} (%{customdata[1]})<br>%{customdata[2]}, %{percentRoot:.1%}<extra></extra>",
+    )
+    figure.update_layout(**layout(f"{label(report.name)}: {metric} of each module", height=560))
+    return figure
+
+
+def flops_roofline_figure(report: FlopsReport, hardware: Hardware | str | None = None) -> go.Figure:
+    """What each module does itself, by phase: FLOP for a byte against FLOP a second, under the accelerator's roofs.
+
+    Measured rates where the report has times, else the bound's, as the title says. hardware: by default the one that
+    was counted on. Raises `WeftraceError` without plotly or for an unknown name, `FlopsError` where no accelerator is
+    known.
+    """
+    go = plotly_objects()
+    numbers = numbers_of(report, hardware)
+    if numbers.roofline is None or numbers.device is None:
+        raise FlopsError(f"{report.name}: no accelerator is known, so there are no roofs; name one: hardware='h100'")
+    chip, figure = numbers.device, go.Figure()
+    intensities: list[float] = []
+    for phase in PHASES:
+        points = []
+        for row in numbers.roofline.rows:
+            took = row.bound_ns if not numbers.timed else row.measured.median if row.measured is not None else 0
+            if row.phase is phase and row.intensity and took:
+                rate = 1e9 * (row.executed_flops + row.vector_flops) / took
+                points.append((row.intensity, rate, label(row.path or report.name), short_time(took)))
+        if points:
+            x, y, names, times = zip(*points, strict=True)
+            intensities += x
+            figure.add_scatter(
+                name=str(phase),
+                x=x,
+                y=y,
+                mode="markers",
+                marker={
+                    "color": PHASE_COLOURS[phase],
+                    "size": 8,
+                    "symbol": "circle" if numbers.timed else "circle-open",
+                },
+                customdata=list(zip(names, times, strict=True)),
+                hovertemplate="%{customdata[0]}: %{x:.3g} FLOP/B, %{y:.3s}FLOP/s, %{customdata[1]}<extra></extra>",
+            )
+    low, high = min(intensities, default=0.1) / 2, max(intensities, default=100.0) * 2
+    peaks = {peak.dtype for peak in used_peaks(numbers.cols.costs, chip, tf32=report.tf32)}
+    for dtype in sorted(peaks) or [max(chip.peak_flops, key=chip.peak)]:
+        peak = chip.peak(dtype)
+        ridge = peak / chip.hbm_bytes_per_s
+        corners = sorted({low, ridge, max(high, 2 * ridge)})
+        figure.add_scatter(
+            name=f"{dtype}: {si(peak, 'FLOP/s')}",
+            x=corners,
+            y=[min(peak, value * chip.hbm_bytes_per_s) for value in corners],
+            mode="lines",
+            line={"color": palette.INK, "width": 1.5},
+            hoverinfo="name",
+        )
+    measured = "measured" if numbers.timed else "at their bounds: nothing was timed"
+    figure.update_layout(
+        **layout(f"{label(report.name)} under the roofs of {label(chip.name)}, {measured}", height=520)
+    )
+    figure.update_xaxes(type="log", title="FLOP for each byte moved")
+    figure.update_yaxes(type="log", title="FLOP a second")
+    return figure
+
+
+def flops_phases_figure(report: FlopsReport) -> go.Figure:
+    """How the phases share a step's time, executed FLOPs, vector FLOPs and bytes, in per cent. Raises `WeftraceError`
+    without plotly."""
+    go = plotly_objects()
+    numbers = numbers_of(report)
+    by_phase, times = numbers.totals.by_phase, numbers.phase_times
+    bars = {
+        "bytes": {phase: tally.moved_bytes for phase, tally in by_phase.items()},
+        "vector FLOPs": {phase: tally.vector_flops for phase, tally in by_phase.items()},
+        "FLOPs": {phase: tally.executed_flops for phase, tally in by_phase.items()},
+        "time": {phase: spread.median for phase, spread in times.items()},
+    }
+    shown = {name: values for name, values in bars.items() if sum(values.values())}
+    figure = go.Figure()
+    for phase in PHASES:
+        shares = [100 * values.get(phase, 0) / sum(values.values()) for values in shown.values()]
+        if any(shares):
+            figure.add_bar(
+                name=str(phase),
+                y=list(shown),
+                x=shares,
+                orientation="h",
+                marker_color=PHASE_COLOURS[phase],
+                hovertemplate=f"{phase}, %{{y}}: %{{x:.1f}} %<extra></extra>",
+            )
+    figure.update_layout(barmode="stack", **layout(f"{label(report.name)}: phases of a step", height=340))
+    figure.update_xaxes(title="per cent of the step")
+    return figure
+
+
+def _own(numbers: Numbers, index: int, metric: str) -> int:
+    if metric == "params":
+        return numbers.report.modules[index].own_params
+    if metric == "time":
+        spreads = [numbers.own_times.get((index, phase)) for phase in PHASES]
+        return sum(spread.median for spread in spreads if spread is not None)
+    tally = over_phases(numbers.exclusive, index)
+    return tally.flops if metric == "flops" else tally.moved_bytes

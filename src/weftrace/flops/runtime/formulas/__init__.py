@@ -1,0 +1,26 @@
+"""The formulas, one family of operators a file. Importing this package registers them all, each operator once."""
+
+from weftrace.flops.runtime.formulas import (  # noqa: F401
+    attention,
+    attention_packed,
+    communication,
+    conv,
+    distance,
+    elementwise,
+    embedding,
+    encoder_layer,
+    flex,
+    grouped,
+    linalg,
+    matmul,
+    movement,
+    norms,
+    optimizers,
+    quantized,
+    random,
+    recurrent,
+    reductions,
+    softmax_and_loss,
+    sparse,
+    spectral,
+)

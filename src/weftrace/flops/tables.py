@@ -1,0 +1,148 @@
+"""A report as text that other tools take: CSV for spreadsheets, Markdown for a pull request."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from weftrace.facts.hardware import Hardware
+from weftrace.flops.cost import COUNTED, NOTHING, PHASES
+from weftrace.flops.derived.coverage import coverage
+from weftrace.flops.derived.module_time import exclusive_ns, inclusive_ns, step_spread
+from weftrace.flops.derived.params import module_params, params
+from weftrace.flops.derived.roofline import roofline
+from weftrace.flops.derived.tally import both, totals
+from weftrace.flops.derived.utilization import utilization
+from weftrace.flops.values import FlopsReport
+from weftrace.units import duration, percent, si, size
+
+CSV_COLUMNS = (
+    "path",
+    "class",
+    "depth",
+    "module_calls",
+    "phase",
+    "params",
+    "trainable_params",
+    "active_params",
+    "global_params",
+    "param_bytes",
+    *COUNTED,
+    *(f"own_{name}" for name in COUNTED),
+    "time_median_ns",
+    "time_lowest_ns",
+    "time_highest_ns",
+    "own_time_median_ns",
+    "own_time_lowest_ns",
+    "own_time_highest_ns",
+    "roofline_ns",
+    "own_roofline_ns",
+    "bound",
+)
+
+
+def to_csv(report: FlopsReport, hardware: Hardware | None = None) -> str:
+    """One row for each module and phase in which anything ran or took time in it or below it, in order; RFC 4180.
+
+    Columns: `CSV_COLUMNS`. Counts, bytes and times include the modules below; those that begin with own_ do not. Bytes
+    are bytes, times ns. Empty: not timed, or no hardware to bound it with. A path that a spreadsheet would take for a
+    formula cannot be one: module paths hold no leading =, +, - or @.
+    """
+    own, whole = both(report)
+    own_time, whole_time = exclusive_ns(report), inclusive_ns(report)
+    line = None if hardware is None else roofline(report, hardware)
+    bound = {} if line is None else {(row.module, row.phase): row for row in line.inclusive}
+    own_bound = {} if line is None else {(row.module, row.phase): row for row in line.rows}
+    of_params = module_params(report)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(CSV_COLUMNS)
+    for index, module in enumerate(report.modules):
+        found = of_params[index]
+        for phase in PHASES:
+            key = (index, phase)
+            if key not in whole and key not in whole_time:
+                continue
+            row: list[object] = [module.path, module.class_name, module.depth, module.calls, phase.value]
+            row += [found.total, found.trainable, found.active, found.global_total, found.bytes]
+            for tally in (whole.get(key, NOTHING), own.get(key, NOTHING)):
+                row += [getattr(tally, name) for name in COUNTED]
+            for took in (whole_time.get(key), own_time.get(key)):
+                row += ["", "", ""] if took is None else [took.median, took.lowest, took.highest]
+            limits = (bound.get(key), own_bound.get(key))
+            row += ["" if limit is None else round(limit.bound_ns, 3) for limit in limits]
+            row.append("" if limits[0] is None else limits[0].bound)
+            writer.writerow(row)
+    return text.getvalue()
+
+
+def to_markdown(report: FlopsReport, hardware: Hardware | None = None, *, depth: int | None = 2) -> str:
+    """A summary table, and a table of the modules down to a depth (0: the root alone; None: all).
+
+    MACs are half the FLOPs. A number from part of the work says so below the table.
+    """
+    step, found, covered = totals(report), params(report), coverage(report)
+    timed = step_spread(report)
+    rows = [
+        ("Parameters", f"{found.total:,} ({size(found.bytes)})"),
+        ("Trainable parameters", f"{found.trainable:,} ({percent(found.trainable_share)})"),
+        ("Parameters that a token uses", f"{found.active:,} ({percent(found.active_share)})"),
+        ("Parameters before sharding", f"{found.global_total:,}"),
+        ("Model FLOPs", f"{si(step.flops)} ({si(step.flops // 2)} MACs)"),
+        ("Model FLOPs, attention over all pairs", si(step.full_flops)),
+        ("Executed FLOPs", si(step.executed_flops)),
+        ("Vector FLOPs", si(step.vector_flops)),
+        ("Bytes", size(step.moved_bytes)),
+        *((f"Model FLOPs, {phase}", si(tally.flops)) for phase, tally in step.by_phase.items() if tally.flops),
+        ("Operator calls with a formula", percent(covered.calls)),
+        ("Time with a formula (estimate)", percent(covered.time)),
+    ]
+    if timed is not None:
+        rows.append(("Step", f"{duration(timed.median)} ({duration(timed.lowest)} to {duration(timed.highest)})"))
+    if hardware is not None and timed is not None:
+        used = utilization(report, hardware)
+        rows.append((f"MFU on {hardware.name}", percent(used.mfu)))
+        rows.append(("MFU, attention over all pairs", percent(used.mfu_full)))
+        rows.append(("HFU", percent(used.hfu)))
+    scope = "one step, one rank" if report.ranks == 1 else f"one step, {report.ranks} ranks together"
+    lines = [f"## {_cell(report.name)}", "", *_table(("", scope), rows)]
+    lines += ["", *_modules(report, depth), ""]
+    if covered.unknown:
+        named = ", ".join(f"`{op.op}` ({op.calls:,} calls)" for op in covered.unknown)
+        lines += [f"Without a formula, in no FLOP total: {named}.", ""]
+    lines += [f"- {_cell(note)}" for note in report.notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _modules(report: FlopsReport, depth: int | None) -> list[str]:
+    _, whole = both(report)
+    times = inclusive_ns(report)
+    of_params = module_params(report)
+    phases = [phase for phase in PHASES if any(key[1] is phase for key in (*whole, *times))]
+    head = ["Module", "Class", "Parameters"]
+    for phase in phases:
+        head += [f"FLOPs {phase}", *([f"time {phase}"] if times else [])]
+    rows = []
+    for index, module in enumerate(report.modules):
+        if depth is not None and module.depth > depth:
+            continue
+        name = f"`{_cell(module.path)}`" if module.path else "(model)"
+        row = [name, _cell(module.class_name), f"{of_params[index].total:,}"]
+        for phase in phases:
+            tally, took = whole.get((index, phase)), times.get((index, phase))
+            unknown = "" if tally is None or not tally.unknown_calls else f" + {tally.unknown_calls:,} unknown calls"
+            row.append("–" if tally is None else f"{si(tally.flops)}{unknown}")
+            if times:
+                row.append("–" if took is None else duration(took.median))
+        rows.append(tuple(row))
+    return _table(tuple(head), rows)
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    rule = "|" + "|".join([" --- ", *[" --: "] * (len(head) - 1)]) + "|"
+    return [f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

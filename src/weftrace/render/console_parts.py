@@ -1,0 +1,92 @@
+"""What the terminal report is put together from: units, headings, tables of plain text, frames."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Group
+from rich.panel import Panel
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from weftrace.render import palette
+from weftrace.render.console_text import shorten_middle
+from weftrace.units import MS, US, S
+
+BOLD = Style(bold=True)
+DIM = Style(dim=True)
+WARNING = Style(color="yellow", bold=True)
+ERROR = Style(color=palette.EXPOSED, bold=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """The unit of a table: one for all its rows, so that they can be compared at a glance."""
+
+    name: str
+    ns: int
+    decimals: int
+
+    def __call__(self, time_ns: float) -> str:
+        shown = math.floor(time_ns * 10**self.decimals / self.ns + 0.5) / 10**self.decimals  # halves up, as `units.us`
+        return f"{shown:,.{self.decimals}f}"
+
+
+_MILLISECONDS = Unit(name="ms", ns=MS, decimals=2)
+_LONG = Unit(name="ms", ns=MS, decimals=0)
+MICROSECONDS = Unit(name="µs", ns=US, decimals=1)
+
+
+def unit_for(span_ns: int) -> Unit:
+    """Microseconds for a span under 20 ms, milliseconds above."""
+    return MICROSECONDS if span_ns < 20 * MS else _MILLISECONDS if span_ns < 100 * S else _LONG
+
+
+def section(title: str, note: str = "") -> Text:
+    heading = Text().append(title, style=BOLD)
+    return heading.append(f"  {note}", style=DIM) if note else heading
+
+
+def table(
+    heads: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    width: int,
+    *,
+    left: Sequence[str] = (),
+    gap: int = 2,
+    bold: int | None = None,
+    coloured: tuple[str, Sequence[str | None]] = ("", ()),
+    shorten: Callable[[str, int], str] = shorten_middle,
+) -> Table:
+    """A table of plain strings, never read for markup; the first column gives way where the width is short.
+
+    left: heads of columns set to the left. bold: the line that stands out. coloured: the head of a column and the
+    colour of each of its cells. shorten: makes a cell of the first column fit.
+    """
+    others = [max(cell_len(text) for text in column) for column in list(zip(heads, *lines, strict=True))[1:]]
+    room = max(width - sum(others) - gap * len(others), 8)
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    for head in heads:
+        justify: Literal["left", "right"] = "left" if head in left else "right"
+        table.add_column(Text(head, style=DIM), justify=justify, no_wrap=True, overflow="ellipsis")
+    for at, line in enumerate(lines):
+        cells = [Text(text, style=BOLD if at == bold else "") for text in (shorten(line[0], room), *line[1:])]
+        if coloured[0]:
+            cells[heads.index(coloured[0])].stylize(Style(color=coloured[1][at]))
+        table.add_row(*cells)
+    return table
+
+
+def frame(title: str, lines: Sequence[Text], style: Style) -> Panel:
+    heading = Text(title, style=style)
+    return Panel(Group(*lines), title=heading, title_align="left", border_style=style, box=box.HEAVY)
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

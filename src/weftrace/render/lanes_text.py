@@ -1,0 +1,298 @@
+"""The lane picture in a terminal: what the compute lane runs while the communication lane moves data.
+
+One row of bands is a stretch of time, by preference one repetition of the phases (a layer); all rows have one scale. A
+box is as wide as its phase is long. Its fill tells the direction, in characters as well as in colour, so that the
+picture survives a pipe. Under the bands, red marks where communication ran and no compute did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, Group
+from rich.style import Style
+from rich.text import Text
+
+from weftrace.render import palette
+from weftrace.render.console_text import clean, fitted, joined, shorten_middle, suited
+from weftrace.render.lanes_layout import (
+    MAX_ROWS,
+    MAX_TRACKS,
+    Band,
+    Box,
+    Picture,
+    Row,
+    lane_picture,
+    round_up,
+    sms_text,
+    stem_of,
+)
+from weftrace.units import MS, US, duration, percent
+
+MIN_WIDTH = 60
+MAX_WIDTH = 200
+MARGIN = 12  # columns left of the bands, for a lane's name and SMs
+MIN_MARK = 0.05  # a smaller part of a column exposed is not marked: kernels leave microseconds between them
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+_FILL = {"F": "░", "B": "▒", "W": "▓", None: " "}
+_DIRECTION_NAMES = {"F": "forward", "B": "backward", "W": "weight gradient"}
+_LANE_NAMES = {"compute": "compute", "communication": "communic."}
+_NOTE = Style(dim=True)
+_EXPOSED = Style(color=palette.EXPOSED, bold=True)
+_IDLE = Style(color=palette.IDLE)
+
+
+def print_lanes(
+    rank: Mapping[str, Any],
+    console: Console,
+    width: int | None = None,
+    *,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+    with_device: bool = False,
+) -> None:
+    """Print the lane picture of one rank of a report.
+
+    rank: a member of `ranks` in a report document (schema weftrace.report/1). width: columns to use, the console's when
+    None. start_ns, end_ns: the stretch to draw, in nanoseconds from the rank's first device event; all of it when None.
+    with_device: name the device too, as its rank has several.
+    """
+    columns = max(min(width or console.width, MAX_WIDTH), MIN_WIDTH)
+    picture = lane_picture(rank, num_columns=columns - MARGIN, start_ns=start_ns, end_ns=end_ns)
+    words = [line for text in _heading(rank, picture, with_device=with_device) for line in text.wrap(console, columns)]
+    notes = [line for text in _left_out(rank, picture) for line in text.wrap(console, columns)]
+    drawn, coded = _drawn(picture)
+    lines = [*words, Text(), *drawn, *_legend(picture, coded, columns), *notes]
+    # The lines are as wide as asked, which may be more than the console's own width: it must not fold them again.
+    console.print(suited(Group(*lines), console), soft_wrap=True)
+
+
+def _heading(rank: Mapping[str, Any], picture: Picture, *, with_device: bool) -> list[Text]:
+    who = "lanes" if rank.get("rank") is None else f"lanes of rank {rank['rank']}"
+    device = clean(rank.get("device_name") or "")
+    parts = [
+        who,
+        f"device {rank.get('device')}" if with_device else "",
+        device,
+        "simulated" if rank.get("simulated") and "simulated" not in device else "",
+    ]
+    lines = [joined([Text(parts[0], style="bold"), *[p for p in parts[1:] if p]], " · ")]
+    if rank.get("basis") == "host":
+        lines.append(Text("No device work in this file: host operators stand in for it.", style="bold yellow"))
+    if not picture.rows:
+        lines.append(Text("Nothing ran in this stretch." if rank.get("lanes") else "There is no work to draw."))
+        return lines
+    for lane in rank.get("lanes", ()):
+        if not lane["boxes"]:
+            continue
+        sms = sms_text(lane)
+        line = f"{lane['lane']}: {duration(lane['busy_ns'])} busy{f' on {sms}' if sms else ''}"
+        if lane["lane"] == "communication":
+            hidden = percent(rank.get("hidden_fraction"))
+            line += f", {hidden} of it hidden, {duration(rank['exposed_communication_ns'])} exposed"
+        lines.append(Text(line))
+    if not rank.get("communication_ns"):
+        lines.append(Text("No communication ran, so there is nothing to hide."))
+    whole = (picture.start_ns, picture.end_ns) == (0, rank["span_ns"])
+    span = duration(rank["span_ns"])
+    drawn = f"All {span} drawn"
+    if not whole:
+        begun = f"{duration(picture.start_ns)} to" if picture.start_ns else "The first"
+        drawn = f"{begun} {duration(picture.end_ns)} of {span} drawn"
+    lines.append(Text(f"{drawn}; one column is {duration(picture.ns_per_column)}", style=_NOTE))
+    return lines
+
+
+def _drawn(picture: Picture) -> tuple[list[Text], set[str]]:
+    """All rows as lines, and the names for which only their code had room."""
+    used: set[str] = set()
+    lines: list[Text] = []
+    any_communication = any(band.lane == "communication" for band in picture.rows[0].bands) if picture.rows else False
+    silent: list[Row] = []  # rows in which nothing ran share a line
+    for row in [*picture.rows, None]:
+        if row is not None and not any(track for band in row.bands for track in band.tracks):
+            silent.append(row)
+            continue
+        if silent:
+            stretch = f"{duration(silent[0].start_ns)} to {duration(silent[-1].end_ns)}"
+            lines += [Text(f"{'':{MARGIN}}╌╌ neither lane ran from {stretch}", style=_IDLE), Text()]
+            silent = []
+        if row is not None:
+            lines.append(_axis(row, picture.ns_per_column))
+            for band in row.bands:
+                lines.extend(_band_lines(band, row.num_columns, picture.codes, used))
+            lines += [_marks(row, "exposed" if any_communication else "idle"), Text()]
+    return lines, used
+
+
+def _axis(row: Row, scale: float) -> Text:
+    """Tick marks at round times, each with its time to the right of it; the first also has the unit."""
+    step = max(round_up(10 * scale), 1)
+    unit_ns, unit = (MS, "ms") if step >= MS // 10 else (US, "µs") if step >= US // 10 else (1, "ns")
+    decimals = 1 if step % unit_ns else 0
+    cells = ["─"] * row.num_columns
+    free = 0
+    for time in range(-(-row.start_ns // step) * step, row.end_ns, step):
+        column = int((time - row.start_ns) / scale)
+        label = f"┬{time / unit_ns:,.{decimals}f}{'' if free else f' {unit}'}"
+        if column >= free and column + len(label) <= row.num_columns:
+            cells[column : column + len(label)] = label
+            free = column + len(label) + 1
+    return Text(" " * MARGIN + "".join(cells), style=_NOTE)
+
+
+def _band_lines(band: Band, num_columns: int, codes: Mapping[str, str], used: set[str]) -> list[Text]:
+    lines: list[Text] = []
+    for track in band.tracks:
+        names, times = Text(), Text()
+        column = 0
+        for at, box in enumerate(track):
+            gap = _gap(column, box.left, track[at - 1] if at else None)
+            names.append(gap)
+            times.append(gap)
+            width = box.right - box.left
+            room = max(0, width - 1 - box.after)
+            name = _label(box, room, codes, used)
+            time = _box_time(box, room)
+            names.append_text(_box_text(box, name, room))
+            times.append_text(_box_text(box, time, room))
+            column = box.right
+        gap = _gap(column, num_columns, track[-1] if track else None)
+        names.append(gap)
+        times.append(gap)
+        lines += [names, times]
+    heads = [_LANE_NAMES.get(band.lane, clean(band.lane)), band.sms] + [""] * len(lines)
+    for line, head, bold in zip(lines, heads, (True, *[False] * len(lines)), strict=False):
+        _prepend(line, head, Style(bold=bold))
+    return lines
+
+
+def _prepend(line: Text, head: str, style: Style) -> None:
+    body = line.copy()
+    line.plain = ""
+    line.spans = []
+    line.append(fitted(head, MARGIN), style=style)
+    line.append_text(body)
+
+
+def _gap(column: int, until: int, last: Box | None) -> str:
+    """Nothing ran; where there is room, a thin edge ends the box before, so that fills need not tell."""
+    length = until - column
+    closes = last is not None and last.right - last.left > 1 and length > 1
+    return "▏" + " " * (length - 1) if closes else " " * length
+
+
+def _box_text(box: Box, text: str, room: int) -> Text:
+    """An edge, the text and the fill: one piece as wide as the box."""
+    ink, shade = _box_styles(box.direction, box.lane)
+    used = cell_len(text)
+    padding = " " if text and used < room else ""
+    edge = "‹" if box.before else "┃" if box.right - box.left == 1 else "│"
+    piece = Text(edge, style=ink)
+    piece.append(text + padding, style=ink)
+    piece.append(_FILL.get(box.direction, " ") * max(0, room - used - len(padding)), style=shade)
+    return piece.append("›" if box.after and box.right - box.left > 1 else "", style=ink)
+
+
+def _box_time(box: Box, room: int) -> str:
+    """How long the phase took, in the unit that fits."""
+    text = duration(box.duration_ns)
+    if box.duration_ns and len(text) <= room:
+        return text
+    number = text.partition(" ")[0]
+    return number if len(number) <= room and box.duration_ns >= MS else ""
+
+
+def _box_styles(direction: str | None, lane: str) -> tuple[Style, Style]:
+    """Styles of a box's text and of its fill: the fill is the ground a little darker, plain without colours."""
+    ground = palette.DIRECTION_COLOURS.get(direction or "") or palette.KIND_COLOURS.get(lane, palette.COMPUTE)
+    red, green, blue = (int(ground[n : n + 2], 16) * 4 // 5 for n in (1, 3, 5))
+    ink = palette.INK if direction else palette.PAPER
+    return Style(color=ink, bgcolor=ground), Style(color=f"#{red:02x}{green:02x}{blue:02x}", bgcolor=ground)
+
+
+def _marks(row: Row, head: str) -> Text:
+    """The third line of a row: how much of each column is exposed communication; dashes where neither lane ran."""
+    line = Text(fitted(head, MARGIN), style=_EXPOSED if head == "exposed" else _IDLE)
+    for exposed, idle in zip(row.exposed, row.idle, strict=True):
+        if exposed >= MIN_MARK:
+            line.append(_LEVELS[min(len(_LEVELS) - 1, int(exposed * len(_LEVELS)))], style=_EXPOSED)
+        elif idle >= 0.5:
+            line.append("╌", style=_IDLE)
+        else:
+            line.append(" ")
+    return line
+
+
+def _legend(picture: Picture, coded: set[str], width: int) -> list[Text]:
+    shown = [box for row in picture.rows for band in row.bands for track in band.tracks for box in track]
+    chips = []
+    for direction, name in _DIRECTION_NAMES.items():
+        if any(box.direction == direction for box in shown):
+            ink, shade = _box_styles(direction, "compute")
+            chip = Text(f"│{direction} ", style=ink).append(_FILL[direction] * 2, style=shade)
+            chips.append(joined([chip, f" {name}"]))
+    if any(level >= MIN_MARK for row in picture.rows for level in row.exposed):
+        chips.append(joined([Text("▂▅█", style=_EXPOSED), " exposed, by part of the column"]))
+    if any(level >= 0.5 for row in picture.rows for level in row.idle):
+        chips.append(joined([Text("╌╌", style=_IDLE), " neither lane ran"]))
+    if any(box.before or box.after for box in shown):
+        chips.append(Text("‹ › goes on in the row before or after"))
+    explained = [Text(f"{picture.codes[name]} = {shorten_middle(name, 40)}") for name in coded]
+    return _flowed(chips, width) + _flowed(sorted(explained, key=str), width)
+
+
+def _flowed(chips: Sequence[Text], width: int) -> list[Text]:
+    """Chips on as few lines as hold them; none is broken."""
+    lines: list[Text] = []
+    for chip in chips:
+        if lines and lines[-1].cell_len + 3 + chip.cell_len <= width:
+            lines[-1] = joined([lines[-1], chip], "   ")
+        else:
+            lines.append(chip)
+    return lines
+
+
+def _left_out(rank: Mapping[str, Any], picture: Picture) -> list[Text]:
+    """What the picture does not show, and what helps."""
+    notes = []
+    if picture.end_ns < picture.asked_end_ns:
+        notes.append(
+            f"Not drawn: {duration(picture.asked_end_ns - picture.end_ns)} after {duration(picture.end_ns)} "
+            f"({MAX_ROWS} rows are drawn). "
+            "Choose a later stretch to see them."
+        )
+    if picture.num_narrow:
+        notes.append(
+            f"Narrower than a column ({duration(picture.ns_per_column)}): {picture.num_narrow:,} of the boxes; the "
+            "longest stands for its column. Choose a shorter stretch to see them."
+        )
+    if picture.num_covered:
+        notes.append(f"Not drawn: {picture.num_covered:,} boxes that overlap more than {MAX_TRACKS - 1} others.")
+    listed, total = len(rank.get("exposed", ())), rank.get("num_exposed", 0)
+    if total > listed:
+        notes.append(f"The {listed:,} longest of {total:,} exposed stretches are marked.")
+    return [Text(note, style=_NOTE) for note in notes]
+
+
+def _label(box: Box, width: int, codes: Mapping[str, str], used_codes: set[str]) -> str:
+    """The longest that fits of: name and index, name, a telling part of it, its code; a code is explained below."""
+    stem, direction = stem_of(box.name)
+    bare = box.name.strip("#* ") or box.name  # some frameworks frame their phases: ## forward ##
+    named = [box.name if box.index is None else f"{box.name} {box.index}", box.name, bare]
+    if direction:
+        telling = max(4, len(codes.get(box.name, "")) - len(direction))  # letters that can be read, and tell it apart
+        named += [stem + direction, stem[:telling] + direction]
+    for label in named:
+        if cell_len(label) <= width:
+            return label
+    if not direction and width >= 8 and cell_len(bare) <= 3 * width:
+        return shorten_middle(bare, width)
+    code = codes.get(box.name, "")
+    if code and cell_len(code) <= width:
+        used_codes.add(box.name)
+        return code
+    return ""

@@ -1,0 +1,143 @@
+"""A page: one HTML file that opens offline, on data that may be hostile.
+
+Three things keep a kernel called `</script><img onerror=...>` a name and nothing else: Jinja escapes what it writes;
+all other data sits in JSON blocks in which no `<` is left; and the page's content policy runs only the one script and
+the one style sheet whose hashes it lists, and reaches no network.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+
+#: The kit: what pages of all wings are made of.
+KIT = "weftrace.render"
+
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "(\./|render/)([a-z_]+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?function|const|class) (\w+)", re.MULTILINE)
+
+#: Where a module of a page lives: (package, name without ending).
+_Place = tuple[str, str]
+
+
+def render_page(
+    template: str,
+    *,
+    home: str,
+    entry: str,
+    styles: Iterable[str],
+    blocks: Iterable[tuple[str, Mapping[str, Any]]],
+    title: str,
+    headline: str,
+    version: str,
+) -> str:
+    """One self-contained page, as text.
+
+    home: the package of the wing that draws it ("weftrace.flops.render"), which holds `template` and a folder `static`.
+    template: extends the kit's `base.html`. entry: the page's first module; what it imports, and what those import, is
+    its script. styles: names of style sheets of `static/`, joined in this order; "render/x.css" is one of the kit's.
+    blocks: (id, value), the data that the script reads. title, headline, version: text, escaped here.
+    Raises ValueError where a block holds a NaN or an infinity, which JSON cannot.
+    """
+    script, style = page_script(entry, home), "\n".join(_style(name, home) for name in styles)
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: _text(KIT if name == "base.html" else home, name)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(
+        title=_speakable(title),
+        headline=_speakable(headline),
+        version=_speakable(version),
+        script=script,
+        style=style,
+        blocks=[(name, _json_block(value)) for name, value in blocks],
+        policy=content_policy(script, style),
+    )
+
+
+def content_policy(script: str, style: str) -> str:
+    """The page's Content-Security-Policy: this script and this style by their hashes, inline images, nothing else."""
+    return (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def page_script(entry: str, home: str) -> str:
+    """The module `entry` of `home` and all that it imports, as the text of one script, in the order of dependencies.
+
+    Browsers refuse to import modules from file://, so the modules are joined here. Each becomes a function that returns
+    its exports; they may use only `export function|const|class` and `import { a, b } from "./name.js";`, a module of
+    the same folder, or `from "render/name.js"`, one of the kit, which keeps this simple enough to trust.
+    """
+    order: list[_Place] = []
+    _visit((home, entry), order, ())
+    script = '"use strict";\n' + "\n".join(_as_function(place) for place in order)
+    assert "</script" not in script.lower() and "<!--" not in script, "a page module would end its script block early"
+    return script
+
+
+def _visit(place: _Place, order: list[_Place], path: tuple[_Place, ...]) -> None:
+    assert place not in path, f"page modules import each other in a circle: {(*path, place)}"
+    if place in order:
+        return
+    for _, where, needed in _IMPORT.findall(_source(place)):
+        _visit(_imported(place, where, needed), order, (*path, place))
+    order.append(place)
+
+
+def _imported(importer: _Place, where: str, name: str) -> _Place:
+    return (KIT if where == "render/" else importer[0], name)
+
+
+def _as_function(place: _Place) -> str:
+    source = _source(place)
+    exports = [exported for _, exported in _EXPORT.findall(source)]
+    body = _IMPORT.sub(lambda m: f"const {{{m[1]}}} = {_constant(_imported(place, m[2], m[3]))};", source)
+    body = _EXPORT.sub(r"\1 \2", body)
+    stray = re.search(r"^(import|export)\b.*", body, re.MULTILINE)
+    assert stray is None, f"{place}: unsupported form: {stray and stray.group(0)}"
+    exported = ", ".join(exports)
+    return f"// {place[1]}.js\nconst {_constant(place)} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();"
+
+
+def _constant(place: _Place) -> str:
+    return f"{'kit' if place[0] == KIT else 'module'}_{place[1]}"
+
+
+def _source(place: _Place) -> str:
+    return _text(place[0], "static", f"{place[1]}.js")
+
+
+def _style(name: str, home: str) -> str:
+    own = name.removeprefix("render/")
+    return _text(home if own == name else KIT, "static", own)
+
+
+def _json_block(value: Mapping[str, Any]) -> str:
+    """JSON that cannot leave its script block: `<`, `>` and `&` are written as escapes, and everything is ASCII."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _speakable(text: str) -> str:
+    """Text without the lone surrogates that a broken file can hold and UTF-8 cannot write."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _text(package: str, *path: str) -> str:
+    return files(package).joinpath(*path).read_text(encoding="utf-8")

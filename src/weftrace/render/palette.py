@@ -1,0 +1,41 @@
+"""The colours of weftrace's pictures: one meaning, one colour, in the terminal, in figures and in the HTML report."""
+
+from __future__ import annotations
+
+#: Parts of a span, and classes of device work.
+COMPUTE = "#46587a"
+COMMUNICATION = "#8a5cd6"
+EXPOSED = "#d92d3a"
+MEMORY = "#1499a8"
+IDLE = "#b4bbc5"
+
+#: Load of a GPU: below the mean, at it, above it; and placements before, after and at best.
+UNDER = "#2f74c8"
+LEVEL = "#e2e6eb"
+OVER = "#e2631e"
+BEFORE = "#a9782f"
+AFTER = "#3f8f68"
+
+#: Weights that a GPU receives, and that it sends.
+RECEIVED = "#1499a8"
+SENT = "#8fa0bd"
+
+#: Text on a light ground (a direction's colour), and on a dark one (a class's colour).
+INK = "#141414"
+PAPER = "#ffffff"
+
+#: Directions of a phase.
+FORWARD = "#f3a43b"
+BACKWARD = "#2c8f63"
+WEIGHT = "#3f7fe0"
+
+DIRECTION_COLOURS = {"F": FORWARD, "B": BACKWARD, "W": WEIGHT}
+KIND_COLOURS = {"compute": COMPUTE, "communication": COMMUNICATION, "memory": MEMORY}
+
+#: Causes of idle time, as `idle_causes` of a report names them (without `_ns`).
+IDLE_CAUSE_COLOURS = {
+    "host_wait": "#c98a3c",
+    "dependency_wait": "#7d8fb3",
+    "kernel_gap": "#c9c9c9",
+    "unknown": "#8a8a8a",
+}

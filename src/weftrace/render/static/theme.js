@@ -1,0 +1,83 @@
+// Light or dark: the system's choice until the reader makes one. Canvases ask here for the colours of the style sheet.
+
+const ROLES = [
+  "page", "panel", "raised", "line", "text", "muted", "faint", "accent", "mark", "mark-ink",
+  "compute", "communication", "barrier", "memory", "idle", "exposed", "hidden", "outside",
+  "annotation", "operator", "launch", "other", "forward", "backward", "weight",
+  "under", "level", "over", "hue1", "hue2", "hue3", "hue4", "hue5", "hue6", "hue7", "hue8",
+];
+const listeners = [];
+let cached = null;
+
+/** Role -> colour, as the style sheet sets them for the theme in force. */
+export function palette() {
+  if (!cached) {
+    const style = getComputedStyle(document.documentElement);
+    cached = Object.fromEntries(ROLES.map((role) => [role, style.getPropertyValue(`--${role}`).trim()]));
+  }
+  return cached;
+}
+
+export function onTheme(listener) {
+  listeners.push(listener);
+}
+
+export function startTheme(button) {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const root = document.documentElement;
+  const current = () => root.dataset.theme || (dark.matches ? "dark" : "light");
+  const changed = () => {
+    cached = null;
+    const other = current() === "dark" ? "light" : "dark";
+    button.setAttribute("aria-label", `Switch to the ${other} theme`);
+    button.title = `Switch to the ${other} theme`;
+    listeners.forEach((listener) => listener());
+  };
+  const chosen = remembered();
+  if (chosen) root.dataset.theme = chosen;
+  button.addEventListener("click", () => {
+    root.dataset.theme = current() === "dark" ? "light" : "dark";
+    remember(root.dataset.theme);
+    changed();
+  });
+  dark.addEventListener("change", changed);
+  // Paper is light. The style sheet switches by itself; canvases must be drawn again before and after.
+  let before;
+  window.addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; changed(); });
+  window.addEventListener("afterprint", () => {
+    if (before) root.dataset.theme = before; else delete root.dataset.theme;
+    changed();
+  });
+  changed();
+}
+
+/** Black or white, whichever reads better on a colour given as #rrggbb. */
+export function inkOn(color) {
+  const [r, g, b] = channels(color).map((c) => {
+    const s = c / 255;
+    return s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4;
+  });
+  const luminance = 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  // Contrast of white is 1.05/(l+.05), of near-black (l+.05)/.06; they meet at 0.2. Bold text may lean to white.
+  return luminance > 0.32 ? "#16120a" : "#ffffff";
+}
+
+/** Two colours given as #rrggbb, mixed: share 0 is the first, 1 the second. */
+export function mix(from, to, share) {
+  const a = channels(from), b = channels(to);
+  return `#${a.map((c, i) => Math.round(c + (b[i] - c) * share).toString(16).padStart(2, "0")).join("")}`;
+}
+
+function channels(color) {
+  const hex = color.slice(1);
+  return [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16));
+}
+
+// A file:// page may be denied storage; the choice then lasts as long as the page.
+function remembered() {
+  try { return localStorage.getItem("weftrace-theme"); } catch { return null; }
+}
+
+function remember(theme) {
+  try { localStorage.setItem("weftrace-theme", theme); } catch { /* not kept, as said above */ }
+}

@@ -1,0 +1,78 @@
+"""What `weftrace annotate` adds to a trace: lanes, phases and counters, for chrome://tracing and Perfetto."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from weftrace.analysis.lane_boxes import lanes
+from weftrace.analysis.launch_delays import queue_length
+from weftrace.analysis.phase_times import phases, with_sms
+from weftrace.analysis.time_account import class_unions
+from weftrace.errors import TraceError
+from weftrace.files.sources import DEFAULT_MAX_BYTES
+from weftrace.trace.chrome.annotate import Annotated, annotate, file_base_ns, is_annotated
+from weftrace.trace.chrome.lane_events import lane_events, running_total
+from weftrace.trace.kernels import KernelRules
+from weftrace.trace.model import Trace
+from weftrace.trace.work import Work, works_of
+
+
+def annotate_trace(
+    trace: Trace,
+    out: str | os.PathLike[str],
+    *,
+    rules: KernelRules | None = None,
+    step: int | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Annotated:
+    """Copy the file that `trace` was read from, byte for byte, with weftrace's lanes, phases and counters added.
+
+    rules: kernel rules. step: draw only ProfilerStep N. max_bytes: limit on the decompressed size. With several devices
+    in the file, each has its lanes.
+    Raises TraceError when the file has them already, has no work to draw or is not Chrome JSON; OutputError when `out`
+    cannot be written.
+    """
+    if is_annotated(trace):
+        raise TraceError(
+            f"{trace.path}: has weftrace's lanes already. Annotate the original, or report on this one as it is."
+        )
+    works = [work for work in works_of(trace, rules=rules, step=step) if work.basis != "none"]
+    if not works:
+        raise TraceError(f"{trace.path}: no device events and no host operators: there is nothing to draw.")
+    return annotate(trace.path, overlay(works), out, max_bytes=max_bytes)
+
+
+def overlay(works: list[Work]) -> Iterator[dict[str, Any]]:
+    """Trace-viewer events for the lanes of each device, in the time base of the file that they came from.
+
+    Boxes carry index, busy_us, hidden_us and sms. Counters: SMs that persistent kernels hold, launches waiting in the
+    queue, and whether communication is exposed.
+    """
+    boxes, exposed, counters, sms = [], [], {}, {}
+    for work in works:
+        device = f"device {work.device} " if len(works) > 1 else ""
+        unions = class_unions(work)
+        hidden = phases(work, unions=unions).select(pl.col("phase").cast(pl.Int64), "hidden_ns")
+        for lane in lanes(work):
+            name = f"{device}{lane.lane}"
+            sms[name] = lane.sms if lane.sms_exact else None
+            drawn = lane.boxes.join(hidden, on="phase", how="left", maintain_order="left")
+            boxes.append(drawn.with_columns(pl.lit(name).alias("lane")))
+        bare = unions.communication - unions.compute
+        exposed.append(pl.DataFrame({"start_ns": bare.starts, "end_ns": bare.ends}))
+        held = with_sms(work.events, work.num_sms).filter("persistent", pl.col("sms").is_not_null())
+        counters[f"{device}SMs held"] = running_total(held, "sms")
+        queued = queue_length(work)
+        counters[f"{device}queue length"] = queued.rename({"queue_length": "value"})
+        counters[f"{device}exposed communication"] = running_total(exposed[-1])
+    return lane_events(
+        pl.concat(boxes),
+        pl.concat(exposed).sort("start_ns"),
+        {name: frame for name, frame in counters.items() if not frame.is_empty()},
+        base_ns=file_base_ns(works[0].trace),
+        lane_sms=sms,
+    )

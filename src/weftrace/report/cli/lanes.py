@@ -1,0 +1,54 @@
+"""`weftrace lanes`: the lane picture in the terminal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weftrace.cli import options
+from weftrace.units import MS
+
+EPILOG = """[bold]Examples[/bold]
+
+weftrace lanes train.json.gz                         all of it, wrapped over several rows
+
+weftrace lanes train.json.gz --from 30 --to 60       30 ms to 60 ms after the first device event
+
+weftrace lanes traces/ --ranks 3                     one rank of a folder"""
+
+
+def command(
+    source: options.Source,
+    start_ms: Annotated[
+        float | None, typer.Option("--from", help="Start, ms from the first device event.", metavar="MS")
+    ] = None,
+    end_ms: Annotated[
+        float | None, typer.Option("--to", help="End, ms from the first device event.", metavar="MS")
+    ] = None,
+    width: Annotated[int | None, typer.Option("--width", help="Columns; default: the terminal's.", min=40)] = None,
+    step: options.Step = None,
+    ranks: options.Ranks = None,
+    kernels: options.Kernels = None,
+    workers: options.Workers = None,
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
+) -> None:
+    """Draw the compute lane over the communication lane, a box a phase, as DeepSeek publishes its profiles."""
+    rules = options.load_kernels(kernels)
+    with options.opened(source, ranks=ranks, max_bytes=max_bytes) as trace:
+        from weftrace.report import build_report, print_lanes
+
+        with options.rank_progress(trace) as on_done:
+            report = build_report(trace, rules=rules, step=step, timelines=False, workers=workers, on_done=on_done)
+    console = options.stdout()
+    start, end = (None if time is None else round(time * MS) for time in (start_ms, end_ms))
+    drawn = report.document["ranks"]
+    several = len({(rank["rank"], rank["path"]) for rank in drawn}) < len(drawn)
+    for number, rank in enumerate(drawn):
+        if number:
+            console.print()
+        print_lanes(rank, console, width, start_ns=start, end_ns=end, with_device=several)
+    for failure in report.document["failures"]:
+        typer.echo(f"weftrace: {failure['error']}", err=True)
+    if not report.document["ranks"]:
+        raise typer.Exit(2)

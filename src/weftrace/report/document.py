@@ -1,0 +1,252 @@
+"""The report document: an `Analysis` as plain JSON values, versioned. Every renderer draws from it, and only from it.
+
+docs/report-json.md explains each field; schema.json checks it.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+import polars as pl
+
+from weftrace.analysis.rank import Analysis, RankAnalysis
+from weftrace.flops.join.join import PhaseWork, TraceJoin
+from weftrace.units import MS, US, duration, percent
+from weftrace.version import __version__
+
+SCHEMA = "weftrace.report/1"
+
+_MAX_EXPOSED = 1000
+_MAX_OPERATORS = 500
+_MAX_PHASES = 20_000
+
+Document = dict[str, Any]
+
+
+def document_of(analysis: Analysis) -> Document:
+    """The whole report as JSON-able values."""
+    return {
+        "schema": SCHEMA,
+        "weftrace": __version__,
+        "source": _file_name(analysis.source),
+        "headline": headline(analysis),
+        "world_size": analysis.world_size,
+        "num_ranks": len(analysis.ranks),
+        "failures": [{"path": _file_name(f.path), "error": f.error} for f in analysis.failures],
+        "clocks": [
+            {"rank": c.rank, "offset_ns": c.offset_ns, "spread_ns": c.spread_ns, "num_matched": c.num_matched}
+            for c in analysis.clocks
+        ],
+        "notes": list(analysis.notes),
+        "ranks": [rank_document(rank) for rank in analysis.ranks],
+    }
+
+
+def headline(analysis: Analysis) -> str:
+    """The result in a sentence that a manager can read."""
+    if not analysis.ranks:
+        return "No rank could be read."
+    if len(analysis.ranks) == 1:
+        return _headline_of_rank(analysis.ranks[0])
+    spans = [rank.breakdown.span_ns for rank in analysis.ranks]
+    slowest = max(analysis.ranks, key=lambda rank: rank.breakdown.span_ns)
+    hidden = sum(rank.breakdown.hidden_communication_ns for rank in analysis.ranks)
+    communication = sum(rank.breakdown.communication_ns for rank in analysis.ranks)
+    num_processes = len({(rank.rank, rank.path) for rank in analysis.ranks})
+    counted = f"{len(spans)} {'ranks' if num_processes == len(spans) else 'devices'}"
+    told = (
+        f"{percent(hidden / communication)} of communication is hidden behind computation over {counted}"
+        if communication
+        else f"{counted}, none of which communicates"
+    )
+    names = [_file_name(slowest.path) if slowest.rank is None else f"rank {slowest.rank}"] * (num_processes > 1)
+    names += [f"device {slowest.device}"] * (num_processes < len(spans))
+    return (
+        f"{told}; the slowest, {' '.join(names)}, takes {duration(max(spans))} against a mean of "
+        f"{duration(sum(spans) / len(spans))}, and at most {duration(slowest.headroom.headroom_ns)} of that could be "
+        "saved."
+    )
+
+
+def _headline_of_rank(rank: RankAnalysis) -> str:
+    b = rank.breakdown
+    if rank.basis == "none":
+        return "This trace holds no device work and no host operators: there is nothing to account for."
+    on = "" if rank.basis == "device" else " (host operators: no device events in this trace)"
+    room = f"at most {_of(rank.headroom.headroom_ns, b.span_ns)} could"
+    if b.hidden_fraction is None:
+        return f"No communication in this trace{on}; {room} be saved by filling idle time."
+    return f"{percent(b.hidden_fraction)} of communication is hidden behind computation{on}; {room} still be saved."
+
+
+def _of(part_ns: int, whole_ns: int) -> str:
+    """A part and its whole, in one unit unless the part would vanish in it: "4.7 of 129.0 ms", "25.5 µs of 10.7 ms"."""
+    unit, name = (MS, "ms") if whole_ns >= 10 * MS else (US, "µs")
+    if 0 < part_ns < unit:
+        return f"{duration(part_ns)} of {duration(whole_ns)}"
+    return f"{part_ns / unit:,.1f} of {whole_ns / unit:,.1f} {name}"
+
+
+def rank_document(rank: RankAnalysis) -> Document:
+    """One device of one rank. Starts and ends are relative to its first device start."""
+    b, o, k = rank.breakdown, rank.overlap, rank.kernels
+    zero = b.start_ns
+    exposed = sorted(zip(o.exposed.starts.tolist(), o.exposed.ends.tolist(), strict=True), key=lambda x: x[0] - x[1])
+    return {
+        "rank": rank.rank,
+        "device": rank.device,
+        "device_name": rank.device_name,
+        "num_sms": rank.num_sms,
+        "path": _file_name(rank.path),
+        "basis": rank.basis,
+        "step": rank.step,
+        "simulated": rank.simulated,
+        "start_ns": zero,
+        "span_ns": b.span_ns,
+        "busy_ns": b.busy_ns,
+        "idle_ns": b.idle_ns,
+        "compute_ns": b.compute_ns,
+        "communication_ns": b.communication_ns,
+        "hidden_communication_ns": b.hidden_communication_ns,
+        "exposed_communication_ns": b.exposed_communication_ns,
+        "hidden_fraction": b.hidden_fraction,
+        "memory_ns": b.memory_ns,
+        "exposed_memory_ns": b.exposed_memory_ns,
+        "serial_ns": b.serial_ns,
+        "overlap_speedup": b.overlap_speedup,
+        "data_ns": o.data_ns,
+        "barrier_ns": o.barrier_ns,
+        "streams": k.streams.to_dicts(),
+        "families": k.families.to_dicts(),
+        "collectives": o.collectives.to_dicts(),
+        "phases": _relative(rank.phases.head(_MAX_PHASES), zero).drop("phase").to_dicts(),
+        "num_phases": rank.phases.height,
+        "phase_means": rank.phase_means.to_dicts(),
+        "overlap_matrix": {
+            "communication": list(o.matrix.communication),
+            "compute": list(o.matrix.compute),
+            "ns": [list(row) for row in o.matrix.ns],
+            "hidden_ns": list(o.matrix.hidden_ns),
+            "exposed_ns": list(o.matrix.exposed_ns),
+        },
+        "lanes": [
+            {
+                "lane": lane.lane,
+                "sms": lane.sms,
+                "sms_exact": lane.sms_exact,
+                "busy_ns": lane.busy_ns,
+                "streams": list(lane.streams),
+                "boxes": _relative(lane.boxes.head(_MAX_PHASES), zero).to_dicts(),
+            }
+            for lane in rank.lanes
+        ],
+        "exposed": [[start - zero, end - zero] for start, end in exposed[:_MAX_EXPOSED]],
+        "num_exposed": len(exposed),
+        "kernels": k.kernels.to_dicts(),
+        "operators": rank.operators.operators.head(_MAX_OPERATORS).to_dicts(),
+        "num_without_operator": rank.operators.num_without,
+        "without_operator_ns": rank.operators.without_ns,
+        "unnamed": k.unnamed.to_dicts(),
+        "unnamed_share": k.unnamed_share,
+        "idle_causes": {
+            "threshold_ns": rank.idle.threshold_ns,
+            "host_wait_ns": rank.idle.host_wait_ns,
+            "dependency_wait_ns": rank.idle.dependency_wait_ns,
+            "kernel_gap_ns": rank.idle.kernel_gap_ns,
+            "unknown_ns": rank.idle.unknown_ns,
+            "by_stream": rank.idle.by_stream.to_dicts(),
+        },
+        "launch": {
+            "num_linked": rank.queueing.num_linked,
+            "delay_p50_ns": rank.queueing.delay_p50_ns,
+            "delay_p99_ns": rank.queueing.delay_p99_ns,
+            "delay_max_ns": rank.queueing.delay_max_ns,
+            "queue_max": rank.queueing.queue_max,
+            "queue_mean": rank.queueing.queue_mean,
+            "host_blocked": rank.queueing.host_calls.to_dicts(),
+            "host_stalls": rank.queueing.host_stalls.to_dicts(),
+        },
+        "headroom": {
+            "ideal_ns": rank.headroom.ideal_ns,
+            "headroom_ns": rank.headroom.headroom_ns,
+            "bound_by": rank.headroom.bound_by,
+            "longest_chain_ns": rank.headroom.longest_chain_ns,
+            "assumption": rank.headroom.assumption,
+        },
+        "steps": [
+            {
+                "step": step.step,
+                "span_ns": step.breakdown.span_ns,
+                "compute_ns": step.breakdown.compute_ns,
+                "exposed_communication_ns": step.breakdown.exposed_communication_ns,
+                "exposed_memory_ns": step.breakdown.exposed_memory_ns,
+                "idle_ns": step.breakdown.idle_ns,
+                "hidden_fraction": step.breakdown.hidden_fraction,
+            }
+            for step in rank.steps
+        ],
+        "quality": {
+            "verdict": rank.quality.verdict,
+            "dropped": rank.quality.dropped,
+            "repaired": rank.quality.repaired,
+            "clipped": rank.quality.clipped,
+            "unlinked": rank.quality.unlinked,
+            "unnamed_share": rank.quality.unnamed_share,
+            "overlapping": rank.quality.overlapping,
+            "out_of_window": rank.quality.out_of_window,
+            "skipped": dict(rank.quality.skipped),
+            "truncated": rank.quality.truncated,
+            "notes": list(rank.quality.notes),
+        },
+    }
+
+
+def _relative(frame: pl.DataFrame, zero_ns: int) -> pl.DataFrame:
+    return frame.with_columns(pl.col("start_ns", "end_ns") - zero_ns)
+
+
+def _file_name(path: str) -> str:
+    """The last part: reports are passed around, and where a file lay is nobody's business."""
+    return PurePath(path).name or path
+
+
+def flops_of_rank(joined: TraceJoin) -> Document:
+    """FLOPs joined to one device of one rank (`rank["flops"]`): counts of all joined steps, times of the trace."""
+    return {
+        "model": joined.model,
+        "hardware": joined.hardware or None,
+        "basis": joined.basis,
+        "steps": joined.steps,
+        "span_ns": joined.span_ns,
+        "flops_per_s": joined.flops_per_s,
+        "mfu": joined.mfu,
+        "mfu_full": joined.mfu_full,
+        "hfu": joined.hfu,
+        "phases": [_flops_of_phase(part) for part in joined.phases],
+        "ranges": [
+            {"path": part.path, "flops": part.tally.flops, "busy_ns": part.busy_ns, "mfu": part.mfu}
+            for part in joined.ranges
+        ],
+        "no_phase_ns": joined.no_phase_ns,
+        "num_no_phase": joined.num_no_phase,
+        "notes": list(joined.notes),
+    }
+
+
+def _flops_of_phase(part: PhaseWork) -> Document:
+    return {
+        "phase": str(part.phase),
+        "flops": part.tally.flops,
+        "full_flops": part.tally.full_flops,
+        "executed_flops": part.tally.executed_flops,
+        "vector_flops": part.tally.vector_flops,
+        "moved_bytes": part.tally.moved_bytes,
+        "num_events": part.num_events,
+        "busy_ns": part.busy_ns,
+        "elapsed_ns": part.elapsed_ns,
+        "flops_per_s": part.flops_per_s,
+        "mfu": part.mfu,
+        "mfu_full": part.mfu_full,
+        "hfu": part.hfu,
+    }

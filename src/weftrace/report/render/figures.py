@@ -1,0 +1,325 @@
+"""The report's charts as plotly figures, for notebooks: each is a function of the report document, and shows nothing.
+
+plotly is an optional dependency (`pip install weftrace[notebook]`) and is imported when a figure is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weftrace.errors import WeftraceError
+from weftrace.render import palette
+from weftrace.render.console_text import clean, kernel_label, shorten_middle
+from weftrace.render.figure_parts import label, layout, plotly_objects
+from weftrace.units import MS, US, duration, percent
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_PARTS = (
+    ("compute_ns", "compute", palette.COMPUTE),
+    ("exposed_communication_ns", "exposed communication", palette.EXPOSED),
+    ("exposed_memory_ns", "exposed memory", palette.MEMORY),
+    ("idle_ns", "idle", palette.IDLE),
+)
+_CAUSES = ("host_wait", "dependency_wait", "kernel_gap", "unknown")
+_DIRECTION_NAMES = {"F": "forward", "B": "backward", "W": "weight gradient"}
+_MIN_EXPOSED = 1 / 2000  # of the span; shorter stretches would be drawn wider than they are
+
+
+def breakdown_figure(document: Mapping[str, Any]) -> go.Figure:
+    """Where each rank's span went, in per cent of it: compute, exposed communication, exposed memory, idle.
+
+    document: a report (schema weftrace.report/1). One bar a rank, in the document's order. Raises WeftraceError without
+    plotly.
+    """
+    go = plotly_objects()
+    ranks = [rank for rank in document["ranks"] if rank["span_ns"]]
+    names = _rank_names(ranks)
+    figure = go.Figure()
+    for key, name, colour in _PARTS:
+        shares = [100 * rank[key] / rank["span_ns"] for rank in ranks]
+        figure.add_bar(
+            name=name,
+            y=names,
+            x=shares,
+            orientation="h",
+            marker_color=colour,
+            text=[f"{share:.1f} %" if share >= 3 else "" for share in shares],
+            textangle=0,
+            customdata=[label(duration(rank[key])) for rank in ranks],
+            hovertemplate="%{y}: " + name + " %{x:.2f} %, %{customdata}<extra></extra>",
+        )
+    title = "Where the time went (% of the span)"
+    if len(ranks) == 1:
+        title = f"Where the time went: {percent(ranks[0]['compute_ns'] / ranks[0]['span_ns'])} of "
+        title += f"{duration(ranks[0]['span_ns'])} computing"
+    figure.update_layout(barmode="stack", **layout(title, height=180 + 24 * len(ranks)))
+    figure.update_xaxes(title="% of the span", range=[0, 100])
+    figure.update_yaxes(autorange="reversed", type="category")
+    return figure
+
+
+def lanes_figure(rank: Mapping[str, Any]) -> go.Figure:
+    """The lane picture: the phases of the compute and of the communication lane over time in ms, exposed time in red.
+
+    rank: a member of `ranks` of a report. Raises WeftraceError without plotly.
+    """
+    go = plotly_objects()
+    figure = go.Figure()
+    lanes = [lane for lane in rank.get("lanes") or [] if lane["boxes"]]
+    for direction in (*_DIRECTION_NAMES, None):
+        for lane in lanes:
+            boxes = [box for box in lane["boxes"] if _known_direction(box) == direction]
+            if boxes:
+                _add_boxes(figure, lane, boxes, direction, in_legend=not _named(figure, direction, lane))
+    least_ns = int(rank["span_ns"] * _MIN_EXPOSED)
+    exposed = [(start, end) for start, end in rank.get("exposed") or [] if end - start >= least_ns]
+    if exposed:
+        figure.add_bar(
+            name=f"exposed, {duration(least_ns)} or more",
+            y=["exposed"] * len(exposed),
+            base=[start / MS for start, _ in exposed],
+            x=[(end - start) / MS for start, end in exposed],
+            orientation="h",
+            marker={"color": palette.EXPOSED, "line_width": 0},
+            width=0.5,
+            customdata=[label(duration(end - start)) for start, end in exposed],
+            hovertemplate="exposed for %{customdata}, from %{base:.3f} ms<extra></extra>",
+        )
+    hidden = percent(rank["hidden_fraction"]) if rank.get("hidden_fraction") is not None else "undefined"
+    title = f"Lanes of {_rank_names([rank])[0]} ({hidden} of communication hidden)"
+    order = [_lane_label(lane) for lane in lanes] + ["exposed"] * bool(exposed)
+    labels = {"mode": "hide", "minsize": 9}  # of one size, and none where it does not fit
+    figure.update_layout(barmode="overlay", uniformtext=labels, **layout(title, height=200 + 60 * len(order)))
+    figure.update_xaxes(title="time (ms)", range=[0, rank["span_ns"] / MS])
+    figure.update_yaxes(categoryorder="array", categoryarray=order[::-1], type="category")
+    return figure
+
+
+def overlap_figure(rank: Mapping[str, Any]) -> go.Figure:
+    """Which communication phase (rows) ran behind which compute phase (columns), in ms, as a heat map.
+
+    A last column, `exposed`, is communication that nothing hid. rank: a member of `ranks` of a report. Raises
+    WeftraceError without plotly, and when the rank has no communication phases to show.
+    """
+    go = plotly_objects()
+    matrix = rank.get("overlap_matrix") or {}
+    all_rows = range(len(matrix.get("communication") or []))
+    rows = [r for r in all_rows if any(matrix["ns"][r]) or matrix["exposed_ns"][r]]
+    if not rows:
+        raise WeftraceError(f"{_rank_names([rank])[0]}: no communication phase ran, so there is no overlap to draw")
+    columns = [c for c in range(len(matrix["compute"])) if any(matrix["ns"][r][c] for r in rows)]
+    times = [[matrix["ns"][r][c] / MS for c in columns] + [matrix["exposed_ns"][r] / MS] for r in rows]
+    figure = go.Figure(
+        go.Heatmap(
+            z=times,
+            x=[*(label(matrix["compute"][c]) for c in columns), "exposed"],
+            y=[label(matrix["communication"][r]) for r in rows],
+            colorscale=[[0, "#ffffff"], [1, palette.COMPUTE]],
+            zmin=0,
+            text=[[f"{time:.2f}" if time >= 0.005 else "" for time in row] for row in times],
+            texttemplate="%{text}",
+            hovertemplate="%{y} behind %{x}: %{z:.3f} ms<extra></extra>",
+            colorbar={"title": "ms"},
+            xgap=1,
+            ygap=1,
+        )
+    )
+    figure.update_layout(**layout("What hides what (ms of communication)", height=220 + 36 * len(rows)))
+    figure.update_xaxes(title="computation", type="category", side="bottom")
+    figure.update_yaxes(title="communication", type="category", autorange="reversed")
+    return figure
+
+
+def kernels_figure(rank: Mapping[str, Any], top: int = 20) -> go.Figure:
+    """The kernels that took most time, total in ms, coloured by class.
+
+    rank: a member of `ranks` of a report. top: how many kernels. Raises WeftraceError without plotly.
+    """
+    go = plotly_objects()
+    kernels = (rank.get("kernels") or [])[:top]
+    figure = go.Figure()
+    # A bar is placed by its number: two kernels may shorten to one label.
+    for kind in dict.fromkeys(kernel["kind"] for kernel in kernels):
+        places = [place for place, kernel in enumerate(kernels) if kernel["kind"] == kind]
+        chosen = [kernels[place] for place in places]
+        figure.add_bar(
+            name=label(kind),
+            y=places,
+            x=[kernel["total_ns"] / MS for kernel in chosen],
+            orientation="h",
+            marker_color=palette.KIND_COLOURS.get(kind, palette.IDLE),
+            text=[percent(kernel["share"]) for kernel in chosen],
+            customdata=[_kernel_hover(kernel) for kernel in chosen],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
+    labels = [label(kernel_label(kernel["name"], 44)) for kernel in kernels]
+    title = f"The top {len(kernels)} of {len(rank.get('kernels') or [])} kernels (ms in all)"
+    figure.update_layout(**layout(title, height=160 + 24 * len(kernels)))
+    figure.update_xaxes(title="total time (ms)")
+    figure.update_yaxes(tickmode="array", tickvals=list(range(len(labels))), ticktext=labels, autorange="reversed")
+    return figure
+
+
+def idle_figure(rank: Mapping[str, Any]) -> go.Figure:
+    """Why each stream was idle between its kernels, in ms by cause.
+
+    rank: a member of `ranks` of a report. Raises WeftraceError without plotly.
+    """
+    go = plotly_objects()
+    causes = rank.get("idle_causes") or {}
+    streams = causes.get("by_stream") or []
+    names = [label(f"stream {stream['stream']}") for stream in streams]
+    figure = go.Figure()
+    for cause in _CAUSES:
+        times = [stream[f"{cause}_ns"] / MS for stream in streams]
+        if any(times):
+            name = cause.replace("_", " ")
+            figure.add_bar(
+                name=name,
+                y=names,
+                x=times,
+                orientation="h",
+                marker_color=palette.IDLE_CAUSE_COLOURS[cause],
+                hovertemplate="%{y}: " + name + " %{x:.3f} ms<extra></extra>",
+            )
+    threshold = f", kernel gap under {duration(causes['threshold_ns'])}" if causes.get("threshold_ns") else ""
+    title = f"Why streams were idle (ms{threshold})"
+    figure.update_layout(barmode="stack", **layout(title, height=180 + 28 * len(streams)))
+    figure.update_xaxes(title="idle time (ms)")
+    figure.update_yaxes(autorange="reversed", type="category")
+    return figure
+
+
+def ranks_figure(document: Mapping[str, Any]) -> go.Figure:
+    """The ranks of a job side by side, the longest span first: the parts of each span in ms, and the hidden share in %.
+
+    document: a report (schema weftrace.report/1). Raises WeftraceError without plotly.
+    """
+    go = plotly_objects()
+    ranks = sorted(document["ranks"], key=lambda rank: -rank["span_ns"])
+    names = [name.removeprefix("rank ") for name in _rank_names(ranks)]
+    figure = go.Figure()
+    for key, name, colour in _PARTS:
+        figure.add_bar(
+            name=name,
+            x=names,
+            y=[rank[key] / MS for rank in ranks],
+            marker_color=colour,
+            hovertemplate="rank %{x}: " + name + " %{y:.3f} ms<extra></extra>",
+        )
+    if any(rank.get("hidden_fraction") is not None for rank in ranks):
+        figure.add_scatter(
+            name="hidden communication",
+            x=names,
+            y=[None if rank["hidden_fraction"] is None else 100 * rank["hidden_fraction"] for rank in ranks],
+            yaxis="y2",
+            mode="markers",
+            marker={"color": "#222222", "symbol": "diamond", "size": 8, "line": {"color": "#ffffff", "width": 1}},
+            hovertemplate="rank %{x}: %{y:.1f} % hidden<extra></extra>",
+        )
+    figure.update_layout(
+        barmode="stack",
+        yaxis={"title": "time (ms)"},
+        yaxis2={
+            "title": "communication hidden (%)",
+            "overlaying": "y",
+            "side": "right",
+            "range": [0, 105],
+            "dtick": 20,
+            "showgrid": False,
+        },
+        **layout("Ranks, the longest span first (ms)", height=420),
+    )
+    figure.update_xaxes(title="rank", type="category")
+    return figure
+
+
+# ---- small parts
+
+
+def _add_boxes(
+    figure: go.Figure,
+    lane: Mapping[str, Any],
+    boxes: Sequence[Mapping[str, Any]],
+    direction: str | None,
+    *,
+    in_legend: bool,
+) -> None:
+    """One trace for the boxes of a lane and a direction."""
+    width = 1 if direction else 0  # runs of kernels without phases are too many for outlines
+    figure.add_bar(
+        name=_legend_name(direction, lane),
+        legendgroup=_legend_name(direction, lane),
+        showlegend=in_legend,
+        y=[_lane_label(lane)] * len(boxes),
+        base=[box["start_ns"] / MS for box in boxes],
+        x=[(box["end_ns"] - box["start_ns"]) / MS for box in boxes],
+        orientation="h",
+        marker={"color": _box_colour(direction, lane), "line": {"color": "#ffffff", "width": width}},
+        width=0.9,
+        text=[label(shorten_middle(clean(box["name"]), 24)) for box in boxes],
+        textposition="inside",
+        insidetextanchor="start",
+        constraintext="inside",
+        textangle=0,
+        textfont={"color": palette.INK if direction else palette.PAPER},
+        customdata=[_box_hover(box) for box in boxes],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+
+
+def _named(figure: go.Figure, direction: str | None, lane: Mapping[str, Any]) -> bool:
+    return any(trace.name == _legend_name(direction, lane) for trace in figure.data)
+
+
+def _known_direction(box: Mapping[str, Any]) -> str | None:
+    direction: str | None = box.get("direction")
+    return direction if direction in _DIRECTION_NAMES else None
+
+
+def _legend_name(direction: str | None, lane: Mapping[str, Any]) -> str:
+    return _DIRECTION_NAMES[direction] if direction else label(lane["lane"])
+
+
+def _box_colour(direction: str | None, lane: Mapping[str, Any]) -> str:
+    if direction:
+        return palette.DIRECTION_COLOURS[direction]
+    return palette.KIND_COLOURS.get(lane["lane"], palette.COMPUTE)
+
+
+def _box_hover(box: Mapping[str, Any]) -> str:
+    index = "" if box.get("index") is None else f" {box['index']}"
+    sms = f"<br>{box['sms']} SMs" if box.get("sms") else ""
+    start, length, busy = (duration(t) for t in (box["start_ns"], box["end_ns"] - box["start_ns"], box["busy_ns"]))
+    return f"<b>{label(box['name'])}{index}</b><br>from {start}, {length} long, {busy} busy{sms}"
+
+
+def _kernel_hover(kernel: Mapping[str, Any]) -> str:
+    name = "<br>".join(label(part) for part in _wrapped(clean(kernel["name"])[:600], 90))
+    times = f"{duration(kernel['total_ns'])} in {kernel['num_events']:,} events, mean {kernel['mean_ns'] / US:,.1f} µs"
+    return f"<b>{name}</b><br>{times}<br>{label(kernel['family'])}"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return [text[at : at + width] for at in range(0, len(text), width)]
+
+
+def _lane_label(lane: Mapping[str, Any]) -> str:
+    sms = "" if lane.get("sms") is None else f"<br>{'' if lane.get('sms_exact') else '≤'}{lane['sms']} SMs"
+    return label(lane["lane"]) + sms
+
+
+def _rank_names(ranks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name for each rank, unlike every other: with its device where one process drives several."""
+    names = [
+        f"rank {rank['rank']}" if rank.get("rank") is not None else clean(rank.get("path") or "rank unknown")
+        for rank in ranks
+    ]
+    several = len(set(names)) < len(names)
+    return [
+        label(f"{name}, device {rank.get('device')}" if several else name)
+        for name, rank in zip(names, ranks, strict=True)
+    ]

@@ -1,0 +1,37 @@
+"""HTML: the report of a trace as one page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weftrace.render.page import render_page
+
+#: The package that holds the page's template and static files, and its first module.
+HOME, ENTRY = "weftrace.report.render", "main"
+
+
+def render_html(document: Mapping[str, Any], timelines: Sequence[Mapping[str, Any] | None]) -> str:
+    """One self-contained page for a report document, as text.
+
+    document: the JSON report (`schema.json`).
+    timelines: `timelines[i]` is the payload of `timeline_payload` for `document["ranks"][i]`; None, or a sequence that
+        ends early, leaves a rank without its timeline, and the page says so.
+    Raises ValueError where the document holds a NaN or an infinity, which JSON cannot.
+    """
+    blocks: list[tuple[str, Mapping[str, Any]]] = [("weftrace-report", document)]
+    for number, (timeline, rank) in enumerate(zip(timelines, document["ranks"], strict=False)):
+        if timeline is not None:
+            # Times in the page count from the rank's start. Absolute nanoseconds do not fit a float64: joined here.
+            shift_ns = timeline["start_ns"] - rank["start_ns"] if rank["start_ns"] is not None else 0
+            blocks.append((f"weftrace-timeline-{number}", {**timeline, "shift_ns": shift_ns}))
+    return render_page(
+        "page.html",
+        home=HOME,
+        entry=ENTRY,
+        styles=["render/page.css"],
+        blocks=blocks,
+        title=document["source"],
+        headline=document["headline"],
+        version=document["weftrace"],
+    )

@@ -1,0 +1,62 @@
+// A stretch of time and what it is made of: the stacked bar and the sum under it. Used for ranks, steps and ranges alike.
+
+import { h } from "render/dom.js";
+import { duration, microseconds, percent } from "render/format.js";
+import { defined } from "render/tooltip.js";
+
+/** [key in a breakdown, colour role and definition's key, word]; in the order in which they are stacked. */
+export const PARTS = [
+  ["compute", "compute", "compute"],
+  ["exposed", "exposed", "exposed communication"],
+  ["exposed_memory", "exposed_memory", "exposed memory"],
+  ["idle", "idle", "idle"],
+];
+
+/** A rank's (or step's) breakdown in the shape of `breakdown` in account.js. */
+export function partsOf(row) {
+  return {
+    span: row.span_ns,
+    compute: row.compute_ns,
+    exposed: row.exposed_communication_ns,
+    exposed_memory: row.exposed_memory_ns,
+    idle: row.idle_ns,
+    communication: row.communication_ns,
+    hidden: row.hidden_communication_ns,
+  };
+}
+
+/** Bar of the four parts. Widths are shares of the span, exactly. */
+export function stackedBar(parts, size = "tall") {
+  const words = PARTS.map(([key, , word]) => `${word} ${duration(parts[key])}`).join(", ");
+  return h("div", { class: `stack ${size}`, role: "img", "aria-label": words }, PARTS.map(([key, role, word]) => parts[key] > 0 && h("div", {
+    class: `part ${role}`,
+    title: `${word}: ${duration(parts[key], 4)}, ${percent(parts[key] / parts.span)}`,
+    style: { "flex-grow": parts[key] / parts.span },
+  }, size === "tall" && parts[key] / parts.span > 0.12 ? h("span", { text: `${word} ${percent(parts[key] / parts.span)}` }) : null)).filter(Boolean));
+}
+
+/**
+ * The communication bar, on the scale of the stacked bar above it: its exposed part lies under the exposed part there, and
+ * its hidden part under compute, which is what hides it.
+ */
+export function communicationBar(parts) {
+  const before = parts.compute + parts.exposed - parts.communication;
+  const share = (ns) => `${(100 * ns) / parts.span}%`;
+  return h("div", { class: "stack thin behind", role: "img", "aria-label": `communication: ${duration(parts.hidden)} hidden, ${duration(parts.exposed)} exposed` },
+    h("div", { class: "part hidden-part", style: { "margin-left": share(Math.max(0, before)), width: share(parts.hidden) }, title: `hidden behind compute: ${duration(parts.hidden, 4)}` },
+      parts.hidden / parts.span > 0.3 ? h("span", { text: `communication, hidden ${percent(parts.hidden / parts.communication)}` }) : null),
+    h("div", { class: "part exposed", style: { width: share(parts.exposed) }, title: `exposed: ${duration(parts.exposed, 4)}` }));
+}
+
+/** The four parts with their numbers and definitions. */
+export function partsList(parts) {
+  return h("ul", { class: "parts" }, PARTS.map(([key, role, word]) => h("li", { data: { part: key, ns: parts[key] } },
+    h("i", { class: `swatch part ${role}` }), defined(role, word), h("b", { text: duration(parts[key], 4) }),
+    h("span", { class: "muted", text: parts.span ? percent(parts[key] / parts.span, parts[key] / parts.span < 0.001 && parts[key] > 0 ? 3 : 1) : "–" }))));
+}
+
+/** "124,310 + 4,190 + 15 + 497 = 129,012 µs": the check that a reader can do. */
+export function sumLine(parts) {
+  return h("p", { class: "sum", title: "compute + exposed communication + exposed memory + idle = span" },
+    PARTS.map(([key]) => microseconds(parts[key])).join(" + "), h("b", { text: ` = ${microseconds(parts.span)} µs` }));
+}

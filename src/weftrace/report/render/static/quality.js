@@ -1,0 +1,39 @@
+// How far can the numbers be trusted? What reading and analysis left out, in words.
+
+import { byId, fill, h } from "render/dom.js";
+import { count, grouped, percent, plural } from "render/format.js";
+
+const VERDICTS = {
+  good: "Good: nothing was left out that could change the numbers above.",
+  usable: "Usable, with gaps: the numbers above come from part of the data. Read what was left out.",
+  doubtful: "Doubtful: so much is missing or repaired that the numbers above may mislead.",
+};
+const SKIPPED = { flow: "flow arrow", python_function: "Python stack frame", instant: "instant", counter: "counter" };
+
+export function showQuality(rank) {
+  const { quality } = rank;
+  const facts = [
+    [quality.dropped, "events dropped because they could not be used"],
+    [quality.repaired, "events kept after a repair"],
+    [quality.clipped, "durations clipped, with evidence that they were too long"],
+    [quality.unlinked, "device events without their launch call (they still count in all times)"],
+    [quality.overlapping, "kernels that overlap another one on their own stream"],
+    [quality.out_of_window, "events outside the profiler's recording"],
+  ];
+  const skipped = Object.entries(quality.skipped).filter(([, number]) => number).map(([kind, number]) => plural(number, SKIPPED[kind] ?? kind));
+  fill(byId("quality-body"),
+    h("p", { class: `notice ${quality.verdict === "good" ? "ok" : "warn"}`, text: VERDICTS[quality.verdict] ?? quality.verdict }),
+    quality.truncated ? h("p", { class: "notice warn", text: `The file ends early: ${quality.truncated}` }) : null,
+    h("dl", { class: "quality" }, facts.map(([number, words]) => h("div", { class: number ? "some" : "" }, h("dt", { text: words }), h("dd", { text: count(number) }))),
+      h("div", { class: quality.unnamed_share > 0.05 ? "some" : "" }, h("dt", { text: "of compute time is in kernels that no rule names" }), h("dd", { text: percent(quality.unnamed_share) }))),
+    skipped.length ? h("p", { class: "muted", text: `Well-formed and not used: ${skipped.join(", ")}.` }) : null,
+    rank.num_exposed > rank.exposed.length ? h("p", { class: "muted", text: `The report lists the ${grouped(rank.exposed.length)} longest of ${grouped(rank.num_exposed)} exposed stretches; all of them are in the totals.` }) : null,
+    quality.notes.length ? h("ul", { class: "notes" }, quality.notes.map((note) => h("li", { text: note }))) : null);
+  const banner = byId("banner");
+  const lost = [[quality.dropped, "dropped"], [quality.clipped, "clipped"], [quality.out_of_window, "outside the recording"]].filter(([number]) => number);
+  banner.hidden = quality.verdict === "good" && !quality.truncated;
+  const partial = quality.truncated || lost.length;
+  banner.textContent = partial
+    ? `These numbers come from part of the data${quality.truncated ? " (the file ends early)" : ""}${lost.length ? `: ${lost.map(([number, word]) => `${plural(number, "event")} ${word}`).join(", ")}` : ""}. See “Data quality” below.`
+    : "Read these numbers with care: see “Data quality” below.";
+}

@@ -1,0 +1,78 @@
+// Where each row of the timeline is drawn: groups (devices, processes), their tracks, and each track's rows by nesting.
+
+import { fill, h } from "render/dom.js";
+import { grouped } from "render/format.js";
+
+const HEADER = 26;
+const ROW = { stream: 26, notes: 17, thread: 17 };
+const BETWEEN = 5; // pixels between tracks
+
+/** All rows of a timeline in storage order: [{track, group, depth, first, count}]. Found once; layouts refer to them. */
+export function allRows(timeline) {
+  const rows = timeline.tracks.flatMap((track, number) => track.rows.map(([first, count], depth) => ({ track: number, group: track.group, depth, first, count })));
+  return rows.sort((a, b) => a.first - b.first);
+}
+
+/** The row that holds an event. */
+export function rowOf(rows, event) {
+  let low = 0, high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (rows[middle].first + rows[middle].count > event) high = middle; else low = middle + 1;
+  }
+  return rows[low];
+}
+
+/**
+ * Positions for the groups that are open or closed. A closed group keeps one line: the first row of each of its tracks.
+ * Returns {lines: [{y, height, rows, kind}], headers: [{y, group}], tracks: [{y, height, track}], height, yOf: Map(row -> line)}.
+ */
+export function layout(timeline, rows, closed) {
+  const lines = [], headers = [], tracks = [], yOf = new Map();
+  const byTrack = new Map();
+  for (const row of rows) {
+    if (!byTrack.has(row.track)) byTrack.set(row.track, []);
+    byTrack.get(row.track).push(row);
+  }
+  let y = 0;
+  const add = (height, held, kind) => {
+    const line = { y, height, rows: held, kind };
+    lines.push(line);
+    held.forEach((row) => yOf.set(row, line));
+    y += height;
+  };
+  timeline.groups.forEach((group, number) => {
+    headers.push({ y, group, number, closed: closed.has(number) });
+    const mine = timeline.tracks.map((track, at) => ({ track, at })).filter(({ track }) => track.group === number);
+    if (closed.has(number)) {
+      add(HEADER, mine.map(({ at }) => byTrack.get(at)?.[0]).filter(Boolean), "closed");
+      y += BETWEEN;
+      return;
+    }
+    y += HEADER;
+    for (const { track, at } of mine) {
+      const top = y;
+      for (const row of byTrack.get(at) ?? []) add(ROW[track.kind], [row], track.kind);
+      tracks.push({ y: top, height: y - top, track });
+      y += BETWEEN;
+    }
+  });
+  return { lines, headers, tracks, yOf, height: y };
+}
+
+/** The labels at the left: buttons that open and close the groups, and the tracks' names. */
+export function labelColumn(gutter, timeline, placed, streams, onToggle) {
+  const toggles = placed.headers.map(({ y, group, number, closed }) => h("button", {
+    class: "group-toggle", type: "button", style: { top: `${y}px`, height: `${HEADER}px` }, title: group.label,
+    "aria-expanded": String(!closed), on: { click: () => onToggle(number) },
+  }, h("span", { class: "chevron", text: closed ? "▸" : "▾", "aria-hidden": "true" }), h("span", { text: group.label })));
+  const names = placed.tracks.map(({ y, height, track }) => {
+    const known = track.kind === "stream" && streams.find((stream) => stream.stream === track.stream);
+    const total = track.rows.reduce((sum, [, count]) => sum + count, 0);
+    const note = track.kind === "notes" ? "annotation" : known ? known.kind : null;
+    return h("div", { class: "track-label", style: { top: `${y}px`, height: `${height}px` }, title: `${track.label}${known ? `, mostly ${known.kind}` : ""}: ${grouped(total)} events` },
+      note ? h("i", { class: `dot part ${note}`, title: note }) : null, h("span", { class: "track-name", text: track.label }));
+  });
+  fill(gutter, toggles, names);
+  gutter.style.setProperty("height", `${placed.height}px`);
+}

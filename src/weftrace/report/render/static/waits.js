@@ -1,0 +1,101 @@
+// Why did the device stand still, how far ahead does the host run, and what could overlap still save?
+
+import { byId, fill, h } from "render/dom.js";
+import { count, duration, grouped, percent } from "render/format.js";
+import { sortableTable } from "render/tables.js";
+import { defined } from "render/tooltip.js";
+import { bound } from "./summary.js";
+
+const CAUSES = [
+  ["host_wait_ns", "host_wait", "host wait"],
+  ["dependency_wait_ns", "dependency_wait", "dependency wait"],
+  ["kernel_gap_ns", "kernel_gap", "kernel gap"],
+  ["unknown_ns", "unknown_wait", "unknown"],
+];
+
+export function showWaits(rank) {
+  showIdle(rank.idle_causes, rank.streams);
+  showLaunch(rank.launch);
+  showHeadroom(rank);
+}
+
+function showIdle(idle, streams) {
+  byId("idle-box").hidden = !idle;
+  if (!idle) return;
+  const total = CAUSES.reduce((sum, [key]) => sum + idle[key], 0);
+  const kindOf = (number) => streams.find((stream) => stream.stream === number)?.kind ?? "";
+  fill(byId("idle-bar"), total ? h("div", { class: "stack medium", role: "img", "aria-label": CAUSES.map(([key, , word]) => `${word} ${duration(idle[key])}`).join(", ") },
+    CAUSES.filter(([key]) => idle[key] > 0).map(([key, role, word]) => h("div", { class: `part ${role}`, title: `${word}: ${duration(idle[key], 4)}`, style: { "flex-grow": idle[key] / total } }))) : null,
+  h("ul", { class: "parts" }, CAUSES.map(([key, role, word]) => h("li", {}, h("i", { class: `swatch part ${role}` }), defined(role, word), h("b", { text: duration(idle[key]) }), h("span", { class: "muted", text: total ? percent(idle[key] / total) : "–" })))),
+  h("p", { class: "muted", text: `Above, the time in which nothing ran; below, each stream's own, while others may have been busy. Gaps under ${duration(idle.threshold_ns, 2)} between kernels count as kernel gaps.` }));
+  fill(byId("idle-table"), sortableTable({
+    name: "idle",
+    rows: idle.by_stream,
+    limit: 10,
+    sort: { key: "stream", down: false },
+    empty: "No stream.",
+    columns: [
+      { key: "stream", label: "stream", kind: "text", text: (row) => `stream ${row.stream}`, value: (row) => row.stream },
+      { key: "kind", label: "mostly", kind: "text", value: (row) => kindOf(row.stream) },
+      { key: "idle_ns", label: "idle", kind: "time" },
+      ...CAUSES.filter(([key]) => idle.by_stream.some((row) => row[key])).map(([key, , word]) => ({ key, label: word, kind: "time" })),
+    ],
+  }).element);
+}
+
+function showLaunch(launch) {
+  byId("launch-box").hidden = !launch;
+  if (!launch) return;
+  showFacts("launch-facts", [
+    ["launch_delay", "launch delay, median", duration(launch.delay_p50_ns)],
+    ["launch_delay", "launch delay, p99", duration(launch.delay_p99_ns)],
+    ["launch_delay", "launch delay, longest", duration(launch.delay_max_ns)],
+    ["queue", "queue length, mean", launch.queue_mean === null ? "–" : grouped(launch.queue_mean, 1)],
+    ["queue", "queue length, longest", count(launch.queue_max)],
+    [null, "device events with their launch", count(launch.num_linked)],
+  ]);
+  fill(byId("blocked-table"), sortableTable({
+    name: "blocked",
+    rows: launch.host_blocked,
+    limit: 8,
+    sort: { key: "total_ns", down: true },
+    empty: "The host never waited for the device.",
+    columns: [
+      { key: "name", label: "host waits in", kind: "text", wide: true },
+      { key: "num_events", label: "calls", kind: "count" },
+      { key: "total_ns", label: "total", kind: "time", def: "host_blocked" },
+    ],
+  }).element);
+  const stalls = launch.host_stalls ?? [];
+  byId("stall-table").hidden = stalls.length === 0;
+  if (stalls.length) fill(byId("stall-table"), sortableTable({
+    name: "stalls",
+    rows: stalls,
+    limit: 8,
+    sort: { key: "total_ns", down: true },
+    columns: [
+      { key: "name", label: "host silent in", kind: "text", wide: true },
+      { key: "num_events", label: "times", kind: "count" },
+      { key: "longest_ns", label: "longest", kind: "time" },
+      { key: "total_ns", label: "total", kind: "time", def: "host_silent" },
+    ],
+  }).element);
+}
+
+function showHeadroom({ headroom, span_ns: span }) {
+  byId("headroom-box").hidden = !headroom;
+  if (!headroom) return;
+  showFacts("headroom-facts", [
+    ["span", "span", duration(span, 4)],
+    ["headroom", "ideal step", duration(headroom.ideal_ns, 4)],
+    ["headroom", "headroom", `${duration(headroom.headroom_ns, 4)} (${percent(headroom.headroom_ns / (span || 1))})`],
+    [null, "bound by", bound(headroom.bound_by)],
+    ["chain", "longest dependent chain", duration(headroom.longest_chain_ns, 4)],
+  ]);
+  byId("headroom-note").textContent = headroom.assumption ? `Assumes: ${headroom.assumption}` : "";
+}
+
+/** Lines of a name, with its definition where there is one, and a value. */
+function showFacts(id, rows) {
+  fill(byId(id), rows.map(([def, label, value]) => h("div", {}, h("dt", {}, def ? defined(def, label) : label), h("dd", { text: value }))));
+}

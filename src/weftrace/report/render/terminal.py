@@ -1,0 +1,137 @@
+"""The report in a terminal: where the step went, what hides what, what is left to save, and how far to trust it.
+
+Drawn from the report document (schema weftrace.report/1) alone, so that a saved JSON prints the same. What the data
+does not hold is left out; what is partial is said in a frame above the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from weftrace.render.console_parts import BOLD, DIM, ERROR, WARNING, counted, frame, section, table, unit_for
+from weftrace.render.console_text import clean, joined, suited
+from weftrace.report.render.terminal_quality import concerns
+from weftrace.report.render.terminal_rank import ACCOUNT_HEADS, ACCOUNT_KEYS, hidden_share, rank_blocks
+from weftrace.units import duration
+
+MAX_WIDTH = 140
+MAX_RANKS = 24
+MAX_FAILURES = 10
+
+
+def print_report(document: Mapping[str, Any], console: Console) -> None:
+    """Print a report document: the headline, its quality, the ranks of a job, and one rank in full.
+
+    Of several ranks the one with the longest span is shown in full, for it sets the pace; `print_rank` prints another.
+    Width: all of the console's up to 140 columns.
+    """
+    width = min(console.width, MAX_WIDTH)
+    ranks = document["ranks"]
+    blocks: list[RenderableType] = [*_opening(document)]
+    if ranks:
+        slowest = max(ranks, key=lambda rank: rank["span_ns"])
+        blocks += _job(document, slowest, width)
+        blocks += rank_blocks(slowest, width)
+    _print(blocks, console, width)
+
+
+def print_rank(rank: Mapping[str, Any], console: Console) -> None:
+    """Print one member of `ranks` of a report document in full."""
+    width = min(console.width, MAX_WIDTH)
+    _print(rank_blocks(rank, width), console, width)
+
+
+def _print(blocks: Iterable[RenderableType], console: Console, width: int) -> None:
+    spaced = [part for block in blocks for part in (block, Text())]
+    console.print(suited(Group(*spaced[:-1]), console), width=width)
+
+
+def _opening(document: Mapping[str, Any]) -> list[RenderableType]:
+    title = joined([Text("weftrace", style=BOLD), clean(document.get("source") or ""), _scope(document)], " · ")
+    blocks: list[RenderableType] = [title, Text(clean(document.get("headline") or ""), style=BOLD)]
+    failures = document.get("failures") or []
+    if failures:
+        shown = [joined([clean(f["path"]), ": ", clean(f["error"])]) for f in failures[:MAX_FAILURES]]
+        if len(failures) > MAX_FAILURES:
+            shown.append(Text(f"… and {len(failures) - MAX_FAILURES:,} more, listed in the JSON report"))
+        head = f"{len(failures):,} of {len(failures) + len(document['ranks']):,} files could not be used"
+        blocks.append(frame(head, shown, ERROR))
+    if notes := document.get("notes"):
+        blocks.append(frame("Not the whole job", [Text(clean(note)) for note in notes], WARNING))
+    return blocks
+
+
+def _scope(document: Mapping[str, Any]) -> str:
+    ranks, world = document["ranks"], document.get("world_size")
+    if len(ranks) != 1:
+        number = len({(rank.get("rank"), rank.get("path")) for rank in ranks})
+        if _several_devices(ranks):
+            of_ranks = f"{number:,} of {world:,} ranks" if world else counted(number, "file")
+            return f"{len(ranks):,} devices of {of_ranks}"
+        return f"{len(ranks):,} of {world:,} ranks" if world else f"{len(ranks):,} ranks"
+    rank = ranks[0]
+    who = "rank unknown" if rank.get("rank") is None else f"rank {rank['rank']}"
+    return f"{who} of {world:,}" if world else who
+
+
+def _job(document: Mapping[str, Any], slowest: Mapping[str, Any], width: int) -> list[RenderableType]:
+    ranks = document["ranks"]
+    if len(ranks) < 2:
+        return []
+    blocks: list[RenderableType] = [_rank_table(ranks, document.get("clocks") or [], width)]
+    partial = [rank for rank in ranks if rank is not slowest and concerns(rank)]
+    if partial:
+        lines = [joined([Text(rank_name(rank), style=BOLD), ": ", "; ".join(concerns(rank))]) for rank in partial]
+        left = len(lines) - MAX_FAILURES
+        more = [Text(f"… and {left:,} more ranks, listed in the JSON report")] if left > 0 else []
+        blocks.append(frame("Other ranks are partial", [*lines[:MAX_FAILURES], *more], WARNING))
+    blocks.append(
+        Text(
+            f"In full: {rank_name(slowest, with_device=_several_devices(ranks))}, which has the longest span.",
+            style=BOLD,
+        )
+    )
+    return blocks
+
+
+def _rank_table(ranks: Sequence[Mapping[str, Any]], clocks: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
+    ordered = sorted(ranks, key=lambda rank: -rank["span_ns"])
+    fastest_kept = 3 if len(ordered) > MAX_RANKS else 0
+    shown = ordered if not fastest_kept else ordered[: MAX_RANKS - fastest_kept]
+    unit = unit_for(ordered[0]["span_ns"])
+    rows: list[list[str]] = []
+    for place, rank in enumerate(shown + (ordered[-fastest_kept:] if fastest_kept else [])):
+        if fastest_kept and place == len(shown):
+            rows.append(["…", *[""] * (len(ACCOUNT_KEYS) + 1), f"{len(ordered) - MAX_RANKS:,} more"])
+        name = rank_name(rank, with_device=_several_devices(ranks)).removeprefix("rank ")
+        marks = ["slowest"] * (place == 0) + ["partial"] * bool(concerns(rank))
+        rows.append([name, *(unit(rank[key]) for key in ACCOUNT_KEYS), hidden_share(rank), ", ".join(marks)])
+    heads = ("rank", f"span {unit.name}", *ACCOUNT_HEADS, "")
+    body = table(heads, rows, width, left=("rank", ""), bold=0)
+    slowest, fastest = ordered[0]["span_ns"], ordered[-1]["span_ns"]
+    note = f"longest span first; the slowest takes {slowest / fastest:.2f}× the time of the fastest" if fastest else ""
+    parts: list[RenderableType] = [section("Ranks", note), body]
+    if others := clocks[1:]:  # the first is the reference
+        known = [clock for clock in others if clock["offset_ns"] is not None]
+        matched = counted(sum(clock["num_matched"] for clock in known), "matched collective")
+        apart = duration(max((abs(clock["offset_ns"]) for clock in known), default=0))
+        text = f"By {matched}, clocks differ by {apart} at most" if known else "How far the clocks are apart is unknown"
+        if unknown := len(others) - len(known):
+            text += f": collectives of {counted(unknown, 'rank')} cannot be matched, or do not end together"
+        parts.append(Text(f"{text}.", style=DIM))
+    return Group(*parts)
+
+
+def _several_devices(ranks: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether some process drove several devices, so that its rank alone does not name one."""
+    devices = {(rank.get("rank"), rank.get("path"), rank.get("device")) for rank in ranks}
+    return len({(number, path) for number, path, _ in devices}) < len(devices)
+
+
+def rank_name(rank: Mapping[str, Any], *, with_device: bool = False) -> str:
+    name = f"rank {rank['rank']}" if rank.get("rank") is not None else clean(rank.get("path") or "rank unknown")
+    return f"{name}, device {rank.get('device')}" if with_device else name

@@ -1,0 +1,373 @@
+"""One rank in the terminal, section by section. A section that the document has nothing for is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from weftrace.flops.render.rank import flops_block
+from weftrace.render import palette
+from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, counted, section, table, unit_for
+from weftrace.render.console_text import clean, kernel_label, shorten_middle
+from weftrace.report.render.terminal_quality import quality_frame, quality_line
+from weftrace.units import MS, US, duration, percent
+
+TOP_KERNELS = 12
+TOP_OPERATORS = 6
+TOP_UNNAMED = 5
+MAX_PHASES = 20
+MAX_MATRIX_ROWS = 12
+MAX_STEPS = 16
+MAX_STREAMS = 8
+
+# The parts of a span, in the order of the bar: key in the document, name, fill of the bar, colour.
+_PARTS = (
+    ("compute_ns", "compute", "█", palette.COMPUTE),
+    ("exposed_communication_ns", "exposed communication", "▒", palette.EXPOSED),
+    ("exposed_memory_ns", "exposed memory", "▞", palette.MEMORY),
+    ("idle_ns", "idle", "░", palette.IDLE),
+)
+ACCOUNT_HEADS = ("compute", "exposed comm.", "exp. memory", "idle", "hidden")
+ACCOUNT_KEYS = ("span_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
+_CAUSES = (
+    ("host_wait_ns", "host wait"),
+    ("dependency_wait_ns", "dependency wait"),
+    ("kernel_gap_ns", "kernel gap"),
+    ("unknown_ns", "unknown"),
+)
+
+
+def rank_blocks(rank: Mapping[str, Any], width: int) -> list[RenderableType]:
+    blocks: list[RenderableType | None] = [quality_frame(rank)]
+    if rank.get("basis") == "none" or not rank["span_ns"]:
+        text = "There is no work in this file that could be accounted for: neither on a device nor in host operators."
+        return [block for block in (*blocks, Text(text), quality_line(rank)) if block is not None]
+    blocks += [
+        _span(rank, width),
+        _accounts(rank),
+        flops_block(rank, width),
+        _collectives(rank, width),
+        _phase_means(rank, width),
+        _matrix(rank, width),
+        _kernels(rank, width),
+        _operators(rank, width),
+        _unnamed(rank, width),
+        _idle_causes(rank, width),
+        _launch(rank),
+        _steps(rank, width),
+        quality_line(rank),
+    ]
+    return [block for block in blocks if block is not None]
+
+
+def _span(rank: Mapping[str, Any], width: int) -> RenderableType:
+    """The bar, whose parts add up to the span, and the parts in exact microseconds."""
+    span = rank["span_ns"]
+    parts = [(name, rank[key], fill, colour) for key, name, fill, colour in _PARTS]
+    bar, at, column = Text(), 0, 0
+    for _, time_ns, fill, colour in parts:
+        at += time_ns
+        until = round(at / span * width)
+        bar.append(fill * (until - column), style=Style(color=colour))
+        column = until
+    decimals = _decimals(rank)
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for justify in ("left", "left", "right", "right"):
+        table.add_column(justify=justify, no_wrap=True)
+    absent = {"exposed communication": not rank["communication_ns"], "exposed memory": not rank["memory_ns"]}
+    for name, time_ns, fill, colour in parts:
+        if absent.get(name):
+            continue
+        share = Text(percent(time_ns / span))
+        table.add_row(Text(fill * 2, style=Style(color=colour)), Text(name), Text(_us(time_ns, decimals)), share)
+    table.add_row(Text(), Text("span", style=BOLD), Text(_us(span, decimals), style=BOLD), Text(percent(1.0)))
+    device = clean(rank.get("device_name") or "")
+    about = [device, f"{rank['num_sms']} SMs" if rank.get("num_sms") else "", _step_name(rank)]
+    return Group(section("Where the time went", " · ".join(part for part in about if part)), bar, table)
+
+
+def _accounts(rank: Mapping[str, Any]) -> RenderableType:
+    """Communication, overlap, headroom and streams, a line of facts each."""
+    decimals = _decimals(rank)
+
+    def us(time_ns: int) -> str:
+        return _us(time_ns, decimals)
+
+    total = rank["communication_ns"]
+    rows: list[tuple[str, str]] = []
+    if total:
+        hidden, exposed = rank["hidden_communication_ns"], rank["exposed_communication_ns"]
+        rows.append(
+            ("communication", f"{us(total)}: {us(hidden)} hidden ({hidden_share(rank)}), {us(exposed)} exposed")
+        )
+        data, barrier = rank.get("data_ns") or 0, rank.get("barrier_ns") or 0
+        if barrier:
+            rows.append(("", f"{us(data)} move data, {us(barrier)} ({percent(barrier / total)}) only notify or wait"))
+    else:
+        rows.append(("communication", "none ran, so the hidden share is undefined"))
+    speedup = rank.get("overlap_speedup")
+    if speedup:
+        rows.append(("overlap", f"{us(rank['serial_ns'])} of work in {us(rank['busy_ns'])}: {speedup:.2f}× as fast"))
+    headroom = rank.get("headroom")
+    if headroom:
+        bound = {"chain": "the longest chain"}.get(headroom["bound_by"], clean(headroom["bound_by"]))
+        share = percent(headroom["headroom_ns"] / rank["span_ns"])
+        best = f"at best {us(headroom['ideal_ns'])}, bound by {bound}"
+        rows.append(("headroom", f"{us(headroom['headroom_ns'])} ({share}); {best}"))
+        if headroom.get("assumption"):
+            rows.append(("", clean(headroom["assumption"])))
+    streams = rank.get("streams") or []
+    for place, stream in enumerate(streams[:MAX_STREAMS]):
+        busy = f"{us(stream['busy_ns'])} busy ({percent(stream['busy_ns'] / rank['span_ns'])})"
+        text = f"{clean(stream['kind'])}, {busy}, {counted(stream['num_events'], 'event')}"
+        rows.append(("" if place else "streams", f"{clean(stream['stream'])}  {text}"))
+    if len(streams) > MAX_STREAMS:
+        rows.append(("", f"… and {len(streams) - MAX_STREAMS:,} more"))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in rows:
+        table.add_row(Text(name, style=BOLD), Text(text))
+    return table
+
+
+def _collectives(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+    rows = rank.get("collectives") or []
+    if not rows:
+        return None
+    with_barrier = any(row.get("barrier_ns") for row in rows)
+    with_bandwidth = any(row.get("algbw_GBps") is not None for row in rows)
+    unit = unit_for(rank["span_ns"])
+    heads = ["collective", "count", f"busy {unit.name}", "hidden", "exposed"]
+    heads += ["waits"] * with_barrier + ["algbw GB/s", "busbw GB/s"] * with_bandwidth
+    lines = []
+    for row in rows:
+        hidden = percent(row["hidden_ns"] / row["busy_ns"] if row["busy_ns"] else None)
+        cells = [clean(row["collective"]), f"{row['num_events']:,}", unit(row["busy_ns"]), hidden]
+        cells += [unit(row["exposed_ns"])] + [unit(row["barrier_ns"])] * with_barrier
+        lines.append(cells + [_rate(row.get(key)) for key in ("algbw_GBps", "busbw_GBps") if with_bandwidth])
+    body = table(heads, lines, width, left=("collective",))
+    return Group(section("Collectives"), body)
+
+
+def _phase_means(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+    rows = rank.get("phase_means") or []
+    if not rows:
+        return None
+    sms = {phase["name"]: phase["sms"] for phase in rank.get("phases") or [] if phase.get("sms")}
+    kept = sorted(rows, key=lambda row: -row["mean_busy_ns"] * row["count"])[:MAX_PHASES]
+    with_communication = any(row["lane"] == "communication" for row in kept)
+    us = Unit(name="µs", ns=US, decimals=0 if max(row["mean_busy_ns"] for row in kept) >= MS else 1)
+    heads = ["phase", "lane", "count", "busy", *["moves data", "hidden", "exposed"] * with_communication]
+    lines = []
+    for row in (row for row in rows if row in kept):
+        moving = row["lane"] == "communication"
+        cells = [clean(row["name"]), "comm." if moving else "compute", f"{row['count']:,}", us(row["mean_busy_ns"])]
+        if with_communication:
+            keys = ("mean_data_ns", "mean_hidden_ns", "mean_exposed_ns")
+            cells += [us(row[key]) if moving else "" for key in keys]
+        lines.append([*cells, *[str(sms.get(row["name"], ""))] * bool(sms)])
+    body = table([*heads, *["SMs"] * bool(sms)], lines, width, left=("phase", "lane"))
+    left = len(rows) - len(kept)
+    note = f"mean of each, in µs{f'; {left:,} shorter phases are in the JSON report' if left else ''}"
+    return Group(section("Phases", note), body)
+
+
+def _matrix(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+    """Which communication phase is hidden behind which compute phase. Phases that hide nothing are left out."""
+    matrix = rank.get("overlap_matrix") or {}
+    names, heads, values = matrix.get("communication") or [], matrix.get("compute") or [], matrix.get("ns") or []
+    unit = unit_for(rank["span_ns"])
+    least = unit.ns / 10**unit.decimals / 2  # prints as zero below
+    totals = {c: sum(row[c] for row in values) for c in range(len(heads))}
+    columns = [c for c in totals if totals[c] >= least]
+    rows = [r for r in range(len(names)) if matrix["hidden_ns"][r] + matrix["exposed_ns"][r] >= least]
+    if not rows or not columns:
+        return None
+    longest = sorted(rows, key=lambda r: -matrix["hidden_ns"][r] - matrix["exposed_ns"][r])[:MAX_MATRIX_ROWS]
+    name_width = min(24, max(cell_len(clean(names[r])) for r in longest))
+    room = width - name_width - 2 * 9  # left of the two sums
+    labels = {c: shorten_middle(clean(heads[c]), max(12, room // len(columns) - 1)) for c in columns}
+    widths = {c: 1 + max(cell_len(labels[c]), *(len(unit(values[r][c])) for r in longest)) for c in columns}
+    shown = list(columns)
+    if sum(widths.values()) > room:  # those of most time, and a column for the rest
+        shown = []
+        for c in sorted(columns, key=lambda c: -totals[c]):
+            if shown and sum(widths[s] for s in [*shown, c]) > room - 9:
+                break
+            shown.append(c)
+    rest = [c for c in columns if c not in shown]
+    shown.sort()
+    head = [labels[c] for c in shown] + [f"{len(rest)} more"] * bool(rest)
+    lines = []
+    for r in (r for r in rows if r in longest):
+        times = [values[r][c] for c in shown] + ([sum(values[r][c] for c in rest)] if rest else [])
+        cells = [unit(time_ns) if time_ns >= least else "·" for time_ns in times]
+        sums = [unit(matrix["hidden_ns"][r]), unit(matrix["exposed_ns"][r])]
+        lines.append([shorten_middle(clean(names[r]), name_width), *cells, *sums])
+    body = table(["", *head, "hidden", "exposed"], lines, width, left=("",), gap=1)
+    note = f"{unit.name} of communication (rows) behind computation (columns)"
+    left = len(rows) - len(longest)
+    return Group(section("What hides what", note + (f"; {left:,} shorter rows in the JSON" if left else "")), body)
+
+
+def _kernels(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+    rows = (rank.get("kernels") or [])[:TOP_KERNELS]
+    if not rows:
+        return None
+    unit = unit_for(rank["span_ns"])
+    spread = ["p50", "p99"] * (width >= 110)
+    heads = ["kernel", "count", f"total {unit.name}", "mean µs", *(f"{key} µs" for key in spread)]
+    sms = [_kernel_sms(row) for row in rows]
+    heads += ["share", "class", *["SMs"] * any(sms)]
+    lines = []
+    for row, blocks in zip(rows, sms, strict=True):
+        cells = [
+            kernel_label(row["name"]),
+            f"{row['num_events']:,}",
+            unit(row["total_ns"]),
+            MICROSECONDS(row["mean_ns"]),
+        ]
+        cells += [MICROSECONDS(row[f"{key}_ns"]) for key in spread]
+        lines.append([*cells, percent(row["share"]), shorten_middle(clean(row["family"]), 18), *[blocks] * any(sms)])
+    colours = [palette.KIND_COLOURS.get(row["kind"]) for row in rows]
+    body = table(heads, lines, width, left=("kernel", "class"), coloured=("class", colours), shorten=kernel_label)
+    total = len(rank["kernels"])
+    note = f"the top {len(rows)} of {total:,} by total time" if total > len(rows) else "by total time"
+    upper = "; ≤ marks an upper bound of the SMs" if any(text.startswith("≤") for text in sms) else ""
+    return Group(section("Kernels", note + upper), body)
+
+
+def _operators(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+    rows = (rank.get("operators") or [])[:TOP_OPERATORS]
+    if not rows:
+        return None
+    unit = unit_for(rank["span_ns"])
+    lines = [
+        [
+            clean(row["name"]),
+            f"{row['num_calls']:,}",
+            f"{row['num_events']:,}",
+            unit(row["total_ns"]),
+            percent(row["share"]),
+        ]
+        for row in rows
+    ]
+    heads = ["operator", "calls", "kernels", f"total {unit.name}", "share"]
+    body = table(heads, lines, width, left=("operator",), shorten=shorten_middle)
+    total = len(rank["operators"])
+    note = f"the top {len(rows)} of {total:,} by device time" if total > len(rows) else "by device time"
+    parts: list[RenderableType] = [section("Operators", note), body]
+    if without := rank.get("num_without_operator"):
+        share = percent(rank["without_operator_ns"] / rank["serial_ns"]) if rank["serial_ns"] else "–"
+        told = f"Launched outside every operator: {counted(without, 'device event')}, {share} of device time."
+        parts.append(Text(told, style=DIM))
+    return Group(*parts)
+
+
+def _unnamed(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+    rows, share = rank.get("unnamed") or [], rank.get("unnamed_share")
+    if not rows or not share:
+        return None
+    unit = unit_for(rank["span_ns"])
+    lines = [[kernel_label(row["name"]), f"{row['num_events']:,}", unit(row["total_ns"])] for row in rows[:TOP_UNNAMED]]
+    body = table(["kernel", "count", f"total {unit.name}"], lines, width, left=("kernel",), shorten=kernel_label)
+    note = f"{percent(share)} of compute time, {counted(len(rows), 'name')}; a rules file can name them"
+    return Group(section("No rule names", note), body)
+
+
+def _idle_causes(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+    causes = rank.get("idle_causes") or {}
+    streams = [stream for stream in causes.get("by_stream") or [] if stream["idle_ns"]]
+    if not streams:
+        return None
+    unit = unit_for(rank["span_ns"])
+    present = [(key, name) for key, name in _CAUSES if causes[key] or any(stream[key] for stream in streams)]
+    lines = [
+        [clean(stream["stream"]), *(unit(stream[key]) for key in ("idle_ns", *(key for key, _ in present)))]
+        for stream in streams[:MAX_STREAMS]
+    ]
+    lines.append(["whole device", unit(rank["idle_ns"]), *(unit(causes[key]) for key, _ in present)])
+    heads = ["stream", f"idle {unit.name}", *(name for _, name in present)]
+    body = table(heads, lines, width, left=("stream",), bold=len(lines) - 1)
+    note = f"back to back, under {duration(causes['threshold_ns'])}, is a kernel gap"
+    return Group(section("Why streams were idle", note), body)
+
+
+def _launch(rank: Mapping[str, Any]) -> RenderableType | None:
+    launch = rank.get("launch") or {}
+    if not launch.get("num_linked"):
+        return None
+    median, late, most = (duration(launch[f"delay_{key}_ns"]) for key in ("p50", "p99", "max"))
+    lines = [
+        f"A kernel started {median} after its launch call (median); 99 % within {late}, all within {most}.",
+        f"The queue held {launch['queue_mean']:,.1f} launches on average, {launch['queue_max']:,} at most.",
+    ]
+    blocked = [
+        f"{clean(call['name'])} {duration(call['total_ns'])} ({call['num_events']:,}×)"
+        for call in (launch.get("host_blocked") or [])[:4]
+    ]
+    if blocked:
+        lines.append("The host waited or polled in " + ", ".join(blocked) + ".")
+    stalls = [
+        f"{clean(stall['name'])} {duration(stall['total_ns'])} "
+        f"({stall['num_events']:,}×, {duration(stall['longest_ns'])} at most)"
+        for stall in (launch.get("host_stalls") or [])[:3]
+    ]
+    if stalls:
+        lines.append("It recorded nothing, computing or polling, in " + ", ".join(stalls) + ".")
+    return Group(section("Launches", f"{launch['num_linked']:,} linked to their calls"), *map(Text, lines))
+
+
+def _steps(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+    steps = rank.get("steps") or []
+    if len(steps) < 2:
+        return None
+    slowest = max(steps, key=lambda step: step["span_ns"])
+    kept = sorted(steps, key=lambda step: -step["span_ns"])[:MAX_STEPS]
+    unit = unit_for(rank["span_ns"])
+    chosen = [step for step in steps if step in kept]
+    lines = []
+    for step in chosen:
+        times = (unit(step[key]) for key in ACCOUNT_KEYS)
+        hidden = percent(step["hidden_fraction"])
+        lines.append([clean(step["step"]), *times, hidden, "slowest" if step is slowest else ""])
+    heads = ("step", f"span {unit.name}", *ACCOUNT_HEADS, "")
+    body = table(heads, lines, width, left=("step", ""), bold=chosen.index(slowest))
+    left = len(steps) - len(kept)
+    return Group(section("Steps", f"the {len(kept)} longest of {len(steps):,}" if left else ""), body)
+
+
+def _step_name(rank: Mapping[str, Any]) -> str:
+    return "" if rank.get("step") is None else f"step {rank['step']}"
+
+
+def hidden_share(rank: Mapping[str, Any]) -> str:
+    fraction = rank.get("hidden_fraction")
+    return "undefined" if fraction is None else percent(fraction)
+
+
+def _kernel_sms(kernel: Mapping[str, Any]) -> str:
+    if kernel.get("sms") is None:
+        return ""
+    return f"{'' if kernel.get('sms_exact') else '≤'}{kernel['sms']}"
+
+
+def _decimals(rank: Mapping[str, Any]) -> int:
+    """Decimals that microseconds need to be exact: none where the trace has whole ones, as old traces do."""
+    times = [rank[key] for key in (*ACCOUNT_KEYS, "communication_ns", "busy_ns", "serial_ns")]
+    return 0 if all(time_ns % US == 0 for time_ns in times) else 3
+
+
+def _us(time_ns: int, decimals: int) -> str:
+    return f"{time_ns / US:,.{decimals}f} µs"
+
+
+def _rate(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.1f}"

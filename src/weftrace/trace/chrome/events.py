@@ -1,0 +1,184 @@
+"""What is one event? The fields that weftrace reads, decoded strictly, or repaired where a file is not strict JSON."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from weftrace.trace.chrome.json_text import clean, lenient_decimal
+from weftrace.trace.chrome.tally import Tally
+
+MISSING = -(1 << 62)  # an integer argument that the event does not have; null in the frame
+
+
+class Args(msgspec.Struct, gc=False, frozen=True):
+    """The arguments that weftrace reads, of all kinds of events."""
+
+    correlation: int = MISSING
+    external_id: int = msgspec.field(name="External id", default=MISSING)
+    old_external_id: int = msgspec.field(name="external id", default=MISSING)  # device events of Kineto before 2022
+    stream: int | str = MISSING
+    device: int = MISSING
+    grid: list[int] | str | None = None  # a text on Triton's host events
+    block: list[int] | str | None = None
+    moved_bytes: int | str = msgspec.field(name="bytes", default=MISSING)
+    graph_id: int = msgspec.field(name="graph id", default=MISSING)
+    graph_node_id: int = msgspec.field(name="graph node id", default=MISSING)
+    sequence: int = msgspec.field(name="Sequence number", default=MISSING)
+    forward_thread: int = msgspec.field(name="Fwd thread id", default=MISSING)
+    collective: str | None = msgspec.field(name="Collective name", default=None)
+    in_elems: int = msgspec.field(name="In msg nelems", default=MISSING)
+    out_elems: int = msgspec.field(name="Out msg nelems", default=MISSING)
+    dtype: str | None = None
+    group: str | None = msgspec.field(name="Process Group Name", default=None)
+    group_size: int = msgspec.field(name="Group size", default=MISSING)
+    group_ranks: str | None = msgspec.field(name="Process Group Ranks", default=None)
+    seq: int = msgspec.field(name="Seq", default=MISSING)
+    comms_id: int | str = msgspec.field(name="Comms Id", default=MISSING)
+    wait_stream: int = msgspec.field(name="wait_on_stream", default=MISSING)
+    wait_correlation: int = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=MISSING)
+    # of metadata events
+    name: str | None = None
+    labels: str | None = None
+    sort_index: int = MISSING
+
+
+NO_ARGS = Args()
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event of a Chrome trace; times in microseconds as the file writes them. What has no phase is no event."""
+
+    ph: str
+    cat: str = ""
+    name: str = ""
+    pid: int | str = ""
+    tid: int | str = ""
+    ts: int | float | Decimal | None = None
+    dur: int | float | Decimal | None = None
+    id: int | str | None = None
+    args: Args = NO_ARGS
+
+
+class _FloatEvent(Event, gc=False):
+    ts: int | float | None = None
+    dur: int | float | None = None
+
+
+class _DecimalEvent(Event, gc=False):
+    ts: int | Decimal | None = None
+    dur: int | Decimal | None = None
+
+
+_FLOATS = msgspec.json.Decoder(list[_FloatEvent])
+_DECIMALS = msgspec.json.Decoder(list[_DecimalEvent])
+_ONE = msgspec.json.Decoder(_DecimalEvent)
+_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
+
+
+def decode_list(text: bytes, *, exact: bool) -> list[Event] | None:
+    """A JSON list of events, or None when the text is not exactly that. exact: fractions as decimals, not as floats."""
+    try:
+        return (_DECIMALS if exact else _FLOATS).decode(text)  # type: ignore[return-value]
+    except _UNDECODABLE:
+        return None
+
+
+def lenient_event(value: dict[str, Any], text: str, tally: Tally) -> Event:
+    """An event from its text and from the object, which has a "ph", that `lenient_json` made of it. What cannot be used
+    is left out and counted."""
+    raw = text.encode("utf-8", "surrogateescape")
+    try:
+        return _ONE.decode(raw)  # sound by itself: only a neighbour was not
+    except _UNDECODABLE:
+        pass
+    fields, unusable = _usable(value)
+    args, unusable_args = _usable_args(value.get("args"))
+    unusable += unusable_args
+    if unusable:
+        reason = f"unusable {min(unusable)} left out"
+    elif _is_json(raw):
+        reason = "value of another type converted"
+    elif _NOT_A_NUMBER.search(text):
+        reason = "NaN or Infinity left out"
+    else:
+        reason = "control characters or bytes that are not UTF-8 in a text"
+    tally.repair(reason, text)
+    return _DecimalEvent(**{"ph": "", **fields}, args=args)
+
+
+_NOT_A_NUMBER = re.compile(r"\b(?:NaN|Infinity)\b")
+
+
+def _is_json(raw: bytes) -> bool:
+    try:
+        raw.decode()
+        msgspec.json.decode(raw)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+# --- repair ---------------------------------------------------------------------------------------------------------
+
+_ARGUMENTS = {field.encode_name: field for field in msgspec.structs.fields(Args)}
+
+
+def _usable(value: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The fields of `Event`, without `args`, that can be used; and the names of those that cannot."""
+    fields: dict[str, Any] = {}
+    unusable = []
+    for key, item in value.items():
+        if key not in Event.__struct_fields__ or key == "args" or item is None:
+            continue
+        try:
+            fields[key] = _number(item) if key in ("ts", "dur") else _label(item, is_text=key in ("ph", "cat", "name"))
+        except (ValueError, ArithmeticError):
+            unusable.append(key)
+    return fields, unusable
+
+
+def _number(item: Any) -> int | Decimal:
+    if isinstance(item, str):
+        item = lenient_decimal(item.strip())
+    if isinstance(item, bool) or not isinstance(item, int | Decimal) or not (isinstance(item, int) or item.is_finite()):
+        raise ValueError(item)
+    return item
+
+
+def _label(item: Any, *, is_text: bool) -> int | str:
+    """A name, or a number that serves as one."""
+    if isinstance(item, dict | list):
+        raise ValueError(item)
+    if isinstance(item, str):
+        return clean(item)
+    return item if isinstance(item, int) and not isinstance(item, bool) and not is_text else str(item)
+
+
+def _usable_args(value: Any) -> tuple[Args, list[str]]:
+    """The arguments that can be used; and the names of those that cannot, or of `args` as a whole."""
+    if not isinstance(value, dict):
+        return NO_ARGS, [] if value is None else ["args"]
+    fields: dict[str, Any] = {}
+    unusable = []
+    for key, item in value.items():
+        field = _ARGUMENTS.get(key)
+        if field is None or item is None:
+            continue
+        try:
+            fields[field.name] = msgspec.convert(_plain(item), field.type, strict=False)
+        except (ValueError, OverflowError, RecursionError):
+            unusable.append(f"args.{key}")
+    return Args(**fields), unusable
+
+
+def _plain(item: Any) -> Any:
+    """Decimals, which `lenient_json` makes, as the integers that they may stand for; texts cleaned."""
+    if isinstance(item, Decimal):
+        return int(item) if item.is_finite() and MISSING < item < -MISSING and item == int(item) else float(item)
+    if isinstance(item, list):
+        return [_plain(part) for part in item]
+    return clean(item) if isinstance(item, str) else item

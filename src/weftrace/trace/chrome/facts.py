@@ -1,0 +1,150 @@
+"""What does a file say of itself, beside its events: rank and world, devices, the origin of its times?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from weftrace.trace.chrome.json_text import NotJson, clean, lenient_json
+from weftrace.trace.chrome.tally import Tally
+from weftrace.trace.chrome.times import MAX_NS
+from weftrace.trace.model import Device
+
+_MEMBER = re.compile(r'[\s,{\]\0]*"((?:[^"\\]|\\.)*+)"\s*:\s*')
+_NOTHING_MORE = re.compile(r"[\s,{}\]\0]*\Z")
+# Facts on which an analysis leans; they are looked for by name when damage hides them.
+_NEEDED = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds")
+
+
+def facts_of(pieces: Sequence[bytes], tally: Tally) -> dict[str, Any]:
+    """The top-level values of the file, from the text around its lists of events."""
+    facts: dict[str, Any] = {}
+    for piece in pieces:
+        text = piece.decode("utf-8", "replace")
+        found, sound = members(text)
+        facts |= found
+        if not sound:
+            tally.repair("damaged text beside the events left out", text)
+            for key in _NEEDED:
+                if key not in facts and (match := re.search(rf'"{key}"\s*:\s*', text)):
+                    facts |= _value(key, text, match.end())[0]
+    return facts
+
+
+def members(text: str) -> tuple[dict[str, Any], bool]:
+    """The members of a JSON object that may lack its braces; and whether the text is sound to its end."""
+    facts: dict[str, Any] = {}
+    at = 0
+    while match := _MEMBER.match(text, at):
+        value, end = _value(match[1], text, match.end())
+        if not value:
+            return facts, False
+        facts |= value
+        at = end
+    return facts, _NOTHING_MORE.match(text, at) is not None
+
+
+def _value(key: str, text: str, at: int) -> tuple[dict[str, Any], int]:
+    """{key: value} and where the value ends; {} where it is damaged. key: as JSON has it between its quotes."""
+    try:
+        value, end = lenient_json(text, at)
+        return {lenient_json(f'"{key}"', 0)[0]: value}, end
+    except NotJson:
+        return {}, at
+
+
+# --- what they mean -------------------------------------------------------------------------------------------------
+
+
+def base_ns(facts: Mapping[str, Any]) -> int:
+    """What the file says must be added to every time, so that times of different ranks share one origin."""
+    base = _integer(facts.get("baseTimeNanoseconds"))
+    return base if base is not None and 0 <= base < MAX_NS else 0
+
+
+def distributed(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """`distributedInfo`, also where it is JSON within a text; empty where the file has none."""
+    info = facts.get("distributedInfo")
+    if isinstance(info, str):
+        info, _ = members(info)
+    return info if isinstance(info, dict) else {}
+
+
+def small_count(value: Any) -> int | None:
+    """A count or index below 2^31, a number or its text; None where it is neither."""
+    number = _integer(value)
+    return number if number is not None and 0 <= number < 1 << 31 else None
+
+
+def text_of(value: Any) -> str:
+    """A text that can be shown; empty where the value is none."""
+    return clean(value) if isinstance(value, str) else ""
+
+
+def devices(facts: Mapping[str, Any]) -> Iterator[Device]:
+    """The accelerators that `deviceProperties` lists; what has no id is none."""
+    properties = facts.get("deviceProperties")
+    for item in properties if isinstance(properties, list) else []:
+        if isinstance(item, dict) and (number := small_count(item.get("id"))) is not None:
+            memory = _integer(item.get("totalGlobalMem"))
+            yield Device(
+                id=number,
+                name=text_of(item.get("name")),
+                num_sms=small_count(item.get("numSms")),
+                memory_bytes=memory if memory is not None and 0 <= memory < 1 << 62 else None,
+            )
+
+
+def info(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The plain values of the file, as texts."""
+    plain = str | int | float | Decimal
+    return {clean(key): clean(str(value)) for key, value in facts.items() if isinstance(value, plain)}
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, str) and re.fullmatch(r"\s*-?[0-9]{1,19}\s*", value):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# --- the rank, from the file's name -----------------------------------------------------------------------------------
+
+# torch.profiler.tensorboard_trace_handler names a file <host>_<process id>.<time>.pt.trace.json: no rank in that.
+_PROCESS_AND_TIME = re.compile(r"_\d+\.\d{10,}(?=\.pt\.trace\.json)")
+_COUNTED_OTHERWISE = frozenset(
+    (
+        "step",
+        "steps",
+        "iter",
+        "iteration",
+        "epoch",
+        "v",
+        "version",
+        "seq",
+        "layer",
+        "layers",
+        "node",
+        "pid",
+        "job",
+        "run",
+        "size",
+    )
+)
+
+
+def rank_in_name(path: str) -> int | None:
+    """The rank that a file's name tells: rank0, rank-0, rank_3, worker7, else the only small number that stands between
+    separators (`trace_0_.json`); None where there is none, or more than one."""
+    name = _PROCESS_AND_TIME.sub("", re.split(r"[/\\]", path)[-1])
+    for word in ("rank", "worker"):
+        if match := re.search(rf"{word}[-_.=]?([0-9]{{1,6}})(?![0-9])", name, re.IGNORECASE):
+            return int(match[1])
+    parts = re.split(r"[-_.]", name)
+    numbers = [
+        int(part)
+        for before, part in zip(["", *parts], parts, strict=False)
+        if re.fullmatch(r"[0-9]{1,5}", part) and before.lower() not in _COUNTED_OTHERWISE
+    ]
+    return numbers[0] if len(numbers) == 1 else None

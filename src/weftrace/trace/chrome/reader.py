@@ -1,0 +1,108 @@
+"""Chrome trace JSON, as Kineto writes it, into a `Trace`: one pass, bounded memory, nothing lost without being counted.
+
+Each file answers one question, in the order in which bytes become a trace:
+
+    sources         the bytes of a file, decompressed          chrome_foreign  what it seems to be, if it is no trace
+    chrome_cut      sound text, cut between events             chrome_walk     damaged text, event by event
+    chrome_events   one event, decoded or repaired             chrome_json     JSON as it is written in the wild
+    chrome_table    what becomes of each event                 chrome_tally    what was left out, and why
+    chrome_times    microseconds into exact nanoseconds        chrome_columns  events into columns
+    chrome_facts    what the file says of itself               chrome_flows    arrows, where correlation fails
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from weftrace.errors import TraceError
+from weftrace.files.sources import DEFAULT_MAX_BYTES, ByteStream, open_bytes
+from weftrace.trace.chrome.cut import read_events
+from weftrace.trace.chrome.facts import (
+    base_ns,
+    devices,
+    distributed,
+    facts_of,
+    info,
+    rank_in_name,
+    small_count,
+    text_of,
+)
+from weftrace.trace.chrome.flows import has_orphans, with_flows
+from weftrace.trace.chrome.table import Table
+from weftrace.trace.chrome.tally import Tally
+from weftrace.trace.model import Trace
+
+__all__ = ["rank_in_name", "read_chrome"]
+
+
+def read_chrome(
+    path: str | os.PathLike[str],
+    *,
+    rank: int | None = None,
+    python_functions: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    on_progress: Callable[[int], None] | None = None,
+) -> Trace:
+    """Read one rank's Chrome/Kineto JSON, plain or compressed, local or remote.
+
+    rank: overrides what the file says. python_functions: keep `with_stack`'s Python frames, which are most of such a
+    file and serve no analysis of ours. max_bytes: limit on the decompressed size. on_progress: gets the number of
+    stored bytes of each piece read.
+
+    Raises TraceError when the file is not a trace or nothing of it can be kept, TraceTooLarge past `max_bytes`.
+    """
+
+    def opened(on_progress: Callable[[int], None] | None = None) -> ByteStream:
+        return open_bytes(path, max_bytes=max_bytes, on_progress=on_progress)
+
+    return read_stream(opened(on_progress), opened, rank=rank, python_functions=python_functions)
+
+
+def read_stream(
+    stream: ByteStream, again: Callable[[], ByteStream], *, rank: int | None = None, python_functions: bool = False
+) -> Trace:
+    """`read_chrome` of bytes in chunks of any size. again: opens the same bytes once more, for a second pass."""
+    tally = Tally()
+    table = Table(tally, python_functions=python_functions)
+    facts = facts_of(read_events(stream, table), tally)
+    table.close()
+    origin_ns = base_ns(facts)
+    events = table.columns.frame(origin_ns)
+    window = table.window_ns
+    if events.is_empty() and window is None:
+        raise TraceError(f"{stream.path}: {_nothing_kept(tally, stream.truncated)}")
+    world = distributed(facts)
+    in_file = small_count(world.get("rank"))
+    trace = Trace(
+        events=events,
+        path=stream.path,
+        rank=next((r for r in (rank, in_file, rank_in_name(stream.path)) if r is not None), None),
+        world_size=small_count(world.get("world_size")),
+        devices=tuple(devices(facts)),
+        tracks=tuple(table.tracks()),
+        window_ns=window and (window[0] + origin_ns, window[1] + origin_ns),
+        backend=text_of(world.get("backend")) or None,
+        simulated=facts.get("weftrace_simulated") is True,
+        info=info(facts),
+        quality=tally.quality(stream.truncated),
+    )
+    if tally.skipped["flow"] and has_orphans(events):
+        return with_flows(trace, again(), facts, exact=table.exact)
+    return trace
+
+
+def _nothing_kept(tally: Tally, truncated: str | None) -> str:
+    """Why a file with a list of events makes no trace, and what helps."""
+    parts = ["holds no event that can be kept"]
+    if truncated:
+        parts.append(f"it is damaged: {truncated}")
+    if tally.dropped:
+        parts.append(f"{sum(tally.dropped.values()):,} were dropped ({tally.main_losses()})")
+    if tally.skipped:
+        skipped = ", ".join(f"{count:,} {kind}" for kind, count in tally.skipped.most_common(3))
+        parts.append(f"of no use here: {skipped}")
+    return (
+        "; ".join(parts)
+        + ". Record the run again with torch.profiler, and let the profiler stop before the process ends."
+    )

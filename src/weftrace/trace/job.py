@@ -1,0 +1,246 @@
+"""Job: the traces of many ranks of one run. It holds paths; events live only where and while a rank is worked on."""
+
+from __future__ import annotations
+
+import glob
+import os
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from weftrace.errors import TraceError, WeftraceError
+from weftrace.files.sources import DEFAULT_MAX_BYTES, is_remote
+from weftrace.processes import process_pool
+from weftrace.trace.chrome.reader import rank_in_name, read_chrome
+from weftrace.trace.model import Trace
+
+SUFFIXES = (".json", ".json.gz", ".json.zst", ".parquet")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A rank's file that could not be used, and why."""
+
+    path: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Generic[T]):
+    """What `Job.map` got from one file: a value, a failure, or neither where its rank was not asked for.
+
+    rank: as the trace tells it; None where it does not, or could not be read.
+    """
+
+    path: str
+    rank: int | None = None
+    value: T | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Traces of one run, a file a rank.
+
+    paths: in order of rank as far as names tell it. ranks: only these, where given. max_bytes: limit on each file's
+    decompressed size.
+    """
+
+    source: str
+    paths: tuple[str, ...]
+    ranks: frozenset[int] | None = None
+    max_bytes: int = DEFAULT_MAX_BYTES
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __repr__(self) -> str:
+        return f"Job({self.source!r}, {len(self.paths)} files)"
+
+    def map(
+        self,
+        function: Callable[[Trace], T],
+        *,
+        workers: int | None = None,
+        executor: Executor | None = None,
+        on_done: Callable[[str], None] | None = None,
+    ) -> list[Outcome[T]]:
+        """Apply a function to each rank's trace; outcomes in the order of `paths`.
+
+        function: picklable, called where the trace was read; only its result travels. workers: processes; the number
+        of processors by default, 1 for none besides this one. executor: used instead of a local pool (a cluster's,
+        say). on_done: gets each path as it is done. A file that fails gives a Failure; the others go on. Ranks that
+        were asked for and that no file holds give one Failure more, the last.
+        """
+        workers = min(workers or os.cpu_count() or 1, max(1, len(self.paths)))
+        wanted = list(dict.fromkeys(path for path in self.paths if self._wanted(path)))
+        done: dict[str, Outcome[T]] = {}
+        for outcome in _run(function, [_Task(p, self.ranks, self.max_bytes) for p in wanted], workers, executor):
+            done[outcome.path] = outcome
+            if on_done is not None:
+                on_done(outcome.path)
+        outcomes = [done[path] for path in wanted]
+        if absent := self._absent(outcomes):
+            among = f"among {len(self.paths)} files; those whose names tell another rank were not opened"
+            error = f"{self.source}: no trace of rank {', '.join(map(str, absent))} {among}."
+            outcomes.append(Outcome(path=self.source, failure=Failure(path=self.source, error=error)))
+        return outcomes
+
+    def traces(self) -> Iterator[Trace]:
+        """Read one trace after another, here. Raises WeftraceError at the first that cannot be read."""
+        for path in self.paths:
+            if self._wanted(path):
+                trace = read(path, max_bytes=self.max_bytes)
+                if self.ranks is None or trace.rank in self.ranks:
+                    yield trace
+
+    def _absent(self, outcomes: Sequence[Outcome[T]]) -> list[int]:
+        """Ranks that were asked for, and that neither a trace nor the name of a broken file tells."""
+        told = {o.rank if o.failure is None else rank_in_name(o.path) for o in outcomes}
+        return sorted((self.ranks or frozenset()) - told)
+
+    def _wanted(self, path: str) -> bool:
+        """False only where the name itself tells a rank that was not asked for."""
+        named = rank_in_name(path) if "rank" in Path(path).name.lower() else None
+        return self.ranks is None or named is None or named in self.ranks
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    path: str
+    ranks: frozenset[int] | None
+    max_bytes: int
+
+
+def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
+    try:
+        trace = read(task.path, max_bytes=task.max_bytes)
+        if task.ranks is not None and trace.rank not in task.ranks:
+            return Outcome(path=task.path, rank=trace.rank)
+        return Outcome(path=task.path, rank=trace.rank, value=function(trace))
+    except WeftraceError as error:
+        told = str(error)
+    except MemoryError:
+        told = f"{task.path}: not enough memory to read it; try fewer --workers."
+    except Exception as error:  # a bug, ours or the function's, must not cost the other ranks their results
+        *_, at = traceback.extract_tb(error.__traceback__)
+        told = f"{task.path}: unexpected {type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})."
+    return Outcome(path=task.path, failure=Failure(path=task.path, error=told))
+
+
+def _run(
+    function: Callable[[Trace], T], tasks: Sequence[_Task], workers: int, executor: Executor | None
+) -> Iterator[Outcome[T]]:
+    if executor is not None:
+        yield from _collect([executor.submit(_apply, function, task) for task in tasks])
+        return
+    if workers <= 1 or len(tasks) <= 1:
+        yield from (_apply(function, task) for task in tasks)
+        return
+    unfinished = {task.path: task for task in tasks}
+    try:
+        with process_pool(workers) as pool:
+            for outcome in _collect([pool.submit(_apply, function, task) for task in tasks]):
+                del unfinished[outcome.path]
+                yield outcome
+    except BrokenProcessPool:
+        # A worker was killed, by lack of memory most likely, and took the pool with it. A process a file tells whose.
+        for task in unfinished.values():
+            yield _alone(function, task)
+
+
+def _collect(futures: Iterable[Future[Outcome[T]]]) -> Iterator[Outcome[T]]:
+    for future in as_completed(futures):
+        yield future.result()
+
+
+def _alone(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
+    try:
+        with process_pool(1) as pool:
+            return pool.submit(_apply, function, task).result()
+    except BrokenProcessPool:
+        error = (
+            f"{task.path}: the process that read it was killed, most likely for lack of memory; try fewer --workers."
+        )
+        return Outcome(path=task.path, failure=Failure(path=task.path, error=error))
+
+
+def open_trace(
+    path: str | os.PathLike[str],
+    *,
+    ranks: Iterable[int] | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    on_progress: Callable[[int], None] | None = None,
+) -> Trace | Job:
+    """Open what a path names: a file gives a Trace, a folder or glob of several files gives a Job.
+
+    path: Kineto/Chrome JSON, plain or compressed, or Parquet written by weftrace; local, or a URL that fsspec opens.
+    ranks: of a Job, only these. max_bytes: limit on a file's decompressed size. on_progress: gets stored bytes read.
+
+    Raises TraceError when there is nothing to open or a single file cannot be used.
+    """
+    name = str(path)
+    paths = find_traces(path)
+    if len(paths) == 1 and ranks is None:
+        return read(paths[0], max_bytes=max_bytes, on_progress=on_progress)
+    return Job(source=name, paths=tuple(paths), ranks=None if ranks is None else frozenset(ranks), max_bytes=max_bytes)
+
+
+def find_traces(path: str | os.PathLike[str]) -> list[str]:
+    """The trace files that a path, folder or glob names, by rank where names tell it. Raises TraceError for none."""
+    name = str(path)
+    if is_remote(name):
+        found = _remote(name) if any(c in name for c in "*?[") or name.endswith("/") else [name]
+    elif Path(name).is_dir():
+        found = [str(entry) for entry in Path(name).iterdir() if entry.is_file() and entry.name.endswith(SUFFIXES)]
+        if not found:
+            endings = ", ".join(SUFFIXES)
+            raise TraceError(
+                f"{name}: a folder without traces: no file ends in {endings}. Give the folder that holds them."
+            )
+    elif any(c in name for c in "*?[") and not Path(name).exists():
+        found = [entry for entry in glob.glob(name, recursive=True) if Path(entry).is_file()]
+        if not found:
+            raise TraceError(f"{name}: matches no file. Check the pattern; quote it so that the shell leaves it alone.")
+    else:
+        found = [name]
+    return sorted(found, key=_by_rank)
+
+
+def _remote(name: str) -> list[str]:
+    import fsspec
+
+    try:
+        fs, root = fsspec.core.url_to_fs(name)
+        entries = fs.glob(root) if any(c in name for c in "*?[") else fs.ls(root, detail=False)
+    except Exception as error:  # each backend raises types of its own
+        raise TraceError(f"{name}: cannot be listed: {error}") from error
+    found = [fs.unstrip_protocol(entry) for entry in entries if str(entry).endswith(SUFFIXES)]
+    if not found:
+        raise TraceError(f"{name}: no traces there: no file ends in {', '.join(SUFFIXES)}.")
+    return found
+
+
+def _by_rank(path: str) -> tuple[int, str]:
+    rank = rank_in_name(path)
+    return (1 << 40 if rank is None else rank, path)
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    on_progress: Callable[[int], None] | None = None,
+) -> Trace:
+    """Read one trace file of any kind that weftrace knows. Raises TraceError when it cannot be used."""
+    if str(path).endswith(".parquet"):
+        from weftrace.trace.parquet import load_parquet
+
+        return load_parquet(path)
+    return read_chrome(path, max_bytes=max_bytes, on_progress=on_progress)

@@ -1,0 +1,187 @@
+"""Trace: what happened on one rank, in time. A measured run and a simulated run are the same value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import polars as pl
+
+#: Columns of `Trace.events`, one row a complete event, in file order. Times are absolute integer nanoseconds.
+#: A column that a file does not fill is null throughout.
+EVENT_SCHEMA: dict[str, pl.DataType] = {
+    "name": pl.Categorical(),
+    "cat": pl.Categorical(),  # Kineto's category: kernel, gpu_memcpy, cpu_op, cuda_runtime, user_annotation ...
+    "pid": pl.Categorical(),
+    "tid": pl.Categorical(),
+    "ts_ns": pl.Int64(),
+    "dur_ns": pl.Int64(),
+    "device": pl.Int32(),
+    "stream": pl.Int64(),
+    "correlation": pl.Int64(),  # joins a device event and its launch call
+    "external_id": pl.Int64(),  # joins a launch call and its operator
+    "flow_id": pl.Int64(),  # joins a device event and its launch call where correlation cannot
+    "graph_id": pl.Int64(),  # CUDA graph
+    "graph_node_id": pl.Int64(),
+    "num_blocks": pl.Int64(),  # product of the launch grid
+    "num_threads": pl.Int32(),  # threads a block
+    "moved_bytes": pl.Int64(),  # of a memcpy or memset
+    "sequence": pl.Int64(),  # autograd sequence number
+    "forward_thread": pl.Int64(),  # of a backward operator
+    "collective": pl.Categorical(),  # NCCL's metadata: collective name ...
+    "in_elems": pl.Int64(),
+    "out_elems": pl.Int64(),
+    "dtype": pl.Categorical(),
+    "group": pl.Categorical(),  # process group name
+    "group_size": pl.Int32(),
+    "group_ranks": pl.Categorical(),
+    "comm_seq": pl.Int64(),  # number of the collective in its group
+    "wait_stream": pl.Int64(),  # cuda_sync: the stream waited for
+    "wait_correlation": pl.Int64(),  # cuda_sync: correlation of the event record waited for
+}
+
+DEVICE_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
+LAUNCH_CATEGORIES = (
+    "cuda_runtime",
+    "cuda_driver",
+    "hip_runtime",
+    "xpu_runtime",
+    "xpu_driver",
+    "mtia_runtime",
+    "privateuse1_runtime",
+    "privateuse1_driver",
+)
+
+
+def on_device() -> pl.Expr:
+    """Kernels, memcpys and memsets: what a device did, on any stream, 0 included. Not GPU annotations or syncs."""
+    return pl.col("cat").is_in(DEVICE_CATEGORIES)
+
+
+def is_launch() -> pl.Expr:
+    """Calls of the device runtime or driver on the host."""
+    return pl.col("cat").is_in(LAUNCH_CATEGORIES)
+
+
+def is_annotation() -> pl.Expr:
+    """Host ranges that a person or framework named: `record_function`, NVTX."""
+    return pl.col("cat") == "user_annotation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One accelerator as the file describes it; `num_sms` counts SMs (NVIDIA) or compute units (AMD)."""
+
+    id: int
+    name: str = ""
+    num_sms: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """A process (tid is None) or a thread/stream, as the file's metadata names it."""
+
+    pid: str
+    tid: str | None = None
+    name: str = ""
+    labels: str = ""
+    sort_index: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadQuality:
+    """What reading left out, and why. Counts are events.
+
+    dropped: reason -> events lost because they could not be used (bad JSON, no time, negative duration ...).
+    repaired: reason -> events kept after a repair (control characters, NaN in an argument ...).
+    skipped: kind -> well-formed events that weftrace does not use (flow arrows, instants, counters, Python stacks).
+    truncated: where and why the file ended early, or None.
+    examples: reason -> the first event of that kind, shortened, for a person to look up.
+    """
+
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    repaired: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    truncated: str | None = None
+    examples: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def num_dropped(self) -> int:
+        return sum(self.dropped.values())
+
+    @property
+    def num_repaired(self) -> int:
+        return sum(self.repaired.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trace:
+    """One rank's events and what its file says of itself.
+
+    events: frame with the columns of `EVENT_SCHEMA`.
+    rank, world_size: from `distributedInfo`, else the file's name, else None.
+    window_ns: (start, end) of the profiler's recording when the file states it, absolute nanoseconds.
+    simulated: True where weftrace made the events rather than a profiler.
+    """
+
+    events: pl.DataFrame
+    path: str = ""
+    rank: int | None = None
+    world_size: int | None = None
+    devices: tuple[Device, ...] = ()
+    tracks: tuple[Track, ...] = ()
+    window_ns: tuple[int, int] | None = None
+    backend: str | None = None
+    simulated: bool = False
+    info: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    quality: ReadQuality = field(default_factory=ReadQuality)
+
+    def __eq__(self, other: object) -> bool:
+        """Same events and same facts; where a trace was read from, and what reading it dropped, do not count."""
+        if not isinstance(other, Trace):
+            return NotImplemented
+        facts = ("rank", "world_size", "devices", "tracks", "window_ns", "backend", "simulated")
+        return all(getattr(self, f) == getattr(other, f) for f in facts) and self.events.equals(other.events)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return self.events.height
+
+    def __repr__(self) -> str:
+        rank = "?" if self.rank is None else self.rank
+        return f"Trace({self.path or 'in memory'!r}, rank {rank} of {self.world_size or '?'}, {len(self):,} events)"
+
+    @property
+    def device_ids(self) -> tuple[int, ...]:
+        """Devices that did work in this trace, ascending. More than one when one process drives several."""
+        used = self.events.filter(on_device()).get_column("device").unique().drop_nulls()
+        return tuple(sorted(used.to_list()))
+
+    def device(self, device_id: int) -> Device:
+        """What the file says of a device; a nameless `Device` where it says nothing.
+
+        ROCm numbers the device of an event otherwise than in `deviceProperties`: where the number is not listed and
+        all listed devices are alike, it is one of those.
+        """
+        if (known := next((d for d in self.devices if d.id == device_id), None)) is not None:
+            return known
+        alike = {(d.name, d.num_sms, d.memory_bytes) for d in self.devices}
+        return replace(self.devices[0], id=device_id) if len(alike) == 1 else Device(id=device_id)
+
+
+def events_frame(columns: Mapping[str, object], height: int) -> pl.DataFrame:
+    """A frame of `EVENT_SCHEMA` from the columns at hand; absent ones are null. All columns have length `height`."""
+    unknown = set(columns) - set(EVENT_SCHEMA)
+    assert not unknown, f"not event columns: {unknown}"
+    present = {name: columns[name] for name in EVENT_SCHEMA if name in columns}
+    frame = pl.DataFrame(present, schema={name: EVENT_SCHEMA[name] for name in present}, strict=False)
+    assert frame.height == height or not present, (frame.height, height)
+    if not height:
+        return pl.DataFrame(schema=EVENT_SCHEMA)  # a literal would make a row of nothing
+    return frame.select(
+        pl.col(name) if name in present else pl.lit(None, dtype=dtype).alias(name)
+        for name, dtype in EVENT_SCHEMA.items()
+    )

@@ -1,0 +1,140 @@
+"""A read trace kept as Parquet, so that a big file is parsed once: load(save(trace)) == trace.
+
+The events are the columns; all else that a `Trace` knows is JSON in the file's key-value metadata. What is loaded is
+checked, since a file may come from anywhere: it holds data only, and nothing of it is executed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from typing import Annotated, Any
+
+import msgspec
+import polars as pl
+
+from weftrace.errors import TraceError, TraceTooLarge
+from weftrace.files.output import write_output
+from weftrace.files.sources import DEFAULT_MAX_BYTES, open_bytes
+from weftrace.trace.model import EVENT_SCHEMA, Device, ReadQuality, Trace, Track
+from weftrace.units import size
+
+#: Version of the layout, counted up when a reader of the one before could not read it.
+FORMAT = 1
+
+_KEY = "weftrace.trace"
+_NEVER_NULL = ("name", "cat", "pid", "tid", "ts_ns", "dur_ns")
+_BYTES_PER_EVENT = sum(8 if dtype == pl.Int64() else 4 for dtype in EVENT_SCHEMA.values())
+_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError)
+
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """All of a `Trace` but its events and its path."""
+
+    format: int
+    rank: _Int64 | None
+    world_size: _Int64 | None
+    devices: tuple[Device, ...]
+    tracks: tuple[Track, ...]
+    window_ns: tuple[_Int64, _Int64] | None
+    backend: str | None
+    simulated: bool
+    info: dict[str, str]
+    quality: ReadQuality
+
+
+def save_parquet(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write a trace as Parquet (zstd), whole or not at all.
+
+    Raises OutputError when the file cannot be written.
+    """
+    facts = {field: getattr(trace, field) for field in _Facts.__struct_fields__ if field != "format"}
+    facts["info"] = dict(trace.info)
+    quality = trace.quality
+    facts["quality"] = ReadQuality(
+        dropped=dict(quality.dropped),
+        repaired=dict(quality.repaired),
+        skipped=dict(quality.skipped),
+        truncated=quality.truncated,
+        examples=dict(quality.examples),
+    )
+    text = json.dumps({"format": FORMAT, **msgspec.to_builtins(facts)})
+    buffer = io.BytesIO()  # some bytes an event
+    trace.events.select(*EVENT_SCHEMA).write_parquet(buffer, compression="zstd", metadata={_KEY: text})
+    write_output(path, [buffer.getvalue()])
+
+
+def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTES) -> Trace:
+    """Read a trace that `save_parquet` wrote, local or remote. Its `path` is this file's.
+
+    max_bytes: limit on the size of the events in memory.
+    Raises TraceError when the file is not such a trace, is damaged or is of a later format; TraceTooLarge past
+    `max_bytes`.
+    """
+    stream = open_bytes(path, max_bytes=max_bytes)
+    stored = b"".join(stream.chunks)
+    if not stored.startswith(b"PAR1"):
+        raise TraceError(f"{path}: is not Parquet. Give a file that weftrace convert wrote, or the profiler's JSON.")
+    file = io.BytesIO(stored)
+    try:
+        facts = _facts(str(path), pl.read_parquet_metadata(file).get(_KEY))
+        events = _events(str(path), file, max_bytes)
+    except _BROKEN as error:
+        raise TraceError(
+            f"{path}: is damaged or cut short, and Parquet cannot be read in part ({_first_line(error)}). "
+            "Convert the profiler's file again: weftrace convert"
+        ) from error
+    kept: dict[str, Any] = {field: getattr(facts, field) for field in _Facts.__struct_fields__ if field != "format"}
+    return Trace(events=events, path=str(path), **kept)
+
+
+def _facts(path: str, text: str | None) -> _Facts:
+    if text is None:
+        raise TraceError(
+            f"{path}: is Parquet, but not a trace that weftrace saved. Give a file that weftrace convert wrote, or the "
+            "profiler's JSON."
+        )
+    try:
+        values = json.loads(text)
+        version = values.get("format") if isinstance(values, dict) else None
+        if isinstance(version, int) and version > FORMAT:
+            raise TraceError(
+                f"{path}: is of format {version}, and this weftrace reads up to {FORMAT}. Update weftrace, or convert "
+                "the profiler's file again."
+            )
+        return msgspec.convert(values, _Facts)
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        raise TraceError(
+            f"{path}: what it says of the trace is not what weftrace writes ({_first_line(error)}). Convert the "
+            "profiler's file again: weftrace convert"
+        ) from error
+
+
+def _events(path: str, file: io.BytesIO, max_bytes: int) -> pl.DataFrame:
+    schema = pl.read_parquet_schema(file)
+    for column, dtype in EVENT_SCHEMA.items():
+        if schema.get(column) != dtype:
+            found = f"is {schema[column]}" if column in schema else "is missing"
+            raise TraceError(f"{path}: column {column} {found}, where weftrace writes {dtype}. Convert the file again.")
+    file.seek(0)
+    num_events = pl.scan_parquet(file).select(pl.len()).collect().item()
+    if num_events * _BYTES_PER_EVENT > max_bytes:
+        raise TraceTooLarge(
+            f"{path}: {num_events:,} events expand past the limit of {size(max_bytes)}. If you trust the file, raise "
+            "--max-bytes."
+        )
+    file.seek(0)
+    events = pl.read_parquet(file, columns=list(EVENT_SCHEMA))
+    for column in _NEVER_NULL:
+        if missing := events.get_column(column).null_count():
+            raise TraceError(f"{path}: {missing:,} events have no {column}. Convert the profiler's file again.")
+    if negative := events.filter(pl.col("dur_ns") < 0).height:
+        raise TraceError(f"{path}: {negative:,} events have a negative duration. Convert the profiler's file again.")
+    return events
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

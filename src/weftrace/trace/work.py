@@ -1,0 +1,351 @@
+"""Work: what one device did, ready for analysis.
+
+The device events of a trace with their class (compute, communication, memory), launch and phase. Every analysis starts
+here, so that all of them count the same events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from weftrace.errors import TraceError
+from weftrace.trace.collectives import with_host_metadata
+from weftrace.trace.kernels import KernelRules, class_of_metadata, classify, load_rules
+from weftrace.trace.launches import link_launches
+from weftrace.trace.model import Trace, is_annotation, is_launch, on_device
+from weftrace.trace.phases import assign_phases, find_phases, find_steps, step_at
+from weftrace.units import MS, S
+
+_ABSURD_EXCESS_NS = 10 * MS  # how far an event must outlast its successors before its duration is doubted
+_OUT_OF_WINDOW_NS = 1 * S  # how far outside the recording a device event may lie: clocks of host and device differ
+_FARTHEST_NS = (1 << 62) - 1  # no time lies farther from 0 (the year 2116), so that differences fit 64 bits
+
+#: Columns of `Work.events`, in order of start. Times are absolute nanoseconds.
+WORK_SCHEMA: dict[str, pl.DataType] = {
+    "row": pl.UInt32(),  # in the trace's events
+    "name": pl.Categorical(),
+    "kind": pl.Categorical(),  # compute, communication, memory
+    "family": pl.Categorical(),
+    "collective": pl.Categorical(),
+    "role": pl.Categorical(),  # data or barrier, of communication
+    "persistent": pl.Boolean(),  # one block per SM: num_blocks is the number of SMs
+    "rule": pl.Categorical(),  # the kernel rule that named it; null: unnamed
+    "stream": pl.Int64(),
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "num_blocks": pl.Int64(),
+    "moved_bytes": pl.Int64(),
+    "payload_elems": pl.Int64(),
+    "dtype": pl.Categorical(),
+    "group": pl.Categorical(),
+    "group_size": pl.Int32(),
+    "comm_seq": pl.Int64(),
+    "launch_ts_ns": pl.Int64(),
+    "launch_pid": pl.Categorical(),
+    "launch_tid": pl.Categorical(),
+    "link": pl.String(),
+    "phase": pl.Int32(),  # row of Work.phases
+    "step": pl.Int64(),  # ProfilerStep that launched it; without a launch, that of the event which started before it
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Work:
+    """One device's work, and what had to be left out or mended to account for it.
+
+    basis: "device"; "host" where a trace has no device events and host operators stand in for them; "none".
+    events: frame of `WORK_SCHEMA`. phases: frame of `weftrace.trace.phases.PHASE_SCHEMA`.
+    num_unlinked: device events without a launch (kept in all times, in no phase).
+    num_clipped: events whose duration contradicts the recording and was cut. num_out_of_window: events that lie outside
+    the recording and were left out. num_overlapping: events that start before their predecessor on the stream ended.
+    """
+
+    trace: Trace
+    device: int | None
+    basis: str
+    events: pl.DataFrame
+    phases: pl.DataFrame
+    step: int | None = None
+    num_unlinked: int = 0
+    num_clipped: int = 0
+    num_out_of_window: int = 0
+    num_overlapping: int = 0
+
+    @property
+    def start_ns(self) -> int:
+        """First start, absolute ns; 0 where there is no work."""
+        return int(self.events.get_column("start_ns").min() or 0)  # type: ignore[arg-type]
+
+    @property
+    def end_ns(self) -> int:
+        """Last end, absolute ns; 0 where there is no work."""
+        return int(self.events.get_column("end_ns").max() or 0)  # type: ignore[arg-type]
+
+    @property
+    def num_sms(self) -> int | None:
+        """SMs (or compute units) of the device, where the file says."""
+        return None if self.device is None else self.trace.device(self.device).num_sms
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Numbers of the profiler steps that launched work, ascending."""
+        return tuple(sorted(self.events.get_column("step").drop_nulls().unique().to_list()))
+
+    def of_step(self, step: int) -> Work:
+        """The work that was launched in one ProfilerStep. Raises TraceError when there is no such step."""
+        if step not in self.steps:
+            found = ", ".join(map(str, self.steps)) or "none"
+            raise TraceError(f"{self.trace.path}: no step {step}: steps in this file: {found}.")
+        events = self.events.filter(pl.col("step") == step)
+        return replace(
+            self, events=events, step=step, num_unlinked=_unlinked(events), num_overlapping=_overlapping(events)
+        )
+
+
+def work_of(
+    trace: Trace, *, rules: KernelRules | None = None, device: int | None = None, step: int | None = None
+) -> Work:
+    """The work of one device of a trace: classed, linked to launches and phases, absurd durations clipped.
+
+    device: needed when the trace's process drove several. step: only what ProfilerStep N launched.
+    Raises TraceError for a device or a step that is not in the trace, or when several devices need a choice.
+    """
+    used = _devices(trace)
+    if device is None and len(used) > 1:
+        raise TraceError(f"{trace.path}: holds work of devices {', '.join(map(str, used))}: choose one of them.")
+    if device is not None and device not in used:
+        raise TraceError(f"{trace.path}: no work of device {device}; devices with work: {used or 'none'}.")
+    work = _work_of_device(trace, used[0] if device is None else device, rules) if used else _work_of_host(trace, rules)
+    return work if step is None else work.of_step(step)
+
+
+def works_of(trace: Trace, *, rules: KernelRules | None = None, step: int | None = None) -> list[Work]:
+    """The work of each device of a trace; one without device events gives one Work, on the host's operators.
+
+    step: only what ProfilerStep N launched, of the devices that it launched something on. Raises TraceError when that
+    is none of them.
+    """
+    works = [work_of(trace, rules=rules, device=device) for device in _devices(trace) or (None,)]
+    if step is None:
+        return works
+    chosen = [work for work in works if step in work.steps] or works[:1]  # the first tells which steps there are
+    return [work.of_step(step) for work in chosen]
+
+
+def _devices(trace: Trace) -> tuple[int, ...]:
+    """Devices with work; device 0 where there is work and nothing tells its device."""
+    return trace.device_ids or ((0,) if trace.events.select(on_device().any()).item() else ())
+
+
+def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Work:
+    events = trace.events.with_row_index("row")
+    first = _devices(trace)[0]  # which events belong to that do not tell their device
+    rows = events.filter(on_device(), pl.col("device").fill_null(first) == device)
+    rows, num_outside = _inside_window(rows, trace)
+    rows = link_launches(events, rows)
+    rows = _classified(rows, rules or load_rules(), trace.events)
+    phases = find_phases(trace.events)
+    steps = find_steps(trace.events)
+    rows = rows.with_columns(
+        assign_phases(phases, rows, trace.events),
+        step_at(rows.get_column("launch_ts_ns"), steps),
+        *_extent(),
+        pl.max_horizontal("in_elems", "out_elems").alias("payload_elems"),
+    ).sort("start_ns", "row")
+    if not steps.is_empty():
+        rows = rows.with_columns(_with_neighbours_step())
+    rows, num_clipped = _clipped(rows, trace)
+    rows = rows.select(pl.col(name).cast(dtype) for name, dtype in WORK_SCHEMA.items())
+    return Work(
+        trace=trace,
+        device=device,
+        basis="device" if rows.height else "none",
+        events=rows,
+        phases=phases,
+        num_unlinked=_unlinked(rows),
+        num_clipped=num_clipped,
+        num_out_of_window=num_outside,
+        num_overlapping=_overlapping(rows),
+    )
+
+
+def _unlinked(events: pl.DataFrame) -> int:
+    return events.get_column("link").null_count()
+
+
+def _overlapping(events: pl.DataFrame) -> int:
+    previous_end = pl.col("end_ns").cum_max().shift(1).over("stream")
+    return int(events.select((pl.col("start_ns") < previous_end).sum()).item())
+
+
+def _extent() -> tuple[pl.Expr, pl.Expr]:
+    """start_ns and end_ns of events that start within `_FARTHEST_NS`."""
+    length = pl.min_horizontal("dur_ns", _FARTHEST_NS - pl.col("ts_ns"))
+    return pl.col("ts_ns").alias("start_ns"), (pl.col("ts_ns") + length).alias("end_ns")
+
+
+def _with_neighbours_step() -> pl.Expr:
+    """Step of the events that have a launch; of the others, that of the last event with a launch that started before.
+
+    Of rows in order of start. Without it, kernels that nothing links would be missing from every step.
+    """
+    outside = pl.lit(-1, dtype=pl.Int64)
+    known = pl.when(pl.col("link").is_not_null()).then(pl.coalesce("step", outside))
+    step = known.forward_fill()
+    return pl.when(step != outside).then(step).alias("step")
+
+
+def _inside_window(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
+    """Device events that start within the recording, give or take a second; how many do not.
+
+    Where the file does not state the recording, what it holds of the host tells it, and the device may run behind by as
+    long again.
+    """
+    kept = rows.filter(pl.col("ts_ns").is_between(-_FARTHEST_NS, _FARTHEST_NS))
+    if (recorded := _recording(trace)) is not None:
+        start, end = recorded
+        behind = 0 if trace.window_ns is not None else end - start
+        earliest, latest = start - _OUT_OF_WINDOW_NS, end + max(behind, _OUT_OF_WINDOW_NS)
+        inside = kept.filter(pl.col("ts_ns").is_between(max(earliest, -_FARTHEST_NS), min(latest, _FARTHEST_NS)))
+        if 2 * inside.height > kept.height:  # else it is the window, or the device's clock, that must be wrong
+            kept = inside
+    return kept, rows.height - kept.height
+
+
+def _classified(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Class by name; memory by category; and what NCCL's metadata says of a collective beats its name."""
+    names = rows.get_column("name").unique().cast(pl.String)
+    classes = classify(names, rules).with_columns(pl.col("name").cast(pl.Categorical()))
+    rows = rows.join(classes, on="name", how="left", maintain_order="left", suffix="_class")
+    copied = pl.col("cat").is_in(("gpu_memcpy", "gpu_memset"))
+    rows = rows.with_columns(
+        pl.when(copied & (pl.col("kind") == "compute")).then(pl.lit("memory")).otherwise(pl.col("kind")).alias("kind"),
+        pl.when(copied & pl.col("rule").is_null()).then(pl.lit("memcpy")).otherwise(pl.col("family")).alias("family"),
+    )
+    if events is not None:  # a record speaks for kernels that may communicate, not for a copy or GEMM in its midst
+        eligible = (pl.col("cat") == "kernel") & ((pl.col("kind") == "communication") | pl.col("rule").is_null())
+        rows = with_host_metadata(rows.with_columns(eligible.alias("eligible")), events)
+    if rows.get_column("collective").null_count() == rows.height:
+        return rows.with_columns(pl.col("collective_class").alias("collective"))
+    recorded = rows.get_column("collective").cast(pl.String)
+    known = {name: class_of_metadata(name) for name in recorded.drop_nulls().unique()}
+    said = recorded.replace_strict(known, default=None, return_dtype=pl.String).alias("said")
+    return rows.with_columns(said).with_columns(
+        pl.when(pl.col("said").is_not_null()).then(pl.lit("communication")).otherwise(pl.col("kind")).alias("kind"),
+        pl.when(pl.col("said").is_not_null() & (pl.col("kind") != "communication"))
+        .then(pl.lit("collective"))
+        .otherwise(pl.col("family"))
+        .alias("family"),
+        pl.coalesce("said", "collective_class").alias("collective"),
+        pl.when(pl.col("said") == "barrier")  # torch.distributed.barrier is an all-reduce of nothing
+        .then(pl.lit("barrier"))
+        .when(pl.col("said").is_not_null())
+        .then(pl.coalesce("role", pl.lit("data")))
+        .otherwise(pl.col("role"))
+        .alias("role"),
+    )
+
+
+def _clipped(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
+    """Cut durations that the recording contradicts; how many were cut.
+
+    A stream finishes its events in order, even where one starts before its predecessor has ended (programmatic
+    dependent launch). So an event that outlasts a successor did not last that long, unless both are nodes of a graph.
+    That alone is enough where it outlasts it by half of everything else; not on ROCm, where streams share queues. Where
+    the event also ends after the recording, it is enough on any device. It is cut to the start of the event that
+    follows. An event without successors is cut to the end of the recording, when it ends long after it.
+    """
+    if rows.is_empty() or trace.simulated:
+        return rows, 0
+    first, last = rows.select(pl.col("start_ns").min().alias("first"), pl.col("start_ns").max().alias("last")).row(0)
+    shared = (pl.col("correlation") > 0).fill_null(False) & (pl.len().over("correlation") > 1)
+    successors_end = pl.col("end_ns").cum_min(reverse=True).shift(-1).over("stream")
+    excess = pl.when(pl.col("graph_id").is_null() & ~shared).then(pl.col("end_ns") - successors_end)
+    rows = rows.with_columns(
+        excess.fill_null(0).alias("excess_ns"), pl.col("start_ns").shift(-1).over("stream").alias("following_ns")
+    )
+    contradicted = pl.col("excess_ns") > _ABSURD_EXCESS_NS
+    end = pl.col("end_ns")
+    cut = end
+    if (recorded := _recording(trace)) is not None:
+        recording_end = max(min(recorded[1], _FARTHEST_NS), last)
+        stated = (
+            trace.window_ns is not None
+        )  # else the host's last event tells it, and the device may well outlast that
+        length = recording_end - recorded[0]
+        slack = min(max(length, _ABSURD_EXCESS_NS), _OUT_OF_WINDOW_NS) if stated else _OUT_OF_WINDOW_NS
+        cut = pl.when(end > recording_end + slack).then(pl.lit(recording_end)).otherwise(cut)
+        cut = (
+            pl.when(contradicted & (end > recording_end + (0 if stated else slack))).then("following_ns").otherwise(cut)
+        )
+    if rows.select(contradicted.any()).item() and not _on_rocm(trace):
+        cut = pl.when(contradicted & (pl.col("excess_ns") > (last - first) // 2)).then("following_ns").otherwise(cut)
+    rows = rows.with_columns(cut.alias("end_ns"), end.alias("recorded_end_ns"))
+    return rows, int(rows.select((pl.col("end_ns") != pl.col("recorded_end_ns")).sum()).item())
+
+
+def _recording(trace: Trace) -> tuple[int, int] | None:
+    """Start and end of the recording: as the file states it, else of what it holds of the host; None without both."""
+    if trace.window_ns is not None:
+        return trace.window_ns
+    host = trace.events.filter(is_launch() | is_annotation() | (pl.col("cat") == "cpu_op"))
+    start, end = host.select(pl.col("ts_ns").min(), (pl.col("ts_ns") + pl.col("dur_ns")).max().alias("end")).row(0)
+    return None if start is None else (start, end)
+
+
+def _on_rocm(trace: Trace) -> bool:
+    calls = trace.events.filter(is_launch()).get_column("name").unique().cast(pl.String)
+    return bool(calls.str.starts_with("hip").any())
+
+
+def _work_of_host(trace: Trace, rules: KernelRules | None) -> Work:
+    """Host operators in place of device events, for a run on CPUs: each thread is a stream, top-level operators are
+    compute, gloo and c10d ranges communication."""
+    events = trace.events.with_row_index("row")
+    ops = events.filter(
+        pl.col("cat").is_in(("cpu_op", "user_annotation")), pl.col("ts_ns").is_between(-_FARTHEST_NS, _FARTHEST_NS)
+    )
+    ops = _classified(ops, rules or load_rules()).with_columns(
+        *_extent(),
+        pl.concat_str(pl.col("pid", "tid").cast(pl.String), separator="/").rank("dense").cast(pl.Int64).alias("stream"),
+    )
+    is_communication = pl.col("kind") == "communication"
+    phases = find_phases(trace.events)
+    steps = find_steps(trace.events)
+    compute = ops.filter(pl.col("cat") == "cpu_op", ~is_communication, pl.col("name") != "record_param_comms")
+    compute = _top_level(compute).with_columns(
+        pl.lit("compute").alias("kind"),
+        pl.when(pl.col("rule").is_null()).then(pl.lit("host operator")).otherwise(pl.col("family")).alias("family"),
+        pl.lit("host operator").alias("rule"),
+    )
+    waiting = ops.filter(is_communication)
+    rows = pl.concat([compute, waiting], how="vertical_relaxed").with_columns(
+        pl.col("start_ns").alias("launch_ts_ns"),
+        pl.col("pid").alias("launch_pid"),
+        pl.col("tid").alias("launch_tid"),
+        pl.lit("host").alias("link"),
+        pl.lit(None, dtype=pl.Int64).alias("payload_elems"),
+        step_at(pl.concat([compute, waiting], how="vertical_relaxed").get_column("start_ns"), steps),
+    )
+    rows = rows.with_columns(assign_phases(phases, rows, trace.events)).sort("start_ns", "row")
+    return Work(
+        trace=trace,
+        device=None,
+        basis="host" if rows.height else "none",
+        events=rows.select(pl.col(name).cast(dtype) for name, dtype in WORK_SCHEMA.items()),
+        phases=phases,
+    )
+
+
+def _top_level(ops: pl.DataFrame) -> pl.DataFrame:
+    """Operators that no other operator of their thread contains."""
+    ops = ops.sort("stream", "start_ns", "end_ns", descending=[False, False, True], maintain_order=True)
+    covered_until = pl.col("end_ns").cum_max().shift(1).over("stream")
+    return ops.filter(covered_until.is_null() | (pl.col("start_ns") >= covered_until))
+
+
+def as_work(source: Trace | Work, *, rules: KernelRules | None = None) -> Work:
+    """A Work as it is; the work of a Trace's only device."""
+    return source if isinstance(source, Work) else work_of(source, rules=rules)

@@ -1,0 +1,376 @@
+"""The pages about experts: safe and small as text, and right in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from tests.experts.render import documents
+from tests.pages import check_modules
+from weftrace.experts.render.page import HOME, placement_block, render_placement_html, render_replay_html
+from weftrace.experts.render.words import placement_headline, replay_headline
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+MB = 1_000_000
+ATTACK = '</script><img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
+
+
+def block(html: str) -> Any:
+    found = re.findall(r'<script type="application/json" id="[^"]+">(.*?)</script>', html, re.DOTALL)
+    assert len(found) == 1
+    return json.loads(found[0])
+
+
+# ---- the documents of these tests
+
+
+@pytest.mark.parametrize(
+    ("schema", "document"),
+    [
+        ("placement", documents.placement()),
+        ("placement", documents.bare_placement()),
+        ("placement", documents.large_placement(4, 32, 40, 8, 2, uneven=True, dead=(3,))),
+        ("replay", documents.replay()),
+        ("replay", documents.large_replay(20)),
+    ],
+)
+def test_documents_fit_their_schema(schema: str, document: Any) -> None:
+    text = files("weftrace.experts").joinpath(f"{schema}.schema.json").read_text("utf-8")
+    jsonschema.Draft202012Validator(json.loads(text)).validate(document)
+
+
+# ---- as text
+
+
+def test_modules_are_joined_after_what_they_import() -> None:
+    check_modules(HOME, ["placement", "replay"])
+
+
+def test_headlines() -> None:
+    document = documents.placement()
+    assert (
+        placement_headline(document) == "Balancedness 0.9211, up from 0.6410, of at most 0.9706 under the same rules."
+    )
+    document["certificate"]["is_optimal"] = [True, True]
+    assert placement_headline(document) == "Balancedness 0.9211, up from 0.6410: proved the best possible."
+    assert placement_headline(documents.bare_placement()) == "Balancedness 0.9211."
+    near = documents.bare_placement()
+    near["gpu_load"]["after"]["balancedness"] = [1.0, 0.99996]
+    assert placement_headline(near) == "Balancedness 0.99998."  # what is not perfect does not look perfect
+    told = "balance+resplit on mean of 4, every 2 windows: balancedness 0.9600, 6.0 points over the baseline."
+    assert replay_headline(documents.replay()) == told
+
+
+def test_pages_are_one_file_that_reaches_nothing() -> None:
+    for html in (render_placement_html(documents.placement()), render_replay_html(documents.replay())):
+        tags = re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
+        assert not re.findall(r'(?:src|href|action)="(?!#|data:)[^"]*"', tags)
+        assert "url(" not in html and "@import" not in html
+        assert "default-src &#39;none&#39;" in html and "unsafe" not in html.split("</head>")[0]
+
+
+def test_page_holds_loads_in_few_digits_and_moves_as_columns() -> None:
+    document = documents.placement(loads=[[8.123456789, 4.0, 2.0, 2.0], [12.0, 1.0, 0.0, 3.0]])
+    held = block(render_placement_html(document))
+    assert held["loads"][0] == [8.12346, 4, 2, 2]
+    assert held["gpu_load"]["after"]["balancedness"] == document["gpu_load"]["after"]["balancedness"]
+    assert held["moves"]["list"] == {
+        "round": [0, 1, 0], "layer": [0, 0, 1], "expert": [0, 1, 2], "slot": [3, 4, 2], "from_slot": [0, 1, -1],
+    }  # fmt: skip
+    assert placement_block(documents.bare_placement())["moves"] is None
+    replay = documents.replay()
+    assert block(render_replay_html(replay)) == replay
+
+
+def test_hostile_text_stays_text() -> None:
+    document = documents.placement(source=ATTACK + "\ud800")
+    document["gpu_load"]["before"]["label"] = document["choice"]["reason"] = ATTACK
+    html = render_placement_html(document)
+    html.encode("utf-8")
+    assert "<img" not in html
+    assert html.count("</script>") == 2
+
+
+def test_nan_is_refused() -> None:
+    document = documents.placement()
+    document["loads"][0][0] = float("nan")
+    with pytest.raises(ValueError, match="JSON"):
+        render_placement_html(document)
+
+
+def test_61_layers_of_320_experts_moved_whole_stay_under_2_mb() -> None:
+    document = documents.large_placement(61, 320, 384, 64, 8, uneven=True)
+    assert len(render_placement_html(document).encode("utf-8")) < 2 * MB
+
+
+# ---- in a browser
+
+
+@pytest.fixture
+def placement_page(open_html: Any) -> Page:
+    page: Page = open_html(render_placement_html(documents.placement()))
+    return page
+
+
+@pytest.fixture
+def replay_page(open_html: Any) -> Page:
+    page: Page = open_html(render_replay_html(documents.replay()))
+    return page
+
+
+def rows(table: Locator) -> list[list[str]]:
+    return [[text.strip() for text in row.locator("td").all_inner_texts()] for row in table.locator("tbody tr").all()]
+
+
+def card(page: Page, key: str) -> str:
+    return page.locator(f'[data-card="{key}"] .card-value').inner_text()
+
+
+def test_first_screen_of_a_placement(placement_page: Page) -> None:
+    assert placement_page.locator("h1").inner_text().startswith("Balancedness 0.9211, up from 0.6410")
+    assert [card(placement_page, key) for key in ("balancedness", "bound", "gap", "binding", "slots_for_target")] == [
+        "0.9211", "0.9706", "11.8 %", "packing", "8",
+    ]  # fmt: skip
+    widths = placement_page.locator(".work-before, .work-after, .work-bound").evaluate_all(
+        "(parts) => parts.map((part) => part.offsetWidth / part.parentElement.offsetWidth)"
+    )
+    assert widths == pytest.approx([(8 / 12 + 8 / 13) / 2, (1 + 8 / 9.5) / 2, (1 + 8 / 8.5) / 2], abs=0.01)
+    assert (
+        "the busiest GPUs do 30 % less" in placement_page.locator('[data-card="balancedness"]').inner_text()
+    )  # 25 to 17.5
+
+
+def test_model_by_the_pencil(placement_page: Page) -> None:
+    ratio = placement_page.evaluate("[0, 1].map((l) => [0, 1].map((g) => weftrace.model.ratio('after', l, g)))")
+    assert ratio == [[1, 1], [6.5 / 8, 9.5 / 8]]
+    there = placement_page.evaluate("weftrace.model.contents(1, 1).map((s) => [s.expert, s.share, s.copies, s.ratio])")
+    assert there == [[0, 0.5, 2, 6 / 8], [3, 1, 1, 3 / 8], [1, 0.5, 2, 0.5 / 8]]
+    assert placement_page.evaluate("weftrace.model.slotsOf(0)") == [[0, 3], [1, 4], [2], [5]]
+
+
+def test_it_opens_at_the_layer_with_most_to_gain(placement_page: Page) -> None:
+    assert placement_page.evaluate("weftrace.layer()") == 1
+    assert placement_page.locator("#layer-title").inner_text() == "Layer 1"
+    facts = placement_page.locator("#layer-facts").inner_text()
+    assert (
+        facts == "Balancedness 0.8421; 0.6154 before; at most 0.9412 possible; held back by packing; found by deepseek."
+    )
+
+
+def test_layers_are_chosen_by_select_buttons_and_map(placement_page: Page) -> None:
+    placement_page.select_option("#layer-select", "0")
+    assert placement_page.locator("#layer-title").inner_text() == "Layer 0"
+    assert placement_page.locator("#layer-prev").is_disabled()
+    placement_page.click("#layer-next")
+    assert placement_page.evaluate("weftrace.layer()") == 1
+    placement_page.locator("#maps-box").scroll_into_view_if_needed()
+    place = placement_page.evaluate("weftrace.place('before', 0, 1)")
+    placement_page.mouse.click(place["x"], place["y"])
+    assert placement_page.evaluate("weftrace.layer()") == 0
+
+
+def test_a_cell_tells_its_experts(placement_page: Page) -> None:
+    placement_page.locator("#maps").scroll_into_view_if_needed()
+    place = placement_page.evaluate("weftrace.place('after', 1, 1)")
+    placement_page.mouse.move(place["x"], place["y"])
+    tip = placement_page.locator("#tooltip").inner_text().split("\n")
+    assert tip[0] == "Layer 1, GPU 1, node 1"
+    assert "1.188× the mean, load 9.5" in tip
+    assert "0.750×, 50.0 % of it (2 copies)" in tip
+    placement_page.mouse.move(2, 2)
+    assert placement_page.locator("#tooltip").is_hidden()
+
+
+def test_maps_by_keyboard(placement_page: Page) -> None:
+    placement_page.locator('canvas[data-map="after"]').focus()
+    for key in ("ArrowUp", "ArrowLeft"):
+        placement_page.keyboard.press(key)
+    assert placement_page.locator("#map-live").inner_text().startswith("Layer ")
+    placement_page.keyboard.press("ArrowUp")
+    placement_page.keyboard.press("Enter")
+    assert placement_page.evaluate("weftrace.layer()") == 0
+
+
+def test_finer_colours(placement_page: Page) -> None:
+    picture = "document.querySelector('canvas[data-map=after]').toDataURL()"
+    before = placement_page.evaluate(picture)
+    placement_page.locator("[data-reach='1']").click()
+    assert placement_page.evaluate("weftrace.reach()") == 0.2
+    placement_page.wait_for_function(f"(before) => {picture} !== before", arg=before)
+    assert placement_page.locator("[data-reach='1']").get_attribute("aria-pressed") == "true"
+
+
+def test_copies_of_an_expert_are_marked_together(placement_page: Page) -> None:
+    assert placement_page.locator("#layer-chart rect[data-expert]").count() == 6
+    assert placement_page.locator("#layer-chart rect.copied").count() == 4
+    heights = placement_page.locator("#layer-chart g[data-gpu='1'] rect[data-expert]").evaluate_all(
+        "(parts) => parts.map((part) => Number(part.getAttribute('height')))"
+    )
+    assert heights[0] > 1.9 * heights[1] > 3 * heights[2]
+    placement_page.locator("[data-table=hot] button.link").first.click()
+    assert placement_page.locator("#layer-chart rect.marked").count() == 2
+
+
+def test_hottest_experts(placement_page: Page) -> None:
+    table = rows(placement_page.locator("[data-table=hot]"))
+    assert table[0] == ["0", "1.500×", "75.0 %", "2", "0.750×", "0, 1"]
+    assert table[1] == ["3", "0.375×", "18.8 %", "1", "0.375×", "1"]
+
+
+def test_what_holds_back_and_why_this_policy(placement_page: Page) -> None:
+    binding = rows(placement_page.locator("[data-table=binding]"))
+    assert sorted(row[:4] for row in binding) == [["nothing", "1", "0 %", "0"], ["packing", "1", "11.8 %", "1"]]
+    policies = rows(placement_page.locator("[data-table=policy]"))
+    assert [row[0].split()[0] for row in policies] == ["global", "hierarchical"]
+    assert policies[0][1] == "270.0"
+    assert "taken" in policies[0][0]
+    assert "semi-hierarchical: not possible" in placement_page.locator("#ruled-out").inner_text()
+    assert placement_page.locator("#policy-reason").inner_text().startswith("global is cheaper")
+
+
+def test_moves(placement_page: Page) -> None:
+    facts = placement_page.locator("#moves-facts").inner_text().split()
+    assert {"132", "MB", "1.76", "ms"} <= set(facts)
+    assert rows(placement_page.locator("[data-table=moves]")) == [["0", "2", "storage", "slot 2, GPU 0", "storage"]]
+    placement_page.select_option("#layer-select", "0")
+    assert [row[4] for row in rows(placement_page.locator("[data-table=moves]"))] == ["other node", "other node"]
+
+
+def test_by_layer_chart_answers_keys(placement_page: Page) -> None:
+    placement_page.locator("#certificate-chart svg").focus()
+    placement_page.keyboard.press("End")
+    assert "11.8 %" in placement_page.locator("#tooltip").inner_text()
+    placement_page.keyboard.press("Home")
+    placement_page.keyboard.press("Enter")
+    assert placement_page.evaluate("weftrace.layer()") == 0
+
+
+def test_a_bare_placement_shows_what_it_has(open_html: Any) -> None:
+    page = open_html(render_placement_html(documents.bare_placement()))
+    assert page.locator("canvas[data-map]").count() == 1
+    for hidden in ("#policy", "#moves", "#binding-box", ".key-before >> nth=0"):
+        assert page.locator(hidden).is_hidden()
+    assert page.locator("nav a:visible").count() == 4
+
+
+def test_a_policy_that_was_asked_for_has_no_costs(open_html: Any) -> None:
+    choice = {"costs": [], "reason": "policy 'global' was asked for", "assumptions": [], "ruled_out": []}
+    page = open_html(render_placement_html(documents.placement(choice=choice)))
+    assert page.locator("#policy-reason").inner_text() == "policy 'global' was asked for"
+    for hidden in ("#policy-costs", "#ruled-out", "#assumption-box"):
+        assert page.locator(hidden).is_hidden()
+
+
+def test_lost_gpus_are_said(open_html: Any) -> None:
+    page = open_html(render_placement_html(documents.large_placement(3, 16, 24, 8, 2, dead=(3,))))
+    assert "1 GPU out of service" in page.locator("#facts").inner_text()
+    page.locator("#maps").scroll_into_view_if_needed()
+    place = page.evaluate("weftrace.place('after', 0, 3)")
+    page.mouse.move(place["x"], place["y"])
+    assert "Layer 0, GPU 3, node 0: dead" in page.locator("#tooltip").inner_text()
+
+
+def test_first_screen_of_a_replay(replay_page: Page) -> None:
+    assert replay_page.locator("#recommendation").inner_text().startswith("balance+resplit on the mean of 4 windows")
+    parts = replay_page.locator("[data-part]").evaluate_all(
+        "(all) => all.map((row) => [row.dataset.part, row.dataset.row])"
+    )
+    assert parts == [["recommended", "0"], ["cheaper", "2"], ["baseline", "1"], ["once", "3"], ["ceiling", "4"]]
+    names = replay_page.locator("[data-part] small").all_inner_texts()
+    assert names[:2] == ["balance+resplit on mean of 4, every 2 windows", "replan on ema of 4, every 2 windows"]
+    assert names[3:] == ["planned once, on the first window", "an oracle that knows each window"]
+    assert card(replay_page, "gain") == "+6.0 points"
+    assert card(replay_page, "ceiling") == "3.0 points"
+    assert card(replay_page, "cheaper") == "5.0 % moved"
+
+
+@pytest.mark.parametrize("num_windows", [6, 24, 25, 200])
+def test_windows_are_named_by_whole_numbers(open_html: Any, num_windows: int) -> None:
+    page = open_html(render_replay_html(documents.large_replay(num_windows)))
+    ticks = page.locator("#moved-chart text.tick[text-anchor=middle]").all_text_contents()
+    numbers = [int(text) for text in ticks]
+    step = numbers[1]
+    assert str(step).rstrip("0") in ("1", "2", "5")
+    assert numbers == list(range(0, num_windows, step))
+
+
+def test_rows_come_and_go(replay_page: Page) -> None:
+    lines = replay_page.locator("#series-chart path.series")
+    assert lines.count() == 5
+    replay_page.locator("[data-table=rows] tbody tr", has_text="replan").click()
+    assert lines.count() == 4
+    replay_page.locator("[data-point='2']").focus()
+    assert "balancedness" in replay_page.locator("#tooltip").inner_text()
+    replay_page.keyboard.press("Enter")
+    assert lines.count() == 5
+    assert sorted(replay_page.evaluate("weftrace.shown()")) == [0, 1, 2, 3, 4]
+
+
+def test_rows_sort(replay_page: Page) -> None:
+    table = replay_page.locator("[data-table=rows]")
+    assert [row[4] for row in rows(table)] == ["0.9900", "0.9600", "0.9550", "0.9000", "0.8000"]
+    table.locator("[data-sort=moved_fraction]").click()
+    assert [row[7] for row in rows(table)][-1] == "0 %"
+    table.locator("[data-sort=moved_fraction]").click()
+    assert next(row[7] for row in rows(table)) == "0 %"
+
+
+def test_a_window_tells_all_rows(replay_page: Page) -> None:
+    replay_page.locator("#series-chart svg").focus()
+    replay_page.keyboard.press("Home")
+    assert "not scored" in replay_page.locator("#tooltip").inner_text()
+    replay_page.keyboard.press("ArrowRight")
+    replay_page.keyboard.press("ArrowRight")
+    tip = replay_page.locator("#tooltip").inner_text().split("\n")
+    assert tip[0] == "Window 2"
+    assert dict(zip(tip[1::2], tip[2::2], strict=True))["baseline"] == "0.9000"
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: render_placement_html(documents.placement()), lambda: render_replay_html(documents.replay())]
+)
+def test_every_term_has_its_definition(open_html: Any, make: Any) -> None:
+    page = open_html(make())
+    terms = page.evaluate("[...new Set([...document.querySelectorAll('[data-def]')].map((e) => e.dataset.def))]")
+    assert len(terms) > 8
+    assert page.evaluate("(terms) => terms.every((t) => document.getElementById(`def-${t}`))", terms)
+
+
+@pytest.mark.parametrize("width", [400, 1000, 1900])
+def test_nothing_sticks_out_sideways(open_html: Any, width: int) -> None:
+    for html in (
+        render_placement_html(documents.large_placement(12, 64, 96, 32, 4, moved=0.2)),
+        render_replay_html(documents.large_replay(60)),
+    ):
+        page = open_html(html, viewport={"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_dark_maps_follow_the_theme(open_html: Any) -> None:
+    page = open_html(render_placement_html(documents.placement()), color_scheme="light")
+    picture = "document.querySelector('canvas[data-map=after]').toDataURL()"
+    light = page.evaluate(picture)
+    page.click("#theme")
+    page.wait_for_function(f"(before) => {picture} !== before", arg=light)
+
+
+def test_hostile_text_does_not_run(open_html: Any) -> None:
+    document = documents.placement(source=ATTACK, policy=ATTACK, solver_of_layer=[ATTACK] * 2)
+    document["gpu_load"]["before"]["label"] = document["choice"]["reason"] = ATTACK
+    document["certificate"]["binding"] = [ATTACK] * 2
+    page = open_html(render_placement_html(document))
+    assert page.locator("#policy-reason").inner_text() == ATTACK
+    replay = documents.replay(source=ATTACK)
+    replay["recommendation"]["text"] = replay["rows"][0]["solver"] = replay["rows"][0]["estimator"] = ATTACK
+    other = open_html(render_replay_html(replay))
+    assert other.locator("#recommendation").inner_text() == ATTACK
+    for opened in (page, other):
+        assert opened.evaluate("window.pwned") is None
+        assert opened.locator("img, iframe").count() == 0

@@ -1,0 +1,152 @@
+"""`weftrace experts` as a person meets it: what it prints and writes, and what it says of mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.cli.test_cli import Run, run
+from weftrace.experts import generate_loads, read_loads, read_placement, save_loads
+from weftrace.experts.document import SCHEMA_FILE
+from weftrace.experts.replays.document import SCHEMA_FILE as REPLAY_SCHEMA_FILE
+
+__all__ = ["run"]  # the fixture
+
+SHAPE = ("--slots", "48", "--gpus", "8", "--nodes", "2", "--groups", "4")
+
+
+@pytest.fixture
+def loads(tmp_path: Path) -> Path:
+    """12 windows of 3 layers of 32 experts."""
+    path = tmp_path / "loads.npz"
+    save_loads(generate_loads("real", 12, 3, 32, drift=0.8), path)
+    return path
+
+
+def read(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(path.read_text())
+    return document
+
+
+def test_balance_prints_and_writes_a_placement(run: Run, loads: Path, tmp_path: Path) -> None:
+    output = tmp_path / "placement.json"
+    code, out, err = run("experts", "balance", loads, *SHAPE, "-o", output, "--html")
+    assert code == 0, err
+    for part in ("Balancedness 0.", "experts in order, no copies", "Certificate", "Policy", "Assumed: hardware: H800"):
+        assert part in out
+    assert "\x1b[" not in out
+    jsonschema.validate(read(output), read(SCHEMA_FILE))
+    assert f"wrote {output}" in err
+    assert "<!doctype html>" in (tmp_path / "placement.html").read_text()[:20].lower()
+    assert read_placement(output).balancedness(read_loads(loads).load_TLN.sum(axis=0)).mean() > 0.9
+
+
+def test_balance_to_stdout_is_json_alone(run: Run, loads: Path) -> None:
+    code, out, _ = run("experts", "balance", loads, *SHAPE, "-o", "-")
+    assert code == 0
+    assert json.loads(out)["schema"] == "weftrace.placement/1"
+
+
+def test_balance_from_an_old_placement_moves_little(run: Run, loads: Path, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    run("experts", "balance", loads, *SHAPE, "--last", "4", "-o", old)
+    code, out, err = run(
+        "experts", "balance", loads, "--gpus", "8", "--nodes", "2", "--groups", "4",
+        "--from", old, "--max-moves", "10%", "--last", "1", "-o", new,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "Moves" in out
+    moves = read(new)["moves"]
+    assert 0 < moves["num_moves"] <= 0.1 * 3 * 48
+    assert moves["after_balancedness"] > moves["before_balancedness"]
+
+
+def test_a_dead_gpu_is_evacuated(run: Run, loads: Path, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    run("experts", "balance", loads, *SHAPE, "--policy", "global", "-o", old)
+    code, _, err = run(
+        "experts", "balance", loads, "--gpus", "8", "--nodes", "2", "--from", old, "--dead", "5", "-o", new
+    )
+    assert code == 0, err
+    for layer in read(new)["expert_of_slot"]:
+        assert layer[30:36] == [-1] * 6
+        assert set(layer) >= set(range(32))
+
+
+def test_options_reach_the_solver(run: Run, loads: Path, tmp_path: Path) -> None:
+    output = tmp_path / "placement.json"
+    code, _, err = run(
+        "experts", "balance", loads, "--gpus", "8", "--slots-of-gpu", "6*7,4", "--speeds", "1*7,0.5", "--pin", "3:7",
+        "--split", "uneven", "--time-budget", "0", "-o", output,
+    )  # fmt: skip
+    assert code == 0, err
+    document = read(output)
+    assert document["cluster"]["slots_of_gpu"] == [6] * 7 + [4]
+    assert document["cluster"]["speed_of_gpu"] == [1] * 7 + [0.5]
+    assert document["split"] == "uneven"
+    assert all(3 in layer[42:46] for layer in document["expert_of_slot"])
+
+
+def test_a_budget_is_shared_among_layers(run: Run, loads: Path, tmp_path: Path) -> None:
+    output = tmp_path / "placement.json"
+    code, _, err = run("experts", "balance", loads, "--gpus", "8", "--budget", "120", "-o", output)
+    assert code == 0, err
+    assert sum(expert >= 0 for layer in read(output)["expert_of_slot"] for expert in layer) <= 120
+
+
+def test_replay_recommends_and_writes(run: Run, loads: Path, tmp_path: Path) -> None:
+    output = tmp_path / "replay.json"
+    code, out, err = run(
+        "experts", "replay", loads, *SHAPE, "--windows", "2", "--intervals", "1,3", "-o", output, "--html"
+    )
+    assert code == 0, err
+    assert "best" in out
+    assert "baseline" in out
+    document = read(output)
+    jsonschema.validate(document, read(REPLAY_SCHEMA_FILE))
+    assert document["recommendation"]["text"].split(" would ")[0] in " ".join(out.split())
+    assert (tmp_path / "replay.html").is_file()
+
+
+def test_demo_runs_by_itself(run: Run, tmp_path: Path) -> None:
+    saved = tmp_path / "loads.json"
+    code, out, err = run("experts", "demo", "--layers", "2", "--windows", "8", "--save", saved)
+    assert code == 0, err
+    assert "weftrace experts replay" in out
+    assert read_loads(saved).load_TLN.shape == (8, 2, 256)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--slots", "50", "--gpus", "8"), "50 slots cannot be shared evenly by 8 GPUs; 48 or 56 can"),
+        (("--slots", "24", "--gpus", "8"), "32 experts"),
+        (("--gpus", "8"), "give num_slots"),
+        (("--slots", "48", "--gpus", "8", "--dead", "8"), "GPU 8 does not exist"),
+        (("--slots", "48", "--gpus", "8", "--dead", "x"), "no list of GPUs"),
+        (("--slots", "48", "--gpus", "8", "--pin", "3"), "no pin"),
+        (("--slots", "48", "--gpus", "8", "--speeds", "fast"), "no number"),
+        (("--slots", "48", "--gpus", "8", "--policy", "best"), "best"),
+        (("--slots", "48", "--gpus", "8", "--split", "odd"), "odd"),
+        (("--slots", "48", "--gpus", "8", "--hardware", "abacus"), "abacus"),
+        (("--slots", "48", "--gpus", "8", "--from", "absent.json"), "absent.json: cannot be read"),
+        (("--gpus", "8", "--from", "old.json", "--split", "uneven"), "a re-plan keeps the policy"),
+    ],
+)
+def test_mistakes_are_told_in_words(run: Run, loads: Path, options: tuple[str, ...], text: str) -> None:
+    code, _, err = run("experts", "balance", loads, *options)
+    assert code == 2
+    assert text in " ".join(err.replace("│", " ").split())
+    assert "Traceback" not in err
+
+
+def test_files_that_hold_no_loads_are_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "loads.json").write_text('[[1, 2], [3, "x"]]')
+    code, _, err = run("experts", "balance", tmp_path / "loads.json", "--slots", "8", "--gpus", "2")
+    assert code == 2
+    assert "loads.json" in err
+    assert "Traceback" not in err

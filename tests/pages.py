@@ -1,0 +1,41 @@
+"""What every wing's pages promise: their modules are joined in order, none writes HTML from text, none is left over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib.resources import files
+
+from weftrace.render.page import KIT, page_script
+
+_NEEDED = r'from "(\./|render/)(\w+)\.js"'
+
+
+def modules_of(entry: str, home: str) -> list[str]:
+    """The modules of a page as they are joined: "kit_dom", "module_timeline", ..."""
+    return re.findall(r"^const (\w+) = \(\(\) =>", page_script(entry, home), re.MULTILINE)
+
+
+def check_modules(home: str, entries: Iterable[str]) -> None:
+    """Raises AssertionError where a page of `home` breaks one of the promises."""
+    joined: set[str] = set()
+    for entry in entries:
+        order = modules_of(entry, home)
+        assert order[-1] == f"module_{entry}"
+        joined.update(order)
+        for position, module in enumerate(order):
+            kind, _, name = module.partition("_")
+            source = files(KIT if kind == "kit" else home).joinpath("static", f"{name}.js").read_text("utf-8")
+            assert "innerHTML" not in source and "insertAdjacentHTML" not in source and "document.write" not in source
+            for where, needed in re.findall(_NEEDED, source):
+                before = f"{'kit' if where == 'render/' else kind}_{needed}"
+                assert order.index(before) < position, f"{module} comes before {before}"
+    own = {f"module_{stem}" for stem in written(home)}
+    assert own == {module for module in joined if module.startswith("module_")}
+
+
+def written(home: str) -> set[str]:
+    """The page modules that lie in a package's `static/`."""
+    return {
+        file.name.removesuffix(".js") for file in files(home).joinpath("static").iterdir() if file.name.endswith(".js")
+    }
