@@ -47,8 +47,8 @@ $(DEEPSPEED)/.ready: constraints.txt | $(VENV)/.ready
 
 demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo.html
 	@mkdir -p out
-	@$(BIN)/weftrace demo -o out/demo.html --json out/demo.json --trace out/demo-trace.json.gz
-	@echo "open out/demo.html in a browser, and out/demo-trace.json.gz in Perfetto or chrome://tracing"
+	@$(BIN)/weftrace demo -o out/demo.html -o out/demo.json -o out/demo.trace.json.gz
+	@echo "open out/demo.html in a browser, and out/demo.trace.json.gz in Perfetto or chrome://tracing"
 
 test: $(VENV)/.ready ## run the tests
 	@$(BIN)/python -m pytest $(PYTEST)

@@ -134,7 +134,7 @@ def source_trace() -> tuple[Path, bool]:
     from weftrace.plan import deepseek_training_layers
 
     simulated = CACHE / "simulated.json.gz"
-    weftrace.write_chrome(weftrace.simulate(deepseek_training_layers()), simulated)
+    weftrace.save(weftrace.simulate(deepseek_training_layers()), simulated)
     return simulated, False
 
 

@@ -27,17 +27,12 @@ CHROMIUM_OPTIONS = (
 
 def account(path: str) -> dict[str, Any]:
     """weftrace: read the file, then break the time down and measure the overlap."""
-    import weftrace
+    from weftrace.analysis import breakdown, overlap
+    from weftrace.trace import Trace, open_trace, work_of
 
-    read, work_of, breakdown, overlap = (
-        weftrace.open,
-        weftrace.work_of,
-        weftrace.breakdown,
-        weftrace.overlap,
-    )  # loads what they need
     start = time.perf_counter()
-    trace = read(path)
-    assert isinstance(trace, weftrace.Trace)
+    trace = open_trace(path)
+    assert isinstance(trace, Trace)
     read_s = time.perf_counter() - start
     work = work_of(trace)
     parts, hidden = breakdown(work), overlap(work)
@@ -88,7 +83,7 @@ def ranks(folder: str, workers: str) -> dict[str, Any]:
     """weftrace: the report of a folder of ranks, by a number of processes."""
     import weftrace
 
-    report = weftrace.build_report  # loads what it needs
+    report = weftrace.analyze  # loads what it needs
     start = time.perf_counter()
     document = report(weftrace.open(folder), workers=int(workers), timelines=False).document
     inside_s = time.perf_counter() - start

@@ -96,10 +96,10 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("samples")
     trace = weftrace.simulate(deepseek_training_layers())
-    weftrace.write_chrome(trace, folder / "train.json.gz")
+    weftrace.save(trace, folder / "train.json.gz")
     (folder / "traces").mkdir()
     for rank in range(4):
-        weftrace.write_chrome(replace(trace, rank=rank, world_size=4), folder / "traces" / f"rank{rank}.json.gz")
+        weftrace.save(replace(trace, rank=rank, world_size=4), folder / "traces" / f"rank{rank}.json.gz")
     return folder
 
 

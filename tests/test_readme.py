@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 import weftrace
-from weftrace.report import build_report, print_lanes, print_report
+from weftrace.render.lanes_text import print_lanes
+from weftrace.report import analyze, print_report
 from weftrace.trace import Trace
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def document(shared_data: Path) -> Any:
     trace = weftrace.open(shared_data / "deepseek-v3-train.json.gz")
     assert isinstance(trace, Trace)
-    return build_report(trace, timelines=False).document
+    return analyze(trace, timelines=False).document
 
 
 def printed(draw: Callable[[Console], None]) -> str:

@@ -1,215 +1,66 @@
 """weftrace shows which communication is hidden behind which computation, and plans a better weave.
 
-    import weftrace
+    import weftrace as wt
 
-    trace = weftrace.open("train.json.gz")      # a Trace; a folder or glob of ranks gives a Job
-    weftrace.breakdown(trace)                   # compute + exposed communication + exposed memory + idle = span
-    weftrace.overlap(trace).matrix              # which communication phase hides behind which compute phase
-    weftrace.analyze(trace)                     # all of it
-    weftrace.build_report(trace).document       # the same as JSON-able values, for the renderers
+    trace = wt.open("train.json.gz")        # a Trace; a folder, a glob or several files of ranks give a Job
+    report = wt.analyze(trace)              # everything about it, as a Report
+    wt.show(report)                         # in the terminal or the notebook
+    wt.save(report, "report.html")          # one page that opens offline; .json for its numbers
+    wt.figure(report, "overlap")            # a plotly figure
+    wt.analysis.overlap(trace)              # one question at a time
 
+Few names stand here; each capability has the rest in its wing: `wt.analysis`, `wt.plan`, `wt.experts`, `wt.flops`.
 Importing weftrace is quick: what a name needs is imported when the name is first used.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from weftrace.errors import (
-    FlopsError,
-    LoadsError,
-    OutputError,
-    PlacementError,
-    PlanError,
-    RulesError,
-    TraceError,
-    TraceTooLarge,
-    WeftraceError,
-)
-from weftrace.version import __version__
+from weftrace.errors import WeftraceError as WeftraceError
+from weftrace.lazy import lazily
+from weftrace.version import __version__ as __version__
+from weftrace.wings import WINGS, public_names
 
-if TYPE_CHECKING:
-    from weftrace.analysis import (
-        analyze,
-        analyze_rank,
-        breakdown,
-        clock_offsets,
-        headroom,
-        idle,
-        kernel_table,
-        lanes,
-        operators,
-        overlap,
-        phases,
-        queueing,
-        steps,
+if TYPE_CHECKING:  # what a type checker sees; wings.py names the wings' own
+    from weftrace import analysis as analysis
+    from weftrace import experts as experts
+    from weftrace import facts as facts
+    from weftrace import flops as flops
+    from weftrace import plan as plan
+    from weftrace import report as report
+    from weftrace import trace as trace
+    from weftrace.doors import figure as figure
+    from weftrace.doors import load as load
+    from weftrace.doors import save as save
+    from weftrace.doors import show as show
+    from weftrace.experts import Placement as Placement
+    from weftrace.experts import balance as balance
+    from weftrace.experts import replan as replan
+    from weftrace.experts import replay as replay
+    from weftrace.flops import FlopsReport as FlopsReport
+    from weftrace.flops import count as count
+    from weftrace.flops import profile as profile
+    from weftrace.plan import Plan as Plan
+    from weftrace.plan import simulate as simulate
+    from weftrace.report import Report as Report
+    from weftrace.report import analyze as analyze
+    from weftrace.trace import Job as Job
+    from weftrace.trace import Trace as Trace
+    from weftrace.trace import open_trace
+
+    open = open_trace
+
+if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            "weftrace.trace": ("Job", "Trace"),
+            "weftrace.plan": ("Plan", "simulate"),
+            "weftrace.doors": ("figure", "load", "save", "show"),
+            **public_names(),
+        },
+        renamed={"open": ("weftrace.trace", "open_trace")},
+        packages=("analysis", "facts", "plan", "render", "trace", *(wing.name for wing in WINGS)),
+        eager=("WeftraceError", "__version__"),
     )
-    from weftrace.experts import (
-        Placement,
-        balance,
-        generate_loads,
-        make_placement,
-        placement_document,
-        read_loads,
-        read_placement,
-        rebalance_experts,
-        recommend,
-        replan,
-        replay,
-        replay_document,
-        resplit,
-    )
-    from weftrace.plan import Op, Plan, simulate
-    from weftrace.report import (
-        annotate_trace,
-        build_report,
-        document_of,
-        print_lanes,
-        print_placement,
-        print_replay,
-        print_report,
-        render_html,
-        render_placement_html,
-        render_replay_html,
-    )
-    from weftrace.trace import (
-        Job,
-        Trace,
-        Work,
-        load_parquet,
-        load_rules,
-        save_parquet,
-        work_of,
-        works_of,
-        write_chrome,
-    )
-    from weftrace.trace import open_trace as open
-
-_HOME = {
-    "Trace": "weftrace.trace",
-    "Job": "weftrace.trace",
-    "Work": "weftrace.trace",
-    "work_of": "weftrace.trace",
-    "works_of": "weftrace.trace",
-    "load_rules": "weftrace.trace",
-    "write_chrome": "weftrace.trace",
-    "load_parquet": "weftrace.trace",
-    "save_parquet": "weftrace.trace",
-    "Op": "weftrace.plan",
-    "Plan": "weftrace.plan",
-    "simulate": "weftrace.plan",
-    "analyze": "weftrace.analysis",
-    "analyze_rank": "weftrace.analysis",
-    "breakdown": "weftrace.analysis",
-    "overlap": "weftrace.analysis",
-    "lanes": "weftrace.analysis",
-    "operators": "weftrace.analysis",
-    "phases": "weftrace.analysis",
-    "kernel_table": "weftrace.analysis",
-    "idle": "weftrace.analysis",
-    "queueing": "weftrace.analysis",
-    "headroom": "weftrace.analysis",
-    "steps": "weftrace.analysis",
-    "clock_offsets": "weftrace.analysis",
-    "Placement": "weftrace.experts",
-    "balance": "weftrace.experts",
-    "generate_loads": "weftrace.experts",
-    "make_placement": "weftrace.experts",
-    "placement_document": "weftrace.experts",
-    "read_loads": "weftrace.experts",
-    "read_placement": "weftrace.experts",
-    "rebalance_experts": "weftrace.experts",
-    "recommend": "weftrace.experts",
-    "replan": "weftrace.experts",
-    "replay": "weftrace.experts",
-    "replay_document": "weftrace.experts",
-    "resplit": "weftrace.experts",
-    "annotate_trace": "weftrace.report",
-    "build_report": "weftrace.report",
-    "document_of": "weftrace.report",
-    "print_lanes": "weftrace.report",
-    "print_placement": "weftrace.report",
-    "print_replay": "weftrace.report",
-    "print_report": "weftrace.report",
-    "render_html": "weftrace.report",
-    "render_placement_html": "weftrace.report",
-    "render_replay_html": "weftrace.report",
-}
-
-__all__ = [
-    "FlopsError",
-    "Job",
-    "LoadsError",
-    "Op",
-    "OutputError",
-    "Placement",
-    "PlacementError",
-    "Plan",
-    "PlanError",
-    "RulesError",
-    "Trace",
-    "TraceError",
-    "TraceTooLarge",
-    "WeftraceError",
-    "Work",
-    "__version__",
-    "analyze",
-    "analyze_rank",
-    "annotate_trace",
-    "balance",
-    "breakdown",
-    "build_report",
-    "clock_offsets",
-    "document_of",
-    "generate_loads",
-    "headroom",
-    "idle",
-    "kernel_table",
-    "lanes",
-    "load_parquet",
-    "load_rules",
-    "make_placement",
-    "open",
-    "operators",
-    "overlap",
-    "phases",
-    "placement_document",
-    "print_lanes",
-    "print_placement",
-    "print_replay",
-    "print_report",
-    "queueing",
-    "read_loads",
-    "read_placement",
-    "rebalance_experts",
-    "recommend",
-    "render_html",
-    "render_placement_html",
-    "render_replay_html",
-    "replan",
-    "replay",
-    "replay_document",
-    "resplit",
-    "save_parquet",
-    "simulate",
-    "steps",
-    "work_of",
-    "works_of",
-    "write_chrome",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "open":
-        value = import_module("weftrace.trace").open_trace
-    elif name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-    else:
-        raise AttributeError(f"module 'weftrace' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

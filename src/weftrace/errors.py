@@ -4,37 +4,60 @@ Every error a user can cause derives from `WeftraceError`, and its text names th
 Anything else that escapes is a bug of ours.
 """
 
+#: Exit codes of the command line. 0: fine. 1: a gate or `--strict` was not met.
+USAGE, UNUSABLE_INPUT = 2, 3
+
 
 class WeftraceError(Exception):
-    """Base of every error that a user's input can cause."""
+    """Base of every error that a user's input can cause. exit_code: what the command line ends with."""
+
+    exit_code = USAGE
 
 
 class TraceError(WeftraceError):
     """A trace file cannot be used: missing, unreadable, not a trace, or holding nothing that can be kept."""
+
+    exit_code = UNUSABLE_INPUT
 
 
 class TraceTooLarge(TraceError):
     """A compressed trace expands past the stated limit (`max_bytes`)."""
 
 
+class DocumentError(WeftraceError):
+    """A file is not the document that it should be: unreadable, damaged, not JSON, or of another schema."""
+
+    exit_code = UNUSABLE_INPUT
+
+
 class RulesError(WeftraceError):
     """A kernel-rules file is wrong."""
+
+    exit_code = UNUSABLE_INPUT
 
 
 class PlanError(WeftraceError):
     """A plan cannot run: an unknown dependency, a cycle, a negative duration."""
 
+    exit_code = UNUSABLE_INPUT
+
 
 class LoadsError(WeftraceError):
     """Expert loads cannot be used: a file or an array that is not loads, NaN, a negative count, the wrong shape."""
+
+    exit_code = UNUSABLE_INPUT
 
 
 class PlacementError(WeftraceError):
     """A placement of experts cannot be made or used: too few slots, a broken map, a constraint that none can meet."""
 
+    exit_code = UNUSABLE_INPUT
+
 
 class FlopsError(WeftraceError):
     """A model cannot be counted: it cannot be built or run, an input does not fit, a document is not a report."""
+
+    exit_code = UNUSABLE_INPUT
 
 
 class OutputError(WeftraceError):

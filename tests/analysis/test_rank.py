@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from tests.analyses import analysed
 from tests.analysis.random_traces import few_rules, random_work, traces
 from tests.trace.strategies import traces as hostile_traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
-from weftrace.analysis import Analysis, RankAnalysis, analyze, analyze_rank
+from weftrace.analysis import Analysis, RankAnalysis, analyze_rank
 from weftrace.analysis.rank import analyze_devices
 from weftrace.errors import TraceError
 from weftrace.trace import Trace, events_frame, open_trace
@@ -25,18 +26,18 @@ def rank_file(rank: int, *, world_size: int = 2, late: float = 0) -> TraceFile:
 def job_of(folder: Path, *files: TraceFile) -> Analysis:
     for number, file in enumerate(files):
         file.write(folder / f"trace{number}.json")
-    return analyze(open_trace(folder), workers=1)
+    return analysed(open_trace(folder), workers=1)
 
 
 def test_one_trace(tmp_path: Path) -> None:
     trace = rank_file(1).trace(tmp_path)
-    analysis = analyze(trace)
+    analysis = analysed(trace)
     (rank,) = analysis.ranks
     assert (rank.rank, rank.world_size, rank.device, rank.num_sms, rank.device_name) == (1, 2, 0, 132, "NVIDIA H800")
     assert (rank.basis, rank.step, rank.simulated) == ("device", None, False)
     assert (analysis.failures, analysis.clocks) == ((), ())
     assert analysis.notes == ()
-    assert analyze(tmp_path / "trace.json").ranks[0].breakdown == rank.breakdown == analyze_rank(trace).breakdown
+    assert analysed(tmp_path / "trace.json").ranks[0].breakdown == rank.breakdown == analyze_rank(trace).breakdown
 
 
 def test_a_job_in_order_of_rank(tmp_path: Path) -> None:
@@ -64,28 +65,28 @@ def test_absent_ranks_and_files_of_different_runs_are_noted(tmp_path: Path) -> N
 def test_devices_of_one_process(tmp_path: Path) -> None:
     # stream 7 of device 0 and stream 7 of device 1 are different streams
     trace = TraceFile().kernel(GEMM, 100, 50).kernel(GEMM, 120, 50, device=1).trace(tmp_path)
-    first, second = analyze(trace).ranks
+    first, second = analysed(trace).ranks
     assert (first.device, second.device) == (0, 1)
     assert first.breakdown.span_ns == second.breakdown.span_ns == 50_000
     assert first.quality.overlapping == 0
-    assert analyze(trace).notes == ()  # one file, whatever it says of its rank and of the world
+    assert analysed(trace).notes == ()  # one file, whatever it says of its rank and of the world
     with pytest.raises(TraceError, match=r"trace\.json: holds work of devices 0, 1"):
         analyze_rank(trace)
 
 
 def test_an_unknown_step_of_a_trace_is_an_error_and_of_a_job_a_failure(tmp_path: Path) -> None:
     trace = rank_file(0).host("ProfilerStep#3", 0, 500).trace(tmp_path)
-    assert analyze(trace, step=3).ranks[0].step == 3
+    assert analysed(trace, step=3).ranks[0].step == 3
     with pytest.raises(TraceError, match="no step 4"):
-        analyze(trace, step=4)
+        analysed(trace, step=4)
     rank_file(1).write(tmp_path / "trace1.json")
-    analysis = analyze(open_trace(tmp_path), step=3, workers=1)
+    analysis = analysed(open_trace(tmp_path), step=3, workers=1)
     assert [rank.rank for rank in analysis.ranks] == [0]
     assert "trace1.json: no step 3" in analysis.failures[0].error
 
 
 def test_nothing_to_analyse() -> None:
-    (rank,) = analyze(Trace(events=events_frame({}, 0))).ranks
+    (rank,) = analysed(Trace(events=events_frame({}, 0))).ranks
     assert rank.basis == "none"
     assert rank.quality.verdict == "doubtful"
 
@@ -95,7 +96,7 @@ def test_a_cpu_only_trace_stands_on_its_operators(tmp_path: Path) -> None:
     # thread 2                    [aten::add 60-160]                  hides 10 of it
     file = TraceFile().host("aten::linear", 0, 100, cat="cpu_op").host("aten::mm", 10, 80, cat="cpu_op")
     file.host("gloo:all_reduce", 150, 50).host("aten::add", 60, 100, cat="cpu_op", tid=2)
-    (rank,) = analyze(file.trace(tmp_path)).ranks
+    (rank,) = analysed(file.trace(tmp_path)).ranks
     assert (rank.basis, rank.device) == ("host", None)
     b = rank.breakdown
     assert (b.compute_ns, b.communication_ns, b.hidden_communication_ns) == (160_000, 50_000, 10_000)

@@ -22,7 +22,7 @@ PLAN = Plan(
 
 GOLDEN = """\
 {
- "format": "weftrace.plan/1",
+ "schema": "weftrace.plan/1",
  "name": "p",
  "notes": [
   "quotes \\" and µ"
@@ -65,7 +65,7 @@ def test_plans_compare_by_value() -> None:
         (GOLDEN.replace('"duration_ns":5', '"duration_us":5'), "duration_us"),
         (GOLDEN.replace('"gap_ns"', '"gap"'), "gap"),
         ("\udcff", "not a plan"),
-        ('{"format": "weftrace.plan/1", "ops": ' + "[" * 100_000, "not a plan"),
+        ('{"schema": "weftrace.plan/1", "ops": ' + "[" * 100_000, "not a plan"),
     ],
 )
 def test_text_that_is_not_a_plan(text: str, expected: str) -> None:

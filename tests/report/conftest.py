@@ -10,7 +10,7 @@ import pytest
 from tests.browser import Open
 from tests.report.documents import layers
 from tests.tracefile import DISPATCH, GEMM, TraceFile
-from weftrace.report import Report, build_report, render_html
+from weftrace.report import Report, analyze, render_html
 from weftrace.trace import Trace
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def layered_trace(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Tra
 @pytest.fixture(scope="session")
 def report(layered_trace: Callable[..., Trace]) -> Report:
     """The report of two layers."""
-    return build_report(layered_trace())
+    return analyze(layered_trace())
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +61,7 @@ def html(report: Report) -> str:
 @pytest.fixture(scope="session")
 def job_html(layered_trace: Callable[..., Trace]) -> str:
     """The page of two ranks, the second 0.4 ms slower, and of a file that could not be read."""
-    reports = [build_report(layered_trace(rank=0)), build_report(layered_trace(rank=1, extra_idle_us=400))]
+    reports = [analyze(layered_trace(rank=0)), analyze(layered_trace(rank=1, extra_idle_us=400))]
     ranks = [report.document["ranks"][0] for report in reports]
     failure = {"path": "rank2.json.gz", "error": "the gzip stream ends early"}
     document = reports[0].document | {"ranks": ranks, "num_ranks": 2, "failures": [failure]}

@@ -15,7 +15,7 @@ import pytest
 from tests.pages import check_modules
 from tests.report import documents
 from weftrace.render.page import content_policy
-from weftrace.report import Report, build_report, render_html
+from weftrace.report import Report, analyze, render_html
 from weftrace.report.render.page import ENTRY, HOME
 from weftrace.trace import Trace
 from weftrace.trace.model import Device, events_frame
@@ -29,10 +29,16 @@ def blocks(html: str) -> dict[str, Any]:
     return {name: json.loads(text) for name, text in found}
 
 
+def timeline_of(report: Report) -> dict[str, Any]:
+    timeline = report.timelines[0]
+    assert timeline is not None
+    return timeline
+
+
 def test_page_holds_the_document_and_its_timeline(report: Report, html: str) -> None:
     held = blocks(html)
     assert held["weftrace-report"] == report.document
-    assert held["weftrace-timeline-0"] == {**report.timelines[0], "shift_ns": 0}
+    assert held["weftrace-timeline-0"] == {**timeline_of(report), "shift_ns": 0}
 
 
 def test_page_is_one_file_that_reaches_nothing(html: str) -> None:
@@ -61,7 +67,7 @@ def test_timelines_may_be_missing(report: Report) -> None:
 
 
 def test_shift_joins_a_timeline_to_a_rank_that_starts_elsewhere(report: Report) -> None:
-    timeline = {**report.timelines[0], "start_ns": report.document["ranks"][0]["start_ns"] + 7}
+    timeline = {**timeline_of(report), "start_ns": report.document["ranks"][0]["start_ns"] + 7}
     assert blocks(render_html(report.document, [timeline]))["weftrace-timeline-0"]["shift_ns"] == 7
 
 
@@ -118,20 +124,20 @@ def test_every_field_of_the_schema_is_explained() -> None:
 
 
 def test_200000_events_stay_under_15_mb() -> None:
-    made = build_report(many_events(200_000))
+    made = analyze(many_events(200_000))
     html = render_html(made.document, made.timelines)
-    assert made.timelines[0]["num_events"] == 200_000
-    assert not made.timelines[0]["left_out"]
+    assert timeline_of(made)["num_events"] == 200_000
+    assert not timeline_of(made)["left_out"]
     assert len(html.encode("utf-8")) < 15 * MB
 
 
 def test_names_cannot_swell_the_page() -> None:
     """100,000 different names of 2,000 characters are 200 MB; the page says that it cut them."""
     trace = many_events(100_000, name_chars=2_000)
-    made = build_report(trace)
+    made = analyze(trace)
     rank = made.document["ranks"][0] | {"kernels": [], "unnamed": []}
     html = render_html({**made.document, "ranks": [rank]}, made.timelines)
-    assert made.timelines[0]["shortened_names"] > 0
+    assert timeline_of(made)["shortened_names"] > 0
     assert len(html.encode("utf-8")) < 15 * MB
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.report import documents
 from tests.report.test_html import many_events
 from tests.tracefile import TraceFile
-from weftrace.report import Report, build_report, render_html
+from weftrace.report import Report, analyze, render_html
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +89,7 @@ def test_a_report_of_failures_only(open_html: Any) -> None:
 
 
 def test_a_page_of_200000_events_opens(open_html: Any) -> None:
-    made = build_report(many_events(200_000))
+    made = analyze(many_events(200_000))
     page = open_html(render_html(made.document, made.timelines))
     assert page.evaluate("weftrace.data().num") == 200_000
     assert page.evaluate("weftrace.timeline.stats().lines") > 0
@@ -99,7 +99,7 @@ def test_partial_data_is_said(open_html: Any, layered_trace: Any) -> None:
     page = open_html(render_html(documents.partial(), []))
     assert "part of the data" in page.locator("#banner").inner_text()
     assert "1,204" in page.locator("#quality").inner_text()
-    made = build_report(layered_trace(3))
+    made = analyze(layered_trace(3))
     from weftrace.report.timeline import timeline_payload
     from weftrace.trace import work_of
 
@@ -445,7 +445,7 @@ def attacked(folder: Path) -> Report:
     file.facts["deviceProperties"][0]["name"] = ATTACK
     for what in ("process_name", "thread_name"):
         file.events.append({"ph": "M", "name": what, "pid": 1, "tid": 1, "args": {"name": ATTACK}})
-    return build_report(file.trace(folder))
+    return analyze(file.trace(folder))
 
 
 def test_hostile_names_are_only_names(open_html: Any, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from weftrace.render.console_parts import Unit, unit_for
 from weftrace.render.console_text import ascii_text, clean, kernel_label, shorten_middle
 from weftrace.render.lanes_layout import MAX_ROWS, Picture, lane_picture
 from weftrace.render.lanes_text import MARGIN, print_lanes
-from weftrace.report import build_report
+from weftrace.report import analyze
 from weftrace.report.render.terminal import print_rank, print_report
 from weftrace.units import MS, US
 
@@ -241,7 +241,7 @@ def test_devices_of_one_rank_are_told_apart() -> None:
 
 def test_one_file_of_two_devices_is_told_as_devices(tmp_path: Path) -> None:
     trace = TraceFile().kernel(GEMM, 100, 50).kernel(GEMM, 120, 60, device=1).trace(tmp_path)
-    text = drawn(report, build_report(trace).document, width=200)
+    text = drawn(report, analyze(trace).document, width=200)
     assert "2 devices, none of which communicates; the slowest, device 1, takes" in text
     assert re.search("In full: [^,]+, device 1, which", text)
     assert "2 devices of 1 of 1 ranks" in text.splitlines()[0]

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.analyses import analysed
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weftrace.analysis import Breakdown, analyze, breakdown
+from weftrace.analysis import Breakdown, breakdown
 from weftrace.errors import TraceError
 from weftrace.trace import Job, Trace, find_traces, open_trace
 
@@ -93,7 +94,7 @@ def test_a_bug_costs_one_rank_and_is_told(tmp_path: Path) -> None:
 def test_all_broken(tmp_path: Path) -> None:
     for rank in range(2):
         (tmp_path / f"rank{rank}.json").write_text("{}")
-    analysis = analyze(job_of(tmp_path), workers=1)
+    analysis = analysed(job_of(tmp_path), workers=1)
     assert analysis.ranks == () and len(analysis.failures) == 2
 
 
@@ -101,7 +102,7 @@ def test_all_broken(tmp_path: Path) -> None:
 
 
 def test_two_workers_give_what_one_gives(four_ranks: Path) -> None:
-    here, there = (analyze(job_of(four_ranks), workers=workers) for workers in (1, 2))
+    here, there = (analysed(job_of(four_ranks), workers=workers) for workers in (1, 2))
     assert [rank.rank for rank in there.ranks] == [rank.rank for rank in here.ranks] == [0, 1, 3]
     assert there.failures == here.failures and there.clocks == here.clocks and there.notes == here.notes
     for a, b in zip(here.ranks, there.ranks, strict=True):
@@ -124,7 +125,7 @@ def test_what_travels_is_small(shared_data: Path) -> None:
     for path in ("hta-two-ranks/sampled_rank-0.json.gz", "deepseek-v3-train.json.gz"):
         trace = open_trace(shared_data / path)
         assert isinstance(trace, Trace)
-        (rank,) = analyze(trace).ranks
+        (rank,) = analysed(trace).ranks
         assert len(pickle.dumps(rank)) < min(400_000, len(pickle.dumps(trace)) // 3)
 
 
@@ -168,8 +169,8 @@ def test_a_rank_that_is_not_there_is_told(four_ranks: Path) -> None:
 def test_one_file_with_a_choice_of_ranks_is_a_job(tmp_path: Path) -> None:
     path = write_rank(tmp_path, 1, "one.json")
     assert isinstance(open_trace(path), Trace)
-    assert [rank.rank for rank in analyze(job_of(path, ranks=[1]), workers=1).ranks] == [1]
-    analysis = analyze(job_of(path, ranks=[5]), workers=1)
+    assert [rank.rank for rank in analysed(job_of(path, ranks=[1]), workers=1).ranks] == [1]
+    analysis = analysed(job_of(path, ranks=[5]), workers=1)
     assert analysis.ranks == () and "no trace of rank 5" in analysis.failures[0].error
 
 
@@ -199,7 +200,7 @@ def test_a_folder_in_order_of_rank(tmp_path: Path) -> None:
 
 def test_json_that_is_no_trace_is_reported_and_the_rest_go_on(four_ranks: Path) -> None:
     (four_ranks / "config.json").write_text('{"model": "deepseek", "layers": 61}')
-    analysis = analyze(job_of(four_ranks), workers=1)
+    analysis = analysed(job_of(four_ranks), workers=1)
     assert [rank.rank for rank in analysis.ranks] == [0, 1, 3]
     assert [Path(failure.path).name for failure in analysis.failures] == ["rank2.json", "config.json"]
     assert "traceEvents" in analysis.failures[1].error
@@ -243,7 +244,7 @@ def test_nothing_to_open(tmp_path: Path, name: str, message: str) -> None:
 def test_two_real_ranks(shared_data: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        analysis = analyze(shared_data / "hta-two-ranks", workers=1)
+        analysis = analysed(shared_data / "hta-two-ranks", workers=1)
     assert [rank.rank for rank in analysis.ranks] == [0, 1]
     assert analysis.world_size == 128
     assert analysis.failures == ()

@@ -15,7 +15,7 @@ from weftrace.analysis.lane_boxes import Lane, lanes
 from weftrace.analysis.launch_delays import Queueing, host_stalls, queue_length, queueing
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
-from weftrace.analysis.rank import Analysis, RankAnalysis, analyze, analyze_rank
+from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank
 from weftrace.analysis.step_times import Step, steps
 from weftrace.analysis.time_account import Breakdown, breakdown
 
@@ -35,7 +35,6 @@ __all__ = [
     "Queueing",
     "RankAnalysis",
     "Step",
-    "analyze",
     "analyze_rank",
     "breakdown",
     "clock_offsets",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import polars as pl
 
@@ -23,7 +20,7 @@ from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
 from weftrace.analysis.step_times import Step, steps
 from weftrace.analysis.time_account import Breakdown, breakdown, class_unions
-from weftrace.trace.job import Failure, Job, open_trace
+from weftrace.trace.job import Failure
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work, works_of
@@ -106,39 +103,19 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
     )
 
 
-def analyze(
-    source: str | os.PathLike[str] | Trace | Job,
-    *,
-    rules: KernelRules | None = None,
-    step: int | None = None,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    on_done: Callable[[str], None] | None = None,
-) -> Analysis:
-    """Analyse a path, a trace, or every rank of a job.
-
-    rules: kernel rules, weftrace's own by default. step: only ProfilerStep N. workers, executor, on_done: see
-    `Job.map`. Raises TraceError when nothing can be read. Of a job, a rank that fails is in `failures`, and the others
-    are told.
-    """
-    if not isinstance(source, Trace | Job):
-        source = open_trace(source)
-    each = partial(analyze_devices, rules=rules, step=step)
-    if isinstance(source, Trace):
-        return collect(source.path or "in memory", each(source), ())
-    outcomes = source.map(each, workers=workers, executor=executor, on_done=on_done)
-    ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
-    return collect(source.source, ranks, [o.failure for o in outcomes if o.failure is not None])
-
-
 def analyze_devices(trace: Trace, *, rules: KernelRules | None = None, step: int | None = None) -> list[RankAnalysis]:
     """Every device that a trace's process drove; one for most traces."""
     return [analyze_rank(work) for work in works_of(trace, rules=rules, step=step)]
 
 
-def collect(source: str, ranks: list[RankAnalysis], failures: tuple[Failure, ...] | list[Failure]) -> Analysis:
+def by_rank(rank: RankAnalysis) -> tuple[bool, int, int, str]:
+    """The key that puts ranks in order: by rank, unknown ones last, then device, then path."""
+    return (rank.rank is None, rank.rank or 0, rank.device or 0, rank.path)
+
+
+def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failure]) -> Analysis:
     """Ranks put together: in order, with the offsets of their clocks."""
-    ordered = sorted(ranks, key=lambda r: (r.rank is None, r.rank or 0, r.device or 0, r.path))
+    ordered = sorted(ranks, key=by_rank)
     ends: dict[int, pl.DataFrame] = {}
     for r in ordered:
         if r.rank is not None and not r.collective_ends.is_empty():

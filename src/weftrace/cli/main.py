@@ -1,4 +1,4 @@
-"""`weftrace`: the commands, and how their errors reach a person."""
+"""`weftrace`: the commands of all wings, and how their errors reach a person."""
 
 from __future__ import annotations
 
@@ -8,27 +8,20 @@ from typing import Annotated
 import typer
 
 from weftrace.errors import WeftraceError
-from weftrace.experts.cli import app as experts
-from weftrace.flops.cli import app as flops
-from weftrace.report.cli import annotate, convert, demo, lanes, report
 from weftrace.version import __version__
+from weftrace.wings import add_commands
 
 app = typer.Typer(
     name="weftrace",
     help="Show which communication is hidden behind which computation, where the step went, and what could be saved.",
-    epilog="Start with: weftrace demo, then weftrace report YOUR_TRACE.json.gz -o report.html",
+    epilog="Start with: weftrace demo, then weftrace report YOUR_TRACE.json.gz -o report.html\n\n"
+    "Exit codes: 0 fine, 1 a gate or --strict not met, 2 wrong usage, 3 an input that cannot be used.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("report", epilog=report.EPILOG)(report.command)
-app.command("lanes", epilog=lanes.EPILOG)(lanes.command)
-app.command("annotate", epilog=annotate.EPILOG)(annotate.command)
-app.command("convert", epilog=convert.EPILOG)(convert.command)
-app.command("demo", epilog=demo.EPILOG)(demo.command)
-app.add_typer(experts.app, name="experts")
-app.add_typer(flops.app, name="flops")
+add_commands(app)
 
 
 def _version(wanted: bool) -> None:
@@ -47,12 +40,14 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line. Users' mistakes print one line to stderr and exit with 2; our own keep their traceback."""
+    """Run the command line. What a user can mend prints one line to stderr and exits with the error's code (2 usage,
+    3 an input that cannot be used); a mistake of ours keeps its traceback.
+    """
     try:
         app()
     except WeftraceError as error:
         typer.echo(f"weftrace: {error}", err=True)
-        sys.exit(2)
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         typer.echo("weftrace: interrupted; nothing was left half written.", err=True)
         sys.exit(130)

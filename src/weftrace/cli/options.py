@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weftrace.cli.outputs import stderr
+from weftrace.errors import UNUSABLE_INPUT
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from weftrace.trace import Failure, Job, KernelRules, Trace
 
-    from weftrace.trace import Job, KernelRules, Trace
-
-Source = Annotated[
-    str,
+Sources = Annotated[
+    list[str],
     typer.Argument(
-        metavar="TRACE",
-        help="Kineto/Chrome trace JSON (plain, .gz, .zst), Parquet from `weftrace convert`, a folder of ranks, a "
-        "quoted glob, or a URL such as s3://…",
+        metavar="TRACE...",
+        help="Kineto/Chrome trace JSON (plain, .gz, .zst), Parquet from `weftrace convert`, a folder of ranks, a glob, "
+        "or a URL such as s3://…; several are the ranks of one job.",
         show_default=False,
     ),
 ]
@@ -79,38 +80,35 @@ def load_kernels(paths: list[Path] | None) -> KernelRules:
     return load_rules(*(paths or ()))
 
 
-def stdout() -> Console:
-    """Where results go: colours and width of the terminal, plain text when piped."""
-    from rich.console import Console
-
-    return Console(soft_wrap=False)
-
-
-def stderr() -> Console:
-    """Where progress and remarks go."""
-    from rich.console import Console
-
-    return Console(stderr=True)
-
-
 @contextmanager
-def opened(source: str, *, ranks: str | None, max_bytes: str) -> Iterator[Trace | Job]:
-    """Open a trace with a progress bar on stderr, where that is a terminal."""
+def opened(sources: list[str], *, ranks: str | None, max_bytes: str) -> Iterator[Trace | Job]:
+    """Open a trace, or several as a job, with a progress bar on stderr, where that is a terminal."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
     from weftrace.trace import open_trace
 
-    size = Path(source).stat().st_size if Path(source).is_file() else None
+    only = Path(sources[0])
+    size = only.stat().st_size if only.is_file() and len(sources) == 1 else None
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with Progress(*columns, console=stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task(f"reading {Path(source).name}", total=size)
+        task = progress.add_task(f"reading {only.name}", total=size)
         trace = open_trace(
-            source,
+            *sources,
             ranks=parse_ranks(ranks),
             max_bytes=parse_size(max_bytes),
             on_progress=lambda num_bytes: progress.advance(task, num_bytes),
         )
     yield trace
+
+
+def inputs_of(sources: list[str], *others: str | Path | None) -> list[str]:
+    """The files of this machine that a command reads, which it must not overwrite: traces, and what else is named."""
+    from weftrace.files.sources import is_remote
+    from weftrace.trace import find_traces
+
+    local = [source for source in sources if not is_remote(source)]
+    named = [path for source in local for path in (find_traces(source) if Path(source).exists() else [source])]
+    return [*named, *(str(other) for other in others if other is not None)]
 
 
 @contextmanager
@@ -135,43 +133,61 @@ def rank_progress(job: Trace | Job) -> Iterator[Any]:
         yield lambda path: progress.update(task, advance=1, description=f"analysing {Path(path).name}")
 
 
-def save_ranks(job: Job, save: Callable[[Trace], str], folder: str, workers: int | None) -> None:
-    """Save something of each rank in a folder, made if need be; name ranks that failed, and exit with 2 for them."""
+def save_ranks(
+    job: Job,
+    save: Callable[[Trace, str], None],
+    folder: str,
+    workers: int | None,
+    *,
+    ending: str | None = None,
+    in_place: bool = False,
+) -> None:
+    """Save something of each rank in a folder, made if need be, under the rank's own name.
+
+    ending: of the new names; None keeps each file's own. Names ranks that failed, and exits with 3 for them. Raises
+    `typer.BadParameter` where that would overwrite a rank's own file and `in_place` does not ask for it.
+    """
     from weftrace.errors import OutputError
+    from weftrace.kinds import refuse_input
 
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
+        for path in () if in_place else job.paths:
+            refuse_input(_in_folder(path, folder, ending), [path])
     except OSError as error:
         raise OutputError(
             f"{folder}: a folder is needed for many ranks, and cannot be made: {error.strerror}"
         ) from error
+    except OutputError as error:
+        raise typer.BadParameter(str(error), param_hint="--output") from error
     with rank_progress(job) as on_done:
-        outcomes = job.map(save, workers=workers, on_done=on_done)
+        outcomes = job.map(
+            partial(_save_rank, save=save, folder=folder, ending=ending), workers=workers, on_done=on_done
+        )
     typer.echo(f"wrote {sum(outcome.value is not None for outcome in outcomes)} files to {folder}", err=True)
-    failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
-    for failure in failures:
-        typer.echo(f"weftrace: {failure.error}", err=True)
-    if failures:
-        raise typer.Exit(2)
+    exit_if_any([outcome.failure for outcome in outcomes if outcome.failure is not None])
 
 
-def tell_written(path: str | os.PathLike[str]) -> None:
-    """Say on stderr what was written and how large it is."""
-    from weftrace.units import size
+def exit_if_any(failures: Iterable[Failure]) -> None:
+    """Name what could not be used, and exit with 3 where there is any."""
+    told = [failure.error for failure in failures]
+    for error in told:
+        typer.echo(f"weftrace: {error}", err=True)
+    if told:
+        raise typer.Exit(UNUSABLE_INPUT)
 
-    typer.echo(f"wrote {path} ({size(Path(path).stat().st_size)})", err=True)
+
+def _save_rank(trace: Trace, save: Callable[[Trace, str], None], folder: str, ending: str | None) -> str:
+    path = _in_folder(trace.path, folder, ending)
+    save(trace, path)
+    return path
 
 
-def write_json(document: dict[str, Any], path: str) -> None:
-    """The document as JSON to a file, whole or not at all, or to stdout for "-"."""
-    import msgspec
+def _in_folder(path: str, folder: str, ending: str | None) -> str:
+    from weftrace.trace.job import SUFFIXES
 
-    from weftrace.trace import write_output
-
-    text = msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
-    if path == "-":
-        sys.stdout.buffer.write(text)
-        sys.stdout.buffer.flush()
-        return
-    write_output(path, [text])
-    tell_written(path)
+    name = Path(path).name
+    if ending is not None:
+        own = max((suffix for suffix in SUFFIXES if name.endswith(suffix)), key=len, default="")
+        name = name.removesuffix(own) + ending
+    return str(Path(folder) / name)

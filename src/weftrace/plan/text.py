@@ -1,7 +1,7 @@
 """A plan as text: JSON with one op a line, so that two plans can be compared with any diff.
 
-Format `weftrace.plan/1`: an object with `format`, the fields of `Plan`, and `ops`, a list of objects with the fields of
-`Op`, `resource` being an object of `rank` and `stream`. Fields that have their default value are left out.
+Document `weftrace.plan/1`: an object with `schema`, the fields of `Plan`, and `ops`, a list of objects with the
+fields of `Op`, `resource` being an object of `rank` and `stream`. Fields that have their default value are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from weftrace.errors import PlanError
 from weftrace.plan.model import Kind, Op, Plan, Resource
 
-FORMAT = "weftrace.plan/1"
+SCHEMA = "weftrace.plan/1"
 
 
 class _Resource(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -37,7 +37,7 @@ class _Op(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omi
 
 
 class _Head(msgspec.Struct, frozen=True, omit_defaults=True):
-    format: str
+    schema: str
     name: str = ""
     source: str = ""
     notes: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ def to_json(plan: Plan) -> str:
     Raises `PlanError` where a field holds what JSON cannot, such as a NumPy number.
     """
     head = _Head(
-        format=FORMAT,
+        schema=SCHEMA,
         name=plan.name,
         source=plan.source,
         notes=plan.notes,
@@ -104,15 +104,15 @@ def from_json(text: str | bytes) -> Plan:
     The plan is not checked further: call `weftrace.plan.check`, or simulate it.
     """
     try:
-        version = msgspec.json.decode(text, type=_Head).format
-        if version != FORMAT:
+        version = msgspec.json.decode(text, type=_Head).schema
+        if version != SCHEMA:
             raise PlanError(
-                f"this plan's format is {version!r}, and this weftrace reads {FORMAT!r}. "
+                f"this plan's schema is {version!r}, and this weftrace reads {SCHEMA!r}. "
                 "Read it with the weftrace that wrote it, or write it again."
             )
         raw = msgspec.json.decode(text, type=_Plan)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise PlanError(f"not a plan in the format {FORMAT!r}: {error}") from error
+        raise PlanError(f"not a {SCHEMA} document: {error}") from error
     resources = {r: Resource(rank=r.rank, stream=r.stream) for r in {op.resource for op in raw.ops}}
     return Plan(
         name=raw.name,

@@ -1,37 +1,70 @@
-"""From a path to a finished report: the document, and the timelines that only HTML shows."""
+"""From a path to a finished report: every analysis of every rank, the document, and the timelines that a page shows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from weftrace.analysis.rank import RankAnalysis, analyze_rank, collect
+from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, by_rank, collect
 from weftrace.facts.hardware import Hardware
 from weftrace.flops.join.join import TraceJoin, join
 from weftrace.flops.values import FlopsReport
-from weftrace.report.document import Document, document_of, flops_of_rank
+from weftrace.notebook import InNotebook
+from weftrace.report.document import Document, document_of
 from weftrace.report.timeline import timeline_payload
-from weftrace.trace.job import Job
+from weftrace.trace.job import Job, open_trace
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
 from weftrace.trace.work import works_of
+from weftrace.units import duration, percent
 
 MAX_TIMELINE_EVENTS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """A report, ready to be drawn: the document, and for each of its ranks the timeline (empty if not asked for)."""
+class RankReport:
+    """One device of one rank. timeline: its events, packed for the page; flops: a step's cost joined to its times."""
+
+    analysis: RankAnalysis
+    timeline: dict[str, Any] | None = None
+    flops: TraceJoin | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(InNotebook):
+    """What a trace, or each rank of a job, tells.
+
+    document: all of it as JSON-able values (schema weftrace.report/1), which is what every renderer draws from.
+    timelines: of each rank of the document its events for the page, None where they were not asked for.
+    analysis: the same as typed values and frames; None of a report that was loaded from its document.
+    """
 
     document: Document
-    timelines: tuple[dict[str, Any], ...] = ()
+    timelines: tuple[dict[str, Any] | None, ...] = ()
+    analysis: Analysis | None = None
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "", self.document["headline"]
+        for rank in self.document["ranks"][:8]:
+            span = rank["span_ns"]
+            name = "trace" if rank["rank"] is None else f"rank {rank['rank']}"
+            if not span:
+                yield name, "no device work"
+                continue
+            parts = {"compute": rank["compute_ns"], "exposed communication": rank["exposed_communication_ns"],
+                     "exposed memory": rank["exposed_memory_ns"], "idle": rank["idle_ns"]}  # fmt: skip
+            told = ", ".join(f"{part} {percent(value / span)}" for part, value in parts.items())
+            yield name, f"{duration(span)}: {told}"
+        if (more := self.document["num_ranks"] - 8) > 0:
+            yield "…", f"{more} more ranks"
 
 
-def build_report(
-    source: Trace | Job,
+def analyze(
+    source: str | os.PathLike[str] | Trace | Job,
     *,
     rules: KernelRules | None = None,
     step: int | None = None,
@@ -42,48 +75,50 @@ def build_report(
     executor: Executor | None = None,
     on_done: Callable[[str], None] | None = None,
 ) -> Report:
-    """Analyse a trace or a job and put the report together.
+    """Analyse a path, a trace, or every rank of a job, and put the report together.
 
-    timelines: also pack events for the HTML page, about 200,000 over all ranks. flops: what a step of the same run
-    costs; each rank then tells its FLOP/s and MFU by phase. hardware: the accelerator whose peaks count for it, by
-    default the one that the trace names. The other arguments are those of
-    `weftrace.analyze`.
+    rules: kernel rules, weftrace's own by default. step: only ProfilerStep N. timelines: also pack events for the page,
+    about 200,000 over all ranks. flops: what a step of the same run costs; each rank then tells its FLOP/s and MFU by
+    phase. hardware: the accelerator whose peaks count for it, by default the one that the trace names. workers,
+    executor, on_done: see `Job.map`.
+    Raises TraceError when nothing can be read. Of a job, a rank that fails is in the document's `failures`, and the
+    others are told.
     """
+    if not isinstance(source, Trace | Job):
+        source = open_trace(source)
     number = 1 if isinstance(source, Trace) else max(1, len(source.ranks or source.paths))
     per_rank = max(2_000, MAX_TIMELINE_EVENTS // number) if timelines else 0
-    each = partial(_one_rank, rules=rules, step=step, max_events=per_rank, flops=flops, hardware=hardware)
+    each = partial(_devices, rules=rules, step=step, max_events=per_rank, flops=flops, hardware=hardware)
     if isinstance(source, Trace):
-        parts, failures, name = each(source), [], source.path or "in memory"
+        ranks, failures, name = each(source), [], source.path or "in memory"
     else:
         outcomes = source.map(each, workers=workers, executor=executor, on_done=on_done)
-        parts = [part for outcome in outcomes for part in outcome.value or ()]
+        ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
         failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
         name = source.source
-    analysis = collect(name, [rank for rank, _, _ in parts], failures)
-    by_rank = {id(rank): timeline for rank, timeline, _ in parts}
-    document = document_of(analysis)
-    joined = {id(rank): found for rank, _, found in parts if found is not None}
-    for told, rank in zip(document["ranks"], analysis.ranks, strict=True):
-        if id(rank) in joined:
-            told["flops"] = flops_of_rank(joined[id(rank)])
+    ranks.sort(key=lambda rank: by_rank(rank.analysis))
+    analysis = collect(name, [rank.analysis for rank in ranks], failures)
     return Report(
-        document=document,
-        timelines=tuple(t for rank in analysis.ranks if (t := by_rank[id(rank)]) is not None),
+        document=document_of(analysis, flops=[rank.flops for rank in ranks]),
+        timelines=tuple(rank.timeline for rank in ranks),
+        analysis=analysis,
     )
 
 
-def _one_rank(
+def _devices(
     trace: Trace,
     *,
     rules: KernelRules | None,
     step: int | None,
     max_events: int,
-    flops: FlopsReport | None = None,
-    hardware: Hardware | str | None = None,
-) -> list[tuple[RankAnalysis, dict[str, Any] | None, TraceJoin | None]]:
-    parts = []
-    for work in works_of(trace, rules=rules, step=step):
-        timeline = timeline_payload(trace, work.events, max_events=max_events) if max_events else None
-        joined = None if flops is None else join(flops, work, hardware)
-        parts.append((analyze_rank(work), timeline, joined))
-    return parts
+    flops: FlopsReport | None,
+    hardware: Hardware | str | None,
+) -> list[RankReport]:
+    return [
+        RankReport(
+            analysis=analyze_rank(work),
+            timeline=timeline_payload(trace, work.events, max_events=max_events) if max_events else None,
+            flops=None if flops is None else join(flops, work, hardware),
+        )
+        for work in works_of(trace, rules=rules, step=step)
+    ]

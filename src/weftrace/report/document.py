@@ -5,6 +5,7 @@ docs/report-json.md explains each field; schema.json checks it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -24,8 +25,9 @@ _MAX_PHASES = 20_000
 Document = dict[str, Any]
 
 
-def document_of(analysis: Analysis) -> Document:
-    """The whole report as JSON-able values."""
+def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -> Document:
+    """The whole report as JSON-able values. flops: of each rank of the analysis, what was joined to it, if anything."""
+    joined = [*flops, *[None] * (len(analysis.ranks) - len(flops))]
     return {
         "schema": SCHEMA,
         "weftrace": __version__,
@@ -39,7 +41,7 @@ def document_of(analysis: Analysis) -> Document:
             for c in analysis.clocks
         ],
         "notes": list(analysis.notes),
-        "ranks": [rank_document(rank) for rank in analysis.ranks],
+        "ranks": [rank_document(rank, found) for rank, found in zip(analysis.ranks, joined, strict=True)],
     }
 
 
@@ -88,7 +90,7 @@ def _of(part_ns: int, whole_ns: int) -> str:
     return f"{part_ns / unit:,.1f} of {whole_ns / unit:,.1f} {name}"
 
 
-def rank_document(rank: RankAnalysis) -> Document:
+def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None) -> Document:
     """One device of one rank. Starts and ends are relative to its first device start."""
     b, o, k = rank.breakdown, rank.overlap, rank.kernels
     zero = b.start_ns
@@ -199,6 +201,7 @@ def rank_document(rank: RankAnalysis) -> Document:
             "truncated": rank.quality.truncated,
             "notes": list(rank.quality.notes),
         },
+        **({} if joined is None else {"flops": flops_of_rank(joined)}),
     }
 
 

@@ -172,24 +172,32 @@ def _alone(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
 
 
 def open_trace(
-    path: str | os.PathLike[str],
-    *,
+    *sources: str | os.PathLike[str],
     ranks: Iterable[int] | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
     on_progress: Callable[[int], None] | None = None,
 ) -> Trace | Job:
-    """Open what a path names: a file gives a Trace, a folder or glob of several files gives a Job.
+    """Open what a path names: a file gives a Trace, a folder, a glob or several paths give a Job.
 
-    path: Kineto/Chrome JSON, plain or compressed, or Parquet written by weftrace; local, or a URL that fsspec opens.
+    sources: Kineto/Chrome JSON, plain or compressed, or Parquet written by weftrace; local, or a URL that fsspec opens.
     ranks: of a Job, only these. max_bytes: limit on a file's decompressed size. on_progress: gets stored bytes read.
 
     Raises TraceError when there is nothing to open or a single file cannot be used.
     """
-    name = str(path)
-    paths = find_traces(path)
+    if not sources:
+        raise TraceError("no trace is named: give a file, a folder, a glob or several of them")
+    found = dict.fromkeys(path for source in sources for path in find_traces(source))
+    paths = sorted(found, key=_by_rank)
     if len(paths) == 1 and ranks is None:
         return read(paths[0], max_bytes=max_bytes, on_progress=on_progress)
+    name = str(sources[0]) if len(sources) == 1 else _common_name(sources)
     return Job(source=name, paths=tuple(paths), ranks=None if ranks is None else frozenset(ranks), max_bytes=max_bytes)
+
+
+def _common_name(sources: Sequence[str | os.PathLike[str]]) -> str:
+    """What several paths are called together: the folder that holds them all, else how many they are."""
+    folders = {str(Path(source).parent) for source in sources}
+    return folders.pop() if len(folders) == 1 and folders != {"."} else f"{len(sources)} files"
 
 
 def find_traces(path: str | os.PathLike[str]) -> list[str]:

@@ -17,3 +17,8 @@ app = typer.Typer(
 app.command("balance", epilog=experts_balance.EPILOG)(experts_balance.command)
 app.command("replay", epilog=experts_replay.EPILOG)(experts_replay.command)
 app.command("demo", epilog=experts_demo.EPILOG)(experts_demo.command)
+
+
+def add_to(commands: typer.Typer) -> None:
+    """Add them to weftrace's commands."""
+    commands.add_typer(app, name="experts")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weftrace.cli import options
+from weftrace.cli import outputs
 from weftrace.experts.cli import options as experts_options
 from weftrace.experts.cli.options import Gpus, Groups, Html, Loads, Nodes, WindowSteps
 
@@ -89,8 +89,9 @@ def command(
         replan,
         share_slots_among_layers,
     )
+    from weftrace.experts.render.page import render_placement_html
+    from weftrace.experts.render.terminal import print_placement
     from weftrace.facts.hardware import hardware as find_hardware
-    from weftrace.report import print_placement, render_placement_html
 
     history = experts_options.read_history(loads, window_steps)
     if last is not None and last > history.num_windows:
@@ -148,6 +149,6 @@ def command(
         placement, load_LN, source=history.source, num_groups=groups, before=before, model=model
     )
     if output != "-":
-        print_placement(document, options.stdout())
+        print_placement(document, outputs.stdout())
     page = experts_options.page_path(output, "placement.html") if html else None
     experts_options.save(document, output, page, render_placement_html)

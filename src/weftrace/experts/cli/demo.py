@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weftrace.cli import options
+from weftrace.cli import outputs
 from weftrace.experts.cli import options as experts_options
 from weftrace.experts.cli.options import Html
 
@@ -34,7 +34,8 @@ def command(
     """Make loads like DeepSeek-V3's prefill (256 experts, 288 slots, 32 GPUs, 4 nodes), place the experts, replay."""
     from weftrace.experts import balance, generate_loads, placement_document, replay, replay_document
     from weftrace.experts import save_loads as write_loads
-    from weftrace.report import print_placement, print_replay, render_placement_html
+    from weftrace.experts.render.page import render_placement_html
+    from weftrace.experts.render.terminal import print_placement, print_replay
 
     history = generate_loads("real", windows, layers, 256, seed=seed)
     load_LN = history.load_TLN.sum(axis=0)
@@ -42,7 +43,7 @@ def command(
         placement = balance(load_LN, 288, 32, 4, 8, on_progress=on_progress)
     document = placement_document(placement, load_LN, source=history.source, num_groups=8)
     if output != "-":
-        print_placement(document, options.stdout())
+        print_placement(document, outputs.stdout())
         with experts_options.counted("replaying") as on_progress:
             replayed = replay(
                 history,
@@ -55,10 +56,10 @@ def command(
                 intervals=(4, 12),
                 on_progress=on_progress,
             )
-        options.stdout().print()
-        print_replay(replay_document(replayed), options.stdout())
+        outputs.stdout().print()
+        print_replay(replay_document(replayed), outputs.stdout())
     if save_to is not None:
         write_loads(history, save_to)
-        options.tell_written(save_to)
+        outputs.tell_written(save_to)
     page = experts_options.page_path(output, "experts-demo.html") if html else None
     experts_options.save(document, output, page, render_placement_html)

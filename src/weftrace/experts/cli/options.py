@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weftrace.cli import options
+from weftrace.cli import options, outputs
 
 if TYPE_CHECKING:
     from weftrace.experts import LoadHistory
@@ -120,7 +120,7 @@ def told(what: str) -> Iterator[Callable[[str], None]]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     _tell_of_compiling()
-    with Progress(*columns, console=options.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
+    with Progress(*columns, console=outputs.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(what, total=None)
         yield lambda text: progress.update(task, description=f"{what}: {text}")
 
@@ -131,7 +131,7 @@ def counted(what: str) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=options.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
+    with Progress(*columns, console=outputs.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
         _tell_of_compiling()
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
@@ -151,7 +151,7 @@ def save(document: dict[str, Any], output: str | None, page: str | None, render:
     from weftrace.trace import write_output
 
     if output is not None:
-        options.write_json(document, output)
+        outputs.write_json(document, output)
     if page is not None:
         write_output(page, [render(document)])
-        options.tell_written(page)
+        outputs.tell_written(page)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weftrace.cli import options
+from weftrace.cli import outputs
 from weftrace.experts.cli import options as experts_options
 from weftrace.experts.cli.options import Gpus, Groups, Html, Loads, Nodes, Slots, WindowSteps
 
@@ -47,7 +47,8 @@ def command(
 ) -> None:
     """Plan on what was seen, score on the window that followed, for every combination; recommend one."""
     from weftrace.experts import replay, replay_document
-    from weftrace.report import print_replay, render_replay_html
+    from weftrace.experts.render.page import render_replay_html
+    from weftrace.experts.render.terminal import print_replay
 
     history = experts_options.read_history(loads, window_steps)
     with experts_options.counted("replaying") as on_progress:
@@ -67,6 +68,6 @@ def command(
         )
     document = replay_document(replayed)
     if output != "-":
-        print_replay(document, options.stdout())
+        print_replay(document, outputs.stdout())
     page = experts_options.page_path(output, "replay.html") if html else None
     experts_options.save(document, output, page, render_replay_html)

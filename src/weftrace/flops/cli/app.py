@@ -21,3 +21,8 @@ app.command(COUNT, hidden=True, cls=ScriptArguments, epilog=flops_count.EPILOG)(
 app.command("diff", epilog=flops_diff.EPILOG)(flops_diff.command)
 app.command("models", epilog=flops_models.EPILOG)(flops_models.command)
 app.command("show", epilog=flops_show.EPILOG)(flops_show.command)
+
+
+def add_to(commands: typer.Typer) -> None:
+    """Add them to weftrace's commands."""
+    commands.add_typer(app, name="flops")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftrace.cli import options
+from weftrace.cli import outputs
 from weftrace.errors import FlopsError
 from weftrace.flops.cli import options as flops_options
 from weftrace.flops.cli import run_options as flops_run_options
@@ -154,8 +154,8 @@ def _sweep(spec: RunSpec, texts: list[str], wanted: Wanted, chip: Hardware | Non
     with flops_options.steps_bar("sweeping") as on_point:
         result = sweep(spec, axes, run_model, hardware=chip, on_point=on_point)
     if not wanted.quiet and not wanted.has_stdout():
-        print_sweep(result, options.stdout())
+        print_sweep(result, outputs.stdout())
     if wanted.json is not None:
-        options.write_json(sweep_document(result), wanted.json)
+        outputs.write_json(sweep_document(result), wanted.json)
     if wanted.csv is not None:
         write_text(sweep_csv(result), wanted.csv)

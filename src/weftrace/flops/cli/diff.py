@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weftrace.cli import options
+from weftrace.cli import outputs
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -32,7 +32,7 @@ def command(
 
     limit = None if fail_above is None else parse_fraction(fail_above)
     found = diff(read_flops(before), read_flops(after))
-    print_flops_diff(found, options.stdout())
+    print_flops_diff(found, outputs.stdout())
     if limit is not None and found.exceeds(limit):
         worst = max(found.above(limit), key=lambda change: abs(change.relative))
         where = worst.quantity if worst.phase is None else f"{worst.quantity} of the {worst.phase}"

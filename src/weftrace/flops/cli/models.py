@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weftrace.cli import options
+from weftrace.cli import outputs
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -19,7 +19,7 @@ def command() -> None:
     from weftrace.render.console_parts import DIM, table
     from weftrace.units import si
 
-    console = options.stdout()
+    console = outputs.stdout()
     configs = load_models()
     lines = [
         [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftrace.cli import options
+from weftrace.cli import outputs
 
 if TYPE_CHECKING:
     from weftrace.facts.hardware import Hardware
@@ -108,7 +108,7 @@ def steps_bar(what: str) -> Iterator[OnStep]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=options.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
+    with Progress(*columns, console=outputs.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from weftrace.cli import options
+from weftrace.cli import outputs
 
 if TYPE_CHECKING:
     from weftrace.facts.hardware import Hardware
@@ -63,7 +63,7 @@ def deliver(report: FlopsReport, wanted: Wanted, device: Hardware | None) -> Non
     if wanted.json is not None:
         from weftrace.flops.document import flops_document
 
-        options.write_json(flops_document(report, own), wanted.json)
+        outputs.write_json(flops_document(report, own), wanted.json)
     if wanted.csv is not None:
         from weftrace.flops.tables import to_csv
 
@@ -81,14 +81,14 @@ def deliver(report: FlopsReport, wanted: Wanted, device: Hardware | None) -> Non
         from weftrace.flops.join.counters import write_counters
 
         write_counters(report, wanted.trace, device)
-        options.tell_written(wanted.trace)
+        outputs.tell_written(wanted.trace)
     if not wanted.quiet and not wanted.has_stdout():
         if wanted.text_layout is not None:
             sys.stdout.write(deepspeed(report, wanted.text_layout, wanted.depth, wanted.top))
         else:
             from weftrace.flops.render.predictions import print_exact, print_prediction
 
-            console = options.stdout()
+            console = outputs.stdout()
             print_flops(report, console, depth=wanted.depth, top=wanted.top, hardware=device)
             print_prediction(report, device, console)
             print_exact(report, console)
@@ -125,4 +125,4 @@ def write_text(text: str, path: str) -> None:
         sys.stdout.flush()
         return
     write_output(path, [text])
-    options.tell_written(path)
+    outputs.tell_written(path)

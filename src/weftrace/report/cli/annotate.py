@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftrace.cli import options
-from weftrace.errors import WeftraceError
+from weftrace.cli import options, outputs
+from weftrace.errors import OutputError, WeftraceError
+from weftrace.kinds import refuse_input
 
 if TYPE_CHECKING:
-    from weftrace.trace.chrome.annotate import Annotated as Done
+    from weftrace.trace import Annotated as Done
+    from weftrace.trace import Job, KernelRules, Trace
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -19,20 +21,25 @@ weftrace annotate train.json.gz -o annotated.json.gz     then open it in Perfett
 
 weftrace annotate traces/ -o annotated/                  every rank of a folder
 
+weftrace annotate train.json.gz --in-place               the file itself, replaced only when the copy is whole
+
 weftrace annotate train.json.gz --flops flops.json -o with-mfu.json.gz     FLOP/s and MFU of each phase as counters"""
 
 
 def command(
-    source: options.Source,
+    sources: options.Sources,
     output: Annotated[
-        str,
+        str | None,
         typer.Option("-o", "--output", help="Chrome JSON to write, compressed by its ending; for many ranks, a folder.",
                      metavar="PATH", show_default=False),
-    ],
+    ] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Instead of --output: replace each trace by its annotated copy.")
+    ] = False,
     flops: Annotated[
         str | None,
-        typer.Option("--flops", help="FLOPs of the same run, as [bold]weftrace flops --json[/bold] saved them: add "
-                     "counters of FLOP/s, bytes/s and MFU instead of lanes.", metavar="FILE", show_default=False),
+        typer.Option("--flops", help="FLOPs of the same run, as [bold]weftrace flops -o flops.json[/bold] saved them: "
+                     "add counters of FLOP/s, bytes/s and MFU instead of lanes.", metavar="FILE", show_default=False),
     ] = None,
     device: Annotated[
         str | None,
@@ -46,6 +53,9 @@ def command(
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
 ) -> None:  # fmt: skip
     """Add lanes, phases and counters to a trace for chrome://tracing and Perfetto; every original byte stays."""
+    if (output is None) != in_place:
+        raise typer.BadParameter("say where to: either -o PATH or --in-place", param_hint="--output")
+    inputs = options.inputs_of(sources, flops, *(kernels or ()))
     rules = options.load_kernels(kernels)
     limit = options.parse_size(max_bytes)
     if flops is None and device is not None:
@@ -54,22 +64,29 @@ def command(
         unused = {"--step": step, "--kernels": kernels, "--workers": workers}
         if given := [name for name, value in unused.items() if value]:
             raise typer.BadParameter("it has no meaning with --flops", param_hint=", ".join(given))
-    with options.opened(source, ranks=ranks, max_bytes=max_bytes) as trace:
-        from functools import partial
-
+    with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
         from weftrace.report import annotate_trace
         from weftrace.trace import Job
 
-        if flops is not None:
-            done = annotate_with_flops(trace, flops, device, output, limit)
-        elif isinstance(trace, Job):
-            options.save_ranks(
-                trace, partial(annotate_in, folder=output, rules=rules, step=step, limit=limit), output, workers
-            )
+        if isinstance(trace, Job):
+            if flops is not None:
+                raise WeftraceError("--flops belongs to one trace; choose a rank of this job with --ranks")
+            one = partial(_annotated, rules=rules, step=step, limit=limit)
+            for folder, job in _folders(trace, output):
+                options.save_ranks(job, one, folder, workers, in_place=in_place)
             return
+        path = trace.path if output is None else output
+        if output is not None:
+            try:
+                refuse_input(output, inputs)
+            except OutputError as error:
+                told = f"{error} To replace the original by its annotated copy: --in-place."
+                raise typer.BadParameter(told, param_hint="--output") from error
+        if flops is not None:
+            done = _with_flops(trace, flops, device, path, limit)
         else:
-            done = annotate_trace(trace, output, rules=rules, step=step, max_bytes=limit)
-    options.tell_written(output)
+            done = annotate_trace(trace, path, rules=rules, step=step, max_bytes=limit)
+    outputs.tell_written(path)
     typer.echo(f"{done.num_events:,} events added as process “weftrace”", err=True)
     if done.truncated:
         typer.echo(
@@ -78,22 +95,27 @@ def command(
         )
 
 
-def annotate_with_flops(trace: object, flops: str, device: str | None, output: str, limit: int) -> Done:
-    """Add the counters of one rank's FLOPs to its trace."""
-    from weftrace.flops import annotate_flops, read_flops
-    from weftrace.trace import Trace
+def _folders(job: Job, output: str | None) -> list[tuple[str, Job]]:
+    """(folder to write to, ranks that go there): one folder, or in place each rank's own."""
+    from dataclasses import replace
+    from pathlib import Path
 
-    if not isinstance(trace, Trace):
-        raise WeftraceError("--flops belongs to one trace; choose a rank of this job with --ranks")
-    return annotate_flops(trace, read_flops(flops), output, device=device, max_bytes=limit)
+    if output is not None:
+        return [(output, job)]
+    folders = dict.fromkeys(str(Path(path).parent) for path in job.paths)
+    return [
+        (folder, replace(job, paths=tuple(path for path in job.paths if str(Path(path).parent) == folder)))
+        for folder in folders
+    ]
 
 
-def annotate_in(trace: object, folder: str, rules: object, step: int | None, limit: int) -> str:
-    """Annotate one rank of a job into a folder, under its own name."""
+def _annotated(trace: Trace, path: str, *, rules: KernelRules, step: int | None, limit: int) -> None:
     from weftrace.report import annotate_trace
-    from weftrace.trace import KernelRules, Trace
 
-    assert isinstance(trace, Trace) and isinstance(rules, KernelRules)
-    path = str(Path(folder) / Path(trace.path).name)
     annotate_trace(trace, path, rules=rules, step=step, max_bytes=limit)
-    return path
+
+
+def _with_flops(trace: Trace, flops: str, device: str | None, path: str, limit: int) -> Done:
+    from weftrace.flops import annotate_flops, read_flops
+
+    return annotate_flops(trace, read_flops(flops), path, device=device, max_bytes=limit)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftrace.cli import options
+from weftrace.cli import options, outputs
+from weftrace.errors import OutputError
+from weftrace.kinds import refuse_input, suffix_of
+
+if TYPE_CHECKING:
+    from weftrace.trace import Trace
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -17,14 +21,14 @@ weftrace convert traces/ -o parquet/                 every rank of a folder
 
 weftrace convert train.parquet -o train.json.gz      back to Chrome JSON"""
 
-_SUFFIXES = (".parquet", ".json", ".json.gz", ".json.zst")
+SUFFIXES = (".parquet", ".json", ".json.gz", ".json.zst")
 
 
 def command(
-    source: options.Source,
+    sources: options.Sources,
     output: Annotated[
         str,
-        typer.Option("-o", "--output", help=f"File ending in {', '.join(_SUFFIXES)}; for many ranks, a folder.",
+        typer.Option("-o", "--output", help=f"File ending in {', '.join(SUFFIXES)}; for many ranks, a folder.",
                      metavar="PATH", show_default=False),
     ],
     ranks: options.Ranks = None,
@@ -32,41 +36,27 @@ def command(
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
 ) -> None:  # fmt: skip
     """Convert traces: JSON to Parquet, so that a big job is parsed once, or back."""
-    with options.opened(source, ranks=ranks, max_bytes=max_bytes) as trace:
-        from functools import partial
-
+    inputs = options.inputs_of(sources)
+    with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
         from weftrace.trace import Job
 
         if isinstance(trace, Job):
-            options.save_ranks(trace, partial(save_in, folder=output), output, workers)
+            options.save_ranks(trace, save, output, workers, ending=".parquet")
             return
+    try:
+        suffix_of(output, SUFFIXES)
+        refuse_input(output, inputs)
+    except OutputError as error:
+        raise typer.BadParameter(str(error), param_hint="--output") from error
     save(trace, output)
-    options.tell_written(output)
+    outputs.tell_written(output)
 
 
-def save(trace: object, path: str) -> None:
+def save(trace: Trace, path: str) -> None:
     """Write a trace in the kind of file that the path's ending names."""
-    from weftrace.trace import Trace, save_parquet, write_chrome
+    from weftrace.trace import save_parquet, write_chrome
 
-    assert isinstance(trace, Trace)
     if path.endswith(".parquet"):
         save_parquet(trace, path)
-    elif path.endswith(_SUFFIXES):
-        write_chrome(trace, path)
     else:
-        raise typer.BadParameter(
-            f"{path}: unknown kind of file; end it in {', '.join(_SUFFIXES)}", param_hint="--output"
-        )
-
-
-def save_in(trace: object, folder: str) -> str:
-    """Save one rank of a job in a folder, under its own name."""
-    from weftrace.trace import Trace
-
-    assert isinstance(trace, Trace)
-    name = Path(trace.path).name
-    for suffix in _SUFFIXES:
-        name = name.removesuffix(suffix)
-    path = str(Path(folder) / f"{name}.parquet")
-    save(trace, path)
-    return path
+        write_chrome(trace, path)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from weftrace.cli import options
+from weftrace.cli import options, outputs
+from weftrace.errors import UNUSABLE_INPUT
 from weftrace.units import MS
 
 EPILOG = """[bold]Examples[/bold]
@@ -19,7 +20,7 @@ weftrace lanes traces/ --ranks 3                     one rank of a folder"""
 
 
 def command(
-    source: options.Source,
+    sources: options.Sources,
     start_ms: Annotated[
         float | None, typer.Option("--from", help="Start, ms from the first device event.", metavar="MS")
     ] = None,
@@ -35,12 +36,13 @@ def command(
 ) -> None:
     """Draw the compute lane over the communication lane, a box a phase, as DeepSeek publishes its profiles."""
     rules = options.load_kernels(kernels)
-    with options.opened(source, ranks=ranks, max_bytes=max_bytes) as trace:
-        from weftrace.report import build_report, print_lanes
+    with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
+        from weftrace.render.lanes_text import print_lanes
+        from weftrace.report import analyze
 
         with options.rank_progress(trace) as on_done:
-            report = build_report(trace, rules=rules, step=step, timelines=False, workers=workers, on_done=on_done)
-    console = options.stdout()
+            report = analyze(trace, rules=rules, step=step, timelines=False, workers=workers, on_done=on_done)
+    console = outputs.stdout()
     start, end = (None if time is None else round(time * MS) for time in (start_ms, end_ms))
     drawn = report.document["ranks"]
     several = len({(rank["rank"], rank["path"]) for rank in drawn}) < len(drawn)
@@ -51,4 +53,4 @@ def command(
     for failure in report.document["failures"]:
         typer.echo(f"weftrace: {failure['error']}", err=True)
     if not report.document["ranks"]:
-        raise typer.Exit(2)
+        raise typer.Exit(UNUSABLE_INPUT)

@@ -6,33 +6,28 @@ from typing import Annotated
 
 import typer
 
-from weftrace.cli import options
+from weftrace.cli import options, outputs
+from weftrace.errors import UNUSABLE_INPUT
 
 EPILOG = """[bold]Examples[/bold]
 
 weftrace report train.json.gz                                       summary in the terminal
 
-weftrace report train.json.gz -o report.html --json report.json     one page that opens offline, and the numbers
+weftrace report train.json.gz -o report.html -o report.json         one page that opens offline, and the numbers
 
-weftrace report traces/ --ranks 0,3-5 --workers 8                   some ranks of a folder
+weftrace report traces/*.json.gz --workers 8                        many ranks; a folder does as well
 
-weftrace report train.json.gz --flops flops.json --hardware h100    FLOP/s and MFU of each phase, from `weftrace flops
---json`
+weftrace report train.json.gz --flops flops.json --hardware h100    FLOP/s and MFU of each phase
 
-weftrace report train.json.gz --step 3 --json - | jq '.ranks[0].hidden_fraction'"""
+weftrace report train.json.gz --step 3 --json | jq '.ranks[0].hidden_fraction'"""
+
+NOT_MET = 1
 
 
 def command(
-    source: options.Source,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", help="Write one self-contained HTML page.", metavar="HTML")
-    ] = None,
-    json: Annotated[
-        str | None,
-        typer.Option(
-            "--json", help="Write the numbers as JSON (schema weftrace.report/1); - for stdout.", metavar="JSON"
-        ),
-    ] = None,
+    sources: options.Sources,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
     step: options.Step = None,
     ranks: options.Ranks = None,
     kernels: options.Kernels = None,
@@ -40,7 +35,7 @@ def command(
         str | None,
         typer.Option(
             "--flops",
-            help="What a step of the same run costs (`weftrace flops … --json`): adds MFU by phase.",
+            help="What a step of the same run costs (`weftrace flops … -o flops.json`): adds MFU by phase.",
             metavar="JSON",
         ),
     ] = None,
@@ -50,42 +45,49 @@ def command(
             "--hardware", help="With --flops: whose peaks count; default: the trace's device.", metavar="NAME"
         ),
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit with 1 where a rank's file was unusable, or events were lost in reading."),
+    ] = False,
     workers: options.Workers = None,
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No summary in the terminal.")] = False,
+    quiet: outputs.Quiet = False,
 ) -> None:
     """Report where the step went: what hides what, what is exposed, what could be saved."""
+    from weftrace.report.kinds import REPORT
+
+    inputs = options.inputs_of(sources, flops, *(kernels or ()))
+    wanted = outputs.wanted(output, writes=REPORT, inputs=inputs, json=json, quiet=quiet)
     rules = options.load_kernels(kernels)
     counted = None
     if flops is not None:
-        from weftrace.flops.document import read_flops
+        from weftrace.flops import read_flops
 
         counted = read_flops(flops)
     elif hardware is not None:
         raise typer.BadParameter("it has no meaning without --flops", param_hint="--hardware")
-    with options.opened(source, ranks=ranks, max_bytes=max_bytes) as trace:
-        from weftrace.report import build_report, print_report, render_html
-        from weftrace.trace import write_output
+    with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
+        from weftrace.report import analyze
 
         with options.rank_progress(trace) as on_done:
-            report = build_report(
+            report = analyze(
                 trace,
                 rules=rules,
                 step=step,
-                timelines=output is not None,
+                timelines=wanted.has(".html"),
                 flops=counted,
                 hardware=hardware,
                 workers=workers,
                 on_done=on_done,
             )
-    if json != "-" and not quiet:
-        print_report(report.document, options.stdout())
-    if json is not None:
-        options.write_json(report.document, json)
-    if output is not None:
-        write_output(output, [render_html(report.document, report.timelines)])
-        options.tell_written(output)
-    if not report.document["ranks"]:
-        for failure in report.document["failures"]:
+    outputs.deliver(report, REPORT, wanted)
+    document = report.document
+    if strict or not document["ranks"]:
+        for failure in document["failures"]:
             typer.echo(f"weftrace: {failure['error']}", err=True)
-        raise typer.Exit(2)
+    if not document["ranks"]:
+        raise typer.Exit(UNUSABLE_INPUT)
+    if strict and (document["failures"] or any(rank["quality"]["dropped"] for rank in document["ranks"])):
+        lost = sum(rank["quality"]["dropped"] for rank in document["ranks"])
+        typer.echo(f"weftrace: --strict: {len(document['failures'])} unusable files, {lost:,} lost events", err=True)
+        raise typer.Exit(NOT_MET)

@@ -1,0 +1,142 @@
+"""The one way out of every command: `-o FILE`, repeatable, whose suffix decides what is written; `--json` for the
+document on standard output; else a summary in the terminal, unless `--quiet`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weftrace.errors import OutputError
+from weftrace.kinds import Kind, document_of, refuse_input, suffix_of, writers
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PANEL = "What to write"
+
+Output = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-o",
+        "--output",
+        help="File to write, repeatable. Its ending decides what: .html a page that opens offline, .json the numbers, "
+        "and more, which a wrong ending lists.",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print the document as JSON, and nothing else, to stdout.", rich_help_panel=PANEL),
+]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary on stdout.", rich_help_panel=PANEL)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Where a command's result goes. paths: files, each with an ending that its kind can write."""
+
+    paths: tuple[str, ...] = ()
+    json: bool = False
+    quiet: bool = False
+
+    def has(self, *suffixes: str) -> bool:
+        """Whether a file of one of these endings is wanted."""
+        return any(path.lower().endswith(suffixes) for path in self.paths)
+
+
+def wanted(
+    output: Sequence[str] | None,
+    *,
+    writes: Kind | Iterable[str],
+    inputs: Iterable[str | os.PathLike[str]] = (),
+    json: bool = False,
+    quiet: bool = False,
+) -> Wanted:
+    """What `-o`, `--json` and `--quiet` ask for, checked before the work begins.
+
+    writes: what the command makes, or the endings that it can write. inputs: files that must not be overwritten.
+    Raises `typer.BadParameter` for an ending that nothing is written as, a file named twice, and an input.
+    """
+    suffixes = list(writers([writes])) if isinstance(writes, Kind) else list(writes)
+    named = list(inputs)
+    for number, path in enumerate(output or ()):
+        if path == "-":
+            raise typer.BadParameter("standard output takes the JSON document: --json", param_hint="--output")
+        try:
+            suffix_of(path, suffixes)
+            refuse_input(path, named)
+        except OutputError as error:
+            raise typer.BadParameter(str(error), param_hint="--output") from error
+        if os.path.realpath(path) in {os.path.realpath(other) for other in (output or ())[:number]}:
+            raise typer.BadParameter(f"{path}: is named twice", param_hint="--output")
+    return Wanted(paths=tuple(output or ()), json=json, quiet=quiet)
+
+
+def deliver(
+    value: Any,
+    kind: Kind,
+    to: Wanted,
+    *,
+    show: Callable[[Any, Console], None] | None = None,
+    save: Mapping[str, Callable[[Any, str], object]] | None = None,
+) -> None:
+    """Write a result's files, then print it: a reader of stdout that has seen enough, `head` say, costs no file.
+
+    show: instead of the kind's own summary. save: writers that go before the kind's own, by suffix.
+    """
+    found = {**writers([kind]), **(save or {})}
+    for path in to.paths:
+        found[suffix_of(path, found)](value, path)
+        tell_written(path)
+    if to.json:
+        print_json(document_of(kind, value))
+    elif not to.quiet and (printed := show or kind.show) is not None:
+        printed(value, stdout())
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """A document to standard output."""
+    from weftrace.files.documents import document_text
+
+    sys.stdout.buffer.write(document_text(document))
+    sys.stdout.buffer.flush()
+
+
+def tell_written(path: str | os.PathLike[str]) -> None:
+    """Say on stderr what was written and how large it is."""
+    from weftrace.units import size
+
+    typer.echo(f"wrote {path} ({size(Path(path).stat().st_size)})", err=True)
+
+
+def stdout() -> Console:
+    """Where results go: colours and width of the terminal, plain text when piped."""
+    from rich.console import Console
+
+    return Console(soft_wrap=False)
+
+
+def stderr() -> Console:
+    """Where progress and remarks go."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def write_json(document: Mapping[str, Any], path: str) -> None:
+    """The document as JSON to a file, whole or not at all, or to stdout for "-"."""
+    if path == "-":
+        print_json(document)
+        return
+    from weftrace.files.documents import write_document
+
+    write_document(document, path)
+    tell_written(path)

@@ -1,0 +1,66 @@
+"""Documents: JSON values of one schema, to and from files, plain or compressed."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import zstandard
+
+from weftrace.errors import DocumentError, WeftraceError
+from weftrace.files.output import write_output
+
+
+def read_document(
+    path: str | os.PathLike[str], *, error: type[WeftraceError] = DocumentError, schema: str | None = None
+) -> dict[str, Any]:
+    """The document of a JSON file: plain, gzip or zstd, told by content.
+
+    schema: what its field `schema` must be; None for any. Raises `error`, naming the file and what is wrong with it,
+    where it cannot be read, is damaged, is not JSON, or is another document.
+    """
+    try:
+        document = msgspec.json.decode(_decompressed(Path(path).read_bytes()))
+    except OSError as cause:
+        raise error(f"{path}: cannot be read: {cause.strerror or cause}") from cause
+    except (EOFError, zlib.error, zstandard.ZstdError) as cause:
+        raise error(f"{path}: a compressed file that is cut off or damaged: {cause}") from cause
+    except (msgspec.DecodeError, UnicodeDecodeError) as cause:
+        is_cut = "truncated" in str(cause)
+        raise error(
+            f"{path}: {'cut off before its end: write it again' if is_cut else f'not JSON: {cause}'}"
+        ) from cause
+    named = schema or "weftrace"
+    if not isinstance(document, dict):
+        raise error(f"{path}: not a {named} document but a JSON {_json_name(document)}")
+    if schema is not None and document.get("schema") != schema:
+        raise error(f"{path}: not a {schema} document: its schema is {document.get('schema')!r}")
+    return document
+
+
+def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """A document to a file, whole or not at all, compressed as its suffix says. Raises `OutputError`."""
+    write_output(path, [document_text(document)])
+
+
+def document_text(document: Mapping[str, Any]) -> bytes:
+    """A document as indented JSON, with a line end."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def _decompressed(data: bytes) -> bytes:
+    if data[:2] == b"\x1f\x8b":
+        return gzip.decompress(data)
+    if data[:4] == b"\x28\xb5\x2f\xfd":
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    return data
+
+
+def _json_name(value: object) -> str:
+    names = {type(None): "null", bool: "boolean", int: "number", float: "number", str: "string", list: "array"}
+    return names.get(type(value), type(value).__name__)

@@ -1,0 +1,90 @@
+"""What can be done with a value of weftrace: shown, saved, loaded, drawn. Each wing lists its kinds of values; the
+doors (`weftrace.show`, `save`, `load`, `figure`) and the commands find what they need in that list."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from weftrace.errors import OutputError, WeftraceError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Endings of a document's file: JSON, plain or compressed.
+DOCUMENT_SUFFIXES = (".json", ".json.gz", ".json.zst")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of value, and the ways out of it and back.
+
+    value: the type. document(value): it as JSON-able values, whose `schema` is `schema`; load(document, what) is the
+    way back, `what` naming the document in errors. show(value, console): its summary in the terminal.
+    save: suffix of a file -> writer(value, path); documents save themselves as `DOCUMENT_SUFFIXES`.
+    figures: name -> function(value) that gives a plotly figure; the first is the one to show where none is named.
+    """
+
+    value: type
+    schema: str = ""
+    document: Callable[[Any], Mapping[str, Any]] | None = None
+    load: Callable[[Mapping[str, Any], str], Any] | None = None
+    show: Callable[[Any, Console], None] | None = None
+    save: Mapping[str, Callable[[Any, str], object]] = field(default_factory=dict)
+    figures: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+
+
+def writers(kinds: Iterable[Kind]) -> dict[str, Callable[[Any, str], object]]:
+    """Suffix -> writer(value, path), of several kinds of one type together; the first that writes a suffix has it."""
+    found: dict[str, Callable[[Any, str], object]] = {}
+    for kind in kinds:
+        for suffix, writer in kind.save.items():
+            found.setdefault(suffix, writer)
+    for kind in kinds:
+        if kind.document is not None:
+            for suffix in DOCUMENT_SUFFIXES:
+                found.setdefault(suffix, _document_writer(kind.document))
+    return found
+
+
+def suffix_of(path: str | os.PathLike[str], suffixes: Iterable[str]) -> str:
+    """The longest of the suffixes that a file's name ends in. Raises `OutputError`, listing them, where none fits."""
+    name = os.path.basename(os.fspath(path)).lower()
+    fitting = [suffix for suffix in suffixes if name.endswith(suffix)]
+    if not fitting:
+        raise OutputError(
+            f"{path}: its ending does not say what to write. End it in {', '.join(suffixes) or '(nothing is written)'}."
+        )
+    return max(fitting, key=len)
+
+
+def refuse_input(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Raises `OutputError` where writing `path` would overwrite one of the inputs."""
+    for source in inputs:
+        if _same_file(path, source):
+            raise OutputError(f"{path}: is an input, which is never overwritten. Choose another name.")
+
+
+def document_of(kind: Kind, value: Any) -> Mapping[str, Any]:
+    """The value as JSON-able values. Raises `WeftraceError` where its kind has no document."""
+    if kind.document is None:
+        raise WeftraceError(f"a {kind.value.__name__} has no JSON document")
+    return kind.document(value)
+
+
+def _document_writer(document: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any, str], object]:
+    def write(value: Any, path: str) -> None:
+        from weftrace.files.documents import write_document
+
+        write_document(document(value), path)
+
+    return write
+
+
+def _same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them is not there, or no path of this machine
+        return os.path.realpath(one) == os.path.realpath(other)

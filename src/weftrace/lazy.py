@@ -1,0 +1,50 @@
+"""Names of a package that are imported when they are first used, so that importing the package costs nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+#: Name in the package -> (module, name there); the module itself where the second is "".
+Homes = dict[str, tuple[str, str]]
+
+
+def lazily(
+    package: str,
+    names: Mapping[str, Iterable[str]],
+    *,
+    renamed: Mapping[str, tuple[str, str]] | None = None,
+    packages: Iterable[str] = (),
+    eager: Iterable[str] = (),
+    on_missing: Callable[[str, ModuleNotFoundError], Exception | None] = lambda name, missing: None,
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """(`__getattr__`, `__dir__`, `__all__`) of a package.
+
+    names: module -> names to take from it. renamed: name -> (module, its name there). packages: below this one, found
+    as attributes but not listed in `__all__`. eager: names that the package has already. on_missing(name, error): the
+    exception to raise where a name's module needs a package that is not installed; None raises the error itself.
+    """
+    homes: Homes = {name: (module, name) for module, listed in names.items() for name in listed}
+    homes.update(renamed or {})
+    public = sorted({*homes, *eager})
+    below = frozenset(packages)
+
+    def get(name: str) -> Any:
+        if name in below:
+            return import_module(f"{package}.{name}")
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, attribute = homes[name]
+        try:
+            value = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as missing:
+            told = on_missing(name, missing)
+            if told is None:
+                raise
+            raise told from missing
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get, lambda: sorted({*public, *below}), public

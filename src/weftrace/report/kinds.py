@@ -1,0 +1,83 @@
+"""What can be done with a report, and with the trace or the job that it is made of: see `weftrace.kinds`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich.console import Console
+
+from weftrace.files.output import write_output
+from weftrace.kinds import Kind
+from weftrace.report.build import Report, analyze
+from weftrace.report.document import SCHEMA
+from weftrace.report.render.page import render_html
+from weftrace.report.render.terminal import print_report
+from weftrace.trace import Job, Trace
+
+
+def _load(document: Mapping[str, Any], what: str) -> Report:
+    return Report(document=dict(document))
+
+
+def _show(report: Report, console: Console) -> None:
+    print_report(report.document, console)
+
+
+def _save_page(report: Report, path: str) -> None:
+    write_output(path, [render_html(report.document, report.timelines)])
+
+
+def _of_document(name: str) -> Callable[[Report], Any]:
+    def draw(report: Report) -> Any:
+        from weftrace.report.render import figures
+
+        return getattr(figures, name)(report.document)
+
+    return draw
+
+
+def _of_first_rank(name: str) -> Callable[[Report], Any]:
+    def draw(report: Report) -> Any:
+        from weftrace.report.render import figures
+
+        return getattr(figures, name)(report.document["ranks"][0])
+
+    return draw
+
+
+REPORT = Kind(
+    value=Report,
+    schema=SCHEMA,
+    document=lambda report: report.document,
+    load=_load,
+    show=_show,
+    save={".html": _save_page},
+    figures={
+        "lanes": _of_first_rank("lanes_figure"),
+        "breakdown": _of_document("breakdown_figure"),
+        "overlap": _of_first_rank("overlap_figure"),
+        "kernels": _of_first_rank("kernels_figure"),
+        "idle": _of_first_rank("idle_figure"),
+        "ranks": _of_document("ranks_figure"),
+    },
+)
+
+
+def _analysed(value: type) -> Kind:
+    """A trace or a job: what its report can do, but for the document, which for these is the trace itself."""
+
+    def show(source: Trace | Job, console: Console) -> None:
+        _show(analyze(source, timelines=False), console)
+
+    def save(source: Trace | Job, path: str) -> None:
+        _save_page(analyze(source), path)
+
+    def figure(draw: Callable[[Report], Any]) -> Callable[[Trace | Job], Any]:
+        return lambda source: draw(analyze(source, timelines=False))
+
+    figures = {name: figure(draw) for name, draw in REPORT.figures.items()}
+    return Kind(value=value, show=show, save={".html": save}, figures=figures)
+
+
+KINDS = (REPORT, _analysed(Trace), _analysed(Job))

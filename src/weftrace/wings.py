@@ -1,0 +1,50 @@
+"""The wings: one capability, one folder, one line here. Deleting the folder and its line leaves a working house."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import typer
+
+    from weftrace.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Wing:
+    """name: the folder. names: what it gives to `weftrace` itself, by module; the rest is at `weftrace.<name>`."""
+
+    name: str
+    names: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+# In the order of the commands in `weftrace --help`.
+WINGS = (
+    Wing("report", (("build", ("Report", "analyze")),)),
+    Wing("experts", (("placement", ("Placement",)), ("", ("balance", "replan", "replay")))),
+    Wing("flops", (("values", ("FlopsReport",)), ("", ("count", "profile")))),
+)
+
+
+def public_names() -> dict[str, tuple[str, ...]]:
+    """Module -> names that wings give to `weftrace` itself."""
+    return {
+        ".".join(("weftrace", wing.name, *filter(None, [module]))): names
+        for wing in WINGS
+        for module, names in wing.names
+    }
+
+
+def kinds() -> Iterator[Kind]:
+    """What wings can do with values: the list `KINDS` of each wing's `kinds.py`."""
+    for wing in WINGS:
+        yield from import_module(f"weftrace.{wing.name}.kinds").KINDS
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add each wing's commands: the function `add_to` of its `cli/app.py`."""
+    for wing in WINGS:
+        import_module(f"weftrace.{wing.name}.cli.app").add_to(app)
