@@ -1,0 +1,144 @@
+"""Do two versions of the command line write the same documents? For changes that must not change a number.
+
+    python -m tests.same_documents OLD/.venv/bin/weft .venv/bin/weftrace
+
+Each of the two runs the same cases: reports of the simulated chunk and of every recorded trace at hand, placements,
+re-plans and replays of made loads, costs of models. Their JSON is compared value by value. Names count as equal where
+they differ by the package's name alone (weft, weftrace); fields that only the second writes are listed, not compared.
+Prints a line a document; exits with 1 where any differs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import shared_data_folder
+
+#: How the command lines before weftrace had that name were asked for a document on standard output.
+OLD_JSON = {
+    "report": ["--quiet", "--json", "-"],
+    "demo": ["--json", "-"],
+    "flops": ["--quiet", "--json", "-"],
+    "experts": ["-o", "-"],
+}
+MEASURED = {"plan_ms"}
+_PLACE = ["--slots", "288", "--gpus", "32", "--nodes", "4", "--groups", "8"]
+_META = ["--device", "meta"]
+
+
+@dataclass(slots=True)
+class Difference:
+    """What a comparison found. num: values compared. unlike: where they differ. added: paths only the second has."""
+
+    num: int = 0
+    unlike: list[str] = field(default_factory=list)
+    added: set[str] = field(default_factory=set)
+
+
+def cases(folder: Path, program: str) -> Iterator[tuple[str, list[str]]]:
+    """(name, arguments) of every document. folder: with `loads.npz`, and a placement for each program."""
+    yield "demo", ["demo"]
+    yield "demo of 9 layers", ["demo", "--layers", "9"]
+    data = shared_data_folder()
+    for path in sorted(data.iterdir()) if data.is_dir() else ():
+        if path.name.endswith((".json.gz", ".json")) or path.is_dir():
+            yield f"report {path.name}", ["report", str(path)]
+    loads = str(folder / "loads.npz")
+    for name, options in {
+        "": [],
+        " uneven": ["--split", "uneven"],
+        " global": ["--policy", "global"],
+        " dead, draining, speeds": ["--dead", "5", "--draining", "6", "--speeds", "1*31,0.8"],
+        " re-plan": ["--from", str(folder / f"{Path(program).name}.json"), "--last", "3", "--max-moves", "6%"],
+    }.items():
+        yield f"experts balance{name}", ["experts", "balance", loads, *_PLACE, *options]
+    yield "experts replay", ["experts", "replay", loads, *_PLACE, "--intervals", "2", "--windows", "4"]
+    yield "experts demo", ["experts", "demo", "--layers", "3", "--windows", "8"]
+    for model, options in {
+        "bert-large": ["--input", "80x128", "--masked-positions", "1159"],
+        "gpt2": ["--input", "2x64", "--backward", "--optimizer", "adamw"],
+        "llama-3-8b": ["--phase", "decode", "--batch", "8", "--context", "4096", "--hardware", "h100"],
+        "mixtral-8x7b": ["--input", "1x512", "--backward"],
+        "deepseek-v3": ["--phase", "decode", "--batch", "128", "--context", "4096", "--hardware", "h800"],
+    }.items():
+        yield f"flops {model}", ["flops", model, *_META, *options]
+    yield "flops sweep", ["flops", "llama-3-8b", *_META, "--phase", "decode", "--context", "512", "--sweep",
+                          "batch=1,8", "--hardware", "h100"]  # fmt: skip
+
+
+def document(program: str, arguments: list[str]) -> Any:
+    """What a command writes to standard output, decoded. Raises RuntimeError, with its message, where it fails."""
+    is_old = Path(program).name == "weft"
+    done = subprocess.run(
+        [program, *arguments, *(OLD_JSON[arguments[0]] if is_old else ["--json"])], capture_output=True, text=True
+    )
+    if done.returncode:
+        raise RuntimeError(f"{program} {' '.join(arguments)}: exit {done.returncode}: {done.stderr.strip()[-500:]}")
+    return json.loads(done.stdout)
+
+
+def compare(one: Any, other: Any, found: Difference, path: str = "") -> Difference:
+    """Everything in `one` must be in `other`, equal but for the package's name."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        renamed = {_renamed(key): value for key, value in one.items()}
+        for key, value in renamed.items():
+            if key not in other:
+                found.unlike.append(f"{path}.{key} is missing")
+            elif key in MEASURED or (path == "" and key == "weftrace"):  # a time of this very run; the version
+                continue
+            else:
+                compare(value, other[key], found, f"{path}.{key}")
+        found.added.update(re.sub(r"\[\d+\]", "[]", f"{path}.{key}") for key in other.keys() - renamed.keys())
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, pair in enumerate(zip(one, other, strict=True)):
+            compare(*pair, found, f"{path}[{number}]")
+    else:
+        found.num += 1
+        if _renamed(one) != _renamed(other) or type(one) is not type(other):
+            found.unlike.append(f"{path}: {str(one)[:60]} became {str(other)[:60]}")
+    return found
+
+
+def _renamed(value: Any) -> Any:
+    return re.sub(r"\bweft(?!race)", "weftrace", value) if isinstance(value, str) else value
+
+
+def main(before: str, after: str) -> int:
+    """Compare all cases; the exit code."""
+    num_unlike = 0
+    with tempfile.TemporaryDirectory() as folder:
+        make_inputs(before, Path(folder))
+        both = zip(cases(Path(folder), before), cases(Path(folder), after), strict=True)
+        for (name, old), (_, new) in both:
+            found = compare(document(before, old), document(after, new), Difference())
+            num_unlike += bool(found.unlike)
+            told = "equal" if not found.unlike else f"{len(found.unlike)} DIFFER, first {found.unlike[0]}"
+            added = f"; new fields: {', '.join(sorted(found.added))}" if found.added else ""
+            print(f"{name:<44} {found.num:>9,} values {told}{added}", flush=True)
+    print(f"{num_unlike} documents differ" if num_unlike else "all documents are equal")
+    return int(num_unlike > 0)
+
+
+def make_inputs(program: str, folder: Path) -> None:
+    """Loads of 4 layers over 12 windows, and a placement made of them, under both names of the package."""
+    is_old = Path(program).name == "weft"
+    loads, placement = str(folder / "loads.npz"), folder / "weft.json"
+    made = ["experts", "demo", "--layers", "4", "--windows", "12"]
+    subprocess.run([program, *made, *(["--save", loads] if is_old else ["-o", loads])], check=True, capture_output=True)
+    balanced = ["experts", "balance", loads, *_PLACE, "-o", str(placement)]
+    subprocess.run([program, *balanced], check=True, capture_output=True)
+    (folder / "weftrace.json").write_text(re.sub(r"\bweft(?!race)", "weftrace", placement.read_text()))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
