@@ -7,20 +7,22 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, by_rank, collect
 from weftrace.facts.hardware import Hardware
-from weftrace.flops.join.join import TraceJoin, join
-from weftrace.flops.values import FlopsReport
 from weftrace.notebook import InNotebook
 from weftrace.report.document import Document, document_of
 from weftrace.report.timeline import timeline_payload
 from weftrace.trace.job import Job, open_trace
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
-from weftrace.trace.work import works_of
+from weftrace.trace.work import Work, works_of
 from weftrace.units import duration, percent
+
+if TYPE_CHECKING:  # and imported where a report of FLOPs is at hand: traces are reported on without that wing
+    from weftrace.flops.join.join import TraceJoin
+    from weftrace.flops.values import FlopsReport
 
 MAX_TIMELINE_EVENTS = 200_000
 
@@ -118,7 +120,13 @@ def _devices(
         RankReport(
             analysis=analyze_rank(work),
             timeline=timeline_payload(trace, work.events, max_events=max_events) if max_events else None,
-            flops=None if flops is None else join(flops, work, hardware),
+            flops=None if flops is None else _joined(flops, work, hardware),
         )
         for work in works_of(trace, rules=rules, step=step)
     ]
+
+
+def _joined(flops: FlopsReport, work: Work, hardware: Hardware | str | None) -> TraceJoin:
+    from weftrace.flops.join.join import join
+
+    return join(flops, work, hardware)

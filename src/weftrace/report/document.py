@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from weftrace.analysis.rank import Analysis, RankAnalysis
-from weftrace.flops.join.join import PhaseWork, TraceJoin
 from weftrace.units import MS, US, duration, percent
 from weftrace.version import __version__
+
+if TYPE_CHECKING:
+    from weftrace.flops.join.join import PhaseWork, TraceJoin
 
 SCHEMA = "weftrace.report/1"
 

@@ -11,7 +11,6 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from weftrace.flops.render.rank import flops_block
 from weftrace.render import palette
 from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, counted, section, table, unit_for
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
@@ -51,7 +50,7 @@ def rank_blocks(rank: Mapping[str, Any], width: int) -> list[RenderableType]:
     blocks += [
         _span(rank, width),
         _accounts(rank),
-        flops_block(rank, width),
+        _flops(rank, width),
         _collectives(rank, width),
         _phase_means(rank, width),
         _matrix(rank, width),
@@ -135,6 +134,14 @@ def _accounts(rank: Mapping[str, Any]) -> RenderableType:
     for name, text in rows:
         table.add_row(Text(name, style=BOLD), Text(text))
     return table
+
+
+def _flops(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+    if "flops" not in rank:
+        return None
+    from weftrace.flops.render.rank import flops_block  # only where a report of FLOPs was joined
+
+    return flops_block(rank, width)
 
 
 def _collectives(rank: Mapping[str, Any], width: int) -> RenderableType | None:

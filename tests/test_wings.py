@@ -1,0 +1,79 @@
+"""A wing is one folder and one line: without them the house still stands. Tried on a copy, for each wing but one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from weftrace.wings import WINGS
+
+REMOVABLE = [wing.name for wing in WINGS if wing.name != "report"]
+
+
+@pytest.fixture(params=REMOVABLE)
+def without(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+    """A copy of the package and of the lint contracts without a wing; (its folder, the wing's name)."""
+    wing: str = request.param
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.rmtree(tmp_path / "src/weftrace" / wing)
+    wings = tmp_path / "src/weftrace/wings.py"
+    lines = wings.read_text().splitlines(keepends=True)
+    named = [line for line in lines if re.match(rf'\s*Wing\("{wing}"', line)]
+    assert len(named) == 1, f"{wing} is not named in exactly one line of wings.py"
+    wings.write_text("".join(line for line in lines if line not in named))
+    return tmp_path, wing
+
+
+def python(folder: Path, *arguments: str) -> str:
+    """Run Python on the copy, and nothing but the copy."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env={"PYTHONPATH": str(folder / "src"), "COLUMNS": "100"},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_house_stands_without_a_wing(without: tuple[Path, str]) -> None:
+    folder, wing = without
+    assert str(folder) in python(folder, "-c", "import weftrace; print(weftrace.__file__)")
+    python(
+        folder,
+        "-c",
+        f"""
+import importlib, pkgutil, sys
+import weftrace
+for module in pkgutil.walk_packages(weftrace.__path__, "weftrace.", onerror=print):
+    if ".runtime" not in module.name:
+        importlib.import_module(module.name)
+for name in weftrace.__all__:
+    getattr(weftrace, name)
+assert not [name for name in sys.modules if name.startswith("weftrace.{wing}")]
+""",
+    )
+
+
+def test_its_commands_are_gone_and_the_others_work(without: tuple[Path, str]) -> None:
+    folder, wing = without
+    shown = python(folder, "-m", "weftrace.cli.main", "--help")
+    commands = re.findall(r"^│ (\w+) ", shown, re.MULTILINE)
+    assert "report" in commands and wing not in commands
+    assert {other for other in REMOVABLE if other != wing} <= set(commands)
+    python(folder, "-m", "weftrace.cli.main", "demo", "--quiet", "-o", "demo.html", "-o", "demo.json")
+    told = python(folder, "-c", "import weftrace as wt; print(wt.load('demo.json').document['schema'])")
+    assert told.strip() == "weftrace.report/1"
+
+
+def test_the_contracts_hold(without: tuple[Path, str]) -> None:
+    folder, _ = without
+    told = python(
+        folder, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache"
+    )
+    assert "0 broken" in told, told
