@@ -51,6 +51,8 @@ if TYPE_CHECKING:  # what a type checker sees; wings.py names the wings' own
 
     open = open_trace
 
+    __all__: list[str]
+
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
     __getattr__, __dir__, __all__ = lazily(
         __name__,

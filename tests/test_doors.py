@@ -1,0 +1,155 @@
+"""The few doors: whatever wing a value is of, `show`, `save`, `load` and `figure` take it, or say what they would."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import weftrace as wt
+from weftrace.errors import DocumentError, OutputError, TraceError
+from weftrace.kinds import writers
+from weftrace.plan import deepseek_training_layers
+from weftrace.wings import kinds
+
+
+@pytest.fixture(scope="module")
+def trace() -> wt.Trace:
+    return wt.simulate(deepseek_training_layers(2))
+
+
+@pytest.fixture(scope="module")
+def report(trace: wt.Trace) -> wt.Report:
+    return wt.analyze(trace)
+
+
+def shown(value: object) -> str:
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    wt.show(value, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert isinstance(text, str)
+    return text
+
+
+def test_few_names_stand_at_the_top() -> None:
+    assert len(wt.__all__) <= 24, wt.__all__
+    assert {"open", "load", "show", "save", "figure", "analyze", "simulate", "balance", "replan"} <= set(wt.__all__)
+    assert {"Trace", "Job", "Plan", "Placement", "FlopsReport", "Report", "WeftraceError"} <= set(wt.__all__)
+
+
+def test_the_rest_is_found_by_wing(trace: wt.Trace) -> None:
+    assert wt.analysis.overlap(trace).communication_ns > 0
+    assert callable(wt.experts.certify) and callable(wt.flops.roofline) and callable(wt.plan.check)
+
+
+def test_a_trace_a_job_and_a_report_show_the_same(trace: wt.Trace, report: wt.Report, tmp_path: Path) -> None:
+    wt.save(trace, tmp_path / "rank0.json.gz")
+    told = shown(report)
+    assert report.document["headline"] in re.sub(r"\s+", " ", told)
+    assert shown(trace) == told
+    job = wt.open(tmp_path, ranks=[0])
+    assert report.document["headline"] in re.sub(r"\s+", " ", shown(job))
+
+
+def test_a_trace_is_saved_as_a_trace_and_as_a_page(trace: wt.Trace, tmp_path: Path) -> None:
+    wt.save(trace, tmp_path / "t.json.gz", tmp_path / "t.parquet", tmp_path / "t.html")
+    for name in ("t.json.gz", "t.parquet"):
+        assert wt.open(tmp_path / name) == trace
+    assert "weftrace-timeline-0" in (tmp_path / "t.html").read_text()
+
+
+@pytest.mark.parametrize("suffix", [".json", ".json.gz", ".json.zst"])
+def test_a_report_comes_back_from_its_document(report: wt.Report, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"report{suffix}"
+    wt.save(report, path)
+    again = wt.load(path)
+    assert isinstance(again, wt.Report)
+    assert again.document == json.loads(json.dumps(report.document))
+    assert shown(again) == shown(report)
+
+
+def test_a_plan_comes_back_from_its_document(tmp_path: Path) -> None:
+    plan = deepseek_training_layers(2)
+    wt.save(plan, tmp_path / "plan.json.gz")
+    assert wt.load(tmp_path / "plan.json.gz") == plan
+
+
+def test_an_ending_that_says_nothing_is_refused_with_those_that_do(report: wt.Report, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"report\.xlsx: its ending .* \.html, \.json, \.json\.gz, \.json\.zst"):
+        wt.save(report, tmp_path / "report.xlsx")
+    with pytest.raises(OutputError, match="ending"):
+        wt.save(object(), tmp_path / "x.json")
+
+
+def test_an_input_is_never_overwritten(trace: wt.Trace, tmp_path: Path) -> None:
+    path = tmp_path / "t.json.gz"
+    wt.save(trace, path)
+    before = path.read_bytes()
+    (tmp_path / "link.json.gz").symlink_to(path)
+    for same in (path, tmp_path / "link.json.gz"):
+        with pytest.raises(OutputError, match="never overwritten"):
+            wt.save(wt.open(path), same)
+    assert path.read_bytes() == before
+
+
+def test_what_is_no_document_of_ours_is_told_apart(trace: wt.Trace, tmp_path: Path) -> None:
+    wt.save(trace, tmp_path / "t.json")
+    with pytest.raises(DocumentError, match=r"t\.json: .*weftrace\.open"):
+        wt.load(tmp_path / "t.json")
+    texts = {
+        "list.json": ("[1]", "array"),
+        "other.json": ('{"schema": "x/1"}', "'x/1'"),
+        "cut.json": ('{"a', "cut off"),
+    }
+    for name, (text, told) in texts.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(DocumentError, match=f"{name}: .*{told}"):
+            wt.load(tmp_path / name)
+    (tmp_path / "cut.json.gz").write_bytes(b"\x1f\x8b\x08\x00")
+    with pytest.raises(DocumentError, match=r"cut\.json\.gz: a compressed file"):
+        wt.load(tmp_path / "cut.json.gz")
+    with pytest.raises(DocumentError, match="cannot be read: No such file"):
+        wt.load(tmp_path / "absent.json")
+
+
+def test_what_cannot_be_shown_or_drawn_says_so(report: wt.Report) -> None:
+    with pytest.raises(wt.WeftraceError, match="a set is not a value"):
+        wt.show(set())
+    with pytest.raises(wt.WeftraceError, match="a set has no figures"):
+        wt.figure(set())
+    with pytest.raises(wt.WeftraceError, match="no figure 'pie'; choose from lanes, breakdown, overlap"):
+        wt.figure(report, "pie")
+
+
+def test_figures_are_found_by_name(trace: wt.Trace, report: wt.Report) -> None:
+    pytest.importorskip("plotly")
+    assert wt.figure(report).layout == wt.figure(report, "lanes").layout == wt.figure(trace, "lanes").layout
+    for name in ("breakdown", "overlap", "kernels", "idle", "ranks"):
+        assert wt.figure(report, name).data
+
+
+def test_every_kind_can_leave_the_house() -> None:
+    """Each kind shows itself and is saved as something; each that has a schema can be loaded."""
+    for kind in kinds():
+        assert kind.show is not None or kind.save or kind.document, kind.value
+        assert not kind.schema or kind.load is not None, kind.value
+        assert all(suffix.startswith(".") for suffix in writers([kind]))
+
+
+def test_several_files_are_one_job(trace: wt.Trace, tmp_path: Path) -> None:
+    for rank in (1, 0):
+        wt.save(trace, tmp_path / f"rank{rank}.json.gz")
+    job = wt.open(tmp_path / "rank1.json.gz", tmp_path / "rank0.json.gz", tmp_path / "rank*.json.gz")
+    assert isinstance(job, wt.Job)
+    assert [Path(path).name for path in job.paths] == ["rank0.json.gz", "rank1.json.gz"]
+    with pytest.raises(TraceError, match="no trace is named"):
+        wt.open()
+
+
+def test_a_report_shows_itself_in_a_notebook(report: wt.Report) -> None:
+    html = report._repr_html_()
+    assert report.document["headline"] in html and len(html) < 4_000
