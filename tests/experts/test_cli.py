@@ -147,6 +147,6 @@ def test_mistakes_are_told_in_words(run: Run, loads: Path, options: tuple[str, .
 def test_files_that_hold_no_loads_are_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "loads.json").write_text('[[1, 2], [3, "x"]]')
     code, _, err = run("experts", "balance", tmp_path / "loads.json", "--slots", "8", "--gpus", "2")
-    assert code == 2
+    assert code == 3
     assert "loads.json" in err
     assert "Traceback" not in err

@@ -15,7 +15,7 @@ import pytest
 from weftrace.errors import PlacementError
 from weftrace.experts import balance, generate_loads, placement_document, placement_of, read_placement, replan, replay
 from weftrace.experts.document import SCHEMA_FILE
-from weftrace.experts.recorded.synthetic import synthetic_loads
+from weftrace.experts.recorded.generator import synthetic_loads
 from weftrace.experts.replays.document import REPLAY_SCHEMA, replay_document
 
 LOADS = synthetic_loads("logn1", 3, 32)

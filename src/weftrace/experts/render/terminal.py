@@ -10,8 +10,7 @@ import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.experts.render.ratios import gpu_ratios
-from weftrace.experts.render.words import balance_text, mean_of, placement_headline
+from weftrace.experts.render.words import balance_text, gpu_ratios, mean_of, placement_headline
 from weftrace.render.console_parts import BOLD, DIM, counted, section, table
 from weftrace.render.console_text import clean, joined, suited
 from weftrace.units import duration, percent, size
