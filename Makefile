@@ -11,7 +11,7 @@ BENCH  ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench docs dist clean
+.PHONY: help setup demo test lint format schemas bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -62,6 +62,9 @@ lint: $(VENV)/.ready ## ruff, mypy, and the rule that imports point down
 format: $(VENV)/.ready ## put the code in the house's format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+schemas: $(VENV)/.ready ## write the JSON Schema of each document from its type
+	@$(BIN)/python -m weftrace.files.schemas
 
 bench: $(VENV)/.ready $(HTA)/.ready ## measure speed, memory and page size against their targets
 	@$(BIN)/python -m benchmarks --hta $(HTA)/bin/python --deepspeed $(DEEPSPEED)/bin/python $(BENCH)

@@ -25,7 +25,7 @@ def race(num_layers: int, num_experts: int, numbers: tuple[int, int, int, int], 
 
     import benchmarks.eplb as eplb
     from weftrace.experts.problem import Solution
-    from weftrace.experts.recorded.synthetic import synthetic_loads
+    from weftrace.experts.recorded.generator import synthetic_loads
     from weftrace.experts.solvers.deepseek import rebalance_experts, solve_deepseek
 
     torch.set_num_threads(1)
@@ -105,7 +105,7 @@ def balanced(num_layers: int, num_experts: int, numbers: tuple[int, int, int, in
     """`balance` on the same loads: what its longer search costs, and what it buys over the drop-in."""
     from weftrace.experts.cluster import make_cluster
     from weftrace.experts.placement import make_placement
-    from weftrace.experts.recorded.synthetic import synthetic_loads
+    from weftrace.experts.recorded.generator import synthetic_loads
     from weftrace.experts.solvers.balance import balance
     from weftrace.experts.solvers.deepseek import rebalance_experts
 

@@ -51,8 +51,6 @@ class LoadsError(WeftraceError):
 class PlacementError(WeftraceError):
     """A placement of experts cannot be made or used: too few slots, a broken map, a constraint that none can meet."""
 
-    exit_code = UNUSABLE_INPUT
-
 
 class FlopsError(WeftraceError):
     """A model cannot be counted: it cannot be built or run, an input does not fit, a document is not a report."""

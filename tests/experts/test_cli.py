@@ -12,7 +12,7 @@ import pytest
 from tests.cli.test_cli import Run, run
 from weftrace.experts import generate_loads, read_loads, read_placement, save_loads
 from weftrace.experts.document import SCHEMA_FILE
-from weftrace.experts.replays.document import SCHEMA_FILE as REPLAY_SCHEMA_FILE
+from weftrace.experts.replays.document import REPLAY_SCHEMA
 
 __all__ = ["run"]  # the fixture
 
@@ -107,7 +107,7 @@ def test_replay_recommends_and_writes(run: Run, loads: Path, tmp_path: Path) -> 
     assert "best" in out
     assert "baseline" in out
     document = read(output)
-    jsonschema.validate(document, read(REPLAY_SCHEMA_FILE))
+    jsonschema.validate(document, read(REPLAY_SCHEMA.file))
     assert document["recommendation"]["text"].split(" would ")[0] in " ".join(out.split())
     assert (tmp_path / "replay.html").is_file()
 
@@ -147,6 +147,6 @@ def test_mistakes_are_told_in_words(run: Run, loads: Path, options: tuple[str, .
 def test_files_that_hold_no_loads_are_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "loads.json").write_text('[[1, 2], [3, "x"]]')
     code, _, err = run("experts", "balance", tmp_path / "loads.json", "--slots", "8", "--gpus", "2")
-    assert code == 2
+    assert code == 3
     assert "loads.json" in err
     assert "Traceback" not in err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,13 @@ import pytest
 from weftrace.errors import PlacementError
 from weftrace.experts import balance, generate_loads, placement_document, placement_of, read_placement, replan, replay
 from weftrace.experts.document import SCHEMA_FILE
-from weftrace.experts.recorded.synthetic import synthetic_loads
-from weftrace.experts.replays.document import SCHEMA_FILE as REPLAY_SCHEMA_FILE
-from weftrace.experts.replays.document import replay_document
+from weftrace.experts.recorded.generator import synthetic_loads
+from weftrace.experts.replays.document import REPLAY_SCHEMA, replay_document
 
 LOADS = synthetic_loads("logn1", 3, 32)
 
 
-def plain(document: dict[str, Any]) -> dict[str, Any]:
+def plain(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document as a reader gets it."""
     text = json.dumps(document, allow_nan=False)
     decoded: dict[str, Any] = json.loads(text)
@@ -69,7 +69,7 @@ def test_moves_are_part_of_the_document() -> None:
 def test_a_replay_is_valid() -> None:
     replayed = replay(generate_loads("real", 8, 2, 32), num_slots=48, num_gpus=8, windows=(2,), intervals=(2,))
     document = plain(replay_document(replayed))
-    jsonschema.validate(document, json.loads(REPLAY_SCHEMA_FILE.read_text()))
+    jsonschema.validate(document, json.loads(REPLAY_SCHEMA.file.read_text()))
     assert len(document["rows"]) == len(document["series"]) == len(replayed.rows)
 
 

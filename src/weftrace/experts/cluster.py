@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weftrace.errors import PlacementError
-from weftrace.experts.arrays import Bools, Floats, Ints, frozen
-from weftrace.experts.whole_numbers import is_whole
+from weftrace.experts.arrays import Bools, Floats, Ints, frozen, is_whole
 
 MOST = 1_000_000  # slots, GPUs, nodes: above it a number is a slip of the keyboard, and memory would run out
 

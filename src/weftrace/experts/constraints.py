@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from weftrace.errors import PlacementError
-from weftrace.experts.arrays import Ints
+from weftrace.experts.arrays import Ints, is_whole
 from weftrace.experts.cluster import Cluster
 from weftrace.experts.loads import as_loads
 from weftrace.experts.problem import Problem
-from weftrace.experts.whole_numbers import is_whole
 
 SPLITS = ("even", "uneven")
 

@@ -16,12 +16,11 @@ import numpy as np
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Floats
 from weftrace.experts.certificate import Certificate
-from weftrace.experts.choice import Choice
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.loads import as_loads
 from weftrace.experts.moves.break_even import break_even
 from weftrace.experts.moves.moves import moves_between
-from weftrace.experts.placement import Placement, make_placement
+from weftrace.experts.placement import Choice, Placement, make_placement
 from weftrace.experts.traffic.policy_cost import CostModel
 from weftrace.version import __version__
 

@@ -87,6 +87,18 @@ def page_script(entry: str, home: str) -> str:
     return script
 
 
+def short_numbers(value: Any, digits: int) -> Any:
+    """The value with every float inside it cut to so many significant digits, in the fewest characters: 2.0 as 2."""
+    if isinstance(value, float):
+        short = float(f"{value:.{digits}g}")
+        return int(short) if short.is_integer() and abs(short) < 1e15 else short
+    if isinstance(value, Mapping):
+        return {key: short_numbers(inner, digits) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [short_numbers(inner, digits) for inner in value]
+    return value
+
+
 def _visit(place: _Place, order: list[_Place], path: tuple[_Place, ...]) -> None:
     assert place not in path, f"page modules import each other in a circle: {(*path, place)}"
     if place in order:

@@ -11,7 +11,7 @@ import pytest
 from tests.experts.render import documents
 from weftrace.errors import WeftraceError
 from weftrace.experts.render import figures as figures
-from weftrace.experts.render.ratios import gpu_ratios
+from weftrace.experts.render.words import gpu_ratios
 from weftrace.render import palette
 
 pytest.importorskip("plotly")

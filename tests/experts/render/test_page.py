@@ -32,17 +32,17 @@ def block(html: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("schema", "document"),
+    ("file", "document"),
     [
         ("placement", documents.placement()),
         ("placement", documents.bare_placement()),
         ("placement", documents.large_placement(4, 32, 40, 8, 2, uneven=True, dead=(3,))),
-        ("replay", documents.replay()),
-        ("replay", documents.large_replay(20)),
+        ("replays/replay", documents.replay()),
+        ("replays/replay", documents.large_replay(20)),
     ],
 )
-def test_documents_fit_their_schema(schema: str, document: Any) -> None:
-    text = files("weftrace.experts").joinpath(f"{schema}.schema.json").read_text("utf-8")
+def test_documents_fit_their_schema(file: str, document: Any) -> None:
+    text = files("weftrace.experts").joinpath(f"{file}.schema.json").read_text("utf-8")
     jsonschema.Draft202012Validator(json.loads(text)).validate(document)
 
 

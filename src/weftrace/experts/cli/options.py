@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -146,7 +146,7 @@ def _tell_of_compiling() -> None:
         typer.echo("weftrace: compiling the balancers for this machine, once; that takes about half a minute", err=True)
 
 
-def save(document: dict[str, Any], output: str | None, page: str | None, render: Callable[[Any], str]) -> None:
+def save(document: Mapping[str, Any], output: str | None, page: str | None, render: Callable[[Any], str]) -> None:
     """Write the document as JSON, and as a page, where they are wanted."""
     from weftrace.trace import write_output
 

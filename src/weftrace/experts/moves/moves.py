@@ -8,12 +8,10 @@ import numpy as np
 import polars as pl
 
 from weftrace.errors import PlacementError
-from weftrace.experts.arrays import Bools, Ints
-from weftrace.experts.moves.move_kernels import in_rounds
-from weftrace.experts.moves.move_sources import find_sources
+from weftrace.experts.arrays import Bools, Ints, is_whole
+from weftrace.experts.moves.move_kernels import find_sources, in_rounds
 from weftrace.experts.moves.relabel import check_alike
 from weftrace.experts.placement import Placement
-from weftrace.experts.whole_numbers import is_whole
 from weftrace.facts.hardware import Hardware, hardware
 
 # DeepSeek-V3's routed expert in FP8: gate, up and down projections of 7168 x 2048, and a float32 scale for each

@@ -8,20 +8,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weftrace.errors import PlacementError
-from weftrace.experts.arrays import Bools, Floats, Ints, frozen
+from weftrace.experts.arrays import Bools, Floats, Ints, frozen, is_whole
 from weftrace.experts.cluster import Cluster
 from weftrace.experts.constraints import Pins, make_problem
 from weftrace.experts.loads import as_loads
-from weftrace.experts.moves.evacuate import evacuate
+from weftrace.experts.moves.evacuate import empty_slots_to_fill, evacuate, slots_to_keep_filled
 from weftrace.experts.moves.few_moves import few_moves
-from weftrace.experts.moves.refill import empty_slots_to_fill, slots_to_keep_filled
 from weftrace.experts.moves.relabel import check_same_slots, kept_slots
+from weftrace.experts.packing.shares import best_shares
 from weftrace.experts.placement import Placement
 from weftrace.experts.problem import Problem
 from weftrace.experts.slots import even_shares
-from weftrace.experts.solvers.resplit import best_shares
 from weftrace.experts.solvers.semi_hierarchical import foreign_replicas, homes
-from weftrace.experts.whole_numbers import is_whole
 
 MAX_MOVES = 0.06  # of all slots: under slow drift 1.5 points short of a full re-plan, 0.5 with an uneven split
 MIN_GAIN = 1e-4  # of a layer's balancedness for a changed slot: below, a weight's way over the network buys nothing

@@ -12,9 +12,9 @@ import numpy as np
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.packing.packing_kernels import WIDEST_PAIRS, pack_layers
 from weftrace.experts.packing.replication import greedy_counts, replicas_of
+from weftrace.experts.packing.shares import best_shares
 from weftrace.experts.problem import Problem, Solution
 from weftrace.experts.slots import even_shares, lay_out, num_repeats
-from weftrace.experts.solvers.resplit import best_shares
 
 ROUNDS = 8
 CLOSE_ENOUGH = 7e-5  # above the bound: far finer than expected loads are known

@@ -12,9 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from weftrace.errors import LoadsError
-from weftrace.experts.arrays import Floats
+from weftrace.experts.arrays import Floats, is_whole
 from weftrace.experts.loads import as_loads
-from weftrace.experts.whole_numbers import is_whole
 
 
 class Estimator(Protocol):

@@ -1,4 +1,5 @@
-"""Histories of loads that are made, not measured: seeded, with drift and the noise of counting tokens."""
+"""Loads that are made, not measured: seeded, of the kinds that balancers are compared on; and histories of them, with
+drift and the noise of counting tokens."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from weftrace.errors import LoadsError
-from weftrace.experts.arrays import Floats, frozen
+from weftrace.experts.arrays import Floats, frozen, is_whole
 from weftrace.experts.recorded.read import LoadHistory
-from weftrace.experts.recorded.synthetic import sigmas, synthetic_loads
-from weftrace.experts.whole_numbers import is_whole
+
+KINDS = ("logn0.5", "logn1", "zipf0.5", "zipf1", "real")
 
 
 def generate_loads(
@@ -32,7 +33,7 @@ def generate_loads(
     z(t+1) = drift · z(t) + sqrt(1 - drift²) · sigma · normal; the expected share of an expert is exp(z) / sum exp(z).
     Zipf loads keep their distribution: the process decides only who has which rank.
 
-    kind: one of `synthetic.KINDS`, or the sigma of each layer [L] (one number for all).
+    kind: one of `KINDS`, or the sigma of each layer [L] (one number for all).
     drift: correlation of log-loads from one window to the next, 0 to 1. 1 never changes; 0.98 is slow (half of the
         pattern is new after 34 windows); 0 draws each window afresh.
     tokens: choices (tokens · top-k) counted in a window and layer, drawn as a multinomial of the shares; None gives the
@@ -127,3 +128,29 @@ def _check(
     for part, name in ((drift, "drift"), (topic_share, "topic_share")):
         if not 0 <= part <= 1:
             raise LoadsError(f"{name} must be from 0 to 1, not {part!r}")
+
+
+def synthetic_loads(kind: str, num_layers: int, num_experts: int, *, seed: int = 0) -> Floats:
+    """float64 [L, N] expected loads, mean 1 over a layer.
+
+    kind: "logn0.5", "logn1": lognormal with that sigma; "zipf0.5", "zipf1": 1 / rank^s, experts in random order;
+    "real": lognormal whose sigma rises evenly from 0.6 in the first layer to 1.6 in the last, as recorded loads do.
+    The same seed gives the same loads. Raises `LoadsError` for another kind or no layers or experts.
+    """
+    if kind not in KINDS:
+        raise LoadsError(f"no loads of kind {kind!r}; choose from {', '.join(KINDS)}")
+    if num_layers < 1 or num_experts < 1:
+        raise LoadsError(f"{num_layers} layers of {num_experts} experts: there is nothing to make loads for")
+    random = np.random.default_rng(seed)
+    if kind.startswith("zipf"):
+        ranked_N = 1.0 / np.arange(1, num_experts + 1) ** float(kind[4:])
+        load_LN = random.permuted(np.tile(ranked_N, (num_layers, 1)), axis=1)
+    else:
+        load_LN = np.exp(sigmas(kind, num_layers)[:, None] * random.standard_normal((num_layers, num_experts)))
+    load_LN /= load_LN.mean(axis=1, keepdims=True)
+    return load_LN
+
+
+def sigmas(kind: str, num_layers: int) -> Floats:
+    """[L] sigma of each layer's log-loads, for a lognormal kind: "logn0.5", "logn1" or "real"."""
+    return np.linspace(0.6, 1.6, num_layers) if kind == "real" else np.full(num_layers, float(kind[4:]))

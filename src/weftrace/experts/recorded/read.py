@@ -1,16 +1,19 @@
-"""What loads did a service really see? Recordings of engines, traces of tokens and plain tables, as one array."""
+"""What loads did a service really see? Recordings of engines, traces of tokens and plain tables, as one array; and
+such an array written to a file that is read back."""
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from weftrace.errors import LoadsError
-from weftrace.experts.arrays import Bools, Floats, frozen
+from weftrace.errors import LoadsError, OutputError
+from weftrace.experts.arrays import Bools, Floats, frozen, is_whole
 from weftrace.experts.recorded.engines import is_sglang_records, json_values, sglang_records, steps_of
 from weftrace.experts.recorded.files import RecordedFile, arrays_of, files_of, read_file
 from weftrace.experts.recorded.steps import Steps, as_steps, numbered
@@ -18,7 +21,7 @@ from weftrace.experts.recorded.tables import csv_steps
 from weftrace.experts.recorded.tensorrt import is_statistics, tensorrt_steps
 from weftrace.experts.recorded.tokens import parquet_steps
 from weftrace.experts.runtime.checkpoint import checkpoint_values
-from weftrace.experts.whole_numbers import is_whole
+from weftrace.files.output import write_output
 from weftrace.units import GIB
 
 FORMATS = ("sglang", "vllm", "tensorrt-llm", "load-history", "tokens", "arrays", "table")
@@ -128,6 +131,26 @@ def windows_of(history: LoadHistory, steps_per_window: int) -> LoadHistory:
     added = load_TLN.reshape(num_windows, int(steps_per_window), *load_TLN.shape[1:]).sum(axis=1)
     note = (f"the last {left} steps fill no window of {steps_per_window} and are left out",) if left else ()
     return replace(history, load_TLN=frozen(added), notes=(*history.notes, *note))
+
+
+def save_loads(history: object, path: str | os.PathLike[str]) -> None:
+    """Write a `LoadHistory`, or loads [T, L, N] or [L, N]: .npz (compressed), or .json and .json.gz, by the name.
+
+    Numbers that are all whole are written as int64. Raises `OutputError` for another suffix and where the file cannot
+    be written, `LoadsError` for bad loads.
+    """
+    load_TLN = as_history(history).load_TLN
+    whole = bool((load_TLN == np.floor(load_TLN)).all() and load_TLN.max() < 2**53)
+    values = load_TLN.astype(np.int64) if whole else load_TLN
+    name = os.fspath(path).lower()
+    if name.endswith(".npz"):
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, loads=values)
+        write_output(path, [buffer.getvalue()])
+    elif name.endswith((".json", ".json.gz", ".json.zst")):
+        write_output(path, [msgspec.json.encode({"loads": values.tolist()})])
+    else:
+        raise OutputError(f"{path}: loads are written as .npz or .json; name it so")
 
 
 def _recordings(

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weftrace.errors import WeftraceError
-from weftrace.experts.render.ratios import gpu_ratios
-from weftrace.experts.render.words import mean_of, row_words
+from weftrace.experts.render.words import gpu_ratios, mean_of, row_words
 from weftrace.render import palette
 from weftrace.render.figure_parts import label, layout, plotly_objects
 

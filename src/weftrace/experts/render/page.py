@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weftrace.experts.render.words import placement_headline, replay_headline
-from weftrace.render.page import render_page
+from weftrace.render.page import render_page, short_numbers
 
 #: The package that holds the pages' templates and static files.
 HOME = "weftrace.experts.render"
@@ -63,20 +63,8 @@ def placement_block(document: Mapping[str, Any]) -> dict[str, Any]:
         columns = {name: [move[name] for move in moves["list"]] for name in _MOVE_COLUMNS}
         moves = {**moves, "list": columns}
     gpu_load = {
-        which: None if told is None else {**told, "load": _short(told["load"])}
+        which: None if told is None else {**told, "load": short_numbers(told["load"], DIGITS)}
         for which, told in document["gpu_load"].items()
     }
-    short = {name: _short(document[name]) for name in ("share_of_slot", "loads")}
+    short = {name: short_numbers(document[name], DIGITS) for name in ("share_of_slot", "loads")}
     return {**document, **short, "gpu_load": gpu_load, "moves": moves}
-
-
-def _short(value: Any) -> Any:
-    """The value with every float inside it cut to `DIGITS` significant digits."""
-    if isinstance(value, float):
-        short = float(f"{value:.{DIGITS}g}")
-        return int(short) if short.is_integer() and abs(short) < 1e15 else short
-    if isinstance(value, Mapping):
-        return {key: _short(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_short(inner) for inner in value]
-    return value

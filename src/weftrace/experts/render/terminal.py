@@ -10,10 +10,9 @@ import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.experts.render.ratios import gpu_ratios
-from weftrace.experts.render.words import balance_text, mean_of, placement_headline
-from weftrace.render.console_parts import BOLD, DIM, counted, section, table
-from weftrace.render.console_text import clean, joined, suited
+from weftrace.experts.render.words import balance_text, gpu_ratios, mean_of, placement_headline
+from weftrace.render.console_parts import BOLD, DIM, counted, print_blocks, section, table
+from weftrace.render.console_text import clean, joined
 from weftrace.units import duration, percent, size
 
 MAX_WIDTH = 140
@@ -47,7 +46,7 @@ def print_placement(document: Mapping[str, Any], console: Console) -> None:
         blocks.append(_choice(document["choice"], document["policy"], width))
     if document["moves"] is not None:
         blocks.append(_moves(document["moves"], width))
-    _print(blocks, console, width)
+    print_blocks(blocks, console, width)
 
 
 def print_replay(document: Mapping[str, Any], console: Console) -> None:
@@ -63,12 +62,7 @@ def print_replay(document: Mapping[str, Any], console: Console) -> None:
         Text(clean(recommendation["text"]), style=BOLD),
         _replay_rows(rows, recommendation, width),
     ]
-    _print(blocks, console, width)
-
-
-def _print(blocks: Sequence[RenderableType], console: Console, width: int) -> None:
-    spaced = [part for block in blocks for part in (block, Text())]
-    console.print(suited(Group(*spaced[:-1]), console), width=width)
+    print_blocks(blocks, console, width)
 
 
 def _shape(document: Mapping[str, Any]) -> str:

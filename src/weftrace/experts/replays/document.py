@@ -5,17 +5,80 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Final, Literal, TypedDict, cast
+
+from msgspec import Meta
 
 from weftrace.experts.replays.recommend import Recommendation, recommend
 from weftrace.experts.replays.replay import Replay
+from weftrace.files.schemas import DocumentSchema
 from weftrace.version import __version__
 
-SCHEMA = "weftrace.replay/1"
-SCHEMA_FILE = Path(__file__).with_name("replay.schema.json")
+SCHEMA: Final = "weftrace.replay/1"
+
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Balancedness = Annotated[float, Meta(ge=0, le=1.000000001)]  # of rounded parts: 1 may be passed by a hair
 
 
-def replay_document(replay: Replay, recommendation: Recommendation | None = None) -> dict[str, Any]:
+class ReplayRow(TypedDict):
+    """One combination of solver, estimator, window and interval, and what it would have reached."""
+
+    solver: str
+    estimator: str
+    window: Annotated[int | None, Meta(description="Windows the estimator looks back over; null where it has none.")]
+    interval: Annotated[int | None, Meta(description="Windows between re-plans; null where it plans once.")]
+    balancedness: Annotated[Balancedness, Meta(description="Mean over layers and scored windows.")]
+    low: Annotated[Balancedness, Meta(description="95 % moving-block bootstrap.")]
+    high: Balancedness
+    moved_fraction: Annotated[float, Meta(ge=0, description="Mean share of slots rewritten by a re-plan.")]
+    num_plans: Count
+    plan_ms: Annotated[float | None, Meta(description="Mean time of a plan; null where not measured.")]
+
+
+class ReplaySeries(TypedDict):
+    """A row of the replay, window by window."""
+
+    row: Count
+    balancedness: Annotated[list[float | None], Meta(description="By window; null where not scored.")]
+    moved_fraction: Annotated[list[float | None], Meta(description="By window; null where nothing was planned.")]
+
+
+class RecommendationTold(TypedDict):
+    """Which row to use, and what it gains over the baseline, in points of balancedness."""
+
+    row: Count
+    baseline_row: Count
+    gain_points: float
+    gain_low: float
+    gain_high: float
+    cheaper_row: int | None
+    text: str
+
+
+class ReplayDocument(TypedDict):
+    schema: Literal["weftrace.replay/1"]
+    weftrace: Annotated[str, Meta(description="Version of weftrace that wrote it.")]
+    source: str
+    num_windows: Positive
+    num_layers: Positive
+    num_experts: Positive
+    num_slots: Positive
+    num_gpus: Positive
+    rows: list[ReplayRow]
+    series: list[ReplaySeries]
+    recommendation: RecommendationTold
+
+
+REPLAY_SCHEMA = DocumentSchema(
+    document=ReplayDocument,
+    schema=SCHEMA,
+    title="What load estimators, windows, intervals and solvers would have reached on recorded loads",
+    file=Path(__file__).with_name("replay.schema.json"),
+)
+
+
+def replay_document(replay: Replay, recommendation: Recommendation | None = None) -> ReplayDocument:
     """A replay as JSON-able values; recommendation: `recommend(replay)` where none is given."""
     return {
         "schema": SCHEMA,
@@ -26,7 +89,7 @@ def replay_document(replay: Replay, recommendation: Recommendation | None = None
         "num_experts": replay.num_experts,
         "num_slots": replay.num_slots,
         "num_gpus": replay.num_gpus,
-        "rows": replay.table.to_dicts(),
+        "rows": cast(list[ReplayRow], replay.table.to_dicts()),
         "series": [
             {
                 "row": row,
@@ -35,7 +98,9 @@ def replay_document(replay: Replay, recommendation: Recommendation | None = None
             }
             for row in range(len(replay.rows))
         ],
-        "recommendation": asdict(recommend(replay) if recommendation is None else recommendation),
+        "recommendation": cast(
+            RecommendationTold, asdict(recommend(replay) if recommendation is None else recommendation)
+        ),
     }
 
 

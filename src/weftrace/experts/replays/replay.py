@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from weftrace.errors import LoadsError, PlacementError
-from weftrace.experts.arrays import Floats, frozen
+from weftrace.experts.arrays import Floats, frozen, is_whole
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.constraints import make_problem
 from weftrace.experts.moves.replan import MAX_MOVES
@@ -28,7 +28,6 @@ from weftrace.experts.recorded.read import LoadHistory, as_history
 from weftrace.experts.replays.bootstrap import band, block_length, resampled_means
 from weftrace.experts.replays.planners import PLANNERS, Setting, moved_fraction, plan_balance
 from weftrace.experts.solvers.balance import balance
-from weftrace.experts.whole_numbers import is_whole
 
 SOLVERS = tuple(PLANNERS)
 

@@ -9,18 +9,17 @@ import numpy as np
 
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Bools, frozen
-from weftrace.experts.certificate import Certificate, certify, worst_time
-from weftrace.experts.choice import Choice
+from weftrace.experts.certificate import Certificate
 from weftrace.experts.cluster import Cluster, make_cluster
 from weftrace.experts.constraints import Pins, make_problem
 from weftrace.experts.loads import as_loads
-from weftrace.experts.placement import Placement
+from weftrace.experts.placement import Choice, Placement
 from weftrace.experts.problem import NotApplicable, Problem, Solution
+from weftrace.experts.proof.certify import certify, worst_time
 from weftrace.experts.slots import even_shares
 from weftrace.experts.solvers.candidates import POLICIES, Best, best_of, better
 from weftrace.experts.solvers.hierarchical import with_best_shares
-from weftrace.experts.solvers.refine import CLOSE, refine
-from weftrace.experts.solvers.spread import spread_over_nodes
+from weftrace.experts.solvers.refine import CLOSE, refine, spread_over_nodes
 from weftrace.experts.traffic.policy_cost import CostModel, policy_costs
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weftrace.experts.arrays import Bools, Floats
-from weftrace.experts.certificate import worst_time
 from weftrace.experts.cluster import Cluster
 from weftrace.experts.packing.packing import solve_lpt_swaps
 from weftrace.experts.problem import NotApplicable, Problem, Solution, Solver
+from weftrace.experts.proof.certify import worst_time
 from weftrace.experts.proof.exact import solve_exact
 from weftrace.experts.slots import num_repeats
 from weftrace.experts.solvers.count_search import solve_count_search

@@ -20,8 +20,7 @@ from weftrace.experts.loads import as_loads
 from weftrace.experts.problem import NotApplicable, Problem, Solution
 from weftrace.experts.runtime import order as torch_order
 from weftrace.experts.slots import even_shares
-from weftrace.experts.solvers.deepseek_kernels import Float32s, pack_on_gpus, replicate, slots_by_creation
-from weftrace.experts.solvers.repeats import part_copies
+from weftrace.experts.solvers.deepseek_kernels import Float32s, pack_on_gpus, part_copies, replicate, slots_by_creation
 
 ORDERS = ("torch", "stable")
 

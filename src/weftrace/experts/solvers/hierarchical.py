@@ -9,15 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from weftrace.experts.arrays import Bools, Ints
-from weftrace.experts.certificate import worst_time
 from weftrace.experts.cluster import Cluster
 from weftrace.experts.packing.group_partition import best_partition, group_of_expert
 from weftrace.experts.packing.packing import pack_counts, solve_lpt_swaps
 from weftrace.experts.packing.replication import greedy_counts
+from weftrace.experts.packing.shares import best_shares
 from weftrace.experts.problem import NotApplicable, Problem, Solution, Solver
+from weftrace.experts.proof.certify import worst_time
 from weftrace.experts.slots import even_shares, num_repeats
 from weftrace.experts.solvers.count_search import solve_count_search
-from weftrace.experts.solvers.resplit import best_shares
 from weftrace.experts.solvers.wrap_around import solve_wrap_around
 
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weftrace.experts.arrays import Bools, Floats, Ints
-from weftrace.experts.certificate import worst_time
 from weftrace.experts.cluster import Cluster
 from weftrace.experts.packing.group_partition import best_partition, group_of_expert, nodes_of
 from weftrace.experts.packing.node_counts import node_counts
 from weftrace.experts.packing.packing import pack_counts
 from weftrace.experts.packing.replication import greedy_counts
 from weftrace.experts.problem import NotApplicable, Problem, Solution
+from weftrace.experts.proof.certify import worst_time
 from weftrace.experts.slots import copies_of, even_shares
 from weftrace.experts.solvers.hierarchical import (
     better_layers,

@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from weftrace.errors import PlacementError
-from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.arrays import Floats, Ints, is_whole
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.constraints import make_problem
 from weftrace.experts.loads import as_loads
 from weftrace.experts.proof.bounds import bound_by_slots, mean_time
-from weftrace.experts.whole_numbers import is_whole
 
 
 def share_slots_among_layers(loads: object, total_slots: int, num_gpus: int, *, multiple_of: int | None = None) -> Ints:

@@ -22,8 +22,8 @@ import numpy as np
 
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.compiled import compiled
+from weftrace.experts.packing.shares import best_shares
 from weftrace.experts.problem import NotApplicable, Problem, Solution
-from weftrace.experts.solvers.resplit import best_shares
 
 
 def solve_wrap_around(problem: Problem) -> Solution | NotApplicable:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from weftrace.errors import PlacementError
-from weftrace.experts.certificate import worst_time
-from weftrace.experts.choice import Choice, PolicyCost
+from weftrace.experts.placement import Choice, PolicyCost
 from weftrace.experts.problem import Problem, Solution
 from weftrace.experts.proof.bounds import mean_time
+from weftrace.experts.proof.certify import worst_time
 from weftrace.experts.traffic.routing import simulate_routing
 from weftrace.experts.traffic.traffic import Traffic, expert_traffic
 from weftrace.facts.efficiency import efficiency

@@ -1,0 +1,93 @@
+"""JSON Schemas made from the types of documents: `python -m weftrace.files.schemas` writes those of every wing.
+
+A document is a TypedDict (or a msgspec struct) whose fields say what they mean with
+`Annotated[int, Meta(ge=0, description="…")]`. Each wing lists its documents as `SCHEMAS` in its `kinds.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from weftrace.wings import WINGS
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentSchema:
+    """A type of documents and the file that holds its JSON Schema. schema: what its field `schema` says."""
+
+    document: type
+    schema: str
+    title: str
+    file: Path
+
+    def text(self) -> str:
+        """What the file holds."""
+        made = schema_of(self.document, schema=self.schema, title=self.title)
+        return msgspec.json.format(msgspec.json.encode(made), indent=1).decode() + "\n"
+
+
+def schema_of(document_type: Any, *, schema: str, title: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a document's type, fields in the order in which the type has them.
+
+    schema: what the document's field `schema` says, which becomes a `const`. The types inside it stand in `$defs`, each
+    under its name; docstrings are descriptions. Fields that a type does not name are allowed, as readers of a document
+    ignore what they do not know. Raises ValueError where two types in it have one name.
+    """
+    types = _types(document_type)
+    (root,), parts = msgspec.json.schema_components([document_type])
+    defs = {name: _readable(part, types.get(name)) for name, part in parts.items()}
+    own = defs.pop(root["$ref"].rpartition("/")[2])
+    own["properties"] = {**own["properties"], "schema": {"const": schema}}
+    head = {"$schema": DIALECT, "$id": "urn:" + schema.replace(".", ":").replace("/", ":"), "title": title}
+    return {**head, **own, **({"$defs": dict(sorted(defs.items()))} if defs else {})}
+
+
+def schemas() -> Iterator[DocumentSchema]:
+    """Those of all wings."""
+    for wing in WINGS:
+        yield from getattr(import_module(f"weftrace.{wing.name}.kinds"), "SCHEMAS", ())
+
+
+def _readable(part: dict[str, Any], made_from: type | None) -> dict[str, Any]:
+    """A part as a person would write it: no title but its name, its docstring in a paragraph, fields in their order."""
+    part = {key: value for key, value in part.items() if key != "title"}
+    if "description" in part:
+        part["description"] = " ".join(inspect.cleandoc(part["description"]).split())
+    if made_from is not None and "properties" in part:
+        order = [name for name in get_type_hints(made_from) if name in part["properties"]]
+        part["properties"] = {name: part["properties"][name] for name in order}
+        part["required"] = [name for name in order if name in part["required"]]
+    return part
+
+
+def _types(document_type: Any) -> dict[str, type]:
+    """Name -> class, of every class with fields that the type is made of."""
+    found: dict[str, type] = {}
+    left = [document_type]
+    while left:
+        each = left.pop()
+        left += get_args(each)
+        if isinstance(each, type) and getattr(each, "__annotations__", None):
+            if found.setdefault(each.__name__, each) is not each:
+                raise ValueError(f"two types of {document_type.__name__} are called {each.__name__}")
+            left += [hint for hint in get_type_hints(each).values() if hint not in left and hint not in found.values()]
+    return found
+
+
+def main() -> None:
+    """Write the schema file of every document."""
+    for each in schemas():
+        each.file.write_text(each.text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
