@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from weftrace.render import palette
-from weftrace.render.console_text import shorten_middle
+from weftrace.render.console_text import shorten_middle, suited
 from weftrace.units import MS, US, S
 
 BOLD = Style(bold=True)
@@ -46,6 +46,12 @@ MICROSECONDS = Unit(name="µs", ns=US, decimals=1)
 def unit_for(span_ns: int) -> Unit:
     """Microseconds for a span under 20 ms, milliseconds above."""
     return MICROSECONDS if span_ns < 20 * MS else _MILLISECONDS if span_ns < 100 * S else _LONG
+
+
+def print_blocks(blocks: Iterable[RenderableType], console: Console, width: int) -> None:
+    """Print blocks with an empty line between two, in characters that the console can show."""
+    spaced = [part for block in blocks for part in (block, Text())]
+    console.print(suited(Group(*spaced[:-1]), console), width=width)
 
 
 def section(title: str, note: str = "") -> Text:
