@@ -6,13 +6,11 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from weftrace.errors import DocumentError, WeftraceError
 from weftrace.files.documents import read_document
 from weftrace.files.output import write_output
 from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, refuse_input, suffix_of, writers
-from weftrace.plan import Plan, from_json, to_json
+from weftrace.plan import Plan, plan_of, to_json
 from weftrace.trace import Trace, save_parquet, write_chrome
 from weftrace.wings import kinds
 
@@ -30,7 +28,7 @@ _GROUND = (
     Kind(
         value=Plan,
         schema="weftrace.plan/1",
-        load=lambda document, what: from_json(msgspec.json.encode(document)),
+        load=plan_of,
         save=dict.fromkeys(DOCUMENT_SUFFIXES, lambda plan, path: write_output(path, [to_json(plan)])),
     ),
 )

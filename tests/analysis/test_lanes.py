@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-import pytest
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, of_kind, random_work, traces
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.analysis import Lane, lanes
-from weftrace.analysis.lane_boxes import BOX_COLUMNS, direction_of
+from weftrace.analysis.lane_boxes import BOX_COLUMNS
 from weftrace.trace import Trace, events_frame
 from weftrace.units import US
 
@@ -138,16 +137,6 @@ def test_nothing_at_all() -> None:
     for lane in lanes(Trace(events=events_frame({}, 0))):
         assert (lane.sms, lane.sms_exact, lane.busy_ns, lane.streams) == (None, False, 0, ())
         assert dict(lane.boxes.schema) == BOX_COLUMNS
-
-
-@pytest.mark.parametrize(
-    ("name", "direction"),
-    [("attn(F)", "F"), ("mlp (W)", "W"), ("dispatch[B]", "B"), ("stage_F", "F"), ("input(I)", "B"), ("forward", "F"),
-     ("layer3.backward", "B"), ("fwd_pass", "F"), ("bwd", "B"), ("forward_backward", None), ("attn", None),
-     ("UMF", None), ("", None), ("(F)", "F"), ("F", None)],
-)  # fmt: skip
-def test_direction_of_a_name(name: str, direction: str | None) -> None:
-    assert direction_of(name) == direction
 
 
 @settings(max_examples=30)

@@ -62,7 +62,7 @@ def test_report_prints_the_headline_and_the_exact_account(run: Run, train: Path)
 
 def test_report_writes_json_and_html_and_says_so_on_stderr(run: Run, train: Path, tmp_path: Path) -> None:
     page, numbers = tmp_path / "report.html", tmp_path / "report.json"
-    code, out, err = run("report", train, "-o", page, "--json", numbers, "-q")
+    code, out, err = run("report", train, "-o", page, "-o", numbers, "-q")
     assert (code, out) == (0, "")
     assert f"wrote {page}" in err and f"wrote {numbers}" in err
     rank = json.loads(numbers.read_text())["ranks"][0]
@@ -70,8 +70,103 @@ def test_report_writes_json_and_html_and_says_so_on_stderr(run: Run, train: Path
     assert page.read_text().startswith("<!doctype html>")
 
 
+def test_the_shell_may_expand_a_glob_and_any_number_of_files_is_a_job(run: Run, tmp_path: Path) -> None:
+    for rank in range(3):
+        small(rank).write(tmp_path / f"rank{rank}.json")
+    files = sorted(tmp_path.glob("*.json"))
+    code, out, _ = run("report", *files, "--workers", 1, "--json")
+    assert (code, [rank["rank"] for rank in json.loads(out)["ranks"]]) == (0, [0, 1, 2])
+    _, one, _ = run("report", files[1], "--json")
+    assert [rank["rank"] for rank in json.loads(one)["ranks"]] == [1]
+    code, out, _ = run("lanes", *files[:2], "--workers", 1)
+    assert code == 0 and "rank 0" in out and "rank 1" in out
+
+
+def test_each_ending_is_written_and_a_wrong_one_lists_them(run: Run, train: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "report.json.gz"
+    assert run("report", train, "-o", packed, "-q")[0] == 0
+    assert json.loads(gzip.decompress(packed.read_bytes()))["schema"] == "weftrace.report/1"
+    code, _, err = run("report", train, "-o", tmp_path / "report.docx")
+    told = " ".join(err.replace("│", " ").split())
+    assert code == 2 and ".html" in told and ".json.gz" in told
+    code, _, err = run("report", train, "-o", packed, "-o", packed)
+    assert code == 2 and "named twice" in " ".join(err.replace("│", " ").split())
+    code, _, err = run("report", train, "-o", "-")
+    assert code == 2 and "--json" in err
+
+
+@pytest.mark.parametrize("command", ["report", "annotate", "convert"])
+@pytest.mark.parametrize("spelling", ["same", "link", "relative"])
+def test_an_input_is_never_overwritten(
+    run: Run, train: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, spelling: str
+) -> None:
+    before = train.read_bytes()
+    out: str | Path = train
+    if spelling == "link":
+        out = tmp_path / "link.json"
+        out.symlink_to(train)
+    elif spelling == "relative":
+        monkeypatch.chdir(tmp_path)
+        out = Path("train.json")
+    code, _, err = run(command, train, "-o", out)
+    assert (code, train.read_bytes()) == (2, before)
+    assert "is an input" in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("command", ["report", "annotate", "convert"])
+def test_no_file_of_a_folder_is_overwritten(run: Run, tmp_path: Path, command: str) -> None:
+    files = [small(rank).write(tmp_path / f"rank{rank}.json") for rank in range(2)]
+    if command == "convert":  # its files end in .parquet, so converted ones are what it could overwrite
+        assert run("convert", tmp_path, "-o", tmp_path, "--workers", 1)[0] == 0
+        for file in files:
+            file.unlink()
+        files = [file.with_suffix(".parquet") for file in files]
+    before = [file.read_bytes() for file in files]
+    code, _, err = run(command, tmp_path, "-o", files[0] if command == "report" else tmp_path, "--workers", 1)
+    assert (code, [file.read_bytes() for file in files]) == (2, before)
+    assert "is an input" in " ".join(err.replace("│", " ").split())
+
+
+def test_other_inputs_are_not_overwritten_either(run: Run, train: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text("[[rule]]\nname='mine'\nkind='compute'\nfamily='mine'\nmatch='x'\nsource='test'\n")
+    before = rules.read_bytes()
+    assert run("report", train, "--kernels", rules, "-o", rules)[0] == 2
+    assert rules.read_bytes() == before
+
+
+def test_annotate_in_place_is_asked_for(run: Run, tmp_path: Path) -> None:
+    one = small().write(tmp_path / "one.json")
+    code, _, err = run("annotate", one)
+    assert code == 2 and "--in-place" in " ".join(err.replace("│", " ").split())
+    assert run("annotate", one, "-o", tmp_path / "out.json", "--in-place")[0] == 2
+    assert run("annotate", one, "--in-place")[0] == 0
+    assert any(event["pid"] == "weftrace" for event in json.loads(one.read_text())["traceEvents"])
+    folder = tmp_path / "job"
+    folder.mkdir()
+    files = [small(rank).write(folder / f"rank{rank}.json") for rank in range(2)]
+    assert run("annotate", folder, "--in-place", "--workers", 1)[0] == 0
+    assert all('"pid":"weftrace"' in file.read_text().replace(" ", "") for file in files)
+    assert sorted(folder.iterdir()) == files
+
+
+def test_strict_fails_on_what_was_lost(run: Run, tmp_path: Path) -> None:
+    whole = small().write(tmp_path / "rank0.json")
+    assert run("report", whole, "--strict", "-q")[0] == 0
+    (tmp_path / "rank1.json").write_text('{"traceEvents": [')
+    assert run("report", tmp_path, "--workers", 1, "-q")[0] == 0, "a broken rank is told, and no failure"
+    code, _, err = run("report", tmp_path, "--workers", 1, "--strict", "-q")
+    assert code == 1 and "rank1.json" in err and "1 unusable" in err
+    lossy = tmp_path / "lossy.json"
+    document = json.loads(whole.read_text())
+    document["traceEvents"].append({"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": -5})
+    lossy.write_text(json.dumps(document))
+    code, _, err = run("report", lossy, "--strict", "-q")
+    assert code == 1 and "1 lost events" in err
+
+
 def test_json_to_stdout_is_nothing_but_json(run: Run, train: Path) -> None:
-    code, out, _ = run("report", train, "--json", "-")
+    code, out, _ = run("report", train, "--json")
     assert code == 0
     assert json.loads(out)["schema"] == "weftrace.report/1"
 
@@ -79,14 +174,14 @@ def test_json_to_stdout_is_nothing_but_json(run: Run, train: Path) -> None:
 def test_a_step_can_be_chosen_and_a_wrong_one_is_told_which_exist(run: Run, train: Path) -> None:
     assert run("report", train, "--step", 1)[0] == 0
     code, out, err = run("report", train, "--step", 9)
-    assert (code, out) == (2, "")
+    assert (code, out) == (3, "")
     assert "no step 9: steps in this file: 1" in err
 
 
 def test_users_rules_extend_ours(run: Run, train: Path, tmp_path: Path) -> None:
     rules = tmp_path / "my.toml"
     rules.write_text("[[rule]]\nname='mine'\nkind='communication'\nfamily='mine'\nmatch='xmma_gemm'\nsource='test'\n")
-    _, out, _ = run("report", train, "--kernels", rules, "--json", "-")
+    _, out, _ = run("report", train, "--kernels", rules, "--json")
     assert json.loads(out)["ranks"][0]["compute_ns"] == 0
 
 
@@ -94,12 +189,12 @@ def test_a_folder_is_a_job_and_a_broken_rank_does_not_stop_it(run: Run, tmp_path
     for rank in range(3):
         small(rank).write(tmp_path / f"rank{rank}.json")
     (tmp_path / "rank3.json").write_text('{"traceEvents": [')
-    code, out, _ = run("report", tmp_path, "--workers", 1, "--json", "-")
+    code, out, _ = run("report", tmp_path, "--workers", 1, "--json")
     document = json.loads(out)
     assert code == 0
     assert [rank["rank"] for rank in document["ranks"]] == [0, 1, 2]
     assert [failure["path"] for failure in document["failures"]] == ["rank3.json"]
-    _, out, _ = run("report", tmp_path, "--ranks", "0,2-3", "--workers", 1, "--json", "-")
+    _, out, _ = run("report", tmp_path, "--ranks", "0,2-3", "--workers", 1, "--json")
     assert [rank["rank"] for rank in json.loads(out)["ranks"]] == [0, 2]
 
 
@@ -107,7 +202,7 @@ def test_a_job_of_broken_files_only_fails(run: Run, tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text("{}")
     (tmp_path / "rank1.json").write_text("")
     code, _, err = run("report", tmp_path, "--workers", 1)
-    assert code == 2
+    assert code == 3
     assert "rank0.json" in err and "rank1.json" in err
 
 
@@ -128,14 +223,14 @@ def test_mistakes_get_one_line_that_names_the_file(
     if content is not None:
         path.write_bytes(content)
     code, out, err = run("report", path)
-    assert (code, out) == (2, "")
+    assert (code, out) == (3, "")
     assert err.startswith("weftrace: ") and err.count("\n") == 1
     assert name in err and says in err
 
 
 def test_a_folder_without_traces(run: Run, tmp_path: Path) -> None:
     code, _, err = run("lanes", tmp_path)
-    assert code == 2
+    assert code == 3
     assert "folder without traces" in err
 
 
@@ -150,7 +245,7 @@ def test_max_bytes_bounds_what_a_file_expands_to(run: Run, tmp_path: Path) -> No
     bomb = tmp_path / "bomb.json.gz"
     bomb.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * 5_000_000))
     code, _, err = run("report", bomb, "--max-bytes", "1MB")
-    assert code == 2
+    assert code == 3
     assert "--max-bytes" in err
 
 
@@ -178,7 +273,7 @@ def test_annotate_keeps_the_original_and_adds_lanes(run: Run, train: Path, tmp_p
     assert {"mlp(F)", "dispatch(B)", "exposed communication"} <= {e["name"] for e in added if e["ph"] == "X"}
     assert {"SMs held", "queue length"} <= {e["name"] for e in added if e["ph"] == "C"}
     code, _, err = run("annotate", out, "-o", tmp_path / "twice.json")
-    assert code == 2 and "lanes already" in err
+    assert code == 3 and "lanes already" in err
     assert not (tmp_path / "twice.json").exists()
 
 
@@ -197,7 +292,7 @@ def test_convert_there_and_back(run: Run, train: Path, tmp_path: Path) -> None:
     parquet, back = tmp_path / "train.parquet", tmp_path / "back.json.gz"
     assert run("convert", train, "-o", parquet)[0] == 0
     assert run("convert", parquet, "-o", back)[0] == 0
-    documents = [json.loads(run("report", path, "--json", "-")[1])["ranks"][0] for path in (train, parquet, back)]
+    documents = [json.loads(run("report", path, "--json")[1])["ranks"][0] for path in (train, parquet, back)]
     for document in documents:
         document.pop("path")
         document["quality"].pop("skipped")
@@ -215,12 +310,12 @@ def test_convert_a_job_into_a_folder(run: Run, tmp_path: Path) -> None:
 
 
 def test_demo_needs_nothing_and_states_its_error(run: Run, tmp_path: Path) -> None:
-    page, trace = tmp_path / "demo.html", tmp_path / "demo.json.gz"
-    code, out, _ = run("demo", "-o", page, "--trace", trace)
+    page, trace = tmp_path / "demo.html", tmp_path / "demo.trace.json.gz"
+    code, out, _ = run("demo", "-o", page, "-o", trace)
     assert code == 0
     assert "DeepSeek's published profile measures 129,012 µs" in " ".join(out.split())
     assert page.exists()
-    code, out, _ = run("report", trace, "--json", "-")
+    code, out, _ = run("report", trace, "--json")
     assert json.loads(out)["ranks"][0]["simulated"] is True
 
 

@@ -5,11 +5,11 @@ DeepSeek publishes its profiles this way: two bands, a box a phase, and the SMs 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import polars as pl
 
+from weftrace.alphabet import direction_of
 from weftrace.analysis.intervals import of_events
 from weftrace.analysis.phase_times import held_longest, with_sms
 from weftrace.trace.model import Trace
@@ -27,7 +27,7 @@ BOX_COLUMNS: dict[str, pl.DataType] = {
     "name": pl.String(),  # phase name; a kernel family where there are no phases
     "index": pl.Int64(),  # occurrence of the phase
     "phase": pl.Int64(),  # row of Work.phases, or null
-    "direction": pl.String(),  # F forward, B backward, W weight gradient, or null
+    "direction": pl.String(),  # one of weftrace.alphabet.DRAWN, or null
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
     "busy_ns": pl.Int64(),
@@ -58,16 +58,6 @@ def lanes(source: Trace | Work) -> tuple[Lane, Lane]:
     """The compute and the communication lane of a device. Memory copies belong to neither."""
     work = as_work(source)
     return _lane(work, "compute"), _lane(work, "communication")
-
-
-def direction_of(name: str) -> str | None:
-    """F, B or W of a phase name such as "attn(F)", "dispatch (B)", "forward", "layer3.backward"; None without one."""
-    if match := re.search(r"[(\[_.\s:]([FBWI])[)\]]?$", name.strip()):
-        return {"I": "B"}.get(match[1], match[1])
-    lowered = name.lower()
-    backward = "backward" in lowered or re.search(r"(?:\b|_)bwd(?:\b|_)", lowered) is not None
-    forward = "forward" in lowered or re.search(r"(?:\b|_)fwd(?:\b|_)", lowered) is not None
-    return None if backward == forward else "B" if backward else "F"
 
 
 def _lane(work: Work, kind: str) -> Lane:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from weftrace.trace.containment import open_at_launch
 from weftrace.trace.model import Trace
-from weftrace.trace.operators import operator_rows
 from weftrace.trace.work import Work, as_work
 
 
@@ -31,7 +31,7 @@ def operators(source: Trace | Work) -> Operators:
     work = as_work(source)
     events = work.events.select((pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"))
     if work.basis == "device":
-        called = operator_rows(work.trace.events, work.events)
+        called = _operator_rows(work.trace.events, work.events)
     else:
         called = pl.Series("operator", [None] * events.height, dtype=pl.Int64)
     total_ns = max(1, int(events.get_column("dur_ns").sum()))
@@ -52,3 +52,15 @@ def operators(source: Trace | Work) -> Operators:
         num_without=events.height - claimed.height,
         without_ns=int(events.get_column("dur_ns").sum()) - int(claimed.get_column("dur_ns").sum()),
     )
+
+
+def _operator_rows(events: pl.DataFrame, linked: pl.DataFrame) -> pl.Series:
+    """The operator that launched each device event, as its row in `events`: the innermost `cpu_op` of the launching
+    thread that was open at the call; null where the launch is unknown or lies in none.
+
+    events: a trace's events. linked: device events with launch_ts_ns, launch_pid, launch_tid. Containment in time is
+    used rather than External ids, which profilers of different ages put on different events.
+    """
+    operators = events.select("pid", "tid", "ts_ns", "dur_ns", "cat").with_row_index("row")
+    operators = operators.filter(pl.col("cat") == "cpu_op")
+    return operators.get_column("row").cast(pl.Int64).gather(open_at_launch(operators, linked)).alias("operator")

@@ -1,10 +1,10 @@
 """What must happen, in which order, on which resource: plans, and what running them gives."""
 
 from weftrace.plan.deepseek import deepseek_training_layers
+from weftrace.plan.document import from_json, plan_of, to_json
 from weftrace.plan.engine import simulate, simulate_ranks
 from weftrace.plan.graph import check
 from weftrace.plan.model import Kind, Op, Plan, Resource
-from weftrace.plan.text import from_json, to_json
 from weftrace.plan.times import Chain, CriticalStep, Timetable, critical_path, longest_chain, timetable
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "deepseek_training_layers",
     "from_json",
     "longest_chain",
+    "plan_of",
     "simulate",
     "simulate_ranks",
     "timetable",

@@ -5,9 +5,7 @@ issues them, so the ops of one stream run first in, first out, as CUDA streams d
 in its `after`, on whatever stream or rank they are. These are plain values: `weftrace.plan.check` says whether a plan
 can run, `weftrace.plan.engine` runs it.
 
-The alphabet of phase and op names, wherever weftrace writes a schedule: F forward, I backward for the input, W backward
-for the weights, B the full backward (I and W, or what a model's author calls backward), F&B one forward and one
-backward chunk overlapped.
+Phases and ops are named in the alphabet of `weftrace.alphabet`: "attn(F)", "mlp(B)".
 """
 
 from __future__ import annotations
@@ -74,13 +72,13 @@ class Plan:
     """
 
     name: str
-    ops: tuple[Op, ...]
-    gap_ns: int = 0
-    num_sms: int | None = None
-    device_name: str = "device"
-    world_size: int | None = None
     source: str = ""
     notes: tuple[str, ...] = ()
+    device_name: str = "device"
+    num_sms: int | None = None
+    world_size: int | None = None
+    gap_ns: int = 0
+    ops: tuple[Op, ...]
 
     def __repr__(self) -> str:
         return f"Plan({self.name!r}, {len(self.ops):,} ops, {len(self.ranks)} ranks, {len(self.resources)} streams)"

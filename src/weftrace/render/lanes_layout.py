@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from weftrace.alphabet import stem_of
 from weftrace.render.console_text import clean
 
 MAX_ROWS = 12
@@ -283,12 +284,6 @@ def _coverage(intervals: Any, start: int, num_columns: int, scale: float) -> tup
         for column in range(int(first), min(math.ceil(last), num_columns)):
             covered[column] += min(last, column + 1) - max(first, column)
     return tuple(min(1.0, part) for part in covered)
-
-
-def stem_of(name: str) -> tuple[str, str]:
-    """`attn(F)` as (`attn`, `F`); a name with no direction as (name, ``)."""
-    match = re.fullmatch(r"(.+)\(([A-Z])\)", name)
-    return (match[1], match[2]) if match else (name, "")
 
 
 def _codes(names: set[str]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from rich.console import Console, Group
 from rich.style import Style
 from rich.text import Text
 
+from weftrace.alphabet import DIRECTIONS, DRAWN, stem_of
 from weftrace.render import palette
 from weftrace.render.console_text import clean, fitted, joined, shorten_middle, suited
 from weftrace.render.lanes_layout import (
@@ -27,7 +28,6 @@ from weftrace.render.lanes_layout import (
     lane_picture,
     round_up,
     sms_text,
-    stem_of,
 )
 from weftrace.units import MS, US, duration, percent
 
@@ -37,8 +37,7 @@ MARGIN = 12  # columns left of the bands, for a lane's name and SMs
 MIN_MARK = 0.05  # a smaller part of a column exposed is not marked: kernels leave microseconds between them
 
 _LEVELS = "▁▂▃▄▅▆▇█"
-_FILL = {"F": "░", "B": "▒", "W": "▓", None: " "}
-_DIRECTION_NAMES = {"F": "forward", "B": "backward", "W": "weight gradient"}
+_FILL: dict[str | None, str] = {None: " ", **dict(zip(DRAWN, "░▒▓", strict=True))}
 _LANE_NAMES = {"compute": "compute", "communication": "communic."}
 _NOTE = Style(dim=True)
 _EXPOSED = Style(color=palette.EXPOSED, bold=True)
@@ -230,11 +229,11 @@ def _marks(row: Row, head: str) -> Text:
 def _legend(picture: Picture, coded: set[str], width: int) -> list[Text]:
     shown = [box for row in picture.rows for band in row.bands for track in band.tracks for box in track]
     chips = []
-    for direction, name in _DIRECTION_NAMES.items():
+    for direction in DRAWN:
         if any(box.direction == direction for box in shown):
             ink, shade = _box_styles(direction, "compute")
             chip = Text(f"│{direction} ", style=ink).append(_FILL[direction] * 2, style=shade)
-            chips.append(joined([chip, f" {name}"]))
+            chips.append(joined([chip, f" {DIRECTIONS[direction]}"]))
     if any(level >= MIN_MARK for row in picture.rows for level in row.exposed):
         chips.append(joined([Text("▂▅█", style=_EXPOSED), " exposed, by part of the column"]))
     if any(level >= 0.5 for row in picture.rows for level in row.idle):

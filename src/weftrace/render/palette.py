@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weftrace.alphabet import DRAWN
+
 #: Parts of a span, and classes of device work.
 COMPUTE = "#46587a"
 COMMUNICATION = "#8a5cd6"
@@ -24,12 +26,12 @@ SENT = "#8fa0bd"
 INK = "#141414"
 PAPER = "#ffffff"
 
-#: Directions of a phase.
+#: Directions of a phase: those of `weftrace.alphabet.DRAWN`.
 FORWARD = "#f3a43b"
 BACKWARD = "#2c8f63"
 WEIGHT = "#3f7fe0"
 
-DIRECTION_COLOURS = {"F": FORWARD, "B": BACKWARD, "W": WEIGHT}
+DIRECTION_COLOURS = dict(zip(DRAWN, (FORWARD, BACKWARD, WEIGHT), strict=True))
 KIND_COLOURS = {"compute": COMPUTE, "communication": COMMUNICATION, "memory": MEMORY}
 
 #: Causes of idle time, as `idle_causes` of a report names them (without `_ns`).

@@ -1,33 +1,49 @@
-"""The report of a trace or a job: one document, and what draws it in the terminal, on a page and in notebooks."""
+"""The report of a trace or a job: one document, and what draws it in the terminal, on a page and in notebooks.
 
-from weftrace.report.added_lanes import annotate_trace, overlay
-from weftrace.report.build import RankReport, Report, analyze
-from weftrace.report.document import document_of
-from weftrace.report.render.figures import (
-    breakdown_figure,
-    idle_figure,
-    kernels_figure,
-    lanes_figure,
-    overlap_figure,
-    ranks_figure,
-)
-from weftrace.report.render.page import render_html
-from weftrace.report.render.terminal import print_rank, print_report
+    report = wt.analyze("train.json.gz")                     # or wt.report.analyze
+    wt.report.print_rank(report.document["ranks"][0], console)
+    wt.report.lanes_figure(report.document["ranks"][0])      # plotly figures, one function a picture
+    wt.report.annotate_trace(trace, "annotated.json.gz")     # the original, with weftrace's lanes added
 
-__all__ = [
-    "RankReport",
-    "Report",
-    "analyze",
-    "annotate_trace",
-    "breakdown_figure",
-    "document_of",
-    "idle_figure",
-    "kernels_figure",
-    "lanes_figure",
-    "overlap_figure",
-    "overlay",
-    "print_rank",
-    "print_report",
-    "ranks_figure",
-    "render_html",
-]
+`Report.document` is what every renderer draws from, docs/report-json.md explains it; `Report.analysis` holds the same
+as typed values and frames.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weftrace.lazy import lazily
+
+if TYPE_CHECKING:  # what a type checker sees
+    from weftrace.report.added_lanes import annotate_trace as annotate_trace
+    from weftrace.report.added_lanes import overlay as overlay
+    from weftrace.report.build import RankReport as RankReport
+    from weftrace.report.build import Report as Report
+    from weftrace.report.build import analyze as analyze
+    from weftrace.report.document import document_of as document_of
+    from weftrace.report.render.figures import breakdown_figure as breakdown_figure
+    from weftrace.report.render.figures import idle_figure as idle_figure
+    from weftrace.report.render.figures import kernels_figure as kernels_figure
+    from weftrace.report.render.figures import lanes_figure as lanes_figure
+    from weftrace.report.render.figures import overlap_figure as overlap_figure
+    from weftrace.report.render.figures import ranks_figure as ranks_figure
+    from weftrace.report.render.page import render_html as render_html
+    from weftrace.report.render.terminal import print_rank as print_rank
+    from weftrace.report.render.terminal import print_report as print_report
+
+if not TYPE_CHECKING:  # so that `weftrace --help`, which names this wing's commands, stays quick
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            f"{__name__}.added_lanes": ("annotate_trace", "overlay"),
+            f"{__name__}.build": ("RankReport", "Report", "analyze"),
+            f"{__name__}.document": ("document_of",),
+            f"{__name__}.render.figures": (
+                "breakdown_figure", "idle_figure", "kernels_figure", "lanes_figure", "overlap_figure", "ranks_figure",
+            ),
+            f"{__name__}.render.page": ("render_html",),
+            f"{__name__}.render.terminal": ("print_rank", "print_report"),
+        },
+        packages=("render",),
+    )  # fmt: skip

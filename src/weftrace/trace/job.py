@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import glob
+import multiprocessing
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import Generic, TypeVar
 
 from weftrace.errors import TraceError, WeftraceError
 from weftrace.files.sources import DEFAULT_MAX_BYTES, is_remote
-from weftrace.processes import process_pool
 from weftrace.trace.chrome.reader import rank_in_name, read_chrome
 from weftrace.trace.model import Trace
 
@@ -145,7 +145,7 @@ def _run(
         return
     unfinished = {task.path: task for task in tasks}
     try:
-        with process_pool(workers) as pool:
+        with _process_pool(workers) as pool:
             for outcome in _collect([pool.submit(_apply, function, task) for task in tasks]):
                 del unfinished[outcome.path]
                 yield outcome
@@ -162,7 +162,7 @@ def _collect(futures: Iterable[Future[Outcome[T]]]) -> Iterator[Outcome[T]]:
 
 def _alone(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
     try:
-        with process_pool(1) as pool:
+        with _process_pool(1) as pool:
             return pool.submit(_apply, function, task).result()
     except BrokenProcessPool:
         error = (
@@ -252,3 +252,17 @@ def read(
 
         return load_parquet(path)
     return read_chrome(path, max_bytes=max_bytes, on_progress=on_progress)
+
+
+def _process_pool(workers: int) -> ProcessPoolExecutor:
+    """A pool of `workers` fresh processes, each of which computes on one thread.
+
+    Spawned, not forked: Polars runs threads, and a forked child could inherit a lock that nobody holds any more. One
+    thread each: the ranks of a job are the parallelism, and threads of several processes only get in each other's way.
+    """
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_on_one_thread)
+
+
+def _on_one_thread() -> None:
+    """Runs in the new process before it imports Polars, which reads this when it makes its threads."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")

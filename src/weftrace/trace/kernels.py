@@ -22,7 +22,7 @@ KINDS: tuple[Kind, ...] = ("compute", "communication", "memory")
 ROLES: tuple[Role, ...] = ("data", "barrier")
 
 #: Collectives as weftrace names them. `dispatch` and `combine` are the two all-to-alls of a mixture of experts;
-# `send_recv` : is point to point; `coalesced` is a group of operations issued as one.
+#: `send_recv` is point to point; `coalesced` is a group of operations issued as one.
 COLLECTIVES = (
     "all_reduce",
     "all_gather",
@@ -40,7 +40,6 @@ COLLECTIVES = (
 )
 
 #: Family of a name that no rule matches; its kind is compute.
-_MAX_KNOWN = 200_000  # names remembered; beyond it, all are forgotten
 OTHER = "other"
 _MAX_KNOWN = 200_000  # names remembered; beyond it, all are forgotten
 

@@ -11,16 +11,12 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from weftrace.errors import TraceError
-from weftrace.trace.collectives import with_host_metadata
+from weftrace.trace.clipping import FARTHEST_NS, clipped, extent, inside_window
+from weftrace.trace.containment import with_host_metadata
 from weftrace.trace.kernels import KernelRules, class_of_metadata, classify, load_rules
 from weftrace.trace.launches import link_launches
-from weftrace.trace.model import Trace, is_annotation, is_launch, on_device
+from weftrace.trace.model import Trace, on_device
 from weftrace.trace.phases import assign_phases, find_phases, find_steps, step_at
-from weftrace.units import MS, S
-
-_ABSURD_EXCESS_NS = 10 * MS  # how far an event must outlast its successors before its duration is doubted
-_OUT_OF_WINDOW_NS = 1 * S  # how far outside the recording a device event may lie: clocks of host and device differ
-_FARTHEST_NS = (1 << 62) - 1  # no time lies farther from 0 (the year 2116), so that differences fit 64 bits
 
 #: Columns of `Work.events`, in order of start. Times are absolute nanoseconds.
 WORK_SCHEMA: dict[str, pl.DataType] = {
@@ -143,7 +139,7 @@ def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Wor
     events = trace.events.with_row_index("row")
     first = _devices(trace)[0]  # which events belong to that do not tell their device
     rows = events.filter(on_device(), pl.col("device").fill_null(first) == device)
-    rows, num_outside = _inside_window(rows, trace)
+    rows, num_outside = inside_window(rows, trace)
     rows = link_launches(events, rows)
     rows = _classified(rows, rules or load_rules(), trace.events)
     phases = find_phases(trace.events)
@@ -151,12 +147,12 @@ def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Wor
     rows = rows.with_columns(
         assign_phases(phases, rows, trace.events),
         step_at(rows.get_column("launch_ts_ns"), steps),
-        *_extent(),
+        *extent(),
         pl.max_horizontal("in_elems", "out_elems").alias("payload_elems"),
     ).sort("start_ns", "row")
     if not steps.is_empty():
         rows = rows.with_columns(_with_neighbours_step())
-    rows, num_clipped = _clipped(rows, trace)
+    rows, num_clipped = clipped(rows, trace)
     rows = rows.select(pl.col(name).cast(dtype) for name, dtype in WORK_SCHEMA.items())
     return Work(
         trace=trace,
@@ -180,12 +176,6 @@ def _overlapping(events: pl.DataFrame) -> int:
     return int(events.select((pl.col("start_ns") < previous_end).sum()).item())
 
 
-def _extent() -> tuple[pl.Expr, pl.Expr]:
-    """start_ns and end_ns of events that start within `_FARTHEST_NS`."""
-    length = pl.min_horizontal("dur_ns", _FARTHEST_NS - pl.col("ts_ns"))
-    return pl.col("ts_ns").alias("start_ns"), (pl.col("ts_ns") + length).alias("end_ns")
-
-
 def _with_neighbours_step() -> pl.Expr:
     """Step of the events that have a launch; of the others, that of the last event with a launch that started before.
 
@@ -195,23 +185,6 @@ def _with_neighbours_step() -> pl.Expr:
     known = pl.when(pl.col("link").is_not_null()).then(pl.coalesce("step", outside))
     step = known.forward_fill()
     return pl.when(step != outside).then(step).alias("step")
-
-
-def _inside_window(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
-    """Device events that start within the recording, give or take a second; how many do not.
-
-    Where the file does not state the recording, what it holds of the host tells it, and the device may run behind by as
-    long again.
-    """
-    kept = rows.filter(pl.col("ts_ns").is_between(-_FARTHEST_NS, _FARTHEST_NS))
-    if (recorded := _recording(trace)) is not None:
-        start, end = recorded
-        behind = 0 if trace.window_ns is not None else end - start
-        earliest, latest = start - _OUT_OF_WINDOW_NS, end + max(behind, _OUT_OF_WINDOW_NS)
-        inside = kept.filter(pl.col("ts_ns").is_between(max(earliest, -_FARTHEST_NS), min(latest, _FARTHEST_NS)))
-        if 2 * inside.height > kept.height:  # else it is the window, or the device's clock, that must be wrong
-            kept = inside
-    return kept, rows.height - kept.height
 
 
 def _classified(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -248,67 +221,15 @@ def _classified(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFrame | N
     )
 
 
-def _clipped(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
-    """Cut durations that the recording contradicts; how many were cut.
-
-    A stream finishes its events in order, even where one starts before its predecessor has ended (programmatic
-    dependent launch). So an event that outlasts a successor did not last that long, unless both are nodes of a graph.
-    That alone is enough where it outlasts it by half of everything else; not on ROCm, where streams share queues. Where
-    the event also ends after the recording, it is enough on any device. It is cut to the start of the event that
-    follows. An event without successors is cut to the end of the recording, when it ends long after it.
-    """
-    if rows.is_empty() or trace.simulated:
-        return rows, 0
-    first, last = rows.select(pl.col("start_ns").min().alias("first"), pl.col("start_ns").max().alias("last")).row(0)
-    shared = (pl.col("correlation") > 0).fill_null(False) & (pl.len().over("correlation") > 1)
-    successors_end = pl.col("end_ns").cum_min(reverse=True).shift(-1).over("stream")
-    excess = pl.when(pl.col("graph_id").is_null() & ~shared).then(pl.col("end_ns") - successors_end)
-    rows = rows.with_columns(
-        excess.fill_null(0).alias("excess_ns"), pl.col("start_ns").shift(-1).over("stream").alias("following_ns")
-    )
-    contradicted = pl.col("excess_ns") > _ABSURD_EXCESS_NS
-    end = pl.col("end_ns")
-    cut = end
-    if (recorded := _recording(trace)) is not None:
-        recording_end = max(min(recorded[1], _FARTHEST_NS), last)
-        stated = (
-            trace.window_ns is not None
-        )  # else the host's last event tells it, and the device may well outlast that
-        length = recording_end - recorded[0]
-        slack = min(max(length, _ABSURD_EXCESS_NS), _OUT_OF_WINDOW_NS) if stated else _OUT_OF_WINDOW_NS
-        cut = pl.when(end > recording_end + slack).then(pl.lit(recording_end)).otherwise(cut)
-        cut = (
-            pl.when(contradicted & (end > recording_end + (0 if stated else slack))).then("following_ns").otherwise(cut)
-        )
-    if rows.select(contradicted.any()).item() and not _on_rocm(trace):
-        cut = pl.when(contradicted & (pl.col("excess_ns") > (last - first) // 2)).then("following_ns").otherwise(cut)
-    rows = rows.with_columns(cut.alias("end_ns"), end.alias("recorded_end_ns"))
-    return rows, int(rows.select((pl.col("end_ns") != pl.col("recorded_end_ns")).sum()).item())
-
-
-def _recording(trace: Trace) -> tuple[int, int] | None:
-    """Start and end of the recording: as the file states it, else of what it holds of the host; None without both."""
-    if trace.window_ns is not None:
-        return trace.window_ns
-    host = trace.events.filter(is_launch() | is_annotation() | (pl.col("cat") == "cpu_op"))
-    start, end = host.select(pl.col("ts_ns").min(), (pl.col("ts_ns") + pl.col("dur_ns")).max().alias("end")).row(0)
-    return None if start is None else (start, end)
-
-
-def _on_rocm(trace: Trace) -> bool:
-    calls = trace.events.filter(is_launch()).get_column("name").unique().cast(pl.String)
-    return bool(calls.str.starts_with("hip").any())
-
-
 def _work_of_host(trace: Trace, rules: KernelRules | None) -> Work:
     """Host operators in place of device events, for a run on CPUs: each thread is a stream, top-level operators are
     compute, gloo and c10d ranges communication."""
     events = trace.events.with_row_index("row")
     ops = events.filter(
-        pl.col("cat").is_in(("cpu_op", "user_annotation")), pl.col("ts_ns").is_between(-_FARTHEST_NS, _FARTHEST_NS)
+        pl.col("cat").is_in(("cpu_op", "user_annotation")), pl.col("ts_ns").is_between(-FARTHEST_NS, FARTHEST_NS)
     )
     ops = _classified(ops, rules or load_rules()).with_columns(
-        *_extent(),
+        *extent(),
         pl.concat_str(pl.col("pid", "tid").cast(pl.String), separator="/").rank("dense").cast(pl.Int64).alias("stream"),
     )
     is_communication = pl.col("kind") == "communication"

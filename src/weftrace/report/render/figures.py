@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from weftrace.alphabet import DIRECTIONS, DRAWN
 from weftrace.errors import WeftraceError
 from weftrace.render import palette
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
@@ -24,7 +25,6 @@ _PARTS = (
     ("idle_ns", "idle", palette.IDLE),
 )
 _CAUSES = ("host_wait", "dependency_wait", "kernel_gap", "unknown")
-_DIRECTION_NAMES = {"F": "forward", "B": "backward", "W": "weight gradient"}
 _MIN_EXPOSED = 1 / 2000  # of the span; shorter stretches would be drawn wider than they are
 
 
@@ -69,7 +69,7 @@ def lanes_figure(rank: Mapping[str, Any]) -> go.Figure:
     go = plotly_objects()
     figure = go.Figure()
     lanes = [lane for lane in rank.get("lanes") or [] if lane["boxes"]]
-    for direction in (*_DIRECTION_NAMES, None):
+    for direction in (*DRAWN, None):
         for lane in lanes:
             boxes = [box for box in lane["boxes"] if _known_direction(box) == direction]
             if boxes:
@@ -277,11 +277,11 @@ def _named(figure: go.Figure, direction: str | None, lane: Mapping[str, Any]) ->
 
 def _known_direction(box: Mapping[str, Any]) -> str | None:
     direction: str | None = box.get("direction")
-    return direction if direction in _DIRECTION_NAMES else None
+    return direction if direction in DRAWN else None
 
 
 def _legend_name(direction: str | None, lane: Mapping[str, Any]) -> str:
-    return _DIRECTION_NAMES[direction] if direction else label(lane["lane"])
+    return DIRECTIONS[direction] if direction else label(lane["lane"])
 
 
 def _box_colour(direction: str | None, lane: Mapping[str, Any]) -> str:

@@ -6,14 +6,25 @@ does not hold is left out; what is partial is said in a frame above the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.render.console_parts import BOLD, DIM, ERROR, WARNING, counted, frame, section, table, unit_for
-from weftrace.render.console_text import clean, joined, suited
+from weftrace.render.console_parts import (
+    BOLD,
+    DIM,
+    ERROR,
+    WARNING,
+    counted,
+    frame,
+    print_blocks,
+    section,
+    table,
+    unit_for,
+)
+from weftrace.render.console_text import clean, joined
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.report.render.terminal_rank import ACCOUNT_HEADS, ACCOUNT_KEYS, hidden_share, rank_blocks
 from weftrace.units import duration
@@ -36,18 +47,13 @@ def print_report(document: Mapping[str, Any], console: Console) -> None:
         slowest = max(ranks, key=lambda rank: rank["span_ns"])
         blocks += _job(document, slowest, width)
         blocks += rank_blocks(slowest, width)
-    _print(blocks, console, width)
+    print_blocks(blocks, console, width)
 
 
 def print_rank(rank: Mapping[str, Any], console: Console) -> None:
     """Print one member of `ranks` of a report document in full."""
     width = min(console.width, MAX_WIDTH)
-    _print(rank_blocks(rank, width), console, width)
-
-
-def _print(blocks: Iterable[RenderableType], console: Console, width: int) -> None:
-    spaced = [part for block in blocks for part in (block, Text())]
-    console.print(suited(Group(*spaced[:-1]), console), width=width)
+    print_blocks(rank_blocks(rank, width), console, width)
 
 
 def _opening(document: Mapping[str, Any]) -> list[RenderableType]:

@@ -2,7 +2,7 @@
 
 Two speeds share one sink. Sound text is cut at a boundary between events and decoded as a whole: a cut between two
 objects that are nested in one event leaves brackets open, so that a decode that succeeds proves the cut. Text that
-cannot be decoded so is walked through event by event (`chrome_walk`).
+cannot be decoded so is walked through event by event (`walk`).
 
 Memory is bounded by `MAX_EVENT_BYTES` of events and `_MAX_OUTSIDE_BYTES` of what stands around them.
 """

@@ -10,8 +10,8 @@ import polars as pl
 
 PROCESS = "weftrace"  #: pid of the process that holds what weftrace adds
 
-#: Names that the trace viewer has for colours, by what a box does: F forward, B backward, I input gradient, W weight
-#: gradient. Perfetto takes no notice of them; it colours by name.
+#: Names that the trace viewer has for colours, by a box's direction (`weftrace.alphabet`). Perfetto takes no
+#: notice of them; it colours by name.
 #: Source: ColorScheme in https://github.com/catapult-project/catapult (tracing/tracing/base/color_scheme.html)
 COLOURS = {"F": "rail_idle", "B": "rail_load", "I": "rail_load", "W": "rail_response"}
 _EXPOSED_COLOUR = "terrible"

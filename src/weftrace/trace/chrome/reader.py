@@ -2,12 +2,14 @@
 
 Each file answers one question, in the order in which bytes become a trace:
 
-    sources         the bytes of a file, decompressed          chrome_foreign  what it seems to be, if it is no trace
-    chrome_cut      sound text, cut between events             chrome_walk     damaged text, event by event
-    chrome_events   one event, decoded or repaired             chrome_json     JSON as it is written in the wild
-    chrome_table    what becomes of each event                 chrome_tally    what was left out, and why
-    chrome_times    microseconds into exact nanoseconds        chrome_columns  events into columns
-    chrome_facts    what the file says of itself               chrome_flows    arrows, where correlation fails
+    files/sources   the bytes of a file, decompressed          foreign         what it seems to be, if it is no trace
+    cut             sound text, cut between events             walk            damaged text, event by event
+    events          one event, decoded or repaired             json_text       JSON as it is written in the wild
+    table           what becomes of each event                 tally           what was left out, and why
+    times           microseconds into exact nanoseconds        columns         events into columns
+    facts           what the file says of itself               flows           arrows, where correlation fails
+
+The way back: writer (a trace as such a file), annotate (a file's copy with events added), lane_events (those of lanes).
 """
 
 from __future__ import annotations

@@ -56,16 +56,20 @@ def test_plans_compare_by_value() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "not a plan"),
-        ("[1, 2]", "not a plan"),
-        ('{"ops": []}', "format"),
-        (GOLDEN[:-20], "not a plan"),
+        ("", "not a weftrace.plan/1 document"),
+        ("[1, 2]", "not a weftrace.plan/1 document"),
+        ('{"ops": []}', "missing required field `schema`"),
+        (GOLDEN[:-20], "not a weftrace.plan/1 document"),
         (GOLDEN.replace("plan/1", "plan/7"), "'weftrace.plan/7', and this weftrace reads 'weftrace.plan/1'"),
         (GOLDEN.replace('"duration_ns":5', '"duration_ns":5.5'), r"ops[0].duration_ns"),
         (GOLDEN.replace('"duration_ns":5', '"duration_us":5'), "duration_us"),
         (GOLDEN.replace('"gap_ns"', '"gap"'), "gap"),
-        ("\udcff", "not a plan"),
-        ('{"schema": "weftrace.plan/1", "ops": ' + "[" * 100_000, "not a plan"),
+        (GOLDEN.replace('"stream":7', '"lane":7'), "unknown field `lane` - at `$.ops[0].resource`"),
+        (GOLDEN.replace('"rank":1', '"rank":"1"'), "$.ops[1].resource.rank"),
+        ('{"schema": "weftrace.plan/1", "name": "p", "ops": [1]}', "$.ops[0]"),
+        ('{"schema": "weftrace.plan/1", "name": "p", "ops": {}}', "$.ops"),
+        ("\udcff", "not a weftrace.plan/1 document"),
+        ('{"schema": "weftrace.plan/1", "ops": ' + "[" * 100_000, "not a weftrace.plan/1 document"),
     ],
 )
 def test_text_that_is_not_a_plan(text: str, expected: str) -> None:
