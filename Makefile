@@ -53,15 +53,23 @@ demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo
 test: $(VENV)/.ready ## run the tests
 	@$(BIN)/python -m pytest $(PYTEST)
 
-lint: $(VENV)/.ready ## ruff, mypy, and the rule that imports point down
+# Tools that check the pages' JavaScript: for developers only, no page is built.
+node_modules/.ready: package.json package-lock.json
+	@command -v npm >/dev/null || { echo "the pages' code is checked with Node's tools: install nodejs (20 or newer) and npm" >&2; exit 1; }
+	@npm ci --silent
+	@touch $@
+
+lint: $(VENV)/.ready node_modules/.ready ## ruff, mypy, the rule that imports point down, and the pages' JavaScript
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	npx --no biome ci
 
-format: $(VENV)/.ready ## put the code in the house's format
+format: $(VENV)/.ready node_modules/.ready ## put the code in the house's format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	npx --no biome check --write
 
 bench: $(VENV)/.ready $(HTA)/.ready ## measure speed, memory and page size against their targets
 	@$(BIN)/python -m benchmarks --hta $(HTA)/bin/python --deepspeed $(DEEPSPEED)/bin/python $(BENCH)
@@ -73,4 +81,4 @@ dist: $(VENV)/.ready ## build a wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean: ## remove everything that make made, the environments included
-	rm -rf $(VENV) $(HTA) $(DEEPSPEED) out dist build benchmarks/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(HTA) $(DEEPSPEED) node_modules out dist build benchmarks/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -206,5 +206,5 @@ def test_depth_counts_the_earlier_intervals_still_open(spans: list[tuple[int, in
 def test_every_class_has_a_colour() -> None:
     from importlib.resources import files
 
-    style = files("weftrace.report").joinpath("static", "page.css").read_text("utf-8")
+    style = files("weftrace.render").joinpath("static", "page.css").read_text("utf-8")
     assert all(style.count(f"--{name}:") >= 2 for name in CLASSES)

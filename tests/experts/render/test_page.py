@@ -42,7 +42,8 @@ def block(html: str) -> Any:
     ],
 )
 def test_documents_fit_their_schema(schema: str, document: Any) -> None:
-    text = files("weftrace.experts").joinpath(f"{schema}.schema.json").read_text("utf-8")
+    home = "weftrace.experts.replays" if schema == "replay" else "weftrace.experts"
+    text = files(home).joinpath(f"{schema}.schema.json").read_text("utf-8")
     jsonschema.Draft202012Validator(json.loads(text)).validate(document)
 
 

@@ -21,19 +21,33 @@ document.body.classList.toggle("no-before", !model.hasBefore);
 document.body.classList.toggle("no-certificate", !model.document.certificate);
 showPlacementSummary(model);
 byId("maps-lead").textContent = mapWords();
-const maps = heatMaps(model, (layer) => { showLayer(layer); byId("layer").scrollIntoView({ block: "start" }); });
-certificateSection(model, (layer) => { showLayer(layer); byId("layer").scrollIntoView({ block: "start" }); });
+const maps = heatMaps(model, (layer) => {
+  showLayer(layer);
+  byId("layer").scrollIntoView({ block: "start" });
+});
+certificateSection(model, (layer) => {
+  showLayer(layer);
+  byId("layer").scrollIntoView({ block: "start" });
+});
 const showProfile = layerSection(model);
 policySection(model.document);
 const showMoves = movesSection(model, showLayer);
 
 const select = byId("layer-select");
-fill(select, Array.from({ length: model.numLayers }, (_, layer) => h("option", { value: layer, text: String(layer) })));
+fill(
+  select,
+  Array.from({ length: model.numLayers }, (_, layer) => h("option", { value: layer, text: String(layer) })),
+);
 select.addEventListener("change", () => showLayer(Number(select.value)));
 byId("layer-prev").addEventListener("click", () => showLayer(Math.max(0, current - 1)));
 byId("layer-next").addEventListener("click", () => showLayer(Math.min(model.numLayers - 1, current + 1)));
 for (const id of ["policy", "moves"]) document.querySelector(`nav a[href="#${id}"]`).hidden = byId(id).hidden;
-fill(byId("definition-list"), Object.entries(PLACEMENT_TERMS).map(([key, [term, text]]) => h("div", { id: `def-${key}` }, h("dt", { text: term }), h("dd", { text }))));
+fill(
+  byId("definition-list"),
+  Object.entries(PLACEMENT_TERMS).map(([key, [term, text]]) =>
+    h("div", { id: `def-${key}` }, h("dt", { text: term }), h("dd", { text })),
+  ),
+);
 showLayer(worstLayer());
 
 function showLayer(layer) {
@@ -52,7 +66,8 @@ function worstLayer() {
   const badness = (layer) => [certificate ? gapOf(certificate, layer) : 0, 1 - load.after.balancedness[layer]];
   let worst = 0;
   for (let layer = 1; layer < model.numLayers; layer += 1) {
-    const [gap, rest] = badness(layer), [gapBest, restBest] = badness(worst);
+    const [gap, rest] = badness(layer);
+    const [gapBest, restBest] = badness(worst);
     if (gap > gapBest + 1e-9 || (Math.abs(gap - gapBest) <= 1e-9 && rest > restBest + 1e-12)) worst = layer;
   }
   return worst;

@@ -19,9 +19,23 @@ showReplaySummary(model);
 const shown = new Set(model.parts.map((part) => part.row));
 const again = [];
 const refresh = () => again.forEach((draw) => draw());
-const toggle = (row) => { if (shown.has(row)) shown.delete(row); else shown.add(row); refresh(); };
-again.push(timeChart(model, shown), movedChart(model, shown), tradeOff(model, shown, toggle), rowTable(model, shown, toggle));
-fill(byId("definition-list"), Object.entries(REPLAY_TERMS).map(([key, [term, text]]) => h("div", { id: `def-${key}` }, h("dt", { text: term }), h("dd", { text }))));
+const toggle = (row) => {
+  if (shown.has(row)) shown.delete(row);
+  else shown.add(row);
+  refresh();
+};
+again.push(
+  timeChart(model, shown),
+  movedChart(model, shown),
+  tradeOff(model, shown, toggle),
+  rowTable(model, shown, toggle),
+);
+fill(
+  byId("definition-list"),
+  Object.entries(REPLAY_TERMS).map(([key, [term, text]]) =>
+    h("div", { id: `def-${key}` }, h("dt", { text: term }), h("dd", { text })),
+  ),
+);
 
 // For people at the console, and for tests.
 window.weftrace = { document: model.document, model, shown: () => [...shown], toggle };

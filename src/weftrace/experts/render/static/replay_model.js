@@ -11,7 +11,8 @@ const BOUNDS = { once: "planned once, on the first window", oracle: "an oracle t
 export function replayModel(document) {
   const { rows, series, recommendation } = document;
   const seriesOf = new Map(series.map((entry) => [entry.row, entry]));
-  const ceiling = rows.findIndex((row) => row.solver === "oracle"), once = rows.findIndex((row) => row.solver === "once");
+  const ceiling = rows.findIndex((row) => row.solver === "oracle");
+  const once = rows.findIndex((row) => row.solver === "once");
   const parts = [];
   const add = (row, part, word, definition) => {
     if (row === null || row === undefined || row < 0 || parts.some((other) => other.row === row)) return;
@@ -24,7 +25,11 @@ export function replayModel(document) {
   add(ceiling, "ceiling", "ceiling", "ceiling");
   const partOf = new Map(parts.map((part) => [part.row, part]));
   return {
-    document, rows, parts, ceiling, recommendation,
+    document,
+    rows,
+    parts,
+    ceiling,
+    recommendation,
     partOf: (row) => partOf.get(row) ?? null,
     seriesOf: (row) => seriesOf.get(row) ?? null,
     name: (row) => rowName(rows[row]),
@@ -37,6 +42,7 @@ export function replayModel(document) {
 function rowName(row) {
   if (BOUNDS[row.solver]) return BOUNDS[row.solver];
   const estimator = row.estimator ? ` on ${row.estimator}${row.window === null ? "" : ` of ${row.window}`}` : "";
-  const interval = row.interval === null ? "" : row.interval === 1 ? ", every window" : `, every ${row.interval} windows`;
+  const interval =
+    row.interval === null ? "" : row.interval === 1 ? ", every window" : `, every ${row.interval} windows`;
   return `${row.solver}${estimator}${interval}`;
 }

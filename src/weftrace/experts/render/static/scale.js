@@ -21,10 +21,37 @@ export function loadColor(ratio, half) {
 export function scaleLegend(current, onChoose) {
   const { half, low, high } = REACHES[current];
   const stops = Array.from({ length: 17 }, (_, i) => loadColor(1 + half * (i / 8 - 1), half)).join(", ");
-  return h("div", { class: "scale" },
-    h("div", { class: "scale-bar", role: "img", "aria-label": `colours from ${low} (blue) over the mean (neutral) to ${high} (orange)` },
+  return h(
+    "div",
+    { class: "scale" },
+    h(
+      "div",
+      {
+        class: "scale-bar",
+        role: "img",
+        "aria-label": `colours from ${low} (blue) over the mean (neutral) to ${high} (orange)`,
+      },
       h("div", { class: "scale-colors", style: { background: `linear-gradient(to right, ${stops})` } }),
-      h("div", { class: "scale-words" }, h("span", { text: low }), h("span", { text: "mean" }), h("span", { text: high }))),
-    h("div", { class: "choices", role: "group", "aria-label": "Reach of the colours" }, REACHES.map((reach, at) =>
-      h("button", { type: "button", "aria-pressed": String(at === current), text: reach.label, data: { reach: at }, on: { click: () => onChoose(at) } }))));
+      h(
+        "div",
+        { class: "scale-words" },
+        h("span", { text: low }),
+        h("span", { text: "mean" }),
+        h("span", { text: high }),
+      ),
+    ),
+    h(
+      "div",
+      { class: "choices", role: "group", "aria-label": "Reach of the colours" },
+      REACHES.map((reach, at) =>
+        h("button", {
+          type: "button",
+          "aria-pressed": String(at === current),
+          text: reach.label,
+          data: { reach: at },
+          on: { click: () => onChoose(at) },
+        }),
+      ),
+    ),
+  );
 }

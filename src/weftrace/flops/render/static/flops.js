@@ -22,7 +22,12 @@ showRoofline(model);
 showWorst(model);
 showOperators(model);
 showRemarks(model);
-fill(byId("definition-list"), Object.entries(doc.terms).map(([key, [term, text]]) => h("div", { id: `def-${key}` }, h("dt", { text: term }), h("dd", { text }))));
+fill(
+  byId("definition-list"),
+  Object.entries(doc.terms).map(([key, [term, text]]) =>
+    h("div", { id: `def-${key}` }, h("dt", { text: term }), h("dd", { text })),
+  ),
+);
 
 // For people at the console, and for tests.
 window.weftrace = { document: doc, model };

@@ -13,9 +13,13 @@ export function readTimeline(index) {
   const block = document.getElementById(`weftrace-timeline-${index}`);
   if (!block) return null;
   const payload = JSON.parse(block.textContent);
-  const { dur, name, class: kind, launch, start } = Object.fromEntries(
-    Object.entries(payload.columns).map(([column, packed]) => [column, unpacked(packed)]),
-  );
+  const {
+    dur,
+    name,
+    class: kind,
+    launch,
+    start,
+  } = Object.fromEntries(Object.entries(payload.columns).map(([column, packed]) => [column, unpacked(packed)]));
   // Times count from the rank's own start, as everywhere in the report: int64 on disk, exact in a float64 up to 2^53 ns.
   const origin = payload.first_ns + payload.shift_ns;
   const startNs = new Float64Array(start.length);

@@ -41,14 +41,16 @@ const lanes = lanePicture({
     const around = 0.08 * (box.end_ns - box.start_ns);
     timeline.zoomTo(box.start_ns - around, box.end_ns + around);
     // Both pictures on the screen: the box, and what it opened.
-    if (byId("timeline-frame").getBoundingClientRect().top > innerHeight - 250) byId("lanes").scrollIntoView({ block: "start" });
+    if (byId("timeline-frame").getBoundingClientRect().top > innerHeight - 250)
+      byId("lanes").scrollIntoView({ block: "start" });
   },
   onRange: (from, to, finished) => timeline.range(from, to, finished),
 });
 const chosen = rankTable(report, showRank);
 
 function timelineSelect(event) {
-  if (event < 0) timeline.clear(); else timeline.select(event);
+  if (event < 0) timeline.clear();
+  else timeline.select(event);
 }
 
 function showRank(position) {
@@ -72,7 +74,12 @@ function findInTimeline(name) {
   byId("timeline").scrollIntoView({ block: "start" });
 }
 
-fill(byId("definition-list"), Object.entries(DEFINITIONS).map(([key, [term, text]]) => h("div", { id: `def-${key}` }, h("dt", { text: term }), h("dd", { text }))));
+fill(
+  byId("definition-list"),
+  Object.entries(DEFINITIONS).map(([key, [term, text]]) =>
+    h("div", { id: `def-${key}` }, h("dt", { text: term }), h("dd", { text })),
+  ),
+);
 onTheme(() => report.ranks.length && showMatrix(report.ranks[current]));
 
 if (report.ranks.length) showRank(0);
@@ -84,7 +91,9 @@ else {
 
 // For people at the console, and for tests: the page's two pictures and what they show.
 window.weftrace = {
-  report, lanes, timeline,
+  report,
+  lanes,
+  timeline,
   rank: () => current,
   data: () => timelines.get(current),
   breakdown: (from, to) => breakdown(timelines.get(current), from, to),
