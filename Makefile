@@ -11,7 +11,7 @@ BENCH  ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench docs dist clean
+.PHONY: help setup demo test lint format types bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -70,6 +70,9 @@ format: $(VENV)/.ready node_modules/.ready ## put the code in the house's format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	npx --no biome check --write
+
+types: $(VENV)/.ready ## write the types of documents that the pages' JavaScript is checked by
+	@$(BIN)/python -m tests.page_types
 
 bench: $(VENV)/.ready $(HTA)/.ready ## measure speed, memory and page size against their targets
 	@$(BIN)/python -m benchmarks --hta $(HTA)/bin/python --deepspeed $(DEEPSPEED)/bin/python $(BENCH)

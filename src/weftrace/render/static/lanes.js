@@ -8,7 +8,7 @@ import { duration, percent, shortName } from "./format.js";
 import { attachGestures, keysOver, moveByKey } from "./gestures.js";
 import { eachStretch, hatch, joined, paintFates } from "./hatch.js";
 import { difference, lengthWithin, union } from "./intervals.js";
-import { inkOn, mix, onTheme, palette } from "./theme.js";
+import { inkOn, mix, onTheme, palette, SANS } from "./theme.js";
 import { defined, hideTip, showTip, tipRows } from "./tooltip.js";
 import { Viewport } from "./viewport.js";
 
@@ -18,7 +18,6 @@ const BAND = 92;
 const STRIP = 22;
 const GAP = 5;
 const FOOT = 8;
-const FONT = 'Inter, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif';
 const DIRECTION_NAMES = { F: "forward", B: "backward", W: "weight gradient", I: "input gradient" };
 const NUM_CALLOUTS = 6;
 
@@ -190,7 +189,7 @@ export function lanePicture({ accounts, onBox, onRange }) {
       height: AXIS,
       bottom: heightAll() - FOOT,
       colors,
-      font: `11px ${FONT}`,
+      font: `11px ${SANS}`,
     });
     picture.lanes.forEach((_, row) => {
       context.fillStyle = colors.raised;
@@ -247,19 +246,19 @@ export function lanePicture({ accounts, onBox, onRange }) {
       context.font = font;
       return context.measureText(text).width;
     };
-    const bold = (size) => `600 ${size}px ${FONT}`;
+    const bold = (size) => `600 ${size}px ${SANS}`;
     context.fillStyle = ink;
     context.textAlign = "center";
     context.textBaseline = "middle";
     const middle = (x0 + x1) / 2;
     const write = (lines, size) => {
-      const withTime = wide(time, `400 11px ${FONT}`) <= room - 6;
+      const withTime = wide(time, `400 11px ${SANS}`) <= room - 6;
       const step = size + 3;
       const top = y + BAND / 2 - ((lines.length - 1) * step + (withTime ? 17 : 0)) / 2;
       context.font = bold(size);
       lines.forEach((text, i) => context.fillText(text, middle, top + i * step));
       if (!withTime) return;
-      context.font = `400 11px ${FONT}`;
+      context.font = `400 11px ${SANS}`;
       context.globalAlpha = 0.85;
       context.fillText(time, middle, top + (lines.length - 1) * step + 18);
       context.globalAlpha = 1;
@@ -323,7 +322,7 @@ export function lanePicture({ accounts, onBox, onRange }) {
     for (const [x, w] of stretches.sort((a, b) => b[1] - a[1]).slice(0, NUM_CALLOUTS)) {
       if (w < 2) break;
       const text = `${duration((w / width()) * view.length, 2)} exposed`;
-      context.font = `600 11px ${FONT}`;
+      context.font = `600 11px ${SANS}`;
       const half = context.measureText(text).width / 2 + 7;
       const middle = Math.min(Math.max(x + w / 2, half), width() - half);
       if (taken.some(([from, to]) => middle + half > from && middle - half < to)) continue;
@@ -347,7 +346,7 @@ export function lanePicture({ accounts, onBox, onRange }) {
     context.fillRect(0, y, width(), STRIP);
     paintFates(context, picture, view, width(), y, STRIP, colors);
     // Words where a stretch is long: the strip explains itself.
-    context.font = `500 11px ${FONT}`;
+    context.font = `500 11px ${SANS}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
     for (const [flat, word, color] of [

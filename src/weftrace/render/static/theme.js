@@ -38,6 +38,9 @@ const ROLES = [
   "hue7",
   "hue8",
 ];
+/** The typeface of text on canvases: the style sheet's. */
+export const SANS = getComputedStyle(document.documentElement).getPropertyValue("--sans").trim();
+
 const listeners = [];
 let cached = null;
 

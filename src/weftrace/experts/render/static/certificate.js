@@ -15,16 +15,6 @@ const REST = 78;
 const SPACE = 30;
 const BOTTOM = 22;
 
-const MEANINGS = {
-  none: "It is at its mean: perfect balance.",
-  packing: "The search ended above the bound: more search time may help.",
-  "replica granularity": "Replicas are whole and do not add up to the mean: an uneven split would help.",
-  slots: "The hottest replica alone is above the mean: more slots would cure it.",
-  duplicates: "The hottest expert has a copy on every GPU already: more slots do not help.",
-  "node partition": "Groups may not leave their node: a freer policy would help.",
-  constraints: "Pins, unequal GPUs or GPUs out of service.",
-};
-
 export function certificateSection(model, onLayer) {
   const { certificate } = model.document;
   drawnToWidth(byId("certificate-chart"), (width) => picture(model, width, onLayer));
@@ -41,7 +31,7 @@ export function certificateSection(model, onLayer) {
         count: list.length,
         worst: Math.max(...list.map((layer) => gapOf(certificate, layer))),
         which: ranges(list),
-        meaning: MEANINGS[binding] ?? "",
+        meaning: model.document.meanings[binding] ?? "",
       })),
       sort: { key: "count", down: true },
       columns: [

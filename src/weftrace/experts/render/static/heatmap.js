@@ -3,10 +3,9 @@
 import { byId, fill, h, oncePerFrame, sizedContext } from "render/dom.js";
 import { percent } from "render/format.js";
 import { amount, balance, mean, times } from "./words.js";
-import { REACHES, loadColor, scaleLegend } from "./scale.js";
 import { labelEvery } from "render/svg.js";
 import { hatch } from "render/hatch.js";
-import { onTheme, palette } from "render/theme.js";
+import { mix, onTheme, palette, SANS } from "render/theme.js";
 import { defined, hideTip, showTip, tipRows } from "render/tooltip.js";
 
 const LEFT = 38;
@@ -16,7 +15,14 @@ const RIGHT = 2;
 const MAX_CELL = 30;
 const MAP_HEIGHT = 480;
 const MIN_ROW = 2; // pixels; rows are as high as fit the map's height
-const FONT = "11.5px Inter, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif";
+const FONT = `11.5px ${SANS}`;
+
+/** How far from the mean the colours reach. The same scale serves both pictures, so that they can be compared. */
+const REACHES = [
+  { half: 1, label: "0 to 2×", low: "0", high: "2× the mean and more" },
+  { half: 0.2, label: "± 20 %", low: "−20 % and less", high: "+20 % and more" },
+  { half: 0.02, label: "± 2 %", low: "−2 % and less", high: "+2 % and more" },
+];
 
 /** The heat maps. onCell(layer, gpu) when one is clicked. Returns {choose(layer)}, {place(which, layer, gpu)} for tests. */
 export function heatMaps(model, onCell) {
@@ -264,4 +270,50 @@ function words(label, which) {
 
 function clamp(value, count) {
   return Math.max(0, Math.min(count - 1, value));
+}
+
+/** A load as a multiple of the mean -> "#rrggbb", for a reach and the theme in force. */
+function loadColor(ratio, half) {
+  const colors = palette();
+  const at = Math.max(-1, Math.min(1, (ratio - 1) / half));
+  return mix(colors.level, at < 0 ? colors.under : colors.over, Math.abs(at));
+}
+
+/** Gradient with its three numbers, and buttons to choose the reach. */
+function scaleLegend(current, onChoose) {
+  const { half, low, high } = REACHES[current];
+  const stops = Array.from({ length: 17 }, (_, i) => loadColor(1 + half * (i / 8 - 1), half)).join(", ");
+  return h(
+    "div",
+    { class: "scale" },
+    h(
+      "div",
+      {
+        class: "scale-bar",
+        role: "img",
+        "aria-label": `colours from ${low} (blue) over the mean (neutral) to ${high} (orange)`,
+      },
+      h("div", { class: "scale-colors", style: { background: `linear-gradient(to right, ${stops})` } }),
+      h(
+        "div",
+        { class: "scale-words" },
+        h("span", { text: low }),
+        h("span", { text: "mean" }),
+        h("span", { text: high }),
+      ),
+    ),
+    h(
+      "div",
+      { class: "choices", role: "group", "aria-label": "Reach of the colours" },
+      REACHES.map((reach, at) =>
+        h("button", {
+          type: "button",
+          "aria-pressed": String(at === current),
+          text: reach.label,
+          data: { reach: at },
+          on: { click: () => onChoose(at) },
+        }),
+      ),
+    ),
+  );
 }

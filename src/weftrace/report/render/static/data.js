@@ -4,10 +4,6 @@ import { union } from "render/intervals.js";
 
 const TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f8: Float64Array };
 
-export function readReport() {
-  return JSON.parse(document.getElementById("weftrace-report").textContent);
-}
-
 /** The timeline of the rank at a position in the report, or null where the page holds none. */
 export function readTimeline(index) {
   const block = document.getElementById(`weftrace-timeline-${index}`);

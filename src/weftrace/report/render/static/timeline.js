@@ -10,12 +10,12 @@ import { paintFates } from "render/hatch.js";
 import { difference } from "render/intervals.js";
 import { durationSums, eventAt, nameWriter, paintRow, shadesFor } from "./rows.js";
 import { inOrder, search } from "./search.js";
-import { inkOn, onTheme, palette } from "render/theme.js";
+import { inkOn, onTheme, palette, SANS } from "render/theme.js";
 import { hideTip, showTip, tipRows } from "render/tooltip.js";
 import { allRows, labelColumn, layout, rowOf } from "./tracks.js";
 import { Viewport } from "render/viewport.js";
 
-const FONT = '11px Inter, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif';
+const FONT = `11px ${SANS}`;
 const AXIS = 24;
 const MINI = 17;
 const STRIP = 9; // pinned above the tracks: the time axis, and the lane picture in small
