@@ -11,7 +11,7 @@ BENCH  ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format schemas bench docs dist clean
+.PHONY: help setup demo test lint format schemas types bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -53,15 +53,26 @@ demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo
 test: $(VENV)/.ready ## run the tests
 	@$(BIN)/python -m pytest $(PYTEST)
 
-lint: $(VENV)/.ready ## ruff, mypy, and the rule that imports point down
+# Tools that check the pages' JavaScript: for developers only, no page is built.
+node_modules/.ready: package.json package-lock.json
+	@command -v npm >/dev/null || { echo "the pages' code is checked with Node's tools: install nodejs (20 or newer) and npm" >&2; exit 1; }
+	@npm ci --silent
+	@touch $@
+
+lint: $(VENV)/.ready node_modules/.ready ## ruff, mypy, the rule that imports point down, and the pages' JavaScript
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	npx --no biome ci
 
-format: $(VENV)/.ready ## put the code in the house's format
+format: $(VENV)/.ready node_modules/.ready ## put the code in the house's format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	npx --no biome check --write
+
+types: $(VENV)/.ready ## write the types of documents that the pages' JavaScript is checked by
+	@$(BIN)/python -m tests.page_types
 
 schemas: $(VENV)/.ready ## write the JSON Schema of each document from its type
 	@$(BIN)/python -m weftrace.files.schemas
@@ -76,4 +87,4 @@ dist: $(VENV)/.ready ## build a wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean: ## remove everything that make made, the environments included
-	rm -rf $(VENV) $(HTA) $(DEEPSPEED) out dist build benchmarks/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(HTA) $(DEEPSPEED) node_modules out dist build benchmarks/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -46,7 +46,7 @@ def files_entered(run: Callable[[], object], package: str) -> list[str]:
         run()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return sorted(name.removeprefix(root) for name in seen if name.startswith(root))
 
 
@@ -58,7 +58,8 @@ def command(package: str, *arguments: object) -> Callable[[], None]:
         out = io.TextIOWrapper(io.BytesIO())
         try:
             with redirect_stdout(out), redirect_stderr(io.StringIO()) as said:
-                import_module(f"{package}.cli.main").main()
+                main: Callable[[], None] = import_module(f"{package}.cli.main").main
+                main()
         except SystemExit as end:
             if end.code:
                 raise RuntimeError(f"{arguments}: {said.getvalue()}") from end
@@ -84,7 +85,7 @@ def walks(package: str, folder: Path) -> dict[str, list[str]]:
         else ["-o", page, "-o", document, "-o", table, "-o", text]
     )
     balance = ["experts", "balance", loads, "--slots", 4, "--gpus", 2, "--policy", "global"]
-    runs = {
+    runs: dict[str, Callable[[], object]] = {
         "one event": command(package, "report", trace, *json_out),
         "one load": command(package, *balance, *placed),
         "one operator call": command(package, "flops", f"{model}:build", "--input", "1x4", *written),

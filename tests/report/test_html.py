@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 import jsonschema
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -16,7 +17,8 @@ from tests.pages import check_modules
 from tests.report import documents
 from weftrace.render.page import content_policy
 from weftrace.report import Report, analyze, render_html
-from weftrace.report.render.page import ENTRY, HOME
+from weftrace.report.render.page import ENTRY, HOME, TimelineBlock
+from weftrace.report.render.words import TERMS
 from weftrace.trace import Trace
 from weftrace.trace.model import Device, events_frame
 
@@ -39,6 +41,9 @@ def test_page_holds_the_document_and_its_timeline(report: Report, html: str) -> 
     held = blocks(html)
     assert held["weftrace-report"] == report.document
     assert held["weftrace-timeline-0"] == {**timeline_of(report), "shift_ns": 0}
+    msgspec.convert(held["weftrace-timeline-0"], TimelineBlock)
+    assert set(held["weftrace-timeline-0"]) == set(TimelineBlock.__annotations__)
+    assert held["weftrace-terms"] == {key: list(term) for key, term in TERMS.items()}
 
 
 def test_page_is_one_file_that_reaches_nothing(html: str) -> None:
@@ -55,7 +60,7 @@ def test_page_is_one_file_that_reaches_nothing(html: str) -> None:
 def test_a_name_that_closes_the_script_stays_inside_it() -> None:
     html = render_html(documents.hostile(), [])
     assert "<img" not in html
-    assert html.count("</script>") == 2  # the document's block and the page's script
+    assert html.count("</script>") == 3  # the document's block, the terms' and the page's script
     assert blocks(html)["weftrace-report"]["ranks"][0]["kernels"][0]["name"] == documents.HOSTILE
     html.encode("utf-8")  # a lone surrogate in a name does not stop the page from being written
 

@@ -19,6 +19,8 @@ import jinja2
 
 #: The kit: what pages of all wings are made of.
 KIT = "weftrace.render"
+#: The block that holds the definitions of a page's terms; `static/start.js` reads it.
+TERMS_BLOCK = "weftrace-terms"
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "(\./|render/)([a-z_]+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|const|class) (\w+)", re.MULTILINE)
@@ -34,6 +36,7 @@ def render_page(
     entry: str,
     styles: Iterable[str],
     blocks: Iterable[tuple[str, Mapping[str, Any]]],
+    terms: Mapping[str, tuple[str, str]],
     title: str,
     headline: str,
     version: str,
@@ -43,7 +46,8 @@ def render_page(
     home: the package of the wing that draws it ("weftrace.flops.render"), which holds `template` and a folder `static`.
     template: extends the kit's `base.html`. entry: the page's first module; what it imports, and what those import, is
     its script. styles: names of style sheets of `static/`, joined in this order; "render/x.css" is one of the kit's.
-    blocks: (id, value), the data that the script reads. title, headline, version: text, escaped here.
+    blocks: (id, value), the data that the script reads. terms: key -> (term, what it means), the page's definitions,
+    which stand in a block of their own. title, headline, version: text, escaped here.
     Raises ValueError where a block holds a NaN or an infinity, which JSON cannot.
     """
     script, style = page_script(entry, home), "\n".join(_style(name, home) for name in styles)
@@ -60,7 +64,7 @@ def render_page(
         version=_speakable(version),
         script=script,
         style=style,
-        blocks=[(name, _json_block(value)) for name, value in blocks],
+        blocks=[(name, _json_block(value)) for name, value in (*blocks, (TERMS_BLOCK, dict(terms)))],
         policy=content_policy(script, style),
     )
 

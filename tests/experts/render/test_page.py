@@ -13,7 +13,7 @@ import pytest
 from tests.experts.render import documents
 from tests.pages import check_modules
 from weftrace.experts.render.page import HOME, placement_block, render_placement_html, render_replay_html
-from weftrace.experts.render.words import placement_headline, replay_headline
+from weftrace.experts.render.words import placement_headline, replay_headline, row_words
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -24,7 +24,7 @@ ATTACK = '</script><img src=x onerror="window.pwned=1"><script>window.pwned=1</s
 
 def block(html: str) -> Any:
     found = re.findall(r'<script type="application/json" id="[^"]+">(.*?)</script>', html, re.DOTALL)
-    assert len(found) == 1
+    assert len(found) == 2  # the document's, and the terms'
     return json.loads(found[0])
 
 
@@ -86,7 +86,7 @@ def test_page_holds_loads_in_few_digits_and_moves_as_columns() -> None:
     }  # fmt: skip
     assert placement_block(documents.bare_placement())["moves"] is None
     replay = documents.replay()
-    assert block(render_replay_html(replay)) == replay
+    assert block(render_replay_html(replay)) == {**replay, "names": [row_words(row) for row in replay["rows"]]}
 
 
 def test_hostile_text_stays_text() -> None:
@@ -95,7 +95,7 @@ def test_hostile_text_stays_text() -> None:
     html = render_placement_html(document)
     html.encode("utf-8")
     assert "<img" not in html
-    assert html.count("</script>") == 2
+    assert html.count("</script>") == 3  # the document's block, the terms' and the page's script
 
 
 def test_nan_is_refused() -> None:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
-from weftrace.experts.render.words import placement_headline, replay_headline
+from weftrace.experts.render.words import (
+    BINDING_MEANINGS,
+    PLACEMENT_TERMS,
+    REPLAY_TERMS,
+    placement_headline,
+    replay_headline,
+    row_words,
+)
 from weftrace.render.page import render_page, short_numbers
 
 #: The package that holds the pages' templates and static files.
@@ -15,7 +22,15 @@ STYLES = ("render/page.css", "render/charts.css", "experts.css")
 #: Significant digits of the loads and shares that a page holds; the document has them all.
 DIGITS = 6
 
-_MOVE_COLUMNS = ("round", "layer", "expert", "slot", "from_slot")
+
+class MoveColumns(TypedDict):
+    """The list of moves as the page holds it: lists of equal length."""
+
+    round: list[int]
+    layer: list[int]
+    expert: list[int]
+    slot: list[int]
+    from_slot: list[int]
 
 
 def render_placement_html(document: Mapping[str, Any]) -> str:
@@ -29,6 +44,7 @@ def render_placement_html(document: Mapping[str, Any]) -> str:
         entry="placement",
         styles=STYLES,
         blocks=[("weftrace-placement", placement_block(document))],
+        terms=PLACEMENT_TERMS,
         title=document["source"] or "placement",
         headline=placement_headline(document),
         version=document["weftrace"],
@@ -45,7 +61,8 @@ def render_replay_html(document: Mapping[str, Any]) -> str:
         home=HOME,
         entry="replay",
         styles=STYLES,
-        blocks=[("weftrace-replay", document)],
+        blocks=[("weftrace-replay", replay_block(document))],
+        terms=REPLAY_TERMS,
         title=document["source"] or "replay",
         headline=replay_headline(document),
         version=document["weftrace"],
@@ -53,18 +70,23 @@ def render_replay_html(document: Mapping[str, Any]) -> str:
 
 
 def placement_block(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document as the page holds it: loads and shares of `DIGITS` digits, the list of moves as columns.
+    """The document as the page holds it: loads and shares of `DIGITS` digits, the list of moves as columns, meanings.
 
     A slot names its GPU, so the moves are told without the GPUs: {"round": [...], "layer": [...], "expert": [...],
-    "slot": [...], "from_slot": [...]}.
+    "slot": [...], "from_slot": [...]}. "meanings" says in words what may hold a layer back.
     """
     moves = document["moves"]
     if moves is not None:
-        columns = {name: [move[name] for move in moves["list"]] for name in _MOVE_COLUMNS}
+        columns = {name: [move[name] for move in moves["list"]] for name in MoveColumns.__annotations__}
         moves = {**moves, "list": columns}
     gpu_load = {
         which: None if told is None else {**told, "load": short_numbers(told["load"], DIGITS)}
         for which, told in document["gpu_load"].items()
     }
     short = {name: short_numbers(document[name], DIGITS) for name in ("share_of_slot", "loads")}
-    return {**document, **short, "gpu_load": gpu_load, "moves": moves}
+    return {**document, **short, "gpu_load": gpu_load, "moves": moves, "meanings": dict(BINDING_MEANINGS)}
+
+
+def replay_block(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document as the page holds it: "names" are its rows in words."""
+    return {**document, "names": [row_words(row) for row in document["rows"]]}

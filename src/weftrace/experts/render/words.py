@@ -4,10 +4,181 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 #: The rows of every replay that no service runs: its floor and its ceiling.
 _BOUNDS = {"once": "planned once, on the first window", "oracle": "an oracle that knows each window"}
+
+#: What holds a layer back (`Certificate.binding`), and what would help.
+BINDING_MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "none": "It is at its mean: perfect balance.",
+        "packing": "The search ended above the bound: more search time may help.",
+        "replica granularity": "Replicas are whole and do not add up to the mean: an uneven split would help.",
+        "slots": "The hottest replica alone is above the mean: more slots would cure it.",
+        "duplicates": "The hottest expert has a copy on every GPU already: more slots do not help.",
+        "node partition": "Groups may not leave their node: a freer policy would help.",
+        "constraints": "Pins, unequal GPUs or GPUs out of service.",
+    }
+)
+
+_BALANCEDNESS = (
+    "Balancedness",
+    "Of a layer: mean GPU time / largest GPU time, where a GPU's time is its load over its speed. All GPUs wait for "
+    "the busiest, so 0.80 means that they stand still 20 % of the time. Of a placement: the mean over the layers. 1 "
+    "is perfect.",
+)
+_SLOT = (
+    "Slot",
+    "Room for the weights of one expert of one layer in one GPU's memory. More slots than experts leave room for "
+    "copies.",
+)
+#: Of a placement's page: key -> (term, what it means).
+PLACEMENT_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "balancedness": _BALANCEDNESS,
+        "load": (
+            "Load",
+            "Tokens that an expert receives, as counted or estimated. A GPU's load is the sum over its slots of the "
+            "expert's load times the slot's share.",
+        ),
+        "mean": (
+            "Mean",
+            "What perfect balance would give every GPU in service: the sum of the loads over the sum of the speeds. A"
+            " GPU at 1.25× takes 25 % longer than that, and the others wait for it.",
+        ),
+        "bound": (
+            "Bound",
+            "No placement under the same rules (slots, policy, split, pins, GPUs in service) has a lower maximum. It "
+            "is computed, not searched for: it holds whatever the solver.",
+        ),
+        "gap": (
+            "Gap",
+            "Largest maximum over bound − 1 of any layer: what a better placement could still save at most, in the "
+            "worst layer.",
+        ),
+        "binding": (
+            "What holds it back",
+            "Why a layer is above its mean. none: it is not. packing: the search ended above the bound. replica "
+            "granularity: replicas are whole and do not add up. slots: the hottest replica is above the mean; more "
+            "slots would cure it. duplicates: the same, but that expert has a copy on every GPU. node partition: "
+            "groups may not leave their node. constraints: pins, unequal or lost GPUs.",
+        ),
+        "slots_for_target": (
+            "Slots for the target",
+            "The smallest number of slots, a multiple of the GPUs, with which the bound allows this mean "
+            "balancedness. Fewer cannot reach it, whatever the placement.",
+        ),
+        "slot": _SLOT,
+        "copies": (
+            "Copies",
+            "How many slots hold the same expert. Its tokens are divided among them.",
+        ),
+        "share": (
+            "Share",
+            "The part of its expert's tokens that a slot takes. Even: 1 / copies, as engines that know no weights do."
+            " Uneven: chosen with the placement.",
+        ),
+        "split": (
+            "Split",
+            "How an expert's tokens are divided among its copies: evenly, or by the shares that the placement gives.",
+        ),
+        "policy": (
+            "Policy",
+            "global: any expert on any node. hierarchical: the experts of a group stay on one node. "
+            "semi-hierarchical: the same, but for a few foreign replicas a node.",
+        ),
+        "policy_time": (
+            "Estimated time",
+            "Of an average layer and micro-batch, by a model of the links and of the experts' matrix products. An "
+            "estimate under the assumptions listed below it, never a measurement.",
+        ),
+        "remote_nodes": (
+            "Remote nodes",
+            "Distinct nodes other than its own that a token visits, on average: each costs a copy of the token on the"
+            " network.",
+        ),
+        "moves": (
+            "Moves",
+            "Slots whose expert changes between the placement before and this one. A move from another slot of the "
+            "same GPU costs no network.",
+        ),
+        "break_even": (
+            "Pays after",
+            "An estimate: the moves' time over what a step of one micro-batch gets shorter, the busiest GPUs' GEMMs "
+            "before minus after. Loads are taken to stay as they are.",
+        ),
+        "rounds": (
+            "Rounds",
+            "The moves are ordered so that in a round each GPU exchanges weights with at most one other. Within a "
+            "round all reads come before all writes.",
+        ),
+        "move_time": (
+            "Moving time",
+            "Bytes over the links by the speeds of the hardware, the rounds one after another. An estimate.",
+        ),
+    }
+)
+
+#: Of a replay's page.
+REPLAY_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "balancedness": _BALANCEDNESS,
+        "window": (
+            "Window",
+            "A stretch of recorded steps whose loads are added up. A plan is made from the windows up to now and "
+            "scored on the next: never on loads that it has seen.",
+        ),
+        "estimator": (
+            "Estimator",
+            "How the loads to plan for are made of the windows seen: the last one, a mean of several, an exponential "
+            "mean, or a mean with a margin for its spread.",
+        ),
+        "look_back": (
+            "Look-back",
+            "Windows that the estimator looks back over; for an exponential mean, the look-back of the plain mean "
+            "whose windows are as old on average.",
+        ),
+        "interval": (
+            "Interval",
+            "Windows between two plans. Longer intervals move fewer weights and follow the loads later.",
+        ),
+        "band": (
+            "95 % band",
+            "From a moving-block bootstrap over the scored windows: blocks of consecutive windows are drawn again, so"
+            " that windows that resemble their neighbours are not counted as independent.",
+        ),
+        "gain": (
+            "Gain",
+            "Balancedness of the recommended row minus that of the baseline, in points (hundredths), with a band from"
+            " the same blocks of windows for both.",
+        ),
+        "moved": (
+            "Moved",
+            "Share of all slots that a re-plan rewrites, on average. Each is one expert's weights over the network.",
+        ),
+        "cheaper": (
+            "Cheaper choice",
+            "The row that moves the fewest slots among those that the recorded loads cannot tell from the best: "
+            "within its band.",
+        ),
+        "ceiling": (
+            "Ceiling",
+            "Planned on the very window it is scored on. No service can do that; it shows what a perfect forecast "
+            "would give.",
+        ),
+        "baseline": (
+            "Baseline",
+            "What the gain is measured against.",
+        ),
+        "plan_time": (
+            "Plan time",
+            "Mean time that making one plan took, where measured.",
+        ),
+        "slot": _SLOT,
+    }
+)
 
 
 def placement_headline(document: Mapping[str, Any]) -> str:

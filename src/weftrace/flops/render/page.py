@@ -46,6 +46,7 @@ def render_flops_html(
         entry="flops",
         styles=STYLES,
         blocks=[("weftrace-flops", page_block(numbers))],
+        terms=TERMS,
         title=report.name or "model",
         headline=flops_headline(numbers),
         version=__version__,
@@ -106,7 +107,6 @@ def page_block(numbers: Numbers) -> dict[str, Any]:
             "time": numbers.coverage.time,
         },
         "remarks": [[title, lines] for title, lines in remarks_of(numbers)],
-        "terms": {key: list(term) for key, term in TERMS.items()},
     }
 
 

@@ -11,8 +11,10 @@ export function h(tag, properties = {}, ...children) {
     if (name === "class") element.className = value;
     else if (name === "text") element.textContent = value;
     else if (name === "data") Object.assign(element.dataset, value);
-    else if (name === "style") for (const [key, setting] of Object.entries(value)) element.style.setProperty(key, setting);
-    else if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    else if (name === "style")
+      for (const [key, setting] of Object.entries(value)) element.style.setProperty(key, setting);
+    else if (name === "on")
+      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
     else element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.flat().filter((child) => child !== null && child !== undefined));
@@ -31,7 +33,8 @@ export function fill(element, ...children) {
 /** A canvas's context with one unit a CSS pixel, sized for the screen's density. */
 export function sizedContext(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
-  const w = Math.max(1, Math.round(width * ratio)), hh = Math.max(1, Math.round(height * ratio));
+  const w = Math.max(1, Math.round(width * ratio));
+  const hh = Math.max(1, Math.round(height * ratio));
   if (canvas.width !== w || canvas.height !== hh) {
     canvas.width = w;
     canvas.height = hh;
@@ -49,6 +52,9 @@ export function oncePerFrame(draw) {
   return () => {
     if (asked) return;
     asked = true;
-    requestAnimationFrame(() => { asked = false; draw(); });
+    requestAnimationFrame(() => {
+      asked = false;
+      draw();
+    });
   };
 }

@@ -46,7 +46,10 @@ export function bytes(value) {
   if (value === null || value === undefined) return "–";
   const names = ["B", "KiB", "MiB", "GiB", "TiB"];
   let index = 0;
-  while (value >= 1024 && index < names.length - 1) { value /= 1024; index += 1; }
+  while (value >= 1024 && index < names.length - 1) {
+    value /= 1024;
+    index += 1;
+  }
   return `${index ? value.toFixed(1) : value} ${names[index]}`;
 }
 

@@ -25,25 +25,45 @@ export function attachGestures(element, view, handlers) {
  * scrolled the page until the picture came under a resting pointer goes on scrolling the page, and so does one at the limit.
  */
 function attachWheel(element, view, time, local) {
-  let armed = false, seen = null;
+  let armed = false;
+  let seen = null;
   element.addEventListener("pointermove", (event) => {
     seen ??= [event.clientX, event.clientY];
     if (Math.hypot(event.clientX - seen[0], event.clientY - seen[1]) >= ARM_PX) armed = true;
   });
-  element.addEventListener("pointerdown", () => { armed = true; });
-  element.addEventListener("pointerleave", () => { armed = false; seen = null; });
-  window.addEventListener("scroll", () => { armed = false; seen = null; }, { passive: true });
-  element.addEventListener("wheel", (event) => {
-    if (!armed && !event.ctrlKey) return;
-    view.hold();
-    const scale = event.deltaMode === 1 ? 16 : 1; // lines in Firefox, pixels elsewhere
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      event.preventDefault();
-      view.pan(((event.deltaX || event.deltaY) * scale * view.length) / element.clientWidth);
-    } else if (view.zoom(Math.exp(Math.max(-120, Math.min(120, event.deltaY * scale)) * 0.0024), time(local(event)[0])) || event.ctrlKey) {
-      event.preventDefault();
-    }
-  }, { passive: false });
+  element.addEventListener("pointerdown", () => {
+    armed = true;
+  });
+  element.addEventListener("pointerleave", () => {
+    armed = false;
+    seen = null;
+  });
+  window.addEventListener(
+    "scroll",
+    () => {
+      armed = false;
+      seen = null;
+    },
+    { passive: true },
+  );
+  element.addEventListener(
+    "wheel",
+    (event) => {
+      if (!armed && !event.ctrlKey) return;
+      view.hold();
+      const scale = event.deltaMode === 1 ? 16 : 1; // lines in Firefox, pixels elsewhere
+      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        event.preventDefault();
+        view.pan(((event.deltaX || event.deltaY) * scale * view.length) / element.clientWidth);
+      } else if (
+        view.zoom(Math.exp(Math.max(-120, Math.min(120, event.deltaY * scale)) * 0.0024), time(local(event)[0])) ||
+        event.ctrlKey
+      ) {
+        event.preventDefault();
+      }
+    },
+    { passive: false },
+  );
 }
 
 function attachDrag(element, view, handlers, time, local) {
@@ -58,7 +78,10 @@ function attachDrag(element, view, handlers, time, local) {
   });
   element.addEventListener("pointermove", (event) => {
     const [x, y] = local(event);
-    if (!press) { handlers.hover?.(x, y, event); return; }
+    if (!press) {
+      handlers.hover?.(x, y, event);
+      return;
+    }
     if (!press.moved && Math.hypot(x - press.x, y - press.y) < DRAG_PX) return;
     press.moved = true;
     handlers.leave?.();
@@ -87,9 +110,15 @@ function attachDrag(element, view, handlers, time, local) {
 export function moveByKey(view, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return false;
   const moves = {
-    w: () => view.zoom(0.75), s: () => view.zoom(1 / 0.75), "+": () => view.zoom(0.75), "=": () => view.zoom(0.75), "-": () => view.zoom(1 / 0.75),
-    a: () => view.pan(-0.15 * view.length), d: () => view.pan(0.15 * view.length),
-    ArrowLeft: () => view.pan(-0.15 * view.length), ArrowRight: () => view.pan(0.15 * view.length),
+    w: () => view.zoom(0.75),
+    s: () => view.zoom(1 / 0.75),
+    "+": () => view.zoom(0.75),
+    "=": () => view.zoom(0.75),
+    "-": () => view.zoom(1 / 0.75),
+    a: () => view.pan(-0.15 * view.length),
+    d: () => view.pan(0.15 * view.length),
+    ArrowLeft: () => view.pan(-0.15 * view.length),
+    ArrowRight: () => view.pan(0.15 * view.length),
     Home: () => view.glide(...view.home),
   };
   const move = moves[event.key.length === 1 ? event.key.toLowerCase() : event.key];

@@ -35,20 +35,25 @@ export function hatch(context, color) {
  */
 export function eachStretch(flat, view, left, width, draw) {
   const scale = width / view.length;
-  let pixel = -1, covered = 0;
+  let pixel = -1;
+  let covered = 0;
   const flush = () => {
     if (covered > 0) draw(left + pixel, 1, Math.min(1, covered));
     covered = 0;
   };
   for (let i = firstEndingAfter(flat, view.start); i < flat.length && flat[i] < view.end; i += 2) {
-    const x0 = Math.max(0, (flat[i] - view.start) * scale), x1 = Math.min(width, (flat[i + 1] - view.start) * scale);
+    const x0 = Math.max(0, (flat[i] - view.start) * scale);
+    const x1 = Math.min(width, (flat[i + 1] - view.start) * scale);
     if (x1 - x0 >= 1) {
       flush();
       draw(left + x0, x1 - x0, 1);
       continue;
     }
     const at = Math.floor(x0);
-    if (at !== pixel) { flush(); pixel = at; }
+    if (at !== pixel) {
+      flush();
+      pixel = at;
+    }
     covered += x1 - x0;
   }
   flush();
@@ -68,7 +73,11 @@ export function joined(flat, gap) {
 export function paintFates(context, { hidden, idle, exposed }, view, width, y, height, colors) {
   // Gaps of less than a pixel are closed in `hidden`; what fills them is painted over it, as faint as it is short.
   const closed = joined(hidden, (0.8 * view.length) / width);
-  for (const [flat, color] of [[closed, colors.hidden], [idle, colors.idle], [exposed, colors.exposed]]) {
+  for (const [flat, color] of [
+    [closed, colors.hidden],
+    [idle, colors.idle],
+    [exposed, colors.exposed],
+  ]) {
     context.fillStyle = color;
     eachStretch(flat, view, 0, width, (x, w, coverage) => {
       context.globalAlpha = coverage;

@@ -20,10 +20,12 @@ export function merged(...unions) {
 
 export function intersection(a, b) {
   const out = [];
-  for (let i = 0, j = 0; i < a.length && j < b.length;) {
-    const start = Math.max(a[i], b[j]), end = Math.min(a[i + 1], b[j + 1]);
+  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+    const start = Math.max(a[i], b[j]);
+    const end = Math.min(a[i + 1], b[j + 1]);
     if (start < end) out.push(start, end);
-    if (a[i + 1] < b[j + 1]) i += 2; else j += 2;
+    if (a[i + 1] < b[j + 1]) i += 2;
+    else j += 2;
   }
   return out;
 }
@@ -55,10 +57,12 @@ export function lengthWithin(flat, from, to) {
 
 /** Offset of the first interval that ends after a time: where drawing a window begins. */
 export function firstEndingAfter(flat, time) {
-  let low = 0, high = flat.length / 2;
+  let low = 0;
+  let high = flat.length / 2;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (flat[2 * middle + 1] > time) high = middle; else low = middle + 1;
+    if (flat[2 * middle + 1] > time) high = middle;
+    else low = middle + 1;
   }
   return 2 * low;
 }

@@ -8,12 +8,16 @@ import { duration, percent, shortName } from "./format.js";
 import { attachGestures, keysOver, moveByKey } from "./gestures.js";
 import { eachStretch, hatch, joined, paintFates } from "./hatch.js";
 import { difference, lengthWithin, union } from "./intervals.js";
-import { inkOn, mix, onTheme, palette } from "./theme.js";
+import { inkOn, mix, onTheme, palette, SANS } from "./theme.js";
 import { defined, hideTip, showTip, tipRows } from "./tooltip.js";
 import { Viewport } from "./viewport.js";
 
-const AXIS = 24, CALLOUTS = 22, BAND = 92, STRIP = 22, GAP = 5, FOOT = 8;
-const FONT = 'Inter, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif';
+const AXIS = 24;
+const CALLOUTS = 22;
+const BAND = 92;
+const STRIP = 22;
+const GAP = 5;
+const FOOT = 8;
 const DIRECTION_NAMES = { F: "forward", B: "backward", W: "weight gradient", I: "input gradient" };
 const NUM_CALLOUTS = 6;
 
@@ -22,9 +26,16 @@ const NUM_CALLOUTS = 6;
  * Returns {show(rank, timeline), view, mark(window), range(from, to), boxes(), place(box)}.
  */
 export function lanePicture({ accounts, onBox, onRange }) {
-  const canvas = byId("lanes-canvas"), frame = byId("lanes-frame"), gutter = byId("lanes-gutter"), live = byId("lanes-live");
+  const canvas = byId("lanes-canvas");
+  const frame = byId("lanes-frame");
+  const gutter = byId("lanes-gutter");
+  const live = byId("lanes-live");
   const view = new Viewport(0, 1);
-  let picture = null, hovered = null, focused = null, marked = null, ranged = null;
+  let picture = null;
+  let hovered = null;
+  let focused = null;
+  let marked = null;
+  let ranged = null;
   const draw = oncePerFrame(() => picture && paint());
   const width = () => frame.clientWidth;
 
@@ -33,7 +44,10 @@ export function lanePicture({ accounts, onBox, onRange }) {
     frame.dataset.end = view.end;
     draw();
   });
-  onTheme(() => { if (picture) legend(); draw(); });
+  onTheme(() => {
+    if (picture) legend();
+    draw();
+  });
   new ResizeObserver(draw).observe(frame);
   byId("lanes-fit").addEventListener("click", () => view.glide(...view.home));
   byId("lanes-in").addEventListener("click", () => view.zoom(0.6));
@@ -46,19 +60,36 @@ export function lanePicture({ accounts, onBox, onRange }) {
       hovered = boxAt(x, y);
       canvas.classList.toggle("pointing", Boolean(hovered));
       if (hovered) showTip(event.clientX, event.clientY, ...boxTip(hovered));
-      else { const tip = stripTip(x, y); if (tip) showTip(event.clientX, event.clientY, ...tip); else hideTip(); }
+      else {
+        const tip = stripTip(x, y);
+        if (tip) showTip(event.clientX, event.clientY, ...tip);
+        else hideTip();
+      }
       draw();
     },
-    leave: () => { hovered = null; hideTip(); draw(); },
-    click: (x, y) => { const box = boxAt(x, y); if (box) choose(box); },
-    double: (x, y) => { const box = boxAt(x, y); if (box) view.glide(box.start_ns - (box.end_ns - box.start_ns), box.end_ns + (box.end_ns - box.start_ns)); },
+    leave: () => {
+      hovered = null;
+      hideTip();
+      draw();
+    },
+    click: (x, y) => {
+      const box = boxAt(x, y);
+      if (box) choose(box);
+    },
+    double: (x, y) => {
+      const box = boxAt(x, y);
+      if (box) view.glide(box.start_ns - (box.end_ns - box.start_ns), box.end_ns + (box.end_ns - box.start_ns));
+    },
     range: onRange,
   });
   keysOver(frame, (event) => {
     if (!picture || (document.activeElement === canvas && stepByKey(event))) return;
     moveByKey(view, event);
   });
-  canvas.addEventListener("blur", () => { focused = null; draw(); });
+  canvas.addEventListener("blur", () => {
+    focused = null;
+    draw();
+  });
 
   function show(rank, timeline) {
     picture = { rank, ...laneBoxes(rank), ...strips(rank, timeline) };
@@ -77,7 +108,7 @@ export function lanePicture({ accounts, onBox, onRange }) {
 
   /** What the strip shows: exact from the timeline's events; from the report's stretches where there is no timeline. */
   function strips(rank, timeline) {
-    if (timeline && timeline.num) {
+    if (timeline?.num) {
       const of = accounts(timeline);
       return { hidden: of.hidden, exposed: of.exposed, idle: difference([0, rank.span_ns], of.busy) };
     }
@@ -93,21 +124,34 @@ export function lanePicture({ accounts, onBox, onRange }) {
 
   function stepByKey(event) {
     const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: 0, ArrowDown: 0 };
-    if (event.key === "Enter" && focused) { choose(focused); return true; }
+    if (event.key === "Enter" && focused) {
+      choose(focused);
+      return true;
+    }
     if (!(event.key in moves)) return false;
     event.preventDefault();
     const row = focused ? focused.row : 0;
     if (event.key === "ArrowUp" || event.key === "ArrowDown") {
-      const other = picture.byRow[Math.min(Math.max(row + (event.key === "ArrowDown" ? 1 : -1), 0), picture.byRow.length - 1)];
+      const other =
+        picture.byRow[Math.min(Math.max(row + (event.key === "ArrowDown" ? 1 : -1), 0), picture.byRow.length - 1)];
       const middle = focused ? (focused.start_ns + focused.end_ns) / 2 : view.start;
-      focused = other.reduce((best, box) => (!best || Math.abs(box.start_ns + box.end_ns - 2 * middle) < Math.abs(best.start_ns + best.end_ns - 2 * middle) ? box : best), null) ?? focused;
+      focused =
+        other.reduce(
+          (best, box) =>
+            !best ||
+            Math.abs(box.start_ns + box.end_ns - 2 * middle) < Math.abs(best.start_ns + best.end_ns - 2 * middle)
+              ? box
+              : best,
+          null,
+        ) ?? focused;
     } else {
       const line = picture.byRow[row];
       const at = focused ? line.indexOf(focused) + moves[event.key] : line.findIndex((box) => box.end_ns > view.start);
       focused = line[Math.min(Math.max(at, 0), line.length - 1)] ?? focused;
     }
     if (focused) {
-      if (focused.start_ns < view.start || focused.end_ns > view.end) view.pan(focused.start_ns - view.start - 0.1 * view.length);
+      if (focused.start_ns < view.start || focused.end_ns > view.end)
+        view.pan(focused.start_ns - view.start - 0.1 * view.length);
       live.textContent = boxWords(focused);
     }
     draw();
@@ -134,11 +178,19 @@ export function lanePicture({ accounts, onBox, onRange }) {
   }
 
   function paint() {
-    if (!picture || !picture.boxes.length || width() < 10) return;
+    if (!picture?.boxes.length || width() < 10) return;
     const colors = palette();
     const context = sizedContext(canvas, width(), heightAll());
     context.clearRect(0, 0, width(), heightAll());
-    drawAxis(context, { view, left: 0, width: width(), height: AXIS, bottom: heightAll() - FOOT, colors, font: `11px ${FONT}` });
+    drawAxis(context, {
+      view,
+      left: 0,
+      width: width(),
+      height: AXIS,
+      bottom: heightAll() - FOOT,
+      colors,
+      font: `11px ${SANS}`,
+    });
     picture.lanes.forEach((_, row) => {
       context.fillStyle = colors.raised;
       context.fillRect(0, bandTop(row), width(), BAND);
@@ -153,7 +205,8 @@ export function lanePicture({ accounts, onBox, onRange }) {
 
   function paintBoxes(context, line, colors) {
     eachBox(line, view, width(), (box, x0, x1) => {
-      const y = bandTop(box.row), color = colors[picture.hues.of(box)];
+      const y = bandTop(box.row);
+      const color = colors[picture.hues.of(box)];
       const w = Math.max(1, x1 - x0 - (x1 - x0 > 4 ? 1 : 0));
       context.fillStyle = box === hovered ? mix(color, inkOn(color), 0.14) : color;
       context.beginPath();
@@ -170,7 +223,14 @@ export function lanePicture({ accounts, onBox, onRange }) {
 
   function paintNames(context, line, colors) {
     eachBox(line, view, width(), (box, x0, x1) => {
-      paintName(context, box, Math.max(0, x0), Math.min(width(), x1), bandTop(box.row), inkOn(colors[picture.hues.of(box)]));
+      paintName(
+        context,
+        box,
+        Math.max(0, x0),
+        Math.min(width(), x1),
+        bandTop(box.row),
+        inkOn(colors[picture.hues.of(box)]),
+      );
     });
   }
 
@@ -182,27 +242,37 @@ export function lanePicture({ accounts, onBox, onRange }) {
     const time = duration(box.end_ns - box.start_ns, 2);
     const cut = name.lastIndexOf("(");
     const broken = cut > 0 ? [name.slice(0, cut), name.slice(cut)] : [name];
-    const wide = (text, font) => { context.font = font; return context.measureText(text).width; };
-    const bold = (size) => `600 ${size}px ${FONT}`;
+    const wide = (text, font) => {
+      context.font = font;
+      return context.measureText(text).width;
+    };
+    const bold = (size) => `600 ${size}px ${SANS}`;
     context.fillStyle = ink;
     context.textAlign = "center";
     context.textBaseline = "middle";
     const middle = (x0 + x1) / 2;
     const write = (lines, size) => {
-      const withTime = wide(time, `400 11px ${FONT}`) <= room - 6;
-      const step = size + 3, top = y + BAND / 2 - ((lines.length - 1) * step + (withTime ? 17 : 0)) / 2;
+      const withTime = wide(time, `400 11px ${SANS}`) <= room - 6;
+      const step = size + 3;
+      const top = y + BAND / 2 - ((lines.length - 1) * step + (withTime ? 17 : 0)) / 2;
       context.font = bold(size);
       lines.forEach((text, i) => context.fillText(text, middle, top + i * step));
       if (!withTime) return;
-      context.font = `400 11px ${FONT}`;
+      context.font = `400 11px ${SANS}`;
       context.globalAlpha = 0.85;
       context.fillText(time, middle, top + (lines.length - 1) * step + 18);
       context.globalAlpha = 1;
     };
     // One size where it fits, so that width says time and type says nothing.
-    if (wide(name, bold(12)) <= room - 6) { write([name], 12); return; }
+    if (wide(name, bold(12)) <= room - 6) {
+      write([name], 12);
+      return;
+    }
     for (const size of [12, 11]) {
-      if (Math.max(...broken.map((text) => wide(text, bold(size)))) <= room - 4) { write(broken, size); return; }
+      if (Math.max(...broken.map((text) => wide(text, bold(size)))) <= room - 4) {
+        write(broken, size);
+        return;
+      }
     }
     const size = room > 15 ? 12 : 9;
     context.font = bold(size);
@@ -252,7 +322,7 @@ export function lanePicture({ accounts, onBox, onRange }) {
     for (const [x, w] of stretches.sort((a, b) => b[1] - a[1]).slice(0, NUM_CALLOUTS)) {
       if (w < 2) break;
       const text = `${duration((w / width()) * view.length, 2)} exposed`;
-      context.font = `600 11px ${FONT}`;
+      context.font = `600 11px ${SANS}`;
       const half = context.measureText(text).width / 2 + 7;
       const middle = Math.min(Math.max(x + w / 2, half), width() - half);
       if (taken.some(([from, to]) => middle + half > from && middle - half < to)) continue;
@@ -276,10 +346,14 @@ export function lanePicture({ accounts, onBox, onRange }) {
     context.fillRect(0, y, width(), STRIP);
     paintFates(context, picture, view, width(), y, STRIP, colors);
     // Words where a stretch is long: the strip explains itself.
-    context.font = `500 11px ${FONT}`;
+    context.font = `500 11px ${SANS}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    for (const [flat, word, color] of [[picture.hidden, "hidden", colors.hidden], [picture.exposed, "exposed", colors.exposed], [picture.idle, "idle", colors.idle]]) {
+    for (const [flat, word, color] of [
+      [picture.hidden, "hidden", colors.hidden],
+      [picture.exposed, "exposed", colors.exposed],
+      [picture.idle, "idle", colors.idle],
+    ]) {
       eachStretch(joined(flat, (2 * view.length) / width()), view, 0, width(), (x, w) => {
         if (w < context.measureText(word).width + 12) return;
         context.fillStyle = inkOn(color);
@@ -291,7 +365,8 @@ export function lanePicture({ accounts, onBox, onRange }) {
   /** The timeline's window as a bracket on the axis, and the selected range. */
   function paintOverlays(context, colors) {
     if (ranged) {
-      const x0 = xOf(ranged[0]), x1 = xOf(ranged[1]);
+      const x0 = xOf(ranged[0]);
+      const x1 = xOf(ranged[1]);
       context.globalAlpha = 0.16;
       context.fillStyle = colors.accent;
       context.fillRect(x0, AXIS, x1 - x0, heightAll() - AXIS - FOOT);
@@ -300,30 +375,66 @@ export function lanePicture({ accounts, onBox, onRange }) {
       context.fillRect(x1 - 0.5, AXIS, 1, heightAll() - AXIS - FOOT);
     }
     if (!marked) return;
-    const x0 = Math.max(0, xOf(marked[0])), x1 = Math.min(width(), xOf(marked[1]));
+    const x0 = Math.max(0, xOf(marked[0]));
+    const x1 = Math.min(width(), xOf(marked[1]));
     if (x1 <= x0) return;
     context.fillStyle = colors.accent;
     context.fillRect(x0, heightAll() - 4, Math.max(3, x1 - x0), 3);
   }
 
   function labels() {
-    fill(gutter, picture.lanes.map((lane, row) => h("div", { class: "lane-label", style: { top: `${bandTop(row)}px`, height: `${BAND}px` } },
-      h("b", { text: lane.lane }),
-      lane.sms === null ? null : h("span", { class: "lane-sms" }, `${lane.sms_exact ? "" : "≤ "}${lane.sms} `, defined("sms")),
-      h("span", { class: "muted", text: `${duration(lane.busy_ns)} busy` }),
-      h("span", { class: "faint", text: lane.streams?.length ? `stream${lane.streams.length > 1 ? "s" : ""} ${lane.streams.join(", ")}` : "" }))),
-      picture.lanes.length > 1 ? h("div", { class: "lane-label strip-label", style: { top: `${stripTop()}px`, height: `${STRIP}px` } }, h("span", { text: "communication is" })) : null);
+    fill(
+      gutter,
+      picture.lanes.map((lane, row) =>
+        h(
+          "div",
+          { class: "lane-label", style: { top: `${bandTop(row)}px`, height: `${BAND}px` } },
+          h("b", { text: lane.lane }),
+          lane.sms === null
+            ? null
+            : h("span", { class: "lane-sms" }, `${lane.sms_exact ? "" : "≤ "}${lane.sms} `, defined("sms")),
+          h("span", { class: "muted", text: `${duration(lane.busy_ns)} busy` }),
+          h("span", {
+            class: "faint",
+            text: lane.streams?.length ? `stream${lane.streams.length > 1 ? "s" : ""} ${lane.streams.join(", ")}` : "",
+          }),
+        ),
+      ),
+      picture.lanes.length > 1
+        ? h(
+            "div",
+            { class: "lane-label strip-label", style: { top: `${stripTop()}px`, height: `${STRIP}px` } },
+            h("span", { text: "communication is" }),
+          )
+        : null,
+    );
   }
 
   function legend() {
     const entries = picture.hues.legend;
-    const shown = entries.slice(0, 10).map(([role, label]) => h("span", { class: "key" }, h("i", { class: "swatch", style: { background: palette()[role] } }), label));
+    const shown = entries
+      .slice(0, 10)
+      .map(([role, label]) =>
+        h("span", { class: "key" }, h("i", { class: "swatch", style: { background: palette()[role] } }), label),
+      );
     const communicates = picture.rank.communication_ns > 0;
-    fill(byId("lanes-legend"), shown,
+    fill(
+      byId("lanes-legend"),
+      shown,
       entries.length > 10 ? h("span", { class: "key faint", text: `and ${entries.length - 10} more` }) : null,
-      communicates ? h("span", { class: "key" }, h("i", { class: "swatch", style: { background: palette().hidden } }), defined("hidden", "hidden")) : null,
-      communicates ? h("span", { class: "key" }, h("i", { class: "swatch hatch-exposed" }), defined("exposed", "exposed")) : null,
-      h("span", { class: "key" }, h("i", { class: "swatch hatch-idle" }), defined("idle", "idle")));
+      communicates
+        ? h(
+            "span",
+            { class: "key" },
+            h("i", { class: "swatch", style: { background: palette().hidden } }),
+            defined("hidden", "hidden"),
+          )
+        : null,
+      communicates
+        ? h("span", { class: "key" }, h("i", { class: "swatch hatch-exposed" }), defined("exposed", "exposed"))
+        : null,
+      h("span", { class: "key" }, h("i", { class: "swatch hatch-idle" }), defined("idle", "idle")),
+    );
   }
 
   function boxTip(box) {
@@ -336,7 +447,12 @@ export function lanePicture({ accounts, onBox, onRange }) {
       ["from", duration(box.start_ns, 5)],
       ["takes", duration(length, 4)],
       ["busy", duration(box.busy_ns, 4)],
-      phase && box.lane === "communication" ? ["hidden", `${duration(phase.hidden_ns, 4)} (${percent(phase.hidden_ns / (phase.hidden_ns + phase.exposed_ns || 1))})`] : null,
+      phase && box.lane === "communication"
+        ? [
+            "hidden",
+            `${duration(phase.hidden_ns, 4)} (${percent(phase.hidden_ns / (phase.hidden_ns + phase.exposed_ns || 1))})`,
+          ]
+        : null,
       box.lane === "communication" ? ["exposed", duration(phase ? phase.exposed_ns : exposedHere, 4)] : null,
       phase && box.lane === "communication" ? ["moves data", duration(phase.data_ns, 4)] : null,
       box.sms === null || box.sms === undefined ? null : ["SMs", `${box.sms}`],
@@ -347,10 +463,15 @@ export function lanePicture({ accounts, onBox, onRange }) {
 
   function stripTip(x, y) {
     if (!picture || picture.lanes.length < 2 || y < stripTop() || y > stripTop() + STRIP) return null;
-    const time = view.start + (x / width()) * view.length, slack = view.length / width();
+    const time = view.start + (x / width()) * view.length;
+    const slack = view.length / width();
     const inside = (flat) => lengthWithin(flat, time - slack, time + slack) > 0;
-    if (inside(picture.exposed)) return tipRows("Communication exposed", palette().exposed, [["", "no compute kernel ran: the GPU waits for the network"]]);
-    if (inside(picture.hidden)) return tipRows("Communication hidden", palette().hidden, [["", "a compute kernel ran at the same time"]]);
+    if (inside(picture.exposed))
+      return tipRows("Communication exposed", palette().exposed, [
+        ["", "no compute kernel ran: the GPU waits for the network"],
+      ]);
+    if (inside(picture.hidden))
+      return tipRows("Communication hidden", palette().hidden, [["", "a compute kernel ran at the same time"]]);
     if (inside(picture.idle)) return tipRows("Idle", palette().idle, [["", "nothing ran on the device"]]);
     return null;
   }
@@ -358,8 +479,14 @@ export function lanePicture({ accounts, onBox, onRange }) {
   return {
     show,
     view,
-    mark: (window) => { marked = window; draw(); },
-    range: (range) => { ranged = range; draw(); },
+    mark: (window) => {
+      marked = window;
+      draw();
+    },
+    range: (range) => {
+      ranged = range;
+      draw();
+    },
     boxes: () => picture?.boxes ?? [],
     place,
   };
@@ -370,6 +497,8 @@ function boxWords(box) {
 }
 
 function described({ rank, lanes }) {
-  const of = lanes.map((lane) => `${lane.lane}${lane.sms === null ? "" : ` on ${lane.sms} SMs`}: ${lane.boxes.length} boxes`).join("; ");
+  const of = lanes
+    .map((lane) => `${lane.lane}${lane.sms === null ? "" : ` on ${lane.sms} SMs`}: ${lane.boxes.length} boxes`)
+    .join("; ");
   return `Lane picture of ${duration(rank.span_ns)}. ${of}. Exposed communication ${duration(rank.exposed_communication_ns)}. Arrow keys move between boxes, Enter shows one in the timeline.`;
 }

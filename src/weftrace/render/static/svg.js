@@ -12,18 +12,26 @@ export function svg(tag, properties = {}, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "text") element.textContent = value;
     else if (name === "data") Object.assign(element.dataset, value);
-    else if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    else if (name === "on")
+      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
     else element.setAttribute(name, typeof value === "number" ? Math.round(value * 100) / 100 : value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return element;
 }
 
 /** Fills `holder` with draw(width) now and whenever its width changes. Returns a function that draws again. */
 export function drawnToWidth(holder, draw) {
   let width = 0;
-  const again = () => { width = holder.clientWidth; if (width > 0) fill(holder, draw(width)); };
-  new ResizeObserver(() => { if (holder.clientWidth !== width) again(); }).observe(holder);
+  const again = () => {
+    width = holder.clientWidth;
+    if (width > 0) fill(holder, draw(width));
+  };
+  new ResizeObserver(() => {
+    if (holder.clientWidth !== width) again();
+  }).observe(holder);
   again();
   return again;
 }
@@ -46,7 +54,13 @@ export function wholeStep(least) {
 
 /** Digits after the point that tell the ticks of a step apart. */
 export function digitsFor(step) {
-  return Math.max(0, Math.min(6, Math.ceil(-Math.log10(step) - 1e-9) + (/^2\.?5/.test(String(step / 10 ** Math.floor(Math.log10(step)))) ? 1 : 0)));
+  return Math.max(
+    0,
+    Math.min(
+      6,
+      Math.ceil(-Math.log10(step) - 1e-9) + (/^2\.?5/.test(String(step / 10 ** Math.floor(Math.log10(step)))) ? 1 : 0),
+    ),
+  );
 }
 
 /** Every how manyth of `count` labels, `space` pixels apart, can be written where each takes `needed`: 1, 2, 4, 8 … */
@@ -59,7 +73,14 @@ export function labelEvery(count, space, needed) {
 export function grid({ values, y, left, right, text, unit = "" }) {
   return values.map((value) => [
     svg("line", { class: "grid", x1: left, x2: right, y1: Math.round(y(value)) + 0.5, y2: Math.round(y(value)) + 0.5 }),
-    svg("text", { class: "tick", x: left - 6, y: y(value), "text-anchor": "end", "dominant-baseline": "central", text: `${text(value)}${unit}` }),
+    svg("text", {
+      class: "tick",
+      x: left - 6,
+      y: y(value),
+      "text-anchor": "end",
+      "dominant-baseline": "central",
+      text: `${text(value)}${unit}`,
+    }),
   ]);
 }
 
@@ -77,14 +98,24 @@ export function columnPicker(chart, { count, indexAt, from, to, mark, tip, onPic
     const box = chart.getBoundingClientRect();
     showTip(x ?? box.left + to(current), y ?? box.top + 30, ...tip(current));
   };
-  const leave = () => { mark.classList.remove("on"); hideTip(); };
+  const leave = () => {
+    mark.classList.remove("on");
+    hideTip();
+  };
   chart.setAttribute("tabindex", "0");
-  chart.addEventListener("pointermove", (event) => set(indexAt(event.clientX - chart.getBoundingClientRect().left), event.clientX, event.clientY));
+  chart.addEventListener("pointermove", (event) =>
+    set(indexAt(event.clientX - chart.getBoundingClientRect().left), event.clientX, event.clientY),
+  );
   chart.addEventListener("pointerleave", leave);
   chart.addEventListener("blur", leave);
-  chart.addEventListener("click", () => { if (current >= 0) onPick?.(current); });
+  chart.addEventListener("click", () => {
+    if (current >= 0) onPick?.(current);
+  });
   chart.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -count, End: count }[event.key];
-    if (step) { set(current + step); event.preventDefault(); } else if (event.key === "Enter" && current >= 0) onPick?.(current);
+    if (step) {
+      set(current + step);
+      event.preventDefault();
+    } else if (event.key === "Enter" && current >= 0) onPick?.(current);
   });
 }

@@ -13,35 +13,116 @@ import { explained } from "./tooltip.js";
  * unitEach: each column of times has its own unit, where they differ by orders of magnitude; else one unit serves the table.
  * Returns {element, setRows(rows)}.
  */
-export function sortableTable({ name, columns, rows, sort, limit = Infinity, onRow, rowClass, empty = "None.", unitEach = false }) {
-  let current = rows, order = { ...sort }, all = false;
-  const head = h("thead"), body = h("tbody");
-  const more = h("button", { class: "more", type: "button", hidden: true, on: { click: () => { all = !all; render(); } } });
-  const element = h("div", { class: "table-box", data: { table: name } }, h("div", { class: "table-scroll" }, h("table", {}, head, body)), more);
-  const valueOf = (column, row) => (column.value ? column.value(row) : row[column.key]);
+export function sortableTable({
+  name,
+  columns,
+  rows,
+  sort,
+  limit = Infinity,
+  onRow,
+  rowClass,
+  empty = "None.",
+  unitEach = false,
+}) {
+  let current = rows;
+  let order = { ...sort };
+  let all = false;
+  const head = h("thead");
+  const body = h("tbody");
+  const more = h("button", {
+    class: "more",
+    type: "button",
+    hidden: true,
+    on: {
+      click: () => {
+        all = !all;
+        render();
+      },
+    },
+  });
+  const element = h(
+    "div",
+    { class: "table-box", data: { table: name } },
+    h("div", { class: "table-scroll" }, h("table", {}, head, body)),
+    more,
+  );
+  const sortValue = (column, row) => (column.value ? column.value(row) : row[column.key]);
   const units = new Map();
 
   function setRows(next) {
     current = next;
     const times = columns.filter((column) => column.kind === "time");
-    const largest = times.map((column) => next.reduce((most, row) => Math.max(most, Math.abs(valueOf(column, row) ?? 0)), 0));
+    const largest = times.map((column) =>
+      next.reduce((most, row) => Math.max(most, Math.abs(sortValue(column, row) ?? 0)), 0),
+    );
     times.forEach((column, at) => units.set(column, unitFor(unitEach ? largest[at] : Math.max(...largest))));
     render();
   }
 
   function render() {
     const column = columns.find((c) => c.key === order.key);
-    const sorted = column ? [...current].sort((a, b) => compare(valueOf(column, a), valueOf(column, b), order.down)) : current;
+    const sorted = column
+      ? [...current].sort((a, b) => compare(sortValue(column, a), sortValue(column, b), order.down))
+      : current;
     const shown = all ? sorted : sorted.slice(0, limit);
-    fill(head, h("tr", {}, columns.map((c) => h("th", { scope: "col", class: c.kind === "text" ? "" : "num", "aria-sort": c.key === order.key ? (order.down ? "descending" : "ascending") : "none" },
-      c.def ? explained(c.def) : null,
-      h("button", { class: "sort", type: "button", data: { sort: c.key }, on: { click: () => { order = { key: c.key, down: order.key === c.key ? !order.down : c.kind !== "text" }; render(); } } },
-        c.label, units.get(c) ? h("small", { text: ` ${units.get(c).name}` }) : null,
-        c.key === order.key ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" }) : null)))));
-    fill(body, shown.map((row) => h("tr", { class: `${onRow ? "clickable " : ""}${rowClass?.(row) ?? ""}`, tabindex: onRow ? 0 : null, on: onRow ? {
-      click: () => onRow(row),
-      keydown: (event) => { if (event.key === "Enter") onRow(row); },
-    } : {} }, columns.map((c) => cell(c, row)))));
+    fill(
+      head,
+      h(
+        "tr",
+        {},
+        columns.map((c) =>
+          h(
+            "th",
+            {
+              scope: "col",
+              class: c.kind === "text" ? "" : "num",
+              "aria-sort": c.key === order.key ? (order.down ? "descending" : "ascending") : "none",
+            },
+            c.def ? explained(c.def) : null,
+            h(
+              "button",
+              {
+                class: "sort",
+                type: "button",
+                data: { sort: c.key },
+                on: {
+                  click: () => {
+                    order = { key: c.key, down: order.key === c.key ? !order.down : c.kind !== "text" };
+                    render();
+                  },
+                },
+              },
+              c.label,
+              units.get(c) ? h("small", { text: ` ${units.get(c).name}` }) : null,
+              c.key === order.key
+                ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" })
+                : null,
+            ),
+          ),
+        ),
+      ),
+    );
+    fill(
+      body,
+      shown.map((row) =>
+        h(
+          "tr",
+          {
+            class: `${onRow ? "clickable " : ""}${rowClass?.(row) ?? ""}`,
+            tabindex: onRow ? 0 : null,
+            on: onRow
+              ? {
+                  click: () => onRow(row),
+                  keydown: (event) => {
+                    if (event.key === "Enter") onRow(row);
+                  },
+                }
+              : {},
+          },
+          columns.map((c) => cell(c, row)),
+        ),
+      ),
+    );
     if (!shown.length) fill(body, h("tr", {}, h("td", { class: "muted", colspan: columns.length, text: empty })));
     more.hidden = current.length <= limit;
     more.textContent = all ? `Show the first ${limit}` : `Show all ${grouped(current.length)}`;
@@ -55,7 +136,7 @@ export function sortableTable({ name, columns, rows, sort, limit = Infinity, onR
       td.classList.add("barred");
     }
     if (column.node) td.append(column.node(row));
-    else td.append(h("span", { text: column.text ? column.text(row) : shownAs(column, valueOf(column, row)) }));
+    else td.append(h("span", { text: column.text ? column.text(row) : shownAs(column, sortValue(column, row)) }));
     return td;
   }
 

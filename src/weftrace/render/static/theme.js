@@ -1,11 +1,46 @@
 // Light or dark: the system's choice until the reader makes one. Canvases ask here for the colours of the style sheet.
 
 const ROLES = [
-  "page", "panel", "raised", "line", "text", "muted", "faint", "accent", "mark", "mark-ink",
-  "compute", "communication", "barrier", "memory", "idle", "exposed", "hidden", "outside",
-  "annotation", "operator", "launch", "other", "forward", "backward", "weight",
-  "under", "level", "over", "hue1", "hue2", "hue3", "hue4", "hue5", "hue6", "hue7", "hue8",
+  "page",
+  "panel",
+  "raised",
+  "line",
+  "text",
+  "muted",
+  "faint",
+  "accent",
+  "mark",
+  "mark-ink",
+  "compute",
+  "communication",
+  "barrier",
+  "memory",
+  "idle",
+  "exposed",
+  "hidden",
+  "outside",
+  "annotation",
+  "operator",
+  "launch",
+  "other",
+  "forward",
+  "backward",
+  "weight",
+  "under",
+  "level",
+  "over",
+  "hue1",
+  "hue2",
+  "hue3",
+  "hue4",
+  "hue5",
+  "hue6",
+  "hue7",
+  "hue8",
 ];
+/** The typeface of text on canvases: the style sheet's. */
+export const SANS = getComputedStyle(document.documentElement).getPropertyValue("--sans").trim();
+
 const listeners = [];
 let cached = null;
 
@@ -43,9 +78,14 @@ export function startTheme(button) {
   dark.addEventListener("change", changed);
   // Paper is light. The style sheet switches by itself; canvases must be drawn again before and after.
   let before;
-  window.addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; changed(); });
+  window.addEventListener("beforeprint", () => {
+    before = root.dataset.theme;
+    root.dataset.theme = "light";
+    changed();
+  });
   window.addEventListener("afterprint", () => {
-    if (before) root.dataset.theme = before; else delete root.dataset.theme;
+    if (before) root.dataset.theme = before;
+    else delete root.dataset.theme;
     changed();
   });
   changed();
@@ -64,8 +104,15 @@ export function inkOn(color) {
 
 /** Two colours given as #rrggbb, mixed: share 0 is the first, 1 the second. */
 export function mix(from, to, share) {
-  const a = channels(from), b = channels(to);
-  return `#${a.map((c, i) => Math.round(c + (b[i] - c) * share).toString(16).padStart(2, "0")).join("")}`;
+  const a = channels(from);
+  const b = channels(to);
+  return `#${a
+    .map((c, i) =>
+      Math.round(c + (b[i] - c) * share)
+        .toString(16)
+        .padStart(2, "0"),
+    )
+    .join("")}`;
 }
 
 function channels(color) {
@@ -75,9 +122,17 @@ function channels(color) {
 
 // A file:// page may be denied storage; the choice then lasts as long as the page.
 function remembered() {
-  try { return localStorage.getItem("weftrace-theme"); } catch { return null; }
+  try {
+    return localStorage.getItem("weftrace-theme");
+  } catch {
+    return null;
+  }
 }
 
 function remember(theme) {
-  try { localStorage.setItem("weftrace-theme", theme); } catch { /* not kept, as said above */ }
+  try {
+    localStorage.setItem("weftrace-theme", theme);
+  } catch {
+    /* not kept, as said above */
+  }
 }

@@ -25,8 +25,20 @@ export function hideTip() {
 
 /** Title, then rows of [label, text]: the content of a canvas tooltip. */
 export function tipRows(title, color, rows) {
-  const head = h("div", { class: "tip-title" }, color ? h("i", { class: "swatch", style: { background: color } }) : null, h("span", { text: title }));
-  return [head, h("dl", {}, rows.filter((row) => row).flatMap(([label, text]) => [h("dt", { text: label }), h("dd", { text })]))];
+  const head = h(
+    "div",
+    { class: "tip-title" },
+    color ? h("i", { class: "swatch", style: { background: color } }) : null,
+    h("span", { text: title }),
+  );
+  return [
+    head,
+    h(
+      "dl",
+      {},
+      rows.filter((row) => row).flatMap(([label, text]) => [h("dt", { text: label }), h("dd", { text })]),
+    ),
+  ];
 }
 
 /** A word that carries its definition: focusable, with a dotted underline. */
@@ -36,7 +48,13 @@ export function defined(key, text = definitions[key][0]) {
 
 /** A question mark that carries a definition, for table heads, where the word itself sorts. */
 export function explained(key) {
-  return h("button", { class: "explained", type: "button", text: "?", "aria-label": `What is ${definitions[key][0]}?`, data: { def: key } });
+  return h("button", {
+    class: "explained",
+    type: "button",
+    text: "?",
+    "aria-label": `What is ${definitions[key][0]}?`,
+    data: { def: key },
+  });
 }
 
 /** Before anything is drawn: the terms that `defined` and `explained` may name, {key: [term, text]}. */
@@ -51,10 +69,24 @@ export function startTooltips(known) {
     owner.setAttribute("aria-describedby", "tooltip");
   };
   const term = (event) => (event.target instanceof Element ? event.target.closest("[data-def]") : null);
-  document.addEventListener("pointerover", (event) => { const t = term(event); if (t) open(t); else if (owner) hideTip(); });
-  document.addEventListener("focusin", (event) => { const t = term(event); if (t) open(t); });
-  document.addEventListener("focusout", (event) => { if (term(event)) hideTip(); });
-  document.addEventListener("click", (event) => { const t = term(event); if (t) open(t); });
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
+  document.addEventListener("pointerover", (event) => {
+    const t = term(event);
+    if (t) open(t);
+    else if (owner) hideTip();
+  });
+  document.addEventListener("focusin", (event) => {
+    const t = term(event);
+    if (t) open(t);
+  });
+  document.addEventListener("focusout", (event) => {
+    if (term(event)) hideTip();
+  });
+  document.addEventListener("click", (event) => {
+    const t = term(event);
+    if (t) open(t);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") hideTip();
+  });
   window.addEventListener("scroll", hideTip, { passive: true });
 }

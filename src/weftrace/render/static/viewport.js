@@ -44,10 +44,14 @@ export class Viewport {
 
   /** Moves there in a few frames, so that the eye can follow; at once for readers who ask for less motion. */
   glide(start, end) {
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) { this.set(start, end); return; }
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      this.set(start, end);
+      return;
+    }
     const from = [this.start, this.end];
     const began = performance.now();
-    const mine = (this.flight = Symbol("flight"));
+    const mine = Symbol("flight");
+    this.flight = mine;
     const frame = (now) => {
       if (this.flight !== mine) return;
       const t = Math.min(1, Math.max(0, (now - began) / 220));

@@ -7,17 +7,13 @@ import { balance, ranges, smallPercent } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { tipRows } from "render/tooltip.js";
 
-const LEFT = 58, RIGHT = 10, TOP = 10, MAIN = 200, REST = 78, SPACE = 30, BOTTOM = 22;
-
-const MEANINGS = {
-  none: "It is at its mean: perfect balance.",
-  packing: "The search ended above the bound: more search time may help.",
-  "replica granularity": "Replicas are whole and do not add up to the mean: an uneven split would help.",
-  slots: "The hottest replica alone is above the mean: more slots would cure it.",
-  duplicates: "The hottest expert has a copy on every GPU already: more slots do not help.",
-  "node partition": "Groups may not leave their node: a freer policy would help.",
-  constraints: "Pins, unequal GPUs or GPUs out of service.",
-};
+const LEFT = 58;
+const RIGHT = 10;
+const TOP = 10;
+const MAIN = 200;
+const REST = 78;
+const SPACE = 30;
+const BOTTOM = 22;
 
 export function certificateSection(model, onLayer) {
   const { certificate } = model.document;
@@ -26,18 +22,38 @@ export function certificateSection(model, onLayer) {
   if (!certificate) return;
   const layers = new Map();
   certificate.binding.forEach((binding, layer) => layers.set(binding, [...(layers.get(binding) ?? []), layer]));
-  fill(byId("binding-table"), sortableTable({
-    name: "binding",
-    rows: [...layers].map(([binding, list]) => ({ binding, count: list.length, worst: Math.max(...list.map((layer) => gapOf(certificate, layer))), which: ranges(list), meaning: MEANINGS[binding] ?? "" })),
-    sort: { key: "count", down: true },
-    columns: [
-      { key: "binding", label: "held back by", kind: "text", def: "binding", node: (row) => h("b", { text: row.binding === "none" ? "nothing" : row.binding }) },
-      { key: "count", label: "layers", kind: "count", bar: (row) => row.count / model.numLayers },
-      { key: "worst", label: "largest gap", kind: "percent", def: "gap", text: (row) => smallPercent(row.worst) },
-      { key: "which", label: "which", kind: "text" },
-      { key: "meaning", label: "meaning", kind: "text", node: (row) => h("span", { class: "wrap", text: row.meaning }) },
-    ],
-  }).element);
+  fill(
+    byId("binding-table"),
+    sortableTable({
+      name: "binding",
+      rows: [...layers].map(([binding, list]) => ({
+        binding,
+        count: list.length,
+        worst: Math.max(...list.map((layer) => gapOf(certificate, layer))),
+        which: ranges(list),
+        meaning: model.document.meanings[binding] ?? "",
+      })),
+      sort: { key: "count", down: true },
+      columns: [
+        {
+          key: "binding",
+          label: "held back by",
+          kind: "text",
+          def: "binding",
+          node: (row) => h("b", { text: row.binding === "none" ? "nothing" : row.binding }),
+        },
+        { key: "count", label: "layers", kind: "count", bar: (row) => row.count / model.numLayers },
+        { key: "worst", label: "largest gap", kind: "percent", def: "gap", text: (row) => smallPercent(row.worst) },
+        { key: "which", label: "which", kind: "text" },
+        {
+          key: "meaning",
+          label: "meaning",
+          kind: "text",
+          node: (row) => h("span", { class: "wrap", text: row.meaning }),
+        },
+      ],
+    }).element,
+  );
 }
 
 export function gapOf(certificate, layer) {
@@ -45,48 +61,130 @@ export function gapOf(certificate, layer) {
 }
 
 function picture(model, width, onLayer) {
-  const { numLayers, document: { certificate } } = model;
-  const cell = (width - LEFT - RIGHT) / numLayers, x = (layer) => LEFT + layer * cell;
+  const {
+    numLayers,
+    document: { certificate },
+  } = model;
+  const cell = (width - LEFT - RIGHT) / numLayers;
+  const x = (layer) => LEFT + layer * cell;
   const y = (value) => TOP + (1 - value) * MAIN;
-  const restTop = TOP + MAIN + SPACE, floor = certificate ? restTop + REST : TOP + MAIN, height = floor + BOTTOM;
-  const thick = Math.max(1, Math.min(cell - (cell > 4 ? 2 : 0.5), 26)), inset = (cell - thick) / 2;
+  const restTop = TOP + MAIN + SPACE;
+  const floor = certificate ? restTop + REST : TOP + MAIN;
+  const height = floor + BOTTOM;
+  const thick = Math.max(1, Math.min(cell - (cell > 4 ? 2 : 0.5), 26));
+  const inset = (cell - thick) / 2;
   const layers = Array.from({ length: numLayers }, (_, layer) => layer);
   const value = (which, layer) => model.balancedness(which, layer);
   const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: floor - TOP });
   const parts = [
     grid({ values: [0, 0.25, 0.5, 0.75, 1], y, left: LEFT, right: width - RIGHT, text: (v) => v.toFixed(2) }),
     mark,
-    layers.map((layer) => svg("rect", { class: "after", x: x(layer) + inset, y: y(value("after", layer)), width: thick, height: value("after", layer) * MAIN })),
-    model.hasBefore ? layers.map((layer) => svg("rect", { class: "before", x: x(layer) + inset, y: y(value("before", layer)), width: thick, height: value("before", layer) * MAIN })) : null,
-    certificate ? layers.map((layer) => svg("line", { class: "bound", x1: x(layer) + inset - 1, x2: x(layer) + inset + thick + 1, y1: y(value("bound", layer)), y2: y(value("bound", layer)) })) : null,
+    layers.map((layer) =>
+      svg("rect", {
+        class: "after",
+        x: x(layer) + inset,
+        y: y(value("after", layer)),
+        width: thick,
+        height: value("after", layer) * MAIN,
+      }),
+    ),
+    model.hasBefore
+      ? layers.map((layer) =>
+          svg("rect", {
+            class: "before",
+            x: x(layer) + inset,
+            y: y(value("before", layer)),
+            width: thick,
+            height: value("before", layer) * MAIN,
+          }),
+        )
+      : null,
+    certificate
+      ? layers.map((layer) =>
+          svg("line", {
+            class: "bound",
+            x1: x(layer) + inset - 1,
+            x2: x(layer) + inset + thick + 1,
+            y1: y(value("bound", layer)),
+            y2: y(value("bound", layer)),
+          }),
+        )
+      : null,
     certificate ? gapPanel(certificate, layers, { x, inset, thick, restTop, width }) : null,
     axis(numLayers, { x, cell, floor }),
   ];
-  const chart = svg("svg", { class: "chart picks", width, height, role: "img", "aria-label": "Balancedness by layer, before, after and at best. Arrow keys move, Enter chooses a layer." }, parts);
+  const chart = svg(
+    "svg",
+    {
+      class: "chart picks",
+      width,
+      height,
+      role: "img",
+      "aria-label": "Balancedness by layer, before, after and at best. Arrow keys move, Enter chooses a layer.",
+    },
+    parts,
+  );
   columnPicker(chart, {
-    count: numLayers, indexAt: (at) => Math.floor((at - LEFT) / cell), from: x, to: (layer) => x(layer + 1), mark, onPick: onLayer,
-    tip: (layer) => tipRows(`Layer ${layer}`, null, [
-      model.hasBefore ? ["before", balance(value("before", layer))] : null,
-      ["after", balance(value("after", layer))],
-      certificate ? ["bound", balance(value("bound", layer))] : null,
-      certificate ? ["gap to the bound", certificate.is_optimal[layer] ? "none: proved optimal" : smallPercent(gapOf(certificate, layer))] : null,
-      certificate ? ["held back by", certificate.binding[layer] === "none" ? "nothing" : certificate.binding[layer]] : null,
-    ]),
+    count: numLayers,
+    indexAt: (at) => Math.floor((at - LEFT) / cell),
+    from: x,
+    to: (layer) => x(layer + 1),
+    mark,
+    onPick: onLayer,
+    tip: (layer) =>
+      tipRows(`Layer ${layer}`, null, [
+        model.hasBefore ? ["before", balance(value("before", layer))] : null,
+        ["after", balance(value("after", layer))],
+        certificate ? ["bound", balance(value("bound", layer))] : null,
+        certificate
+          ? [
+              "gap to the bound",
+              certificate.is_optimal[layer] ? "none: proved optimal" : smallPercent(gapOf(certificate, layer)),
+            ]
+          : null,
+        certificate
+          ? ["held back by", certificate.binding[layer] === "none" ? "nothing" : certificate.binding[layer]]
+          : null,
+      ]),
   });
   return chart;
 }
 
 /** Maximum over bound − 1 by layer, on a scale of its own: differences that the picture above is too coarse for. */
 function gapPanel(certificate, layers, { x, inset, thick, restTop, width }) {
-  const gaps = layers.map((layer) => 100 * gapOf(certificate, layer)), most = Math.max(...gaps);
-  const words = svg("text", { class: "panel-word", x: LEFT, y: restTop - 9, text: most < 1e-7 ? "gap to the bound: none in any layer" : "gap to the bound, %" });
-  if (most < 1e-7) return [words, svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: restTop + REST + 0.5, y2: restTop + REST + 0.5 })];
+  const gaps = layers.map((layer) => 100 * gapOf(certificate, layer));
+  const most = Math.max(...gaps);
+  const words = svg("text", {
+    class: "panel-word",
+    x: LEFT,
+    y: restTop - 9,
+    text: most < 1e-7 ? "gap to the bound: none in any layer" : "gap to the bound, %",
+  });
+  if (most < 1e-7)
+    return [
+      words,
+      svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: restTop + REST + 0.5, y2: restTop + REST + 0.5 }),
+    ];
   const ticks = roundTicks(0, most * 1.05, 3);
   const y = (value) => restTop + (1 - value / (most * 1.05)) * REST;
   return [
     words,
-    grid({ values: ticks.values, y, left: LEFT, right: width - RIGHT, text: (value) => value.toFixed(digitsFor(ticks.step)) }),
-    layers.map((layer) => svg("rect", { class: "gap", x: x(layer) + inset, y: y(gaps[layer]), width: thick, height: Math.max(0, restTop + REST - y(gaps[layer])) })),
+    grid({
+      values: ticks.values,
+      y,
+      left: LEFT,
+      right: width - RIGHT,
+      text: (value) => value.toFixed(digitsFor(ticks.step)),
+    }),
+    layers.map((layer) =>
+      svg("rect", {
+        class: "gap",
+        x: x(layer) + inset,
+        y: y(gaps[layer]),
+        width: thick,
+        height: Math.max(0, restTop + REST - y(gaps[layer])),
+      }),
+    ),
   ];
 }
 
@@ -94,7 +192,15 @@ function axis(count, { x, cell, floor }) {
   const step = labelEvery(count, cell, 26);
   const shown = Array.from({ length: Math.ceil(count / step) }, (_, i) => i * step);
   return [
-    shown.map((layer) => svg("text", { class: "tick", x: x(layer) + cell / 2, y: floor + 15, "text-anchor": "middle", text: String(layer) })),
+    shown.map((layer) =>
+      svg("text", {
+        class: "tick",
+        x: x(layer) + cell / 2,
+        y: floor + 15,
+        "text-anchor": "middle",
+        text: String(layer),
+      }),
+    ),
     svg("text", { class: "tick", x: LEFT - 6, y: floor + 15, "text-anchor": "end", text: "layer" }),
   ];
 }
@@ -107,5 +213,8 @@ export function mainBinding(certificate) {
   const held = [...counts].filter(([binding]) => binding !== "none").sort((a, b) => b[1] - a[1]);
   if (!held.length) return { word: "nothing", note: "every layer is at its mean" };
   const [word, count] = held[0];
-  return { word, note: `in ${count} of ${plural(certificate.binding.length, "layer")}${held.length > 1 ? `; then ${held[1][0]} in ${held[1][1]}` : ""}` };
+  return {
+    word,
+    note: `in ${count} of ${plural(certificate.binding.length, "layer")}${held.length > 1 ? `; then ${held[1][0]} in ${held[1][1]}` : ""}`,
+  };
 }

@@ -8,12 +8,17 @@ import { amount, balance, smallPercent, times } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { hideTip, showTip } from "render/tooltip.js";
 
-const LEFT = 46, TOP = 26, BOTTOM = 34, RIGHT = 10, HEIGHT = 330;
+const LEFT = 46;
+const TOP = 26;
+const BOTTOM = 34;
+const RIGHT = 10;
+const HEIGHT = 330;
 const MOST_BEFORE = 2.5; // × mean; taller bars before are cut, and an arrow says so
 
 /** The section of one layer. Returns show(layer). */
 export function layerSection(model) {
-  let layer = 0, marked = -1;
+  let layer = 0;
+  let marked = -1;
   const chart = byId("layer-chart");
   const again = drawnToWidth(chart, (width) => profile(model, layer, width, mark));
   const table = sortableTable({
@@ -22,19 +27,45 @@ export function layerSection(model) {
     limit: 12,
     sort: { key: "ratio", down: true },
     columns: [
-      { key: "expert", label: "expert", kind: "count", node: (row) => h("button", { class: "link", type: "button", text: String(row.expert), title: "Mark its copies in the picture", on: { click: () => mark(row.expert === marked ? -1 : row.expert) } }) },
-      { key: "ratio", label: "load / mean GPU", kind: "count", def: "load", text: (row) => times(row.ratio), bar: (row) => row.ratio / row.most },
+      {
+        key: "expert",
+        label: "expert",
+        kind: "count",
+        node: (row) =>
+          h("button", {
+            class: "link",
+            type: "button",
+            text: String(row.expert),
+            title: "Mark its copies in the picture",
+            on: { click: () => mark(row.expert === marked ? -1 : row.expert) },
+          }),
+      },
+      {
+        key: "ratio",
+        label: "load / mean GPU",
+        kind: "count",
+        def: "load",
+        text: (row) => times(row.ratio),
+        bar: (row) => row.ratio / row.most,
+      },
       { key: "part", label: "of the layer", kind: "percent", text: (row) => percent(row.part) },
       { key: "copies", label: "copies", kind: "count", def: "copies" },
       { key: "each", label: "hottest copy", kind: "count", text: (row) => times(row.each) },
-      { key: "gpus", label: "on GPUs", kind: "text", value: (row) => row.slots.length, node: (row) => h("span", { class: "gpu-list", text: row.gpus, title: row.gpus }) },
+      {
+        key: "gpus",
+        label: "on GPUs",
+        kind: "text",
+        value: (row) => row.slots.length,
+        node: (row) => h("span", { class: "gpu-list", text: row.gpus, title: row.gpus }),
+      },
     ],
   });
   fill(byId("hot-table"), table.element);
 
   function mark(expert) {
     marked = expert;
-    for (const part of chart.querySelectorAll("[data-expert]")) part.classList.toggle("marked", Number(part.dataset.expert) === expert);
+    for (const part of chart.querySelectorAll("[data-expert]"))
+      part.classList.toggle("marked", Number(part.dataset.expert) === expert);
     chart.classList.toggle("marking", expert >= 0);
   }
 
@@ -43,15 +74,23 @@ export function layerSection(model) {
     marked = -1;
     chart.classList.remove("marking");
     again();
-    const doc = model.document, before = model.balancedness("before", layer), bound = model.balancedness("bound", layer);
+    const doc = model.document;
+    const before = model.balancedness("before", layer);
+    const bound = model.balancedness("bound", layer);
     const extra = [
       before === null ? null : `${balance(before)} before`,
       bound === null ? null : `at most ${balance(bound)} possible`,
-      doc.certificate && doc.certificate.binding[layer] !== "none" ? `held back by ${doc.certificate.binding[layer]}` : null,
+      doc.certificate && doc.certificate.binding[layer] !== "none"
+        ? `held back by ${doc.certificate.binding[layer]}`
+        : null,
       doc.solver_of_layer[layer] ? `found by ${doc.solver_of_layer[layer]}` : null,
     ].filter(Boolean);
     fill(byId("layer-title"), `Layer ${layer}`);
-    fill(byId("layer-facts"), h("b", { text: `Balancedness ${balance(model.balancedness("after", layer))}` }), extra.length ? `; ${extra.join("; ")}.` : ".");
+    fill(
+      byId("layer-facts"),
+      h("b", { text: `Balancedness ${balance(model.balancedness("after", layer))}` }),
+      extra.length ? `; ${extra.join("; ")}.` : ".",
+    );
     table.setRows(hottest(model, layer));
   };
 }
@@ -59,31 +98,61 @@ export function layerSection(model) {
 function profile(model, layer, width, mark) {
   const { numGpus, document: doc } = model;
   const bound = doc.certificate && model.means[layer] > 0 ? doc.certificate.bound[layer] / model.means[layer] : 1;
-  const after = model.most("after", layer), before = model.hasBefore ? model.most("before", layer) : 0;
+  const after = model.most("after", layer);
+  const before = model.hasBefore ? model.most("before", layer) : 0;
   const top = Math.max(1.15, 1.06 * after, Math.min(1.06 * before, MOST_BEFORE), 1.06 * bound);
   const y = (value) => TOP + (1 - Math.min(value, top) / top) * (HEIGHT - TOP - BOTTOM);
   const gap = doc.cluster.num_nodes > 1 ? 5 : 0;
   const cell = (width - LEFT - RIGHT - gap * (doc.cluster.num_nodes - 1)) / numGpus;
   const x = (gpu) => LEFT + gpu * cell + model.nodeOf(gpu) * gap;
-  const bar = Math.max(0.5, cell >= 6 ? Math.min(cell - 2, 46) : cell - 0.4), inset = (cell - bar) / 2;
+  const bar = Math.max(0.5, cell >= 6 ? Math.min(cell - 2, 46) : cell - 0.4);
+  const inset = (cell - bar) / 2;
   const ticks = roundTicks(0, top, 5);
-  const parts = [grid({ values: ticks.values, y, left: LEFT, right: width - RIGHT, text: (value) => value.toFixed(digitsFor(ticks.step)), unit: "×" })];
+  const parts = [
+    grid({
+      values: ticks.values,
+      y,
+      left: LEFT,
+      right: width - RIGHT,
+      text: (value) => value.toFixed(digitsFor(ticks.step)),
+      unit: "×",
+    }),
+  ];
   for (let gpu = 0; gpu < numGpus; gpu += 1) parts.push(gpuBar(model, layer, gpu, { x: x(gpu) + inset, bar, y, top }));
   parts.push(
     svg("line", { class: "mean", x1: LEFT, x2: width - RIGHT, y1: y(1), y2: y(1) }),
-    bound > 1.001 ? [
-      svg("line", { class: "bound", x1: LEFT, x2: width - RIGHT, y1: y(bound), y2: y(bound) }),
-      svg("text", { class: "bound-word", x: width - RIGHT, y: y(bound) - 5, "text-anchor": "end", text: `bound ${times(bound)}` }),
-    ] : svg("text", { class: "mean-word", x: width - RIGHT, y: y(1) - 5, "text-anchor": "end", text: "mean" }),
+    bound > 1.001
+      ? [
+          svg("line", { class: "bound", x1: LEFT, x2: width - RIGHT, y1: y(bound), y2: y(bound) }),
+          svg("text", {
+            class: "bound-word",
+            x: width - RIGHT,
+            y: y(bound) - 5,
+            "text-anchor": "end",
+            text: `bound ${times(bound)}`,
+          }),
+        ]
+      : svg("text", { class: "mean-word", x: width - RIGHT, y: y(1) - 5, "text-anchor": "end", text: "mean" }),
     nodeAxis(model, { x, cell }),
   );
-  return svg("svg", {
-    class: "chart", width, height: HEIGHT, role: "img", "aria-label": `Load of each GPU in layer ${layer}: the busiest is at ${times(after)} the mean`,
-    on: {
-      pointermove: (event) => point(model, layer, event, mark),
-      pointerleave: () => { hideTip(); mark(-1); },
+  return svg(
+    "svg",
+    {
+      class: "chart",
+      width,
+      height: HEIGHT,
+      role: "img",
+      "aria-label": `Load of each GPU in layer ${layer}: the busiest is at ${times(after)} the mean`,
+      on: {
+        pointermove: (event) => point(model, layer, event, mark),
+        pointerleave: () => {
+          hideTip();
+          mark(-1);
+        },
+      },
     },
-  }, parts);
+    parts,
+  );
 }
 
 /** One GPU: its slots stacked, the largest at the bottom; before, as a short line or an arrow where it is off the picture. */
@@ -93,50 +162,115 @@ function gpuBar(model, layer, gpu, { x, bar, y, top }) {
   // A field as high as the chart, so that the pointer finds thin bars.
   group.append(svg("rect", { class: "field", x, y: TOP, width: bar, height: HEIGHT - TOP - BOTTOM }));
   for (const slot of model.contents(layer, gpu)) {
-    const low = y(from), high = y(from + slot.ratio);
+    const low = y(from);
+    const high = y(from + slot.ratio);
     from += slot.ratio;
     const line = low - high > 3 && bar > 3 ? 1 : 0;
-    group.append(svg("rect", { class: slot.copies > 1 ? "slot copied" : "slot", x, y: high, width: bar, height: Math.max(0, low - high - line), data: { expert: slot.expert } }));
+    group.append(
+      svg("rect", {
+        class: slot.copies > 1 ? "slot copied" : "slot",
+        x,
+        y: high,
+        width: bar,
+        height: Math.max(0, low - high - line),
+        data: { expert: slot.expert },
+      }),
+    );
   }
   if (model.hasBefore) {
     const before = model.ratio("before", layer, gpu);
-    if (before > top) group.append(svg("path", { class: "before-off", d: `M${x + bar / 2 - 4} ${TOP + 1} l4 -7 l4 7 z` }));
+    if (before > top)
+      group.append(svg("path", { class: "before-off", d: `M${x + bar / 2 - 4} ${TOP + 1} l4 -7 l4 7 z` }));
     else group.append(svg("line", { class: "before", x1: x - 1, x2: x + bar + 1, y1: y(before), y2: y(before) }));
   }
   return group;
 }
 
 function nodeAxis(model, { x, cell }) {
-  const { numGpus, document: doc, perNode } = model, floor = HEIGHT - BOTTOM;
-  const step = labelEvery(numGpus, cell, 24), some = labelEvery(doc.cluster.num_nodes, cell * perNode, 50);
+  const { numGpus, document: doc, perNode } = model;
+  const floor = HEIGHT - BOTTOM;
+  const step = labelEvery(numGpus, cell, 24);
+  const some = labelEvery(doc.cluster.num_nodes, cell * perNode, 50);
   const gpus = Array.from({ length: Math.ceil(numGpus / step) }, (_, i) => i * step);
   const nodes = Array.from({ length: Math.ceil(doc.cluster.num_nodes / some) }, (_, i) => i * some);
   return [
-    gpus.map((gpu) => svg("text", { class: `tick ${model.state(gpu)}`, x: x(gpu) + cell / 2, y: floor + 13, "text-anchor": "middle", text: String(gpu) })),
+    gpus.map((gpu) =>
+      svg("text", {
+        class: `tick ${model.state(gpu)}`,
+        x: x(gpu) + cell / 2,
+        y: floor + 13,
+        "text-anchor": "middle",
+        text: String(gpu),
+      }),
+    ),
     nodes.map((node) => svg("text", { class: "tick", x: x(node * perNode), y: floor + 29, text: `node ${node}` })),
-    nodes.map((node) => svg("line", { class: "node-line", x1: x(node * perNode), x2: x(Math.min(numGpus, (node + 1) * perNode) - 1) + cell, y1: floor + 19, y2: floor + 19 })),
+    nodes.map((node) =>
+      svg("line", {
+        class: "node-line",
+        x1: x(node * perNode),
+        x2: x(Math.min(numGpus, (node + 1) * perNode) - 1) + cell,
+        y1: floor + 19,
+        y2: floor + 19,
+      }),
+    ),
     svg("text", { class: "tick", x: LEFT - 6, y: floor + 13, "text-anchor": "end", text: "GPU" }),
   ];
 }
 
 function point(model, layer, event, mark) {
   const group = event.target.closest("[data-gpu]");
-  if (!group) { hideTip(); mark(-1); return; }
+  if (!group) {
+    hideTip();
+    mark(-1);
+    return;
+  }
   mark(event.target.dataset.expert === undefined ? -1 : Number(event.target.dataset.expert));
-  const gpu = Number(group.dataset.gpu), head = event.target.dataset.expert;
-  const note = model.hasBefore ? h("p", { text: `before: ${times(model.ratio("before", layer, gpu))} the mean` }) : null;
-  const here = head === undefined ? null : h("p", { text: `Pointing at expert ${head}: ${plural(model.slotsOf(layer)[Number(head)].length, "slot")}.`.replace("slots.", "slots, all marked.") });
+  const gpu = Number(group.dataset.gpu);
+  const head = event.target.dataset.expert;
+  const note = model.hasBefore
+    ? h("p", { text: `before: ${times(model.ratio("before", layer, gpu))} the mean` })
+    : null;
+  const here =
+    head === undefined
+      ? null
+      : h("p", {
+          text: `Pointing at expert ${head}: ${plural(model.slotsOf(layer)[Number(head)].length, "slot")}.`.replace(
+            "slots.",
+            "slots, all marked.",
+          ),
+        });
   showTip(event.clientX, event.clientY, ...[...cellTip(model, "after", layer, gpu), note, here].filter(Boolean));
 }
 
 function hottest(model, layer) {
-  const { loads, num_experts: count } = model.document, mean = model.means[layer] || 1;
+  const { loads, num_experts: count } = model.document;
+  const mean = model.means[layer] || 1;
   const sum = loads[layer].reduce((total, load) => total + load, 0) || 1;
   const rows = Array.from({ length: count }, (_, expert) => {
-    const slots = model.slotsOf(layer)[expert], load = loads[layer][expert];
-    const each = Math.max(0, ...slots.map((slot) => (load * model.shareOf(layer, slot)) / model.document.cluster.speed_of_gpu[model.gpuOf(slot)] / mean));
-    const gpus = slots.map((slot) => `${model.gpuOf(slot)}${model.document.share_of_slot && slots.length > 1 ? ` (${smallPercent(model.shareOf(layer, slot))})` : ""}`).join(", ");
-    return { expert, ratio: load / mean, part: load / sum, copies: slots.length, each, slots, gpus, load: amount(load) };
+    const slots = model.slotsOf(layer)[expert];
+    const load = loads[layer][expert];
+    const each = Math.max(
+      0,
+      ...slots.map(
+        (slot) => (load * model.shareOf(layer, slot)) / model.document.cluster.speed_of_gpu[model.gpuOf(slot)] / mean,
+      ),
+    );
+    const gpus = slots
+      .map(
+        (slot) =>
+          `${model.gpuOf(slot)}${model.document.share_of_slot && slots.length > 1 ? ` (${smallPercent(model.shareOf(layer, slot))})` : ""}`,
+      )
+      .join(", ");
+    return {
+      expert,
+      ratio: load / mean,
+      part: load / sum,
+      copies: slots.length,
+      each,
+      slots,
+      gpus,
+      load: amount(load),
+    };
   });
   const most = Math.max(...rows.map((row) => row.ratio), 1e-12);
   return rows.map((row) => ({ ...row, most }));

@@ -7,7 +7,11 @@ import { balance, decimalBytes, smallPercent } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { defined, tipRows } from "render/tooltip.js";
 
-const LEFT = 46, RIGHT = 10, TOP = 10, BOTTOM = 22, HEIGHT = 170;
+const LEFT = 46;
+const RIGHT = 10;
+const TOP = 10;
+const BOTTOM = 22;
+const HEIGHT = 170;
 const COLUMNS = ["round", "layer", "expert", "slot", "from_slot"];
 
 /** The section about moves. onLayer(layer) when a layer is chosen. Returns show(layer). */
@@ -16,35 +20,62 @@ export function movesSection(model, onLayer) {
   byId("moves").hidden = !moves;
   if (!moves) return () => {};
   const list = rowsOf(moves.list, model);
-  const remote = list.filter((move) => move.where === "other node").length, local = list.filter((move) => move.where === "same GPU").length;
+  const remote = list.filter((move) => move.where === "other node").length;
+  const local = list.filter((move) => move.where === "same GPU").length;
   const lost = list.filter((move) => move.fromSlot < 0).length;
-  byId("moves-lead").textContent = moves.num_moves === 0
-    ? "Nothing has to move."
-    : `${plural(moves.num_moves, "slot")} of ${grouped(moves.num_slots)} (${smallPercent(moves.num_moves / moves.num_slots)}) take another expert: balancedness ${balance(moves.before_balancedness)} before, ${balance(moves.after_balancedness)} after.`;
-  fill(byId("moves-facts"), [
-    ["moves", "moves", grouped(moves.num_moves)],
-    ["moves", "to copy", decimalBytes(moves.bytes)],
-    ["move_time", "estimated time", duration(moves.time_s * 1e9)],
-    ["break_even", "pays after", moves.break_even_steps === null ? "never" : plural(moves.break_even_steps, "step")],
-    ["rounds", "rounds", grouped(moves.rounds)],
-    ["moves", "from the same GPU", grouped(local)],
-    ["moves", "from another node", grouped(remote)],
-    lost ? ["moves", "from storage", grouped(lost)] : null,
-  ].filter(Boolean).map(([key, word, value]) => h("div", {}, h("dt", {}, defined(key, word)), h("dd", { text: value }))));
+  byId("moves-lead").textContent =
+    moves.num_moves === 0
+      ? "Nothing has to move."
+      : `${plural(moves.num_moves, "slot")} of ${grouped(moves.num_slots)} (${smallPercent(moves.num_moves / moves.num_slots)}) take another expert: balancedness ${balance(moves.before_balancedness)} before, ${balance(moves.after_balancedness)} after.`;
+  fill(
+    byId("moves-facts"),
+    [
+      ["moves", "moves", grouped(moves.num_moves)],
+      ["moves", "to copy", decimalBytes(moves.bytes)],
+      ["move_time", "estimated time", duration(moves.time_s * 1e9)],
+      ["break_even", "pays after", moves.break_even_steps === null ? "never" : plural(moves.break_even_steps, "step")],
+      ["rounds", "rounds", grouped(moves.rounds)],
+      ["moves", "from the same GPU", grouped(local)],
+      ["moves", "from another node", grouped(remote)],
+      lost ? ["moves", "from storage", grouped(lost)] : null,
+    ]
+      .filter(Boolean)
+      .map(([key, word, value]) => h("div", {}, h("dt", {}, defined(key, word)), h("dd", { text: value }))),
+  );
   byId("moves-pictures").hidden = moves.num_moves === 0;
   if (moves.num_moves === 0) return () => {};
 
   const perLayer = counted(list, model.numLayers, (move) => move.layer);
-  drawnToWidth(byId("moves-layers"), (width) => bars(width, {
-    upper: perLayer, axis: "layer", onPick: onLayer,
-    tip: (layer) => tipRows(`Layer ${layer}`, null, [["moves", grouped(perLayer[layer])], ["of its slots", smallPercent(perLayer[layer] / model.document.num_slots)]]),
-  }));
+  drawnToWidth(byId("moves-layers"), (width) =>
+    bars(width, {
+      upper: perLayer,
+      axis: "layer",
+      onPick: onLayer,
+      tip: (layer) =>
+        tipRows(`Layer ${layer}`, null, [
+          ["moves", grouped(perLayer[layer])],
+          ["of its slots", smallPercent(perLayer[layer] / model.document.num_slots)],
+        ]),
+    }),
+  );
   const received = counted(list, model.numGpus, (move) => move.toGpu);
-  const sent = counted(list.filter((move) => move.fromSlot >= 0), model.numGpus, (move) => move.fromGpu);
-  drawnToWidth(byId("moves-gpus"), (width) => bars(width, {
-    upper: received, lower: sent, axis: "GPU",
-    tip: (gpu) => tipRows(`GPU ${gpu}, node ${model.nodeOf(gpu)}`, null, [["receives", plural(received[gpu], "expert")], ["sends", plural(sent[gpu], "expert")]]),
-  }));
+  const sent = counted(
+    list.filter((move) => move.fromSlot >= 0),
+    model.numGpus,
+    (move) => move.fromGpu,
+  );
+  drawnToWidth(byId("moves-gpus"), (width) =>
+    bars(width, {
+      upper: received,
+      lower: sent,
+      axis: "GPU",
+      tip: (gpu) =>
+        tipRows(`GPU ${gpu}, node ${model.nodeOf(gpu)}`, null, [
+          ["receives", plural(received[gpu], "expert")],
+          ["sends", plural(sent[gpu], "expert")],
+        ]),
+    }),
+  );
   const table = sortableTable({
     name: "moves",
     rows: [],
@@ -54,8 +85,20 @@ export function movesSection(model, onLayer) {
     columns: [
       { key: "round", label: "round", kind: "count", def: "rounds" },
       { key: "expert", label: "expert", kind: "count" },
-      { key: "from", label: "from", kind: "text", value: (row) => row.fromSlot, node: (row) => h("span", { text: row.fromSlot < 0 ? "storage" : `slot ${row.fromSlot}, GPU ${row.fromGpu}` }) },
-      { key: "to", label: "to", kind: "text", value: (row) => row.slot, node: (row) => h("span", { text: `slot ${row.slot}, GPU ${row.toGpu}` }) },
+      {
+        key: "from",
+        label: "from",
+        kind: "text",
+        value: (row) => row.fromSlot,
+        node: (row) => h("span", { text: row.fromSlot < 0 ? "storage" : `slot ${row.fromSlot}, GPU ${row.fromGpu}` }),
+      },
+      {
+        key: "to",
+        label: "to",
+        kind: "text",
+        value: (row) => row.slot,
+        node: (row) => h("span", { text: `slot ${row.slot}, GPU ${row.toGpu}` }),
+      },
       { key: "where", label: "over", kind: "text" },
     ],
   });
@@ -70,8 +113,16 @@ export function movesSection(model, onLayer) {
 function rowsOf(columns, model) {
   return columns.round.map((_, at) => {
     const [round, layer, expert, slot, fromSlot] = COLUMNS.map((name) => columns[name][at]);
-    const toGpu = model.gpuOf(slot), fromGpu = fromSlot < 0 ? -1 : model.gpuOf(fromSlot);
-    const where = fromSlot < 0 ? "storage" : fromGpu === toGpu ? "same GPU" : model.nodeOf(fromGpu) === model.nodeOf(toGpu) ? "same node" : "other node";
+    const toGpu = model.gpuOf(slot);
+    const fromGpu = fromSlot < 0 ? -1 : model.gpuOf(fromSlot);
+    const where =
+      fromSlot < 0
+        ? "storage"
+        : fromGpu === toGpu
+          ? "same GPU"
+          : model.nodeOf(fromGpu) === model.nodeOf(toGpu)
+            ? "same node"
+            : "other node";
     return { round, layer, expert, slot, fromSlot, toGpu, fromGpu, where };
   });
 }
@@ -84,21 +135,56 @@ function counted(rows, size, index) {
 
 /** Bars up, and where `lower` is given bars down from the same line. */
 function bars(width, { upper, lower, axis, tip, onPick }) {
-  const count = upper.length, cell = (width - LEFT - RIGHT) / count, x = (i) => LEFT + i * cell;
-  const up = Math.max(1, ...upper), down = lower ? Math.max(1, ...lower) : 0;
-  const floor = HEIGHT - BOTTOM, y = (value) => TOP + ((up - value) / (up + down)) * (floor - TOP);
-  const thick = Math.max(0.7, Math.min(cell - (cell > 4 ? 2 : 0.4), 30)), inset = (cell - thick) / 2;
+  const count = upper.length;
+  const cell = (width - LEFT - RIGHT) / count;
+  const x = (i) => LEFT + i * cell;
+  const up = Math.max(1, ...upper);
+  const down = lower ? Math.max(1, ...lower) : 0;
+  const floor = HEIGHT - BOTTOM;
+  const y = (value) => TOP + ((up - value) / (up + down)) * (floor - TOP);
+  const thick = Math.max(0.7, Math.min(cell - (cell > 4 ? 2 : 0.4), 30));
+  const inset = (cell - thick) / 2;
   const ticks = roundTicks(-down, up, 4).values.filter(Number.isInteger);
   const step = labelEvery(count, cell, 26);
   const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: floor - TOP });
-  const chart = svg("svg", { class: `chart ${onPick ? "picks" : ""}`, width, height: HEIGHT, role: "img", "aria-label": `Moves by ${axis}; arrow keys move` }, [
-    grid({ values: ticks, y, left: LEFT, right: width - RIGHT, text: (value) => grouped(Math.abs(value)) }),
+  const chart = svg(
+    "svg",
+    {
+      class: `chart ${onPick ? "picks" : ""}`,
+      width,
+      height: HEIGHT,
+      role: "img",
+      "aria-label": `Moves by ${axis}; arrow keys move`,
+    },
+    [
+      grid({ values: ticks, y, left: LEFT, right: width - RIGHT, text: (value) => grouped(Math.abs(value)) }),
+      mark,
+      upper.map((value, i) =>
+        svg("rect", { class: "received", x: x(i) + inset, y: y(value), width: thick, height: y(0) - y(value) }),
+      ),
+      (lower ?? []).map((value, i) =>
+        svg("rect", { class: "sent", x: x(i) + inset, y: y(0), width: thick, height: y(-value) - y(0) }),
+      ),
+      Array.from({ length: Math.ceil(count / step) }, (_, i) =>
+        svg("text", {
+          class: "tick",
+          x: x(i * step) + cell / 2,
+          y: floor + 15,
+          "text-anchor": "middle",
+          text: String(i * step),
+        }),
+      ),
+      svg("text", { class: "tick", x: LEFT - 6, y: floor + 15, "text-anchor": "end", text: axis }),
+    ],
+  );
+  columnPicker(chart, {
+    count,
+    indexAt: (at) => Math.floor((at - LEFT) / cell),
+    from: x,
+    to: (i) => x(i + 1),
     mark,
-    upper.map((value, i) => svg("rect", { class: "received", x: x(i) + inset, y: y(value), width: thick, height: y(0) - y(value) })),
-    (lower ?? []).map((value, i) => svg("rect", { class: "sent", x: x(i) + inset, y: y(0), width: thick, height: y(-value) - y(0) })),
-    Array.from({ length: Math.ceil(count / step) }, (_, i) => svg("text", { class: "tick", x: x(i * step) + cell / 2, y: floor + 15, "text-anchor": "middle", text: String(i * step) })),
-    svg("text", { class: "tick", x: LEFT - 6, y: floor + 15, "text-anchor": "end", text: axis }),
-  ]);
-  columnPicker(chart, { count, indexAt: (at) => Math.floor((at - LEFT) / cell), from: x, to: (i) => x(i + 1), mark, tip, onPick });
+    tip,
+    onPick,
+  });
   return chart;
 }

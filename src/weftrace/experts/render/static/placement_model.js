@@ -6,7 +6,8 @@
  */
 export function placementModel(document) {
   const { cluster, loads, gpu_load: gpuLoad, expert_of_slot: expertOfSlot, share_of_slot: shares } = document;
-  const numGpus = cluster.slots_of_gpu.length, perNode = numGpus / cluster.num_nodes;
+  const numGpus = cluster.slots_of_gpu.length;
+  const perNode = numGpus / cluster.num_nodes;
   const out = new Set([...cluster.dead, ...cluster.draining]);
   const firstSlot = [0];
   for (const slots of cluster.slots_of_gpu) firstSlot.push(firstSlot[firstSlot.length - 1] + slots);
@@ -19,14 +20,18 @@ export function placementModel(document) {
   function slotsOf(layer) {
     if (!copies.has(layer)) {
       const found = Array.from({ length: document.num_experts }, () => []);
-      expertOfSlot[layer].forEach((expert, slot) => { if (expert >= 0) found[expert].push(slot); });
+      expertOfSlot[layer].forEach((expert, slot) => {
+        if (expert >= 0) found[expert].push(slot);
+      });
       copies.set(layer, found);
     }
     return copies.get(layer);
   }
 
-  const shareOf = (layer, slot) => (shares ? shares[layer][slot] : 1 / slotsOf(layer)[expertOfSlot[layer][slot]].length);
-  const ratio = (which, layer, gpu) => (means[layer] > 0 ? gpuLoad[which].load[layer][gpu] / cluster.speed_of_gpu[gpu] / means[layer] : 1);
+  const shareOf = (layer, slot) =>
+    shares ? shares[layer][slot] : 1 / slotsOf(layer)[expertOfSlot[layer][slot]].length;
+  const ratio = (which, layer, gpu) =>
+    means[layer] > 0 ? gpuLoad[which].load[layer][gpu] / cluster.speed_of_gpu[gpu] / means[layer] : 1;
   /** A GPU's experts in a layer, the largest load first: [{slot, expert, share, copies, ratio}], ratio in mean GPU times. */
   const contents = (layer, gpu) => {
     const found = [];
@@ -35,14 +40,29 @@ export function placementModel(document) {
       if (expert < 0) continue;
       const share = shareOf(layer, slot);
       const time = (loads[layer][expert] * share) / cluster.speed_of_gpu[gpu];
-      found.push({ slot, expert, share, copies: slotsOf(layer)[expert].length, ratio: means[layer] > 0 ? time / means[layer] : 0 });
+      found.push({
+        slot,
+        expert,
+        share,
+        copies: slotsOf(layer)[expert].length,
+        ratio: means[layer] > 0 ? time / means[layer] : 0,
+      });
     }
     return found.sort((a, b) => b.ratio - a.ratio || a.expert - b.expert);
   };
-  const most = (which, layer) => cluster.speed_of_gpu.reduce((best, _, gpu) => Math.max(best, ratio(which, layer, gpu)), 0);
+  const most = (which, layer) =>
+    cluster.speed_of_gpu.reduce((best, _, gpu) => Math.max(best, ratio(which, layer, gpu)), 0);
 
   return {
-    document, numGpus, perNode, means, slotsOf, shareOf, ratio, contents, most,
+    document,
+    numGpus,
+    perNode,
+    means,
+    slotsOf,
+    shareOf,
+    ratio,
+    contents,
+    most,
     numLayers: document.num_layers,
     hasBefore: gpuLoad.before !== null,
     nodeOf: (gpu) => Math.floor(gpu / perNode),

@@ -7,48 +7,122 @@ import { balance, balancePercent, mean, smallPercent } from "./words.js";
 import { defined } from "render/tooltip.js";
 
 export function showPlacementSummary(model) {
-  const { document: doc } = model, { cluster, certificate } = doc;
+  const { document: doc } = model;
+  const { cluster, certificate } = doc;
   const out = cluster.dead.length + cluster.draining.length;
-  fill(byId("facts"), h("span", {}, [
-    plural(doc.num_layers, "layer"),
-    `${plural(doc.num_experts, "expert")} in ${grouped(doc.num_slots)} slots`,
-    `${plural(model.numGpus, "GPU")} on ${plural(cluster.num_nodes, "node")}`,
-    doc.num_groups > 1 ? `${doc.num_groups} groups` : null,
-    out ? `${plural(out, "GPU")} out of service` : null,
-  ].filter(Boolean).join(" · ")), h("span", { class: "chip plain" }, defined("policy", doc.policy)), h("span", { class: "chip plain" }, defined("split", `${doc.split} split`)));
-  const after = mean(doc.gpu_load.after.balancedness), before = model.hasBefore ? mean(doc.gpu_load.before.balancedness) : null;
-  fill(byId("account"),
-    h("p", { class: "account-lead" }, "All GPUs of a layer wait for the busiest. ", defined("balancedness", "Balancedness"), " is the share of that time in which the average GPU works."),
-    h("div", { class: "work" }, [
-      before === null ? null : workBar("before", `before: ${doc.gpu_load.before.label}`, before),
-      workBar("after", "after: this placement", after),
-      certificate ? workBar("bound", "bound: no placement can do better", certificate.bound_balancedness) : null,
-    ].filter(Boolean)));
+  fill(
+    byId("facts"),
+    h(
+      "span",
+      {},
+      [
+        plural(doc.num_layers, "layer"),
+        `${plural(doc.num_experts, "expert")} in ${grouped(doc.num_slots)} slots`,
+        `${plural(model.numGpus, "GPU")} on ${plural(cluster.num_nodes, "node")}`,
+        doc.num_groups > 1 ? `${doc.num_groups} groups` : null,
+        out ? `${plural(out, "GPU")} out of service` : null,
+      ]
+        .filter(Boolean)
+        .join(" · "),
+    ),
+    h("span", { class: "chip plain" }, defined("policy", doc.policy)),
+    h("span", { class: "chip plain" }, defined("split", `${doc.split} split`)),
+  );
+  const after = mean(doc.gpu_load.after.balancedness);
+  const before = model.hasBefore ? mean(doc.gpu_load.before.balancedness) : null;
+  fill(
+    byId("account"),
+    h(
+      "p",
+      { class: "account-lead" },
+      "All GPUs of a layer wait for the busiest. ",
+      defined("balancedness", "Balancedness"),
+      " is the share of that time in which the average GPU works.",
+    ),
+    h(
+      "div",
+      { class: "work" },
+      [
+        before === null ? null : workBar("before", `before: ${doc.gpu_load.before.label}`, before),
+        workBar("after", "after: this placement", after),
+        certificate ? workBar("bound", "bound: no placement can do better", certificate.bound_balancedness) : null,
+      ].filter(Boolean),
+    ),
+  );
   fill(byId("cards"), cards(model, before, after));
 }
 
 /** Work and waiting as one bar, to scale. */
 function workBar(key, words, value) {
-  return h("div", { class: "work-row", data: { work: key, value } },
+  return h(
+    "div",
+    { class: "work-row", data: { work: key, value } },
     h("span", { class: "work-word", text: words }),
-    h("div", { class: "stack medium", role: "img", "aria-label": `${words}: GPUs work ${balancePercent(value)} of the time` },
-      h("div", { class: `part work-${key}`, style: { "flex-grow": value } }, value > 0.12 ? h("span", { text: `works ${balancePercent(value)}` }) : null),
-      h("div", { class: "part idle", style: { "flex-grow": Math.max(0, 1 - value) } }, value < 0.86 ? h("span", { class: "waits", text: `waits ${percent(1 - value)}` }) : null)),
-    h("b", { text: balance(value) }));
+    h(
+      "div",
+      { class: "stack medium", role: "img", "aria-label": `${words}: GPUs work ${balancePercent(value)} of the time` },
+      h(
+        "div",
+        { class: `part work-${key}`, style: { "flex-grow": value } },
+        value > 0.12 ? h("span", { text: `works ${balancePercent(value)}` }) : null,
+      ),
+      h(
+        "div",
+        { class: "part idle", style: { "flex-grow": Math.max(0, 1 - value) } },
+        value < 0.86 ? h("span", { class: "waits", text: `waits ${percent(1 - value)}` }) : null,
+      ),
+    ),
+    h("b", { text: balance(value) }),
+  );
 }
 
 function cards(model, before, after) {
-  const { document: doc } = model, { certificate: c, moves } = doc;
+  const { document: doc } = model;
+  const { certificate: c, moves } = doc;
   const perGpu = new Set(doc.cluster.slots_of_gpu).size === 1 ? `, ${doc.cluster.slots_of_gpu[0]} a GPU` : "";
   const held = mainBinding(c);
   const proved = c ? c.is_optimal.filter(Boolean).length : 0;
   return [
-    card("balancedness", "balancedness", balance(after), before === null ? "mean over the layers" : `${balance(before)} before: ${gainWords(model)}`, "good"),
-    c ? card("bound", "best possible", balance(c.bound_balancedness), "no placement under the same rules gets higher") : null,
-    c ? card("gap", "gap to the bound", smallPercent(c.gap), `in the worst layer; ${proved === doc.num_layers ? "every layer is proved optimal" : `${proved} of ${plural(doc.num_layers, "layer")} proved optimal`}`) : null,
+    card(
+      "balancedness",
+      "balancedness",
+      balance(after),
+      before === null ? "mean over the layers" : `${balance(before)} before: ${gainWords(model)}`,
+      "good",
+    ),
+    c
+      ? card("bound", "best possible", balance(c.bound_balancedness), "no placement under the same rules gets higher")
+      : null,
+    c
+      ? card(
+          "gap",
+          "gap to the bound",
+          smallPercent(c.gap),
+          `in the worst layer; ${proved === doc.num_layers ? "every layer is proved optimal" : `${proved} of ${plural(doc.num_layers, "layer")} proved optimal`}`,
+        )
+      : null,
     held ? card("binding", "held back by", held.word, held.note) : null,
-    c ? card("slots_for_target", `slots for ${c.target}`, c.slots_for_target === null ? "none" : grouped(c.slots_for_target), c.slots_for_target === null ? `no number of slots reaches ${c.target}` : slotsWords(c, doc)) : null,
-    moves ? card("moves", "moves", grouped(moves.num_moves), `${smallPercent(moves.num_slots ? moves.num_moves / moves.num_slots : 0)} of ${grouped(moves.num_slots)} slots`) : card("slot", "slots for copies", grouped(doc.num_slots - doc.num_experts), `${grouped(doc.num_slots)} a layer${perGpu}`),
+    c
+      ? card(
+          "slots_for_target",
+          `slots for ${c.target}`,
+          c.slots_for_target === null ? "none" : grouped(c.slots_for_target),
+          c.slots_for_target === null ? `no number of slots reaches ${c.target}` : slotsWords(c, doc),
+        )
+      : null,
+    moves
+      ? card(
+          "moves",
+          "moves",
+          grouped(moves.num_moves),
+          `${smallPercent(moves.num_slots ? moves.num_moves / moves.num_slots : 0)} of ${grouped(moves.num_slots)} slots`,
+        )
+      : card(
+          "slot",
+          "slots for copies",
+          grouped(doc.num_slots - doc.num_experts),
+          `${grouped(doc.num_slots)} a layer${perGpu}`,
+        ),
   ];
 }
 
@@ -66,5 +140,11 @@ function gainWords(model) {
 }
 
 export function card(key, label, value, note, role = "") {
-  return h("div", { class: `card ${role}`, data: { card: key } }, h("div", { class: "card-label" }, defined(key, label)), h("div", { class: "card-value", text: value }), h("div", { class: "card-note", text: note }));
+  return h(
+    "div",
+    { class: `card ${role}`, data: { card: key } },
+    h("div", { class: "card-label" }, defined(key, label)),
+    h("div", { class: "card-value", text: value }),
+    h("div", { class: "card-note", text: note }),
+  );
 }

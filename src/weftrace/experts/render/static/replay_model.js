@@ -1,17 +1,16 @@
 // The rows of a replay: their names, the part that some of them play, and their series.
 
 const EXTRA_LOOKS = 4; // colours for rows that the reader adds, used in turn
-// The rows of every replay that no service runs: its floor and its ceiling.
-const BOUNDS = { once: "planned once, on the first window", oracle: "an oracle that knows each window" };
 
 /**
  * document: `weftrace.replay/1`. parts: the rows that play one, [{row, part, word, definition}]: recommended, cheaper, baseline,
  * once (planned once and left), ceiling (planned on the window it is scored on).
  */
 export function replayModel(document) {
-  const { rows, series, recommendation } = document;
+  const { rows, series, recommendation, names } = document;
   const seriesOf = new Map(series.map((entry) => [entry.row, entry]));
-  const ceiling = rows.findIndex((row) => row.solver === "oracle"), once = rows.findIndex((row) => row.solver === "once");
+  const ceiling = rows.findIndex((row) => row.solver === "oracle");
+  const once = rows.findIndex((row) => row.solver === "once");
   const parts = [];
   const add = (row, part, word, definition) => {
     if (row === null || row === undefined || row < 0 || parts.some((other) => other.row === row)) return;
@@ -24,19 +23,15 @@ export function replayModel(document) {
   add(ceiling, "ceiling", "ceiling", "ceiling");
   const partOf = new Map(parts.map((part) => [part.row, part]));
   return {
-    document, rows, parts, ceiling, recommendation,
+    document,
+    rows,
+    parts,
+    ceiling,
+    recommendation,
     partOf: (row) => partOf.get(row) ?? null,
     seriesOf: (row) => seriesOf.get(row) ?? null,
-    name: (row) => rowName(rows[row]),
+    name: (row) => names[row],
     /** A row's class in the pictures: of its part, or one of a few in turn. */
     look: (row) => partOf.get(row)?.part ?? `extra${row % EXTRA_LOOKS}`,
   };
-}
-
-/** "balance+resplit on ema of 4, every 2 windows". */
-function rowName(row) {
-  if (BOUNDS[row.solver]) return BOUNDS[row.solver];
-  const estimator = row.estimator ? ` on ${row.estimator}${row.window === null ? "" : ` of ${row.window}`}` : "";
-  const interval = row.interval === null ? "" : row.interval === 1 ? ", every window" : `, every ${row.interval} windows`;
-  return `${row.solver}${estimator}${interval}`;
 }

@@ -5,8 +5,13 @@ import { columnPicker, digitsFor, drawnToWidth, grid, roundTicks, svg, wholeStep
 import { balance, smallPercent } from "./words.js";
 import { defined, tipRows } from "render/tooltip.js";
 
-const LEFT = 50, TOP = 10, BOTTOM = 22, HEIGHT = 330, MOVED_HEIGHT = 150;
-const MEAN_STEP = 20, MEAN_GAP = 18; // pixels: room for one mean and its band, and before the first
+const LEFT = 50;
+const TOP = 10;
+const BOTTOM = 22;
+const HEIGHT = 330;
+const MOVED_HEIGHT = 150;
+const MEAN_STEP = 20;
+const MEAN_GAP = 18; // pixels: room for one mean and its band, and before the first
 
 /** The picture over time. shown: set of row numbers, changed by others. Returns a function that draws again. */
 export function timeChart(model, shown) {
@@ -23,21 +28,39 @@ export function movedChart(model, shown) {
 
 /** The recommended row is drawn last: on top. */
 function ordered(model, shown) {
-  const importance = (row) => { const at = model.parts.findIndex((part) => part.row === row); return at < 0 ? 99 : at; };
+  const importance = (row) => {
+    const at = model.parts.findIndex((part) => part.row === row);
+    return at < 0 ? 99 : at;
+  };
   return [...shown].filter((row) => model.seriesOf(row)).sort((a, b) => importance(b) - importance(a));
 }
 
 function legend(model, shown) {
-  return ordered(model, shown).reverse().map((row) => {
-    const part = model.partOf(row);
-    return h("span", { class: "key" }, h("i", { class: `line-key look-${model.look(row)}` }), part ? defined(part.definition, part.word) : null, h("span", { text: model.name(row) }));
-  });
+  return ordered(model, shown)
+    .reverse()
+    .map((row) => {
+      const part = model.partOf(row);
+      return h(
+        "span",
+        { class: "key" },
+        h("i", { class: `line-key look-${model.look(row)}` }),
+        part ? defined(part.definition, part.word) : null,
+        h("span", { text: model.name(row) }),
+      );
+    });
 }
 
 /** The axis of windows, the same in both pictures: how wide it and a window are, where a window's middle is, its column. */
 function windows(model, rows, width) {
-  const count = model.document.num_windows, wide = width - LEFT - MEAN_GAP - MEAN_STEP * Math.max(1, rows.length) - 6, cell = wide / count;
-  const columns = { count, indexAt: (at) => Math.floor((at - LEFT) / cell), from: (at) => LEFT + at * cell, to: (at) => LEFT + (at + 1) * cell };
+  const count = model.document.num_windows;
+  const wide = width - LEFT - MEAN_GAP - MEAN_STEP * Math.max(1, rows.length) - 6;
+  const cell = wide / count;
+  const columns = {
+    count,
+    indexAt: (at) => Math.floor((at - LEFT) / cell),
+    from: (at) => LEFT + at * cell,
+    to: (at) => LEFT + (at + 1) * cell,
+  };
   return { count, wide, cell, x: (at) => LEFT + (at + 0.5) * cell, columns };
 }
 
@@ -45,33 +68,68 @@ function lines(model, rows, width) {
   const { count, wide, cell, x, columns } = windows(model, rows, width);
   const values = rows.flatMap((row) => model.seriesOf(row).balancedness.filter((value) => value !== null));
   const least = Math.max(0, Math.min(1, ...values, ...rows.map((row) => model.rows[row].low)));
-  const low = Math.floor((least - 0.005) * 50) / 50, ticks = roundTicks(low, 1, 6);
+  const low = Math.floor((least - 0.005) * 50) / 50;
+  const ticks = roundTicks(low, 1, 6);
   const y = (value) => TOP + ((1 - value) / (1 - low)) * (HEIGHT - TOP - BOTTOM);
   const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: HEIGHT - TOP - BOTTOM });
-  const chart = svg("svg", { class: "chart", width, height: HEIGHT, role: "img", "aria-label": "Balancedness by window; arrow keys move" }, [
-    grid({ values: ticks.values, y, left: LEFT, right: LEFT + wide, text: (value) => value.toFixed(Math.max(2, digitsFor(ticks.step))) }),
-    mark,
-    rows.map((row) => svg("path", { class: `series look-${model.look(row)}`, d: pathOf(model.seriesOf(row).balancedness, x, y), data: { row } })),
-    rows.map((row) => dots(model, row, x, y, cell)),
-    means(model, rows, { y, left: LEFT + wide + MEAN_GAP }),
-    timeAxis(count, { cell, x, floor: HEIGHT - BOTTOM }),
-    svg("text", { class: "tick", x: LEFT + wide + MEAN_GAP - 4, y: HEIGHT - BOTTOM + 15, text: rows.length > 1 ? "means" : "" }),
-  ]);
+  const chart = svg(
+    "svg",
+    { class: "chart", width, height: HEIGHT, role: "img", "aria-label": "Balancedness by window; arrow keys move" },
+    [
+      grid({
+        values: ticks.values,
+        y,
+        left: LEFT,
+        right: LEFT + wide,
+        text: (value) => value.toFixed(Math.max(2, digitsFor(ticks.step))),
+      }),
+      mark,
+      rows.map((row) =>
+        svg("path", {
+          class: `series look-${model.look(row)}`,
+          d: pathOf(model.seriesOf(row).balancedness, x, y),
+          data: { row },
+        }),
+      ),
+      rows.map((row) => dots(model, row, x, y, cell)),
+      means(model, rows, { y, left: LEFT + wide + MEAN_GAP }),
+      timeAxis(count, { cell, x, floor: HEIGHT - BOTTOM }),
+      svg("text", {
+        class: "tick",
+        x: LEFT + wide + MEAN_GAP - 4,
+        y: HEIGHT - BOTTOM + 15,
+        text: rows.length > 1 ? "means" : "",
+      }),
+    ],
+  );
   columnPicker(chart, {
-    ...columns, mark,
-    tip: (at) => tipRows(`Window ${at}`, null, [...rows].reverse().map((row) => {
-      const value = model.seriesOf(row).balancedness[at];
-      return [model.partOf(row)?.word ?? model.name(row), value === null || value === undefined ? "not scored" : balance(value)];
-    })),
+    ...columns,
+    mark,
+    tip: (at) =>
+      tipRows(
+        `Window ${at}`,
+        null,
+        [...rows].reverse().map((row) => {
+          const value = model.seriesOf(row).balancedness[at];
+          return [
+            model.partOf(row)?.word ?? model.name(row),
+            value === null || value === undefined ? "not scored" : balance(value),
+          ];
+        }),
+      ),
   });
   return chart;
 }
 
 /** A line over the known values, broken where there is none. */
 function pathOf(values, x, y) {
-  let path = "", drawing = false;
+  let path = "";
+  let drawing = false;
   values.forEach((value, at) => {
-    if (value === null) { drawing = false; return; }
+    if (value === null) {
+      drawing = false;
+      return;
+    }
     path += `${drawing ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
     drawing = true;
   });
@@ -81,36 +139,85 @@ function pathOf(values, x, y) {
 /** Single windows are only seen as dots, where there is room. */
 function dots(model, row, x, y, cell) {
   if (cell < 14) return null;
-  return model.seriesOf(row).balancedness.map((value, at) => value !== null && svg("circle", { class: `dot-of look-${model.look(row)}`, cx: x(at), cy: y(value), r: 2.6 }));
+  return model
+    .seriesOf(row)
+    .balancedness.map(
+      (value, at) =>
+        value !== null && svg("circle", { class: `dot-of look-${model.look(row)}`, cx: x(at), cy: y(value), r: 2.6 }),
+    );
 }
 
 /** Means with their 95 % bands, on the axis of the picture. */
 function means(model, rows, { y, left }) {
   return [...rows].reverse().map((row, at) => {
-    const { balancedness, low, high } = model.rows[row], x = left + (at + 0.5) * MEAN_STEP - 6;
+    const { balancedness, low, high } = model.rows[row];
+    const x = left + (at + 0.5) * MEAN_STEP - 6;
     const words = `${model.partOf(row)?.word ?? model.name(row)}: mean ${balance(balancedness)}, 95 % between ${balance(low)} and ${balance(high)}`;
-    return svg("g", { class: `mean-of look-${model.look(row)}` }, svg("title", { text: words }),
+    return svg(
+      "g",
+      { class: `mean-of look-${model.look(row)}` },
+      svg("title", { text: words }),
       svg("rect", { x: x - 5, y: y(high), width: 10, height: Math.max(2, y(low) - y(high)) }),
-      svg("line", { x1: x - 8, x2: x + 8, y1: y(balancedness), y2: y(balancedness) }));
+      svg("line", { x1: x - 8, x2: x + 8, y1: y(balancedness), y2: y(balancedness) }),
+    );
   });
 }
 
 function moved(model, rows, width) {
   const { count, wide, cell, x, columns } = windows(model, rows, width);
-  const known = rows.map((row) => ({ row, values: model.seriesOf(row).moved_fraction })).filter(({ values }) => values.some((value) => value));
-  const most = Math.max(0.01, 1.04 * Math.max(0, ...known.flatMap(({ values }) => values.map((value) => value ?? 0)))), ticks = roundTicks(0, most, 3);
-  const floor = MOVED_HEIGHT - BOTTOM, y = (value) => TOP + (1 - value / most) * (floor - TOP);
+  const known = rows
+    .map((row) => ({ row, values: model.seriesOf(row).moved_fraction }))
+    .filter(({ values }) => values.some((value) => value));
+  const most = Math.max(0.01, 1.04 * Math.max(0, ...known.flatMap(({ values }) => values.map((value) => value ?? 0))));
+  const ticks = roundTicks(0, most, 3);
+  const floor = MOVED_HEIGHT - BOTTOM;
+  const y = (value) => TOP + (1 - value / most) * (floor - TOP);
   const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: floor - TOP });
   const radius = Math.max(1.3, Math.min(3, cell * 0.4));
-  const chart = svg("svg", { class: "chart", width, height: MOVED_HEIGHT, role: "img", "aria-label": "Share of the slots moved by each re-plan; arrow keys move" }, [
-    grid({ values: ticks.values, y, left: LEFT, right: LEFT + wide, text: (value) => (100 * value).toFixed(digitsFor(ticks.step * 100)), unit: " %" }),
-    mark,
-    known.map(({ row, values }) => values.map((value, at) => value !== null && value !== undefined && svg("circle", { class: `dot-of look-${model.look(row)}`, cx: x(at), cy: y(value), r: radius }))),
-    timeAxis(count, { cell, x, floor }),
-  ]);
+  const chart = svg(
+    "svg",
+    {
+      class: "chart",
+      width,
+      height: MOVED_HEIGHT,
+      role: "img",
+      "aria-label": "Share of the slots moved by each re-plan; arrow keys move",
+    },
+    [
+      grid({
+        values: ticks.values,
+        y,
+        left: LEFT,
+        right: LEFT + wide,
+        text: (value) => (100 * value).toFixed(digitsFor(ticks.step * 100)),
+        unit: " %",
+      }),
+      mark,
+      known.map(({ row, values }) =>
+        values.map(
+          (value, at) =>
+            value !== null &&
+            value !== undefined &&
+            svg("circle", { class: `dot-of look-${model.look(row)}`, cx: x(at), cy: y(value), r: radius }),
+        ),
+      ),
+      timeAxis(count, { cell, x, floor }),
+    ],
+  );
   columnPicker(chart, {
-    ...columns, mark,
-    tip: (at) => tipRows(`Window ${at}: slots moved`, null, [...known].reverse().map(({ row, values }) => [model.partOf(row)?.word ?? model.name(row), values[at] === null || values[at] === undefined ? "no plan" : smallPercent(values[at])])),
+    ...columns,
+    mark,
+    tip: (at) =>
+      tipRows(
+        `Window ${at}: slots moved`,
+        null,
+        [...known]
+          .reverse()
+          .map(({ row, values }) => [
+            model.partOf(row)?.word ?? model.name(row),
+            values[at] === null || values[at] === undefined ? "no plan" : smallPercent(values[at]),
+          ]),
+      ),
   });
   return chart;
 }
@@ -118,7 +225,9 @@ function moved(model, rows, width) {
 function timeAxis(count, { cell, x, floor }) {
   const every = wholeStep(Math.max(count / Math.max(2, Math.min(12, (cell * count) / 90)), 26 / cell));
   return [
-    Array.from({ length: Math.ceil(count / every) }, (_, i) => svg("text", { class: "tick", x: x(i * every), y: floor + 15, "text-anchor": "middle", text: String(i * every) })),
+    Array.from({ length: Math.ceil(count / every) }, (_, i) =>
+      svg("text", { class: "tick", x: x(i * every), y: floor + 15, "text-anchor": "middle", text: String(i * every) }),
+    ),
     svg("text", { class: "tick", x: LEFT - 6, y: floor + 15, "text-anchor": "end", text: "window" }),
   ];
 }

@@ -5,26 +5,60 @@ import { digitsFor, drawnToWidth, grid, roundTicks, svg } from "render/svg.js";
 import { balance, smallPercent } from "./words.js";
 import { hideTip, showTip, tipRows } from "render/tooltip.js";
 
-const LEFT = 56, RIGHT = 18, TOP = 12, BOTTOM = 38, HEIGHT = 330;
+const LEFT = 56;
+const RIGHT = 18;
+const TOP = 12;
+const BOTTOM = 38;
+const HEIGHT = 330;
 
 /** Returns a function that draws again. onRow(row): a point was chosen. */
 export function tradeOff(model, shown, onRow) {
   return drawnToWidth(byId("trade-chart"), (width) => {
     const most = Math.max(0.02, ...model.rows.map((row) => moves(row))) * 1.04;
     const low = Math.floor(50 * Math.min(...model.rows.map((row) => row.low)) - 0.2) / 50;
-    const x = (value) => LEFT + (value / most) * (width - LEFT - RIGHT), y = (value) => TOP + ((1 - value) / (1 - low)) * (HEIGHT - TOP - BOTTOM);
-    const across = roundTicks(0, most, Math.min(8, width / 90)), up = roundTicks(low, 1, 6);
+    const x = (value) => LEFT + (value / most) * (width - LEFT - RIGHT);
+    const y = (value) => TOP + ((1 - value) / (1 - low)) * (HEIGHT - TOP - BOTTOM);
+    const across = roundTicks(0, most, Math.min(8, width / 90));
+    const up = roundTicks(low, 1, 6);
     const order = model.rows.map((_, row) => row).sort((a, b) => rank(a) - rank(b));
-    return svg("svg", { class: "chart", width, height: HEIGHT, role: "group", "aria-label": "Balancedness against slots moved a window, a point for each row" }, [
-      grid({ values: up.values, y, left: LEFT, right: width - RIGHT, text: (value) => value.toFixed(Math.max(2, digitsFor(up.step))) }),
-      across.values.map((value) => [
-        svg("line", { class: "grid", x1: x(value), x2: x(value), y1: TOP, y2: HEIGHT - BOTTOM }),
-        svg("text", { class: "tick", x: x(value), y: HEIGHT - BOTTOM + 15, "text-anchor": "middle", text: `${(100 * value).toFixed(digitsFor(across.step * 100))} %` }),
-      ]),
-      svg("text", { class: "tick", x: width - RIGHT, y: HEIGHT - 6, "text-anchor": "end", text: "slots moved a window →" }),
-      svg("path", { class: "frontier", d: frontier(model, x, y) }),
-      order.map((row) => point(model, row, { x, y, width, on: shown.has(row) }, onRow)),
-    ]);
+    return svg(
+      "svg",
+      {
+        class: "chart",
+        width,
+        height: HEIGHT,
+        role: "group",
+        "aria-label": "Balancedness against slots moved a window, a point for each row",
+      },
+      [
+        grid({
+          values: up.values,
+          y,
+          left: LEFT,
+          right: width - RIGHT,
+          text: (value) => value.toFixed(Math.max(2, digitsFor(up.step))),
+        }),
+        across.values.map((value) => [
+          svg("line", { class: "grid", x1: x(value), x2: x(value), y1: TOP, y2: HEIGHT - BOTTOM }),
+          svg("text", {
+            class: "tick",
+            x: x(value),
+            y: HEIGHT - BOTTOM + 15,
+            "text-anchor": "middle",
+            text: `${(100 * value).toFixed(digitsFor(across.step * 100))} %`,
+          }),
+        ]),
+        svg("text", {
+          class: "tick",
+          x: width - RIGHT,
+          y: HEIGHT - 6,
+          "text-anchor": "end",
+          text: "slots moved a window →",
+        }),
+        svg("path", { class: "frontier", d: frontier(model, x, y) }),
+        order.map((row) => point(model, row, { x, y, width, on: shown.has(row) }, onRow)),
+      ],
+    );
   });
 
   function rank(row) {
@@ -39,29 +73,68 @@ export function moves(row) {
 }
 
 function point(model, row, { x, y, width, on }, onRow) {
-  const entry = model.rows[row], cx = x(moves(entry)), cy = y(entry.balancedness), part = model.partOf(row);
+  const entry = model.rows[row];
+  const cx = x(moves(entry));
+  const cy = y(entry.balancedness);
+  const part = model.partOf(row);
   const tell = (event) => {
     const box = dot.getBoundingClientRect();
-    showTip(event.clientX || box.right, event.clientY || box.top, ...tipRows(model.name(row), null, [
-      part ? ["part", part.word] : null,
-      ["balancedness", `${balance(entry.balancedness)} (${balance(entry.low)} to ${balance(entry.high)})`],
-      ["moved a re-plan", smallPercent(entry.moved_fraction)],
-      ["moved a window", smallPercent(moves(entry))],
-    ]));
+    showTip(
+      event.clientX || box.right,
+      event.clientY || box.top,
+      ...tipRows(model.name(row), null, [
+        part ? ["part", part.word] : null,
+        ["balancedness", `${balance(entry.balancedness)} (${balance(entry.low)} to ${balance(entry.high)})`],
+        ["moved a re-plan", smallPercent(entry.moved_fraction)],
+        ["moved a window", smallPercent(moves(entry))],
+      ]),
+    );
   };
-  const dot = svg("g", {
-    class: `point look-${part || on ? model.look(row) : "plain"} ${on ? "on" : ""}`, tabindex: "0", role: "button", "aria-pressed": String(on), "aria-label": `${model.name(row)}: ${balance(entry.balancedness)}`, data: { point: row },
-    on: { pointermove: tell, pointerleave: hideTip, focus: tell, blur: hideTip, click: () => onRow(row), keydown: (event) => { if (event.key === "Enter") onRow(row); } },
-  }, svg("line", { x1: cx, x2: cx, y1: y(entry.low), y2: y(entry.high) }), svg("circle", { cx, cy, r: part ? 6.5 : 4.5 }));
+  const dot = svg(
+    "g",
+    {
+      class: `point look-${part || on ? model.look(row) : "plain"} ${on ? "on" : ""}`,
+      tabindex: "0",
+      role: "button",
+      "aria-pressed": String(on),
+      "aria-label": `${model.name(row)}: ${balance(entry.balancedness)}`,
+      data: { point: row },
+      on: {
+        pointermove: tell,
+        pointerleave: hideTip,
+        focus: tell,
+        blur: hideTip,
+        click: () => onRow(row),
+        keydown: (event) => {
+          if (event.key === "Enter") onRow(row);
+        },
+      },
+    },
+    svg("line", { x1: cx, x2: cx, y1: y(entry.low), y2: y(entry.high) }),
+    svg("circle", { cx, cy, r: part ? 6.5 : 4.5 }),
+  );
   if (!part) return dot;
   const left = cx > 0.7 * width;
-  return [dot, svg("text", { class: "point-word", x: cx + (left ? -11 : 11), y: cy + 4, "text-anchor": left ? "end" : "start", text: part.word })];
+  return [
+    dot,
+    svg("text", {
+      class: "point-word",
+      x: cx + (left ? -11 : 11),
+      y: cy + 4,
+      "text-anchor": left ? "end" : "start",
+      text: part.word,
+    }),
+  ];
 }
 
 /** The rows that no other beats in both: from few moves to many. The ceiling is no choice. */
 function frontier(model, x, y) {
-  const rows = model.rows.map((row, at) => ({ row, at })).filter(({ at }) => at !== model.ceiling).sort((a, b) => moves(a.row) - moves(b.row) || b.row.balancedness - a.row.balancedness);
-  let best = -Infinity, path = "";
+  const rows = model.rows
+    .map((row, at) => ({ row, at }))
+    .filter(({ at }) => at !== model.ceiling)
+    .sort((a, b) => moves(a.row) - moves(b.row) || b.row.balancedness - a.row.balancedness);
+  let best = -Infinity;
+  let path = "";
   for (const { row } of rows) {
     if (row.balancedness <= best) continue;
     best = row.balancedness;

@@ -36,7 +36,10 @@ export function decimalBytes(value) {
   if (value === null || value === undefined) return "–";
   const names = ["B", "kB", "MB", "GB", "TB"];
   let index = 0;
-  while (value >= 1000 && index < names.length - 1) { value /= 1000; index += 1; }
+  while (value >= 1000 && index < names.length - 1) {
+    value /= 1000;
+    index += 1;
+  }
   return `${grouped(value, index === 0 || value >= 100 ? 0 : 1)} ${names[index]}`;
 }
 
@@ -49,7 +52,7 @@ export function amount(value) {
 /** [0, 1, 2, 5] as "0–2, 5", cut after a few. */
 export function ranges(numbers, most = 8) {
   const parts = [];
-  for (let at = 0; at < numbers.length;) {
+  for (let at = 0; at < numbers.length; ) {
     let last = at;
     while (numbers[last + 1] === numbers[last] + 1) last += 1;
     parts.push(last > at ? `${numbers[at]}–${numbers[last]}` : `${numbers[at]}`);

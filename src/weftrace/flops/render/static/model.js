@@ -6,11 +6,21 @@ const SUMS = ["flops", "executed", "vector", "bytes", "bound"];
 
 /** {doc, phases, nodes, roots, timed, bounded}: nodes[i] = {i, name, path, children, own, all, time ...}, as in the block. */
 export function flopsModel(doc) {
-  const columns = doc.modules, count = columns.name.length;
+  const columns = doc.modules;
+  const count = columns.name.length;
   const phases = PHASES.filter((phase) => doc.work[phase]);
   const nodes = Array.from({ length: count }, (_, i) => ({
-    i, name: columns.name[i], className: doc.classes[columns.class[i]], detail: doc.details[columns.detail[i]], parent: columns.parent[i],
-    same: columns.same[i], calls: columns.calls[i], ownParams: columns.params[i], depth: 0, path: "", children: [],
+    i,
+    name: columns.name[i],
+    className: doc.classes[columns.class[i]],
+    detail: doc.details[columns.detail[i]],
+    parent: columns.parent[i],
+    same: columns.same[i],
+    calls: columns.calls[i],
+    ownParams: columns.params[i],
+    depth: 0,
+    path: "",
+    children: [],
     own: Object.fromEntries(phases.map((phase) => [phase, work(doc.work[phase], i)])),
     time: Object.fromEntries(phases.map((phase) => [phase, doc.work[phase].time?.[i] ?? null])),
     ownTime: Object.fromEntries(phases.map((phase) => [phase, doc.work[phase].own_time?.[i] ?? null])),
@@ -24,7 +34,14 @@ export function flopsModel(doc) {
   }
   for (const node of [...nodes].reverse()) {
     node.params = node.ownParams + sum(node.children, (child) => child.params);
-    node.all = Object.fromEntries(phases.map((phase) => [phase, Object.fromEntries(SUMS.map((key) => [key, node.own[phase][key] + sum(node.children, (child) => child.all[phase][key])]))]));
+    node.all = Object.fromEntries(
+      phases.map((phase) => [
+        phase,
+        Object.fromEntries(
+          SUMS.map((key) => [key, node.own[phase][key] + sum(node.children, (child) => child.all[phase][key])]),
+        ),
+      ]),
+    );
     node.area = sum(phases, (phase) => node.ownTime[phase] ?? 0) + sum(node.children, (child) => child.area);
     node.totalTime = doc.timed ? sum(phases, (phase) => node.time[phase] ?? 0) : null;
     node.matrix = Math.max(0, ...phases.map((phase) => node.own[phase].executed)) > 0;
@@ -33,12 +50,23 @@ export function flopsModel(doc) {
 }
 
 function work(columns, i) {
-  return { ...Object.fromEntries(SUMS.map((key) => [key, columns[key]?.[i] ?? (key === "executed" ? columns.flops[i] : 0)])), kind: columns.kind?.[i] ?? "-" };
+  return {
+    ...Object.fromEntries(SUMS.map((key) => [key, columns[key]?.[i] ?? (key === "executed" ? columns.flops[i] : 0)])),
+    kind: columns.kind?.[i] ?? "-",
+  };
 }
 
 function total(roots, phases) {
   const over = (key) => sum(roots, (node) => sum(phases, (phase) => node.all[phase][key]));
-  return { flops: over("flops"), executed: over("executed"), vector: over("vector"), bytes: over("bytes"), params: sum(roots, (node) => node.params), time: sum(roots, (node) => node.totalTime ?? 0), area: sum(roots, (node) => node.area) };
+  return {
+    flops: over("flops"),
+    executed: over("executed"),
+    vector: over("vector"),
+    bytes: over("bytes"),
+    params: sum(roots, (node) => node.params),
+    time: sum(roots, (node) => node.totalTime ?? 0),
+    area: sum(roots, (node) => node.area),
+  };
 }
 
 /** Over all phases: of a node's own work ("own"), or with all below it ("all"). */
@@ -51,7 +79,8 @@ export function folded(nodes, fold) {
   const groups = [];
   for (const node of nodes) {
     const last = groups.at(-1);
-    if (fold && last && last[0].same === node.same && last[0].name !== "(outside)") last.push(node); else groups.push([node]);
+    if (fold && last && last[0].same === node.same && last[0].name !== "(outside)") last.push(node);
+    else groups.push([node]);
   }
   return groups;
 }

@@ -6,16 +6,50 @@ import { folded, groupName, median, overPhases, sum } from "./model.js";
 import { phaseClass, si } from "./words.js";
 import { explained } from "render/tooltip.js";
 
-const MOST_ROWS = 400, FIRST_ROWS = 18;
+const MOST_ROWS = 400;
+const FIRST_ROWS = 18;
 
 export function showTree(model) {
   const open = new Set(firstOpen(model));
-  let order = { key: null, down: true }, fold = true, find = "";
+  let order = { key: null, down: true };
+  let fold = true;
+  let find = "";
   const columns = treeColumns(model);
-  const search = h("input", { type: "search", placeholder: "Find a module", "aria-label": "Find a module", on: { input: () => { find = search.value.trim().toLowerCase(); draw(); } } });
-  const foldButton = h("button", { type: "button", "aria-pressed": "true", text: "Fold equal siblings", on: { click: () => { fold = !fold; foldButton.setAttribute("aria-pressed", String(fold)); draw(); } } });
-  const all = (value) => () => { model.nodes.forEach((node) => (value ? open.add(node.i) : open.delete(node.i))); if (!value) model.roots.forEach((node) => open.add(node.i)); draw(); };
-  fill(byId("tree-tools"), search, foldButton, h("button", { type: "button", text: "Open all", on: { click: all(true) } }), h("button", { type: "button", text: "Close all", on: { click: all(false) } }));
+  const search = h("input", {
+    type: "search",
+    placeholder: "Find a module",
+    "aria-label": "Find a module",
+    on: {
+      input: () => {
+        find = search.value.trim().toLowerCase();
+        draw();
+      },
+    },
+  });
+  const foldButton = h("button", {
+    type: "button",
+    "aria-pressed": "true",
+    text: "Fold equal siblings",
+    on: {
+      click: () => {
+        fold = !fold;
+        foldButton.setAttribute("aria-pressed", String(fold));
+        draw();
+      },
+    },
+  });
+  const all = (value) => () => {
+    model.nodes.forEach((node) => (value ? open.add(node.i) : open.delete(node.i)));
+    if (!value) model.roots.forEach((node) => open.add(node.i));
+    draw();
+  };
+  fill(
+    byId("tree-tools"),
+    search,
+    foldButton,
+    h("button", { type: "button", text: "Open all", on: { click: all(true) } }),
+    h("button", { type: "button", text: "Close all", on: { click: all(false) } }),
+  );
   byId("tree-lead").textContent = model.timed
     ? "Each row holds a module with all below it; below a folded row stand the parts of one of its modules. Time is the median of the timed steps; the share is of the time of all modules."
     : "Each row holds a module with all below it; below a folded row stand the parts of one of its modules. Nothing was timed, so the share is of the model FLOPs.";
@@ -24,7 +58,10 @@ export function showTree(model) {
   function rows() {
     const list = [];
     const matches = find ? new Set() : null;
-    if (find) for (const node of model.nodes) if (`${node.path} ${node.className}`.toLowerCase().includes(find)) for (let at = node; at; at = at.parent < 0 ? null : model.nodes[at.parent]) matches.add(at.i);
+    if (find)
+      for (const node of model.nodes)
+        if (`${node.path} ${node.className}`.toLowerCase().includes(find))
+          for (let at = node; at; at = at.parent < 0 ? null : model.nodes[at.parent]) matches.add(at.i);
     const walk = (siblings, depth) => {
       let groups = folded(siblings, fold && !find).map((nodes) => ({ nodes, depth, node: nodes[0] }));
       const column = columns.find((c) => c.key === order.key);
@@ -41,28 +78,96 @@ export function showTree(model) {
 
   function draw() {
     const list = rows();
-    const head = h("tr", {}, columns.map((c) => h("th", { scope: "col", class: c.text ? "" : "num", "aria-sort": c.key === order.key ? (order.down ? "descending" : "ascending") : "none" },
-      c.def ? explained(c.def) : null,
-      h("button", { class: "sort", type: "button", data: { sort: c.key }, on: { click: () => { order = order.key !== c.key ? { key: c.key, down: c.key !== "module" } : order.down === (c.key !== "module") ? { key: c.key, down: !order.down } : { key: null, down: true }; draw(); } } }, c.label,
-        c.key === order.key ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" }) : null))));
-    const body = list.slice(0, MOST_ROWS).map((group) => h("tr", { class: group.node.name === "(outside)" ? "outside" : "", data: { path: group.node.path } }, columns.map((c) => (c.key === "module" ? moduleCell(group) : cell(c, group)))));
-    fill(byId("tree"), h("table", { class: "tree" }, h("thead", {}, head), h("tbody", {}, body)),
-      list.length > MOST_ROWS ? h("p", { class: "muted", text: `… and ${list.length - MOST_ROWS} more rows: close some, or look for a name.` }) : null);
+    const head = h(
+      "tr",
+      {},
+      columns.map((c) =>
+        h(
+          "th",
+          {
+            scope: "col",
+            class: c.text ? "" : "num",
+            "aria-sort": c.key === order.key ? (order.down ? "descending" : "ascending") : "none",
+          },
+          c.def ? explained(c.def) : null,
+          h(
+            "button",
+            {
+              class: "sort",
+              type: "button",
+              data: { sort: c.key },
+              on: {
+                click: () => {
+                  order =
+                    order.key !== c.key
+                      ? { key: c.key, down: c.key !== "module" }
+                      : order.down === (c.key !== "module")
+                        ? { key: c.key, down: !order.down }
+                        : { key: null, down: true };
+                  draw();
+                },
+              },
+            },
+            c.label,
+            c.key === order.key
+              ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" })
+              : null,
+          ),
+        ),
+      ),
+    );
+    const body = list.slice(0, MOST_ROWS).map((group) =>
+      h(
+        "tr",
+        { class: group.node.name === "(outside)" ? "outside" : "", data: { path: group.node.path } },
+        columns.map((c) => (c.key === "module" ? moduleCell(group) : cell(c, group))),
+      ),
+    );
+    fill(
+      byId("tree"),
+      h("table", { class: "tree" }, h("thead", {}, head), h("tbody", {}, body)),
+      list.length > MOST_ROWS
+        ? h("p", {
+            class: "muted",
+            text: `… and ${list.length - MOST_ROWS} more rows: close some, or look for a name.`,
+          })
+        : null,
+    );
   }
 
   function moduleCell({ node, nodes, depth }) {
     const is = open.has(node.i);
-    const twist = h("button", { class: "twist", type: "button", disabled: !node.children.length, "aria-expanded": String(is), "aria-label": `${is ? "Close" : "Open"} ${node.path || "the model"}`, text: is ? "▼" : "▶", on: { click: () => { if (is) open.delete(node.i); else open.add(node.i); draw(); } } });
+    const twist = h("button", {
+      class: "twist",
+      type: "button",
+      disabled: !node.children.length,
+      "aria-expanded": String(is),
+      "aria-label": `${is ? "Close" : "Open"} ${node.path || "the model"}`,
+      text: is ? "▼" : "▶",
+      on: {
+        click: () => {
+          if (is) open.delete(node.i);
+          else open.add(node.i);
+          draw();
+        },
+      },
+    });
     const title = [node.path || "(the model)", node.detail].filter(Boolean).join(": ");
-    return h("td", { title, style: { "padding-left": `${9 + 16 * depth}px` } }, twist, h("span", { class: "module-name", text: depth === 0 && !node.name ? model.doc.name : groupName(nodes) }),
+    return h(
+      "td",
+      { title, style: { "padding-left": `${9 + 16 * depth}px` } },
+      twist,
+      h("span", { class: "module-name", text: depth === 0 && !node.name ? model.doc.name : groupName(nodes) }),
       depth === 0 && !node.name ? null : h("span", { class: "module-class", text: node.className }),
-      nodes.length > 1 ? h("span", { class: "fold-mark", text: `×${nodes.length}` }) : null);
+      nodes.length > 1 ? h("span", { class: "fold-mark", text: `×${nodes.length}` }) : null,
+    );
   }
 
   function cell(column, group) {
     const value = column.value(group);
     const td = h("td", { class: `num${column.bar ? " barred" : ""}${column.node ? " split" : ""}` });
-    if (column.bar) td.append(h("span", { class: "bar", style: { width: `${100 * Math.min(1, Math.max(0, value || 0))}%` } }));
+    if (column.bar)
+      td.append(h("span", { class: "bar", style: { width: `${100 * Math.min(1, Math.max(0, value || 0))}%` } }));
     td.append(column.node ? column.node(group) : h("span", { class: value ? "" : "zero", text: column.show(value) }));
     return td;
   }
@@ -71,7 +176,8 @@ export function showTree(model) {
 /** Branches that are open at first: level by level, as long as the rows fit a screen. */
 function firstOpen(model) {
   const open = [];
-  let level = folded(model.roots, true), rows = level.length;
+  let level = folded(model.roots, true);
+  let rows = level.length;
   while (level.length) {
     const below = level.map((group) => folded(group[0].children, true));
     const added = sum(below, (groups) => groups.length);
@@ -89,25 +195,101 @@ function treeColumns(model) {
   const time = (group) => median(group.nodes.map((node) => node.totalTime));
   const columns = [
     { key: "module", label: "Module", text: true, value: (group) => group.node.name },
-    { key: "params", label: "Params", def: "params", value: (group) => together(group, (node) => node.params), show: (value) => si(value) },
+    {
+      key: "params",
+      label: "Params",
+      def: "params",
+      value: (group) => together(group, (node) => node.params),
+      show: (value) => si(value),
+    },
   ];
   for (const phase of ["forward", "backward"]) {
-    if (phases.includes(phase)) columns.push({ key: phase, label: `${phase === "forward" ? "Fwd" : "Bwd"} FLOP`, def: "flops", value: (group) => together(group, (node) => node.all[phase].flops), show: (value) => si(value) });
+    if (phases.includes(phase))
+      columns.push({
+        key: phase,
+        label: `${phase === "forward" ? "Fwd" : "Bwd"} FLOP`,
+        def: "flops",
+        value: (group) => together(group, (node) => node.all[phase].flops),
+        show: (value) => si(value),
+      });
   }
-  columns.push({ key: "vector", label: "Vector", def: "vector_flops", value: (group) => together(group, (node) => overPhases(model, node, "vector")), show: (value) => si(value) });
-  columns.push({ key: "bytes", label: "Bytes", def: "bytes", value: (group) => together(group, (node) => overPhases(model, node, "bytes")), show: (value) => si(value, "B") });
+  columns.push({
+    key: "vector",
+    label: "Vector",
+    def: "vector_flops",
+    value: (group) => together(group, (node) => overPhases(model, node, "vector")),
+    show: (value) => si(value),
+  });
+  columns.push({
+    key: "bytes",
+    label: "Bytes",
+    def: "bytes",
+    value: (group) => together(group, (node) => overPhases(model, node, "bytes")),
+    show: (value) => si(value, "B"),
+  });
   if (timed) {
     columns.push({ key: "time", label: "Time", def: "time", value: time, show: (value) => duration(value) });
-    columns.push({ key: "parts", label: "Phases", value: time, node: ({ node }) => h("span", { class: "two", title: phases.map((phase) => `${phase} ${duration(node.time[phase])}`).join(", ") },
-      phases.map((phase) => h("i", { class: phaseClass(phase), style: { width: `${(100 * (node.time[phase] ?? 0)) / (node.totalTime || 1)}%` } }))) });
-    columns.push({ key: "share", label: "Share", def: "share", bar: true, value: (group) => together(group, (node) => node.totalTime) / (model.whole.time || 1), show: (value) => percent(value) });
-    columns.push({ key: "rate", label: "FLOP/s", def: "flops_per_s", value: (group) => (together(group, (node) => overPhases(model, node, "executed")) * 1e9) / (model.doc.ranks * together(group, (node) => node.totalTime) || Infinity), show: (value) => si(value) });
+    columns.push({
+      key: "parts",
+      label: "Phases",
+      value: time,
+      node: ({ node }) =>
+        h(
+          "span",
+          { class: "two", title: phases.map((phase) => `${phase} ${duration(node.time[phase])}`).join(", ") },
+          phases.map((phase) =>
+            h("i", {
+              class: phaseClass(phase),
+              style: { width: `${(100 * (node.time[phase] ?? 0)) / (node.totalTime || 1)}%` },
+            }),
+          ),
+        ),
+    });
+    columns.push({
+      key: "share",
+      label: "Share",
+      def: "share",
+      bar: true,
+      value: (group) => together(group, (node) => node.totalTime) / (model.whole.time || 1),
+      show: (value) => percent(value),
+    });
+    columns.push({
+      key: "rate",
+      label: "FLOP/s",
+      def: "flops_per_s",
+      value: (group) =>
+        (together(group, (node) => overPhases(model, node, "executed")) * 1e9) /
+        (model.doc.ranks * together(group, (node) => node.totalTime) || Infinity),
+      show: (value) => si(value),
+    });
   } else {
-    columns.push({ key: "share", label: "Share", def: "share", bar: true, value: (group) => together(group, (node) => overPhases(model, node, "flops")) / (model.whole.flops || 1), show: (value) => percent(value) });
+    columns.push({
+      key: "share",
+      label: "Share",
+      def: "share",
+      bar: true,
+      value: (group) => together(group, (node) => overPhases(model, node, "flops")) / (model.whole.flops || 1),
+      show: (value) => percent(value),
+    });
   }
   if (bounded) {
-    columns.push({ key: "bound", label: "Bound", def: "bound", value: ({ node }) => overPhases(model, node, "bound"), show: (value) => duration(value) });
-    columns.push({ key: "kind", label: "Held by", def: "bound", value: ({ node }) => heldBy(model, node), node: (group) => { const kind = heldBy(model, group.node); return kind ? h("span", { class: `bound-word ${kind}`, text: kind }) : h("span", { class: "zero", text: "–" }); } });
+    columns.push({
+      key: "bound",
+      label: "Bound",
+      def: "bound",
+      value: ({ node }) => overPhases(model, node, "bound"),
+      show: (value) => duration(value),
+    });
+    columns.push({
+      key: "kind",
+      label: "Held by",
+      def: "bound",
+      value: ({ node }) => heldBy(model, node),
+      node: (group) => {
+        const kind = heldBy(model, group.node);
+        return kind ? h("span", { class: `bound-word ${kind}`, text: kind }) : h("span", { class: "zero", text: "–" });
+      },
+    });
   }
   return columns;
 }
@@ -115,7 +297,13 @@ function treeColumns(model) {
 /** What most of the bound of a module and all below it goes to. */
 export function heldBy(model, node) {
   const parts = { compute: 0, memory: 0 };
-  const walk = (at) => { for (const phase of model.phases) { const kind = { c: "compute", m: "memory" }[at.own[phase].kind]; if (kind) parts[kind] += at.own[phase].bound; } at.children.forEach(walk); };
+  const walk = (at) => {
+    for (const phase of model.phases) {
+      const kind = { c: "compute", m: "memory" }[at.own[phase].kind];
+      if (kind) parts[kind] += at.own[phase].bound;
+    }
+    at.children.forEach(walk);
+  };
   walk(node);
   return parts.compute + parts.memory === 0 ? null : parts.compute >= parts.memory ? "compute" : "memory";
 }

@@ -5,8 +5,12 @@ const NAMES = ["", "k", "M", "G", "T", "P", "E", "Z"];
 /** 1234567 -> "1.23 M"; a dash where there is no number. */
 export function si(value, unit = "", digits = 3) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  let size = value, at = 0;
-  while (Math.abs(size) >= 999.5 && at < NAMES.length - 1) { size /= 1000; at += 1; }
+  let size = value;
+  let at = 0;
+  while (Math.abs(size) >= 999.5 && at < NAMES.length - 1) {
+    size /= 1000;
+    at += 1;
+  }
   if (at === 0 && Number.isInteger(size)) return `${size} ${unit}`.trimEnd();
   if (size !== 0 && Math.abs(size) < 0.01) return `${size.toExponential(1)} ${unit}`.trimEnd();
   const whole = String(Math.trunc(Math.abs(size))).length;

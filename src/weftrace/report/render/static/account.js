@@ -41,10 +41,16 @@ export function kernelsWithin(timeline, from, to) {
   const totals = new Map();
   for (let i = 0; i < timeline.num; i += 1) {
     if (!COUNTED.has(timeline.className[timeline.kind[i]])) continue;
-    const start = timeline.start[i], end = start + timeline.dur[i];
+    const start = timeline.start[i];
+    const end = start + timeline.dur[i];
     if (end <= from || start >= to) continue;
     const key = timeline.name[i] * 16 + timeline.kind[i];
-    const entry = totals.get(key) ?? { name: timeline.names[timeline.name[i]], kind: timeline.className[timeline.kind[i]], num_events: 0, total_ns: 0 };
+    const entry = totals.get(key) ?? {
+      name: timeline.names[timeline.name[i]],
+      kind: timeline.className[timeline.kind[i]],
+      num_events: 0,
+      total_ns: 0,
+    };
     entry.num_events += 1;
     entry.total_ns += Math.min(end, to) - Math.max(start, from);
     totals.set(key, entry);

@@ -4,18 +4,18 @@ import { union } from "render/intervals.js";
 
 const TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f8: Float64Array };
 
-export function readReport() {
-  return JSON.parse(document.getElementById("weftrace-report").textContent);
-}
-
 /** The timeline of the rank at a position in the report, or null where the page holds none. */
 export function readTimeline(index) {
   const block = document.getElementById(`weftrace-timeline-${index}`);
   if (!block) return null;
   const payload = JSON.parse(block.textContent);
-  const { dur, name, class: kind, launch, start } = Object.fromEntries(
-    Object.entries(payload.columns).map(([column, packed]) => [column, unpacked(packed)]),
-  );
+  const {
+    dur,
+    name,
+    class: kind,
+    launch,
+    start,
+  } = Object.fromEntries(Object.entries(payload.columns).map(([column, packed]) => [column, unpacked(packed)]));
   // Times count from the rank's own start, as everywhere in the report: int64 on disk, exact in a float64 up to 2^53 ns.
   const origin = payload.first_ns + payload.shift_ns;
   const startNs = new Float64Array(start.length);

@@ -15,14 +15,36 @@ export function showEvent(timeline, event, select, rank) {
   const link = event < numDevice ? launch[event] - 1 : kernelLaunchedBy(timeline, event);
   const onDevice = event < numDevice;
   const phase = onDevice ? phaseAt(rank, timeline, event) : null;
-  fill(panel,
-    h("div", { class: "panel-head" }, kindChip(className[kind[event]]), h("code", { class: "full-name", text: names[name[event]] }), closer(() => select(-1))),
-    h("dl", { class: "facts-row" },
-      fact("starts", duration(start[event], 6)), fact("takes", duration(dur[event], 4)), fact("ends", duration(start[event] + dur[event], 6)),
+  fill(
+    panel,
+    h(
+      "div",
+      { class: "panel-head" },
+      kindChip(className[kind[event]]),
+      h("code", { class: "full-name", text: names[name[event]] }),
+      closer(() => select(-1)),
+    ),
+    h(
+      "dl",
+      { class: "facts-row" },
+      fact("starts", duration(start[event], 6)),
+      fact("takes", duration(dur[event], 4)),
+      fact("ends", duration(start[event] + dur[event], 6)),
       phase ? fact("phase", `${phase.name} ${phase.index}`) : null,
-      onDevice && link >= 0 ? fact("launch delay", duration(start[event] - start[link], 4)) : null),
-    link >= 0 ? h("button", { type: "button", class: "link", on: { click: () => select(link) }, text: onDevice ? `Go to its launch: ${names[name[link]]}` : `Go to the kernel it launched: ${names[name[link]].slice(0, 90)}` }) : null,
-    onDevice && link < 0 ? h("p", { class: "muted", text: "Its launch call is not in the timeline." }) : null);
+      onDevice && link >= 0 ? fact("launch delay", duration(start[event] - start[link], 4)) : null,
+    ),
+    link >= 0
+      ? h("button", {
+          type: "button",
+          class: "link",
+          on: { click: () => select(link) },
+          text: onDevice
+            ? `Go to its launch: ${names[name[link]]}`
+            : `Go to the kernel it launched: ${names[name[link]].slice(0, 90)}`,
+        })
+      : null,
+    onDevice && link < 0 ? h("p", { class: "muted", text: "Its launch call is not in the timeline." }) : null,
+  );
 }
 
 /** Shows the breakdown of [from, to), or hides it for null. */
@@ -33,15 +55,27 @@ export function showRange(timeline, range, clear) {
   const parts = breakdown(timeline, ...range);
   const kernels = kernelsWithin(timeline, ...range);
   panel.dataset.ns = parts.span;
-  fill(panel,
-    h("div", { class: "panel-head" },
+  fill(
+    panel,
+    h(
+      "div",
+      { class: "panel-head" },
       h("h3", { text: `Selected range: ${duration(parts.span, 4)}` }),
-      h("span", { class: "muted", text: `${duration(range[0], 5)} to ${duration(range[1], 5)}` }), closer(clear)),
+      h("span", { class: "muted", text: `${duration(range[0], 5)} to ${duration(range[1], 5)}` }),
+      closer(clear),
+    ),
     stackedBar(parts),
     parts.communication > 0 ? communicationBar(parts) : null,
     h("div", { class: "account-foot" }, partsList(parts), sumLine(parts)),
-    parts.communication > 0 ? h("p", { class: "muted", text: `Communication ${duration(parts.communication, 4)}, of which ${duration(parts.hidden, 4)} (${percent(parts.hidden / parts.communication)}) is hidden.` }) : null,
-    timeline.left_out.device ? h("p", { class: "notice warn", text: "Only the device events drawn above are counted." }) : null,
+    parts.communication > 0
+      ? h("p", {
+          class: "muted",
+          text: `Communication ${duration(parts.communication, 4)}, of which ${duration(parts.hidden, 4)} (${percent(parts.hidden / parts.communication)}) is hidden.`,
+        })
+      : null,
+    timeline.left_out.device
+      ? h("p", { class: "notice warn", text: "Only the device events drawn above are counted." })
+      : null,
     sortableTable({
       name: "range-kernels",
       rows: kernels,
@@ -55,13 +89,18 @@ export function showRange(timeline, range, clear) {
         { key: "total_ns", label: "time in range", kind: "time", bar: (row) => row.total_ns / parts.span },
         { key: "share", label: "of range", kind: "percent", value: (row) => row.total_ns / parts.span },
       ],
-    }).element);
+    }).element,
+  );
 }
 
 /** The phase whose stretch, stream and lane an event lies in; null where none or where two could claim it. */
 function phaseAt(rank, timeline, event) {
-  const start = timeline.start[event], end = start + timeline.dur[event];
-  const fitting = rank.phases.filter((phase) => phase.start_ns <= start && end <= phase.end_ns && phase.lane === laneOf(timeline.className[timeline.kind[event]]));
+  const start = timeline.start[event];
+  const end = start + timeline.dur[event];
+  const fitting = rank.phases.filter(
+    (phase) =>
+      phase.start_ns <= start && end <= phase.end_ns && phase.lane === laneOf(timeline.className[timeline.kind[event]]),
+  );
   return fitting.length === 1 ? fitting[0] : null;
 }
 

@@ -20,7 +20,24 @@ export function showKernels(rank, onFind) {
     unitEach: true,
     empty: "No kernel fits the filter.",
     columns: [
-      { key: "name", label: "kernel", kind: "text", wide: true, value: (row) => bareName(row.name), node: (row) => h("button", { type: "button", class: "find", title: `Find in the timeline:\n${row.name}`, on: { click: () => onFind(row.name) } }, kernelName(row.name)) },
+      {
+        key: "name",
+        label: "kernel",
+        kind: "text",
+        wide: true,
+        value: (row) => bareName(row.name),
+        node: (row) =>
+          h(
+            "button",
+            {
+              type: "button",
+              class: "find",
+              title: `Find in the timeline:\n${row.name}`,
+              on: { click: () => onFind(row.name) },
+            },
+            kernelName(row.name),
+          ),
+      },
       { key: "kind", label: "class", kind: "text", node: (row) => kindChip(row.kind) },
       { key: "family", label: "family", kind: "text" },
       { key: "num_events", label: "count", kind: "count" },
@@ -31,16 +48,40 @@ export function showKernels(rank, onFind) {
       { key: "p99_ns", label: "p99", kind: "time" },
       { key: "min_ns", label: "min", kind: "time" },
       { key: "max_ns", label: "max", kind: "time" },
-      ...(shared ? [{ key: "sms", label: "SMs", kind: "count", def: "sms", text: (row) => (row.sms === null ? "–" : `${row.sms_exact ? "" : "≤ "}${row.sms}`) }] : []),
+      ...(shared
+        ? [
+            {
+              key: "sms",
+              label: "SMs",
+              kind: "count",
+              def: "sms",
+              text: (row) => (row.sms === null ? "–" : `${row.sms_exact ? "" : "≤ "}${row.sms}`),
+            },
+          ]
+        : []),
     ],
   });
-  const text = h("input", { type: "search", id: "kernel-filter", placeholder: "Filter by name or family", "aria-label": "Filter kernels by name or family" });
+  const text = h("input", {
+    type: "search",
+    id: "kernel-filter",
+    placeholder: "Filter by name or family",
+    "aria-label": "Filter kernels by name or family",
+  });
   const kinds = [...new Set(kernels.map((kernel) => kernel.kind))].sort();
-  const kind = h("select", { id: "kernel-kind", "aria-label": "Class of kernel" }, h("option", { value: "", text: "all classes" }), kinds.map((k) => h("option", { value: k, text: k })));
+  const kind = h(
+    "select",
+    { id: "kernel-kind", "aria-label": "Class of kernel" },
+    h("option", { value: "", text: "all classes" }),
+    kinds.map((k) => h("option", { value: k, text: k })),
+  );
   const shown = h("output", { class: "muted", id: "kernel-count" });
   const filter = () => {
     const wanted = text.value.trim().toLowerCase();
-    const rows = kernels.filter((kernel) => (!kind.value || kernel.kind === kind.value) && `${kernel.name}\n${kernel.family}`.toLowerCase().includes(wanted));
+    const rows = kernels.filter(
+      (kernel) =>
+        (!kind.value || kernel.kind === kind.value) &&
+        `${kernel.name}\n${kernel.family}`.toLowerCase().includes(wanted),
+    );
     table.setRows(rows);
     shown.textContent = `${grouped(rows.length)} of ${plural(kernels.length, "kernel")}, ${percent(rows.reduce((sum, row) => sum + row.share, 0))} of the time`;
   };
@@ -56,39 +97,50 @@ export function showKernels(rank, onFind) {
 
 function showFamilies({ families, serial_ns: serial }) {
   const top = Math.max(1, ...families.map((family) => family.total_ns));
-  fill(byId("family-table"), sortableTable({
-    name: "families",
-    rows: families,
-    limit: 12,
-    sort: { key: "total_ns", down: true },
-    columns: [
-      { key: "family", label: "family", kind: "text" },
-      { key: "kind", label: "class", kind: "text", node: (row) => kindChip(row.kind) },
-      { key: "num_events", label: "events", kind: "count" },
-      { key: "total_ns", label: "total", kind: "time", bar: (row) => row.total_ns / top },
-      { key: "busy_ns", label: "busy", kind: "time", def: "busy" },
-      { key: "share", label: "share", kind: "percent", def: "share", value: (row) => row.total_ns / (serial || 1) },
-    ],
-  }).element);
+  fill(
+    byId("family-table"),
+    sortableTable({
+      name: "families",
+      rows: families,
+      limit: 12,
+      sort: { key: "total_ns", down: true },
+      columns: [
+        { key: "family", label: "family", kind: "text" },
+        { key: "kind", label: "class", kind: "text", node: (row) => kindChip(row.kind) },
+        { key: "num_events", label: "events", kind: "count" },
+        { key: "total_ns", label: "total", kind: "time", bar: (row) => row.total_ns / top },
+        { key: "busy_ns", label: "busy", kind: "time", def: "busy" },
+        { key: "share", label: "share", kind: "percent", def: "share", value: (row) => row.total_ns / (serial || 1) },
+      ],
+    }).element,
+  );
 }
 
-function showOperators({ operators = [], num_without_operator: without = 0, without_operator_ns: rest = 0, serial_ns: serial }) {
+function showOperators({
+  operators = [],
+  num_without_operator: without = 0,
+  without_operator_ns: rest = 0,
+  serial_ns: serial,
+}) {
   byId("operator-box").hidden = operators.length === 0;
   if (!operators.length) return;
   const top = Math.max(1e-12, ...operators.map((operator) => operator.share));
-  fill(byId("operator-table"), sortableTable({
-    name: "operators",
-    rows: operators,
-    limit: 10,
-    sort: { key: "total_ns", down: true },
-    columns: [
-      { key: "name", label: "operator", kind: "text", wide: true, node: (row) => kernelName(row.name) },
-      { key: "num_calls", label: "calls", kind: "count" },
-      { key: "num_events", label: "device events", kind: "count" },
-      { key: "total_ns", label: "total", kind: "time" },
-      { key: "share", label: "share", kind: "percent", def: "share", bar: (row) => row.share / top },
-    ],
-  }).element);
+  fill(
+    byId("operator-table"),
+    sortableTable({
+      name: "operators",
+      rows: operators,
+      limit: 10,
+      sort: { key: "total_ns", down: true },
+      columns: [
+        { key: "name", label: "operator", kind: "text", wide: true, node: (row) => kernelName(row.name) },
+        { key: "num_calls", label: "calls", kind: "count" },
+        { key: "num_events", label: "device events", kind: "count" },
+        { key: "total_ns", label: "total", kind: "time" },
+        { key: "share", label: "share", kind: "percent", def: "share", bar: (row) => row.share / top },
+      ],
+    }).element,
+  );
   byId("operator-rest").textContent = without
     ? `${plural(without, "device event")} (${percent(rest / (serial || 1))} of the time) were launched outside every recorded operator.`
     : "";
@@ -97,16 +149,23 @@ function showOperators({ operators = [], num_without_operator: without = 0, with
 function showUnnamed({ unnamed, unnamed_share: share }) {
   byId("unnamed").hidden = unnamed.length === 0;
   if (!unnamed.length) return;
-  fill(byId("unnamed-head"), defined("unnamed", "Kernels that no rule names"), `: ${percent(share)} of compute time, ${plural(unnamed.length, "name")}`);
-  fill(byId("unnamed-table"), sortableTable({
-    name: "unnamed",
-    rows: unnamed,
-    limit: 10,
-    sort: { key: "total_ns", down: true },
-    columns: [
-      { key: "name", label: "kernel", kind: "text", wide: true, node: (row) => kernelName(row.name) },
-      { key: "num_events", label: "count", kind: "count" },
-      { key: "total_ns", label: "total", kind: "time" },
-    ],
-  }).element);
+  fill(
+    byId("unnamed-head"),
+    defined("unnamed", "Kernels that no rule names"),
+    `: ${percent(share)} of compute time, ${plural(unnamed.length, "name")}`,
+  );
+  fill(
+    byId("unnamed-table"),
+    sortableTable({
+      name: "unnamed",
+      rows: unnamed,
+      limit: 10,
+      sort: { key: "total_ns", down: true },
+      columns: [
+        { key: "name", label: "kernel", kind: "text", wide: true, node: (row) => kernelName(row.name) },
+        { key: "num_events", label: "count", kind: "count" },
+        { key: "total_ns", label: "total", kind: "time" },
+      ],
+    }).element,
+  );
 }

@@ -1,94 +1,88 @@
-// The page: reads its data blocks, and shows one rank at a time.
+// The page about a trace: reads the report, and shows one rank at a time.
 
+import { byId } from "render/dom.js";
+import { lanePicture } from "render/lanes.js";
+import { startPage } from "render/start.js";
+import { onTheme } from "render/theme.js";
 import { accounts, breakdown } from "./account.js";
-import { readReport, readTimeline } from "./data.js";
-import { DEFINITIONS } from "./definitions.js";
-import { byId, fill, h } from "render/dom.js";
+import { readTimeline } from "./data.js";
 import { showEvent, showRange } from "./inspector.js";
 import { showKernels } from "./kernels.js";
-import { lanePicture } from "render/lanes.js";
 import { showMatrix } from "./matrix.js";
 import { showPhases } from "./phases.js";
 import { showQuality } from "./quality.js";
 import { rankTable } from "./ranks.js";
 import { showSteps } from "./steps.js";
 import { showSummary } from "./summary.js";
-import { onTheme, startTheme } from "render/theme.js";
 import { timelineView } from "./timeline.js";
-import { startTooltips } from "render/tooltip.js";
 import { showWaits } from "./waits.js";
 
 const FIND_CHARS = 60; // of a kernel's name: enough to tell it apart, short enough to read in the search box
 
-const report = readReport();
-const timelines = new Map(); // position -> timeline, read when a rank is first shown
-let current = 0;
+startPage("weftrace-report", (report) => {
+  const timelines = new Map(); // position -> timeline, read when a rank is first shown
+  let current = 0;
 
-startTooltips(DEFINITIONS);
-startTheme(byId("theme"));
+  const timeline = timelineView({
+    onView: (view) => lanes.mark(view.length < 0.98 * (view.home[1] - view.home[0]) ? [view.start, view.end] : null),
+    onEvent: (data, event) => showEvent(data, event, timelineSelect, report.ranks[current]),
+    onRange: (data, range) => {
+      showRange(data, range, () => timeline.range(null));
+      lanes.range(range);
+    },
+  });
+  const lanes = lanePicture({
+    accounts,
+    onBox: (box) => {
+      const around = 0.08 * (box.end_ns - box.start_ns);
+      timeline.zoomTo(box.start_ns - around, box.end_ns + around);
+      // Both pictures on the screen: the box, and what it opened.
+      const below = byId("timeline-frame").getBoundingClientRect().top > innerHeight - 250;
+      if (below) byId("lanes").scrollIntoView({ block: "start" });
+    },
+    onRange: (from, to, finished) => timeline.range(from, to, finished),
+  });
+  const chosen = rankTable(report, showRank);
 
-const timeline = timelineView({
-  onView: (view) => lanes.mark(view.length < 0.98 * (view.home[1] - view.home[0]) ? [view.start, view.end] : null),
-  onEvent: (data, event) => showEvent(data, event, timelineSelect, report.ranks[current]),
-  onRange: (data, range) => {
-    showRange(data, range, () => timeline.range(null));
-    lanes.range(range);
-  },
+  function timelineSelect(event) {
+    if (event < 0) timeline.clear();
+    else timeline.select(event);
+  }
+
+  function showRank(position) {
+    current = position;
+    const rank = report.ranks[position];
+    if (!timelines.has(position)) timelines.set(position, readTimeline(position));
+    chosen(position);
+    showSummary(report, rank);
+    lanes.show(rank, timelines.get(position));
+    timeline.show(rank, timelines.get(position));
+    showMatrix(rank);
+    showKernels(rank, findInTimeline);
+    showPhases(rank);
+    showWaits(rank);
+    showSteps(rank);
+    showQuality(rank);
+  }
+
+  function findInTimeline(name) {
+    timeline.find(name.slice(0, FIND_CHARS));
+    byId("timeline").scrollIntoView({ block: "start" });
+  }
+
+  onTheme(() => report.ranks.length && showMatrix(report.ranks[current]));
+  if (report.ranks.length) showRank(0);
+  else {
+    document.body.classList.add("no-ranks");
+    byId("basis").hidden = false;
+    byId("basis").textContent = "No rank could be read.";
+  }
+  return {
+    report,
+    lanes,
+    timeline,
+    rank: () => current,
+    data: () => timelines.get(current),
+    breakdown: (from, to) => breakdown(timelines.get(current), from, to),
+  };
 });
-const lanes = lanePicture({
-  accounts,
-  onBox: (box) => {
-    const around = 0.08 * (box.end_ns - box.start_ns);
-    timeline.zoomTo(box.start_ns - around, box.end_ns + around);
-    // Both pictures on the screen: the box, and what it opened.
-    if (byId("timeline-frame").getBoundingClientRect().top > innerHeight - 250) byId("lanes").scrollIntoView({ block: "start" });
-  },
-  onRange: (from, to, finished) => timeline.range(from, to, finished),
-});
-const chosen = rankTable(report, showRank);
-
-function timelineSelect(event) {
-  if (event < 0) timeline.clear(); else timeline.select(event);
-}
-
-function showRank(position) {
-  current = position;
-  const rank = report.ranks[position];
-  if (!timelines.has(position)) timelines.set(position, readTimeline(position));
-  chosen(position);
-  showSummary(report, rank);
-  lanes.show(rank, timelines.get(position));
-  timeline.show(rank, timelines.get(position));
-  showMatrix(rank);
-  showKernels(rank, findInTimeline);
-  showPhases(rank);
-  showWaits(rank);
-  showSteps(rank);
-  showQuality(rank);
-}
-
-function findInTimeline(name) {
-  timeline.find(name.slice(0, FIND_CHARS));
-  byId("timeline").scrollIntoView({ block: "start" });
-}
-
-fill(byId("definition-list"), Object.entries(DEFINITIONS).map(([key, [term, text]]) => h("div", { id: `def-${key}` }, h("dt", { text: term }), h("dd", { text }))));
-onTheme(() => report.ranks.length && showMatrix(report.ranks[current]));
-
-if (report.ranks.length) showRank(0);
-else {
-  document.body.classList.add("no-ranks");
-  byId("basis").hidden = false;
-  byId("basis").textContent = "No rank could be read.";
-}
-
-// For people at the console, and for tests: the page's two pictures and what they show.
-window.weftrace = {
-  report, lanes, timeline,
-  rank: () => current,
-  data: () => timelines.get(current),
-  breakdown: (from, to) => breakdown(timelines.get(current), from, to),
-};
-
-// After the first frame has been drawn and handed to the screen.
-requestAnimationFrame(() => setTimeout(() => performance.mark("weftrace-first-paint")));

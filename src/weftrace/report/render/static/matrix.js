@@ -8,7 +8,9 @@ import { defined } from "render/tooltip.js";
 export function showMatrix(rank) {
   const { communication, hidden_ns: hidden, exposed_ns: exposed } = rank.overlap_matrix;
   // Phases that hide nothing at all would only be empty columns.
-  const used = rank.overlap_matrix.compute.map((_, column) => column).filter((column) => rank.overlap_matrix.ns.some((row) => row[column] > 0));
+  const used = rank.overlap_matrix.compute
+    .map((_, column) => column)
+    .filter((column) => rank.overlap_matrix.ns.some((row) => row[column] > 0));
   const compute = used.map((column) => rank.overlap_matrix.compute[column]);
   const ns = rank.overlap_matrix.ns.map((row) => used.map((column) => row[column]));
   byId("overlap").hidden = communication.length === 0;
@@ -19,7 +21,8 @@ export function showMatrix(rank) {
   const shown = (value) => (value === 0 ? "·" : grouped(value / unit.size, 2));
   const rowTotal = (row) => hidden[row] + exposed[row];
   const cell = (row, column) => {
-    const value = ns[row][column], color = mix(colors.panel, colors.communication, value === 0 ? 0 : 0.08 + 0.82 * (value / peak));
+    const value = ns[row][column];
+    const color = mix(colors.panel, colors.communication, value === 0 ? 0 : 0.08 + 0.82 * (value / peak));
     return h("td", {
       class: value === 0 ? "zero" : "",
       text: shown(value),
@@ -27,11 +30,46 @@ export function showMatrix(rank) {
       style: value === 0 ? {} : { background: color, color: inkOn(color) },
     });
   };
-  fill(byId("matrix"), h("table", { class: "matrix" },
-    h("caption", { class: "muted" }, `${unit.name} in which the communication phase (row) and the compute phase (column) `, defined("overlap_matrix", "both ran"), ". Darker is more."),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "corner", text: "communication ↓  behind compute →" }), compute.map((name) => h("th", { scope: "col", class: "phase-name", text: name, title: name })),
-      h("th", { scope: "col", class: "edge" }, defined("hidden", "hidden")), h("th", { scope: "col" }, defined("exposed", "exposed")), h("th", { scope: "col" }, defined("hidden", "hidden %")))),
-    h("tbody", {}, communication.map((name, row) => h("tr", {}, h("th", { scope: "row", class: "phase-name", text: name, title: name }), compute.map((_, column) => cell(row, column)),
-      h("td", { class: "edge total", text: shown(hidden[row]) }), h("td", { class: `total ${exposed[row] > 0.02 * rowTotal(row) ? "bad" : ""}`, text: shown(exposed[row]) }),
-      h("td", { class: "total", text: percent(rowTotal(row) ? hidden[row] / rowTotal(row) : null) }))))));
+  fill(
+    byId("matrix"),
+    h(
+      "table",
+      { class: "matrix" },
+      h(
+        "caption",
+        { class: "muted" },
+        `${unit.name} in which the communication phase (row) and the compute phase (column) `,
+        defined("overlap_matrix", "both ran"),
+        ". Darker is more.",
+      ),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { scope: "col", class: "corner", text: "communication ↓  behind compute →" }),
+          compute.map((name) => h("th", { scope: "col", class: "phase-name", text: name, title: name })),
+          h("th", { scope: "col", class: "edge" }, defined("hidden", "hidden")),
+          h("th", { scope: "col" }, defined("exposed", "exposed")),
+          h("th", { scope: "col" }, defined("hidden", "hidden %")),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        communication.map((name, row) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row", class: "phase-name", text: name, title: name }),
+            compute.map((_, column) => cell(row, column)),
+            h("td", { class: "edge total", text: shown(hidden[row]) }),
+            h("td", { class: `total ${exposed[row] > 0.02 * rowTotal(row) ? "bad" : ""}`, text: shown(exposed[row]) }),
+            h("td", { class: "total", text: percent(rowTotal(row) ? hidden[row] / rowTotal(row) : null) }),
+          ),
+        ),
+      ),
+    ),
+  );
 }

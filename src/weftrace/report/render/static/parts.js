@@ -28,11 +28,25 @@ export function partsOf(row) {
 /** Bar of the four parts. Widths are shares of the span, exactly. */
 export function stackedBar(parts, size = "tall") {
   const words = PARTS.map(([key, , word]) => `${word} ${duration(parts[key])}`).join(", ");
-  return h("div", { class: `stack ${size}`, role: "img", "aria-label": words }, PARTS.map(([key, role, word]) => parts[key] > 0 && h("div", {
-    class: `part ${role}`,
-    title: `${word}: ${duration(parts[key], 4)}, ${percent(parts[key] / parts.span)}`,
-    style: { "flex-grow": parts[key] / parts.span },
-  }, size === "tall" && parts[key] / parts.span > 0.12 ? h("span", { text: `${word} ${percent(parts[key] / parts.span)}` }) : null)).filter(Boolean));
+  return h(
+    "div",
+    { class: `stack ${size}`, role: "img", "aria-label": words },
+    PARTS.map(
+      ([key, role, word]) =>
+        parts[key] > 0 &&
+        h(
+          "div",
+          {
+            class: `part ${role}`,
+            title: `${word}: ${duration(parts[key], 4)}, ${percent(parts[key] / parts.span)}`,
+            style: { "flex-grow": parts[key] / parts.span },
+          },
+          size === "tall" && parts[key] / parts.span > 0.12
+            ? h("span", { text: `${word} ${percent(parts[key] / parts.span)}` })
+            : null,
+        ),
+    ).filter(Boolean),
+  );
 }
 
 /**
@@ -42,21 +56,61 @@ export function stackedBar(parts, size = "tall") {
 export function communicationBar(parts) {
   const before = parts.compute + parts.exposed - parts.communication;
   const share = (ns) => `${(100 * ns) / parts.span}%`;
-  return h("div", { class: "stack thin behind", role: "img", "aria-label": `communication: ${duration(parts.hidden)} hidden, ${duration(parts.exposed)} exposed` },
-    h("div", { class: "part hidden-part", style: { "margin-left": share(Math.max(0, before)), width: share(parts.hidden) }, title: `hidden behind compute: ${duration(parts.hidden, 4)}` },
-      parts.hidden / parts.span > 0.3 ? h("span", { text: `communication, hidden ${percent(parts.hidden / parts.communication)}` }) : null),
-    h("div", { class: "part exposed", style: { width: share(parts.exposed) }, title: `exposed: ${duration(parts.exposed, 4)}` }));
+  return h(
+    "div",
+    {
+      class: "stack thin behind",
+      role: "img",
+      "aria-label": `communication: ${duration(parts.hidden)} hidden, ${duration(parts.exposed)} exposed`,
+    },
+    h(
+      "div",
+      {
+        class: "part hidden-part",
+        style: { "margin-left": share(Math.max(0, before)), width: share(parts.hidden) },
+        title: `hidden behind compute: ${duration(parts.hidden, 4)}`,
+      },
+      parts.hidden / parts.span > 0.3
+        ? h("span", { text: `communication, hidden ${percent(parts.hidden / parts.communication)}` })
+        : null,
+    ),
+    h("div", {
+      class: "part exposed",
+      style: { width: share(parts.exposed) },
+      title: `exposed: ${duration(parts.exposed, 4)}`,
+    }),
+  );
 }
 
 /** The four parts with their numbers and definitions. */
 export function partsList(parts) {
-  return h("ul", { class: "parts" }, PARTS.map(([key, role, word]) => h("li", { data: { part: key, ns: parts[key] } },
-    h("i", { class: `swatch part ${role}` }), defined(role, word), h("b", { text: duration(parts[key], 4) }),
-    h("span", { class: "muted", text: parts.span ? percent(parts[key] / parts.span, parts[key] / parts.span < 0.001 && parts[key] > 0 ? 3 : 1) : "–" }))));
+  return h(
+    "ul",
+    { class: "parts" },
+    PARTS.map(([key, role, word]) =>
+      h(
+        "li",
+        { data: { part: key, ns: parts[key] } },
+        h("i", { class: `swatch part ${role}` }),
+        defined(role, word),
+        h("b", { text: duration(parts[key], 4) }),
+        h("span", {
+          class: "muted",
+          text: parts.span
+            ? percent(parts[key] / parts.span, parts[key] / parts.span < 0.001 && parts[key] > 0 ? 3 : 1)
+            : "–",
+        }),
+      ),
+    ),
+  );
 }
 
 /** "124,310 + 4,190 + 15 + 497 = 129,012 µs": the check that a reader can do. */
 export function sumLine(parts) {
-  return h("p", { class: "sum", title: "compute + exposed communication + exposed memory + idle = span" },
-    PARTS.map(([key]) => microseconds(parts[key])).join(" + "), h("b", { text: ` = ${microseconds(parts.span)} µs` }));
+  return h(
+    "p",
+    { class: "sum", title: "compute + exposed communication + exposed memory + idle = span" },
+    PARTS.map(([key]) => microseconds(parts[key])).join(" + "),
+    h("b", { text: ` = ${microseconds(parts.span)} µs` }),
+  );
 }

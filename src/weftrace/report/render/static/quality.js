@@ -20,17 +20,50 @@ export function showQuality(rank) {
     [quality.overlapping, "kernels that overlap another one on their own stream"],
     [quality.out_of_window, "events outside the profiler's recording"],
   ];
-  const skipped = Object.entries(quality.skipped).filter(([, number]) => number).map(([kind, number]) => plural(number, SKIPPED[kind] ?? kind));
-  fill(byId("quality-body"),
-    h("p", { class: `notice ${quality.verdict === "good" ? "ok" : "warn"}`, text: VERDICTS[quality.verdict] ?? quality.verdict }),
+  const skipped = Object.entries(quality.skipped)
+    .filter(([, number]) => number)
+    .map(([kind, number]) => plural(number, SKIPPED[kind] ?? kind));
+  fill(
+    byId("quality-body"),
+    h("p", {
+      class: `notice ${quality.verdict === "good" ? "ok" : "warn"}`,
+      text: VERDICTS[quality.verdict] ?? quality.verdict,
+    }),
     quality.truncated ? h("p", { class: "notice warn", text: `The file ends early: ${quality.truncated}` }) : null,
-    h("dl", { class: "quality" }, facts.map(([number, words]) => h("div", { class: number ? "some" : "" }, h("dt", { text: words }), h("dd", { text: count(number) }))),
-      h("div", { class: quality.unnamed_share > 0.05 ? "some" : "" }, h("dt", { text: "of compute time is in kernels that no rule names" }), h("dd", { text: percent(quality.unnamed_share) }))),
+    h(
+      "dl",
+      { class: "quality" },
+      facts.map(([number, words]) =>
+        h("div", { class: number ? "some" : "" }, h("dt", { text: words }), h("dd", { text: count(number) })),
+      ),
+      h(
+        "div",
+        { class: quality.unnamed_share > 0.05 ? "some" : "" },
+        h("dt", { text: "of compute time is in kernels that no rule names" }),
+        h("dd", { text: percent(quality.unnamed_share) }),
+      ),
+    ),
     skipped.length ? h("p", { class: "muted", text: `Well-formed and not used: ${skipped.join(", ")}.` }) : null,
-    rank.num_exposed > rank.exposed.length ? h("p", { class: "muted", text: `The report lists the ${grouped(rank.exposed.length)} longest of ${grouped(rank.num_exposed)} exposed stretches; all of them are in the totals.` }) : null,
-    quality.notes.length ? h("ul", { class: "notes" }, quality.notes.map((note) => h("li", { text: note }))) : null);
+    rank.num_exposed > rank.exposed.length
+      ? h("p", {
+          class: "muted",
+          text: `The report lists the ${grouped(rank.exposed.length)} longest of ${grouped(rank.num_exposed)} exposed stretches; all of them are in the totals.`,
+        })
+      : null,
+    quality.notes.length
+      ? h(
+          "ul",
+          { class: "notes" },
+          quality.notes.map((note) => h("li", { text: note })),
+        )
+      : null,
+  );
   const banner = byId("banner");
-  const lost = [[quality.dropped, "dropped"], [quality.clipped, "clipped"], [quality.out_of_window, "outside the recording"]].filter(([number]) => number);
+  const lost = [
+    [quality.dropped, "dropped"],
+    [quality.clipped, "clipped"],
+    [quality.out_of_window, "outside the recording"],
+  ].filter(([number]) => number);
   banner.hidden = quality.verdict === "good" && !quality.truncated;
   const partial = quality.truncated || lost.length;
   banner.textContent = partial

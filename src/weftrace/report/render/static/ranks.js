@@ -12,12 +12,18 @@ export function rankTable(report, onRank) {
   const select = byId("rank-select");
   byId("rank-choice").hidden = ranks.length < 2;
   byId("ranks").hidden = ranks.length < 2 && failures.length === 0;
-  fill(select, ranks.map((rank, position) => h("option", { value: position, text: label(rank, ranks) })));
+  fill(
+    select,
+    ranks.map((rank, position) => h("option", { value: position, text: label(rank, ranks) })),
+  );
   select.addEventListener("change", () => onRank(Number(select.value)));
   showFailures(failures, report);
   const notes = report.notes ?? [];
   byId("rank-notes").hidden = notes.length === 0;
-  fill(byId("rank-notes"), notes.map((note) => h("li", { text: note })));
+  fill(
+    byId("rank-notes"),
+    notes.map((note) => h("li", { text: note })),
+  );
   if (ranks.length < 2) return () => {};
 
   const slowest = ranks.reduce((best, rank, position) => (rank.span_ns > ranks[best].span_ns ? position : best), 0);
@@ -31,24 +37,70 @@ export function rankTable(report, onRank) {
     onRow: (row) => onRank(row.position),
     rowClass: (row) => `${row.position === current ? "current" : ""} ${row.position === slowest ? "slowest" : ""}`,
     columns: [
-      { key: "rank", label: "rank", kind: "text", value: (row) => row.rank ?? row.position, node: (row) => h("span", {}, h("b", { text: label(row, ranks) }), row.position === slowest ? h("span", { class: "chip warn", text: "slowest" }) : null) },
+      {
+        key: "rank",
+        label: "rank",
+        kind: "text",
+        value: (row) => row.rank ?? row.position,
+        node: (row) =>
+          h(
+            "span",
+            {},
+            h("b", { text: label(row, ranks) }),
+            row.position === slowest ? h("span", { class: "chip warn", text: "slowest" }) : null,
+          ),
+      },
       { key: "span_ns", label: "span", kind: "time", def: "span" },
-      { key: "parts", label: "made of", kind: "text", value: (row) => row.compute_ns / (row.span_ns || 1), node: (row) => h("div", { style: { width: `${(100 * row.span_ns) / longest}%` } }, stackedBar(partsOf(row), "small")) },
+      {
+        key: "parts",
+        label: "made of",
+        kind: "text",
+        value: (row) => row.compute_ns / (row.span_ns || 1),
+        node: (row) =>
+          h("div", { style: { width: `${(100 * row.span_ns) / longest}%` } }, stackedBar(partsOf(row), "small")),
+      },
       { key: "compute_ns", label: "compute", kind: "time", def: "compute" },
       { key: "communication_ns", label: "communication", kind: "time", def: "communication" },
       { key: "exposed_communication_ns", label: "exposed", kind: "time", def: "exposed" },
       { key: "hidden_fraction", label: "hidden %", kind: "percent", def: "hidden" },
       { key: "idle_ns", label: "idle", kind: "time", def: "idle" },
-      { key: "headroom", label: "headroom", kind: "time", def: "headroom", value: (row) => row.headroom?.headroom_ns ?? null },
-      ...(clocks.length ? [{ key: "clock", label: "clock offset", kind: "time", def: "clock", value: (row) => offset.get(row.rank) ?? null }] : []),
-      { key: "verdict", label: "data", kind: "text", value: (row) => row.quality.verdict, node: (row) => h("span", { class: `verdict ${row.quality.verdict}`, text: row.quality.verdict }) },
+      {
+        key: "headroom",
+        label: "headroom",
+        kind: "time",
+        def: "headroom",
+        value: (row) => row.headroom?.headroom_ns ?? null,
+      },
+      ...(clocks.length
+        ? [
+            {
+              key: "clock",
+              label: "clock offset",
+              kind: "time",
+              def: "clock",
+              value: (row) => offset.get(row.rank) ?? null,
+            },
+          ]
+        : []),
+      {
+        key: "verdict",
+        label: "data",
+        kind: "text",
+        value: (row) => row.quality.verdict,
+        node: (row) => h("span", { class: `verdict ${row.quality.verdict}`, text: row.quality.verdict }),
+      },
     ],
   });
   fill(byId("rank-table"), table.element);
   const spans = ranks.map((rank) => rank.span_ns).sort((a, b) => a - b);
-  byId("rank-lead").textContent = `${plural(ranks.length, "rank")}; spans from ${duration(spans[0], 4)} to ${duration(spans[spans.length - 1], 4)}, the slowest is ${rankName(ranks[slowest])}. Choose a row to show that rank below.`;
+  byId("rank-lead").textContent =
+    `${plural(ranks.length, "rank")}; spans from ${duration(spans[0], 4)} to ${duration(spans[spans.length - 1], 4)}, the slowest is ${rankName(ranks[slowest])}. Choose a row to show that rank below.`;
   const rows = ranks.map((rank, position) => ({ ...rank, position }));
-  return (position) => { current = position; select.value = String(position); table.setRows(rows); };
+  return (position) => {
+    current = position;
+    select.value = String(position);
+    table.setRows(rows);
+  };
 }
 
 function showFailures(failures, report) {
@@ -56,8 +108,17 @@ function showFailures(failures, report) {
   box.hidden = failures.length === 0;
   if (!failures.length) return;
   const files = failures.length === 1 ? "1 file" : `${failures.length} files`;
-  fill(box, h("b", { text: `${files} could not be read; ${plural(report.ranks.length, "rank")} of ${report.ranks.length + failures.length} ${report.ranks.length === 1 ? "is" : "are"} shown.` }),
-    h("ul", {}, failures.map((failure) => h("li", {}, h("code", { text: failure.path }), `: ${failure.error}`))));
+  fill(
+    box,
+    h("b", {
+      text: `${files} could not be read; ${plural(report.ranks.length, "rank")} of ${report.ranks.length + failures.length} ${report.ranks.length === 1 ? "is" : "are"} shown.`,
+    }),
+    h(
+      "ul",
+      {},
+      failures.map((failure) => h("li", {}, h("code", { text: failure.path }), `: ${failure.error}`)),
+    ),
+  );
 }
 
 function label(rank, ranks) {

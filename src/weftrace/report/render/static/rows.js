@@ -12,7 +12,9 @@ export function shadesFor(timeline, colors) {
   const base = timeline.className.map((name) => colors[name]);
   return {
     full: base,
-    shades: base.map((color) => Array.from({ length: SHADES + 1 }, (_, i) => mix(colors.panel, color, 0.28 + (0.72 * i) / SHADES))),
+    shades: base.map((color) =>
+      Array.from({ length: SHADES + 1 }, (_, i) => mix(colors.panel, color, 0.28 + (0.72 * i) / SHADES)),
+    ),
     dimmed: base.map((color) => mix(colors.panel, color, 0.2)),
     ink: base.map(inkOn),
     mark: colors.mark,
@@ -30,10 +32,12 @@ export function durationSums(timeline) {
 
 /** First event of the row [first, first + count) whose start is at least `time`. */
 export function firstStartingAt(start, from, to, time) {
-  let low = from, high = to;
+  let low = from;
+  let high = to;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (start[middle] >= time) high = middle; else low = middle + 1;
+    if (start[middle] >= time) high = middle;
+    else low = middle + 1;
   }
   return low;
 }
@@ -44,19 +48,25 @@ export function firstStartingAt(start, from, to, time) {
  */
 export function paintRow(context, timeline, row, { view, width, y, height, look, sums, hits, label }) {
   const { start, dur, kind } = timeline;
-  const scale = width / view.length, pixelNs = view.length / width;
+  const scale = width / view.length;
+  const pixelNs = view.length / width;
   const last = row.first + row.count;
   let i = Math.max(row.first, firstStartingAt(start, row.first, last, view.start) - 2);
   let style = null;
   const rect = (color, x, w) => {
-    if (color !== style) { context.fillStyle = color; style = color; }
+    if (color !== style) {
+      context.fillStyle = color;
+      style = color;
+    }
     context.fillRect(x, y, w, height);
   };
   while (i < last && start[i] < view.end) {
-    const x0 = (start[i] - view.start) * scale, w = dur[i] * scale;
+    const x0 = (start[i] - view.start) * scale;
+    const w = dur[i] * scale;
     if (w >= 1) {
       if (x0 + w > 0) {
-        const left = Math.max(0, x0), right = Math.min(width, x0 + w);
+        const left = Math.max(0, x0);
+        const right = Math.min(width, x0 + w);
         const hit = hits && hits[i + 1] > hits[i];
         const color = hits ? (hit ? look.mark : look.dimmed[kind[i]]) : look.full[kind[i]];
         rect(color, left, Math.max(1, right - left - (w > 3 ? 0.75 : 0)));
@@ -76,7 +86,9 @@ export function paintRow(context, timeline, row, { view, width, y, height, look,
     for (let k = i + 1; k < Math.min(next, i + SAMPLE); k += 1) if (dur[k] > dur[longest]) longest = k;
     const hit = hits && hits[next] > hits[i];
     const color = hits
-      ? (hit ? look.mark : look.dimmed[kind[longest]])
+      ? hit
+        ? look.mark
+        : look.dimmed[kind[longest]]
       : look.shades[kind[longest]][Math.round(coverage * SHADES)];
     rect(color, bucket - view.start * scale, hit ? 1.5 : 1);
     i = next;
@@ -88,10 +100,14 @@ export function eventAt(timeline, row, time, slack) {
   const { start, dur } = timeline;
   const last = row.first + row.count;
   const after = firstStartingAt(start, row.first, last, time + slack + 1);
-  let best = -1, distance = Infinity;
+  let best = -1;
+  let distance = Infinity;
   for (let i = after - 1; i >= row.first && i >= after - 12; i -= 1) {
     const away = time < start[i] ? start[i] - time : Math.max(0, time - start[i] - dur[i]);
-    if (away <= slack && away < distance) { best = i; distance = away; }
+    if (away <= slack && away < distance) {
+      best = i;
+      distance = away;
+    }
   }
   return best;
 }

@@ -18,7 +18,9 @@ export function rankName(rank) {
 
 export function showSummary(report, rank) {
   const facts = [
-    rank.rank === null || rank.rank === undefined ? null : `rank ${rank.rank}${report.world_size ? ` of ${report.world_size}` : ""}`,
+    rank.rank === null || rank.rank === undefined
+      ? null
+      : `rank ${rank.rank}${report.world_size ? ` of ${report.world_size}` : ""}`,
     rank.device_name || null,
     rank.num_sms ? `${rank.num_sms} SMs` : null,
     rank.step === null || rank.step === undefined ? null : `profiler step ${rank.step}`,
@@ -26,17 +28,27 @@ export function showSummary(report, rank) {
     rank.path,
   ].filter(Boolean);
   const verdict = rank.quality.verdict;
-  fill(byId("facts"),
+  fill(
+    byId("facts"),
     h("span", { text: facts.join(" · ") }),
-    h("a", { class: `verdict ${verdict}`, href: "#quality", text: VERDICTS[verdict] ?? verdict }));
+    h("a", { class: `verdict ${verdict}`, href: "#quality", text: VERDICTS[verdict] ?? verdict }),
+  );
   const basis = byId("basis");
   basis.hidden = !BASIS[rank.basis];
   basis.textContent = BASIS[rank.basis] ?? "";
   const empty = !rank.span_ns;
   byId("account").hidden = empty;
-  if (empty) { fill(byId("cards")); return; }
+  if (empty) {
+    fill(byId("cards"));
+    return;
+  }
   const parts = partsOf(rank);
-  fill(byId("account"), stackedBar(parts), rank.communication_ns > 0 ? communicationBar(parts) : null, h("div", { class: "account-foot" }, partsList(parts), sumLine(parts)));
+  fill(
+    byId("account"),
+    stackedBar(parts),
+    rank.communication_ns > 0 ? communicationBar(parts) : null,
+    h("div", { class: "account-foot" }, partsList(parts), sumLine(parts)),
+  );
   fill(byId("cards"), cards(rank));
 }
 
@@ -45,12 +57,48 @@ function cards(rank) {
   const comm = rank.communication_ns > 0;
   const head = rank.headroom;
   return [
-    card("span", "span", duration(rank.span_ns, 4), `${plural(rank.streams.reduce((sum, s) => sum + s.num_events, 0), "device event")} on ${plural(rank.streams.length, "stream")}`),
-    card("hidden", "hidden", percent(rank.hidden_fraction), comm ? `${duration(rank.hidden_communication_ns, 4)} of ${duration(rank.communication_ns, 4)} communication` : "no communication in this trace", "hidden"),
-    card("exposed", "exposed", comm ? duration(rank.exposed_communication_ns) : "–", comm ? `${share(rank.exposed_communication_ns)} of the span waits for the network` : "no communication in this trace", "exposed"),
+    card(
+      "span",
+      "span",
+      duration(rank.span_ns, 4),
+      `${plural(
+        rank.streams.reduce((sum, s) => sum + s.num_events, 0),
+        "device event",
+      )} on ${plural(rank.streams.length, "stream")}`,
+    ),
+    card(
+      "hidden",
+      "hidden",
+      percent(rank.hidden_fraction),
+      comm
+        ? `${duration(rank.hidden_communication_ns, 4)} of ${duration(rank.communication_ns, 4)} communication`
+        : "no communication in this trace",
+      "hidden",
+    ),
+    card(
+      "exposed",
+      "exposed",
+      comm ? duration(rank.exposed_communication_ns) : "–",
+      comm
+        ? `${share(rank.exposed_communication_ns)} of the span waits for the network`
+        : "no communication in this trace",
+      "exposed",
+    ),
     card("idle", "idle", duration(rank.idle_ns), `${share(rank.idle_ns)} of the span, nothing runs`),
-    card("overlap_speedup", "overlap speed-up", rank.overlap_speedup === null ? "–" : `${rank.overlap_speedup.toFixed(2)}×`, `${duration(rank.serial_ns)} of work in ${duration(rank.busy_ns)}`),
-    head ? card("headroom", "headroom", duration(head.headroom_ns), `${share(head.headroom_ns)} of the span; bound by ${bound(head.bound_by)}`) : null,
+    card(
+      "overlap_speedup",
+      "overlap speed-up",
+      rank.overlap_speedup === null ? "–" : `${rank.overlap_speedup.toFixed(2)}×`,
+      `${duration(rank.serial_ns)} of work in ${duration(rank.busy_ns)}`,
+    ),
+    head
+      ? card(
+          "headroom",
+          "headroom",
+          duration(head.headroom_ns),
+          `${share(head.headroom_ns)} of the span; bound by ${bound(head.bound_by)}`,
+        )
+      : null,
   ];
 }
 
@@ -59,5 +107,11 @@ export function bound(by) {
 }
 
 function card(key, label, value, note, role = "") {
-  return h("div", { class: `card ${role}`, data: { card: key } }, h("div", { class: "card-label" }, defined(key, label)), h("div", { class: "card-value", text: value }), h("div", { class: "card-note", text: note }));
+  return h(
+    "div",
+    { class: `card ${role}`, data: { card: key } },
+    h("div", { class: "card-label" }, defined(key, label)),
+    h("div", { class: "card-value", text: value }),
+    h("div", { class: "card-note", text: note }),
+  );
 }

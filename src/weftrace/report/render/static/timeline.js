@@ -10,26 +10,43 @@ import { paintFates } from "render/hatch.js";
 import { difference } from "render/intervals.js";
 import { durationSums, eventAt, nameWriter, paintRow, shadesFor } from "./rows.js";
 import { inOrder, search } from "./search.js";
-import { inkOn, onTheme, palette } from "render/theme.js";
+import { inkOn, onTheme, palette, SANS } from "render/theme.js";
 import { hideTip, showTip, tipRows } from "render/tooltip.js";
 import { allRows, labelColumn, layout, rowOf } from "./tracks.js";
 import { Viewport } from "render/viewport.js";
 
-const FONT = '11px Inter, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif';
-const AXIS = 24, MINI = 17, STRIP = 9; // pinned above the tracks: the time axis, and the lane picture in small
-const LEFT_OUT_WORDS = { device: "device event", annotation: "annotation", host: "host range", far: "event more than 50 days from the rest" };
+const FONT = `11px ${SANS}`;
+const AXIS = 24;
+const MINI = 17;
+const STRIP = 9; // pinned above the tracks: the time axis, and the lane picture in small
+const LEFT_OUT_WORDS = {
+  device: "device event",
+  annotation: "annotation",
+  host: "host range",
+  far: "event more than 50 days from the rest",
+};
 
 /**
  * The timeline in its section. onView(view), onEvent(timeline, event or null), onRange(timeline, from, to or null).
  * Returns {show(rank, timeline), view, zoomTo(from, to), select(event), clear(), range(from, to, finished), find(text), stats()}.
  */
 export function timelineView({ onView, onEvent, onRange }) {
-  const frame = byId("timeline-frame"), body = byId("timeline-body"), cell = byId("timeline-cell"), gutter = byId("timeline-gutter");
-  const canvas = byId("timeline-canvas"), axis = byId("timeline-axis");
-  const box = byId("search"), matches = byId("search-count"), rangeTool = byId("range-tool");
+  const frame = byId("timeline-frame");
+  const body = byId("timeline-body");
+  const cell = byId("timeline-cell");
+  const gutter = byId("timeline-gutter");
+  const canvas = byId("timeline-canvas");
+  const axis = byId("timeline-axis");
+  const box = byId("search");
+  const matches = byId("search-count");
+  const rangeTool = byId("range-tool");
   const view = new Viewport(0, 1);
   let data = null; // the rank's timeline and what is derived from it
-  let hovered = -1, selected = -1, range = null, found = null, painted = 0;
+  let hovered = -1;
+  let selected = -1;
+  let range = null;
+  let found = null;
+  let painted = 0;
   const closed = new Set();
   const draw = oncePerFrame(() => data && paint());
   const width = () => cell.clientWidth;
@@ -40,9 +57,19 @@ export function timelineView({ onView, onEvent, onRange }) {
     onView(view);
     draw();
   });
-  onTheme(() => { if (data) data.look = null; draw(); });
+  onTheme(() => {
+    if (data) data.look = null;
+    draw();
+  });
   new ResizeObserver(draw).observe(body);
-  body.addEventListener("scroll", () => { hideTip(); draw(); }, { passive: true });
+  body.addEventListener(
+    "scroll",
+    () => {
+      hideTip();
+      draw();
+    },
+    { passive: true },
+  );
 
   // On the pinned part a drag always selects a range, and a click opens a phase.
   attachGestures(axis, view, {
@@ -53,10 +80,23 @@ export function timelineView({ onView, onEvent, onRange }) {
     hover: (x, y, event) => {
       const box = miniAt(x, y);
       axis.classList.toggle("pointing", Boolean(box));
-      if (box) showTip(event.clientX, event.clientY, ...tipRows(box.name, palette()[data.mini.hues.of(box)], [["lane", box.lane], ["from", duration(box.start_ns, 5)], ["takes", duration(box.end_ns - box.start_ns, 4)]])); else hideTip();
+      if (box)
+        showTip(
+          event.clientX,
+          event.clientY,
+          ...tipRows(box.name, palette()[data.mini.hues.of(box)], [
+            ["lane", box.lane],
+            ["from", duration(box.start_ns, 5)],
+            ["takes", duration(box.end_ns - box.start_ns, 4)],
+          ]),
+        );
+      else hideTip();
     },
     leave: hideTip,
-    click: (x, y) => { const box = miniAt(x, y); if (box) view.glide(box.start_ns, box.end_ns); },
+    click: (x, y) => {
+      const box = miniAt(x, y);
+      if (box) view.glide(box.start_ns, box.end_ns);
+    },
   });
   const ranging = () => rangeTool.getAttribute("aria-pressed") === "true";
   attachGestures(canvas, view, {
@@ -65,25 +105,50 @@ export function timelineView({ onView, onEvent, onRange }) {
     ranging,
     hover: (x, y, event) => {
       const under = at(x, y);
-      if (under !== hovered) { hovered = under; draw(); }
+      if (under !== hovered) {
+        hovered = under;
+        draw();
+      }
       canvas.classList.toggle("pointing", under >= 0);
-      if (under >= 0) showTip(event.clientX, event.clientY, ...eventTip(under)); else hideTip();
+      if (under >= 0) showTip(event.clientX, event.clientY, ...eventTip(under));
+      else hideTip();
     },
-    leave: () => { hovered = -1; hideTip(); draw(); },
+    leave: () => {
+      hovered = -1;
+      hideTip();
+      draw();
+    },
     click: (x, y) => select(at(x, y)),
-    double: (x, y) => { const under = at(x, y); if (under >= 0) zoomToEvent(under); },
+    double: (x, y) => {
+      const under = at(x, y);
+      if (under >= 0) zoomToEvent(under);
+    },
     range: setRange,
-    scroll: (dy) => { body.scrollTop += dy; },
+    scroll: (dy) => {
+      body.scrollTop += dy;
+    },
   });
   keysOver(frame, (event) => {
     const own = {
-      Escape: () => { select(-1); setRange(null); },
-      n: () => jump(1), N: () => jump(-1),
+      Escape: () => {
+        select(-1);
+        setRange(null);
+      },
+      n: () => jump(1),
+      N: () => jump(-1),
       m: () => setRange(view.start, view.end, true),
       f: () => (selected >= 0 ? zoomToEvent(selected) : view.glide(...view.home)),
-      ArrowDown: () => { body.scrollTop += 60; }, ArrowUp: () => { body.scrollTop -= 60; },
+      ArrowDown: () => {
+        body.scrollTop += 60;
+      },
+      ArrowUp: () => {
+        body.scrollTop -= 60;
+      },
     }[event.key];
-    if (own && data) { own(); event.preventDefault(); } else moveByKey(view, event);
+    if (own && data) {
+      own();
+      event.preventDefault();
+    } else moveByKey(view, event);
   });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.target.matches("input, select, textarea")) return;
@@ -94,7 +159,10 @@ export function timelineView({ onView, onEvent, onRange }) {
   box.addEventListener("input", () => find(box.value));
   box.addEventListener("keydown", (event) => {
     if (event.key === "Enter") jump(event.shiftKey ? -1 : 1);
-    if (event.key === "Escape") { box.value = ""; find(""); }
+    if (event.key === "Escape") {
+      box.value = "";
+      find("");
+    }
   });
   byId("search-next").addEventListener("click", () => jump(1));
   byId("search-prev").addEventListener("click", () => jump(-1));
@@ -105,17 +173,26 @@ export function timelineView({ onView, onEvent, onRange }) {
   rangeTool.addEventListener("click", () => rangeTool.setAttribute("aria-pressed", String(!ranging())));
 
   function show(rank, timeline) {
-    byId("timeline-missing").hidden = Boolean(timeline && timeline.num);
-    byId("timeline-present").hidden = !(timeline && timeline.num);
+    byId("timeline-missing").hidden = Boolean(timeline?.num);
+    byId("timeline-present").hidden = !timeline?.num;
     closed.clear();
     data = null;
     select(-1);
     setRange(null);
-    if (!timeline || !timeline.num) {
-      byId("timeline-missing").textContent = timeline ? "The trace holds no events to draw." : "This page does not hold this rank's timeline. Name the rank when writing the report, and it will.";
+    if (!timeline?.num) {
+      byId("timeline-missing").textContent = timeline
+        ? "The trace holds no events to draw."
+        : "This page does not hold this rank's timeline. Name the rank when writing the report, and it will.";
       return;
     }
-    data = { rank, timeline, rows: allRows(timeline), sums: durationSums(timeline), look: null, ...pinned(rank, timeline) };
+    data = {
+      rank,
+      timeline,
+      rows: allRows(timeline),
+      sums: durationSums(timeline),
+      look: null,
+      ...pinned(rank, timeline),
+    };
     partial();
     place();
     const span = rank.span_ns || timeline.endNs - timeline.firstNs;
@@ -129,25 +206,40 @@ export function timelineView({ onView, onEvent, onRange }) {
   function pinned(rank, timeline) {
     const mini = laneBoxes(rank);
     const of = accounts(timeline);
-    const rows = mini.boxes.length ? mini.lanes.map((lane, row) => [lane.lane, AXIS + row * (MINI + STRIP + 2), MINI]) : [];
-    const fates = { hidden: of.hidden, exposed: of.exposed, idle: difference([0, rank.span_ns], of.busy), y: AXIS + (rows.length ? MINI + 1 : 0) };
+    const rows = mini.boxes.length
+      ? mini.lanes.map((lane, row) => [lane.lane, AXIS + row * (MINI + STRIP + 2), MINI])
+      : [];
+    const fates = {
+      hidden: of.hidden,
+      exposed: of.exposed,
+      idle: difference([0, rank.span_ns], of.busy),
+      y: AXIS + (rows.length ? MINI + 1 : 0),
+    };
     const top = Math.max(fates.y + STRIP + 2, ...rows.map(([, y, height]) => y + height + 2));
     frame.style.setProperty("--top", `${top}px`);
-    fill(byId("timeline-top"), rows.map(([name, y, height]) => h("span", { text: name, style: { top: `${y}px`, height: `${height}px` } })));
+    fill(
+      byId("timeline-top"),
+      rows.map(([name, y, height]) => h("span", { text: name, style: { top: `${y}px`, height: `${height}px` } })),
+    );
     return { mini, fates, top, miniRows: rows };
   }
 
   function miniAt(x, y) {
     const row = data ? data.miniRows.findIndex(([, top, height]) => y >= top && y < top + height) : -1;
-    return row < 0 ? null : boxAtTime(data.mini.byRow[row], view.start + (x / width()) * view.length, view.length / width());
+    return row < 0
+      ? null
+      : boxAtTime(data.mini.byRow[row], view.start + (x / width()) * view.length, view.length / width());
   }
 
   /** Says what is not drawn. */
   function partial() {
     const { left_out: out, shortened_names: cut, num } = data.timeline;
-    const missing = Object.entries(out).filter(([kind, n]) => n && kind !== "python_function").map(([kind, n]) => plural(n, LEFT_OUT_WORDS[kind]));
+    const missing = Object.entries(out)
+      .filter(([kind, n]) => n && kind !== "python_function")
+      .map(([kind, n]) => plural(n, LEFT_OUT_WORDS[kind]));
     const parts = [];
-    if (missing.length) parts.push(`Drawn: ${plural(num, "event")}, the longest of each kind. Left out: ${missing.join(", ")}.`);
+    if (missing.length)
+      parts.push(`Drawn: ${plural(num, "event")}, the longest of each kind. Left out: ${missing.join(", ")}.`);
     if (out.device) parts.push("Breakdowns of ranges count only the device events drawn here.");
     if (out.python_function) parts.push(`${plural(out.python_function, "Python stack frame")} not drawn.`);
     if (cut) parts.push(`${plural(cut, "long name")} shortened.`);
@@ -159,8 +251,9 @@ export function timelineView({ onView, onEvent, onRange }) {
 
   function place() {
     data.placed = layout(data.timeline, data.rows, closed);
-    labelColumn(gutter, data.timeline, data.placed, data.rank.streams, (group) => {
-      if (closed.has(group)) closed.delete(group); else closed.add(group);
+    labelColumn(gutter, data.placed, data.rank.streams, (group) => {
+      if (closed.has(group)) closed.delete(group);
+      else closed.add(group);
       place();
       draw();
     });
@@ -168,7 +261,9 @@ export function timelineView({ onView, onEvent, onRange }) {
 
   function find(text) {
     found = data ? search(data.timeline, text) : null;
-    matches.textContent = found ? `${found.num === 1 ? "1 match" : `${grouped(found.num)} matches`}, ${plural(found.names, "name")}` : "";
+    matches.textContent = found
+      ? `${found.num === 1 ? "1 match" : `${grouped(found.num)} matches`}, ${plural(found.names, "name")}`
+      : "";
     matches.classList.toggle("none", Boolean(found) && found.num === 0);
     byId("search-next").disabled = byId("search-prev").disabled = !found?.num;
     draw();
@@ -197,15 +292,19 @@ export function timelineView({ onView, onEvent, onRange }) {
     if (closed.delete(row.group)) place();
     const line = data.placed.yOf.get(row);
     const visible = body.clientHeight - data.top;
-    if (line.y < body.scrollTop || line.y + line.height > body.scrollTop + visible) body.scrollTop = Math.max(0, line.y - visible / 2);
-    const start = data.timeline.start[event], dur = data.timeline.dur[event];
+    if (line.y < body.scrollTop || line.y + line.height > body.scrollTop + visible)
+      body.scrollTop = Math.max(0, line.y - visible / 2);
+    const start = data.timeline.start[event];
+    const dur = data.timeline.dur[event];
     const length = Math.min(view.length, Math.max(dur * 60, 2000));
     const middle = start + dur / 2;
-    if (length < view.length || start < view.start || start + dur > view.end) view.glide(middle - Math.max(length, dur * 1.3) / 2, middle + Math.max(length, dur * 1.3) / 2);
+    if (length < view.length || start < view.start || start + dur > view.end)
+      view.glide(middle - Math.max(length, dur * 1.3) / 2, middle + Math.max(length, dur * 1.3) / 2);
   }
 
   function zoomToEvent(event) {
-    const start = data.timeline.start[event], dur = Math.max(1, data.timeline.dur[event]);
+    const start = data.timeline.start[event];
+    const dur = Math.max(1, data.timeline.dur[event]);
     view.glide(start - 0.6 * dur, start + 1.6 * dur);
   }
 
@@ -226,7 +325,8 @@ export function timelineView({ onView, onEvent, onRange }) {
     const inner = y + body.scrollTop;
     const line = data.placed.lines.find((candidate) => inner >= candidate.y && inner < candidate.y + candidate.height);
     if (!line) return -1;
-    const time = view.start + (x / width()) * view.length, slack = (2 * view.length) / width();
+    const time = view.start + (x / width()) * view.length;
+    const slack = (2 * view.length) / width();
     for (const row of line.rows) {
       const event = eventAt(data.timeline, row, time, slack);
       if (event >= 0) return event;
@@ -236,11 +336,15 @@ export function timelineView({ onView, onEvent, onRange }) {
 
   function eventTip(event) {
     const { timeline } = data;
-    return tipRows(timeline.names[timeline.name[event]].slice(0, 240), palette()[timeline.className[timeline.kind[event]]], [
-      ["class", timeline.className[timeline.kind[event]]],
-      ["from", duration(timeline.start[event], 6)],
-      ["takes", duration(timeline.dur[event], 4)],
-    ]);
+    return tipRows(
+      timeline.names[timeline.name[event]].slice(0, 240),
+      palette()[timeline.className[timeline.kind[event]]],
+      [
+        ["class", timeline.className[timeline.kind[event]]],
+        ["from", duration(timeline.start[event], 6)],
+        ["takes", duration(timeline.dur[event], 4)],
+      ],
+    );
   }
 
   function paint() {
@@ -255,13 +359,26 @@ export function timelineView({ onView, onEvent, onRange }) {
     }
     paintTop(colors);
     context.clearRect(0, 0, width(), visible);
-    drawAxis(context, { view, left: 0, width: width(), height: 6, bottom: visible, colors: { ...colors, muted: "transparent" }, font: FONT });
+    drawAxis(context, {
+      view,
+      left: 0,
+      width: width(),
+      height: 6,
+      bottom: visible,
+      colors: { ...colors, muted: "transparent" },
+      font: FONT,
+    });
     const top = body.scrollTop;
     const options = { view, width: width(), look: data.look, sums: data.sums, hits: found?.hits ?? null };
     for (const line of data.placed.lines) {
       if (line.y + line.height < top || line.y > top + visible) continue;
       for (const row of line.rows) {
-        paintRow(context, data.timeline, row, { ...options, y: line.y - top + 1, height: line.height - 2, label: line.kind === "closed" ? null : data.write });
+        paintRow(context, data.timeline, row, {
+          ...options,
+          y: line.y - top + 1,
+          height: line.height - 2,
+          label: line.kind === "closed" ? null : data.write,
+        });
       }
     }
     paintRange(context, visible, colors);
@@ -279,7 +396,8 @@ export function timelineView({ onView, onEvent, onRange }) {
         const color = colors[data.mini.hues.of(box)];
         context.fillStyle = color;
         context.fillRect(x0, y, Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0)), height);
-        const left = Math.max(0, x0), room = Math.min(width(), x1) - left - 6;
+        const left = Math.max(0, x0);
+        const room = Math.min(width(), x1) - left - 6;
         const text = shortName(box.name);
         context.font = FONT;
         if (room < 18 || context.measureText(text).width > room) return;
@@ -292,7 +410,12 @@ export function timelineView({ onView, onEvent, onRange }) {
     paintFates(context, data.fates, view, width(), data.fates.y, STRIP, colors);
     if (!range) return;
     context.fillStyle = colors.accent;
-    context.fillRect(((range[0] - view.start) / view.length) * width(), 0, ((range[1] - range[0]) / view.length) * width(), 3);
+    context.fillRect(
+      ((range[0] - view.start) / view.length) * width(),
+      0,
+      ((range[1] - range[0]) / view.length) * width(),
+      3,
+    );
   }
 
   function paintRange(context, height, colors) {
@@ -306,7 +429,8 @@ export function timelineView({ onView, onEvent, onRange }) {
     context.fillRect(x1 - 0.5, 0, 1.5, height);
     const text = duration(range[1] - range[0], 4);
     context.font = `600 ${FONT}`;
-    const w = context.measureText(text).width + 12, middle = (Math.max(0, x0) + Math.min(width(), x1)) / 2;
+    const w = context.measureText(text).width + 12;
+    const middle = (Math.max(0, x0) + Math.min(width(), x1)) / 2;
     context.beginPath();
     context.roundRect(middle - w / 2, 4, w, 18, 9);
     context.fill();
@@ -324,7 +448,10 @@ export function timelineView({ onView, onEvent, onRange }) {
       const x = ((data.timeline.start[event] - view.start) / view.length) * width();
       return { x, y: line.y - top, w: Math.max(2, (data.timeline.dur[event] / view.length) * width()), h: line.height };
     };
-    for (const [event, color, thick] of [[hovered, colors.text, 1.25], [selected, colors.accent, 2.5]]) {
+    for (const [event, color, thick] of [
+      [hovered, colors.text, 1.25],
+      [selected, colors.accent, 2.5],
+    ]) {
       const rect = event >= 0 ? rectOf(event) : null;
       if (!rect) continue;
       context.strokeStyle = color;
@@ -333,13 +460,16 @@ export function timelineView({ onView, onEvent, onRange }) {
     }
     context.lineWidth = 1;
     const launch = launchOf(selected);
-    const from = launch >= 0 ? rectOf(launch) : null, to = from ? rectOf(selected) : null;
+    const from = launch >= 0 ? rectOf(launch) : null;
+    const to = from ? rectOf(selected) : null;
     if (!to) return;
     context.strokeStyle = colors.accent;
     context.lineWidth = 1.5;
     context.setLineDash([5, 3]);
     context.beginPath();
-    const x0 = from.x + from.w / 2, y0 = from.y < to.y ? from.y + from.h : from.y, y1 = from.y < to.y ? to.y : to.y + to.h;
+    const x0 = from.x + from.w / 2;
+    const y0 = from.y < to.y ? from.y + from.h : from.y;
+    const y1 = from.y < to.y ? to.y : to.y + to.h;
     context.moveTo(x0, y0);
     context.bezierCurveTo(x0, (y0 + y1) / 2, to.x, (y0 + y1) / 2, to.x, y1);
     context.stroke();
@@ -356,18 +486,35 @@ export function timelineView({ onView, onEvent, onRange }) {
     show,
     view,
     zoomTo: (from, to) => view.glide(from, to),
-    select: (event) => { select(event); reveal(event); },
+    select: (event) => {
+      select(event);
+      reveal(event);
+    },
     clear: () => select(-1),
     range: setRange,
-    find: (text) => { box.value = text; find(text); },
+    find: (text) => {
+      box.value = text;
+      find(text);
+    },
     /** For tests and the console: the last frame's cost and what is held. */
-    stats: () => ({ paint_ms: painted, selected, range, matches: found?.num ?? 0, lines: data?.placed.lines.length ?? 0 }),
+    stats: () => ({
+      paint_ms: painted,
+      selected,
+      range,
+      matches: found?.num ?? 0,
+      lines: data?.placed.lines.length ?? 0,
+    }),
     /** Where an event is on the screen, in pixels of the window; for tests. */
     place: (event) => {
-      const at = canvas.getBoundingClientRect(), line = data.placed.yOf.get(rowOf(data.rows, event));
-      const start = data.timeline.start[event], end = start + data.timeline.dur[event];
+      const at = canvas.getBoundingClientRect();
+      const line = data.placed.yOf.get(rowOf(data.rows, event));
+      const start = data.timeline.start[event];
+      const end = start + data.timeline.dur[event];
       const middle = (Math.max(start, view.start) + Math.min(end, view.end)) / 2;
-      return { x: at.left + ((middle - view.start) / view.length) * width(), y: at.top + line.y - body.scrollTop + line.height / 2 };
+      return {
+        x: at.left + ((middle - view.start) / view.length) * width(),
+        y: at.top + line.y - body.scrollTop + line.height / 2,
+      };
     },
   };
 }

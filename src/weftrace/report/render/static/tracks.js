@@ -9,16 +9,20 @@ const BETWEEN = 5; // pixels between tracks
 
 /** All rows of a timeline in storage order: [{track, group, depth, first, count}]. Found once; layouts refer to them. */
 export function allRows(timeline) {
-  const rows = timeline.tracks.flatMap((track, number) => track.rows.map(([first, count], depth) => ({ track: number, group: track.group, depth, first, count })));
+  const rows = timeline.tracks.flatMap((track, number) =>
+    track.rows.map(([first, count], depth) => ({ track: number, group: track.group, depth, first, count })),
+  );
   return rows.sort((a, b) => a.first - b.first);
 }
 
 /** The row that holds an event. */
 export function rowOf(rows, event) {
-  let low = 0, high = rows.length;
+  let low = 0;
+  let high = rows.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (rows[middle].first + rows[middle].count > event) high = middle; else low = middle + 1;
+    if (rows[middle].first + rows[middle].count > event) high = middle;
+    else low = middle + 1;
   }
   return rows[low];
 }
@@ -28,7 +32,10 @@ export function rowOf(rows, event) {
  * Returns {lines: [{y, height, rows, kind}], headers: [{y, group}], tracks: [{y, height, track}], height, yOf: Map(row -> line)}.
  */
 export function layout(timeline, rows, closed) {
-  const lines = [], headers = [], tracks = [], yOf = new Map();
+  const lines = [];
+  const headers = [];
+  const tracks = [];
+  const yOf = new Map();
   const byTrack = new Map();
   for (const row of rows) {
     if (!byTrack.has(row.track)) byTrack.set(row.track, []);
@@ -61,17 +68,36 @@ export function layout(timeline, rows, closed) {
 }
 
 /** The labels at the left: buttons that open and close the groups, and the tracks' names. */
-export function labelColumn(gutter, timeline, placed, streams, onToggle) {
-  const toggles = placed.headers.map(({ y, group, number, closed }) => h("button", {
-    class: "group-toggle", type: "button", style: { top: `${y}px`, height: `${HEADER}px` }, title: group.label,
-    "aria-expanded": String(!closed), on: { click: () => onToggle(number) },
-  }, h("span", { class: "chevron", text: closed ? "▸" : "▾", "aria-hidden": "true" }), h("span", { text: group.label })));
+export function labelColumn(gutter, placed, streams, onToggle) {
+  const toggles = placed.headers.map(({ y, group, number, closed }) =>
+    h(
+      "button",
+      {
+        class: "group-toggle",
+        type: "button",
+        style: { top: `${y}px`, height: `${HEADER}px` },
+        title: group.label,
+        "aria-expanded": String(!closed),
+        on: { click: () => onToggle(number) },
+      },
+      h("span", { class: "chevron", text: closed ? "▸" : "▾", "aria-hidden": "true" }),
+      h("span", { text: group.label }),
+    ),
+  );
   const names = placed.tracks.map(({ y, height, track }) => {
     const known = track.kind === "stream" && streams.find((stream) => stream.stream === track.stream);
     const total = track.rows.reduce((sum, [, count]) => sum + count, 0);
     const note = track.kind === "notes" ? "annotation" : known ? known.kind : null;
-    return h("div", { class: "track-label", style: { top: `${y}px`, height: `${height}px` }, title: `${track.label}${known ? `, mostly ${known.kind}` : ""}: ${grouped(total)} events` },
-      note ? h("i", { class: `dot part ${note}`, title: note }) : null, h("span", { class: "track-name", text: track.label }));
+    return h(
+      "div",
+      {
+        class: "track-label",
+        style: { top: `${y}px`, height: `${height}px` },
+        title: `${track.label}${known ? `, mostly ${known.kind}` : ""}: ${grouped(total)} events`,
+      },
+      note ? h("i", { class: `dot part ${note}`, title: note }) : null,
+      h("span", { class: "track-name", text: track.label }),
+    );
   });
   fill(gutter, toggles, names);
   gutter.style.setProperty("height", `${placed.height}px`);

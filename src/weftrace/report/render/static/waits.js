@@ -24,23 +24,70 @@ function showIdle(idle, streams) {
   if (!idle) return;
   const total = CAUSES.reduce((sum, [key]) => sum + idle[key], 0);
   const kindOf = (number) => streams.find((stream) => stream.stream === number)?.kind ?? "";
-  fill(byId("idle-bar"), total ? h("div", { class: "stack medium", role: "img", "aria-label": CAUSES.map(([key, , word]) => `${word} ${duration(idle[key])}`).join(", ") },
-    CAUSES.filter(([key]) => idle[key] > 0).map(([key, role, word]) => h("div", { class: `part ${role}`, title: `${word}: ${duration(idle[key], 4)}`, style: { "flex-grow": idle[key] / total } }))) : null,
-  h("ul", { class: "parts" }, CAUSES.map(([key, role, word]) => h("li", {}, h("i", { class: `swatch part ${role}` }), defined(role, word), h("b", { text: duration(idle[key]) }), h("span", { class: "muted", text: total ? percent(idle[key] / total) : "–" })))),
-  h("p", { class: "muted", text: `Above, the time in which nothing ran; below, each stream's own, while others may have been busy. Gaps under ${duration(idle.threshold_ns, 2)} between kernels count as kernel gaps.` }));
-  fill(byId("idle-table"), sortableTable({
-    name: "idle",
-    rows: idle.by_stream,
-    limit: 10,
-    sort: { key: "stream", down: false },
-    empty: "No stream.",
-    columns: [
-      { key: "stream", label: "stream", kind: "text", text: (row) => `stream ${row.stream}`, value: (row) => row.stream },
-      { key: "kind", label: "mostly", kind: "text", value: (row) => kindOf(row.stream) },
-      { key: "idle_ns", label: "idle", kind: "time" },
-      ...CAUSES.filter(([key]) => idle.by_stream.some((row) => row[key])).map(([key, , word]) => ({ key, label: word, kind: "time" })),
-    ],
-  }).element);
+  fill(
+    byId("idle-bar"),
+    total
+      ? h(
+          "div",
+          {
+            class: "stack medium",
+            role: "img",
+            "aria-label": CAUSES.map(([key, , word]) => `${word} ${duration(idle[key])}`).join(", "),
+          },
+          CAUSES.filter(([key]) => idle[key] > 0).map(([key, role, word]) =>
+            h("div", {
+              class: `part ${role}`,
+              title: `${word}: ${duration(idle[key], 4)}`,
+              style: { "flex-grow": idle[key] / total },
+            }),
+          ),
+        )
+      : null,
+    h(
+      "ul",
+      { class: "parts" },
+      CAUSES.map(([key, role, word]) =>
+        h(
+          "li",
+          {},
+          h("i", { class: `swatch part ${role}` }),
+          defined(role, word),
+          h("b", { text: duration(idle[key]) }),
+          h("span", { class: "muted", text: total ? percent(idle[key] / total) : "–" }),
+        ),
+      ),
+    ),
+    h("p", {
+      class: "muted",
+      text: `Above, the time in which nothing ran; below, each stream's own, while others may have been busy. Gaps under ${duration(idle.threshold_ns, 2)} between kernels count as kernel gaps.`,
+    }),
+  );
+  fill(
+    byId("idle-table"),
+    sortableTable({
+      name: "idle",
+      rows: idle.by_stream,
+      limit: 10,
+      sort: { key: "stream", down: false },
+      empty: "No stream.",
+      columns: [
+        {
+          key: "stream",
+          label: "stream",
+          kind: "text",
+          text: (row) => `stream ${row.stream}`,
+          value: (row) => row.stream,
+        },
+        { key: "kind", label: "mostly", kind: "text", value: (row) => kindOf(row.stream) },
+        { key: "idle_ns", label: "idle", kind: "time" },
+        ...CAUSES.filter(([key]) => idle.by_stream.some((row) => row[key])).map(([key, , word]) => ({
+          key,
+          label: word,
+          kind: "time",
+        })),
+      ],
+    }).element,
+  );
 }
 
 function showLaunch(launch) {
@@ -54,32 +101,39 @@ function showLaunch(launch) {
     ["queue", "queue length, longest", count(launch.queue_max)],
     [null, "device events with their launch", count(launch.num_linked)],
   ]);
-  fill(byId("blocked-table"), sortableTable({
-    name: "blocked",
-    rows: launch.host_blocked,
-    limit: 8,
-    sort: { key: "total_ns", down: true },
-    empty: "The host never waited for the device.",
-    columns: [
-      { key: "name", label: "host waits in", kind: "text", wide: true },
-      { key: "num_events", label: "calls", kind: "count" },
-      { key: "total_ns", label: "total", kind: "time", def: "host_blocked" },
-    ],
-  }).element);
+  fill(
+    byId("blocked-table"),
+    sortableTable({
+      name: "blocked",
+      rows: launch.host_blocked,
+      limit: 8,
+      sort: { key: "total_ns", down: true },
+      empty: "The host never waited for the device.",
+      columns: [
+        { key: "name", label: "host waits in", kind: "text", wide: true },
+        { key: "num_events", label: "calls", kind: "count" },
+        { key: "total_ns", label: "total", kind: "time", def: "host_blocked" },
+      ],
+    }).element,
+  );
   const stalls = launch.host_stalls ?? [];
   byId("stall-table").hidden = stalls.length === 0;
-  if (stalls.length) fill(byId("stall-table"), sortableTable({
-    name: "stalls",
-    rows: stalls,
-    limit: 8,
-    sort: { key: "total_ns", down: true },
-    columns: [
-      { key: "name", label: "host silent in", kind: "text", wide: true },
-      { key: "num_events", label: "times", kind: "count" },
-      { key: "longest_ns", label: "longest", kind: "time" },
-      { key: "total_ns", label: "total", kind: "time", def: "host_silent" },
-    ],
-  }).element);
+  if (stalls.length)
+    fill(
+      byId("stall-table"),
+      sortableTable({
+        name: "stalls",
+        rows: stalls,
+        limit: 8,
+        sort: { key: "total_ns", down: true },
+        columns: [
+          { key: "name", label: "host silent in", kind: "text", wide: true },
+          { key: "num_events", label: "times", kind: "count" },
+          { key: "longest_ns", label: "longest", kind: "time" },
+          { key: "total_ns", label: "total", kind: "time", def: "host_silent" },
+        ],
+      }).element,
+    );
 }
 
 function showHeadroom({ headroom, span_ns: span }) {
@@ -97,5 +151,10 @@ function showHeadroom({ headroom, span_ns: span }) {
 
 /** Lines of a name, with its definition where there is one, and a value. */
 function showFacts(id, rows) {
-  fill(byId(id), rows.map(([def, label, value]) => h("div", {}, h("dt", {}, def ? defined(def, label) : label), h("dd", { text: value }))));
+  fill(
+    byId(id),
+    rows.map(([def, label, value]) =>
+      h("div", {}, h("dt", {}, def ? defined(def, label) : label), h("dd", { text: value })),
+    ),
+  );
 }

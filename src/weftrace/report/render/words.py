@@ -1,0 +1,162 @@
+"""A trace's report in words: what each number means. The terminal and the page say them alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+#: key -> (term, what it means). |X| is the length of the union of the intervals of X over all streams of one rank;
+#: X & Y is the overlap, X - Y the rest.
+TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "span": (
+            "Span",
+            "Last end minus first start of anything that ran on the device (or the chosen profiler step). span = "
+            "compute + exposed communication + exposed memory + idle, exactly.",
+        ),
+        "compute": (
+            "Compute",
+            "Time during which at least one compute kernel ran: the union of all compute kernels over all streams, so"
+            " two at once count once.",
+        ),
+        "communication": (
+            "Communication",
+            "Time during which at least one communication kernel ran (NCCL, RCCL, DeepEP …), as a union over streams.",
+        ),
+        "hidden": (
+            "Hidden communication",
+            "|communication & compute| / |communication|: the part of communication time during which some compute "
+            "kernel ran too. It costs nothing extra. Undefined where there is no communication.",
+        ),
+        "exposed": (
+            "Exposed communication",
+            "|communication − compute|: time during which communication ran and no compute kernel did. The GPU waits "
+            "for the network.",
+        ),
+        "exposed_memory": (
+            "Exposed memory",
+            "|memory − compute − communication|: copies and fills during which nothing else ran.",
+        ),
+        "memory": (
+            "Memory",
+            "Time during which a memcpy or memset ran, as a union over streams.",
+        ),
+        "idle": (
+            "Idle",
+            "Span minus the union of everything that ran on the device: nothing ran at all.",
+        ),
+        "busy": (
+            "Busy",
+            "Union of the device events asked about (of the rank, a stream, a phase). Two at once count once.",
+        ),
+        "overlap_speedup": (
+            "Overlap speed-up",
+            "Sum of all durations divided by the time during which anything ran. 1.00× means nothing overlapped; "
+            "2.00× that on average two things ran at once.",
+        ),
+        "headroom": (
+            "Headroom",
+            "Span minus the ideal step. The ideal step is max(|compute|, |communication|, longest dependent chain): "
+            "what would remain if all overlapped perfectly. An upper bound on what can be saved by overlap alone.",
+        ),
+        "chain": (
+            "Longest dependent chain",
+            "The longest path through the device events, each after its predecessor on its stream and after the waits"
+            " between streams that the trace records. No overlap makes a step shorter than this.",
+        ),
+        "serial": (
+            "Serial sum",
+            "Sum of the durations of all device events: how long they would take one after the other.",
+        ),
+        "data_barrier": (
+            "Data and barrier",
+            "Communication kernels that move data against kernels that only notify or wait (DeepEP's notify kernels; "
+            "NCCL has none). Barrier time is waiting for other ranks, not bytes.",
+        ),
+        "phase": (
+            "Phase",
+            "A range that the program named (record_function, NVTX), projected on the device: the device events whose"
+            " launch lies in it. The innermost range wins.",
+        ),
+        "lane": (
+            "Lane",
+            "Compute or communication: its phases in the order in which the device ran them.",
+        ),
+        "sms": (
+            "SMs",
+            "Streaming multiprocessors a kernel holds: min(blocks, SMs of the device) for kernels that keep one block"
+            " on each SM. “≤” marks an upper bound.",
+        ),
+        "overlap_matrix": (
+            "Overlap matrix",
+            "Row: a communication phase. Column: a compute phase. Cell: how long both ran at once. Hidden and exposed"
+            " are the row's whole communication time, split.",
+        ),
+        "share": (
+            "Share",
+            "The sum of its durations divided by that of all device events, which may run at once.",
+        ),
+        "p99": (
+            "p50, p99",
+            "Half, and 99 %, of the calls took at most this long.",
+        ),
+        "host_wait": (
+            "Host wait",
+            "Idle time of a stream before a kernel that was launched only after the stream's previous work had ended:"
+            " the host was late.",
+        ),
+        "dependency_wait": (
+            "Dependency wait",
+            "Idle time of a stream before a kernel that had been queued in time: an event or another stream held it.",
+        ),
+        "kernel_gap": (
+            "Kernel gap",
+            "Idle time between kernels that follow each other within the threshold.",
+        ),
+        "unknown_wait": (
+            "Unknown",
+            "Idle time before work whose launch is not in the file, so the cause cannot be told.",
+        ),
+        "launch_delay": (
+            "Launch delay",
+            "Start on the device minus start of the launch call on the host. Long delays are good: the host runs "
+            "ahead.",
+        ),
+        "queue": (
+            "Queue length",
+            "Launches made minus device events started, at a moment. 0 means the device waits for the host.",
+        ),
+        "host_silent": (
+            "Host silent",
+            "A millisecond or more in a phase in which the host recorded neither an operator nor a call: it computes "
+            "in Python, or polls, as DeepEP's dispatch does for the number of tokens to receive.",
+        ),
+        "host_blocked": (
+            "Host blocked",
+            "Host calls that wait for the device (synchronisations): the host cannot run ahead while in them.",
+        ),
+        "algbw": (
+            "algbw, busbw",
+            "Payload bytes / duration. busbw multiplies by the collective's factor: all-reduce 2(n−1)/n; all-gather, "
+            "reduce-scatter, all-to-all (n−1)/n; others 1.",
+        ),
+        "quality": (
+            "Data quality",
+            "What was dropped, repaired, clipped, could not be linked to its launch, or is not named by any kernel "
+            "rule. A number from part of the data should look like one.",
+        ),
+        "unnamed": (
+            "Unnamed kernels",
+            "Kernels that no rule names. They count as compute; their share of compute time is shown, so that you can"
+            " judge the rest.",
+        ),
+        "clock": (
+            "Clock offset",
+            "How far this rank's clock is ahead of the first rank's, estimated from the ends of matched collectives.",
+        ),
+        "slowest": (
+            "Slowest rank",
+            "The rank with the longest span; in a synchronous job the others wait for it.",
+        ),
+    }
+)

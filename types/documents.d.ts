@@ -1,0 +1,926 @@
+// Made by `make types` from the schemas of documents and the types of page blocks. Do not edit.
+
+declare namespace placement {
+  interface Document {
+    schema: "weftrace.placement/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    /** Where the loads are from. */
+    source: string;
+    num_layers: number;
+    num_experts: number;
+    /** P, physical slots a layer, those of GPUs out of service included. */
+    num_slots: number;
+    num_groups: number;
+    /** GPUs node by node; slots GPU by GPU. */
+    cluster: {
+      num_nodes: number;
+      slots_of_gpu: number[];
+      speed_of_gpu: number[];
+      dead: number[];
+      draining: number[];
+    };
+    policy: "global" | "hierarchical" | "semi-hierarchical";
+    /** even: every copy takes 1 / copies. */
+    split: "even" | "uneven";
+    /** [L][P] expert in each slot, -1 where empty. */
+    expert_of_slot: number[][];
+    /** [L][P] part of its expert's tokens that a slot takes; null for an even split. */
+    share_of_slot: number[][] | null;
+    solver_of_layer: string[];
+    certificate: {
+      /** [L] what perfect balance would give every GPU, load over speed. */
+      mean: number[];
+      /** [L] no placement under the same rules has a lower maximum. */
+      bound: number[];
+      /** [L] maximum GPU time. */
+      achieved: number[];
+      is_optimal: boolean[];
+      binding: ("none" | "replica granularity" | "slots" | "node partition" | "duplicates" | "constraints" | "packing")[];
+      balancedness: number;
+      bound_balancedness: number;
+      /** Largest achieved / bound - 1. */
+      gap: number;
+      target: number;
+      /** Fewer slots cannot reach the target; null where no number does. */
+      slots_for_target: number | null;
+    } | null;
+    /** Estimated costs of the policies, cheapest first. */
+    choice: {
+      costs: {
+        policy: string;
+        balancedness: number;
+        compute_us: number;
+        dispatch_us: number;
+        combine_us: number;
+        remote_nodes: number;
+        total_us: number;
+      }[];
+      reason: string;
+      assumptions: string[];
+      /** [policy, why] of each policy that was not possible. */
+      ruled_out: string[][];
+    } | null;
+    /** [L][N] what the placement was judged on. */
+    loads: number[][];
+    gpu_load: {
+      /** Before: another placement, or experts in order without copies. */
+      before: {
+        label: string;
+        /** [L][G] load of each GPU, not divided by speed. */
+        load: number[][];
+        /** [L] mean / maximum GPU time; 1 for a layer of zeros. */
+        balancedness: number[];
+      } | null;
+      /** With this placement. */
+      after: {
+        label: string;
+        /** [L][G] load of each GPU, not divided by speed. */
+        load: number[][];
+        /** [L] mean / maximum GPU time; 1 for a layer of zeros. */
+        balancedness: number[];
+      };
+    };
+    /** What turns the placement before into this one; within a round reads come before writes. */
+    moves: {
+      num_moves: number;
+      num_slots: number;
+      /** Between GPUs; neither copies within a GPU nor what storage delivers. */
+      bytes: number;
+      /** Estimated. */
+      time_s: number;
+      rounds: number;
+      before_balancedness: number;
+      after_balancedness: number;
+      list: {
+        round: number;
+        layer: number;
+        slot: number;
+        expert: number;
+        /** -1: from storage. */
+        from_slot: number;
+        from_gpu: number;
+        to_gpu: number;
+        /** Read from staging memory: its slot was overwritten in an earlier round. */
+        staged: boolean;
+      }[];
+      /** Experts of which no copy was left. */
+      num_from_storage: number;
+      expert_bytes: number;
+      /** Estimated, of computation alone. */
+      saved_s_per_step: number;
+      /** Steps after which the moves have paid; null where they never do. */
+      break_even_steps: number | null;
+      /** Most experts that a GPU holds in staging memory at once. */
+      most_staged: number;
+      assumptions: string[];
+    } | null;
+  }
+}
+
+declare namespace replay {
+  interface Document {
+    schema: "weftrace.replay/1";
+    weftrace: string;
+    source: string;
+    num_windows: number;
+    num_layers: number;
+    num_experts: number;
+    num_slots: number;
+    num_gpus: number;
+    rows: {
+      solver: string;
+      estimator: string;
+      /** Windows the estimator looks back over; null where it has none. */
+      window: number | null;
+      /** Windows between re-plans; null where it plans once. */
+      interval: number | null;
+      /** Mean over layers and scored windows. */
+      balancedness: number;
+      /** 95 % moving-block bootstrap. */
+      low: number;
+      high: number;
+      /** Mean share of slots rewritten by a re-plan. */
+      moved_fraction: number;
+      num_plans: number;
+      /** Mean time of a plan; null where not measured. */
+      plan_ms: number | null;
+    }[];
+    series: {
+      row: number;
+      /** By window; null where not scored. */
+      balancedness: (number | null)[];
+      /** By window; null where nothing was planned. */
+      moved_fraction: (number | null)[];
+    }[];
+    recommendation: {
+      row: number;
+      baseline_row: number;
+      gain_points: number;
+      gain_low: number;
+      gain_high: number;
+      cheaper_row: number | null;
+      text: string;
+    };
+  }
+}
+
+declare namespace flops {
+  interface Document {
+    schema: "weftrace.flops/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    name: string;
+    device: string;
+    hardware: string;
+    tf32: boolean;
+    /** Of one step on this rank. */
+    samples: number | null;
+    tokens: number | null;
+    micro_batches: number;
+    rank: number;
+    /** Ranks merged into the report. */
+    ranks: number;
+    torch_version: string;
+    parallel: {
+      data: number;
+      tensor: number;
+      pipeline: number;
+      context: number;
+      expert: number;
+    };
+    settings: Record<string, string>;
+    notes: string[];
+    clock: {
+      source: string;
+      steps: number;
+      warm_up: number;
+      step_ns: number[];
+      while_counting: boolean;
+      counted_step_ns: number | null;
+      own_ns: number;
+    };
+    /** Depth first, parents before children. */
+    modules: {
+      /** As named_modules has it; "" is the root, "(outside)" what ran outside it. */
+      path: string;
+      name: string;
+      class_name: string;
+      /** Index of an earlier module. */
+      parent: number | null;
+      depth: number;
+      detail: string;
+      own_params: number;
+      own_trainable_params: number;
+      own_global_params: number;
+      own_param_bytes: number;
+      own_active_params: number;
+      aliases: string[];
+      calls: number;
+    }[];
+    /** Distinct costs. */
+    costs: {
+      flops: number;
+      full_flops: number;
+      executed_flops: number;
+      vector_flops: number;
+      read_bytes: number;
+      written_bytes: number;
+      dtype: string;
+      kind: "matmul" | "conv" | "attention" | "vector" | "move" | "free" | "communication" | "unknown";
+      status: "exact" | "estimate" | "upper bound" | "unknown";
+      note: string;
+    }[];
+    /** Distinct operators with shapes. */
+    signatures: {
+      op: string;
+      signature: string;
+      /** Index into costs. */
+      cost: number;
+    }[];
+    /** Local work, as columns: entry i of each belongs to call group i. */
+    ops: {
+      module: number[];
+      phase: ("forward" | "backward" | "recompute" | "optimizer")[];
+      /** Indices into signatures. */
+      signature: number[];
+      calls: number[];
+    };
+    /** Work of all ranks, where anything is sharded. */
+    global_ops: {
+      module: number[];
+      phase: ("forward" | "backward" | "recompute" | "optimizer")[];
+      /** Indices into signatures. */
+      signature: number[];
+      calls: number[];
+    };
+    /** Exclusive times, as columns. */
+    times: {
+      module: number[];
+      phase: ("forward" | "backward" | "recompute" | "optimizer")[];
+      samples_ns: number[][];
+    };
+    totals: {
+      local: {
+        /** Model FLOPs, forward and backward; causal attention exact. */
+        flops: number;
+        /** The same, attention over all pairs (PaLM's convention). */
+        full_flops: number;
+        /** Executed on matrix units in all phases, recomputation included. */
+        executed_flops: number;
+        /** Off the matrix units, all phases; never added to the others. */
+        vector_flops: number;
+        /** Half of flops. */
+        macs: number;
+        moved_bytes: number;
+        by_phase: Record<string, {
+          flops: number;
+          full_flops: number;
+          executed_flops: number;
+          vector_flops: number;
+          read_bytes: number;
+          written_bytes: number;
+          calls: number;
+          unknown_calls: number;
+          intensity: number | null;
+        }>;
+      };
+      global: {
+        /** Model FLOPs, forward and backward; causal attention exact. */
+        flops: number;
+        /** The same, attention over all pairs (PaLM's convention). */
+        full_flops: number;
+        /** Executed on matrix units in all phases, recomputation included. */
+        executed_flops: number;
+        /** Off the matrix units, all phases; never added to the others. */
+        vector_flops: number;
+        /** Half of flops. */
+        macs: number;
+        moved_bytes: number;
+        by_phase: Record<string, {
+          flops: number;
+          full_flops: number;
+          executed_flops: number;
+          vector_flops: number;
+          read_bytes: number;
+          written_bytes: number;
+          calls: number;
+          unknown_calls: number;
+          intensity: number | null;
+        }>;
+      } | null;
+    };
+    params: {
+      total: number;
+      trainable: number;
+      active: number;
+      bytes: number;
+      global_total: number;
+    };
+    coverage: {
+      calls: number | null;
+      moved_bytes: number | null;
+      /** An estimate: modules' times shared among operators by bytes. */
+      time: number | null;
+      calls_of_status: Record<string, number>;
+      unattributed_ns: number;
+      unknown: {
+        op: string;
+        calls: number;
+        moved_bytes: number;
+        note: string;
+      }[];
+    };
+    /** As columns: a module and phase each; null where nothing was timed. Times of a place that was not timed are 0. */
+    by_module: {
+      module: number[];
+      phase: ("forward" | "backward" | "recompute" | "optimizer")[];
+      params: number[];
+      inclusive: {
+        flops: number[];
+        full_flops: number[];
+        executed_flops: number[];
+        vector_flops: number[];
+        read_bytes: number[];
+        written_bytes: number[];
+        calls: number[];
+        unknown_calls: number[];
+      };
+      exclusive: {
+        flops: number[];
+        full_flops: number[];
+        executed_flops: number[];
+        vector_flops: number[];
+        read_bytes: number[];
+        written_bytes: number[];
+        calls: number[];
+        unknown_calls: number[];
+      };
+      inclusive_ns: {
+        median: number[];
+        lowest: number[];
+        highest: number[];
+        samples: number;
+      } | null;
+      exclusive_ns: {
+        median: number[];
+        lowest: number[];
+        highest: number[];
+        samples: number;
+      } | null;
+    };
+    throughput: {
+      step_ns: number;
+      flops_per_gpu: number;
+      executed_flops_per_gpu: number;
+      flops_per_s_per_gpu: number;
+      executed_flops_per_s_per_gpu: number;
+      world: number;
+      replicas: number;
+      samples: number | null;
+      tokens: number | null;
+      samples_per_s: number | null;
+      tokens_per_s: number | null;
+      samples_per_s_per_gpu: number | null;
+      tokens_per_s_per_gpu: number | null;
+    } | null;
+    /** Why a timed report has no throughput; empty where it has one, or nothing was timed. */
+    throughput_note: string;
+    roofline: {
+      hardware: string;
+      bound_ns: number;
+      by_phase: Record<string, number>;
+      /** As columns. */
+      exclusive: {
+        module: number[];
+        phase: ("forward" | "backward" | "recompute" | "optimizer")[];
+        bound_ns: number[];
+        compute_ns: number[];
+        memory_ns: number[];
+        matrix_ns: number[];
+        executed_flops: number[];
+        vector_flops: number[];
+        moved_bytes: number[];
+        comm_bytes: number[];
+        unknown_calls: number[];
+        bound: ("compute" | "memory")[];
+        measured_ns: (number | null)[];
+        above_ns: (number | null)[];
+        flops_per_s: (number | null)[];
+      };
+      /** As columns. */
+      inclusive: {
+        module: number[];
+        phase: ("forward" | "backward" | "recompute" | "optimizer")[];
+        bound_ns: number[];
+        compute_ns: number[];
+        memory_ns: number[];
+        matrix_ns: number[];
+        executed_flops: number[];
+        vector_flops: number[];
+        moved_bytes: number[];
+        comm_bytes: number[];
+        unknown_calls: number[];
+        bound: ("compute" | "memory")[];
+        measured_ns: (number | null)[];
+        above_ns: (number | null)[];
+        flops_per_s: (number | null)[];
+      };
+      flags: string[];
+      notes: string[];
+    } | null;
+    utilization: {
+      hardware: string;
+      /** Time at peak of the model FLOPs / step_ns. */
+      mfu: number;
+      mfu_full: number;
+      hfu: number;
+      step_ns: number;
+      flops_per_s: number;
+      executed_flops_per_s: number;
+      /** Executed FLOPs, by the dtype whose peak was used. */
+      time_at_peak_ns: Record<string, number>;
+      by_phase: Record<string, {
+        mfu: number;
+        mfu_full: number;
+        hfu: number;
+        flops_per_s: number;
+        executed_flops_per_s: number;
+        ns: {
+          median: number;
+          lowest: number;
+          highest: number;
+          samples: number;
+        };
+      }>;
+      flags: string[];
+      notes: string[];
+    } | null;
+    prediction: {
+      hardware: string;
+      bound_ns: number;
+      predicted_ns: number;
+      by_phase: Record<string, {
+        bound_ns: number;
+        predicted_ns: number;
+      }>;
+      assumptions: string[];
+    } | null;
+    /** What someone should look at, in sentences. */
+    findings: string[];
+  }
+}
+
+declare namespace report {
+  /** A duration in nanoseconds. */
+  type Ns = number;
+  type Count = number;
+  /** One device of one rank. Starts and ends count from start_ns. */
+  interface Rank {
+    /** Rank in the job; null where neither the file nor its name says. */
+    rank: number | null;
+    /** Device number; null where the file holds no device work. */
+    device: number | null;
+    device_name: string;
+    /** SMs (NVIDIA) or compute units (AMD) of the device. */
+    num_sms: number | null;
+    /** File name, without its folder. */
+    path: string;
+    /** What was accounted: device events, host operators in their place, or nothing. */
+    basis: "device" | "host" | "none";
+    /** The ProfilerStep asked for; null for the whole trace. */
+    step: number | null;
+    simulated: boolean;
+    /** First device start, absolute nanoseconds; does not fit a float64. */
+    start_ns: number;
+    span_ns: Ns;
+    busy_ns: Ns;
+    idle_ns: Ns;
+    compute_ns: Ns;
+    communication_ns: Ns;
+    hidden_communication_ns: Ns;
+    exposed_communication_ns: Ns;
+    hidden_fraction: number | null;
+    memory_ns: Ns;
+    exposed_memory_ns: Ns;
+    serial_ns: Ns;
+    overlap_speedup: number | null;
+    data_ns: Ns;
+    barrier_ns: Ns;
+    streams: {
+      stream: number;
+      busy_ns: Ns;
+      num_events: Count;
+      /** Class of device work: compute, communication or memory. */
+      kind: string;
+    }[];
+    families: {
+      /** Class of device work: compute, communication or memory. */
+      kind: string;
+      family: string;
+      num_events: Count;
+      total_ns: Ns;
+      busy_ns: Ns;
+    }[];
+    collectives: {
+      collective: string;
+      num_events: Count;
+      busy_ns: Ns;
+      hidden_ns: Ns;
+      exposed_ns: Ns;
+      data_ns: Ns;
+      barrier_ns: Ns;
+      payload_bytes: number | null;
+      algbw_GBps: number | null;
+      busbw_GBps: number | null;
+    }[];
+    phases: {
+      name: string;
+      index: Count;
+      step?: number | null;
+      lane: "compute" | "communication";
+      start_ns: number;
+      end_ns: number;
+      busy_ns: Ns;
+      compute_ns: Ns;
+      communication_ns: Ns;
+      data_ns: Ns;
+      hidden_ns: Ns;
+      exposed_ns: Ns;
+      sms: Count | null;
+      stream: number | null;
+      num_events: Count;
+    }[];
+    /** Phases found; `phases` lists at most 20,000 of them. */
+    num_phases: Count;
+    phase_means: {
+      name: string;
+      lane: "compute" | "communication";
+      count: Count;
+      mean_busy_ns: Ns;
+      mean_data_ns: Ns;
+      mean_hidden_ns: Ns;
+      mean_exposed_ns: Ns;
+    }[];
+    /** ns[i][j]: time in which communication[i] and compute[j] both ran. */
+    overlap_matrix: {
+      communication: string[];
+      compute: string[];
+      ns: Ns[][];
+      hidden_ns: Ns[];
+      exposed_ns: Ns[];
+    };
+    lanes: {
+      lane: "compute" | "communication";
+      sms: Count | null;
+      sms_exact: boolean;
+      busy_ns: Ns;
+      streams: number[];
+      boxes: {
+        name: string;
+        index: Count;
+        start_ns: number;
+        end_ns: number;
+        busy_ns: Ns;
+        sms: Count | null;
+        direction: "F" | "B" | "W" | null;
+        phase: number | null;
+      }[];
+    }[];
+    /** Stretches [start, end] of exposed communication, longest first, at most 1,000. */
+    exposed: number[][];
+    num_exposed: Count;
+    kernels: {
+      name: string;
+      /** Class of device work: compute, communication or memory. */
+      kind: string;
+      family: string;
+      num_events: Count;
+      total_ns: Ns;
+      mean_ns: number;
+      p50_ns: number;
+      p99_ns: number;
+      min_ns: Ns;
+      max_ns: Ns;
+      share: number;
+      sms: Count | null;
+      sms_exact: boolean;
+    }[];
+    /** Device time by the innermost operator that launched it, longest first, at most 500. */
+    operators?: {
+      name: string;
+      num_calls: Count;
+      num_events: Count;
+      total_ns: Ns;
+      share: number;
+    }[];
+    num_without_operator?: Count;
+    without_operator_ns?: Ns;
+    unnamed: {
+      name: string;
+      num_events: Count;
+      total_ns: Ns;
+    }[];
+    /** Of compute time. */
+    unnamed_share: number;
+    /** Idle time of the device by cause; the four add up to idle_ns. */
+    idle_causes: {
+      threshold_ns: Ns;
+      host_wait_ns: Ns;
+      dependency_wait_ns: Ns;
+      kernel_gap_ns: Ns;
+      unknown_ns: Ns;
+      by_stream: {
+        stream: number;
+        idle_ns: Ns;
+        host_wait_ns: Ns;
+        dependency_wait_ns: Ns;
+        kernel_gap_ns: Ns;
+        unknown_ns: Ns;
+      }[];
+    };
+    /** Launches and the queue. */
+    launch: {
+      num_linked: Count;
+      delay_p50_ns: number | null;
+      delay_p99_ns: number | null;
+      delay_max_ns: number | null;
+      queue_max: number | null;
+      queue_mean: number | null;
+      host_blocked: {
+        name: string;
+        num_events: Count;
+        total_ns: Ns;
+      }[];
+      host_stalls?: {
+        name: string;
+        num_events: Count;
+        total_ns: Ns;
+        longest_ns: Ns;
+      }[];
+    };
+    /** Against perfect overlap. */
+    headroom: {
+      ideal_ns: Ns;
+      headroom_ns: Ns;
+      bound_by: "compute" | "communication" | "chain";
+      longest_chain_ns: Ns;
+      assumption: string;
+    };
+    steps: {
+      step: number;
+      span_ns: Ns;
+      compute_ns: Ns;
+      exposed_communication_ns: Ns;
+      exposed_memory_ns: Ns;
+      idle_ns: Ns;
+      hidden_fraction: number | null;
+    }[];
+    /** What was left out or mended. */
+    quality: {
+      verdict: "good" | "usable" | "doubtful";
+      dropped: Count;
+      repaired: Count;
+      clipped: Count;
+      unlinked: Count;
+      unnamed_share: number;
+      overlapping: Count;
+      out_of_window: Count;
+      skipped: Record<string, Count>;
+      truncated: string | null;
+      notes: string[];
+    };
+    /** FLOPs of a weftrace.flops report joined to this trace by phase; there with --flops only. */
+    flops?: {
+      model: string;
+      /** Whose peaks count; null where none is known. */
+      hardware: string | null;
+      basis: string;
+      /** Steps of the report that the trace holds. */
+      steps: Count;
+      span_ns: Ns;
+      /** Executed FLOPs on matrix units of all phases / the span; null where the span is 0. */
+      flops_per_s: number | null;
+      mfu: number | null;
+      mfu_full: number | null;
+      hfu: number | null;
+      phases: {
+        /** forward, backward (what a checkpoint ran again with it) or optimizer. */
+        phase: string;
+        /** Model FLOPs on matrix units, of all joined steps. */
+        flops: Count;
+        full_flops: Count;
+        executed_flops: Count;
+        vector_flops: Count;
+        moved_bytes: Count;
+        num_events: Count;
+        busy_ns: Ns;
+        elapsed_ns: Ns;
+        /** executed_flops / elapsed_ns. */
+        flops_per_s: number | null;
+        /** Time of flops at the device's peak / elapsed_ns; null where no peak is known. */
+        mfu: number | null;
+        mfu_full: number | null;
+        hfu: number | null;
+      }[];
+      ranges: {
+        path: string;
+        flops: Count;
+        busy_ns: Ns;
+        mfu: number | null;
+      }[];
+      /** Elapsed time of events without a launch. With elapsed_ns of the phases it adds up to span_ns. */
+      no_phase_ns: Ns;
+      num_no_phase: Count;
+      /** What is assumed, estimated, or does not agree. */
+      notes: string[];
+    };
+  }
+  /** What weftrace tells about a trace or a job. Times are integer nanoseconds. Fields may be added within a version; readers ignore what they do not know. docs/report-json.md explains each field. */
+  interface Document {
+    schema: "weftrace.report/1";
+    /** Version of weftrace that wrote the document. */
+    weftrace: string;
+    source: string;
+    headline: string;
+    world_size: number | null;
+    num_ranks: Count;
+    failures: {
+      path: string;
+      error: string;
+    }[];
+    clocks: {
+      rank: number;
+      offset_ns: number | null;
+      spread_ns?: Ns | null;
+      num_matched: Count;
+    }[];
+    ranks: Rank[];
+    /** What is missing from the whole: ranks without a file, ranks with several. */
+    notes?: string[];
+  }
+}
+
+declare namespace timeline_block {
+  /** A rank's timeline as the page holds it: `timeline_payload`, and how far its start is from the rank's. */
+  interface Block {
+    classes: string[];
+    columns: TimelineColumns;
+    end_ns: number;
+    first_ns: number;
+    format: string;
+    groups: TimelineGroup[];
+    left_out: Record<string, number>;
+    names: string[];
+    num_device: number;
+    num_events: number;
+    rank: number | null;
+    shift_ns: number;
+    shortened_names: number;
+    start_ns: number;
+    tracks: TimelineTrack[];
+  }
+  interface TimelineColumns {
+    class: PackedColumn;
+    dur: PackedColumn;
+    launch: PackedColumn;
+    name: PackedColumn;
+    start: PackedColumn;
+  }
+  /** Little-endian numbers in base64. */
+  interface PackedColumn {
+    data: string;
+    type: "f8" | "u1" | "u2" | "u4";
+  }
+  interface TimelineGroup {
+    kind: "device" | "host";
+    label: string;
+  }
+  /** A stream, what is noted beside one, or a host thread. rows: (first event, how many) of each depth of nesting. */
+  interface TimelineTrack {
+    device?: number;
+    group: number;
+    kind: "notes" | "stream" | "thread";
+    label: string;
+    rows: [number, number][];
+    stream?: number;
+  }
+}
+
+declare namespace flops_block {
+  /** The page's data. Counts have few digits, times are in ns. */
+  interface Block {
+    bounded: boolean;
+    cards: Card[];
+    classes: string[];
+    coverage: Covered;
+    details: string[];
+    facts: string[];
+    kinds: KindTotal[];
+    modules: ModuleColumns;
+    name: string;
+    ops: OperatorRow[];
+    phases: PhaseTotal[];
+    ranks: number;
+    remarks: [string, string[]][];
+    roofs: Roofs | null;
+    timed: boolean;
+    unknown: UnknownRow[];
+    warnings: string[];
+    work: Record<string, WorkColumns>;
+    worst: WorstRow[];
+  }
+  /** A number of the first screen. key: its term. */
+  interface Card {
+    key: string;
+    label: string;
+    look: string;
+    note: string;
+    value: string;
+  }
+  /** The parts of all calls, bytes and time that have a formula. */
+  interface Covered {
+    bytes: number | null;
+    calls: number | null;
+    time: number | null;
+  }
+  /** All operators of a kind. work: executed and vector FLOPs together. */
+  interface KindTotal {
+    bound_ns: number;
+    bytes: number;
+    calls: number;
+    kind: string;
+    work: number;
+  }
+  interface ModuleColumns {
+    calls: number[];
+    class: number[];
+    detail: number[];
+    name: string[];
+    params: number[];
+    parent: number[];
+    same: number[];
+  }
+  interface OperatorRow {
+    bytes: number;
+    calls: number;
+    executed: number;
+    kind: string;
+    note: string;
+    op: string;
+    phase: "backward" | "forward" | "optimizer" | "recompute";
+    status: string;
+    vector: number;
+  }
+  /** What a step does in a phase. time: in ns, None where nothing was timed. */
+  interface PhaseTotal {
+    bytes: number;
+    executed: number;
+    flops: number;
+    phase: "backward" | "forward" | "optimizer" | "recompute";
+    time: number | null;
+    vector: number;
+  }
+  /** Memory's bandwidth, and (name, rate) of each peak that the work used, highest first. */
+  interface Roofs {
+    bytes_per_s: number;
+    compute: [string, number][];
+    name: string;
+  }
+  /** An operator without a formula. */
+  interface UnknownRow {
+    calls: number;
+    op: string;
+  }
+  /** What each module does itself in a phase; zero columns are left out. kind: a letter a module: "c", "m" or "-". */
+  interface WorkColumns {
+    bound?: number[];
+    bytes?: number[];
+    executed?: number[];
+    flops: number[];
+    kind?: string;
+    own_time?: number[];
+    time?: number[];
+    vector?: number[];
+  }
+  /** A module that took longer than its bound. */
+  interface WorstRow {
+    above_ns: number;
+    bound_ns: number;
+    kind: "compute" | "memory" | null;
+    measured_ns: number;
+    path: string;
+    phase: "backward" | "forward" | "optimizer" | "recompute";
+  }
+}
+
+declare namespace moves_block {
+  /** The list of moves as the page holds it: lists of equal length. */
+  interface Block {
+    expert: number[];
+    from_slot: number[];
+    layer: number[];
+    round: number[];
+    slot: number[];
+  }
+}

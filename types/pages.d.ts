@@ -1,0 +1,42 @@
+// What pages call the parts of their documents. By their place in the document, so that its own names may change.
+
+/** The definitions of a page: key -> [term, what it means]. */
+type Terms = Record<string, [string, string]>;
+
+interface Window {
+  /** What the page shows, for people at the console and for tests. */
+  weftrace: unknown;
+}
+
+interface Uint8ArrayConstructor {
+  /** Not in every browser yet. */
+  fromBase64?(text: string): Uint8Array<ArrayBuffer>;
+}
+
+declare namespace page {
+  type Report = report.Document;
+  type Rank = Report["ranks"][number];
+  type Phase = Rank["phases"][number];
+  type Lane = Rank["lanes"][number];
+  type LaneBox = Lane["boxes"][number];
+  type Stream = Rank["streams"][number];
+  type Step = Rank["steps"][number];
+  type IdleCauses = NonNullable<Rank["idle_causes"]>;
+  type Launch = NonNullable<Rank["launch"]>;
+  type Timeline = timeline_block.Block;
+
+  /** A placement as its page holds it: `placement_block`. */
+  type Placement = Omit<placement.Document, "moves"> & { moves: Moves | null; meanings: Record<string, string> };
+  type Moves = Omit<NonNullable<placement.Document["moves"]>, "list"> & { list: moves_block.Block };
+  type Certificate = NonNullable<placement.Document["certificate"]>;
+  type Policy = NonNullable<placement.Document["choice"]>;
+  type PolicyCost = Policy["costs"][number];
+
+  /** A replay as its page holds it: `replay_block`. */
+  type Replay = replay.Document & { names: string[] };
+  type ReplayRow = Replay["rows"][number];
+  type ReplaySeries = Replay["series"][number];
+
+  type Flops = flops_block.Block;
+  type PhaseName = Flops["phases"][number]["phase"];
+}
