@@ -1,4 +1,6 @@
-# Each target sets up .venv by itself: a fresh machine needs python3 (3.11 or newer), pip and a network, nothing else.
+# Each target sets up what it needs by itself: a fresh machine needs python3 (3.11 or newer), make and a network, nothing
+# else. .venv comes in two steps: weftrace and what it needs (.ready, enough for the demo), then the tools that develop
+# it, with torch and transformers (.ready-dev, some 2 GB).
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -8,41 +10,52 @@ DEEPSPEED := .venv-deepspeed
 PYTEST ?=
 BENCH  ?=
 
+# How the tests share the processors: a process each; who is done early takes tests from another. PYTEST="-n 0" is one.
+PARALLEL := --numprocesses auto --dist worksteal
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format schemas types bench docs dist clean
+.PHONY: help setup demo test fuzz lint format schemas types bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
 		|| sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1: \2/p' Makefile
 
-setup: $(VENV)/.ready ## make .venv, with weftrace (editable) and the tools that develop it
+setup: $(VENV)/.ready-dev ## make .venv, with weftrace (editable) and the tools that develop it
 
-# Dependency groups need pip 25.1, so the venv's own pip is brought up first.
+# No bytecode is compiled ahead: most of what is installed is never imported, and Python compiles what is.
+INSTALL := -m pip install --quiet --no-compile -c constraints.txt
+
 $(VENV)/.ready: pyproject.toml constraints.txt src/weftrace/version.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "weftrace needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.12" % v[:2])'
-	@echo "setting up $(VENV) (once; about a minute)"
+	@echo "setting up $(VENV) (once; less than half a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --upgrade -c constraints.txt pip
-	@$(BIN)/python -m pip install --quiet -c constraints.txt --editable . --group dev
+	@$(BIN)/python $(INSTALL) --editable .
+	@touch $@
+
+# Dependency groups need pip 25.1, so the venv's own pip is brought up first.
+$(VENV)/.ready-dev: $(VENV)/.ready
+	@echo "adding the tools that develop weftrace to $(VENV) (once; about a minute)"
+	@$(BIN)/python $(INSTALL) --upgrade pip
+	@$(BIN)/python $(INSTALL) --group dev
 	@touch $@
 
 # HolisticTraceAnalysis needs an older pandas, so it lives apart.
-$(HTA)/.ready: constraints.txt | $(VENV)/.ready
+$(HTA)/.ready: constraints.txt | $(VENV)/.ready-dev
 	@echo "setting up $(HTA), the environment of the tool that weftrace is compared with (once; some minutes)"
 	@test -x $(HTA)/bin/python || $(PYTHON) -m venv $(HTA)
-	@$(HTA)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip
-	@$(HTA)/bin/python -m pip install --quiet -c constraints.txt --group hta
+	@$(HTA)/bin/python $(INSTALL) --upgrade pip
+	@$(HTA)/bin/python $(INSTALL) --group hta
 	@touch $@
 
 # DeepSpeed is optional: `make .venv-deepspeed/.ready`, then `make bench` compares with it. It comes as source, whose
 # set-up imports torch, so torch comes first; no operator of its own is compiled.
-$(DEEPSPEED)/.ready: constraints.txt | $(VENV)/.ready
+$(DEEPSPEED)/.ready: constraints.txt | $(VENV)/.ready-dev
 	@echo "setting up $(DEEPSPEED), the environment of the profiler that weftrace is compared with (once; some minutes)"
 	@test -x $(DEEPSPEED)/bin/python || $(PYTHON) -m venv $(DEEPSPEED)
-	@$(DEEPSPEED)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip setuptools wheel torch
-	@DS_BUILD_OPS=0 $(DEEPSPEED)/bin/python -m pip install --quiet -c constraints.txt --no-build-isolation --group deepspeed
+	@$(DEEPSPEED)/bin/python $(INSTALL) --upgrade pip setuptools wheel torch
+	@DS_BUILD_OPS=0 $(DEEPSPEED)/bin/python $(INSTALL) --no-build-isolation --group deepspeed
 	@touch $@
 
 demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo.html
@@ -50,8 +63,11 @@ demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo
 	@$(BIN)/weftrace demo -o out/demo.html -o out/demo.json -o out/demo.trace.json.gz
 	@echo "open out/demo.html in a browser, and out/demo.trace.json.gz in Perfetto or chrome://tracing"
 
-test: $(VENV)/.ready ## run the tests
-	@$(BIN)/python -m pytest $(PYTEST)
+test: $(VENV)/.ready-dev ## run the tests
+	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
+
+fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files, where `make test` reads 1,200
+	@WEFTRACE_FUZZ_CASES=24000 $(BIN)/python -m pytest $(PARALLEL) tests/trace/chrome/test_reader_fuzz.py $(PYTEST)
 
 # Tools that check the pages' JavaScript: for developers only, no page is built.
 node_modules/.ready: package.json package-lock.json
@@ -59,28 +75,28 @@ node_modules/.ready: package.json package-lock.json
 	@npm ci --silent
 	@touch $@
 
-lint: $(VENV)/.ready node_modules/.ready ## ruff, mypy, the rule that imports point down, and the pages' JavaScript
+lint: $(VENV)/.ready-dev node_modules/.ready ## ruff, mypy, the rule that imports point down, and the pages' JavaScript
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	npx --no biome ci
 
-format: $(VENV)/.ready node_modules/.ready ## put the code in the house's format
+format: $(VENV)/.ready-dev node_modules/.ready ## put the code in the house's format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	npx --no biome check --write
 
-types: $(VENV)/.ready ## write the types of documents that the pages' JavaScript is checked by
+types: $(VENV)/.ready-dev ## write the types of documents that the pages' JavaScript is checked by
 	@$(BIN)/python -m tests.page_types
 
 schemas: $(VENV)/.ready ## write the JSON Schema of each document from its type
 	@$(BIN)/python -m weftrace.files.schemas
 
-bench: $(VENV)/.ready $(HTA)/.ready ## measure speed, memory and page size against their targets
+bench: $(VENV)/.ready-dev $(HTA)/.ready ## measure speed, memory and page size against their targets
 	@$(BIN)/python -m benchmarks --hta $(HTA)/bin/python --deepspeed $(DEEPSPEED)/bin/python $(BENCH)
 
-docs: $(VENV)/.ready ## check the documents: every command and example runs, every link leads somewhere
+docs: $(VENV)/.ready-dev ## check the documents: every command and example runs, every link leads somewhere
 	@$(BIN)/python -m pytest tests/test_docs.py $(PYTEST)
 
 dist: $(VENV)/.ready ## build a wheel into dist/

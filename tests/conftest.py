@@ -11,6 +11,9 @@ import pytest
 from hypothesis import settings
 
 from tests.browser import browser, open_html
+from tests.compile_once import share_compiled_functions
+from tests.fuzz import fuzz_cases, fuzz_seed
+from tests.times import PROPERTY, processor_s
 
 __all__ = ["browser", "open_html"]
 
@@ -22,9 +25,22 @@ settings.register_profile("weftrace-ci", deadline=None, derandomize=True)
 settings.load_profile("weftrace-ci" if os.environ.get("CI") else "weftrace")
 
 
+# Tests run side by side, a process for each processor, where the libraries' own threads would get in each other's way.
+# Polars keeps two, so that a result that depends on the order of threads still has a chance to show itself.
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
+for variable, threads in (ONE_THREAD | {"POLARS_MAX_THREADS": "2"}).items():
+    os.environ.setdefault(variable, threads)
+share_compiled_functions()
+
+
 def shared_data_folder() -> Path:
     """Where recorded traces lie: $WEFTRACE_DATA, else ../shared/data beside the repository. It may not exist."""
     return Path(os.environ.get("WEFTRACE_DATA") or ROOT.parent / "shared" / "data")
+
+
+def pytest_report_header() -> str:
+    """Fuzz cases are others in every run; the seed that repeats them stands at the head and in each failure."""
+    return f"fuzz: WEFTRACE_FUZZ_SEED={fuzz_seed()} WEFTRACE_FUZZ_CASES={fuzz_cases()}"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -35,6 +51,20 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
         return (yield)
     finally:
         sys.path[:] = before
+
+
+_STARTED_S = pytest.StashKey[float]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_STARTED_S] = processor_s(item)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """For `python -m tests.times`."""
+    item.user_properties.append((PROPERTY, f"{processor_s(item) - item.stash[_STARTED_S]:.3f}"))
 
 
 @pytest.fixture(scope="session")

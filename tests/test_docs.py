@@ -23,6 +23,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm import WarmWeftrace
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
@@ -103,15 +105,26 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for PATH in which `weftrace` and `python` are there at once: see tests/warm.py."""
+    server = WarmWeftrace.start(tmp_path_factory.mktemp("warm"))
+    yield server.bin
+    server.stop()
+
+
+def run(command: list[str], folder: Path, programs: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command; programs: the folder where `weftrace` and `python` are looked for first."""
+    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
     return subprocess.run(
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300
     )
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_examples_run(path: Path, samples: Path, tmp_path: Path) -> None:
+def test_examples_run(path: Path, samples: Path, warm: Path, tmp_path: Path) -> None:
+    """README's commands are started from nothing, as a reader starts them; those of the other documents, warm."""
+    programs = BIN if path.name == "README.md" else warm
     folder = tmp_path / "work"
     shutil.copytree(samples, folder)
     rules = [block.text for block in blocks(path.read_text()) if block.language == "toml"]
@@ -119,7 +132,7 @@ def test_examples_run(path: Path, samples: Path, tmp_path: Path) -> None:
     for line, command in shell_commands(path):
         program = command.split()[0]
         if program == "weftrace":
-            done = run(["bash", "-o", "pipefail", "-c", command], folder)
+            done = run(["bash", "-o", "pipefail", "-c", command], folder, programs)
             assert done.returncode == 0, f"{path.name}:{line}: {command}\n{done.stdout}{done.stderr}"
     program = ""
     for block in blocks(path.read_text()):
@@ -127,7 +140,7 @@ def test_examples_run(path: Path, samples: Path, tmp_path: Path) -> None:
             # Blank lines stand for the text between, so that a traceback gives the document's line numbers.
             program += "\n" * (block.line - 1 - program.count("\n")) + block.text + "\n"
     (folder / path.with_suffix(".py").name).write_text(program)
-    done = run([sys.executable, path.with_suffix(".py").name], folder)
+    done = run([str(programs / "python"), path.with_suffix(".py").name], folder, programs)
     assert done.returncode == 0, f"Python of {path.name} (line numbers are the document's):\n{done.stderr}"
 
 

@@ -110,7 +110,15 @@ def test_every_dependency_is_pinned() -> None:
     assert pins["torch"] == "2.13.0"
 
 
-@pytest.mark.parametrize("name", ["demo", "test", "lint", "bench", "docs"])
+@pytest.mark.parametrize("name", ["test", "fuzz", "lint", "bench", "docs"])
 def test_make_target_sets_up_by_itself(name: str) -> None:
     makefile = (ROOT / "Makefile").read_text()
-    assert re.search(rf"^{name}: \$\(VENV\)/\.ready", makefile, re.MULTILINE), f"{name} does not need $(VENV)/.ready"
+    assert re.search(rf"^{name}: \$\(VENV\)/\.ready-dev", makefile, re.MULTILINE), f"{name} does not set up"
+
+
+def test_demo_needs_only_what_weftrace_needs() -> None:
+    """No torch, no tools: the first of the environment's two steps, and that one installs no group."""
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(r"^demo: \$\(VENV\)/\.ready ##", makefile, re.MULTILINE)
+    rule = makefile.split("\n$(VENV)/.ready: ")[1].split("\n\n")[0]
+    assert "--group" not in rule and rule.count("$(INSTALL)") == 1

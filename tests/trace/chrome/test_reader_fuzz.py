@@ -1,6 +1,7 @@
 """Mutated trace files: nothing but a TraceError escapes, undamaged events survive, and what is lost is counted.
 
-Mutations are drawn from a seed for each case, so that a failure is repeated by its number: `_case(seed)`.
+Each run of the tests reads other files. A failure names its case, "run:number"; WEFTRACE_FUZZ_SEED=run brings the same
+files again, and `_case("run:number")` the one. `make fuzz` reads many more.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
+from tests.fuzz import for_each_case
 from tests.trace.chrome.files import (
     EPOCH_US,
     actual_rows,
@@ -35,9 +37,10 @@ from weftrace.trace.chrome.reader import read_stream
 from weftrace.trace.chrome.writer import chrome_text
 from weftrace.trace.model import EVENT_SCHEMA, Trace
 
-NUM_PIECES = 8_000  # files of which one event, one comma, the head or the tail is mutated
-NUM_ANYWHERE = 2_000  # files mutated in several places at once, each read twice
-NUM_PACKED = 2_000  # compressed files
+# Of a run's cases (tests/fuzz.py):
+PIECES = 8 / 12  # files of which one event, one comma, the head or the tail is mutated
+ANYWHERE = 2 / 12  # files mutated in several places at once, each read twice
+PACKED = 2 / 12  # compressed files
 
 HOSTILE = (
     "", "{", "}", "[", "]", '"', ",", ":", "\\", "\0", "\n", "null", "NaN", "-Infinity", "1e999", "-", "0x", "true",
@@ -184,7 +187,7 @@ def num_accounted(trace: Trace) -> int:
     return len(trace) + trace.quality.num_dropped + sum(trace.quality.skipped.values())
 
 
-def _case(seed: int) -> tuple[int, int, str]:
+def _case(seed: str) -> tuple[int, int, str]:
     """Which file, which of its pieces is mutated, and what that becomes."""
     chance = random.Random(seed)
     number = chance.randrange(len(SEEDS))
@@ -203,7 +206,8 @@ NAMED = [named(trace) for trace in BASELINES]
 @pytest.mark.parametrize("block", range(8))
 def test_a_mutated_piece_costs_no_other_event(block: int) -> None:
     """One event, one comma, the head or the tail is mutated: all other events are read as they were."""
-    for seed in range(block * NUM_PIECES // 8, (block + 1) * NUM_PIECES // 8):
+
+    def case(seed: str) -> None:
         number, place, mutation = _case(seed)
         pieces = SEEDS[number]
         said = f"case {seed}: {mutation!r} for {pieces[place]!r}"
@@ -218,11 +222,14 @@ def test_a_mutated_piece_costs_no_other_event(block: int) -> None:
         if around or ":" in mutation:
             assert num_accounted(trace) >= num_accounted(BASELINES[number]), f"{said}: {trace.quality}"
 
+    for_each_case(case, share=PIECES, block=block, num_blocks=8)
+
 
 @pytest.mark.parametrize("block", range(4))
 def test_many_mutations_anywhere(block: int) -> None:
     """Nothing escapes, and what is read does not depend on where the chunks of the file happen to end."""
-    for seed in range(block * NUM_ANYWHERE // 4, (block + 1) * NUM_ANYWHERE // 4):
+
+    def case(seed: str) -> None:
         chance = random.Random(f"anywhere {seed}")
         text = "".join(chance.choice(SEEDS))
         for _ in range(chance.choice((1, 2, 3, 8, 20))):
@@ -236,12 +243,15 @@ def test_many_mutations_anywhere(block: int) -> None:
             assert pieces == whole, f"case {seed}: {text!r}"
             assert dict(pieces.quality.dropped) == dict(whole.quality.dropped), f"case {seed}: {text!r}"
 
+    for_each_case(case, share=ANYWHERE, block=block, num_blocks=4)
+
 
 def test_damage_to_compressed_files() -> None:
     """Of a cut file, a beginning is read; of one with flipped bytes, a trace or an error comes."""
     packs = (gzip.compress, lambda data: gzip.compress(gzip.compress(data)), zstandard.compress)
     packed = [[pack("".join(pieces).encode()) for pack in packs] for pieces in SEEDS]
-    for seed in range(NUM_PACKED):
+
+    def case(seed: str) -> None:
         chance = random.Random(f"packed {seed}")
         number, way = chance.randrange(len(SEEDS)), chance.randrange(len(packs))
         data = bytearray(packed[number][way])
@@ -258,6 +268,8 @@ def test_damage_to_compressed_files() -> None:
         if cut and trace is not None:
             assert list(named(trace)) == list(NAMED[number])[: len(trace)], f"case {seed}"
             assert trace.quality.truncated, f"case {seed}"
+
+    for_each_case(case, share=PACKED)
 
 
 def read_packed(data: bytes) -> Trace:

@@ -1,0 +1,150 @@
+"""`weftrace` for the shell, quick to start: a process that has imported the libraries, and forks for each call.
+
+Most of the time of a short command goes into importing polars, numba and torch. `WarmWeftrace.start` runs a server that
+imports them once (no more than that: they compute nothing, and so run no threads that a fork would break), and writes a
+`weftrace` into a folder for PATH. That program hands its arguments, folder, environment and its three open files to the
+server. A fork of the server then is the command: a process of its own with real pipes and an exit code, in which
+weftrace itself is imported anew, as late as in a command that was started from nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import runpy
+import select
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NoReturn
+
+LIBRARIES = (
+    "fsspec",
+    "isal",
+    "jinja2",
+    "msgspec",
+    "numba",
+    "numpy",
+    "polars",
+    "rich.table",
+    "torch",
+    "typer.rich_utils",
+)
+
+# What stands for `weftrace` on PATH. -S -E: it needs no site-packages. argv[1] is a script where the name is "python".
+PROGRAM = """\
+#!{python} -SE
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({path!r})
+    said = json.dumps([os.path.basename(sys.argv[0]), sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(server, [len(said).to_bytes(8, "big")], [0, 1, 2])
+    server.sendall(said)
+    code = server.recv(1)
+sys.exit(code[0] if code else "the warm weftrace ended without an exit code")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmWeftrace:
+    """A running server. bin: the folder with its `weftrace` and `python`, to be put first on PATH."""
+
+    bin: Path
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    def start(cls, folder: Path) -> WarmWeftrace:
+        """Start one; it ends with `stop`, or when this process does."""
+        path = str(folder / "server")
+        for name in ("weftrace", "python"):
+            (folder / name).write_text(PROGRAM.format(python=sys.executable, path=path))
+            (folder / name).chmod(0o755)
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        return cls(folder, process)
+
+    def stop(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+def serve(path: str) -> None:
+    """Fork for each call, until stdin ends: then the tests are over."""
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        print("ready", flush=True)
+        while server in select.select([server, sys.stdin], [], [])[0]:
+            call, _ = server.accept()
+            if os.fork() == 0:
+                server.close()
+                _answer(call)
+            call.close()
+            _wait_for_forks(os.WNOHANG)
+    _wait_for_forks(0)
+
+
+def _wait_for_forks(options: int) -> None:
+    """Lets forks that have ended go, so that their processor time counts as this process's."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, options) != (0, 0):
+            pass
+
+
+def _answer(call: socket.socket) -> NoReturn:
+    """In a fork: run the command in a second one, and tell the exit code when that has ended, however it ends."""
+    length, files, _, _ = socket.recv_fds(call, 8, 3)
+    program, arguments, folder, environment = json.loads(_read(call.makefile("rb"), int.from_bytes(length, "big")))
+    command = os.fork()
+    if command == 0:
+        call.close()
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+            os.close(file)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        _run(program, arguments)
+    for file in files:
+        os.close(file)
+    _, status = os.waitpid(command, 0)
+    ended = os.waitstatus_to_exitcode(status)
+    call.sendall(bytes([ended if ended >= 0 else 128 - ended]))
+    os._exit(0)
+
+
+def _read(file: IO[bytes], length: int) -> bytes:
+    data = file.read(length)
+    assert len(data) == length, (len(data), length)
+    return data
+
+
+def _run(program: str, arguments: list[str]) -> NoReturn:
+    """`weftrace ARGUMENTS` or `python SCRIPT`, to the end of the interpreter: buffers flushed, pools shut down.
+
+    SystemExit from here reaches the top of this process, as nothing above catches it.
+    """
+    sys.stdin, sys.stdout, sys.stderr = (open(number, mode) for number, mode in enumerate("rww"))  # noqa: SIM115
+    if program == "python":
+        sys.path[0] = os.getcwd()
+        sys.argv = arguments
+        runpy.run_path(arguments[0], run_name="__main__")
+    else:
+        sys.argv = [program, *arguments]
+        from weftrace.cli.main import main
+
+        main()
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
