@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from weftrace.experts.placement import Placement
 from weftrace.experts.render.words import balance_text, gpu_ratios, mean_of, placement_headline
 from weftrace.render.console_parts import BOLD, DIM, counted, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
@@ -47,6 +48,14 @@ def print_placement(document: Mapping[str, Any], console: Console) -> None:
     if document["moves"] is not None:
         blocks.append(_moves(document["moves"], width))
     print_blocks(blocks, console, width)
+
+
+def print_placement_alone(placement: Placement, console: Console) -> None:
+    """Print what a placement says without loads: its shape, its policy, its certificate."""
+    width = min(console.width, MAX_WIDTH)
+    lines = [joined([Text(f"{clean(name):24}", style=DIM), clean(text)]) for name, text in placement._told()]
+    hint = "What it does to loads: weftrace.experts.placement_report(placement, loads)"
+    print_blocks([Text("placement of experts", style=BOLD), Group(*lines), Text(hint, style=DIM)], console, width)
 
 
 def print_replay(document: Mapping[str, Any], console: Console) -> None:
