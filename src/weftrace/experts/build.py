@@ -34,7 +34,7 @@ class PlacementReport(InNotebook):
             if told is not None:
                 mean = sum(told["balancedness"]) / len(told["balancedness"])
                 yield ("this placement" if told is loads["after"] else told["label"]), f"balancedness {mean:.4f}"
-        if certificate is not None:
+        if certificate is not None and self.placement.certificate is None:  # it was loaded: the document has it
             yield "no placement exceeds", f"balancedness {certificate['bound_balancedness']:.4f}"
         if (moves := self.document["moves"]) is not None:
             yield "moves", f"{moves['num_moves']:,} of {moves['num_slots']:,} slots"
