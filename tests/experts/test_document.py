@@ -14,7 +14,8 @@ import pytest
 
 from weftrace.errors import DocumentError
 from weftrace.experts import balance, generate_loads, placement_of, read_placement, replan, replay
-from weftrace.experts.document import PLACEMENT_SCHEMA, placement_document
+from weftrace.experts.build import placement_document
+from weftrace.experts.document import PLACEMENT_SCHEMA
 from weftrace.experts.recorded.generator import synthetic_loads
 from weftrace.experts.replays.document import REPLAY_SCHEMA, replay_document
 

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
-from weftrace.experts.document import PlacementDocument, placement_document
-from weftrace.experts.placement import Placement
+from weftrace.experts.arrays import Floats
+from weftrace.experts.certificate import Certificate
+from weftrace.experts.cluster import Cluster
+from weftrace.experts.document import (
+    SCHEMA,
+    Binding,
+    CertificateTold,
+    ChoiceTold,
+    ClusterTold,
+    GpuLoadTold,
+    MovesTold,
+    MoveTold,
+    PlacementDocument,
+    PolicyCostTold,
+)
+from weftrace.experts.loads import as_loads
+from weftrace.experts.moves.break_even import break_even
+from weftrace.experts.moves.moves import moves_between
+from weftrace.experts.placement import Choice, Placement
 from weftrace.experts.replays.document import ReplayDocument, replay_document
 from weftrace.experts.replays.recommend import Recommendation
 from weftrace.experts.replays.replay import Replay
 from weftrace.experts.traffic.policy_cost import CostModel
 from weftrace.notebook import InNotebook
+from weftrace.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,6 +102,44 @@ def replay_report(replay: Replay, recommendation: Recommendation | None = None) 
     return ReplayReport(document=replay_document(replay, recommendation), replay=replay)
 
 
+def placement_document(
+    placement: Placement,
+    loads: object,
+    *,
+    source: str = "",
+    num_groups: int = 1,
+    before: Placement | None = None,
+    model: CostModel | None = None,
+) -> PlacementDocument:
+    """A placement and what it does to `loads` [L, N], as JSON-able values.
+
+    before: the placement that was in force; without one, the picture before is of experts in order without copies. The
+    moves from it are part of the document. model: what their time and break-even are estimated with.
+    Raises what `Placement.gpu_load` and `moves_between` do.
+    """
+    load_LN = as_loads(loads)
+    return {
+        "schema": SCHEMA,
+        "weftrace": __version__,
+        "source": source,
+        "num_layers": placement.num_layers,
+        "num_experts": placement.num_experts,
+        "num_slots": placement.num_slots,
+        "num_groups": num_groups,
+        "cluster": _cluster(placement.cluster),
+        "policy": cast(Any, placement.policy),
+        "split": "even" if placement.is_even else "uneven",
+        "expert_of_slot": placement.expert_of_slot_LP.tolist(),
+        "share_of_slot": None if placement.is_even else placement.share_of_slot_LP.tolist(),
+        "solver_of_layer": list(placement.solver_of_layer),
+        "certificate": None if placement.certificate is None else _certificate(placement.certificate),
+        "choice": None if placement.choice is None else _choice(placement.choice),
+        "loads": load_LN.tolist(),
+        "gpu_load": {"before": _before(placement, before, load_LN), "after": _gpu_load(placement, load_LN, "after")},
+        "moves": None if before is None else _moves(before, placement, load_LN, model or CostModel()),
+    }
+
+
 def slot_table(report: PlacementReport) -> pl.DataFrame:
     """The placement as a row a slot: layer, slot, gpu, node, expert, the share that the slot takes of its expert's
     tokens, and the load that this makes; expert is null where a slot is empty.
@@ -103,3 +160,90 @@ def slot_table(report: PlacementReport) -> pl.DataFrame:
             "load": load_LP.ravel(),
         }
     ).with_columns(pl.col("expert").replace(-1, None))
+
+
+def _cluster(cluster: Cluster) -> ClusterTold:
+    return {
+        "num_nodes": cluster.num_nodes,
+        "slots_of_gpu": cluster.slots_G.tolist(),
+        "speed_of_gpu": cluster.speed_G.tolist(),
+        "dead": sorted(cluster.dead),
+        "draining": sorted(cluster.draining),
+    }
+
+
+def _certificate(certificate: Certificate) -> CertificateTold:
+    return {
+        "mean": certificate.mean_L.tolist(),
+        "bound": certificate.bound_L.tolist(),
+        "achieved": certificate.achieved_L.tolist(),
+        "is_optimal": certificate.is_optimal_L.tolist(),
+        "binding": cast(list[Binding], list(certificate.binding_L)),
+        "balancedness": certificate.balancedness,
+        "bound_balancedness": certificate.bound_balancedness,
+        "gap": certificate.gap,
+        "target": certificate.target,
+        "slots_for_target": certificate.slots_for_target,
+    }
+
+
+def _choice(choice: Choice) -> ChoiceTold:
+    return {
+        "costs": [cast(PolicyCostTold, asdict(cost)) for cost in choice.costs],
+        "reason": choice.reason,
+        "assumptions": list(choice.assumptions),
+        "ruled_out": [list(pair) for pair in choice.ruled_out],
+    }
+
+
+def _gpu_load(placement: Placement, load_LN: Floats, label: str) -> GpuLoadTold:
+    return {
+        "label": label,
+        "load": placement.gpu_load(load_LN).tolist(),
+        "balancedness": placement.balancedness(load_LN).tolist(),
+    }
+
+
+def _before(placement: Placement, before: Placement | None, load_LN: Floats) -> GpuLoadTold:
+    if before is not None:
+        return _gpu_load(before, load_LN, "the placement before")
+    cluster = placement.cluster
+    usable = np.flatnonzero(cluster.usable_G)
+    gpu_of_expert_N = usable[np.arange(placement.num_experts) * len(usable) // placement.num_experts]
+    load_LG = load_LN @ (gpu_of_expert_N[:, None] == np.arange(cluster.num_gpus))
+    return {
+        "label": "experts in order, no copies",
+        "load": load_LG.tolist(),
+        "balancedness": cluster.balancedness(load_LN, load_LG).tolist(),
+    }
+
+
+def _moves(before: Placement, after: Placement, load_LN: Floats, model: CostModel) -> MovesTold:
+    moves = moves_between(before, after, device=model.hardware)
+    pays = break_even(
+        before, after, _tokens_of_a_step(load_LN, after, model), moving_s=moves.time_s, token_s=model.row_s
+    )
+    return {
+        "num_moves": moves.num_moves,
+        "num_slots": moves.num_slots,
+        "num_from_storage": moves.num_from_storage,
+        "bytes": moves.num_bytes,
+        "expert_bytes": moves.expert_bytes,
+        "time_s": moves.time_s,
+        "rounds": moves.num_rounds,
+        "most_staged": moves.most_staged,
+        "assumptions": list(moves.assumptions),
+        "saved_s_per_step": pays.saved_s,
+        "break_even_steps": pays.num_steps,
+        "before_balancedness": float(before.balancedness(load_LN).mean()),
+        "after_balancedness": float(after.balancedness(load_LN).mean()),
+        "list": cast(list[MoveTold], moves.table.to_dicts()),
+    }
+
+
+def _tokens_of_a_step(load_LN: Floats, placement: Placement, model: CostModel) -> Floats:
+    """[L, N] the loads as rows of one micro-batch of the model's tokens on every GPU in service."""
+    rows = model.tokens_per_gpu * int(placement.cluster.usable_G.sum()) * min(model.top_k, placement.num_experts)
+    total_L = load_LN.sum(axis=1, keepdims=True)
+    rows_LN: Floats = load_LN * (rows / np.where(total_L > 0, total_L, 1.0))
+    return rows_LN

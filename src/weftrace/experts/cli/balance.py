@@ -87,11 +87,7 @@ def command(
     inputs = experts_options.inputs_of(loads, old)
     wanted = outputs.wanted(output, writes=PLACEMENT, inputs=inputs, json=json, quiet=quiet)
     if old is not None:
-        ignored = {"--policy": policy != "auto", "--split": split != "even", "--budget": budget is not None}
-        if given := [name for name, is_given in ignored.items() if is_given]:
-            raise typer.BadParameter(
-                "a re-plan keeps the policy, the split and the slots of the old placement", param_hint=", ".join(given)
-            )
+        _refuse_unused({"--policy": policy != "auto", "--split": split != "even", "--budget": budget is not None})
     out_of_service = {
         "dead": experts_options.parse_gpus(dead, "--dead"),
         "draining": experts_options.parse_gpus(draining, "--draining"),
@@ -134,3 +130,11 @@ def command(
             )
     report = placement_report(placement, load_LN, source=history.source, num_groups=groups, before=before, model=model)
     outputs.deliver(report, PLACEMENT, wanted)
+
+
+def _refuse_unused(given: dict[str, bool]) -> None:
+    """Options that a re-plan would not heed."""
+    if names := [name for name, is_given in given.items() if is_given]:
+        raise typer.BadParameter(
+            "a re-plan keeps the policy, the split and the slots of the old placement", param_hint=", ".join(names)
+        )
