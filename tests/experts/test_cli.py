@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import polars as pl
 import pytest
 
 from tests.cli.test_cli import Run, run
 from weftrace.experts import generate_loads, read_loads, read_placement, save_loads
-from weftrace.experts.document import SCHEMA_FILE
+from weftrace.experts.document import PLACEMENT_SCHEMA
 from weftrace.experts.replays.document import REPLAY_SCHEMA
+from weftrace.files.documents import read_document
 
 __all__ = ["run"]  # the fixture
 
@@ -33,22 +35,53 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def test_balance_prints_and_writes_a_placement(run: Run, loads: Path, tmp_path: Path) -> None:
-    output = tmp_path / "placement.json"
-    code, out, err = run("experts", "balance", loads, *SHAPE, "-o", output, "--html")
+    output, page, table = (tmp_path / f"placement.{suffix}" for suffix in ("json.gz", "html", "csv"))
+    code, out, err = run("experts", "balance", loads, *SHAPE, "-o", output, "-o", page, "-o", table)
     assert code == 0, err
     for part in ("Balancedness 0.", "experts in order, no copies", "Certificate", "Policy", "Assumed: hardware: H800"):
         assert part in out
     assert "\x1b[" not in out
-    jsonschema.validate(read(output), read(SCHEMA_FILE))
+    jsonschema.validate(read_document(output), read(PLACEMENT_SCHEMA.file))
     assert f"wrote {output}" in err
-    assert "<!doctype html>" in (tmp_path / "placement.html").read_text()[:20].lower()
+    assert "<!doctype html>" in page.read_text()[:20].lower()
+    slots = pl.read_csv(table)
+    assert len(slots) == 3 * 48
+    total = read_loads(loads).load_TLN.sum()
+    assert slots["load"].sum() == pytest.approx(total)
     assert read_placement(output).balancedness(read_loads(loads).load_TLN.sum(axis=0)).mean() > 0.9
 
 
-def test_balance_to_stdout_is_json_alone(run: Run, loads: Path) -> None:
-    code, out, _ = run("experts", "balance", loads, *SHAPE, "-o", "-")
+def test_json_on_stdout_stands_alone_and_quiet_says_nothing(run: Run, loads: Path, tmp_path: Path) -> None:
+    code, out, _ = run("experts", "balance", loads, *SHAPE, "--json")
     assert code == 0
     assert json.loads(out)["schema"] == "weftrace.placement/1"
+    code, out, _ = run("experts", "balance", loads, *SHAPE, "-q", "-o", tmp_path / "p.json")
+    assert (code, out) == (0, "")
+    assert (tmp_path / "p.json").is_file()
+
+
+def test_inputs_are_never_overwritten(run: Run, loads: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    run("experts", "balance", loads, *SHAPE, "-q", "-o", old)
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    (folder / "loads.json").write_text(json.dumps(read_loads(loads).load_TLN.tolist()))
+    for arguments in (
+        ("balance", loads, "--gpus", "8", "--from", old, "-o", old),
+        ("balance", folder / "loads.json", *SHAPE, "-o", folder / "loads.json"),
+        ("replay", folder, *SHAPE, "-o", folder / "loads.json"),
+    ):
+        before = Path(arguments[-1]).read_bytes()
+        code, out, err = run("experts", *arguments)
+        assert (code, out) == (2, "")
+        assert "never overwritten" in " ".join(err.replace("│", " ").split())
+        assert Path(arguments[-1]).read_bytes() == before
+
+
+def test_an_ending_that_is_not_written_is_refused_before_the_work(run: Run, loads: Path, tmp_path: Path) -> None:
+    code, _, err = run("experts", "balance", loads, *SHAPE, "-o", tmp_path / "placement.xlsx")
+    assert code == 2
+    assert ".html, .csv, .json" in " ".join(err.replace("│", " ").split())
 
 
 def test_balance_from_an_old_placement_moves_little(run: Run, loads: Path, tmp_path: Path) -> None:
@@ -99,9 +132,22 @@ def test_a_budget_is_shared_among_layers(run: Run, loads: Path, tmp_path: Path) 
 
 
 def test_replay_recommends_and_writes(run: Run, loads: Path, tmp_path: Path) -> None:
-    output = tmp_path / "replay.json"
+    output, page, table = (tmp_path / f"replay.{suffix}" for suffix in ("json", "html", "csv"))
     code, out, err = run(
-        "experts", "replay", loads, *SHAPE, "--windows", "2", "--intervals", "1,3", "-o", output, "--html"
+        "experts",
+        "replay",
+        loads,
+        *SHAPE,
+        "--windows",
+        "2",
+        "--intervals",
+        "1,3",
+        "-o",
+        output,
+        "-o",
+        page,
+        "-o",
+        table,
     )
     assert code == 0, err
     assert "best" in out
@@ -109,15 +155,20 @@ def test_replay_recommends_and_writes(run: Run, loads: Path, tmp_path: Path) -> 
     document = read(output)
     jsonschema.validate(document, read(REPLAY_SCHEMA.file))
     assert document["recommendation"]["text"].split(" would ")[0] in " ".join(out.split())
-    assert (tmp_path / "replay.html").is_file()
+    assert "<!doctype html>" in page.read_text()[:20].lower()
+    assert pl.read_csv(table)["solver"].to_list() == [row["solver"] for row in document["rows"]]
 
 
 def test_demo_runs_by_itself(run: Run, tmp_path: Path) -> None:
-    saved = tmp_path / "loads.json"
-    code, out, err = run("experts", "demo", "--layers", "2", "--windows", "8", "--save", saved)
+    saved, page = tmp_path / "loads.npz", tmp_path / "demo.html"
+    code, out, err = run("experts", "demo", "--layers", "2", "--windows", "8", "-o", saved, "-o", page)
     assert code == 0, err
     assert "weftrace experts replay" in out
     assert read_loads(saved).load_TLN.shape == (8, 2, 256)
+    assert page.is_file()
+    code, out, err = run("experts", "demo", "--layers", "2", "--windows", "8", "--json")
+    assert code == 0, err
+    assert json.loads(out)["num_layers"] == 2  # the placement alone, nothing is replayed
 
 
 @pytest.mark.parametrize(
@@ -139,7 +190,7 @@ def test_demo_runs_by_itself(run: Run, tmp_path: Path) -> None:
 )
 def test_mistakes_are_told_in_words(run: Run, loads: Path, options: tuple[str, ...], text: str) -> None:
     code, _, err = run("experts", "balance", loads, *options)
-    assert code == 2
+    assert code == (3 if "absent.json" in options else 2)
     assert text in " ".join(err.replace("│", " ").split())
     assert "Traceback" not in err
 

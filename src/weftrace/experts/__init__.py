@@ -1,13 +1,15 @@
 """Where experts live: from expert loads to a placement, with proof of how good it is.
 
-    history = wt.experts.read_loads("recorded/")          # what a service counted; generate_loads makes some
-    placement = wt.balance(history, 288, 32, 4, 8)        # slots, GPUs, nodes, groups of experts
-    placement.certificate.gap                             # how far from the best possible, at most
-    wt.replan(placement, later, max_moves=0.06)           # follow the loads, moving little
-    wt.replay(history, num_slots=288, num_gpus=32)        # which estimator, interval and solver to use
+    history = wt.experts.read_loads("recorded/")           # what a service counted; generate_loads makes some
+    loads = history.total()                                # float64 [layers, experts]
+    placement = wt.balance(loads, 288, 32, 4, 8)           # slots, GPUs, nodes, groups of experts
+    placement.certificate.gap                              # how far from the best possible, at most
+    report = wt.experts.placement_report(placement, loads) # what it does to loads: to show, save and draw
+    wt.replan(placement, later, max_moves=0.06)            # follow the loads, moving little
+    wt.replay(history, num_slots=288, num_gpus=32)         # which estimator, interval and solver to use
 
-Order of the folder, each above what it may import: cli; document; replays; moves; solvers; traffic; proof; packing;
-placement and recorded; constraints; problem; slots; certificate; cluster; loads; arrays; compiled.
+Each part may import those after it: cli; kinds; render; build; document; replays; moves; solvers; traffic; proof;
+packing; placement and recorded; constraints; problem; slots; certificate; cluster; loads; arrays; compiled.
 """
 
 from __future__ import annotations
@@ -17,10 +19,14 @@ from typing import TYPE_CHECKING
 from weftrace.lazy import lazily
 
 if TYPE_CHECKING:
+    from weftrace.experts.build import PlacementReport as PlacementReport
+    from weftrace.experts.build import ReplayReport as ReplayReport
+    from weftrace.experts.build import placement_report as placement_report
+    from weftrace.experts.build import replay_report as replay_report
+    from weftrace.experts.build import slot_table as slot_table
     from weftrace.experts.certificate import Certificate as Certificate
     from weftrace.experts.cluster import Cluster as Cluster
     from weftrace.experts.cluster import make_cluster as make_cluster
-    from weftrace.experts.document import placement_document as placement_document
     from weftrace.experts.document import placement_of as placement_of
     from weftrace.experts.document import read_placement as read_placement
     from weftrace.experts.loads import as_loads as as_loads
@@ -45,7 +51,6 @@ if TYPE_CHECKING:
     from weftrace.experts.recorded.read import read_loads as read_loads
     from weftrace.experts.recorded.read import save_loads as save_loads
     from weftrace.experts.recorded.read import windows_of as windows_of
-    from weftrace.experts.replays.document import replay_document as replay_document
     from weftrace.experts.replays.recommend import Recommendation as Recommendation
     from weftrace.experts.replays.recommend import recommend as recommend
     from weftrace.experts.replays.replay import Replay as Replay
@@ -63,9 +68,16 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
+            "weftrace.experts.build": (
+                "PlacementReport",
+                "ReplayReport",
+                "placement_report",
+                "replay_report",
+                "slot_table",
+            ),
             "weftrace.experts.certificate": ("Certificate",),
             "weftrace.experts.cluster": ("Cluster", "make_cluster"),
-            "weftrace.experts.document": ("placement_document", "placement_of", "read_placement"),
+            "weftrace.experts.document": ("placement_of", "read_placement"),
             "weftrace.experts.loads": ("as_loads",),
             "weftrace.experts.moves.break_even": ("BreakEven", "break_even"),
             "weftrace.experts.moves.moves": ("Moves", "moves_between"),
@@ -76,7 +88,6 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.experts.recorded.estimators": ("Estimator", "make_estimator"),
             "weftrace.experts.recorded.generator": ("generate_loads", "synthetic_loads"),
             "weftrace.experts.recorded.read": ("LoadHistory", "as_history", "read_loads", "save_loads", "windows_of"),
-            "weftrace.experts.replays.document": ("replay_document",),
             "weftrace.experts.replays.recommend": ("Recommendation", "recommend"),
             "weftrace.experts.replays.replay": ("Replay", "replay"),
             "weftrace.experts.solvers.balance": ("balance",),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from weftrace.experts.arrays import Bools, Floats
+from weftrace.notebook import InNotebook
+from weftrace.units import percent
 
 BINDINGS = ("none", "replica granularity", "slots", "node partition", "duplicates", "constraints", "packing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Certificate:
+class Certificate(InNotebook):
     """A placement's quality against a bound that no placement under the same rules can beat.
 
     Times are load units over speed, by layer:
@@ -51,6 +55,16 @@ class Certificate:
         """Largest achieved / bound - 1 of any layer: how much a better placement could at most save."""
         sane_L = self.bound_L > 0
         return float((self.achieved_L[sane_L] / self.bound_L[sane_L] - 1).max(initial=0.0))
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "balancedness", f"{self.balancedness:.4f}"
+        yield "no placement exceeds", f"{self.bound_balancedness:.4f}"
+        yield "largest gap to the bound", percent(self.gap, 3)
+        yield "proved optimal", f"{int(self.is_optimal_L.sum()):,} of {len(self.mean_L):,} layers"
+        for name, number in Counter(self.binding_L).most_common():
+            yield f"held back by {name}", f"{number:,} layers"
+        needed = "no number of slots" if self.slots_for_target is None else f"{self.slots_for_target:,} slots or more"
+        yield f"a balancedness of {self.target}", needed
 
 
 def _ratio(part_L: Floats, whole_L: Floats) -> float:

@@ -9,12 +9,13 @@ import numpy as np
 
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Bools, Floats, Ints, frozen, is_whole
+from weftrace.notebook import InNotebook, in_words
 
 MOST = 1_000_000  # slots, GPUs, nodes: above it a number is a slip of the keyboard, and memory would run out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cluster:
+class Cluster(InNotebook):
     """GPUs and their slots. Slots are numbered GPU by GPU, GPUs node by node; numbers never change when a GPU dies.
 
     num_nodes: nodes of G / num_nodes GPUs each.
@@ -94,6 +95,16 @@ class Cluster:
         np.divide(mean_L, worst_L, out=balancedness_L, where=worst_L > 0)
         return balancedness_L
 
+    def _told(self) -> Iterable[tuple[str, str]]:
+        slots, speeds = np.unique(self.slots_G), np.unique(self.speed_G)
+        yield "GPUs", f"{self.num_gpus:,} in {self.num_nodes:,} node{'s' * (self.num_nodes > 1)}"
+        yield "slots", f"{self.num_slots:,} a layer, {_from_to(slots)} a GPU"
+        if len(speeds) > 1 or speeds[0] != 1:
+            yield "speed of a GPU", _from_to(speeds)
+        for name, gpus in (("dead", self.dead), ("draining", self.draining)):
+            if gpus:
+                yield name, in_words(sorted(gpus))
+
 
 def make_cluster(
     num_slots: int | None,
@@ -167,3 +178,8 @@ def _gpus(gpus: Iterable[int], num_gpus: int, name: str) -> frozenset[int]:
     if named and max(named) >= num_gpus:
         raise PlacementError(f"{name}: GPU {max(named)} does not exist; they are numbered 0 to {num_gpus - 1}")
     return named
+
+
+def _from_to(sorted_values: Floats | Ints) -> str:
+    least, most = (f"{value:,}" for value in sorted_values[[0, -1]].tolist())
+    return least if least == most else f"{least} to {most}"

@@ -2,15 +2,102 @@
 
 from __future__ import annotations
 
-from weftrace.experts.document import SCHEMA, placement_of
-from weftrace.experts.placement import Placement
-from weftrace.experts.replays.document import REPLAY_SCHEMA, replay_document
-from weftrace.experts.replays.replay import Replay
-from weftrace.kinds import Kind
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
-KINDS = (
-    Kind(value=Placement, schema=SCHEMA, load=lambda document, what: placement_of(document, what=what)),
-    Kind(value=Replay, document=replay_document),
+import polars as pl
+
+from weftrace.errors import PlacementError
+from weftrace.experts.build import PlacementReport, ReplayReport, replay_report, slot_table
+from weftrace.experts.document import PLACEMENT_SCHEMA, PlacementDocument, placement_of
+from weftrace.experts.placement import Placement
+from weftrace.experts.render import figures
+from weftrace.experts.render.page import render_placement_html, render_replay_html
+from weftrace.experts.render.terminal import print_placement, print_placement_alone, print_replay
+from weftrace.experts.replays.document import REPLAY_SCHEMA, ReplayDocument
+from weftrace.experts.replays.replay import Replay
+from weftrace.files.documents import document_as
+from weftrace.files.output import write_output
+from weftrace.kinds import DOCUMENT_SUFFIXES, Kind
+
+SCHEMAS = (PLACEMENT_SCHEMA, REPLAY_SCHEMA)
+
+
+def _load_placement(document: Mapping[str, Any], what: str) -> PlacementReport:
+    placement = placement_of(document, what=what)
+    whole = document_as(document, PlacementDocument, schema=PLACEMENT_SCHEMA.schema, what=what)
+    return PlacementReport(placement=placement, document=whole)
+
+
+def _load_replay(document: Mapping[str, Any], what: str) -> ReplayReport:
+    return ReplayReport(document=document_as(document, ReplayDocument, schema=REPLAY_SCHEMA.schema, what=what))
+
+
+def _page(render: Callable[[Any], str]) -> Callable[[Any, str], object]:
+    return lambda report, path: write_output(path, [render(report.document)])
+
+
+def _csv(table: Callable[[Any], pl.DataFrame]) -> Callable[[Any, str], object]:
+    return lambda report, path: write_output(path, [table(report).write_csv().encode()])
+
+
+def _of_document(do: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda report, *others: do(report.document, *others)
+
+
+PLACEMENT = Kind(
+    value=PlacementReport,
+    schema=PLACEMENT_SCHEMA.schema,
+    document=lambda report: report.document,
+    load=_load_placement,
+    show=_of_document(print_placement),
+    save={".html": _page(render_placement_html), ".csv": _csv(slot_table)},
+    figures={
+        "gpu_load": _of_document(figures.figure_gpu_load),
+        "balancedness": _of_document(figures.figure_balancedness),
+        "moves": _of_document(figures.figure_moves),
+    },
 )
 
-SCHEMAS = (REPLAY_SCHEMA,)
+REPLAY = Kind(
+    value=ReplayReport,
+    schema=REPLAY_SCHEMA.schema,
+    document=lambda report: report.document,
+    load=_load_replay,
+    show=_of_document(print_replay),
+    save={
+        ".html": _page(render_replay_html),
+        ".csv": _csv(lambda report: pl.DataFrame(report.document["rows"], infer_schema_length=None)),
+    },
+    figures={"replay": _of_document(figures.figure_replay)},
+)
+
+
+def _as_report(do: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda replay, *others: do(replay_report(replay), *others)
+
+
+_REPLAY_ITSELF = Kind(
+    value=Replay,
+    document=lambda replay: replay_report(replay).document,
+    show=_as_report(_of_document(print_replay)),
+    save={suffix: _as_report(write) for suffix, write in REPLAY.save.items()},
+    figures={name: _as_report(draw) for name, draw in REPLAY.figures.items()},
+)
+
+
+def _needs_loads(placement: Placement, *others: object) -> NoReturn:
+    raise PlacementError(
+        "a placement alone does not say what it does to loads; put both together with "
+        "weftrace.experts.placement_report(placement, loads), which is what can be saved and drawn"
+    )
+
+
+_PLACEMENT_ALONE = Kind(
+    value=Placement,
+    show=print_placement_alone,
+    save=dict.fromkeys((*PLACEMENT.save, *DOCUMENT_SUFFIXES), _needs_loads),
+    figures=dict.fromkeys(PLACEMENT.figures, _needs_loads),
+)
+
+KINDS = (PLACEMENT, REPLAY, _PLACEMENT_ALONE, _REPLAY_ITSELF)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +14,11 @@ from weftrace.experts.certificate import Certificate
 from weftrace.experts.cluster import Cluster
 from weftrace.experts.loads import as_loads
 from weftrace.experts.slots import copies_of, even_shares, load_of_gpus, slots_of
+from weftrace.notebook import InNotebook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Placement:
+class Placement(InNotebook):
     """Where every expert of every layer lives.
 
     expert_of_slot_LP: int64 [L, P], the expert in each physical slot; -1 where a slot is empty.
@@ -89,9 +92,20 @@ class Placement:
             )
         return load_LN
 
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "experts", f"{self.num_experts:,} in each of {self.num_layers:,} layers"
+        yield from self.cluster._told()
+        yield "policy", f"{self.policy}; copies of an expert take {'equal' if self.is_even else 'unequal'} parts"
+        for solver, number in Counter(self.solver_of_layer).most_common():
+            yield f"found by {solver}", f"{number:,} layers"
+        if self.certificate is not None:
+            yield from self.certificate._told()
+        if self.choice is not None:
+            yield "why this policy", self.choice.reason
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyCost:
+class PolicyCost(InNotebook):
     """What one policy would cost, by a model of the links and the experts' GEMMs: an estimate, never a measurement.
 
     policy: "global", "hierarchical" or "semi-hierarchical".
@@ -111,7 +125,7 @@ class PolicyCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(InNotebook):
     """The policies that were possible, cheapest first, and a sentence that says why the first was taken.
 
     assumptions: what the model took for granted (model shape, hardware, tokens), one "name: value" each.
@@ -122,6 +136,12 @@ class Choice:
     reason: str
     assumptions: tuple[str, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        for cost in self.costs:
+            yield cost.policy, f"{cost.total_us:,.0f} µs a layer, balancedness {cost.balancedness:.4f}"
+        yield "why", self.reason
+        yield from self.ruled_out
 
 
 def make_placement(

@@ -7,13 +7,15 @@ import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 import zstandard
 
 from weftrace.errors import DocumentError, WeftraceError
 from weftrace.files.output import write_output
+
+Document = TypeVar("Document", bound=Mapping[str, Any])
 
 
 def read_document(
@@ -41,6 +43,27 @@ def read_document(
     if schema is not None and document.get("schema") != schema:
         raise error(f"{path}: not a {schema} document: its schema is {document.get('schema')!r}")
     return document
+
+
+def document_as(
+    document: Mapping[str, Any],
+    kind: type[Document],
+    *,
+    schema: str,
+    what: str,
+    error: type[WeftraceError] = DocumentError,
+) -> Document:
+    """The document as what it is: a value of the TypedDict `kind`, once every field that it names is there and right.
+
+    what: how an error names it, a file's path say. Raises `error` where its schema is another or a field is broken.
+    """
+    if document.get("schema") != schema:
+        raise error(f"{what}: not a {schema} document: its schema is {document.get('schema')!r}")
+    try:
+        msgspec.convert(document, kind)
+    except msgspec.ValidationError as cause:
+        raise error(f"{what}: a {schema} document with a broken field: {cause}") from cause
+    return cast(Document, document)
 
 
 def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:

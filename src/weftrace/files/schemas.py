@@ -11,13 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from weftrace.wings import WINGS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+#: Numbers that documents are full of.
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Amount = Annotated[float, Meta(ge=0)]
+Fraction = Annotated[float, Meta(ge=0, le=1.000000001)]  # made of rounded parts: it may pass 1 by a hair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ import typer
 
 from weftrace.cli import outputs
 from weftrace.experts.cli import options as experts_options
-from weftrace.experts.cli.options import Gpus, Groups, Html, Loads, Nodes, WindowSteps
+from weftrace.experts.cli.options import Gpus, Groups, Loads, Nodes, WindowSteps
 
 EPILOG = """[bold]Examples[/bold]
 
-weftrace experts balance loads.json --slots 288 --gpus 32 --nodes 4 --groups 8 -o placement.json --html
+weftrace experts balance loads.json --slots 288 --gpus 32 --nodes 4 --groups 8 -o placement.html -o placement.json
 
 weftrace experts balance loads.npz --slots 288 --gpus 32 --split uneven           copies may take unequal parts
 
@@ -73,63 +73,46 @@ def command(
     time_budget: Annotated[
         float, typer.Option("--time-budget", help="Seconds to search for better.", min=0.0, metavar="S")
     ] = 1.0,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", help="Write the placement as JSON; - for stdout.", metavar="JSON")
-    ] = None,
-    html: Html = False,
     window_steps: WindowSteps = 1,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
 ) -> None:
     """Place experts so that the busiest GPU has as little to do as can be, and say how near that is to the best."""
-    from weftrace.experts import (
-        CostModel,
-        balance,
-        make_cluster,
-        placement_document,
-        read_placement,
-        replan,
-        share_slots_among_layers,
-    )
-    from weftrace.experts.render.page import render_placement_html
-    from weftrace.experts.render.terminal import print_placement
-    from weftrace.facts.hardware import hardware as find_hardware
+    from weftrace.experts import balance, make_cluster, placement_report, read_placement, replan
+    from weftrace.experts.kinds import PLACEMENT
+    from weftrace.experts.solvers.slot_budget import slots_for_budget
+    from weftrace.experts.traffic.policy_cost import cost_model_of
 
-    history = experts_options.read_history(loads, window_steps)
-    if last is not None and last > history.num_windows:
-        raise typer.BadParameter(f"there are {history.num_windows} windows, not {last}", param_hint="--last")
-    load_LN = history.load_TLN[-last if last is not None else 0 :].sum(axis=0)
+    inputs = experts_options.inputs_of(loads, old)
+    wanted = outputs.wanted(output, writes=PLACEMENT, inputs=inputs, json=json, quiet=quiet)
+    if old is not None:
+        _refuse_unused({"--policy": policy != "auto", "--split": split != "even", "--budget": budget is not None})
     out_of_service = {
         "dead": experts_options.parse_gpus(dead, "--dead"),
         "draining": experts_options.parse_gpus(draining, "--draining"),
     }
-    if old is not None:
-        ignored = {"--policy": policy != "auto", "--split": split != "even", "--budget": budget is not None}
-        if given := [name for name, is_given in ignored.items() if is_given]:
-            raise typer.BadParameter(
-                "a re-plan keeps the policy, the split and the slots of the old placement", param_hint=", ".join(given)
-            )
-    before = read_placement(old) if old is not None else None
     slots_G = experts_options.parse_whole_numbers(slots_of_gpu, "--slots-of-gpu")
-    if before is not None and slots is None and slots_G is None:
-        slots_G = before.cluster.slots_G.tolist()
     speed_G = experts_options.parse_numbers(speeds, "--speeds")
-    layers = None
-    if budget is not None:
-        num_usable = max(gpus - len({*out_of_service["dead"], *out_of_service["draining"]}), 1)
-        layers = share_slots_among_layers(load_LN, budget, num_usable)
-        if slots is None and slots_G is None:
-            slots = int(layers.max()) // num_usable * gpus
-    cluster = make_cluster(slots, gpus, nodes, slots_of_gpu=slots_G, speed_of_gpu=speed_G, **out_of_service)
     pins = experts_options.parse_pins(pin or [])
-    device = find_hardware(hardware)
-    model = CostModel(hardware=device, dtype="fp8" if "fp8" in device.peak_flops else "bf16")
+    most_moved = experts_options.parse_fraction(max_moves, "--max-moves")
+    history = experts_options.read_history(loads, window_steps)
+    if last is not None and last > history.num_windows:
+        raise typer.BadParameter(f"there are {history.num_windows} windows, not {last}", param_hint="--last")
+    load_LN = history.total(last)
+    before = read_placement(old) if old is not None else None
+    slots_L = None
+    if slots is None and slots_G is None and before is not None:
+        slots_G = before.cluster.slots_G.tolist()
+    if budget is not None:
+        num_lost = len({*out_of_service["dead"], *out_of_service["draining"]})
+        slots_L, largest = slots_for_budget(load_LN, budget, gpus, num_lost=num_lost)
+        slots = largest if slots is None and slots_G is None else slots
+    cluster = make_cluster(slots, gpus, nodes, slots_of_gpu=slots_G, speed_of_gpu=speed_G, **out_of_service)
+    model = cost_model_of(hardware)
     if before is not None:
         placement = replan(
-            before,
-            load_LN,
-            max_moves=experts_options.parse_fraction(max_moves, "--max-moves"),
-            cluster=cluster,
-            pins=pins,
-            num_groups=groups,
+            before, load_LN, max_moves=most_moved, cluster=cluster, pins=pins, num_groups=groups
         ).placement
     else:
         with experts_options.told("balancing") as on_progress:
@@ -140,15 +123,18 @@ def command(
                 policy=policy,
                 split=split,
                 pins=pins,
-                slots_of_layer=None if layers is None else layers.tolist(),
+                slots_of_layer=None if slots_L is None else slots_L.tolist(),
                 time_budget_s=time_budget,
                 cost_model=model,
                 on_progress=on_progress,
             )
-    document = placement_document(
-        placement, load_LN, source=history.source, num_groups=groups, before=before, model=model
-    )
-    if output != "-":
-        print_placement(document, outputs.stdout())
-    page = experts_options.page_path(output, "placement.html") if html else None
-    experts_options.save(document, output, page, render_placement_html)
+    report = placement_report(placement, load_LN, source=history.source, num_groups=groups, before=before, model=model)
+    outputs.deliver(report, PLACEMENT, wanted)
+
+
+def _refuse_unused(given: dict[str, bool]) -> None:
+    """Options that a re-plan would not heed."""
+    if names := [name for name, is_given in given.items() if is_given]:
+        raise typer.BadParameter(
+            "a re-plan keeps the policy, the split and the slots of the old placement", param_hint=", ".join(names)
+        )

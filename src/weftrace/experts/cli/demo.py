@@ -2,64 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weftrace.cli import outputs
 from weftrace.experts.cli import options as experts_options
-from weftrace.experts.cli.options import Html
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from weftrace.experts import LoadHistory, PlacementReport
 
 EPILOG = """[bold]Examples[/bold]
 
 weftrace experts demo                                 balance and replay in the terminal
 
-weftrace experts demo --save loads.npz                keep the loads, for weftrace experts balance and replay
+weftrace experts demo -o loads.npz                    keep the loads, for weftrace experts balance and replay
 
-weftrace experts demo -o demo.json --html             the placement as JSON and as a page"""
+weftrace experts demo -q -o demo.html -o demo.json    the placement as a page and as JSON, without the replay"""
 
 
 def command(
     layers: Annotated[int, typer.Option("--layers", help="Mixture-of-experts layers.", min=1, max=1000)] = 58,
     windows: Annotated[int, typer.Option("--windows", help="Windows of loads to make.", min=8, max=10_000)] = 24,
     seed: Annotated[int, typer.Option("--seed", help="Of the made loads.", min=0)] = 0,
-    save_to: Annotated[
-        str | None, typer.Option("--save", help="Write the made loads, .npz or .json.", metavar="FILE")
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", help="Write the placement as JSON; - for stdout.", metavar="JSON")
-    ] = None,
-    html: Html = False,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
 ) -> None:
     """Make loads like DeepSeek-V3's prefill (256 experts, 288 slots, 32 GPUs, 4 nodes), place the experts, replay."""
-    from weftrace.experts import balance, generate_loads, placement_document, replay, replay_document
-    from weftrace.experts import save_loads as write_loads
-    from weftrace.experts.render.page import render_placement_html
-    from weftrace.experts.render.terminal import print_placement, print_replay
+    from weftrace.experts import balance, generate_loads, placement_report, save_loads
+    from weftrace.experts.kinds import PLACEMENT
+    from weftrace.kinds import writers
 
     history = generate_loads("real", windows, layers, 256, seed=seed)
-    load_LN = history.load_TLN.sum(axis=0)
+    as_loads = {".npz": lambda _, path: save_loads(history, path)}
+    wanted = outputs.wanted(output, writes={**writers([PLACEMENT]), **as_loads}, json=json, quiet=quiet)
+    loads = history.total()
     with experts_options.told("balancing") as on_progress:
-        placement = balance(load_LN, 288, 32, 4, 8, on_progress=on_progress)
-    document = placement_document(placement, load_LN, source=history.source, num_groups=8)
-    if output != "-":
-        print_placement(document, outputs.stdout())
-        with experts_options.counted("replaying") as on_progress:
-            replayed = replay(
-                history,
-                num_slots=288,
-                num_gpus=32,
-                num_nodes=4,
-                num_groups=8,
-                estimators=("last", "ema"),
-                windows=(4,),
-                intervals=(4, 12),
-                on_progress=on_progress,
-            )
-        outputs.stdout().print()
-        print_replay(replay_document(replayed), outputs.stdout())
-    if save_to is not None:
-        write_loads(history, save_to)
-        outputs.tell_written(save_to)
-    page = experts_options.page_path(output, "experts-demo.html") if html else None
-    experts_options.save(document, output, page, render_placement_html)
+        placement = balance(loads, 288, 32, 4, 8, on_progress=on_progress)
+    report = placement_report(placement, loads, source=history.source, num_groups=8)
+    outputs.deliver(report, PLACEMENT, wanted, show=partial(_show, history=history), save=as_loads)
+
+
+def _show(report: PlacementReport, console: Console, *, history: LoadHistory) -> None:
+    """The placement, and a replay of the loads that it was made for."""
+    from weftrace.experts import replay, replay_report
+    from weftrace.experts.render.terminal import print_placement, print_replay
+
+    print_placement(report.document, console)
+    with experts_options.counted("replaying") as on_progress:
+        replayed = replay(
+            history,
+            num_slots=288,
+            num_gpus=32,
+            num_nodes=4,
+            num_groups=8,
+            estimators=("last", "ema"),
+            windows=(4,),
+            intervals=(4, 12),
+            on_progress=on_progress,
+        )
+    console.print()
+    print_replay(replay_report(replayed).document, console)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,7 +35,6 @@ Groups = Annotated[
 WindowSteps = Annotated[
     int, typer.Option("--window-steps", help="Recorded steps that are added up to one window.", min=1, metavar="N")
 ]
-Html = Annotated[bool, typer.Option("--html", help="Also write the page: the output's name with .html.")]
 
 
 def parse_numbers(text: str | None, name: str) -> list[float] | None:
@@ -96,6 +94,13 @@ def parse_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def inputs_of(loads: str, *others: str | None) -> list[str]:
+    """The files that a command reads, which no output may overwrite; of a folder of loads, those in it."""
+    from weftrace.experts.recorded.files import files_of
+
+    return [*files_of([loads])[0], *(other for other in others if other is not None)]
+
+
 def read_history(source: str, window_steps: int) -> LoadHistory:
     """Recorded loads in windows; what was left out of them is said on stderr."""
     from weftrace.experts import read_loads, windows_of
@@ -106,11 +111,6 @@ def read_history(source: str, window_steps: int) -> LoadHistory:
     for note in history.notes:
         typer.echo(f"weftrace: {note}", err=True)
     return history
-
-
-def page_path(output: str | None, default: str) -> str:
-    """Where --html writes: beside the output, under its name."""
-    return str(Path(output).with_suffix(".html")) if output not in (None, "-") else default
 
 
 @contextmanager
@@ -144,14 +144,3 @@ def _tell_of_compiling() -> None:
 
     if not is_compiled(pack_layers):
         typer.echo("weftrace: compiling the balancers for this machine, once; that takes about half a minute", err=True)
-
-
-def save(document: Mapping[str, Any], output: str | None, page: str | None, render: Callable[[Any], str]) -> None:
-    """Write the document as JSON, and as a page, where they are wanted."""
-    from weftrace.trace import write_output
-
-    if output is not None:
-        outputs.write_json(document, output)
-    if page is not None:
-        write_output(page, [render(document)])
-        outputs.tell_written(page)

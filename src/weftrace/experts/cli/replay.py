@@ -8,7 +8,7 @@ import typer
 
 from weftrace.cli import outputs
 from weftrace.experts.cli import options as experts_options
-from weftrace.experts.cli.options import Gpus, Groups, Html, Loads, Nodes, Slots, WindowSteps
+from weftrace.experts.cli.options import Gpus, Groups, Loads, Nodes, Slots, WindowSteps
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -16,7 +16,7 @@ weftrace experts replay recorded/ --slots 288 --gpus 32 --nodes 4 --groups 8
 
 weftrace experts replay loads.npz --slots 288 --gpus 32 --estimators last,ema --windows 4,16 --intervals 1,10
 
-weftrace experts replay loads.npz --slots 288 --gpus 32 -o replay.json --html"""
+weftrace experts replay loads.npz --slots 288 --gpus 32 -o replay.html -o replay.json -o replay.csv"""
 
 
 def command(
@@ -39,17 +39,17 @@ def command(
     ] = "deepseek,balance,balance+resplit,replan",
     split: Annotated[str, typer.Option("--split", help="even or uneven parts for the copies of an expert.")] = "even",
     seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.", min=0)] = 0,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", help="Write the numbers as JSON; - for stdout.", metavar="JSON")
-    ] = None,
-    html: Html = False,
     window_steps: WindowSteps = 1,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
 ) -> None:
     """Plan on what was seen, score on the window that followed, for every combination; recommend one."""
-    from weftrace.experts import replay, replay_document
-    from weftrace.experts.render.page import render_replay_html
-    from weftrace.experts.render.terminal import print_replay
+    from weftrace.experts import replay, replay_report
+    from weftrace.experts.kinds import REPLAY
 
+    inputs = experts_options.inputs_of(loads)
+    wanted = outputs.wanted(output, writes=REPLAY, inputs=inputs, json=json, quiet=quiet)
     history = experts_options.read_history(loads, window_steps)
     with experts_options.counted("replaying") as on_progress:
         replayed = replay(
@@ -66,8 +66,4 @@ def command(
             seed=seed,
             on_progress=on_progress,
         )
-    document = replay_document(replayed)
-    if output != "-":
-        print_replay(document, outputs.stdout())
-    page = experts_options.page_path(output, "replay.html") if html else None
-    experts_options.save(document, output, page, render_replay_html)
+    outputs.deliver(replay_report(replayed), REPLAY, wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from weftrace.errors import PlacementError
@@ -10,13 +11,15 @@ from weftrace.experts.arrays import Floats
 from weftrace.experts.loads import as_loads
 from weftrace.experts.placement import Placement
 from weftrace.facts.efficiency import sustained_flops_per_s
+from weftrace.notebook import InNotebook
+from weftrace.units import duration
 
 #: Seconds that an H800 computes for one token in one expert of DeepSeek-V3: three projections of 7,168 x 2,048.
 TOKEN_S = 6 * 7168 * 2048 / sustained_flops_per_s("expert gemm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreakEven:
+class BreakEven(InNotebook):
     """When moving weights has paid.
 
     moving_s: seconds in which the weights move and no step runs.
@@ -34,6 +37,11 @@ class BreakEven:
     def saved_s(self) -> float:
         """Seconds that a step saves; below 0 where the new placement is slower."""
         return self.before_s - self.after_s
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "moving takes", duration(self.moving_s * 1e9)
+        yield "a step saves", duration(self.saved_s * 1e9)
+        yield "pays after", "never" if self.num_steps is None else f"{self.num_steps:,} steps"
 
 
 def break_even(

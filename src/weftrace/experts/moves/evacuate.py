@@ -3,6 +3,8 @@ and how many slots of each GPU a new placement fills, given the old one."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from weftrace.errors import PlacementError
@@ -35,90 +37,84 @@ def evacuate(
     copies_LN = copies_of(expert_of_slot_LP, load_LN.shape[1])
     share_LP = even_shares(expert_of_slot_LP, load_LN.shape[1])
     load_LG = load_of_gpus(expert_of_slot_LP, share_LP, load_LN, first_slot_G)
-    map_LP = expert_of_slot_LP.copy()
-    layer, expert = _evacuate(
-        map_LP,
-        to_fill_LP.copy(),
-        load_LN,
-        copies_LN,
-        load_LG,
-        first_slot_G,
-        1.0 / speed_G,
-        pins_K3,
-        home_LN,
-        node_of_gpu_G,
-    )
-    if layer >= 0:
-        raise PlacementError(
-            f"layer {layer}: no place is left for expert {expert}: every slot is pinned or holds an expert's only copy"
-        )
+    map_LP, left_LP, pace_G = expert_of_slot_LP.copy(), to_fill_LP.copy(), 1.0 / speed_G
+    for layer in range(len(map_LP)):
+        state = _Layer(
+            map_LP[layer], left_LP[layer], load_LN[layer], copies_LN[layer], home_LN[layer], load_LG[layer], pace_G,
+            node_of_gpu_G, first_slot_G, pins_K3[pins_K3[:, 0] == layer],
+        )  # fmt: skip
+        expert = _evacuate(state)
+        if expert >= 0:
+            raise PlacementError(
+                f"layer {layer}: no place is left for expert {expert}: every slot is pinned or holds an expert's only "
+                "copy"
+            )
     return map_LP
 
 
+class _Layer(NamedTuple):
+    """One layer on its way: everything that a change touches."""
+
+    expert_P: Ints
+    fill_P: Bools  # empty slots still to be filled
+    load_N: Floats
+    copies_N: Ints
+    home_N: Ints
+    load_G: Floats
+    pace_G: Floats  # 1 / speed
+    node_of_gpu_G: Ints
+    first_slot_G: Ints
+    pins_K3: Ints  # of this layer: rows (layer, expert, gpu)
+
+
 @compiled
-def _evacuate(
-    map_LP: Ints,
-    to_fill_LP: Bools,
-    load_LN: Floats,
-    copies_LN: Ints,
-    load_LG: Floats,
-    first_slot_G: Ints,
-    pace_G: Floats,
-    pins_K3: Ints,
-    home_LN: Ints,
-    node_of_gpu_G: Ints,
-) -> tuple[int, int]:
-    """Change the map in place; returns the layer and expert for which there is no place, or -1, -1."""
-    num_layers, num_experts, num_gpus = len(map_LP), load_LN.shape[1], len(pace_G)
-    next_pin = 0
-    for layer in range(num_layers):
-        expert_P, fill_P, load_N = map_LP[layer], to_fill_LP[layer], load_LN[layer]
-        copies_N, load_G, home_N = copies_LN[layer], load_LG[layer], home_LN[layer]
-        first_pin = next_pin
-        while next_pin < len(pins_K3) and pins_K3[next_pin, 0] == layer:
-            next_pin += 1
-        pins_K = pins_K3[first_pin:next_pin]
-        for pin in range(len(pins_K)):
-            expert, gpu = pins_K[pin, 1], pins_K[pin, 2]
-            if not _holds(expert_P, first_slot_G, gpu, expert):
-                slot = _place_on(gpu, pins_K, expert_P, fill_P, load_N, copies_N, first_slot_G)
-                if slot < 0:
-                    return layer, expert
-                _put(slot, gpu, expert, expert_P, fill_P, load_N, copies_N, load_G, first_slot_G)
-        while True:
-            expert = -1
-            for other in range(num_experts):
-                if copies_N[other] == 0 and (expert < 0 or load_N[other] > load_N[expert]):
-                    expert = other
-            if expert < 0:
-                break
-            best, chosen, where = 0.0, -1, -1
-            for anywhere in range(2):
-                for gpu in range(num_gpus):
-                    if not anywhere and home_N[expert] >= 0 and home_N[expert] != node_of_gpu_G[gpu]:
-                        continue
-                    for slot in range(first_slot_G[gpu], first_slot_G[gpu + 1]):
-                        old = expert_P[slot]
-                        if (
-                            not fill_P[slot]
-                            if old < 0
-                            else copies_N[old] < 2 or _is_pinned(pins_K, expert_P, first_slot_G, gpu, old)
-                        ):
-                            continue
-                        time = _time_after(slot, gpu, expert, expert_P, load_N, copies_N, load_G, pace_G, first_slot_G)
-                        if chosen < 0 or time < best:
-                            best, chosen, where = time, slot, gpu
-                if chosen >= 0:
-                    break
-            if chosen < 0:
-                return layer, expert
-            _put(chosen, where, expert, expert_P, fill_P, load_N, copies_N, load_G, first_slot_G)
-        for gpu in range(num_gpus):
-            for slot in range(first_slot_G[gpu], first_slot_G[gpu + 1]):
-                if fill_P[slot]:
-                    expert = _worth_a_copy(gpu, expert_P, load_N, copies_N, home_N, node_of_gpu_G, first_slot_G)
-                    _put(slot, gpu, expert, expert_P, fill_P, load_N, copies_N, load_G, first_slot_G)
-    return -1, -1
+def _evacuate(layer: _Layer) -> int:
+    """Change the layer's map in place; returns the expert for which there is no place, or -1."""
+    for pin in range(len(layer.pins_K3)):
+        expert, gpu = layer.pins_K3[pin, 1], layer.pins_K3[pin, 2]
+        if not _holds(layer.expert_P, layer.first_slot_G, gpu, expert):
+            slot = _place_on(layer, gpu)
+            if slot < 0:
+                return int(expert)
+            _put(layer, slot, expert)
+    while True:
+        expert = -1
+        for other in range(len(layer.load_N)):
+            if layer.copies_N[other] == 0 and (expert < 0 or layer.load_N[other] > layer.load_N[expert]):
+                expert = other
+        if expert < 0:
+            break
+        slot, gpu = _place_for(layer, expert)
+        if slot < 0:
+            return int(expert)
+        _put(layer, slot, expert)
+    for gpu in range(len(layer.pace_G)):
+        for slot in range(layer.first_slot_G[gpu], layer.first_slot_G[gpu + 1]):
+            if layer.fill_P[slot]:
+                _put(layer, slot, _worth_a_copy(layer, gpu))
+    return -1
+
+
+@compiled
+def _place_for(layer: _Layer, expert: int) -> tuple[int, int]:
+    """(slot, its GPU) for an expert without a copy, on its home if it can be: the place after which the latest GPU that
+    is touched is earliest; -1, -1 where there is none."""
+    home = layer.home_N[expert]
+    best, chosen, where = 0.0, -1, -1
+    for anywhere in range(2):
+        for gpu in range(len(layer.pace_G)):
+            if not anywhere and home >= 0 and home != layer.node_of_gpu_G[gpu]:
+                continue
+            for slot in range(layer.first_slot_G[gpu], layer.first_slot_G[gpu + 1]):
+                old = layer.expert_P[slot]
+                if not layer.fill_P[slot] if old < 0 else layer.copies_N[old] < 2 or _is_pinned(layer, gpu, old):
+                    continue
+                time = _time_after(layer, slot, gpu, expert)
+                if chosen < 0 or time < best:
+                    best, chosen, where = time, slot, gpu
+        if chosen >= 0:
+            break
+    return chosen, where
 
 
 @compiled
@@ -132,116 +128,87 @@ def _holds(expert_P: Ints, first_slot_G: Ints, gpu: int, expert: int) -> int:
 
 
 @compiled
-def _is_pinned(pins_K: Ints, expert_P: Ints, first_slot_G: Ints, gpu: int, expert: int) -> bool:
+def _is_pinned(layer: _Layer, gpu: int, expert: int) -> bool:
     """Must this GPU keep the copy that it has of the expert? Of two copies, one may go."""
-    for pin in range(len(pins_K)):
-        if pins_K[pin, 1] == expert and pins_K[pin, 2] == gpu:
-            return _holds(expert_P, first_slot_G, gpu, expert) < 2
+    for pin in range(len(layer.pins_K3)):
+        if layer.pins_K3[pin, 1] == expert and layer.pins_K3[pin, 2] == gpu:
+            return _holds(layer.expert_P, layer.first_slot_G, gpu, expert) < 2
     return False
 
 
 @compiled
-def _place_on(
-    gpu: int, pins_K: Ints, expert_P: Ints, fill_P: Bools, load_N: Floats, copies_N: Ints, first_slot_G: Ints
-) -> int:
+def _place_on(layer: _Layer, gpu: int) -> int:
     """The slot of the GPU for a pinned expert: an empty one, else that of the smallest copy of those with others, else
     of the smallest expert, which then needs another place; -1 where all are pinned."""
     chosen, rank, least = -1, 3, 0.0
-    for slot in range(first_slot_G[gpu], first_slot_G[gpu + 1]):
-        old = expert_P[slot]
+    for slot in range(layer.first_slot_G[gpu], layer.first_slot_G[gpu + 1]):
+        old = layer.expert_P[slot]
         if old < 0:
-            if fill_P[slot]:
+            if layer.fill_P[slot]:
                 return slot
             continue
-        if _is_pinned(pins_K, expert_P, first_slot_G, gpu, old):
+        if _is_pinned(layer, gpu, old):
             continue
-        mine, part = 1 if copies_N[old] > 1 else 2, load_N[old] / copies_N[old]
+        mine, part = 1 if layer.copies_N[old] > 1 else 2, layer.load_N[old] / layer.copies_N[old]
         if mine < rank or (mine == rank and part < least):
             chosen, rank, least = slot, mine, part
     return chosen
 
 
 @compiled
-def _time_after(
-    slot: int,
-    gpu: int,
-    expert: int,
-    expert_P: Ints,
-    load_N: Floats,
-    copies_N: Ints,
-    load_G: Floats,
-    pace_G: Floats,
-    first_slot_G: Ints,
-) -> float:
+def _time_after(layer: _Layer, slot: int, gpu: int, expert: int) -> float:
     """Time of the latest GPU that is touched if the slot gets an expert that has no copy."""
-    old = expert_P[slot]
+    load_N, load_G, pace_G = layer.load_N, layer.load_G, layer.pace_G
+    old = layer.expert_P[slot]
     if old < 0:
         return float((load_G[gpu] + load_N[expert]) * pace_G[gpu])
-    part = load_N[old] / copies_N[old]
-    more = load_N[old] / (copies_N[old] - 1) - part
+    part = load_N[old] / layer.copies_N[old]
+    more = load_N[old] / (layer.copies_N[old] - 1) - part
     time = (load_G[gpu] - part + load_N[expert]) * pace_G[gpu]
     for other in range(len(pace_G)):
-        copies = _holds(expert_P, first_slot_G, other, old)
+        copies = _holds(layer.expert_P, layer.first_slot_G, other, old)
         if other != gpu and copies:
             time = max(time, (load_G[other] + copies * more) * pace_G[other])
     return float(time)
 
 
 @compiled
-def _worth_a_copy(
-    gpu: int,
-    expert_P: Ints,
-    load_N: Floats,
-    copies_N: Ints,
-    home_N: Ints,
-    node_of_gpu_G: Ints,
-    first_slot_G: Ints,
-) -> int:
+def _worth_a_copy(layer: _Layer, gpu: int) -> int:
     """The expert with the largest copies of those that the GPU lacks, of its own node's if there are any."""
     chosen, rank, most = 0, 4, 0.0
-    for expert in range(len(load_N)):
-        at_home = home_N[expert] < 0 or home_N[expert] == node_of_gpu_G[gpu]
-        mine = (0 if at_home else 1) + (2 if _holds(expert_P, first_slot_G, gpu, expert) else 0)
-        part = load_N[expert] / copies_N[expert]
+    for expert in range(len(layer.load_N)):
+        at_home = layer.home_N[expert] < 0 or layer.home_N[expert] == layer.node_of_gpu_G[gpu]
+        is_held = _holds(layer.expert_P, layer.first_slot_G, gpu, expert)
+        mine = (0 if at_home else 1) + (2 if is_held else 0)
+        part = layer.load_N[expert] / layer.copies_N[expert]
         if mine < rank or (mine == rank and part > most):
             chosen, rank, most = expert, mine, part
     return chosen
 
 
 @compiled
-def _put(
-    slot: int,
-    gpu: int,
-    expert: int,
-    expert_P: Ints,
-    fill_P: Bools,
-    load_N: Floats,
-    copies_N: Ints,
-    load_G: Floats,
-    first_slot_G: Ints,
-) -> None:
-    for who in (expert_P[slot], expert):
-        if who >= 0:
-            _add_load(who, -1.0, expert_P, load_N, copies_N, load_G, first_slot_G)
-    if expert_P[slot] >= 0:
-        copies_N[expert_P[slot]] -= 1
-    old = expert_P[slot]
-    expert_P[slot] = expert
-    copies_N[expert] += 1
-    fill_P[slot] = False
+def _put(layer: _Layer, slot: int, expert: int) -> None:
+    old = layer.expert_P[slot]
     for who in (old, expert):
         if who >= 0:
-            _add_load(who, 1.0, expert_P, load_N, copies_N, load_G, first_slot_G)
+            _add_load(layer, who, -1.0)
+    if old >= 0:
+        layer.copies_N[old] -= 1
+    layer.expert_P[slot] = expert
+    layer.copies_N[expert] += 1
+    layer.fill_P[slot] = False
+    for who in (old, expert):
+        if who >= 0:
+            _add_load(layer, who, 1.0)
 
 
 @compiled
-def _add_load(
-    expert: int, sign: float, expert_P: Ints, load_N: Floats, copies_N: Ints, load_G: Floats, first_slot_G: Ints
-) -> None:
+def _add_load(layer: _Layer, expert: int, sign: float) -> None:
     """Add the load of all copies of an expert to their GPUs, or take it away."""
-    if copies_N[expert]:
-        for gpu in range(len(load_G)):
-            load_G[gpu] += sign * load_N[expert] / copies_N[expert] * _holds(expert_P, first_slot_G, gpu, expert)
+    if layer.copies_N[expert]:
+        for gpu in range(len(layer.load_G)):
+            copies = _holds(layer.expert_P, layer.first_slot_G, gpu, expert)
+            layer.load_G[gpu] += sign * layer.load_N[expert] / layer.copies_N[expert] * copies
 
 
 def slots_to_keep_filled(old: Placement, cluster: Cluster, most_LG: Ints) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from weftrace.experts.moves.move_kernels import find_sources, in_rounds
 from weftrace.experts.moves.relabel import check_alike
 from weftrace.experts.placement import Placement
 from weftrace.facts.hardware import Hardware, hardware
+from weftrace.notebook import InNotebook
+from weftrace.units import duration, size
 
 # DeepSeek-V3's routed expert in FP8: gate, up and down projections of 7168 x 2048, and a float32 scale for each
 # 128 x 128 block of them (DeepSeek-V3 technical report, 2024; its checkpoint's `weight_scale_inv`).
@@ -20,7 +23,7 @@ EXPERT_BYTES = 3 * 7168 * 2048 + 3 * (7168 // 128) * (2048 // 128) * 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Moves:
+class Moves(InNotebook):
     """The slots that get another expert, M of them, in rounds.
 
     In a round a GPU sends to and receives from at most one other GPU, at most one expert each way. Arrivals are staged:
@@ -99,6 +102,13 @@ class Moves:
     def num_bytes(self) -> int:
         """Bytes between GPUs; neither copies inside a GPU nor what storage delivers."""
         return (self.num_in_node + self.num_between_nodes) * self.expert_bytes
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "slots rewritten", f"{self.num_moves:,} of {self.num_slots:,}"
+        yield "from storage", f"{self.num_from_storage:,}"
+        yield "weights sent", size(self.num_bytes)
+        yield "estimated time", f"{duration(self.time_s * 1e9)} in {self.num_rounds:,} rounds"
+        yield "assumed", "; ".join(self.assumptions)
 
 
 def moves_between(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from weftrace.experts.placement import Placement
 from weftrace.experts.problem import Problem
 from weftrace.experts.slots import even_shares
 from weftrace.experts.solvers.semi_hierarchical import foreign_replicas, homes
+from weftrace.notebook import InNotebook
 
 MAX_MOVES = 0.06  # of all slots: under slow drift 1.5 points short of a full re-plan, 0.5 with an uneven split
 MIN_GAIN = 1e-4  # of a layer's balancedness for a changed slot: below, a weight's way over the network buys nothing
@@ -27,7 +29,7 @@ NUM_PATHS = 8  # gain 0.15 points of balancedness on one path; 16 gain 0.05 more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Replan:
+class Replan(InNotebook):
     """An old placement, the new one, and what lies between them.
 
     num_forced: slots that changed before any search: an expert without a copy in service had to go somewhere, a pin was
@@ -56,6 +58,11 @@ class Replan:
     @property
     def moved_fraction(self) -> float:
         return self.num_moves / int((self.placement.expert_of_slot_LP >= 0).sum())
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "balancedness", f"{self.before:.4f} before, {self.after:.4f} after"
+        yield "slots changed", f"{self.num_moves:,} ({self.moved_fraction:.1%}), of which {self.num_forced:,} forced"
+        yield from self.placement._told()
 
 
 def replan(

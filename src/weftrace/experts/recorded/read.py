@@ -22,6 +22,7 @@ from weftrace.experts.recorded.tensorrt import is_statistics, tensorrt_steps
 from weftrace.experts.recorded.tokens import parquet_steps
 from weftrace.experts.runtime.checkpoint import checkpoint_values
 from weftrace.files.output import write_output
+from weftrace.notebook import InNotebook
 from weftrace.units import GIB
 
 FORMATS = ("sglang", "vllm", "tensorrt-llm", "load-history", "tokens", "arrays", "table")
@@ -32,7 +33,7 @@ DEFAULT_MAX_BYTES = 8 * GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LoadHistory:
+class LoadHistory(InNotebook):
     """Expert loads, window by window.
 
     load_TLN: float64 [T, L, N], tokens of each expert in each window (a step of the engine, or several added up),
@@ -58,6 +59,22 @@ class LoadHistory:
     @property
     def num_experts(self) -> int:
         return int(self.load_TLN.shape[2])
+
+    def total(self, last: int | None = None) -> Floats:
+        """[L, N] the loads of all windows, or of the `last` ones, added up. Raises `LoadsError` for windows that are
+        not there.
+        """
+        if last is not None and not (is_whole(last, least=1) and last <= self.num_windows):
+            raise LoadsError(f"{self.source}: there are {self.num_windows} windows, not {last!r}")
+        total_LN: Floats = self.load_TLN[-last if last is not None else 0 :].sum(axis=0)
+        return total_LN
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "source", self.source
+        yield "windows", f"{self.num_windows:,}"
+        yield "experts", f"{self.num_experts:,} in each of {self.num_layers:,} layers"
+        yield "tokens", f"{self.load_TLN.sum():,.0f}"
+        yield from (("note", note) for note in self.notes)
 
 
 def as_history(loads: object, *, source: str = "loads") -> LoadHistory:

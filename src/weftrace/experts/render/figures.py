@@ -6,11 +6,13 @@ plotly is an optional dependency (`pip install weftrace[notebook]`) and is impor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from weftrace.errors import WeftraceError
-from weftrace.experts.render.words import gpu_ratios, mean_of, row_words
+from weftrace.experts.document import PlacementDocument
+from weftrace.experts.render.words import gpu_ratios, loads_told, mean_of, row_words
+from weftrace.experts.replays.document import ReplayDocument
 from weftrace.render import palette
 from weftrace.render.figure_parts import label, layout, plotly_objects
 
@@ -21,16 +23,16 @@ _ROW_PX = 11  # of a heat map, a layer
 _REACH = (0.0, 2.0)  # multiples of the mean that the colours span
 
 
-def figure_gpu_load(document: Mapping[str, Any]) -> go.Figure:
+def figure_gpu_load(document: PlacementDocument) -> go.Figure:
     """Load of every GPU in every layer as a multiple of the layer's mean, before and after side by side on one scale.
 
     A GPU's time is its load over its speed; 1 is the mean, what perfect balance would give every GPU in service.
     document: a placement (schema weftrace.placement/1). Raises WeftraceError without plotly.
     """
     go = plotly_objects()
-    maps = [(which, told) for which, told in document["gpu_load"].items() if told is not None]
+    maps = loads_told(document)
     figure = go.Figure()
-    for number, (which, told) in enumerate(maps):
+    for number, (which, told) in enumerate(maps.items()):
         axis = "" if number == 0 else str(number + 1)
         figure.add_heatmap(
             z=gpu_ratios(document, told["load"]),
@@ -71,7 +73,7 @@ def figure_gpu_load(document: Mapping[str, Any]) -> go.Figure:
     return figure
 
 
-def figure_balancedness(document: Mapping[str, Any]) -> go.Figure:
+def figure_balancedness(document: PlacementDocument) -> go.Figure:
     """Balancedness of each layer, mean / largest GPU time: before, after, and the bound that no placement can pass.
 
     document: a placement (schema weftrace.placement/1). Raises WeftraceError without plotly.
@@ -79,16 +81,14 @@ def figure_balancedness(document: Mapping[str, Any]) -> go.Figure:
     go = plotly_objects()
     figure = go.Figure()
     layers = list(range(document["num_layers"]))
-    for which, colour in (("before", palette.BEFORE), ("after", palette.AFTER)):
-        told = document["gpu_load"][which]
-        if told is not None:
-            figure.add_bar(
-                name=which,
-                x=layers,
-                y=told["balancedness"],
-                marker_color=colour,
-                hovertemplate="layer %{x}, " + which + ": %{y:.4f}<extra></extra>",
-            )
+    for which, told in loads_told(document).items():
+        figure.add_bar(
+            name=which,
+            x=layers,
+            y=told["balancedness"],
+            marker_color=palette.BEFORE if which == "before" else palette.AFTER,
+            hovertemplate="layer %{x}, " + which + ": %{y:.4f}<extra></extra>",
+        )
     certificate = document["certificate"]
     if certificate is not None:
         pairs = zip(certificate["mean"], certificate["bound"], strict=True)
@@ -108,7 +108,7 @@ def figure_balancedness(document: Mapping[str, Any]) -> go.Figure:
     return figure
 
 
-def figure_moves(document: Mapping[str, Any]) -> go.Figure:
+def figure_moves(document: PlacementDocument) -> go.Figure:
     """Expert weights that each GPU receives (up) and sends (down) on the way to this placement.
 
     document: a placement (schema weftrace.placement/1). Raises WeftraceError without plotly, and where it tells of no
@@ -138,7 +138,7 @@ def figure_moves(document: Mapping[str, Any]) -> go.Figure:
     return figure
 
 
-def figure_replay(document: Mapping[str, Any], rows: Sequence[int] | None = None) -> go.Figure:
+def figure_replay(document: ReplayDocument, rows: Sequence[int] | None = None) -> go.Figure:
     """Balancedness window by window, each scored with a plan made before it.
 
     document: a replay (schema weftrace.replay/1). rows: numbers in `rows` to draw; by default the recommended, the
@@ -147,9 +147,13 @@ def figure_replay(document: Mapping[str, Any], rows: Sequence[int] | None = None
     go = plotly_objects()
     told = document["recommendation"]
     parts: dict[int, str] = {}
-    for key, part in (("row", "recommended"), ("cheaper_row", "cheaper"), ("baseline_row", "baseline")):
-        if told[key] is not None:
-            parts.setdefault(told[key], part)
+    for row, part in (
+        (told["row"], "recommended"),
+        (told["cheaper_row"], "cheaper"),
+        (told["baseline_row"], "baseline"),
+    ):
+        if row is not None:
+            parts.setdefault(row, part)
     chosen = list(parts) if rows is None else list(rows)
     series = {entry["row"]: entry for entry in document["series"]}
     colours = {"recommended": palette.AFTER, "cheaper": palette.RECEIVED, "baseline": palette.BEFORE}
@@ -174,7 +178,7 @@ def figure_replay(document: Mapping[str, Any], rows: Sequence[int] | None = None
     return figure
 
 
-def _node_lines(figure: go.Figure, document: Mapping[str, Any], axis: str) -> None:
+def _node_lines(figure: go.Figure, document: PlacementDocument, axis: str) -> None:
     cluster = document["cluster"]
     per_node = len(cluster["slots_of_gpu"]) // cluster["num_nodes"]
     for node in range(1, cluster["num_nodes"]):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from weftrace.experts.document import MoveTold, PlacementDocument
 from weftrace.experts.render.words import (
     BINDING_MEANINGS,
     PLACEMENT_TERMS,
     REPLAY_TERMS,
+    loads_told,
     placement_headline,
     replay_headline,
     row_words,
 )
+from weftrace.experts.replays.document import ReplayDocument
 from weftrace.render.page import render_page, short_numbers
 
 #: The package that holds the pages' templates and static files.
@@ -33,7 +35,7 @@ class MoveColumns(TypedDict):
     from_slot: list[int]
 
 
-def render_placement_html(document: Mapping[str, Any]) -> str:
+def render_placement_html(document: PlacementDocument) -> str:
     """One self-contained page for a placement document (`weftrace.placement/1`), as text.
 
     Raises ValueError where the document holds a NaN or an infinity, which JSON cannot.
@@ -51,7 +53,7 @@ def render_placement_html(document: Mapping[str, Any]) -> str:
     )
 
 
-def render_replay_html(document: Mapping[str, Any]) -> str:
+def render_replay_html(document: ReplayDocument) -> str:
     """One self-contained page for a replay document (`weftrace.replay/1`), as text.
 
     Raises ValueError where the document holds a NaN or an infinity, which JSON cannot.
@@ -69,24 +71,36 @@ def render_replay_html(document: Mapping[str, Any]) -> str:
     )
 
 
-def placement_block(document: Mapping[str, Any]) -> dict[str, Any]:
+def placement_block(document: PlacementDocument) -> dict[str, Any]:
     """The document as the page holds it: loads and shares of `DIGITS` digits, the list of moves as columns, meanings.
 
     A slot names its GPU, so the moves are told without the GPUs: {"round": [...], "layer": [...], "expert": [...],
     "slot": [...], "from_slot": [...]}. "meanings" says in words what may hold a layer back.
     """
     moves = document["moves"]
-    if moves is not None:
-        columns = {name: [move[name] for move in moves["list"]] for name in MoveColumns.__annotations__}
-        moves = {**moves, "list": columns}
-    gpu_load = {
-        which: None if told is None else {**told, "load": short_numbers(told["load"], DIGITS)}
-        for which, told in document["gpu_load"].items()
+    loads = {
+        which: {**told, "load": short_numbers(told["load"], DIGITS)} for which, told in loads_told(document).items()
     }
-    short = {name: short_numbers(document[name], DIGITS) for name in ("share_of_slot", "loads")}
-    return {**document, **short, "gpu_load": gpu_load, "moves": moves, "meanings": dict(BINDING_MEANINGS)}
+    return {
+        **document,
+        "share_of_slot": short_numbers(document["share_of_slot"], DIGITS),
+        "loads": short_numbers(document["loads"], DIGITS),
+        "gpu_load": {"before": None, **loads},
+        "moves": None if moves is None else {**moves, "list": _columns(moves["list"])},
+        "meanings": dict(BINDING_MEANINGS),
+    }
 
 
-def replay_block(document: Mapping[str, Any]) -> dict[str, Any]:
+def _columns(moves: list[MoveTold]) -> MoveColumns:
+    return {
+        "round": [move["round"] for move in moves],
+        "layer": [move["layer"] for move in moves],
+        "expert": [move["expert"] for move in moves],
+        "slot": [move["slot"] for move in moves],
+        "from_slot": [move["from_slot"] for move in moves],
+    }
+
+
+def replay_block(document: ReplayDocument) -> dict[str, Any]:
     """The document as the page holds it: "names" are its rows in words."""
     return {**document, "names": [row_words(row) for row in document["rows"]]}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.experts.render.words import balance_text, gpu_ratios, mean_of, placement_headline
+from weftrace.experts.document import CertificateTold, ChoiceTold, MovesTold, PlacementDocument
+from weftrace.experts.placement import Placement
+from weftrace.experts.render.words import balance_text, gpu_ratios, loads_told, mean_of, placement_headline
+from weftrace.experts.replays.document import RecommendationTold, ReplayDocument, ReplayRow
 from weftrace.render.console_parts import BOLD, DIM, counted, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.units import duration, percent, size
@@ -31,7 +33,7 @@ _WHY = {
 }
 
 
-def print_placement(document: Mapping[str, Any], console: Console) -> None:
+def print_placement(document: PlacementDocument, console: Console) -> None:
     """Print a `weftrace.placement/1` document: how balanced, how good that is, why this policy, what moves."""
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
@@ -49,7 +51,15 @@ def print_placement(document: Mapping[str, Any], console: Console) -> None:
     print_blocks(blocks, console, width)
 
 
-def print_replay(document: Mapping[str, Any], console: Console) -> None:
+def print_placement_alone(placement: Placement, console: Console) -> None:
+    """Print what a placement says without loads: its shape, its policy, its certificate."""
+    width = min(console.width, MAX_WIDTH)
+    lines = [joined([Text(f"{clean(name):24}", style=DIM), clean(text)]) for name, text in placement._told()]
+    hint = "What it does to loads: weftrace.experts.placement_report(placement, loads)"
+    print_blocks([Text("placement of experts", style=BOLD), Group(*lines), Text(hint, style=DIM)], console, width)
+
+
+def print_replay(document: ReplayDocument, console: Console) -> None:
     """Print a `weftrace.replay/1` document: what to use, and what each combination would have reached."""
     width = min(console.width, MAX_WIDTH)
     recommendation, rows = document["recommendation"], document["rows"]
@@ -65,7 +75,7 @@ def print_replay(document: Mapping[str, Any], console: Console) -> None:
     print_blocks(blocks, console, width)
 
 
-def _shape(document: Mapping[str, Any]) -> str:
+def _shape(document: PlacementDocument) -> str:
     cluster = document["cluster"]
     num_nodes = cluster["num_nodes"]
     nodes = f" in {num_nodes} nodes" if num_nodes > 1 else ""
@@ -76,11 +86,9 @@ def _shape(document: Mapping[str, Any]) -> str:
     )
 
 
-def _before_after(document: Mapping[str, Any], width: int) -> RenderableType:
+def _before_after(document: PlacementDocument, width: int) -> RenderableType:
     lines = []
-    for told in (document["gpu_load"]["before"], document["gpu_load"]["after"]):
-        if told is None:
-            continue
+    for told in loads_told(document).values():
         worst = int(np.argmin(told["balancedness"]))
         name = "this placement" if told["label"] == "after" else told["label"]
         lines.append(
@@ -100,15 +108,15 @@ def _before_after(document: Mapping[str, Any], width: int) -> RenderableType:
     )
 
 
-def _profiles(document: Mapping[str, Any], width: int) -> RenderableType:
+def _profiles(document: PlacementDocument, width: int) -> RenderableType:
     """GPU times of the layers that were worst before, as bars of their mean: ▄ is the mean, █ twice that or more."""
-    before, after = document["gpu_load"]["before"], document["gpu_load"]["after"]
-    first = before if before is not None else after
+    loads = loads_told(document)
+    first = next(iter(loads.values()))
     layers = np.sort(np.argsort(first["balancedness"], kind="stable")[:MAX_LAYERS])
     room = max((width - 14) // 2 - 2, 8)
-    ratios = [gpu_ratios(document, told["load"]) for told in (before, after) if told is not None]
+    ratios = [gpu_ratios(document, told["load"]) for told in loads.values()]
     lines = [[str(int(layer)), *(_bars(ratio_LG[layer], room) for ratio_LG in ratios)] for layer in layers]
-    heads = ("layer", *(["before"] if before is not None else []), "after")
+    heads = ("layer", *loads)
     note = f"the {len(layers)} layers least balanced before, GPU by GPU: ▄ is the mean, █ twice that or more"
     return Group(section("GPU time", note), table(heads, lines, width, left=("layer", "before", "after")))
 
@@ -120,7 +128,7 @@ def _bars(relative_G: Sequence[float], room: int) -> str:
     return "".join(_BARS[min(round(value * 4), 8)] for value in hottest)
 
 
-def _certificate(certificate: Mapping[str, Any], width: int) -> RenderableType:
+def _certificate(certificate: CertificateTold, width: int) -> RenderableType:
     counted = Counter(certificate["binding"])
     mean, bound, achieved = (np.asarray(certificate[key]) for key in ("mean", "bound", "achieved"))
     binding = np.asarray(certificate["binding"])
@@ -147,7 +155,7 @@ def _certificate(certificate: Mapping[str, Any], width: int) -> RenderableType:
     return Group(section("Certificate", note), table(heads, lines, width, left=heads[:1]), Text(needed))
 
 
-def _choice(choice: Mapping[str, Any], policy: str, width: int) -> RenderableType:
+def _choice(choice: ChoiceTold, policy: str, width: int) -> RenderableType:
     lines = [
         [
             cost["policy"],
@@ -170,7 +178,7 @@ def _choice(choice: Mapping[str, Any], policy: str, width: int) -> RenderableTyp
     return Group(*parts)
 
 
-def _moves(moves: Mapping[str, Any], width: int) -> RenderableType:
+def _moves(moves: MovesTold, width: int) -> RenderableType:
     lines = [
         ["slots rewritten", f"{moves['num_moves']:,} of {moves['num_slots']:,}"],
         ["weights sent", size(moves["bytes"])],
@@ -198,7 +206,7 @@ def _moves(moves: Mapping[str, Any], width: int) -> RenderableType:
     return Group(section("Moves", "one peer a rank in each round; the JSON lists them in order"), body)
 
 
-def _replay_rows(rows: Sequence[Mapping[str, Any]], recommendation: Mapping[str, Any], width: int) -> RenderableType:
+def _replay_rows(rows: Sequence[ReplayRow], recommendation: RecommendationTold, width: int) -> RenderableType:
     order = sorted(range(len(rows)), key=lambda at: -rows[at]["balancedness"])
     marks = {recommendation["baseline_row"]: "baseline", recommendation["row"]: "best"}
     if recommendation["cheaper_row"] is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+
+from weftrace.experts.document import GpuLoadTold, PlacementDocument
+from weftrace.experts.replays.document import ReplayDocument, ReplayRow
 
 #: The rows of every replay that no service runs: its floor and its ceiling.
 _BOUNDS = {"once": "planned once, on the first window", "oracle": "an oracle that knows each window"}
@@ -181,7 +183,7 @@ REPLAY_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-def placement_headline(document: Mapping[str, Any]) -> str:
+def placement_headline(document: PlacementDocument) -> str:
     """The placement in a sentence: how balanced, from where, and how far from what is possible."""
     loads = document["gpu_load"]
     after = mean_of(loads["after"]["balancedness"])
@@ -197,7 +199,7 @@ def placement_headline(document: Mapping[str, Any]) -> str:
     return f"{text}, of at most {balance_text(certificate['bound_balancedness'])} under the same rules."
 
 
-def replay_headline(document: Mapping[str, Any]) -> str:
+def replay_headline(document: ReplayDocument) -> str:
     """What the replay recommends in a sentence, with its number."""
     row = document["rows"][document["recommendation"]["row"]]
     gain = document["recommendation"]["gain_points"]
@@ -205,7 +207,7 @@ def replay_headline(document: Mapping[str, Any]) -> str:
     return f"{row_words(row)}: balancedness {balance_text(row['balancedness'])}, {against}."
 
 
-def row_words(row: Mapping[str, Any]) -> str:
+def row_words(row: ReplayRow) -> str:
     """A row of a replay in words: "balance on mean of 8, every 4 windows"."""
     if row["solver"] in _BOUNDS:
         return _BOUNDS[row["solver"]]
@@ -231,7 +233,14 @@ def balance_text(value: float) -> str:
     return f"{value:.{4 if value >= 1 - 1e-9 else digits}f}"
 
 
-def gpu_ratios(document: Mapping[str, Any], load_LG: Sequence[Sequence[float]]) -> list[list[float]]:
+def loads_told(document: PlacementDocument) -> dict[str, GpuLoadTold]:
+    """The loads before, where there are any, and after."""
+    loads = document["gpu_load"]
+    before = {} if loads["before"] is None else {"before": loads["before"]}
+    return {**before, "after": loads["after"]}
+
+
+def gpu_ratios(document: PlacementDocument, load_LG: Sequence[Sequence[float]]) -> list[list[float]]:
     """[L][G] GPU time / mean GPU time of the layer; 1 throughout a layer of zeros."""
     cluster = document["cluster"]
     speeds = cluster["speed_of_gpu"]

@@ -11,14 +11,10 @@ from msgspec import Meta
 
 from weftrace.experts.replays.recommend import Recommendation, recommend
 from weftrace.experts.replays.replay import Replay
-from weftrace.files.schemas import DocumentSchema
+from weftrace.files.schemas import Amount, Count, DocumentSchema, Fraction, Positive
 from weftrace.version import __version__
 
 SCHEMA: Final = "weftrace.replay/1"
-
-Count = Annotated[int, Meta(ge=0)]
-Positive = Annotated[int, Meta(ge=1)]
-Balancedness = Annotated[float, Meta(ge=0, le=1.000000001)]  # of rounded parts: 1 may be passed by a hair
 
 
 class ReplayRow(TypedDict):
@@ -28,10 +24,10 @@ class ReplayRow(TypedDict):
     estimator: str
     window: Annotated[int | None, Meta(description="Windows the estimator looks back over; null where it has none.")]
     interval: Annotated[int | None, Meta(description="Windows between re-plans; null where it plans once.")]
-    balancedness: Annotated[Balancedness, Meta(description="Mean over layers and scored windows.")]
-    low: Annotated[Balancedness, Meta(description="95 % moving-block bootstrap.")]
-    high: Balancedness
-    moved_fraction: Annotated[float, Meta(ge=0, description="Mean share of slots rewritten by a re-plan.")]
+    balancedness: Annotated[Fraction, Meta(description="Mean over layers and scored windows.")]
+    low: Annotated[Fraction, Meta(description="95 % moving-block bootstrap.")]
+    high: Fraction
+    moved_fraction: Annotated[Amount, Meta(description="Mean share of slots rewritten by a re-plan.")]
     num_plans: Count
     plan_ms: Annotated[float | None, Meta(description="Mean time of a plan; null where not measured.")]
 

@@ -10,12 +10,13 @@ import numpy as np
 from weftrace.errors import PlacementError
 from weftrace.experts.replays.bootstrap import band
 from weftrace.experts.replays.replay import SOLVERS, Replay, Row
+from weftrace.notebook import InNotebook
 
 CLEARLY_FEWER = 0.9  # of the best row's written slots: a row that saves less is not worth a sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
+class Recommendation(InNotebook):
     """The best row of a replay against its baseline.
 
     row: highest mean balancedness of the rows considered. baseline_row: what it is compared with.
@@ -33,6 +34,10 @@ class Recommendation:
     gain_high: float
     cheaper_row: int | None
     text: str
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "recommended", f"row {self.row}: {self.text}"
+        yield "gain", f"{self.gain_points:.1f} points over row {self.baseline_row}"
 
 
 def recommend(

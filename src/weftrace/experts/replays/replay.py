@@ -28,6 +28,7 @@ from weftrace.experts.recorded.read import LoadHistory, as_history
 from weftrace.experts.replays.bootstrap import band, block_length, resampled_means
 from weftrace.experts.replays.planners import PLANNERS, Setting, moved_fraction, plan_balance
 from weftrace.experts.solvers.balance import balance
+from weftrace.notebook import InNotebook
 
 SOLVERS = tuple(PLANNERS)
 
@@ -49,7 +50,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Replay:
+class Replay(InNotebook):
     """What every row would have reached.
 
     balancedness_RT: [R, T] in each window, mean over layers of mean / maximum GPU load, under the placement and the
@@ -116,6 +117,17 @@ class Replay:
             },
             schema_overrides={"window": pl.Int64, "interval": pl.Int64, "num_plans": pl.Int64},
         )
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "loads", f"{self.source}: {self.num_windows:,} windows"
+        yield "experts", f"{self.num_experts:,} in each of {self.num_layers:,} layers"
+        yield "slots", f"{self.num_slots:,} on {self.num_gpus:,} GPUs"
+        yield "combinations", f"{len(self.rows):,}"
+        for at, balancedness in enumerate(self.balancedness_RT[:, 1:].mean(axis=1).tolist()):
+            row = self.rows[at]
+            every = "once" if row.interval is None else f"every {row.interval}"
+            window = "" if row.window is None else f" {row.window}"
+            yield f"{row.solver}, {row.estimator}{window}, {every}", f"balancedness {balancedness:.4f}"
 
 
 def replay(

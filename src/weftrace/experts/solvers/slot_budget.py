@@ -60,6 +60,17 @@ def share_slots_among_layers(loads: object, total_slots: int, num_gpus: int, *, 
     return taken_L * multiple
 
 
+def slots_for_budget(loads: object, total_slots: int, num_gpus: int, *, num_lost: int = 0) -> tuple[Ints, int]:
+    """([L] slots of each layer, P slots a layer of a cluster that holds the largest of them).
+
+    As `share_slots_among_layers`, which see, on the GPUs that are in service: num_gpus - num_lost, one at least. P
+    counts the slots of all GPUs, as a cluster does; each has as many as one in service needs for the largest layer.
+    """
+    num_usable = max(num_gpus - num_lost, 1)
+    slots_L = share_slots_among_layers(loads, total_slots, num_usable)
+    return slots_L, int(slots_L.max()) // num_usable * num_gpus
+
+
 def _best_step(bound_S: Floats, taken: int, left: int) -> tuple[float, int]:
     """(largest fall of the bound for each further multiple of slots, how many of them it takes), none above `left`."""
     fall_K = bound_S[taken] - bound_S[taken + 1 : taken + 1 + left]

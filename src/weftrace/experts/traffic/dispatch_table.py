@@ -14,12 +14,13 @@ from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.compiled import compiled
 from weftrace.experts.placement import Placement
+from weftrace.notebook import InNotebook
 
 _TIE = 1e-9  # remainders nearer than this are equal: shares such as 2/3 are not exact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RealisedShares:
+class RealisedShares(InNotebook):
     """What a dispatch table makes of a placement's shares, if every sending source has equally many tokens.
 
     share_LP: float64 [L, P], the part of the sending sources that send their tokens for the slot's expert to this slot.

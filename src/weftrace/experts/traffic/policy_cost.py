@@ -7,7 +7,7 @@ overlaps communication with computation pays less for both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from weftrace.experts.traffic.routing import simulate_routing
 from weftrace.experts.traffic.traffic import Traffic, expert_traffic
 from weftrace.facts.efficiency import efficiency
 from weftrace.facts.hardware import Hardware, hardware
+from weftrace.notebook import InNotebook
 
 COPIES = {
     "share": "drawn by the copies' shares, wherever they are",
@@ -29,7 +30,7 @@ COPIES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostModel:
+class CostModel(InNotebook):
     """A model, its tokens, and the machine's rates. The defaults are DeepSeek-V3 in prefill or training on H800.
 
     hardware: rates of NVLink and NIC, and the GEMMs' peak in `dtype`.
@@ -73,6 +74,16 @@ class CostModel:
     def row_s(self) -> float:
         """Seconds that a GPU of speed 1 computes for one token in one expert."""
         return 6 * self.hidden * self.expert_hidden / (self.hardware.peak(self.dtype) * self.gemm_efficiency)
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "hardware", self.hardware.name
+        yield from [line for line in InNotebook._told(self) if line[0] != "hardware"]
+
+
+def cost_model_of(name: str) -> CostModel:
+    """The default model on a named accelerator; in BF16 where that computes no FP8. Raises for an unknown name."""
+    device = hardware(name)
+    return CostModel(hardware=device, dtype="fp8" if "fp8" in device.peak_flops else "bf16")
 
 
 def policy_costs(
