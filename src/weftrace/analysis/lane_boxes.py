@@ -27,6 +27,8 @@ BOX_COLUMNS: dict[str, pl.DataType] = {
     "name": pl.String(),  # phase name; a kernel family where there are no phases
     "index": pl.Int64(),  # occurrence of the phase
     "phase": pl.Int64(),  # row of Work.phases, or null
+    "layer": pl.Int64(),  # what a plan says of the phase, or null
+    "micro_batch": pl.Int64(),
     "direction": pl.String(),  # one of weftrace.alphabet.DRAWN, or null
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
@@ -100,7 +102,7 @@ def _strays_count(events: pl.DataFrame) -> bool:
 
 def _phase_boxes(work: Work, runs: pl.DataFrame) -> pl.DataFrame:
     """A box a stretch of a phase."""
-    named = work.phases.select(pl.col("phase").cast(pl.Int64).alias("key"), "name", pl.col("index").cast(pl.Int64))
+    named = work.phases.select(pl.col("phase").cast(pl.Int64).alias("key"), "name", "index", "layer", "micro_batch")
     names = named.get_column("name").unique()
     directions = pl.DataFrame(
         {"name": names, "direction": [direction_of(name) for name in names]}, schema_overrides=BOX_COLUMNS
@@ -114,7 +116,7 @@ def _phase_boxes(work: Work, runs: pl.DataFrame) -> pl.DataFrame:
 def _stray_boxes(runs: pl.DataFrame) -> pl.DataFrame:
     """A box a run of a kernel family outside all phases."""
     runs = _coarser(runs.sort("start_ns", "name")).with_columns(
-        pl.int_range(pl.len()).over("name").alias("index"), phase=None, direction=None
+        pl.int_range(pl.len()).over("name").alias("index"), phase=None, layer=None, micro_batch=None, direction=None
     )
     return runs.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
 

@@ -16,6 +16,8 @@ PHASE_COLUMNS: dict[str, pl.DataType] = {
     "name": pl.String(),
     "index": pl.Int32(),
     "step": pl.Int64(),
+    "layer": pl.Int32(),  # what a plan says of a simulated phase; null where nothing does
+    "micro_batch": pl.Int32(),
     "lane": pl.String(),  # communication, when most of its busy time, and no less than its compute
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
@@ -59,11 +61,12 @@ def phases(source: Trace | Work, *, unions: ClassUnions | None = None) -> pl.Dat
     extent = events.group_by("phase").agg(
         pl.col("start_ns").min(), pl.col("end_ns").max(), pl.len().cast(pl.Int64).alias("num_events")
     )
+    named = work.phases.select(pl.col("phase").cast(pl.Int64), "name", "index", "step", "layer", "micro_batch")
     return (
         extent.join(totals, on="phase")
         .join(held_longest(events, "phase", "stream"), on="phase", how="left")
         .join(held_longest(with_sms(events, work.num_sms).filter("persistent"), "phase", "sms"), on="phase", how="left")
-        .join(work.phases.select(pl.col("phase").cast(pl.Int64), "name", "index", "step"), on="phase")
+        .join(named, on="phase")
         .with_columns(
             pl.when(
                 pl.col("communication_ns") > 0,

@@ -4,9 +4,10 @@ What a trace made here holds, for each rank, so that every analysis of measured 
 
 - on device 0, for each op, `num_kernels` back-to-back events on the op's stream. Compute and communication ops are
   kernels called `weftrace::sim::compute::NAME` and `weftrace::sim::communication::NAME`, with as many blocks as the op
-  has SMs; memory ops are memcpys called `weftrace::sim::memory::NAME`;
+  has SMs; memory ops are memcpys called `weftrace::sim::memory::NAME`. Each tells the kind of its op (`op_kind`), which
+  is its class whatever it is called;
 - on one host thread, for each of these, the launch call with the same correlation id, inside a `user_annotation` with
-  the phase's name, inside `ProfilerStep#1`.
+  the phase's name, which tells the op's layer and micro-batch, inside `ProfilerStep#1`.
 
 The host is not simulated. It issues ops in the plan's order, a phase at a time, each `LEAD_NS` or more before the
 streams that the phase uses are free to run it, so the device never waits for the host.
@@ -154,8 +155,8 @@ def _launch_slots(free_ns: _Ints, burst: _Ints) -> _Ints:
 
 def _events(k: _Kernels, origin_ns: int) -> pl.DataFrame:
     """One step, then ranges, launch calls and device events, by time stamp; of two that start together, the longer."""
-    range_name, range_first, range_last = _ranges(k)
-    num_ranges, num_kernels = len(range_name), len(k.op_K)
+    range_ops, range_first, range_last = _ranges(k)
+    num_ranges, num_kernels = len(range_ops), len(k.op_K)
     slot_ns = k.slot_ns_K
     start_ns = np.concatenate(
         [slot_ns[:1], slot_ns[range_first] + _RANGE_START_NS, slot_ns + _CALL_START_NS, k.start_ns_K]
@@ -176,7 +177,7 @@ def _events(k: _Kernels, origin_ns: int) -> pl.DataFrame:
 
     categories = ["user_annotation", "cuda_runtime", "kernel", "gpu_memcpy"]
     category = np.concatenate([np.zeros(1 + num_ranges, np.int64), np.full(num_kernels, 1), np.where(is_memory, 3, 2)])
-    names = ["ProfilerStep#1", "cudaLaunchKernel", "cudaMemcpyAsync", *range_name]
+    names = ["ProfilerStep#1", "cudaLaunchKernel", "cudaMemcpyAsync", *(str(op.phase) for op in range_ops)]
     device_name: dict[tuple[str, str], int] = {}
     for op in k.ops:
         device_name.setdefault((op.kind, op.name), len(device_name))
@@ -193,6 +194,9 @@ def _events(k: _Kernels, origin_ns: int) -> pl.DataFrame:
     correlation = np.concatenate(
         [np.zeros(1 + num_ranges, np.int64), np.arange(1, num_kernels + 1), np.arange(1, num_kernels + 1)]
     )
+    kind_of_op = [None, *(op.kind for op in k.ops)]
+    op_of_event = np.concatenate([np.zeros(num_host, np.int64), k.op_K + 1])
+    range_of_event = np.concatenate([[0], np.arange(1, num_ranges + 1), np.zeros(2 * num_kernels, np.int64)])
     columns = {
         "name": _categorical(names, name[order]),
         "cat": _categorical(categories, category[order]),
@@ -205,6 +209,13 @@ def _events(k: _Kernels, origin_ns: int) -> pl.DataFrame:
         "correlation": _where(correlation[order] > 0, correlation[order]),
         "num_blocks": _where(has_blocks[order], blocks[order]),
         "num_threads": _where(has_blocks[order], np.full(len(order), NUM_THREADS, np.int32)),
+        "op_kind": pl.Series(kind_of_op, dtype=pl.Categorical()).gather(pl.Series(op_of_event[order])),
+        **{
+            column: pl.Series([None, *(getattr(op, column) for op in range_ops)], dtype=pl.Int32).gather(
+                pl.Series(range_of_event[order])
+            )
+            for column in ("layer", "micro_batch")
+        },
     }
     return events_frame(columns, len(order))
 
@@ -224,14 +235,14 @@ def _bursts(ops: Sequence[Op]) -> _Ints:
     return np.array(bursts, dtype=np.int64)
 
 
-def _ranges(k: _Kernels) -> tuple[list[str], _Ints, _Ints]:
-    """Names of the host ranges, and the first and last kernel in each."""
+def _ranges(k: _Kernels) -> tuple[list[Op], _Ints, _Ints]:
+    """The host ranges: the first op of each, and the first and last kernel in it."""
     _, first_op = np.unique(_bursts(k.ops), return_index=True)
     first_K = np.searchsorted(k.op_K, first_op)
     last_K = np.append(first_K[1:], len(k.op_K)) - 1
-    phases = [k.ops[i].phase for i in first_op.tolist()]
-    named = np.array([phase is not None for phase in phases])
-    return [phase for phase in phases if phase is not None], first_K[named], last_K[named]
+    ops = [k.ops[i] for i in first_op.tolist()]
+    named = np.array([op.phase is not None for op in ops])
+    return [op for op in ops if op.phase is not None], first_K[named], last_K[named]
 
 
 def _tracks(ops: Sequence[Op]) -> tuple[Track, ...]:

@@ -28,6 +28,8 @@ PHASE_SCHEMA: dict[str, pl.DataType] = {
     "host_end_ns": pl.Int64(),
     "pid": pl.Categorical(),
     "tid": pl.Categorical(),
+    "layer": pl.Int32(),  # what a plan says of a simulated phase; null where nothing does
+    "micro_batch": pl.Int32(),
 }
 
 
@@ -43,6 +45,8 @@ def find_phases(events: pl.DataFrame) -> pl.DataFrame:
             (pl.col("ts_ns") + pl.col("dur_ns")).alias("host_end_ns"),
             "pid",
             "tid",
+            "layer",
+            "micro_batch",
         )
         .sort("host_start_ns", "host_end_ns", descending=[False, True], maintain_order=True)
         .with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("phase"))

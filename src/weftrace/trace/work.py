@@ -13,7 +13,7 @@ import polars as pl
 from weftrace.errors import TraceError
 from weftrace.trace.clipping import FARTHEST_NS, clipped, extent, inside_window
 from weftrace.trace.containment import with_host_metadata
-from weftrace.trace.kernels import KernelRules, class_of_metadata, classify, load_rules
+from weftrace.trace.kernels import KINDS, KernelRules, class_of_metadata, classify, load_rules
 from weftrace.trace.launches import link_launches
 from weftrace.trace.model import Trace, on_device
 from weftrace.trace.phases import assign_phases, find_phases, find_steps, step_at
@@ -188,7 +188,7 @@ def _with_neighbours_step() -> pl.Expr:
 
 
 def _classified(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Class by name; memory by category; and what NCCL's metadata says of a collective beats its name."""
+    """Class by name; memory by category; what a simulated event's plan or NCCL's metadata says beats its name."""
     names = rows.get_column("name").unique().cast(pl.String)
     classes = classify(names, rules).with_columns(pl.col("name").cast(pl.Categorical()))
     rows = rows.join(classes, on="name", how="left", maintain_order="left", suffix="_class")
@@ -200,6 +200,8 @@ def _classified(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFrame | N
     if events is not None:  # a record speaks for kernels that may communicate, not for a copy or GEMM in its midst
         eligible = (pl.col("cat") == "kernel") & ((pl.col("kind") == "communication") | pl.col("rule").is_null())
         rows = with_host_metadata(rows.with_columns(eligible.alias("eligible")), events)
+    if rows.get_column("op_kind").null_count() < rows.height:
+        rows = _as_planned(rows)
     if rows.get_column("collective").null_count() == rows.height:
         return rows.with_columns(pl.col("collective_class").alias("collective"))
     recorded = rows.get_column("collective").cast(pl.String)
@@ -218,6 +220,23 @@ def _classified(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFrame | N
         .then(pl.coalesce("role", pl.lit("data")))
         .otherwise(pl.col("role"))
         .alias("role"),
+    )
+
+
+def _as_planned(rows: pl.DataFrame) -> pl.DataFrame:
+    """Simulated events have the class that their plan gives them; a rule that says otherwise was misled by a name."""
+    kind = pl.col("op_kind").cast(pl.String)
+    misled = kind.is_in(KINDS) & (kind != pl.col("kind"))
+    plain = {
+        "kind": kind,
+        "family": pl.lit("simulated"),
+        "collective_class": pl.lit(None, dtype=pl.String),
+        "role": pl.when(kind == "communication").then(pl.lit("data")),
+        "persistent": kind != "memory",
+        "rule": pl.lit("plan"),
+    }
+    return rows.with_columns(
+        pl.when(misled).then(value).otherwise(pl.col(column)).alias(column) for column, value in plain.items()
     )
 
 

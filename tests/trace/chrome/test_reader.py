@@ -268,6 +268,7 @@ def test_every_argument_has_its_column() -> None:
         "Collective name": "allreduce", "In msg nelems": 15, "Out msg nelems": 16, "dtype": "BFloat16",
         "Process Group Name": "17", "Group size": 18, "Process Group Ranks": "[0, 1]", "Seq": 19,
         "wait_on_stream": 20, "wait_on_cuda_event_record_corr_id": 21,
+        "weftrace": {"kind": "compute", "layer": 22, "micro_batch": 23, "other": None},
         "queued": 0, "registers per thread": 32, "nested": {"a": [{"b": {}}]},
     }  # fmt: skip
     trace = read_text(text_of(event(args=args), event(args={})))
@@ -278,6 +279,7 @@ def test_every_argument_has_its_column() -> None:
         "graph_id": 11, "graph_node_id": 12, "sequence": 13, "forward_thread": 14, "collective": "allreduce",
         "in_elems": 15, "out_elems": 16, "dtype": "BFloat16", "group": "17", "group_size": 18, "group_ranks": "[0, 1]",
         "comm_seq": 19, "wait_stream": 20, "wait_correlation": 21, "flow_id": None,
+        "op_kind": "compute", "layer": 22, "micro_batch": 23,
     }  # fmt: skip
     absent = trace.events.row(1, named=True)
     assert {key for key, value in absent.items() if value is not None} == {
@@ -297,6 +299,9 @@ def test_every_argument_has_its_column() -> None:
         ("bytes", 1024.0, "moved_bytes", 1024),
         ("graph id", 0, "graph_id", None),  # Kineto writes 0 where there is no graph
         ("grid", "[1, 2, 3]", "num_blocks", None),
+        ("weftrace", {"layer": 2}, "layer", 2),
+        ("weftrace", {"layer": 1 << 40}, "layer", None),
+        ("weftrace", "a text of someone else's", "op_kind", None),
         ("grid", [], "num_blocks", None),
         ("grid", [2, "3"], "num_blocks", 6),
         ("grid", [1 << 40, 1 << 40], "num_blocks", None),

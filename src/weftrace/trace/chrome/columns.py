@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.trace.chrome.events import MISSING, Args, Event
+from weftrace.trace.chrome.events import MISSING, Args, Event, Planned
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import Ints
 from weftrace.trace.model import DEVICE_CATEGORIES, EVENT_SCHEMA
@@ -45,8 +45,10 @@ _SPARSE = {
                  "graph_id", "graph_node_id", "wait_stream", "wait_correlation"),
     "autograd": ("sequence", "forward_thread"),
     "collective": ("in_elems", "out_elems", "group_size", "comm_seq", "collective", "dtype", "group", "group_ranks"),
+    "planned": ("layer", "micro_batch", "op_kind"),
 }  # fmt: skip
-_TEXTS = ("collective", "dtype", "group", "group_ranks")
+_COLLECTIVE_TEXTS = ("collective", "dtype", "group", "group_ranks")
+_TEXTS = (*_COLLECTIVE_TEXTS, "op_kind")
 
 
 class _Codes(dict[Any, int]):
@@ -99,6 +101,8 @@ class Columns:
             self._append_streamed(rich, [args[i] for i in rich])
             if rows := [i for i in rich if _has_collective(args[i])]:
                 self._append_collective(rows, [args[i] for i in rows])
+        if rows := [i for i, a in enumerate(args) if a.planned is not None]:
+            self._append_planned(rows, [planned for a in args if (planned := a.planned) is not None])
         self._num_pending += count
         if self._num_pending >= _PART_ROWS:
             self._flush()
@@ -147,8 +151,16 @@ class Columns:
         for column in ("in_elems", "out_elems", "group_size"):
             self._put(column, self._ints([getattr(a, column) for a in args]))
         self._put("comm_seq", self._ints([_integer(a.comms_id) if a.seq is MISSING else a.seq for a in args]))
-        for column, codes in self._texts.items():
+        for column in _COLLECTIVE_TEXTS:
+            codes = self._texts[column]
             self._put(column, np.fromiter([codes[getattr(a, column)] for a in args], np.uint32, len(args)))
+
+    def _append_planned(self, rows: list[int], planned: list[Planned]) -> None:
+        self._put_rows("planned", rows)
+        self._put("layer", self._ints([p.layer for p in planned]))
+        self._put("micro_batch", self._ints([p.micro_batch for p in planned]))
+        codes = self._texts["op_kind"]
+        self._put("op_kind", np.fromiter([codes[p.kind] for p in planned], np.uint32, len(planned)))
 
     def _put(self, column: str, values: NDArray[Any]) -> None:
         self._chunks[column].append(values)

@@ -14,6 +14,14 @@ from weftrace.trace.chrome.tally import Tally
 MISSING = -(1 << 62)  # an integer argument that the event does not have; null in the frame
 
 
+class Planned(msgspec.Struct, gc=False, frozen=True):
+    """What a plan knows of a simulated event, in the argument `weftrace`: a class of work, or which phase it is."""
+
+    kind: str | None = None
+    layer: int = MISSING
+    micro_batch: int = MISSING
+
+
 class Args(msgspec.Struct, gc=False, frozen=True):
     """The arguments that weftrace reads, of all kinds of events."""
 
@@ -40,6 +48,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     comms_id: int | str = msgspec.field(name="Comms Id", default=MISSING)
     wait_stream: int = msgspec.field(name="wait_on_stream", default=MISSING)
     wait_correlation: int = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=MISSING)
+    planned: Planned | None = msgspec.field(name="weftrace", default=None)
     # of metadata events
     name: str | None = None
     labels: str | None = None

@@ -50,10 +50,13 @@ _ARGUMENT_KEY = {
     "wait_stream": "wait_on_stream",
     "wait_correlation": "wait_on_cuda_event_record_corr_id",
 }
+#: Event columns that only plans fill, and their keys in the argument `weftrace`, which no profiler writes.
+_PLANNED_KEY = {"op_kind": "kind", "layer": "layer", "micro_batch": "micro_batch"}
 _DIMENSIONS = ("num_blocks", "num_threads")  # written as a list whose product they are
 _IDENTIFIERS = ("pid", "tid")  # texts in the frame; numbers in the file where they spell one
 _ELSEWHERE = ("name", "cat", "pid", "tid", "ts_ns", "dur_ns", "flow_id")
-assert {*_ARGUMENT_KEY, *_ELSEWHERE} == set(EVENT_SCHEMA), {*_ARGUMENT_KEY, *_ELSEWHERE} ^ set(EVENT_SCHEMA)
+_WRITTEN = {*_ARGUMENT_KEY, *_PLANNED_KEY, *_ELSEWHERE}
+assert set(EVENT_SCHEMA) == _WRITTEN, set(EVENT_SCHEMA) ^ _WRITTEN
 
 # Facts that the writer states itself; others of `Trace.info` are passed on.
 _OWN_FACTS = (
@@ -220,7 +223,12 @@ def _window(window_ns: tuple[int, int], base_ns: int) -> bytes:
 def _complete_line(events: pl.DataFrame, base_ns: int) -> pl.Expr:
     """Each event as one JSON object. Columns that are null throughout cost nothing."""
     filled = [column for column in EVENT_SCHEMA if events.get_column(column).null_count() < events.height]
-    arguments = [_optional(_ARGUMENT_KEY[c], _json(events, c)) for c in _ARGUMENT_KEY if c in filled]
+    arguments, planned = (
+        [_optional(keys[column], _json(events, column)) for column in keys if column in filled]
+        for keys in (_ARGUMENT_KEY, _PLANNED_KEY)
+    )
+    if planned:
+        arguments.append(_object("weftrace", planned))
     parts = [
         pl.lit('{"ph":"X"'),
         *([_optional("cat", _json(events, "cat"))] if "cat" in filled else []),
@@ -233,10 +241,7 @@ def _complete_line(events: pl.DataFrame, base_ns: int) -> pl.Expr:
         _us(pl.col("dur_ns")),
     ]
     if arguments:
-        inside = pl.concat_str(arguments).str.strip_prefix(",")
-        parts.append(
-            pl.when(inside != "").then(pl.concat_str(pl.lit(',"args":{'), inside, pl.lit("}"))).otherwise(pl.lit(""))
-        )
+        parts.append(_object("args", arguments))
     return pl.concat_str(*parts, pl.lit("}"))
 
 
@@ -248,6 +253,12 @@ def _place(events: pl.DataFrame) -> Sequence[pl.Expr]:
 def _optional(key: str, value: pl.Expr) -> pl.Expr:
     """`,"key":value`, or nothing where the value is null."""
     return pl.concat_str(pl.lit(f',"{key}":'), value).fill_null("")
+
+
+def _object(key: str, members: Sequence[pl.Expr]) -> pl.Expr:
+    """`,"key":{members}`, or nothing where there are none. members: each with a comma before it, or empty."""
+    inside = pl.concat_str(members).str.strip_prefix(",")
+    return pl.when(inside != "").then(pl.concat_str(pl.lit(f',"{key}":{{'), inside, pl.lit("}"))).otherwise(pl.lit(""))
 
 
 def _json(events: pl.DataFrame, column: str) -> pl.Expr:
