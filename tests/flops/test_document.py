@@ -15,7 +15,7 @@ import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, B, F, huge, matmul, op
 from weftrace.errors import FlopsError
-from weftrace.facts.hardware import Hardware, hardware
+from weftrace.facts import Hardware, hardware
 from weftrace.flops.derived.merge import merge
 from weftrace.flops.derived.module_time import exclusive_ns, inclusive_ns
 from weftrace.flops.derived.tally import exclusive, inclusive, totals

@@ -62,7 +62,7 @@ class Cost:
     vector_flops: arithmetic off the matrix units. One for each add, multiply, compare, exp, ... of an element.
     read_bytes, written_bytes: each input tensor read once and each output written once; what a cache saves or a kernel
         reads twice is not known. Operators of kind FREE have none.
-    dtype: of the matrix inputs: one of `weftrace.facts.hardware.DTYPES` ("fp32" for single precision whether or not
+    dtype: of the matrix inputs: one of `weftrace.facts.DTYPES` ("fp32" for single precision whether or not
         TF32 is allowed), or torch's name of another ("int64", "complex64").
     kind, status: see `Kind`, `Status`. note: what was assumed or could not be known; "" where nothing was.
     """

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weftrace.errors import FlopsError
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import COUNTED, PHASES, Cost, Tally
 from weftrace.flops.derived.columns import Array, Columns, SumTable, add_up, columns, with_children
 from weftrace.flops.derived.coverage import Coverage, coverage

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import COUNTED, NOTHING, PHASES
 from weftrace.flops.derived.coverage import coverage
 from weftrace.flops.derived.module_time import exclusive_ns, inclusive_ns, step_spread

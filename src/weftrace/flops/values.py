@@ -122,7 +122,7 @@ class FlopsReport:
         model, counted on global shapes; empty where nothing is a DTensor (then global work is local work x
         `parallel.data`).
     times: exclusive times; empty where nothing was timed (a meta device). clock: how they were taken.
-    device: "cpu", "cuda: NVIDIA H200", "meta"... hardware: a name that `weftrace.facts.hardware.hardware` knows, or "".
+    device: "cpu", "cuda: NVIDIA H200", "meta"... hardware: a name that `weftrace.facts.hardware` knows, or "".
     tf32: whether FP32 matrix work may use TF32. samples, tokens: of one step on this rank, None where not known;
         micro_batches: forward calls of the root in the counted step. ranks: ranks merged into this report. rank: this
         rank.

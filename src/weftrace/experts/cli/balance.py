@@ -91,7 +91,7 @@ def command(
     )
     from weftrace.experts.render.page import render_placement_html
     from weftrace.experts.render.terminal import print_placement
-    from weftrace.facts.hardware import hardware as find_hardware
+    from weftrace.facts import hardware as find_hardware
 
     history = experts_options.read_history(loads, window_steps)
     if last is not None and last > history.num_windows:

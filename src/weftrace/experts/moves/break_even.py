@@ -9,7 +9,7 @@ from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Floats
 from weftrace.experts.loads import as_loads
 from weftrace.experts.placement import Placement
-from weftrace.facts.efficiency import sustained_flops_per_s
+from weftrace.facts import sustained_flops_per_s
 
 #: Seconds that an H800 computes for one token in one expert of DeepSeek-V3: three projections of 7,168 x 2,048.
 TOKEN_S = 6 * 7168 * 2048 / sustained_flops_per_s("expert gemm")

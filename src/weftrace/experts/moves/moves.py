@@ -12,7 +12,7 @@ from weftrace.experts.arrays import Bools, Ints, is_whole
 from weftrace.experts.moves.move_kernels import find_sources, in_rounds
 from weftrace.experts.moves.relabel import check_alike
 from weftrace.experts.placement import Placement
-from weftrace.facts.hardware import Hardware, hardware
+from weftrace.facts import Hardware, hardware
 
 # DeepSeek-V3's routed expert in FP8: gate, up and down projections of 7168 x 2048, and a float32 scale for each
 # 128 x 128 block of them (DeepSeek-V3 technical report, 2024; its checkpoint's `weight_scale_inv`).

@@ -18,7 +18,7 @@ from weftrace.flops.cli import script as flops_script
 from weftrace.flops.cli.output import Wanted, deliver, write_text
 
 if TYPE_CHECKING:
-    from weftrace.facts.hardware import Hardware
+    from weftrace.facts import Hardware
     from weftrace.flops.run_spec import RunSpec
 
 EPILOG = """[bold]Examples[/bold]

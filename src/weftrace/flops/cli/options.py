@@ -12,7 +12,7 @@ import typer
 from weftrace.cli import outputs
 
 if TYPE_CHECKING:
-    from weftrace.facts.hardware import Hardware
+    from weftrace.facts import Hardware
     from weftrace.flops import FlopsReport
     from weftrace.flops.runtime.run.run_model import OnStep
 
@@ -26,7 +26,7 @@ def complete_model(incomplete: str) -> list[str]:
 
 def complete_hardware(incomplete: str) -> list[str]:
     """Names of accelerators that begin so, in the case that was begun with, to their first blank: shells cut there."""
-    from weftrace.facts.hardware import known_hardware
+    from weftrace.facts import known_hardware
 
     names = dict.fromkeys(name.split()[0] for name in known_hardware())
     spelled = [name if incomplete[:1].isupper() else name.lower() for name in names]
@@ -97,7 +97,7 @@ TraceFile = Annotated[
 
 def find_hardware(name: str | None) -> Hardware | None:
     """The accelerator of that name, None for none. Raises `WeftraceError` where it is not known."""
-    from weftrace.facts.hardware import hardware
+    from weftrace.facts import hardware
 
     return None if name is None else hardware(name)
 

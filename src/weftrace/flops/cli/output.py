@@ -11,7 +11,7 @@ import typer
 from weftrace.cli import outputs
 
 if TYPE_CHECKING:
-    from weftrace.facts.hardware import Hardware
+    from weftrace.facts import Hardware
     from weftrace.flops import FlopsReport
 
 TEXT_LAYOUTS = {"deepspeed": "present", "deepspeed-old": "earlier"}

@@ -15,7 +15,7 @@ from weftrace.flops.cli import options as flops_options
 from weftrace.flops.cli.output import TEXT_LAYOUTS, Wanted, deliver
 
 if TYPE_CHECKING:
-    from weftrace.facts.hardware import Hardware
+    from weftrace.facts import Hardware
     from weftrace.flops import FlopsReport
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weftrace.errors import FlopsError
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import NOTHING, PHASES, Kind, Phase, Status, Tally, tally_of
 from weftrace.flops.derived.columns import Columns, columns, with_children
 from weftrace.flops.derived.coverage import Coverage, coverage

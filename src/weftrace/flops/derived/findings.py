@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import MATRIX_KINDS, Phase
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.coverage import Coverage, coverage

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weftrace.errors import FlopsError
-from weftrace.facts.efficiency import PublishedGemm, efficiency, published_gemms
-from weftrace.facts.hardware import Hardware, hardware
+from weftrace.facts import Hardware, PublishedGemm, efficiency, hardware, published_gemms
 from weftrace.flops.cost import PHASES, Cost, Kind, Phase, Status
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.params import params

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import PHASES, Kind, Phase, Status
 from weftrace.flops.derived.columns import Array, Columns, add_up, columns
 from weftrace.flops.derived.module_time import Spread, phase_samples, spread, step_spread

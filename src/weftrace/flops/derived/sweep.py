@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 from weftrace.errors import FlopsError
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.derived.module_time import step_spread
 from weftrace.flops.derived.params import params
 from weftrace.flops.derived.predict import predict

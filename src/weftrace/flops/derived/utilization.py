@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import PHASES, Kind, Phase
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.module_time import Spread, phase_ns, step_time

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from weftrace.errors import FlopsError
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.files.output import write_output
 from weftrace.files.sources import DEFAULT_MAX_BYTES
 from weftrace.flops.cost import NOTHING, PHASES, Phase, Tally

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import NOTHING, Phase, Tally
 from weftrace.flops.derived.tally import inclusive, total
 from weftrace.flops.derived.utilization import utilization

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weftrace.errors import FlopsError
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import PHASES, Phase
 from weftrace.flops.derived.account import Numbers, numbers_of, over_phases
 from weftrace.flops.derived.columns import add_up

@@ -11,7 +11,7 @@ from weftrace.render.console_parts import BOLD, DIM, WARNING, section, table
 from weftrace.units import short_time, si, size
 
 if TYPE_CHECKING:
-    from weftrace.facts.hardware import Hardware
+    from weftrace.facts import Hardware
     from weftrace.flops import FlopsReport
     from weftrace.flops.derived.sweep import Sweep
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import NOTHING, PHASES, Phase, Status
 from weftrace.flops.derived.account import Numbers, bound_of, numbers_of, over_phases
 from weftrace.flops.render.facts import facts_of, flops_headline, headline_numbers, of_one, remarks_of, warnings_of

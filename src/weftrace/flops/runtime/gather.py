@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from weftrace.errors import FlopsError, WeftraceError
-from weftrace.facts.hardware import hardware
+from weftrace.facts import hardware
 from weftrace.flops.cost import Phase
 from weftrace.flops.runtime.count.clock import StepClock
 from weftrace.flops.runtime.count.frames import Frame

@@ -43,7 +43,7 @@ class Profile:
     name: of the model, in the report. time: False takes no times; models on the meta device have none. warm_up: steps.
     each_call: give the second and later calls of a module rows of their own, "layer#2".
     samples, tokens: of a whole step on this rank; else taken from the model's inputs where they tell.
-    parallel: how many ranks share the job. hardware: a name that `weftrace.facts.hardware.hardware` knows; else the
+    parallel: how many ranks share the job. hardware: a name that `weftrace.facts.hardware` knows; else the
     device's own. active: path of a parameter -> fraction of it that a token uses; routed experts, k / experts.
     Raises `FlopsError` where model is no module.
     """

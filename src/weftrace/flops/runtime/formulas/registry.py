@@ -141,7 +141,7 @@ if hasattr(torch, "float4_e2m1fn_x2"):
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """weftrace's name of a dtype: one of `weftrace.facts.hardware.DTYPES`, or torch's ("complex64", "int64")."""
+    """weftrace's name of a dtype: one of `weftrace.facts.DTYPES`, or torch's ("complex64", "int64")."""
     return _DTYPES.get(dtype) or str(dtype).removeprefix("torch.")
 
 

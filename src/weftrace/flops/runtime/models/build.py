@@ -36,7 +36,7 @@ def build_model(
 ) -> nn.Module:
     """The model with random weights; on a meta device with none, whatever its size.
 
-    config: a configuration, or a name that `weftrace.facts.models.model_config` knows.
+    config: a configuration, or a name that `weftrace.facts.model_config` knows.
     dtype: of the parameters; None: FP32 for BERT and GPT-2, BF16 for the others, as they were published.
     attention: "sdpa" or "eager". experts: "grouped_mm", "bmm" or "eager". routing: "balanced" (the same on every
         device) or "learned" (by the gate, which knows nothing). fp8_linears: linear layers and experts of llama and
