@@ -41,7 +41,7 @@ from weftrace.flops.values import Clock, FlopsReport, Module, OpCount, Parallel,
 if TYPE_CHECKING:
     from weftrace.flops.deepspeed.runtime.model_profile import get_model_profile
     from weftrace.flops.deepspeed.runtime.profiler import FlopsProfiler
-    from weftrace.flops.runtime.formulas.registry import register_formula
+    from weftrace.flops.runtime.formulas.user import register_formula
     from weftrace.flops.runtime.models.build import build_model, model_inputs, run_phase
     from weftrace.flops.runtime.models.hf import hf_model, hf_run_phase
     from weftrace.flops.runtime.profile import Profile, add_cost, count, profile
@@ -58,7 +58,7 @@ _NEEDS_TORCH = {
     "hf_run_phase": "weftrace.flops.runtime.models.hf",
     "model_inputs": "weftrace.flops.runtime.models.build",
     "profile": "weftrace.flops.runtime.profile",
-    "register_formula": "weftrace.flops.runtime.formulas.registry",
+    "register_formula": "weftrace.flops.runtime.formulas.user",
     "run_model": "weftrace.flops.runtime.run.run_model",
     "run_phase": "weftrace.flops.runtime.models.build",
 }

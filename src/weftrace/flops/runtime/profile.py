@@ -20,7 +20,7 @@ from weftrace.flops.runtime.count.counter import Counter
 from weftrace.flops.runtime.count.meta_attention import FusedAttentionOnMeta
 from weftrace.flops.runtime.count.tracker import Tracker, current_node
 from weftrace.flops.runtime.formulas.registry import tensors_in
-from weftrace.flops.runtime.gather import gather_report
+from weftrace.flops.runtime.gather import Counted, gather_report
 from weftrace.flops.values import FlopsReport, Parallel
 
 _COMPILERS = {"torch._dynamo", "torch.nn.attention.flex_attention"}  # flex attention compiles itself when it is called
@@ -178,7 +178,26 @@ class Profile:
         """What was found. Raises `FlopsError` inside the block, and where nothing ran."""
         if self._state != "done":
             raise FlopsError("report() follows the with block of profile(model)")
-        return gather_report(self)
+        return gather_report(self.counted())
+
+    def counted(self) -> Counted:
+        """What was counted and timed so far."""
+        return Counted(
+            name=self.name,
+            tracker=self.tracker,
+            signatures=self.counter.signatures,
+            clock=self.clock,
+            device=self.device,
+            steps=self.steps,
+            warm_up=self.warm_up,
+            active=self.active,
+            fused_attention=self.fused_attention is not None and self.fused_attention.used > 0,
+            hardware=self.hardware,
+            samples=self.samples,
+            tokens=self.tokens,
+            micro_batches=self.micro_batches,
+            parallel=self.parallel,
+        )
 
 
 profile = Profile  # the name for a `with` line

@@ -18,7 +18,7 @@ from weftrace.flops.deepspeed.runtime.model_profile import get_model_profile
 from weftrace.flops.deepspeed.runtime.output import layout_of, places_of, write_text
 from weftrace.flops.deepspeed.strings import duration_to_string, macs_to_string, number_to_string, params_to_string
 from weftrace.flops.deepspeed.text import aggregated_text, deepspeed_text
-from weftrace.flops.runtime.gather import gather_report, ran
+from weftrace.flops.runtime.gather import gather_report
 from weftrace.flops.runtime.profile import Profile
 from weftrace.flops.values import FlopsReport
 
@@ -240,8 +240,8 @@ def _is_running(model: nn.Module) -> bool:
 
 
 def _found(opened: Profile) -> FlopsReport | None:
-    frames = (opened.tracker.outside, *opened.tracker.frames.values())
-    return gather_report(opened) if any(map(ran, frames)) else None
+    counted = opened.counted()
+    return None if counted.is_empty else gather_report(counted)
 
 
 def _close(handle: Any, opened: Profile) -> None:

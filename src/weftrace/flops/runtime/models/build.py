@@ -14,8 +14,7 @@ from torch import nn
 from weftrace.errors import FlopsError
 from weftrace.facts.models import ModelConfig, model_config
 from weftrace.flops.runtime.models.bert import Bert
-from weftrace.flops.runtime.models.cache import make_cache
-from weftrace.flops.runtime.models.causal import CausalModel
+from weftrace.flops.runtime.models.cache import CausalModel, make_cache
 from weftrace.flops.runtime.models.deepseek import DeepSeek
 from weftrace.flops.runtime.models.experts import Experts
 from weftrace.flops.runtime.models.gpt2 import Gpt2
