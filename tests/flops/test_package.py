@@ -19,7 +19,7 @@ import weftrace.flops
 for name in {NEEDS_TORCH}:
     try:
         getattr(weftrace.flops, name)
-    except weftrace.FlopsError as error:
+    except weftrace.flops.FlopsError as error:
         assert "pip install 'weftrace[torch]'" in str(error), error
     else:
         raise AssertionError(name)

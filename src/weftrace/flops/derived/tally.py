@@ -70,12 +70,6 @@ def inclusive(report: FlopsReport, scope: str = LOCAL) -> dict[Key, Tally]:
     return tallies(with_children(report, sum_table(report, scope)))
 
 
-def both(report: FlopsReport, scope: str = LOCAL) -> tuple[dict[Key, Tally], dict[Key, Tally]]:
-    """(exclusive, inclusive), with one look at the operators."""
-    own = sum_table(report, scope)
-    return tallies(own), tallies(with_children(report, own))
-
-
 def total(report: FlopsReport, phases: Iterable[Phase] | None = None, scope: str = LOCAL) -> Tally:
     """Sums over all modules and "(outside)" in these phases; None: in all of them."""
     return total_of(exclusive(report, scope), phases)
@@ -129,15 +123,20 @@ def children_of(report: FlopsReport) -> dict[int | None, list[int]]:
     return children
 
 
-def sum_table(report: FlopsReport, scope: str = LOCAL, cols: Columns | None = None) -> SumTable:
-    """What `exclusive` returns, as arrays. cols: the local operators as arrays, where the caller has them."""
+def sum_table(report: FlopsReport, scope: str = LOCAL) -> SumTable:
+    """What `exclusive` returns, as arrays."""
     if scope == LOCAL:
-        return sums(report, columns(report.ops) if cols is None else cols)
+        return sums(report, columns(report.ops))
     if scope != GLOBAL:
         raise FlopsError(f"no scope {scope!r}; choose from {LOCAL!r} and {GLOBAL!r}")
     if report.global_ops:
-        return sums(report, columns(report.global_ops), report.parallel.data)  # DTensors have a replica's shapes
-    return sums(report, columns(report.ops) if cols is None else cols, global_factor(report))
+        return global_sums(report, columns(report.global_ops))
+    return sums(report, columns(report.ops), global_factor(report))
+
+
+def global_sums(report: FlopsReport, cols: Columns) -> SumTable:
+    """The work of all ranks, of the operators that were counted on global shapes."""
+    return sums(report, cols, report.parallel.data)  # DTensors have a replica's shapes
 
 
 def tallies(table: SumTable) -> dict[Key, Tally]:

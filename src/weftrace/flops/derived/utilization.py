@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weftrace.facts import Hardware
-from weftrace.flops.cost import PHASES, Kind, Phase
+from weftrace.flops.cost import PHASES, Cost, Kind, Phase
 from weftrace.flops.derived.columns import Columns, columns
-from weftrace.flops.derived.module_time import Spread, phase_ns, step_time
+from weftrace.flops.derived.module_time import Spread, Times, step_time, times_of
 from weftrace.flops.derived.rates import matrix_peak, peak_notes
 from weftrace.flops.derived.roofline import TOLERANCE
 from weftrace.flops.derived.tally import MODEL_PHASES
@@ -63,16 +63,19 @@ class Utilization:
     notes: tuple[str, ...]
 
 
-def utilization(
-    report: FlopsReport, hardware: Hardware, step_ns: float | None = None, cols: Columns | None = None
-) -> Utilization:
+def utilization(report: FlopsReport, hardware: Hardware, step_ns: float | None = None) -> Utilization:
     """Utilization of a report's step on a device.
 
-    step_ns: wall time of a step, where the report has none or another clock knows better. cols: the local operators
-    as arrays, where the caller has them. Raises `FlopsError` where no step was timed and none is given, or it is not
-    above 0.
+    step_ns: wall time of a step, where the report has none or another clock knows better. Raises `FlopsError` where no
+    step was timed and none is given, or it is not above 0.
     """
-    cols = columns(report.ops) if cols is None else cols
+    return utilization_of(report, hardware, columns(report.ops), times_of(report), step_ns)
+
+
+def utilization_of(
+    report: FlopsReport, hardware: Hardware, cols: Columns, times: Times, step_ns: float | None = None
+) -> Utilization:
+    """The same, from the local operators as arrays."""
     step_ns = step_time(report, step_ns, "utilization")
     work = _Work.of(report, hardware, cols)
     model, full = work.at_peak("flops", MODEL_PHASES), work.at_peak("full", MODEL_PHASES)
@@ -87,7 +90,7 @@ def utilization(
             "hardware's name is wrong."
         )
     by_phase = {}
-    for phase, took in phase_ns(report).items():
+    for phase, took in times.by_phase.items():
         if took.median > 0:
             by_phase[phase] = work.in_phase(phase, took)
             if by_phase[phase].hfu > 1 + TOLERANCE:
@@ -109,6 +112,30 @@ def utilization(
         flags=tuple(flags),
         notes=_notes(report, hardware, cols),
     )
+
+
+def model_ns_by_key(report: FlopsReport, hardware: Hardware) -> dict[tuple[int, Phase], float]:
+    """(module, phase) -> time that its own model FLOPs take at the device's peak, ns, on one rank.
+
+    Only where there are such FLOPs; 0 in phases that the model does not need.
+    """
+    calls: dict[tuple[int, Phase], dict[int, float]] = {}
+    costs: dict[int, Cost] = {}  # by identity: operators share them
+    for op in report.ops:
+        if op.cost.flops:
+            costs[id(op.cost)] = op.cost
+            of_key = calls.setdefault((op.module, op.phase), {})
+            of_key[id(op.cost)] = of_key.get(id(op.cost), 0.0) + op.calls / report.ranks
+    result: dict[tuple[int, Phase], float] = {}
+    for key, of_key in calls.items():
+        of_dtype: dict[str, float] = {}
+        for identity, number in of_key.items():
+            cost = costs[identity]
+            peak = matrix_peak(hardware, cost.dtype, tf32=report.tf32)
+            ns = 1e9 * number * cost.flops / peak.flops_per_s
+            of_dtype[peak.dtype] = of_dtype.get(peak.dtype, 0.0) + ns
+        result[key] = sum(of_dtype.values()) if key[1] in MODEL_PHASES else 0.0
+    return result
 
 
 def _notes(report: FlopsReport, hardware: Hardware, cols: Columns) -> tuple[str, ...]:
