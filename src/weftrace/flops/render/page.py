@@ -15,7 +15,7 @@ from weftrace.flops.render.facts import facts_of, flops_headline, headline_numbe
 from weftrace.flops.render.fold import worst_of
 from weftrace.flops.render.words import TERMS
 from weftrace.flops.values import FlopsReport
-from weftrace.render.page import render_page
+from weftrace.render.page import render_page, short_numbers
 from weftrace.version import __version__
 
 #: The package that holds the page's template and static files.
@@ -192,7 +192,13 @@ def _kinds(account: Account) -> list[dict[str, Any]]:
         for at, value in enumerate(parts):
             into[at] += op.calls * value
     return [
-        {"kind": str(kind), "calls": calls, "work": _short(work), "bytes": _short(moved), "bound_ns": _short(bound)}
+        {
+            "kind": str(kind),
+            "calls": calls,
+            "work": _short(work),
+            "bytes": _short(moved),
+            "bound_ns": _short(bound),
+        }
         for kind, (calls, work, moved, bound) in sums.items()
     ]
 
@@ -232,8 +238,6 @@ class _Names:
 
 
 def _short(value: float) -> float:
-    """`DIGITS` significant digits, as JSON writes in the fewest characters."""
-    if isinstance(value, int) and abs(value) < 10**DIGITS:
-        return value
-    short = float(f"{value:.{DIGITS}g}")
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+    """The number with `DIGITS` digits; whole ones too, which the document has to the last digit."""
+    short: float = short_numbers(float(value), DIGITS)
+    return short

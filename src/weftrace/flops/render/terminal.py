@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -16,8 +16,8 @@ from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.render.facts import facts_of, flops_headline, headline_numbers, of_one, remarks_of, warnings_of
 from weftrace.flops.render.fold import Row, alike, tree_rows, worst_of
 from weftrace.flops.values import FlopsReport
-from weftrace.render.console_parts import BOLD, DIM, WARNING, counted, frame, section, table
-from weftrace.render.console_text import clean, joined, suited
+from weftrace.render.console_parts import BOLD, DIM, WARNING, counted, frame, print_blocks, section, table
+from weftrace.render.console_text import clean, joined
 from weftrace.units import percent, short_time, si
 
 MAX_WIDTH = 160
@@ -45,12 +45,7 @@ def print_flops(
     if top:
         blocks += _dearest(account, width, top)
     blocks += [*_operators(account, width), *_missing(account)]
-    _print(blocks, console, width)
-
-
-def _print(blocks: Iterable[RenderableType], console: Console, width: int) -> None:
-    spaced = [part for block in blocks for part in (block, Text())]
-    console.print(suited(Group(*spaced[:-1]), console), width=width)
+    print_blocks(blocks, console, width)
 
 
 def _opening(account: Account, width: int) -> list[RenderableType]:
