@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from weftrace.notebook import InNotebook
+
 
 class Status(StrEnum):
     """How far a cost can be trusted."""
@@ -51,7 +53,7 @@ PHASES = tuple(Phase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(InNotebook):
     """What one call of one operator costs on one device.
 
     flops: model FLOPs on matrix units; attention under a causal mask counts the unmasked pairs alone, where the mask is
@@ -89,7 +91,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Tally(InNotebook):
     """Sums of costs over calls; each field as in `Cost`, all of them integers, so that parts add up exactly.
 
     calls, unknown_calls: operator calls that did something (kind not FREE), and those of them without a formula.

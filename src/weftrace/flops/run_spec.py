@@ -10,6 +10,7 @@ from pathlib import Path
 from weftrace.errors import SpecError
 from weftrace.facts.models import find_config, load_models
 from weftrace.flops.values import Parallel
+from weftrace.notebook import InNotebook
 
 RUN_PHASES = ("train", "prefill", "decode")
 WARM_UP = 2
@@ -44,7 +45,7 @@ _AXES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputSpec:
+class InputSpec(InNotebook):
     """One input tensor. name: of a keyword argument, "" for the next positional one. dtype: torch's, "" to choose."""
 
     shape: tuple[int, ...]
@@ -53,7 +54,7 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSpec:
+class RunSpec(InNotebook):
     """One model, run one way.
 
     model: a built-in name ("bert-large"), a Hugging Face config.json or its folder, or "module:attribute" or

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -21,8 +21,8 @@ from weftrace.flops.derived.tally import Key, Totals, children_of, global_factor
 from weftrace.flops.derived.throughput import Throughput, throughput_of
 from weftrace.flops.derived.utilization import Utilization, utilization_of
 from weftrace.flops.values import FlopsReport
-from weftrace.notebook import InNotebook
-from weftrace.units import S
+from weftrace.notebook import InNotebook, in_words
+from weftrace.units import S, duration, percent, si, size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,25 @@ class Account(InNotebook):
     prediction: Prediction | None
     ops: Sequence[OpRow]
     other_machine: bool
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        """The few numbers that a person looks for first."""
+        yield "model", f"{in_words(self.report.name)}, {len(self.report.modules):,} modules"
+        yield "device", self.device.name if self.device is not None else self.report.device or "not known"
+        yield "model FLOPs", si(self.totals.flops)
+        yield "executed FLOPs", si(self.totals.executed_flops)
+        yield "vector FLOPs", si(self.totals.vector_flops)
+        yield "bytes moved", size(self.totals.moved_bytes)
+        yield "parameters", f"{si(self.params.total)} ({size(self.params.bytes)})"
+        if self.step is not None:
+            yield "step", duration(self.step.median)
+        if self.utilization is not None:
+            yield "MFU, HFU", f"{percent(self.utilization.mfu)}, {percent(self.utilization.hfu)}"
+        if self.roofline is not None:
+            yield "roofline bound", duration(self.roofline.bound_ns)
+        if self.prediction is not None and not self.timed:
+            yield "predicted", duration(self.prediction.predicted_ns)
+        yield "calls with a formula", percent(self.coverage.calls)
 
     @property
     def timed(self) -> bool:

@@ -11,10 +11,11 @@ from weftrace.flops.cost import PHASES, Kind, Status
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.module_time import Times, times_of
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownOp:
+class UnknownOp(InNotebook):
     """An operator without a formula: its calls, the bytes of its tensors, and why it has none."""
 
     op: str
@@ -24,7 +25,7 @@ class UnknownOp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
+class Coverage(InNotebook):
     """What part of the local work has a formula. Views (kind FREE) do nothing and count nowhere here.
 
     calls, moved_bytes, time: fractions of operator calls, of bytes, and of time with a formula; None where there is

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from weftrace.errors import SpecError
@@ -17,13 +17,14 @@ from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.module_time import Spread
 from weftrace.flops.derived.params import Params
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook, in_words
 
 COUNTS = ("flops", "full_flops", "executed_flops", "vector_flops", "moved_bytes")
 PARAMS = tuple(Params.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(InNotebook):
     """One number of a place in two reports, that of the second after that of the first.
 
     path: of a module, its children included; None for the whole model ("(outside)" included). phase: None for
@@ -54,7 +55,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlopsDiff:
+class FlopsDiff(InNotebook):
     """Differences of two reports of a model.
 
     names: of the two reports. model: numbers of the whole model, by phase and altogether, changed or not. modules:
@@ -68,6 +69,14 @@ class FlopsDiff:
     added: tuple[str, ...]
     removed: tuple[str, ...]
     notes: tuple[str, ...]
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "of", " → ".join(map(in_words, self.names))
+        yield "same", in_words(self.is_same)
+        for change in (each for each in self.model if each.is_change):
+            where = change.quantity if change.phase is None else f"{change.quantity}, {change.phase}"
+            yield where, f"{in_words(change.before)} → {in_words(change.after)}"
+        yield "modules", f"{len(self.added):,} new, {len(self.removed):,} gone, {len(self.modules):,} numbers changed"
 
     @property
     def is_same(self) -> bool:

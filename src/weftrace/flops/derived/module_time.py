@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from weftrace.errors import FlopsError
 from weftrace.flops.cost import PHASES, Phase
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
 
 Key = tuple[int, Phase]
 Samples = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class Spread(InNotebook):
     """Some samples of a time: their median (of an even number, the mean of the middle two, rounded down), the lowest
     and the highest, in ns, and how many there are.
     """
@@ -46,7 +47,7 @@ def median(samples: Sequence[int]) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class Times(InNotebook):
     """How long each module and phase took, in ns; everything is empty where nothing was timed.
 
     exclusive_samples, inclusive_samples: (module, phase) -> time in each timed step, outside the module's children, and

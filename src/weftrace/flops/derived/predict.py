@@ -19,6 +19,7 @@ from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.params import params
 from weftrace.flops.derived.rates import limits, rate_notes
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
 from weftrace.units import percent
 
 MATRIX_EFFICIENCY = efficiency("matrix")
@@ -44,7 +45,7 @@ class Efficiencies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
+class Prediction(InNotebook):
     """Time of one step on one GPU, if its operators ran one after another.
 
     bound_ns: sum of the operators' roofline bounds: what no implementation of the same operators beats.

@@ -20,6 +20,7 @@ from weftrace.flops.derived.columns import Array, Columns, add_up, columns
 from weftrace.flops.derived.module_time import Spread, Times, times_of
 from weftrace.flops.derived.rates import limits, rate_notes
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
 from weftrace.units import duration, si
 
 TOLERANCE = 0.001  # a rate this much above the peak is a clock's rounding; more is an error
@@ -28,7 +29,7 @@ COMPUTE, MEMORY = "compute", "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RooflineRow:
+class RooflineRow(InNotebook):
     """A module in a phase, on one GPU (of merged ranks: their mean).
 
     module: index into `FlopsReport.modules`. path: its path.
@@ -75,7 +76,7 @@ class RooflineRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roofline:
+class Roofline(InNotebook):
     """Bounds of a model, module by module.
 
     rows: modules without their children. inclusive: with them. Modules in order, phases in order; rows where any

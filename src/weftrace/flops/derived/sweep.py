@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -13,12 +13,14 @@ from weftrace.flops.derived.account import account_of
 from weftrace.flops.derived.roofline import COMPUTE, MEMORY
 from weftrace.flops.run_spec import RunSpec
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
+from weftrace.units import duration, si
 
 AXES = ("batch", "seq", "context")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepPoint:
+class SweepPoint(InNotebook):
     """One run. at: "batch", "seq", "context" -> its value here. FLOPs and bytes: as `Totals` has them, of one step.
 
     intensity: executed matrix and vector FLOPs for each byte of the step. param_bytes: of this rank's parameters.
@@ -44,7 +46,7 @@ class SweepPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class Sweep(InNotebook):
     """Points in the order of the axes, the last one turning fastest. assumptions: of the predicted times. notes: of the
     runs, each once."""
 
@@ -54,6 +56,13 @@ class Sweep:
     points: tuple[SweepPoint, ...]
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "model", f"{self.model}{f' on {self.hardware}' if self.hardware else ''}"
+        for point in self.points:
+            took = point.step_ns or point.predicted_ns
+            at = ", ".join(f"{axis} {value:,}" for axis, value in point.at.items())
+            yield at, f"{si(point.flops, 'FLOP')}{'' if took is None else f', {duration(took)}'}"
 
 
 def parse_axis(text: str) -> tuple[str, tuple[int, ...]]:

@@ -10,6 +10,8 @@ from weftrace.errors import FlopsError
 from weftrace.flops.cost import COUNTED, NOTHING, PHASES, Phase, Tally
 from weftrace.flops.derived.columns import Columns, SumTable, columns, sums, with_children
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook, in_words
+from weftrace.units import si, size
 
 Key = tuple[int, Phase]  # index into FlopsReport.modules, and when
 
@@ -20,7 +22,7 @@ LOCAL, GLOBAL = "local", "global"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class Totals(InNotebook):
     """The four FLOP totals and the bytes of one step.
 
     by_phase: phase -> sums over all modules and "(outside)"; only phases in which anything ran.
@@ -52,6 +54,12 @@ class Totals:
     @property
     def moved_bytes(self) -> int:
         return self.step.moved_bytes
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        for name in ("flops", "full_flops", "executed_flops", "vector_flops", "moved_bytes"):
+            yield name, in_words(getattr(self, name), name)
+        for phase, tally in self.by_phase.items():
+            yield str(phase), f"{si(tally.flops, 'FLOP')}, {size(tally.moved_bytes)}"
 
 
 def exclusive(report: FlopsReport, scope: str = LOCAL) -> dict[Key, Tally]:

@@ -8,10 +8,11 @@ from weftrace.errors import FlopsError
 from weftrace.flops.derived.module_time import step_time
 from weftrace.flops.derived.tally import Totals, totals
 from weftrace.flops.values import FlopsReport, Parallel
+from weftrace.notebook import InNotebook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Throughput:
+class Throughput(InNotebook):
     """Rates of a whole job and of one GPU of it.
 
     step_ns: wall time of a step, the median. world: GPUs, data x tensor x pipeline x context (expert lies inside data).

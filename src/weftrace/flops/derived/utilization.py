@@ -9,7 +9,7 @@ section 4.1 and appendix B). With several dtypes the peak is not one number, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from weftrace.facts import Hardware
@@ -20,11 +20,12 @@ from weftrace.flops.derived.rates import matrix_peak, peak_notes
 from weftrace.flops.derived.roofline import TOLERANCE
 from weftrace.flops.derived.tally import MODEL_PHASES
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook, in_words
 from weftrace.units import duration, percent, si
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseUtilization:
+class PhaseUtilization(InNotebook):
     """As `Utilization`, over the time of one phase: mfu of recomputation is 0, because the model does not need it.
 
     flops_per_s, executed_flops_per_s: model and executed matrix FLOPs of the phase a second, of one GPU.
@@ -39,7 +40,7 @@ class PhaseUtilization:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Utilization:
+class Utilization(InNotebook):
     """Utilization of one GPU in one step (of merged ranks: their mean work, the slowest's time).
 
     mfu: time at peak of `flops` (forward and backward; attention under a causal mask counts unmasked pairs) / step_ns.
@@ -61,6 +62,16 @@ class Utilization:
     by_phase: Mapping[Phase, PhaseUtilization]
     flags: tuple[str, ...]
     notes: tuple[str, ...]
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "hardware", self.hardware
+        yield "step", duration(self.step_ns)
+        for name in ("mfu", "mfu_full", "hfu"):
+            yield name, percent(getattr(self, name))
+        for phase, part in self.by_phase.items():
+            yield f"{phase}: mfu, hfu", f"{percent(part.mfu)}, {percent(part.hfu)}"
+        yield from (("flag", in_words(flag)) for flag in self.flags[:4])
+        yield "executed FLOP/s", si(self.executed_flops_per_s)
 
 
 def utilization(report: FlopsReport, hardware: Hardware, step_ns: float | None = None) -> Utilization:

@@ -22,6 +22,7 @@ from weftrace.flops.derived.utilization import utilization
 from weftrace.flops.join.match import accelerator, steps_of
 from weftrace.flops.join.phases import TRACE_PHASES, elapsed_ns, phase_codes, segments
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.model import Trace, is_annotation
 from weftrace.trace.work import Work, work_of
@@ -36,7 +37,7 @@ _OVERLAP = 0.01  # of the span, above which phases at the same time are told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseWork:
+class PhaseWork(InNotebook):
     """One phase of a trace and its FLOPs, over all joined steps.
 
     tally: the report's sums of the phase (recomputation with the backward), times the steps.
@@ -59,7 +60,7 @@ class PhaseWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RangeWork:
+class RangeWork(InNotebook):
     """A range that the program named by a module's path ("layers.0.attn"), in the forward, over all joined steps.
 
     tally: the module's inclusive forward sums, times the steps. busy_ns: union of the device events launched in the
@@ -73,7 +74,7 @@ class RangeWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TraceJoin:
+class TraceJoin(InNotebook):
     """A report's FLOPs and a trace's times, joined.
 
     model, hardware: names; hardware is "" where no peak is known. basis: as in `Work`: "host" where operators of the
