@@ -58,5 +58,11 @@ class FlopsError(WeftraceError):
     exit_code = UNUSABLE_INPUT
 
 
+class SpecError(FlopsError):
+    """What is to be counted is not said right: an unknown phase or dtype, options that contradict each other."""
+
+    exit_code = USAGE
+
+
 class OutputError(WeftraceError):
     """An output cannot be written."""

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT, shared_data_folder
 from weftrace.errors import WeftraceError
-from weftrace.facts.hardware import DTYPES, Hardware, hardware, known_hardware, load_hardware
+from weftrace.facts import DTYPES, Hardware, hardware, known_hardware, load_hardware
 
 DATA = shared_data_folder()
 

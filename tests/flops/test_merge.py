@@ -10,7 +10,7 @@ from tests.flops.small_reports import MODULES, OPS, TINY, UNTIMED, B, F, matmul,
 from weftrace.errors import FlopsError
 from weftrace.flops.deepspeed.numbers import Sizes, module_lines, step_line
 from weftrace.flops.derived.merge import merge, rank_rows, rank_spread
-from weftrace.flops.derived.module_time import inclusive_samples, phase_samples
+from weftrace.flops.derived.module_time import times_of
 from weftrace.flops.derived.params import params
 from weftrace.flops.derived.tally import inclusive, totals
 from weftrace.flops.derived.throughput import throughput
@@ -41,8 +41,8 @@ def test_operators_are_summed() -> None:
 def test_times_are_those_of_the_slowest_rank_of_each_step() -> None:
     both = merge([BASE, OTHER])
     assert both.clock.step_ns == (600, 490, 600)
-    assert inclusive_samples(both)[0, F] == (1000, 202, 1002)  # rank 1, rank 0, rank 1
-    assert phase_samples(both)[B] == (7, 230, 9)
+    assert times_of(both).inclusive_samples[0, F] == (1000, 202, 1002)  # rank 1, rank 0, rank 1
+    assert times_of(both).phase_samples[B] == (7, 230, 9)
     assert both.clock.own_ns == 9
 
 
@@ -93,7 +93,7 @@ def test_pipeline_stages_make_the_union_of_their_trees() -> None:
     assert [module.path for module in both.modules] == ["", "fc1", "fc2"]
     assert params(both).total == 48
     assert inclusive(both)[0, F].flops == 400
-    assert inclusive_samples(both)[2, F] == (30,)  # from the one rank that has it, though the other is slower
+    assert times_of(both).inclusive_samples[2, F] == (30,)  # from the one rank that has it, though the other is slower
     assert any("union" in note for note in both.notes)
 
 

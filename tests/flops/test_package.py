@@ -19,7 +19,7 @@ import weftrace.flops
 for name in {NEEDS_TORCH}:
     try:
         getattr(weftrace.flops, name)
-    except weftrace.FlopsError as error:
+    except weftrace.flops.FlopsError as error:
         assert "pip install 'weftrace[torch]'" in str(error), error
     else:
         raise AssertionError(name)
@@ -32,6 +32,5 @@ import weftrace.flops
 for name in weftrace.flops.__all__:
     getattr(weftrace.flops, name)
 assert set(weftrace.flops.__all__) == set(dir(weftrace.flops))
-assert all(callable(getattr(weftrace.flops, name)) for name in weftrace.flops.__all__)  # a submodule of that name is
-not
+assert all(callable(getattr(weftrace.flops, name)) for name in weftrace.flops.__all__)
 """)

@@ -8,8 +8,7 @@ import pytest
 
 from tests.flops.small_reports import TINY, B, F, matmul, op, vector
 from weftrace.errors import FlopsError
-from weftrace.facts.efficiency import published_gemms
-from weftrace.facts.hardware import hardware
+from weftrace.facts import hardware, published_gemms
 from weftrace.flops.cost import Cost, Kind
 from weftrace.flops.derived.predict import (
     ATTENTION_BACKWARD_EFFICIENCY,

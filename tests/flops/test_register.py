@@ -133,8 +133,8 @@ def test_what_is_no_operator_is_refused() -> None:
 def test_a_users_formula_stands_whenever_it_is_registered() -> None:
     python("""
 from weftrace.flops import register_formula
-register_formula("aten::mm", lambda call: 7)  # before anything has run, and so before weftrace's own formulas are
-loaded import torch
+register_formula("aten::mm", lambda call: 7)  # before anything has run, and so before weftrace's own are loaded
+import torch
 from weftrace.flops import count
 class Product(torch.nn.Module):
     def forward(self, x):

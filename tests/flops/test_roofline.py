@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, B, F, O, R, matmul, op, unknown, vector
-from weftrace.facts.hardware import Hardware, hardware
+from weftrace.facts import Hardware, hardware
 from weftrace.flops.cost import Cost, Kind
 from weftrace.flops.derived.findings import findings
 from weftrace.flops.derived.rates import matrix_peak

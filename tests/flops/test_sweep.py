@@ -9,10 +9,12 @@ import json
 import pytest
 
 from weftrace.errors import FlopsError
-from weftrace.facts.hardware import hardware
-from weftrace.flops.derived.sweep import parse_axis, sweep, sweep_csv, sweep_document
+from weftrace.facts import hardware
+from weftrace.flops.derived.sweep import parse_axis, sweep
+from weftrace.flops.document import sweep_document
 from weftrace.flops.run_spec import RunSpec
 from weftrace.flops.runtime.run.run_model import run_model
+from weftrace.flops.tables import sweep_csv
 
 
 def test_axes() -> None:

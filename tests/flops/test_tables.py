@@ -7,7 +7,7 @@ import io
 from dataclasses import replace
 
 from tests.flops.small_reports import MODULES, TINY, UNTIMED
-from weftrace.facts.hardware import hardware
+from weftrace.facts import hardware
 from weftrace.flops.tables import CSV_COLUMNS, to_csv, to_markdown
 from weftrace.units import si
 

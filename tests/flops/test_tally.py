@@ -13,7 +13,7 @@ from weftrace.errors import FlopsError
 from weftrace.flops.cost import NOTHING, PHASES, Phase, Status
 from weftrace.flops.derived.coverage import coverage
 from weftrace.flops.derived.params import module_params, params
-from weftrace.flops.derived.tally import both, exclusive, global_factor, inclusive, total, totals
+from weftrace.flops.derived.tally import exclusive, global_factor, inclusive, total, totals
 from weftrace.flops.values import FlopsReport, Module, OpCount, Parallel
 
 
@@ -160,7 +160,7 @@ def reports(draw: st.DrawFn) -> FlopsReport:
 @settings(max_examples=60, deadline=None)
 @given(reports())
 def test_children_and_self_make_the_parent_exactly(report: FlopsReport) -> None:
-    own, whole = both(report)
+    own, whole = exclusive(report), inclusive(report)
     for index in range(len(report.modules)):
         for phase in Phase:
             expected = own.get((index, phase), NOTHING)

@@ -18,7 +18,7 @@ from torch.profiler import profile as torch_profile
 from tests.flops.small_reports import TINY
 from weftrace.cli.main import app
 from weftrace.errors import WeftraceError
-from weftrace.facts.hardware import hardware
+from weftrace.facts import hardware
 from weftrace.flops import FlopsReport, Phase, profile
 from weftrace.flops.document import flops_document
 from weftrace.flops.join.join import TraceJoin, join

@@ -8,7 +8,7 @@ import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, B, F, R, matmul, op
 from weftrace.errors import FlopsError
-from weftrace.facts.hardware import hardware
+from weftrace.facts import hardware
 from weftrace.flops.derived.utilization import utilization
 from weftrace.flops.values import Clock, FlopsReport, OpCount, Timing
 

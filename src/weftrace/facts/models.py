@@ -1,4 +1,4 @@
-"""Which models weftrace can build by name. The numbers are in model_configs.toml, their source beside them."""
+"""Which models weftrace can build by name. The numbers are in models.toml, their source beside them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 """What a model costs: parameters, MACs, FLOPs, bytes and time of each module, forward and backward.
 
-    from weftrace.flops import profile
+    import weftrace as wt
 
-    with profile(model) as p:
+    with wt.flops.profile(model) as p:
         loss(model(x)).backward()
-    p.report()                                          # a FlopsReport: a value to print, compare, draw, save
+    report = p.report()                                 # a FlopsReport: a value to compare and keep
+    wt.show(report)                                     # its tables; wt.save(report, "page.html") its page
+    account = wt.flops.account_of(report, "h100")       # what follows from it, worked out once: totals, bounds, MFU
 
 Counting needs torch (`pip install 'weftrace[torch]'`); reading, comparing and drawing reports does not, and torch is
 imported when a name that needs it is first used.
@@ -12,147 +14,129 @@ imported when a name that needs it is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from weftrace.errors import FlopsError
-from weftrace.facts.models import known_models, model_config
-from weftrace.flops.cost import Cost, Kind, Phase, Status, Tally
-from weftrace.flops.derived.coverage import Coverage, UnknownOp, coverage
-from weftrace.flops.derived.device import device_of
-from weftrace.flops.derived.diff import Change, FlopsDiff, diff, parse_fraction
-from weftrace.flops.derived.findings import findings
-from weftrace.flops.derived.merge import merge
-from weftrace.flops.derived.params import Params, module_params, params
-from weftrace.flops.derived.predict import Prediction, predict, published_errors
-from weftrace.flops.derived.roofline import Roofline, RooflineRow, roofline
-from weftrace.flops.derived.sweep import Sweep, SweepPoint, sweep
-from weftrace.flops.derived.tally import Totals, inclusive, totals
-from weftrace.flops.derived.throughput import Throughput, throughput
-from weftrace.flops.derived.utilization import PhaseUtilization, Utilization, utilization
-from weftrace.flops.document import flops_document, read_flops, report_of
-from weftrace.flops.join.counters import annotate_flops, write_counters
-from weftrace.flops.join.join import PhaseWork, RangeWork, TraceJoin
-from weftrace.flops.join.join import join as join_trace
-from weftrace.flops.run_spec import InputSpec, RunSpec, parse_input, parse_parallel
-from weftrace.flops.tables import to_csv, to_markdown
-from weftrace.flops.values import Clock, FlopsReport, Module, OpCount, Parallel, Timing
+from weftrace.errors import FlopsError as FlopsError
+from weftrace.lazy import lazily
 
-if TYPE_CHECKING:
-    from weftrace.flops.deepspeed.runtime.model_profile import get_model_profile
-    from weftrace.flops.deepspeed.runtime.profiler import FlopsProfiler
-    from weftrace.flops.runtime.formulas.registry import register_formula
-    from weftrace.flops.runtime.models.build import build_model, model_inputs, run_phase
-    from weftrace.flops.runtime.models.hf import hf_model, hf_run_phase
-    from weftrace.flops.runtime.profile import Profile, add_cost, count, profile
-    from weftrace.flops.runtime.run.run_model import run_model
+if TYPE_CHECKING:  # what a type checker sees
+    from weftrace.facts.models import known_models as known_models
+    from weftrace.facts.models import model_config as model_config
+    from weftrace.flops.cost import Cost as Cost
+    from weftrace.flops.cost import Kind as Kind
+    from weftrace.flops.cost import Phase as Phase
+    from weftrace.flops.cost import Status as Status
+    from weftrace.flops.cost import Tally as Tally
+    from weftrace.flops.deepspeed.runtime.model_profile import get_model_profile as get_model_profile
+    from weftrace.flops.deepspeed.runtime.profiler import FlopsProfiler as FlopsProfiler
+    from weftrace.flops.derived.account import Account as Account
+    from weftrace.flops.derived.account import account_of as account_of
+    from weftrace.flops.derived.coverage import Coverage as Coverage
+    from weftrace.flops.derived.coverage import UnknownOp as UnknownOp
+    from weftrace.flops.derived.coverage import coverage as coverage
+    from weftrace.flops.derived.device import device_of as device_of
+    from weftrace.flops.derived.diff import Change as Change
+    from weftrace.flops.derived.diff import FlopsDiff as FlopsDiff
+    from weftrace.flops.derived.diff import diff as diff
+    from weftrace.flops.derived.diff import parse_fraction as parse_fraction
+    from weftrace.flops.derived.findings import findings as findings
+    from weftrace.flops.derived.merge import merge as merge
+    from weftrace.flops.derived.params import Params as Params
+    from weftrace.flops.derived.params import module_params as module_params
+    from weftrace.flops.derived.params import params as params
+    from weftrace.flops.derived.predict import Prediction as Prediction
+    from weftrace.flops.derived.predict import predict as predict
+    from weftrace.flops.derived.predict import published_errors as published_errors
+    from weftrace.flops.derived.roofline import Roofline as Roofline
+    from weftrace.flops.derived.roofline import RooflineRow as RooflineRow
+    from weftrace.flops.derived.roofline import roofline as roofline
+    from weftrace.flops.derived.sweep import Sweep as Sweep
+    from weftrace.flops.derived.sweep import SweepPoint as SweepPoint
+    from weftrace.flops.derived.sweep import sweep as sweep
+    from weftrace.flops.derived.tally import Totals as Totals
+    from weftrace.flops.derived.tally import inclusive as inclusive
+    from weftrace.flops.derived.tally import totals as totals
+    from weftrace.flops.derived.throughput import Throughput as Throughput
+    from weftrace.flops.derived.throughput import throughput as throughput
+    from weftrace.flops.derived.utilization import PhaseUtilization as PhaseUtilization
+    from weftrace.flops.derived.utilization import Utilization as Utilization
+    from weftrace.flops.derived.utilization import utilization as utilization
+    from weftrace.flops.document import flops_document as flops_document
+    from weftrace.flops.document import read_flops as read_flops
+    from weftrace.flops.document import report_of as report_of
+    from weftrace.flops.join.counters import annotate_flops as annotate_flops
+    from weftrace.flops.join.counters import write_counters as write_counters
+    from weftrace.flops.join.join import PhaseWork as PhaseWork
+    from weftrace.flops.join.join import RangeWork as RangeWork
+    from weftrace.flops.join.join import TraceJoin as TraceJoin
+    from weftrace.flops.join.join import join as _join
+    from weftrace.flops.run_spec import InputSpec as InputSpec
+    from weftrace.flops.run_spec import RunSpec as RunSpec
+    from weftrace.flops.run_spec import parse_input as parse_input
+    from weftrace.flops.run_spec import parse_parallel as parse_parallel
+    from weftrace.flops.runtime.formulas.user import register_formula as register_formula
+    from weftrace.flops.runtime.models.build import build_model as build_model
+    from weftrace.flops.runtime.models.build import model_inputs as model_inputs
+    from weftrace.flops.runtime.models.build import run_phase as run_phase
+    from weftrace.flops.runtime.models.hf import hf_model as hf_model
+    from weftrace.flops.runtime.models.hf import hf_run_phase as hf_run_phase
+    from weftrace.flops.runtime.profile import Profile as Profile
+    from weftrace.flops.runtime.profile import add_cost as add_cost
+    from weftrace.flops.runtime.profile import count as count
+    from weftrace.flops.runtime.profile import profile as profile
+    from weftrace.flops.runtime.run.run_model import run_model as run_model
+    from weftrace.flops.tables import to_csv as to_csv
+    from weftrace.flops.tables import to_markdown as to_markdown
+    from weftrace.flops.values import Clock as Clock
+    from weftrace.flops.values import FlopsReport as FlopsReport
+    from weftrace.flops.values import Module as Module
+    from weftrace.flops.values import OpCount as OpCount
+    from weftrace.flops.values import Parallel as Parallel
+    from weftrace.flops.values import Timing as Timing
 
-_NEEDS_TORCH = {
-    "FlopsProfiler": "weftrace.flops.deepspeed.runtime.profiler",
-    "Profile": "weftrace.flops.runtime.profile",
-    "add_cost": "weftrace.flops.runtime.profile",
-    "build_model": "weftrace.flops.runtime.models.build",
-    "count": "weftrace.flops.runtime.profile",
-    "get_model_profile": "weftrace.flops.deepspeed.runtime.model_profile",
-    "hf_model": "weftrace.flops.runtime.models.hf",
-    "hf_run_phase": "weftrace.flops.runtime.models.hf",
-    "model_inputs": "weftrace.flops.runtime.models.build",
-    "profile": "weftrace.flops.runtime.profile",
-    "register_formula": "weftrace.flops.runtime.formulas.registry",
-    "run_model": "weftrace.flops.runtime.run.run_model",
-    "run_phase": "weftrace.flops.runtime.models.build",
-}
-
-__all__ = [
-    "Change",
-    "Clock",
-    "Cost",
-    "Coverage",
-    "FlopsDiff",
-    "FlopsError",
-    "FlopsProfiler",
-    "FlopsReport",
-    "InputSpec",
-    "Kind",
-    "Module",
-    "OpCount",
-    "Parallel",
-    "Params",
-    "Phase",
-    "PhaseUtilization",
-    "PhaseWork",
-    "Prediction",
-    "Profile",
-    "RangeWork",
-    "Roofline",
-    "RooflineRow",
-    "RunSpec",
-    "Status",
-    "Sweep",
-    "SweepPoint",
-    "Tally",
-    "Throughput",
-    "Timing",
-    "Totals",
-    "TraceJoin",
-    "UnknownOp",
-    "Utilization",
-    "add_cost",
-    "annotate_flops",
-    "build_model",
-    "count",
-    "coverage",
-    "device_of",
-    "diff",
-    "findings",
-    "flops_document",
-    "get_model_profile",
-    "hf_model",
-    "hf_run_phase",
-    "inclusive",
-    "join_trace",
-    "known_models",
-    "merge",
-    "model_config",
-    "model_inputs",
-    "module_params",
-    "params",
-    "parse_fraction",
-    "parse_input",
-    "parse_parallel",
-    "predict",
-    "profile",
-    "published_errors",
-    "read_flops",
-    "register_formula",
-    "report_of",
-    "roofline",
-    "run_model",
-    "run_phase",
-    "sweep",
-    "throughput",
-    "to_csv",
-    "to_markdown",
-    "totals",
-    "utilization",
-    "write_counters",
-]
+    join_trace = _join
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _NEEDS_TORCH:
-        raise AttributeError(f"module 'weftrace.flops' has no attribute {name!r}")
-    try:
-        value = getattr(import_module(_NEEDS_TORCH[name]), name)
-    except ModuleNotFoundError as missing:
-        if missing.name != "torch":
-            raise
-        raise FlopsError(
-            f"weftrace.flops.{name} runs models and needs torch: pip install 'weftrace[torch]'"
-        ) from missing
-    globals()[name] = value
-    return value
+def _torch_is_missing(name: str, missing: ModuleNotFoundError) -> FlopsError | None:
+    if missing.name != "torch":
+        return None
+    return FlopsError(f"weftrace.flops.{name} runs models and needs torch: pip install 'weftrace[torch]'")
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            "weftrace.facts.models": ("known_models", "model_config"),
+            "weftrace.flops.cost": ("Cost", "Kind", "Phase", "Status", "Tally"),
+            "weftrace.flops.deepspeed.runtime.model_profile": ("get_model_profile",),
+            "weftrace.flops.deepspeed.runtime.profiler": ("FlopsProfiler",),
+            "weftrace.flops.derived.account": ("Account", "account_of"),
+            "weftrace.flops.derived.coverage": ("Coverage", "UnknownOp", "coverage"),
+            "weftrace.flops.derived.device": ("device_of",),
+            "weftrace.flops.derived.diff": ("Change", "FlopsDiff", "diff", "parse_fraction"),
+            "weftrace.flops.derived.findings": ("findings",),
+            "weftrace.flops.derived.merge": ("merge",),
+            "weftrace.flops.derived.params": ("Params", "module_params", "params"),
+            "weftrace.flops.derived.predict": ("Prediction", "predict", "published_errors"),
+            "weftrace.flops.derived.roofline": ("Roofline", "RooflineRow", "roofline"),
+            "weftrace.flops.derived.sweep": ("Sweep", "SweepPoint", "sweep"),
+            "weftrace.flops.derived.tally": ("Totals", "inclusive", "totals"),
+            "weftrace.flops.derived.throughput": ("Throughput", "throughput"),
+            "weftrace.flops.derived.utilization": ("PhaseUtilization", "Utilization", "utilization"),
+            "weftrace.flops.document": ("flops_document", "read_flops", "report_of"),
+            "weftrace.flops.join.counters": ("annotate_flops", "write_counters"),
+            "weftrace.flops.join.join": ("PhaseWork", "RangeWork", "TraceJoin"),
+            "weftrace.flops.run_spec": ("InputSpec", "RunSpec", "parse_input", "parse_parallel"),
+            "weftrace.flops.runtime.formulas.user": ("register_formula",),
+            "weftrace.flops.runtime.models.build": ("build_model", "model_inputs", "run_phase"),
+            "weftrace.flops.runtime.models.hf": ("hf_model", "hf_run_phase"),
+            "weftrace.flops.runtime.profile": ("Profile", "add_cost", "count", "profile"),
+            "weftrace.flops.runtime.run.run_model": ("run_model",),
+            "weftrace.flops.tables": ("to_csv", "to_markdown"),
+            "weftrace.flops.values": ("Clock", "FlopsReport", "Module", "OpCount", "Parallel", "Timing"),
+        },
+        renamed={"join_trace": ("weftrace.flops.join.join", "join")},
+        eager=("FlopsError",),
+        on_missing=_torch_is_missing,
+    )

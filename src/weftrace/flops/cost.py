@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from weftrace.notebook import InNotebook
+
 
 class Status(StrEnum):
     """How far a cost can be trusted."""
@@ -51,7 +53,7 @@ PHASES = tuple(Phase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(InNotebook):
     """What one call of one operator costs on one device.
 
     flops: model FLOPs on matrix units; attention under a causal mask counts the unmasked pairs alone, where the mask is
@@ -62,7 +64,7 @@ class Cost:
     vector_flops: arithmetic off the matrix units. One for each add, multiply, compare, exp, ... of an element.
     read_bytes, written_bytes: each input tensor read once and each output written once; what a cache saves or a kernel
         reads twice is not known. Operators of kind FREE have none.
-    dtype: of the matrix inputs: one of `weftrace.facts.hardware.DTYPES` ("fp32" for single precision whether or not
+    dtype: of the matrix inputs: one of `weftrace.facts.DTYPES` ("fp32" for single precision whether or not
         TF32 is allowed), or torch's name of another ("int64", "complex64").
     kind, status: see `Kind`, `Status`. note: what was assumed or could not be known; "" where nothing was.
     """
@@ -89,7 +91,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Tally(InNotebook):
     """Sums of costs over calls; each field as in `Cost`, all of them integers, so that parts add up exactly.
 
     calls, unknown_calls: operator calls that did something (kind not FREE), and those of them without a formula.

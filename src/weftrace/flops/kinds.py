@@ -1,17 +1,87 @@
-"""What can be done with a report of what a model costs: see `weftrace.kinds`."""
+"""What can be done with what a model costs: see `weftrace.kinds`."""
 
 from __future__ import annotations
 
-from weftrace.flops.document import flops_document, report_of
-from weftrace.flops.read_document import SCHEMA
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console
+
+from weftrace.files.output import write_output
+from weftrace.flops.derived.account import Account
+from weftrace.flops.derived.diff import FlopsDiff
+from weftrace.flops.derived.sweep import Sweep
+from weftrace.flops.document import (
+    DIFF_SCHEMA,
+    FLOPS_SCHEMA,
+    SWEEP_SCHEMA,
+    diff_document,
+    diff_of,
+    flops_document,
+    report_of,
+    sweep_document,
+    sweep_of,
+)
+from weftrace.flops.join.counters import write_counters
+from weftrace.flops.render.diff_terminal import print_flops_diff
+from weftrace.flops.render.page import render_flops_html
+from weftrace.flops.render.predictions import print_sweep
+from weftrace.flops.render.terminal import print_flops
+from weftrace.flops.tables import sweep_csv, to_csv, to_markdown
 from weftrace.flops.values import FlopsReport
 from weftrace.kinds import Kind
 
-KINDS = (
-    Kind(
-        value=FlopsReport,
-        schema=SCHEMA,
-        document=flops_document,
-        load=lambda document, what: report_of(document, what=what),
-    ),
+#: Endings of the median step as a Chrome trace.
+TRACE_SUFFIXES = (".trace.json", ".trace.json.gz", ".trace.json.zst")
+
+
+def _text(write: Callable[[Any], str]) -> Callable[[Any, str], object]:
+    return lambda value, path: write_output(path, [write(value)])
+
+
+def _figure(name: str) -> Callable[[FlopsReport | Account], Any]:
+    def draw(report: FlopsReport | Account) -> Any:
+        from weftrace.flops.render import figures
+
+        return getattr(figures, name)(report)
+
+    return draw
+
+
+def _show(report: FlopsReport | Account, console: Console) -> None:
+    print_flops(report, console)
+
+
+#: An account is what a report becomes: what is made of either is the same.
+ACCOUNT = Kind(
+    value=Account,
+    document=flops_document,
+    show=_show,
+    save={
+        ".html": _text(render_flops_html),
+        ".csv": _text(to_csv),
+        ".md": _text(to_markdown),
+        **dict.fromkeys(TRACE_SUFFIXES, write_counters),
+    },
+    figures={
+        "tree": _figure("flops_treemap_figure"),
+        "roofline": _figure("flops_roofline_figure"),
+        "phases": _figure("flops_phases_figure"),
+    },
 )
+REPORT = replace(
+    ACCOUNT, value=FlopsReport, schema=FLOPS_SCHEMA.schema, load=lambda document, what: report_of(document, what=what)
+)
+DIFF = Kind(value=FlopsDiff, schema=DIFF_SCHEMA.schema, document=diff_document, load=diff_of, show=print_flops_diff)
+SWEEP = Kind(
+    value=Sweep,
+    schema=SWEEP_SCHEMA.schema,
+    document=sweep_document,
+    load=sweep_of,
+    show=print_sweep,
+    save={".csv": _text(sweep_csv)},
+)
+
+KINDS = (ACCOUNT, REPORT, DIFF, SWEEP)
+SCHEMAS = (FLOPS_SCHEMA, DIFF_SCHEMA, SWEEP_SCHEMA)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from weftrace.errors import FlopsError
+from weftrace.errors import SpecError
 from weftrace.facts.models import find_config, load_models
 from weftrace.flops.values import Parallel
+from weftrace.notebook import InNotebook
 
 RUN_PHASES = ("train", "prefill", "decode")
 WARM_UP = 2
@@ -44,7 +45,7 @@ _AXES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputSpec:
+class InputSpec(InNotebook):
     """One input tensor. name: of a keyword argument, "" for the next positional one. dtype: torch's, "" to choose."""
 
     shape: tuple[int, ...]
@@ -53,7 +54,7 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSpec:
+class RunSpec(InNotebook):
     """One model, run one way.
 
     model: a built-in name ("bert-large"), a Hugging Face config.json or its folder, or "module:attribute" or
@@ -98,23 +99,23 @@ class RunSpec:
         return self.backward or self.phase == "train" or self.optimizer != "none"
 
     def check(self) -> None:
-        """Raises `FlopsError` where parts contradict each other."""
+        """Raises `SpecError` where parts contradict each other."""
         if self.phase is not None and self.phase not in RUN_PHASES:
-            raise FlopsError(f"no phase {self.phase!r}; choose from {', '.join(RUN_PHASES)}")
+            raise SpecError(f"no phase {self.phase!r}; choose from {', '.join(RUN_PHASES)}")
         if self.optimizer not in OPTIMIZERS:
-            raise FlopsError(f"no optimizer {self.optimizer!r}; choose from {', '.join(OPTIMIZERS)}")
+            raise SpecError(f"no optimizer {self.optimizer!r}; choose from {', '.join(OPTIMIZERS)}")
         if self.phase in ("prefill", "decode") and self.runs_backward:
-            raise FlopsError(f"phase {self.phase} has no backward and no optimizer; use phase train")
+            raise SpecError(f"phase {self.phase} has no backward and no optimizer; use phase train")
         for what, choices in (("attention", ("eager", "sdpa")), ("experts", ("eager", "bmm", "grouped_mm"))):
             if (chosen := getattr(self, what)) not in choices:
-                raise FlopsError(f"no {what} {chosen!r}; choose from {', '.join(choices)}")
+                raise SpecError(f"no {what} {chosen!r}; choose from {', '.join(choices)}")
 
 
 def parse_input(text: str) -> InputSpec:
-    """ "80x128", "1x3x224x224:bf16", "input_ids=1x128:int64". Raises `FlopsError` for anything else."""
+    """ "80x128", "1x3x224x224:bf16", "input_ids=1x128:int64". Raises `SpecError` for anything else."""
     match = re.fullmatch(r"\s*(?:([A-Za-z_]\w*)\s*=\s*)?(\d{1,12}(?:[x×]\d{1,12})*)\s*(?::\s*(\w+))?\s*", text)
     if match is None:
-        raise FlopsError(f"{text!r} is no input; write 80x128, 1x3x224x224:bf16 or input_ids=1x128:int64")
+        raise SpecError(f"{text!r} is no input; write 80x128, 1x3x224x224:bf16 or input_ids=1x128:int64")
     name, shape, dtype = match.groups()
     return InputSpec(
         shape=tuple(int(size) for size in re.split("[x×]", shape)),
@@ -124,31 +125,31 @@ def parse_input(text: str) -> InputSpec:
 
 
 def parse_dtype(text: str) -> str:
-    """ "bf16" or "bfloat16" -> "bfloat16"; "fp8" stays. Raises `FlopsError` for any other name."""
+    """ "bf16" or "bfloat16" -> "bfloat16"; "fp8" stays. Raises `SpecError` for any other name."""
     name = text.strip().lower().removeprefix("torch.")
     if name == "fp8":
         return name
     name = DTYPES.get(name, name)
     if name not in TORCH_DTYPES:
-        raise FlopsError(f"no dtype {text!r}; choose from {', '.join([*list(DTYPES)[:4], *TORCH_DTYPES])}")
+        raise SpecError(f"no dtype {text!r}; choose from {', '.join([*list(DTYPES)[:4], *TORCH_DTYPES])}")
     return name
 
 
 def parse_parallel(text: str) -> Parallel:
-    """ "tp=4,dp=8" -> Parallel(tensor=4, data=8). Axes: dp, tp, pp, cp, ep; dp is at least ep. Raises `FlopsError`."""
+    """ "tp=4,dp=8" -> Parallel(tensor=4, data=8). Axes: dp, tp, pp, cp, ep; dp is at least ep. Raises `SpecError`."""
     sizes: dict[str, int] = {}
     for part in text.split(","):
         axis, _, size = part.strip().partition("=")
         name = _AXES.get(axis.strip().lower())
         if name is None or not size.strip().isdigit() or int(size) < 1 or name in sizes:
-            raise FlopsError(f"{part.strip()!r} in {text!r}: write the axes once each, like tp=4,dp=8,pp=2,cp=1,ep=8")
+            raise SpecError(f"{part.strip()!r} in {text!r}: write the axes once each, like tp=4,dp=8,pp=2,cp=1,ep=8")
         sizes[name] = int(size)
     sizes.setdefault("data", sizes.get("expert", 1))
     return Parallel(**sizes)
 
 
 def model_kind(model: str) -> str:
-    """ "built-in", "config" (Hugging Face) or "user". Raises `FlopsError`, with names near to it, for what is none."""
+    """ "built-in", "config" (Hugging Face) or "user". Raises `SpecError`, with names near to it, for what is none."""
     configs = load_models()
     if find_config(model, configs) is not None:
         return "built-in"
@@ -157,14 +158,14 @@ def model_kind(model: str) -> str:
     if ":" in model:
         return "user"
     if model.endswith(".py"):
-        raise FlopsError(
+        raise SpecError(
             f"{model}: name what makes the model, {model}:build say; a script is run by --config ds_config.json {model}"
         )
     every = [name for config in configs for name in (config.name, *config.aliases)]
     near = get_close_matches(model.strip().lower().replace("_", "-"), every, n=3, cutoff=0.5)
     known = ", ".join(config.name for config in configs)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known are {known}."
-    raise FlopsError(
+    raise SpecError(
         f"no model is called {model!r}; {hint} Your own: package.module:build or ./file.py:build; Hugging Face's: "
         "path/to/config.json"
     )

@@ -5,15 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import fields
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import COUNTED, NOTHING, PHASES
-from weftrace.flops.derived.coverage import coverage
-from weftrace.flops.derived.module_time import exclusive_ns, inclusive_ns, step_spread
-from weftrace.flops.derived.params import module_params, params
-from weftrace.flops.derived.roofline import roofline
-from weftrace.flops.derived.tally import both, totals
-from weftrace.flops.derived.utilization import utilization
+from weftrace.flops.derived.account import Account, account_of
+from weftrace.flops.derived.sweep import Sweep, SweepPoint
 from weftrace.flops.values import FlopsReport
 from weftrace.units import duration, percent, si, size
 
@@ -42,24 +39,24 @@ CSV_COLUMNS = (
 )
 
 
-def to_csv(report: FlopsReport, hardware: Hardware | None = None) -> str:
+def to_csv(report: FlopsReport | Account, hardware: Hardware | str | None = None) -> str:
     """One row for each module and phase in which anything ran or took time in it or below it, in order; RFC 4180.
 
     Columns: `CSV_COLUMNS`. Counts, bytes and times include the modules below; those that begin with own_ do not. Bytes
     are bytes, times ns. Empty: not timed, or no hardware to bound it with. A path that a spreadsheet would take for a
     formula cannot be one: module paths hold no leading =, +, - or @.
+    hardware: by default the report's own, where weftrace knows it.
     """
-    own, whole = both(report)
-    own_time, whole_time = exclusive_ns(report), inclusive_ns(report)
-    line = None if hardware is None else roofline(report, hardware)
-    bound = {} if line is None else {(row.module, row.phase): row for row in line.inclusive}
+    account = account_of(report, hardware)
+    own, whole = account.exclusive, account.inclusive
+    own_time, whole_time = account.times.exclusive, account.times.inclusive
+    line, bound = account.roofline, account.bounds
     own_bound = {} if line is None else {(row.module, row.phase): row for row in line.rows}
-    of_params = module_params(report)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(CSV_COLUMNS)
-    for index, module in enumerate(report.modules):
-        found = of_params[index]
+    for index, module in enumerate(account.report.modules):
+        found = account.module_params[index]
         for phase in PHASES:
             key = (index, phase)
             if key not in whole and key not in whole_time:
@@ -77,13 +74,15 @@ def to_csv(report: FlopsReport, hardware: Hardware | None = None) -> str:
     return text.getvalue()
 
 
-def to_markdown(report: FlopsReport, hardware: Hardware | None = None, *, depth: int | None = 2) -> str:
+def to_markdown(report: FlopsReport | Account, hardware: Hardware | str | None = None, *, depth: int | None = 2) -> str:
     """A summary table, and a table of the modules down to a depth (0: the root alone; None: all).
 
-    MACs are half the FLOPs. A number from part of the work says so below the table.
+    MACs are half the FLOPs. A number from part of the work says so below the table. hardware: by default the report's
+    own, where weftrace knows it.
     """
-    step, found, covered = totals(report), params(report), coverage(report)
-    timed = step_spread(report)
+    account = account_of(report, hardware)
+    report, timed = account.report, account.step
+    step, found, covered = account.totals, account.params, account.coverage
     rows = [
         ("Parameters", f"{found.total:,} ({size(found.bytes)})"),
         ("Trainable parameters", f"{found.trainable:,} ({percent(found.trainable_share)})"),
@@ -100,14 +99,13 @@ def to_markdown(report: FlopsReport, hardware: Hardware | None = None, *, depth:
     ]
     if timed is not None:
         rows.append(("Step", f"{duration(timed.median)} ({duration(timed.lowest)} to {duration(timed.highest)})"))
-    if hardware is not None and timed is not None:
-        used = utilization(report, hardware)
-        rows.append((f"MFU on {hardware.name}", percent(used.mfu)))
+    if (used := account.utilization) is not None:
+        rows.append((f"MFU on {used.hardware}", percent(used.mfu)))
         rows.append(("MFU, attention over all pairs", percent(used.mfu_full)))
         rows.append(("HFU", percent(used.hfu)))
     scope = "one step, one rank" if report.ranks == 1 else f"one step, {report.ranks} ranks together"
     lines = [f"## {_cell(report.name)}", "", *_table(("", scope), rows)]
-    lines += ["", *_modules(report, depth), ""]
+    lines += ["", *_modules(account, depth), ""]
     if covered.unknown:
         named = ", ".join(f"`{op.op}` ({op.calls:,} calls)" for op in covered.unknown)
         lines += [f"Without a formula, in no FLOP total: {named}.", ""]
@@ -115,20 +113,30 @@ def to_markdown(report: FlopsReport, hardware: Hardware | None = None, *, depth:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _modules(report: FlopsReport, depth: int | None) -> list[str]:
-    _, whole = both(report)
-    times = inclusive_ns(report)
-    of_params = module_params(report)
+def sweep_csv(result: Sweep) -> str:
+    """A row a point: the axes, then the fields of `SweepPoint`; empty where there is no value."""
+    names = [item.name for item in fields(SweepPoint) if item.name != "at"]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*result.axes, *names])
+    for point in result.points:
+        values = [getattr(point, name) for name in names]
+        writer.writerow([*point.at.values(), *("" if value is None else value for value in values)])
+    return text.getvalue()
+
+
+def _modules(account: Account, depth: int | None) -> list[str]:
+    whole, times = account.inclusive, account.times.inclusive
     phases = [phase for phase in PHASES if any(key[1] is phase for key in (*whole, *times))]
     head = ["Module", "Class", "Parameters"]
     for phase in phases:
         head += [f"FLOPs {phase}", *([f"time {phase}"] if times else [])]
     rows = []
-    for index, module in enumerate(report.modules):
+    for index, module in enumerate(account.report.modules):
         if depth is not None and module.depth > depth:
             continue
         name = f"`{_cell(module.path)}`" if module.path else "(model)"
-        row = [name, _cell(module.class_name), f"{of_params[index].total:,}"]
+        row = [name, _cell(module.class_name), f"{account.module_params[index].total:,}"]
         for phase in phases:
             tally, took = whole.get((index, phase)), times.get((index, phase))
             unknown = "" if tally is None or not tally.unknown_calls else f" + {tally.unknown_calls:,} unknown calls"

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weftrace.flops.cost import Cost, Phase
+from weftrace.notebook import InNotebook
 
 OUTSIDE = "(outside)"
 """Path of the module that holds what ran outside the model's root."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Module:
+class Module(InNotebook):
     """One module instance at one place of the model's tree.
 
     path: as `named_modules` has it, "" for the root. A module called from a place where it is not registered has the
@@ -47,7 +48,7 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpCount:
+class OpCount(InNotebook):
     """Calls of one operator with one signature in one module and phase.
 
     module: index into `FlopsReport.modules`. op: torch's name ("aten.addmm.default"). signature: shapes and dtypes,
@@ -63,7 +64,7 @@ class OpCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(InNotebook):
     """Time that a module spent in a phase outside its children, one sample a timed step, in integer nanoseconds.
 
     module: index into `FlopsReport.modules`. Sums over modules give inclusive times, exactly, sample by sample.
@@ -75,7 +76,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class Clock(InNotebook):
     """How times were taken.
 
     source: "cpu clock", "cuda events", or "none". steps, warm_up: timed steps and the ones before them that were not.
@@ -96,7 +97,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parallel:
+class Parallel(InNotebook):
     """How many ranks share the work: sizes of the axes; their product is the world, but for ep, which lies inside dp.
 
     data: data-parallel replicas (DDP, FSDP). tensor, pipeline, expert, context: as everywhere.
@@ -114,7 +115,7 @@ class Parallel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlopsReport:
+class FlopsReport(InNotebook):
     """What a model costs on one rank, in one step.
 
     name: the model's. modules: the tree in depth-first order, parents before children, then "(outside)" if anything ran
@@ -122,7 +123,7 @@ class FlopsReport:
         model, counted on global shapes; empty where nothing is a DTensor (then global work is local work x
         `parallel.data`).
     times: exclusive times; empty where nothing was timed (a meta device). clock: how they were taken.
-    device: "cpu", "cuda: NVIDIA H200", "meta"... hardware: a name that `weftrace.facts.hardware.hardware` knows, or "".
+    device: "cpu", "cuda: NVIDIA H200", "meta"... hardware: a name that `weftrace.facts.hardware` knows, or "".
     tf32: whether FP32 matrix work may use TF32. samples, tokens: of one step on this rank, None where not known;
         micro_batches: forward calls of the root in the counted step. ranks: ranks merged into this report. rank: this
         rank.

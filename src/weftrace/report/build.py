@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, by_rank, collect
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.notebook import InNotebook
 from weftrace.report.document import Document, document_of
 from weftrace.report.timeline import timeline_payload

@@ -21,7 +21,7 @@ from weftrace.experts.placement import Placement, make_placement
 from weftrace.experts.recorded.generator import synthetic_loads
 from weftrace.experts.solvers.balance import balance
 from weftrace.experts.solvers.deepseek import rebalance_experts
-from weftrace.facts.hardware import hardware
+from weftrace.facts import hardware
 
 
 def carried_out(old: Placement, moves: Moves) -> Ints:

@@ -16,7 +16,7 @@ from weftrace.experts.recorded.generator import synthetic_loads
 from weftrace.experts.solvers.hierarchical import solve_hierarchical
 from weftrace.experts.solvers.semi_hierarchical import solve_semi_hierarchical
 from weftrace.experts.traffic.policy_cost import CostModel, policy_costs
-from weftrace.facts.hardware import hardware
+from weftrace.facts import hardware
 
 H800 = hardware("H800")
 

@@ -11,11 +11,11 @@ from rich.console import Console
 from tests.flops.small_reports import TINY, UNTIMED, huge
 from weftrace.errors import WeftraceError
 from weftrace.flops.cost import Phase
-from weftrace.flops.derived.account import numbers_of
+from weftrace.flops.derived.account import account_of
 from weftrace.flops.derived.diff import diff
 from weftrace.flops.derived.merge import merge
 from weftrace.flops.render.diff_terminal import print_flops_diff
-from weftrace.flops.render.fold import alike, kinds_of, tree_rows, worst_of
+from weftrace.flops.render.fold import alike, tree_rows, worst_of
 from weftrace.flops.render.terminal import print_flops
 from weftrace.flops.render.words import covered_text, share_text, short_time, si
 from weftrace.flops.values import FlopsReport, Module, Parallel
@@ -52,7 +52,7 @@ def test_fits_and_is_plain_text(report: FlopsReport, width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
 
 
-def test_says_the_numbers_of_the_pencil() -> None:
+def test_says_the_account_of_the_pencil() -> None:
     text = printed(TINY, hardware="h100")
     assert "Tiny: 672 FLOP a step, 48 parameters, 490 ns" in text
     lines = {line.split("  ")[0].strip(): line.split() for line in text.splitlines() if line}
@@ -77,14 +77,14 @@ def test_depth_and_top() -> None:
 
 def test_equal_siblings_fold_and_unequal_ones_do_not() -> None:
     report = layers(4)
-    numbers = numbers_of(report)
+    numbers = account_of(report)
     rows = [(row.label, row.depth, len(row.members)) for row in tree_rows(numbers)]
     assert rows == [
         ("Deep", 0, 1), ("layers", 1, 1), ("0–2", 2, 3), ("fc1", 3, 1), ("act", 3, 1), ("fc2", 3, 1),
         ("3", 2, 1), ("fc1", 3, 1), ("act", 3, 1), ("fc2", 3, 1),
     ]  # fmt: skip
     assert len(tree_rows(numbers, fold=False)) == len(report.modules)
-    kinds = kinds_of(numbers)
+    kinds = numbers.alike
     assert kinds[2] == kinds[6] == kinds[10] != kinds[14]
     text = printed(report, 120)
     assert "0–2 ×3" in text
@@ -94,12 +94,12 @@ def test_equal_siblings_fold_and_unequal_ones_do_not() -> None:
 
 
 def test_alike_modules_stand_together() -> None:
-    numbers = numbers_of(layers(4), "h100")
+    numbers = account_of(layers(4), "h100")
     labels = [label for label, _ in alike(numbers)]
     assert "layers.*.fc1 Linear ×3" in labels and "layers.3.fc1 Linear" in labels
     worst = worst_of(numbers, 3)
     assert (worst[0].label, worst[0].phase, worst[0].measured_ns) == ("layers.*.fc1 Linear ×3", Phase.BACKWARD, 345)
-    assert worst_of(numbers_of(layers(4)), 3) == []
+    assert worst_of(account_of(layers(4)), 3) == []
 
 
 def test_a_name_cannot_colour_or_forge() -> None:
@@ -140,7 +140,7 @@ def test_numbers_as_text() -> None:
 
 def test_rates_of_merged_ranks_are_of_one() -> None:
     ranks = [replace(TINY, rank=rank, parallel=Parallel(data=2)) for rank in range(2)]
-    one, both = numbers_of(ranks[0], "h100"), numbers_of(merge(ranks), "h100")
+    one, both = account_of(ranks[0], "h100"), account_of(merge(ranks), "h100")
     assert both.totals.flops == 2 * one.totals.flops
     assert both.flops_per_s == pytest.approx(one.flops_per_s)
     assert both.utilization is not None and one.utilization is not None

@@ -10,7 +10,7 @@ from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Floats
 from weftrace.experts.loads import as_loads
 from weftrace.experts.placement import Placement
-from weftrace.facts.efficiency import sustained_flops_per_s
+from weftrace.facts import sustained_flops_per_s
 from weftrace.notebook import InNotebook
 from weftrace.units import duration
 

@@ -13,7 +13,7 @@ from weftrace.experts.arrays import Bools, Ints, is_whole
 from weftrace.experts.moves.move_kernels import find_sources, in_rounds
 from weftrace.experts.moves.relabel import check_alike
 from weftrace.experts.placement import Placement
-from weftrace.facts.hardware import Hardware, hardware
+from weftrace.facts import Hardware, hardware
 from weftrace.notebook import InNotebook
 from weftrace.units import duration, size
 

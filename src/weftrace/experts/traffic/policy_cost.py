@@ -19,8 +19,7 @@ from weftrace.experts.proof.bounds import mean_time
 from weftrace.experts.proof.certify import worst_time
 from weftrace.experts.traffic.routing import simulate_routing
 from weftrace.experts.traffic.traffic import Traffic, expert_traffic
-from weftrace.facts.efficiency import efficiency
-from weftrace.facts.hardware import Hardware, hardware
+from weftrace.facts import Hardware, efficiency, hardware
 from weftrace.notebook import InNotebook
 
 COPIES = {

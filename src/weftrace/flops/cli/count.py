@@ -15,17 +15,16 @@ from weftrace.errors import FlopsError
 from weftrace.flops.cli import options as flops_options
 from weftrace.flops.cli import run_options as flops_run_options
 from weftrace.flops.cli import script as flops_script
-from weftrace.flops.cli.output import Wanted, deliver, write_text
+from weftrace.flops.cli.output import Wanted, deliver, wanted
 
 if TYPE_CHECKING:
-    from weftrace.facts.hardware import Hardware
     from weftrace.flops.run_spec import RunSpec
 
 EPILOG = """[bold]Examples[/bold]
 
 weftrace flops bert-large --input 80x128 --device meta                          no weights, no waiting
 
-weftrace flops my_module:build --input 1x3x224x224 --backward --html page.html  your model, counted
+weftrace flops my_module:build --input 1x3x224x224 --backward -o page.html  your model, counted
 
 weftrace flops ./net.py:Net --input 8x512 --backward --optimizer adamw --steps 10   … and timed
 
@@ -65,12 +64,9 @@ def command(
     depth: flops_options.Depth = None,
     top: flops_options.Top = 5,
     text_layout: flops_options.TextLayout = None,
-    html: flops_options.Html = None,
-    json: flops_options.Json = None,
-    csv: flops_options.Csv = None,
-    markdown: flops_options.Markdown = None,
-    trace: flops_options.TraceFile = None,
-    quiet: flops_options.Quiet = False,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
     with_traceback: Annotated[
         bool,
         typer.Option("--traceback", help="Where your own code raised.", rich_help_panel="What to show"),
@@ -79,18 +75,24 @@ def command(
     """What a model costs: parameters, FLOPs, bytes and time of every module, forward and backward."""
     from weftrace.flops.run_spec import RunSpec, model_kind, parse_dtype, parse_input, parse_parallel
 
-    wanted = Wanted(
-        html=html, json=json, csv=csv, markdown=markdown, trace=trace, text_layout=text_layout, depth=depth, top=top,
-        quiet=quiet,
-    )  # fmt: skip
-    chip = flops_options.find_hardware(hardware)
     if model is None:
         raise typer.BadParameter(
             "name a script" if config else "name a model; weftrace flops models lists some", param_hint="MODEL"
         )
+    asked = wanted(
+        output,
+        inputs=[model, model.partition(":")[0], str(Path(model, "config.json")), *([str(config)] if config else [])],
+        json=json,
+        quiet=quiet,
+        depth=depth,
+        top=top,
+        text_layout=text_layout,
+        hardware=hardware,
+        is_sweep=bool(sweeps),
+    )
     if config is not None:
         flops_run_options.refuse_beside_a_script(ctx)
-        flops_script.run(config, Path(model), list(arguments or ()), model_class, wanted, chip)
+        flops_script.run(config, Path(model), list(arguments or ()), model_class, asked)
         return
     if model_class is not None:
         raise typer.BadParameter("is for a script, with --config", param_hint="--model")
@@ -118,44 +120,36 @@ def command(
         steps=steps,
         warm_up=warm_up,
         each_call=each_call,
-        hardware="" if chip is None else chip.name,
+        hardware="" if asked.hardware is None else asked.hardware.name,
         **({} if parallel is None else {"parallel": parse_parallel(parallel)}),
     )
     spec.check()
     try:
         if sweeps:
-            _sweep(spec, sweeps, wanted, chip)
+            _sweep(spec, sweeps, asked)
         else:
-            _count(spec, wanted, chip)
+            _count(spec, asked)
     except FlopsError as error:
         if with_traceback and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
         raise
 
 
-def _count(spec: RunSpec, wanted: Wanted, chip: Hardware | None) -> None:
+def _count(spec: RunSpec, asked: Wanted) -> None:
     run_model = flops_options.needs_torch()
-    aside = redirect_stdout(sys.stderr) if wanted.has_stdout() else nullcontext()  # what the model itself prints
+    aside = redirect_stdout(sys.stderr) if asked.to.json else nullcontext()  # what the model itself prints
     with aside, flops_options.steps_bar("running") as on_step:
         report = run_model(spec, on_step=on_step)
-    deliver(report, wanted, chip)
+    deliver(report, asked)
 
 
-def _sweep(spec: RunSpec, texts: list[str], wanted: Wanted, chip: Hardware | None) -> None:
-    from weftrace.flops.derived.sweep import sweep, sweep_csv, sweep_document
-    from weftrace.flops.render.predictions import print_sweep
+def _sweep(spec: RunSpec, texts: list[str], asked: Wanted) -> None:
+    from weftrace.flops.derived.sweep import sweep
+    from weftrace.flops.kinds import SWEEP
 
-    unused = {"--html": wanted.html, "--markdown": wanted.markdown, "--trace": wanted.trace}
-    unused["--text-layout"] = wanted.text_layout
-    if given := [name for name, value in unused.items() if value is not None]:
-        raise typer.BadParameter("a sweep is written as --json or --csv", param_hint=", ".join(given))
     axes = flops_run_options.parse_sweeps(texts)
     run_model = flops_options.needs_torch()
-    with flops_options.steps_bar("sweeping") as on_point:
-        result = sweep(spec, axes, run_model, hardware=chip, on_point=on_point)
-    if not wanted.quiet and not wanted.has_stdout():
-        print_sweep(result, outputs.stdout())
-    if wanted.json is not None:
-        outputs.write_json(sweep_document(result), wanted.json)
-    if wanted.csv is not None:
-        write_text(sweep_csv(result), wanted.csv)
+    aside = redirect_stdout(sys.stderr) if asked.to.json else nullcontext()
+    with aside, flops_options.steps_bar("sweeping") as on_point:
+        result = sweep(spec, axes, run_model, hardware=asked.hardware, on_point=on_point)
+    outputs.deliver(result, SWEEP, asked.to)

@@ -24,15 +24,19 @@ def command(
             "--fail-above", help="Exit with 1 where a total differs by more, or a time grew by more.", metavar="1%"
         ),
     ] = None,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
 ) -> None:
-    """Compare two saved reports. Exit: 0 within the limit, 1 above it, 2 for mistakes."""
+    """Compare two saved reports. Exit: 0 within the limit, 1 above it, 2 and 3 for mistakes."""
     from weftrace.flops.derived.diff import diff, parse_fraction
     from weftrace.flops.document import read_flops
-    from weftrace.flops.render.diff_terminal import print_flops_diff
+    from weftrace.flops.kinds import DIFF
 
+    to = outputs.wanted(output, writes=DIFF, inputs=[before, after], json=json, quiet=quiet)
     limit = None if fail_above is None else parse_fraction(fail_above)
     found = diff(read_flops(before), read_flops(after))
-    print_flops_diff(found, outputs.stdout())
+    outputs.deliver(found, DIFF, to)
     if limit is not None and found.exceeds(limit):
         worst = max(found.above(limit), key=lambda change: abs(change.relative))
         where = worst.quantity if worst.phase is None else f"{worst.quantity} of the {worst.phase}"

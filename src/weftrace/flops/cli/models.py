@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from weftrace.cli import outputs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from weftrace.facts import ModelConfig
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -10,17 +18,43 @@ weftrace flops models
 
 weftrace flops mixtral-8x7b --input 1x4096 --phase train --hardware h100"""
 
+SCHEMA = "weftrace.flops.models/1"
 
-def command() -> None:
+
+def command(output: outputs.Output = None, json: outputs.Json = False, quiet: outputs.Quiet = False) -> None:
     """List the built-in models: parameters, those that one token uses, layers, and where the numbers are from."""
+    from weftrace.facts import load_models
+    from weftrace.kinds import Kind
+
+    kind = Kind(value=tuple, document=_document, show=_show)
+    outputs.deliver(load_models(), kind, outputs.wanted(output, writes=kind, json=json, quiet=quiet))
+
+
+def _document(configs: Sequence[ModelConfig]) -> dict[str, Any]:
+    """Every number of each model as `ModelConfig` has it, and its counts of parameters."""
+    from dataclasses import asdict, replace
+
+    from weftrace.facts import active_params, num_params
+
+    models = [
+        asdict(replace(config, sources={}))
+        | {
+            "sources": dict(config.sources),
+            "num_params": num_params(config),
+            "active_params": active_params(config),
+        }
+        for config in configs
+    ]
+    return {"schema": SCHEMA, "models": models}
+
+
+def _show(configs: Sequence[ModelConfig], console: Console) -> None:
     from rich.text import Text
 
-    from weftrace.facts.models import active_params, load_models, num_params
+    from weftrace.facts import active_params, num_params
     from weftrace.render.console_parts import DIM, table
     from weftrace.units import si
 
-    console = outputs.stdout()
-    configs = load_models()
     lines = [
         [
             config.name,

@@ -12,7 +12,6 @@ import typer
 from weftrace.cli import outputs
 
 if TYPE_CHECKING:
-    from weftrace.facts.hardware import Hardware
     from weftrace.flops import FlopsReport
     from weftrace.flops.runtime.run.run_model import OnStep
 
@@ -26,7 +25,7 @@ def complete_model(incomplete: str) -> list[str]:
 
 def complete_hardware(incomplete: str) -> list[str]:
     """Names of accelerators that begin so, in the case that was begun with, to their first blank: shells cut there."""
-    from weftrace.facts.hardware import known_hardware
+    from weftrace.facts import known_hardware
 
     names = dict.fromkeys(name.split()[0] for name in known_hardware())
     spelled = [name if incomplete[:1].isupper() else name.lower() for name in names]
@@ -58,7 +57,6 @@ Top = Annotated[
     int,
     typer.Option("--top", help="Rows of the tables of dearest modules.", min=0, rich_help_panel="What to show"),
 ]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No tables on stdout.", rich_help_panel="What to show")]
 TextLayout = Annotated[
     str | None,
     typer.Option(
@@ -69,37 +67,6 @@ TextLayout = Annotated[
         rich_help_panel="What to show",
     ),
 ]
-_WRITTEN = "What to write (- is stdout)"
-Html = Annotated[
-    str | None,
-    typer.Option("-o", "--html", help="One self-contained HTML page.", metavar="FILE", rich_help_panel=_WRITTEN),
-]
-Json = Annotated[
-    str | None,
-    typer.Option("--json", help="All numbers (schema weftrace.flops/1).", metavar="FILE", rich_help_panel=_WRITTEN),
-]
-Csv = Annotated[
-    str | None, typer.Option("--csv", help="A row a module and phase.", metavar="FILE", rich_help_panel=_WRITTEN)
-]
-Markdown = Annotated[
-    str | None, typer.Option("--markdown", help="Tables for a document.", metavar="FILE", rich_help_panel=_WRITTEN)
-]
-TraceFile = Annotated[
-    str | None,
-    typer.Option(
-        "--trace",
-        help="The timed step as a Chrome trace: modules and counters.",
-        metavar="FILE",
-        rich_help_panel=_WRITTEN,
-    ),
-]
-
-
-def find_hardware(name: str | None) -> Hardware | None:
-    """The accelerator of that name, None for none. Raises `WeftraceError` where it is not known."""
-    from weftrace.facts.hardware import hardware
-
-    return None if name is None else hardware(name)
 
 
 @contextmanager

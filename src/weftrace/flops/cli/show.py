@@ -6,14 +6,15 @@ from typing import Annotated
 
 import typer
 
+from weftrace.cli import outputs
 from weftrace.flops.cli import options as flops_options
-from weftrace.flops.cli.output import Wanted, deliver
+from weftrace.flops.cli.output import deliver, wanted
 
 EPILOG = """[bold]Examples[/bold]
 
 weftrace flops show report.json
 
-weftrace flops show report.json --html report.html --hardware h100
+weftrace flops show report.json -o report.html --hardware h100
 
 weftrace flops show rank0.json rank1.json rank2.json rank3.json               ranks of one job, merged"""
 
@@ -21,27 +22,31 @@ weftrace flops show rank0.json rank1.json rank2.json rank3.json               ra
 def command(
     reports: Annotated[
         list[str],
-        typer.Argument(metavar="REPORT...", help="JSON that weftrace flops --json wrote; several ranks are merged."),
+        typer.Argument(
+            metavar="REPORT...", help="JSON that weftrace flops -o report.json wrote; several ranks are merged."
+        ),
     ],
     hardware: flops_options.HardwareName = None,
     depth: flops_options.Depth = None,
     top: flops_options.Top = 5,
     text_layout: flops_options.TextLayout = None,
-    html: flops_options.Html = None,
-    json: flops_options.Json = None,
-    csv: flops_options.Csv = None,
-    markdown: flops_options.Markdown = None,
-    trace: flops_options.TraceFile = None,
-    quiet: flops_options.Quiet = False,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
 ) -> None:
     """Print or write saved reports, without torch and without running anything."""
     from weftrace.flops.derived.merge import merge
     from weftrace.flops.document import read_flops
 
-    wanted = Wanted(
-        html=html, json=json, csv=csv, markdown=markdown, trace=trace, text_layout=text_layout, depth=depth, top=top,
+    asked = wanted(
+        output,
+        inputs=reports,
+        json=json,
         quiet=quiet,
-    )  # fmt: skip
-    chip = flops_options.find_hardware(hardware)
+        depth=depth,
+        top=top,
+        text_layout=text_layout,
+        hardware=hardware,
+    )
     read = [read_flops(path) for path in reports]
-    deliver(read[0] if len(read) == 1 else merge(read), wanted, chip)
+    deliver(read[0] if len(read) == 1 else merge(read), asked)

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weftrace.flops.cost import Phase, Tally
-from weftrace.flops.derived.module_time import exclusive_samples, inclusive_samples, phase_samples, spread
-from weftrace.flops.derived.params import module_params, params
-from weftrace.flops.derived.tally import GLOBAL, Key, exclusive, inclusive
+from weftrace.flops.derived.account import Account, account_of
+from weftrace.flops.derived.columns import with_children
+from weftrace.flops.derived.module_time import spread
+from weftrace.flops.derived.tally import Key, tallies
 from weftrace.flops.values import OUTSIDE, FlopsReport
 
 
@@ -85,12 +86,14 @@ class StepLine:
         return self.fwd_s + self.bwd_s + self.step_s
 
 
-def module_lines(report: FlopsReport) -> list[ModuleLine]:
+def module_lines(report: FlopsReport | Account) -> list[ModuleLine]:
     """A line for each of `report.modules`."""
-    tallies = _of_one(report, inclusive(report))
-    times = inclusive_samples(report)
+    account = account_of(report)
+    report = account.report
+    tallies = _of_one(report, account.inclusive)
+    times = account.times.inclusive_samples
     lines = []
-    for index, own in enumerate(module_params(report)):
+    for index, own in enumerate(account.module_params):
         tally = tallies.get((index, Phase.FORWARD))
         flops = 0 if tally is None else tally.full_flops
         seconds = _seconds(report, times.get((index, Phase.FORWARD), ())) if times else None
@@ -98,9 +101,11 @@ def module_lines(report: FlopsReport) -> list[ModuleLine]:
     return lines
 
 
-def step_line(report: FlopsReport, sizes: Sizes, *, recomputation: bool = False) -> StepLine:
+def step_line(report: FlopsReport | Account, sizes: Sizes, *, recomputation: bool = False) -> StepLine:
     """The summary. recomputation: count in bwd_flops what a checkpoint ran again."""
-    own, below = _of_one(report, exclusive(report)), _of_one(report, inclusive(report))
+    account = account_of(report)
+    report = account.report
+    own, below = _of_one(report, account.exclusive), _of_one(report, account.inclusive)
     root = below.get((0, Phase.FORWARD))
     flops = root.full_flops if root else 0
     outside = {index for index, module in enumerate(report.modules) if module.path.startswith(OUTSIDE)}
@@ -111,19 +116,19 @@ def step_line(report: FlopsReport, sizes: Sizes, *, recomputation: bool = False)
         for (index, phase), tally in own.items()
         if phase in wanted and index not in outside
     )
-    times = exclusive_samples(report)
-    spent = {phase: _seconds(report, samples) for phase, samples in phase_samples(report).items()}
-    forward = _seconds(report, inclusive_samples(report).get((0, Phase.FORWARD), ()))
+    times = account.times.exclusive_samples
+    spent = {phase: _seconds(report, samples) for phase, samples in account.times.phase_samples.items()}
+    forward = _seconds(report, account.times.inclusive_samples.get((0, Phase.FORWARD), ()))
     micro = report.micro_batches
     batch = sizes.batch
     if batch is None and report.samples is not None:
         batch = report.samples // micro if report.samples % micro == 0 else None
     per_gpu = sizes.batch * micro if sizes.batch is not None else report.samples
     return StepLine(
-        params=params(report).total,
+        params=account.params.total,
         macs=flops // 2,
         flops=flops,
-        model_flops=_model_flops(report, sizes, flops),
+        model_flops=_model_flops(account, sizes, flops),
         causal_flops=root.flops if root else 0,
         outside_flops=sum(t.full_flops for (m, _), t in own.items() if m in outside),
         vector_flops=root.vector_flops if root else 0,
@@ -137,7 +142,7 @@ def step_line(report: FlopsReport, sizes: Sizes, *, recomputation: bool = False)
     )
 
 
-def _of_one(report: FlopsReport, sums: dict[Key, Tally]) -> dict[Key, Tally]:
+def _of_one(report: FlopsReport, sums: Mapping[Key, Tally]) -> Mapping[Key, Tally]:
     """What one of the merged ranks does."""
     return sums if report.ranks == 1 else {key: tally.over(report.ranks) for key, tally in sums.items()}
 
@@ -157,12 +162,12 @@ def _seconds(report: FlopsReport, samples: Sequence[int]) -> float:
     return (sum(samples) if report.clock.while_counting else spread(samples).median) / 1e9
 
 
-def _model_flops(report: FlopsReport, sizes: Sizes, flops: int) -> int:
+def _model_flops(account: Account, sizes: Sizes, flops: int) -> int:
     """DTensor models are counted on global shapes, for every rank of the world; a replica's part is what is asked."""
-    if not report.global_ops:
+    if account.global_own is None:
         return flops * sizes.model
-    root = inclusive(report, GLOBAL).get((0, Phase.FORWARD))
-    return root.full_flops // report.parallel.data if root else 0
+    root = tallies(with_children(account.report, account.global_own)).get((0, Phase.FORWARD))
+    return root.full_flops // account.report.parallel.data if root else 0
 
 
 def fold(report: FlopsReport, paths: frozenset[str]) -> FlopsReport:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from weftrace.flops.deepspeed.numbers import ModuleLine, Sizes, StepLine, module_lines, step_line
 from weftrace.flops.deepspeed.strings import PRESENT, Layout
-from weftrace.flops.derived.tally import children_of
+from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.values import OUTSIDE, FlopsReport
 
 NOT_MEASURED = "not measured"
@@ -18,7 +18,7 @@ NOT_RUN = "not run"
 
 
 def deepspeed_text(
-    report: FlopsReport,
+    report: FlopsReport | Account,
     *,
     profile_step: int = 1,
     module_depth: int = -1,
@@ -32,23 +32,23 @@ def deepspeed_text(
     """The whole text: summary, aggregated profile, and with `detailed` the tree. notes: further lines, beside the
     report's.
     """
-    sizes = sizes or Sizes()
-    lines = module_lines(report)
-    step = step_line(report, sizes, recomputation=recomputation)
+    sizes, account = sizes or Sizes(), account_of(report)
+    lines = module_lines(account)
+    step = step_line(account, sizes, recomputation=recomputation)
     parts = [
         "\n-------------------------- DeepSpeed Flops Profiler --------------------------",
         f"Profile Summary at step {profile_step}:",
         _NOTATIONS,
         *summary_lines(step, sizes, layout),
-        *(f"note: {note}" for note in (*report.notes, *_own_notes(report, step), *notes)),
+        *(f"note: {note}" for note in (*account.report.notes, *_own_notes(account.report, step), *notes)),
         "\n----------------------------- Aggregated Profile per GPU -----------------------------",
-        aggregated_text(report, module_depth=module_depth, top_modules=top_modules, layout=layout, lines=lines),
+        _aggregated(account.report, lines, module_depth, top_modules, layout),
     ]
     if detailed:
         parts += [
             "\n------------------------------ Detailed Profile per GPU ------------------------------",
             _DETAILED,
-            tree_text(report, layout=layout, lines=lines),
+            _tree(account, lines, layout),
         ]
     return "\n".join([*parts, "-" * 78, ""])
 
@@ -176,17 +176,18 @@ def _own_notes(report: FlopsReport, step: StepLine) -> Iterator[str]:
 
 
 def aggregated_text(
-    report: FlopsReport,
-    *,
-    module_depth: int = -1,
-    top_modules: int = 1,
-    layout: Layout = PRESENT,
-    lines: Sequence[ModuleLine] | None = None,
+    report: FlopsReport | Account, *, module_depth: int = -1, top_modules: int = 1, layout: Layout = PRESENT
 ) -> str:
     """The classes with most parameters, MACs and forward latency at each depth, from the root (0) to module_depth
     (-1: all).
     """
-    lines = module_lines(report) if lines is None else lines
+    account = account_of(report)
+    return _aggregated(account.report, module_lines(account), module_depth, top_modules, layout)
+
+
+def _aggregated(
+    report: FlopsReport, lines: Sequence[ModuleLine], module_depth: int, top_modules: int, layout: Layout
+) -> str:
     levels: list[dict[str, list[float]]] = []
     for module, line in zip(report.modules, lines, strict=True):
         if module.path.startswith(OUTSIDE):
@@ -213,11 +214,9 @@ def _top(classes: dict[str, list[float]], column: int, most: int, write: Callabl
     return {name: write(sums[column]) for name, sums in ordered[:most]}
 
 
-def tree_text(report: FlopsReport, *, layout: Layout = PRESENT, lines: Sequence[ModuleLine] | None = None) -> str:
+def _tree(account: Account, lines: Sequence[ModuleLine], layout: Layout) -> str:
     """The tree of modules as torch prints it, each with its numbers before its own description."""
-    lines = module_lines(report) if lines is None else lines
-    children = children_of(report)
-    whole = lines[0]
+    report, children, whole = account.report, account.children, lines[0]
 
     def described(index: int, indent: str) -> Iterator[str]:
         """The module's text in pieces; the recursion is as deep as the model's tree."""

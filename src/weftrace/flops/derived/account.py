@@ -1,24 +1,28 @@
-"""Everything about a report that the terminal, the page and the figures show, worked out once."""
+"""What follows from a report, worked out once: totals, coverage, parameters, times, bounds, utilization, prediction."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from weftrace.errors import FlopsError
-from weftrace.facts.hardware import Hardware
-from weftrace.flops.cost import NOTHING, PHASES, Kind, Phase, Status, Tally, tally_of
-from weftrace.flops.derived.columns import Columns, columns, with_children
-from weftrace.flops.derived.coverage import Coverage, coverage
+from weftrace.facts import Hardware
+from weftrace.flops.cost import NOTHING, PHASES, Cost, Kind, Phase, Status, Tally, tally_of
+from weftrace.flops.derived.alike import kinds_of
+from weftrace.flops.derived.columns import Columns, SumTable, columns, sums, with_children
+from weftrace.flops.derived.coverage import Coverage, coverage_of
 from weftrace.flops.derived.device import device_of, named
-from weftrace.flops.derived.module_time import Spread, exclusive_ns, inclusive_ns, phase_ns, step_spread
+from weftrace.flops.derived.module_time import Spread, Times, times_of
 from weftrace.flops.derived.params import Params, module_params, params
-from weftrace.flops.derived.roofline import COMPUTE, MEMORY, Roofline, RooflineRow, roofline
-from weftrace.flops.derived.tally import Key, Totals, children_of, sum_table, tallies, totals_of
-from weftrace.flops.derived.throughput import Throughput, throughput
-from weftrace.flops.derived.utilization import Utilization, utilization
+from weftrace.flops.derived.predict import Efficiencies, Prediction, prediction_of
+from weftrace.flops.derived.roofline import COMPUTE, MEMORY, Roofline, RooflineRow, roofline_of
+from weftrace.flops.derived.tally import Key, Totals, children_of, global_factor, global_sums, tallies, totals_of
+from weftrace.flops.derived.throughput import Throughput, throughput_of
+from weftrace.flops.derived.utilization import Utilization, utilization_of
 from weftrace.flops.values import FlopsReport
-from weftrace.units import S
+from weftrace.notebook import InNotebook, in_words
+from weftrace.units import S, duration, percent, si, size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,40 +38,81 @@ class OpRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
-    """A report and what follows from it. device is None, and with it what needs peaks, where no accelerator is known.
+class Account(InNotebook):
+    """A report and what follows from it, worked out once: what every document, table and picture is made of.
 
-    cols: the local operators as arrays. exclusive, inclusive, times, own_times: by (module, phase). modules:
-    parameters of each module with all below it. step: wall time; where the clock has none, None. bounds: of modules
-    with all below them. notes: what could not be worked out, and why. Of merged ranks, counts are of all of them
-    together; rates, bounds and utilization of one, the mean.
+    device: the accelerator whose peaks count; None, and with it what needs peaks, where none is known. device_note: why
+        the one that the report names is not known, "" else.
+    cols, global_cols: the local and the global operators as arrays; the latter None where nothing is a DTensor.
+    own, whole: sums by module and phase, without and with what is below; exclusive, inclusive: the same by key.
+    global_own: as own, of the global operators. global_totals: of all ranks; None where those merged do not tell it.
+    module_params: parameters of each module with all below it. children: of each module, and of None: the roots.
+    alike: a number for each module, equal where class, parameters, calls, counts and all below are.
+    throughput_note: why a timed report has no throughput, "" else. bounds: of modules with all below them.
+    other_machine: times were measured on another than the peaks' one.
+    Of merged ranks, counts are of all of them together; rates, bounds and utilization of one, the mean.
     """
 
     report: FlopsReport
-    cols: Columns
     device: Hardware | None
-    totals: Totals
-    coverage: Coverage
-    params: Params
-    modules: Sequence[Params]
-    children: Mapping[int | None, Sequence[int]]
+    device_note: str
+    cols: Columns
+    global_cols: Columns | None
+    own: SumTable
+    whole: SumTable
+    global_own: SumTable | None
     exclusive: Mapping[Key, Tally]
     inclusive: Mapping[Key, Tally]
-    times: Mapping[Key, Spread]
-    own_times: Mapping[Key, Spread]
-    phase_times: Mapping[Phase, Spread]
-    step: Spread | None
+    totals: Totals
+    global_totals: Totals | None
+    coverage: Coverage
+    params: Params
+    module_params: Sequence[Params]
+    children: Mapping[int | None, Sequence[int]]
+    alike: Sequence[int]
+    times: Times
     throughput: Throughput | None
+    throughput_note: str
     roofline: Roofline | None
-    utilization: Utilization | None
     bounds: Mapping[Key, RooflineRow]
+    utilization: Utilization | None
+    prediction: Prediction | None
     ops: Sequence[OpRow]
-    notes: Sequence[str]
     other_machine: bool
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        """The few numbers that a person looks for first."""
+        yield "model", f"{in_words(self.report.name)}, {len(self.report.modules):,} modules"
+        yield "device", self.device.name if self.device is not None else self.report.device or "not known"
+        yield "model FLOPs", si(self.totals.flops)
+        yield "executed FLOPs", si(self.totals.executed_flops)
+        yield "vector FLOPs", si(self.totals.vector_flops)
+        yield "bytes moved", size(self.totals.moved_bytes)
+        yield "parameters", f"{si(self.params.total)} ({size(self.params.bytes)})"
+        if self.step is not None:
+            yield "step", duration(self.step.median)
+        if self.utilization is not None:
+            yield "MFU, HFU", f"{percent(self.utilization.mfu)}, {percent(self.utilization.hfu)}"
+        if self.roofline is not None:
+            yield "roofline bound", duration(self.roofline.bound_ns)
+        if self.prediction is not None and not self.timed:
+            yield "predicted", duration(self.prediction.predicted_ns)
+        yield "calls with a formula", percent(self.coverage.calls)
 
     @property
     def timed(self) -> bool:
-        return bool(self.times)
+        return bool(self.times.exclusive)
+
+    @property
+    def step(self) -> Spread | None:
+        """Wall time of a step; None where the clock has none."""
+        return self.times.step
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be worked out, and why."""
+        no_rates = f"There is no throughput: {self.throughput_note}" if self.throughput_note else ""
+        return tuple(filter(None, [self.device_note, no_rates]))
 
     @property
     def flops_per_s(self) -> float | None:
@@ -80,64 +125,92 @@ class Numbers:
 
     def time_of(self, module: int) -> int | None:
         """A module's median time with all below it, all phases together, ns; None where it was not timed."""
-        found = [spread.median for phase in PHASES if (spread := self.times.get((module, phase))) is not None]
+        found = [spread.median for phase in PHASES if (spread := self.times.inclusive.get((module, phase))) is not None]
         return sum(found) if found else None
 
+    def over_phases(self, tallies: Mapping[Key, Tally], module: int) -> Tally:
+        """A module's sums over all phases, of `exclusive` or `inclusive`."""
+        return reduce(Tally.plus, (tallies.get((module, phase), NOTHING) for phase in PHASES), NOTHING)
 
-def numbers_of(report: FlopsReport, device: Hardware | str | None = None) -> Numbers:
-    """What follows from a report.
+    def bound_of(self, module: int) -> tuple[float, str | None]:
+        """The roofline bound of a module with all below it, all phases together, ns, and what holds it, if anything."""
+        rows = [row for phase in PHASES if (row := self.bounds.get((module, phase))) is not None]
+        compute, memory = sum(row.compute_ns for row in rows), sum(row.memory_ns for row in rows)
+        return compute + memory, None if compute + memory == 0 else COMPUTE if compute >= memory else MEMORY
+
+
+def account_of(report: FlopsReport | Account, device: Hardware | str | None = None) -> Account:
+    """What follows from a report. An account is given back as it is, unless another device is named.
 
     device: the accelerator whose peaks count, by default the report's own where weftrace knows it. Raises
-    `WeftraceError` where one is named that weftrace does not know.
+    `WeftraceError` where one is named that weftrace does not know, `FlopsError` where times do not fit together.
     """
+    if isinstance(report, Account):
+        if device is None:
+            return report
+        report = report.report
     chip, why = device_of(report, device)
-    notes = [why] if why else []
-    cols = columns(report.ops)
-    own = sum_table(report, cols=cols)
-    totals = totals_of(own)
-    roofs = None if chip is None else roofline(report, chip, cols)
-    step = step_spread(report)
-    is_used = chip is not None and step is not None and step.median > 0
-    return Numbers(
+    cols, times = columns(report.ops), times_of(report)
+    own = sums(report, cols)
+    whole = with_children(report, own)
+    exclusive, children, totals = tallies(own), children_of(report), totals_of(own)
+    global_cols = columns(report.global_ops) if report.global_ops else None
+    global_own = None if global_cols is None else global_sums(report, global_cols)
+    roofs = None if chip is None else roofline_of(report, chip, cols, times)
+    is_used = times.step is not None and times.step.median > 0
+    rates, no_rates = _throughput(report, totals)
+    return Account(
         report=report,
-        cols=cols,
         device=chip,
+        device_note=why,
+        cols=cols,
+        global_cols=global_cols,
+        own=own,
+        whole=whole,
+        global_own=global_own,
+        exclusive=exclusive,
+        inclusive=tallies(whole),
         totals=totals,
-        coverage=coverage(report, cols),
+        global_totals=_global_totals(report, own, global_own),
+        coverage=coverage_of(report, cols, times),
         params=params(report),
-        modules=module_params(report),
-        children=children_of(report),
-        exclusive=tallies(own),
-        inclusive=tallies(with_children(report, own)),
-        times=inclusive_ns(report),
-        own_times=exclusive_ns(report),
-        phase_times=phase_ns(report),
-        step=step,
-        throughput=_throughput(report, step, totals, notes),
+        module_params=module_params(report),
+        children=children,
+        alike=kinds_of(report, children, exclusive),
+        times=times,
+        throughput=rates,
+        throughput_note=no_rates,
         roofline=roofs,
-        utilization=utilization(report, chip, cols=cols) if chip is not None and is_used else None,
         bounds={} if roofs is None else {(row.module, row.phase): row for row in roofs.inclusive},
-        ops=op_rows(report),
-        notes=tuple(notes),
+        utilization=utilization_of(report, chip, cols, times) if chip is not None and is_used else None,
+        prediction=None if chip is None else prediction_of(report, chip, cols, Efficiencies()),
+        ops=_op_rows(report),
         other_machine=chip is not None and _other_machine(report, chip),
     )
 
 
-def op_rows(report: FlopsReport) -> list[OpRow]:
+def _op_rows(report: FlopsReport) -> list[OpRow]:
     """Operators that did something, by name and phase, most executed FLOPs first, then most vector FLOPs and bytes."""
-    trust, rows = list(Status), dict[tuple[str, Phase], OpRow]()
+    calls: dict[tuple[str, Phase, int], int] = {}  # by the cost's identity: operators share them
+    costs: dict[int, Cost] = {}
     for op in report.ops:
-        cost = op.cost
+        key = (op.op, op.phase, id(op.cost))
+        calls[key] = calls.get(key, 0) + op.calls
+        costs[id(op.cost)] = op.cost
+    trust, rows = list(Status), dict[tuple[str, Phase], OpRow]()
+    for (name, phase, identity), number in calls.items():
+        cost = costs[identity]
         if cost.kind is Kind.FREE:
             continue
-        tally = tally_of(cost, op.calls)
-        key = (op.op, op.phase)
-        row = rows.get(key)
+        tally = tally_of(cost, number)
+        row = rows.get((name, phase))
         if row is None:
-            rows[key] = OpRow(op=op.op, phase=op.phase, kind=cost.kind, status=cost.status, note=cost.note, tally=tally)
+            rows[name, phase] = OpRow(
+                op=name, phase=phase, kind=cost.kind, status=cost.status, note=cost.note, tally=tally
+            )
             continue
         worse = trust.index(cost.status) > trust.index(row.status)
-        rows[key] = replace(
+        rows[name, phase] = replace(
             row,
             status=cost.status if worse else row.status,
             note=cost.note if cost.note and (worse or not row.note) else row.note,
@@ -149,32 +222,23 @@ def op_rows(report: FlopsReport) -> list[OpRow]:
     )
 
 
-def over_phases(tallies: Mapping[Key, Tally], module: int) -> Tally:
-    """A module's sums over all phases."""
-    result = NOTHING
-    for phase in PHASES:
-        result = result.plus(tallies.get((module, phase), NOTHING))
-    return result
-
-
-def bound_of(numbers: Numbers, module: int) -> tuple[float, str | None]:
-    """The roofline bound of a module with all below it, all phases together, ns, and what holds it, if anything."""
-    if numbers.roofline is None:
-        return 0.0, None
-    rows = [row for phase in PHASES if (row := numbers.bounds.get((module, phase))) is not None]
-    compute, memory = sum(row.compute_ns for row in rows), sum(row.memory_ns for row in rows)
-    return compute + memory, None if compute + memory == 0 else COMPUTE if compute >= memory else MEMORY
-
-
-def _throughput(report: FlopsReport, step: Spread | None, totals: Totals, notes: list[str]) -> Throughput | None:
-    """None where no step was timed, or the report contradicts itself, which the notes then say."""
-    if step is None:
-        return None
+def _global_totals(report: FlopsReport, own: SumTable, global_own: SumTable | None) -> Totals | None:
+    if global_own is not None:
+        return totals_of(global_own)
     try:
-        return throughput(report, step=totals)
-    except FlopsError as error:
-        notes.append(f"There is no throughput: {error}")
+        return totals_of(own, global_factor(report))
+    except FlopsError:
         return None
+
+
+def _throughput(report: FlopsReport, totals: Totals) -> tuple[Throughput | None, str]:
+    """(None where no step was timed, or the report contradicts itself; how it does)."""
+    if not report.clock.step_ns:
+        return None, ""
+    try:
+        return throughput_of(report, totals), ""
+    except FlopsError as error:
+        return None, str(error)
 
 
 def _other_machine(report: FlopsReport, chip: Hardware) -> bool:

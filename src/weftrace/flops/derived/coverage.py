@@ -9,12 +9,13 @@ import numpy as np
 
 from weftrace.flops.cost import PHASES, Kind, Status
 from weftrace.flops.derived.columns import Columns, columns
-from weftrace.flops.derived.module_time import exclusive_samples, median
+from weftrace.flops.derived.module_time import Times, times_of
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownOp:
+class UnknownOp(InNotebook):
     """An operator without a formula: its calls, the bytes of its tensors, and why it has none."""
 
     op: str
@@ -24,7 +25,7 @@ class UnknownOp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
+class Coverage(InNotebook):
     """What part of the local work has a formula. Views (kind FREE) do nothing and count nowhere here.
 
     calls, moved_bytes, time: fractions of operator calls, of bytes, and of time with a formula; None where there is
@@ -48,9 +49,13 @@ class Coverage:
         return not self.unknown
 
 
-def coverage(report: FlopsReport, cols: Columns | None = None) -> Coverage:
-    """The coverage of a report's local operators. cols: these as arrays, where the caller has them."""
-    cols = columns(report.ops) if cols is None else cols
+def coverage(report: FlopsReport) -> Coverage:
+    """The coverage of a report's local operators."""
+    return coverage_of(report, columns(report.ops), times_of(report))
+
+
+def coverage_of(report: FlopsReport, cols: Columns, times: Times) -> Coverage:
+    """The same, from the local operators as arrays."""
     calls_of_status = dict.fromkeys(Status, 0)
     known_bytes = unknown_bytes = 0
     for cost, calls in zip(cols.costs, cols.calls_C(), strict=True):
@@ -61,7 +66,7 @@ def coverage(report: FlopsReport, cols: Columns | None = None) -> Coverage:
             else:
                 known_bytes += calls * cost.moved_bytes
     num_calls = sum(calls_of_status.values())
-    time, unattributed = _time(report, cols)
+    time, unattributed = _time(report, cols, times)
     return Coverage(
         calls=(num_calls - calls_of_status[Status.UNKNOWN]) / num_calls if num_calls else None,
         moved_bytes=known_bytes / (known_bytes + unknown_bytes) if known_bytes + unknown_bytes else None,
@@ -85,7 +90,7 @@ def _unknown(report: FlopsReport, cols: Columns) -> tuple[UnknownOp, ...]:
     )
 
 
-def _time(report: FlopsReport, cols: Columns) -> tuple[float | None, int]:
+def _time(report: FlopsReport, cols: Columns, times: Times) -> tuple[float | None, int]:
     """(part of the time that is spent in operators with a formula, ns that belong to no operator). Estimates."""
     num_keys = len(report.modules) * len(PHASES)
     calls_K = cols.calls_K.astype(float)
@@ -100,8 +105,8 @@ def _time(report: FlopsReport, cols: Columns) -> tuple[float | None, int]:
     known_bytes, all_bytes, known_calls, all_calls = (each.tolist() for each in sums)
     known = whole = 0.0
     unattributed = 0
-    for (module, phase), samples in exclusive_samples(report).items():
-        took = median(samples)
+    for (module, phase), spread in times.exclusive.items():
+        took = spread.median
         key = module * len(PHASES) + PHASES.index(phase)
         if not all_calls[key]:
             unattributed += took

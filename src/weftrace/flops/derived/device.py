@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weftrace.errors import WeftraceError
-from weftrace.facts.hardware import Hardware, hardware
+from weftrace.facts import Hardware, hardware
 from weftrace.flops.values import FlopsReport
 
 

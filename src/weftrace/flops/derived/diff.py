@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from weftrace.errors import FlopsError
+from weftrace.errors import SpecError
 from weftrace.flops.cost import NOTHING, PHASES, Phase
-from weftrace.flops.derived.module_time import Spread, inclusive_ns, phase_ns, step_spread
-from weftrace.flops.derived.params import Params, module_params, params
-from weftrace.flops.derived.tally import inclusive, totals
+from weftrace.flops.derived.account import Account, account_of
+from weftrace.flops.derived.module_time import Spread
+from weftrace.flops.derived.params import Params
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook, in_words
 
 COUNTS = ("flops", "full_flops", "executed_flops", "vector_flops", "moved_bytes")
 PARAMS = tuple(Params.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(InNotebook):
     """One number of a place in two reports, that of the second after that of the first.
 
     path: of a module, its children included; None for the whole model ("(outside)" included). phase: None for
@@ -54,7 +55,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlopsDiff:
+class FlopsDiff(InNotebook):
     """Differences of two reports of a model.
 
     names: of the two reports. model: numbers of the whole model, by phase and altogether, changed or not. modules:
@@ -68,6 +69,14 @@ class FlopsDiff:
     added: tuple[str, ...]
     removed: tuple[str, ...]
     notes: tuple[str, ...]
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "of", " → ".join(map(in_words, self.names))
+        yield "same", in_words(self.is_same)
+        for change in (each for each in self.model if each.is_change):
+            where = change.quantity if change.phase is None else f"{change.quantity}, {change.phase}"
+            yield where, f"{in_words(change.before)} → {in_words(change.after)}"
+        yield "modules", f"{len(self.added):,} new, {len(self.removed):,} gone, {len(self.modules):,} numbers changed"
 
     @property
     def is_same(self) -> bool:
@@ -92,14 +101,16 @@ class FlopsDiff:
         return tuple(sorted(self.modules, key=lambda change: -abs(change.relative)))
 
 
-def diff(a: FlopsReport, b: FlopsReport) -> FlopsDiff:
-    """What b has that a has not, and how their local numbers differ."""
+def diff(before: FlopsReport | Account, after: FlopsReport | Account) -> FlopsDiff:
+    """What the second has that the first has not, and how their local numbers differ."""
+    one, other = account_of(before), account_of(after)
+    a, b = one.report, other.report
     index_a = {module.path: index for index, module in enumerate(a.modules)}
     index_b = {module.path: index for index, module in enumerate(b.modules)}
     return FlopsDiff(
         names=(a.name, b.name),
-        model=_model(a, b),
-        modules=_modules(a, b, index_a, index_b),
+        model=_model(one, other),
+        modules=_modules(one, other, index_a, index_b),
         added=tuple(path for path in index_b if path not in index_a),
         removed=tuple(path for path in index_a if path not in index_b),
         notes=_notes(a, b, index_a, index_b),
@@ -107,15 +118,15 @@ def diff(a: FlopsReport, b: FlopsReport) -> FlopsDiff:
 
 
 def parse_fraction(text: str) -> float:
-    """0.01 from "1%", "1 %" or "0.01". Raises `FlopsError` where it is neither, or below 0."""
+    """0.01 from "1%", "1 %" or "0.01". Raises `SpecError` where it is neither, or below 0."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text)
     if match is None:
-        raise FlopsError(f"{text!r} is no fraction; write it as 1% or as 0.01")
+        raise SpecError(f"{text!r} is no fraction; write it as 1% or as 0.01")
     return float(match[1]) / (100 if match[2] else 1)
 
 
-def _model(a: FlopsReport, b: FlopsReport) -> tuple[Change, ...]:
-    step_a, step_b = totals(a), totals(b)
+def _model(a: Account, b: Account) -> tuple[Change, ...]:
+    step_a, step_b = a.totals, b.totals
     changes = [
         Change(path=None, phase=None, quantity=name, before=getattr(step_a, name), after=getattr(step_b, name))
         for name in COUNTS
@@ -127,45 +138,38 @@ def _model(a: FlopsReport, b: FlopsReport) -> tuple[Change, ...]:
                 Change(path=None, phase=phase, quantity=name, before=getattr(before, name), after=getattr(after, name))
                 for name in COUNTS
             ]
-    params_a, params_b = params(a), params(b)
     changes += [
         Change(
             path=None,
             phase=None,
             quantity=f"params_{name}",
-            before=getattr(params_a, name),
-            after=getattr(params_b, name),
+            before=getattr(a.params, name),
+            after=getattr(b.params, name),
         )
         for name in PARAMS
     ]
-    if a.clock.step_ns and b.clock.step_ns:
-        changes += _time(None, None, step_spread(a), step_spread(b))
-    times_a, times_b = phase_ns(a), phase_ns(b)
+    changes += _time(None, None, a.step, b.step)
     for phase in PHASES:
-        changes += _time(None, phase, times_a.get(phase), times_b.get(phase))
+        changes += _time(None, phase, a.times.by_phase.get(phase), b.times.by_phase.get(phase))
     return tuple(changes)
 
 
-def _modules(
-    a: FlopsReport, b: FlopsReport, index_a: Mapping[str, int], index_b: Mapping[str, int]
-) -> tuple[Change, ...]:
-    sums_a, sums_b, times_a, times_b = inclusive(a), inclusive(b), inclusive_ns(a), inclusive_ns(b)
-    params_a, params_b = module_params(a), module_params(b)
+def _modules(a: Account, b: Account, index_a: Mapping[str, int], index_b: Mapping[str, int]) -> tuple[Change, ...]:
     changes = []
     for path, at in index_a.items():
         if path not in index_b:
             continue
         to = index_b[path]
         for name in PARAMS:
-            before, after = getattr(params_a[at], name), getattr(params_b[to], name)
+            before, after = getattr(a.module_params[at], name), getattr(b.module_params[to], name)
             changes.append(Change(path=path, phase=None, quantity=f"params_{name}", before=before, after=after))
         for phase in PHASES:
-            one, other = sums_a.get((at, phase), NOTHING), sums_b.get((to, phase), NOTHING)
+            one, other = a.inclusive.get((at, phase), NOTHING), b.inclusive.get((to, phase), NOTHING)
             if one is not other:
                 for name in COUNTS:
                     before, after = getattr(one, name), getattr(other, name)
                     changes.append(Change(path=path, phase=phase, quantity=name, before=before, after=after))
-            changes += _time(path, phase, times_a.get((at, phase)), times_b.get((to, phase)))
+            changes += _time(path, phase, a.times.inclusive.get((at, phase)), b.times.inclusive.get((to, phase)))
     return tuple(change for change in changes if change.is_change)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import MATRIX_KINDS, Phase
-from weftrace.flops.derived.columns import Columns, columns
-from weftrace.flops.derived.coverage import Coverage, coverage
-from weftrace.flops.derived.module_time import phase_ns, step_spread
+from weftrace.flops.derived.account import Account, account_of
+from weftrace.flops.derived.coverage import Coverage
+from weftrace.flops.derived.module_time import Times
 from weftrace.flops.derived.rates import matrix_peak
-from weftrace.flops.derived.roofline import Roofline, roofline
-from weftrace.flops.derived.tally import Totals, totals
+from weftrace.flops.derived.tally import Totals
 from weftrace.flops.values import FlopsReport
 from weftrace.units import duration, percent
 
@@ -19,46 +18,30 @@ ABOVE_ROOFLINE_SHARE = 0.10
 FP32_SHARE = 0.05
 
 
-def findings(
-    report: FlopsReport,
-    hardware: Hardware | None = None,
-    *,
-    cols: Columns | None = None,
-    line: Roofline | None = None,
-    covered: Coverage | None = None,
-    step: Totals | None = None,
-) -> tuple[str, ...]:
+def findings(report: FlopsReport | Account, hardware: Hardware | None = None) -> tuple[str, ...]:
     """Sentences on what is odd or costly; empty where nothing is.
 
-    hardware: without it nothing that needs a peak is looked at. cols, line, covered, step: what the caller has already.
+    hardware: by default the report's own, where weftrace knows it; without one nothing that needs a peak is looked at.
     """
-    cols = columns(report.ops) if cols is None else cols
-    covered = coverage(report, cols) if covered is None else covered
-    step = totals(report) if step is None else step
-    result = []
-    if hardware is not None:
-        line = roofline(report, hardware, cols) if line is None else line
-        result += list(line.flags)
-    result += _optimizer(report)
-    result += _unknown(covered)
-    result += _recompute(step)
-    if hardware is not None and line is not None:
-        result += _fp32(report, hardware, cols)
-        result += _above(report, line)
-    if report.clock.while_counting:
+    account = account_of(report, hardware)
+    result = [] if account.roofline is None else list(account.roofline.flags)
+    result += _optimizer(account.times)
+    result += _unknown(account.coverage)
+    result += _recompute(account.totals)
+    result += _fp32(account)
+    result += _above(account)
+    if account.report.clock.while_counting:
         result.append(
             "The timed step is the counted one, so every time holds the cost of counting; time further steps."
         )
     return tuple(result)
 
 
-def _optimizer(report: FlopsReport) -> list[str]:
-    times = phase_ns(report)
-    update = times.get(Phase.OPTIMIZER)
+def _optimizer(times: Times) -> list[str]:
+    update = times.by_phase.get(Phase.OPTIMIZER)
     if update is None:
         return []
-    timed = step_spread(report)
-    whole = timed.median if timed is not None else sum(took.median for took in times.values())
+    whole = times.step.median if times.step is not None else sum(took.median for took in times.by_phase.values())
     if not whole or update.median <= OPTIMIZER_SHARE * whole:
         return []
     return [
@@ -98,8 +81,9 @@ def _recompute(step: Totals) -> list[str]:
     ]
 
 
-def _fp32(report: FlopsReport, hardware: Hardware, cols: Columns) -> list[str]:
-    if report.tf32 or "tf32" not in hardware.peak_flops:
+def _fp32(account: Account) -> list[str]:
+    hardware, cols = account.device, account.cols
+    if hardware is None or account.report.tf32 or "tf32" not in hardware.peak_flops:
         return []
     in_fp32 = everything = 0.0
     for cost, number in zip(cols.costs, cols.calls_C(), strict=True):
@@ -117,9 +101,10 @@ def _fp32(report: FlopsReport, hardware: Hardware, cols: Columns) -> list[str]:
     ]
 
 
-def _above(report: FlopsReport, line: Roofline) -> list[str]:
-    worst = line.worst(1)
-    timed = step_spread(report)
+def _above(account: Account) -> list[str]:
+    if account.roofline is None:
+        return []
+    worst, timed = account.roofline.worst(1), account.step
     if not worst or timed is None or not timed.median:
         return []
     row = worst[0]
@@ -127,6 +112,6 @@ def _above(report: FlopsReport, line: Roofline) -> list[str]:
         return []
     return [
         f"{row.path or 'The model itself'}, {row.phase}, takes {duration(row.measured.median)} where its roofline on "
-        f"{line.hardware} is {duration(row.bound_ns)} ({row.bound}-bound): {percent(row.above_ns / timed.median)} "
-        "of the step is above it."
+        f"{account.roofline.hardware} is {duration(row.bound_ns)} ({row.bound}-bound): "
+        f"{percent(row.above_ns / timed.median)} of the step is above it."
     ]

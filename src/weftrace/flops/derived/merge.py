@@ -20,9 +20,10 @@ from statistics import median
 
 from weftrace.errors import FlopsError
 from weftrace.flops.cost import Cost, Phase
-from weftrace.flops.derived.coverage import coverage
-from weftrace.flops.derived.module_time import exclusive_samples, phase_samples, step_spread
-from weftrace.flops.derived.tally import totals
+from weftrace.flops.derived.columns import columns, sums
+from weftrace.flops.derived.coverage import coverage_of
+from weftrace.flops.derived.module_time import Times, times_of
+from weftrace.flops.derived.tally import totals_of
 from weftrace.flops.values import OUTSIDE, Clock, FlopsReport, Module, OpCount, Timing
 from weftrace.units import duration, percent
 
@@ -52,19 +53,20 @@ class RankSpread:
 
 def rank_rows(reports: Sequence[FlopsReport]) -> tuple[RankRow, ...]:
     """A row for each rank's report, in order of rank."""
-    rows = []
-    for report in sorted(reports, key=lambda report: report.rank):
-        step, timed = totals(report), step_spread(report)
-        rows.append(
-            RankRow(
-                rank=report.rank,
-                flops=step.flops,
-                executed_flops=step.executed_flops,
-                step_ns=None if timed is None else timed.median,
-                coverage=coverage(report).calls,
-            )
-        )
-    return tuple(rows)
+    ordered = sorted(reports, key=lambda report: report.rank)
+    return tuple(_rank_row(report, times_of(report)) for report in ordered)
+
+
+def _rank_row(report: FlopsReport, times: Times) -> RankRow:
+    cols = columns(report.ops)
+    step = totals_of(sums(report, cols))
+    return RankRow(
+        rank=report.rank,
+        flops=step.flops,
+        executed_flops=step.executed_flops,
+        step_ns=None if times.step is None else times.step.median,
+        coverage=coverage_of(report, cols, times).calls,
+    )
 
 
 def rank_spread(rows: Sequence[RankRow], column: str) -> RankSpread | None:
@@ -91,13 +93,14 @@ def merge(reports: Sequence[FlopsReport]) -> FlopsReport:
         return first
     _check(ordered)
     modules, places = _union(ordered)
-    clock, slowest = _clock(ordered)
+    took = [times_of(report) for report in ordered]
+    clock, slowest = _clock(ordered, took)
     return replace(
         first,
         modules=modules,
         ops=_summed(ordered, places),
         global_ops=_global_ops(ordered, places),
-        times=_times(ordered, places, slowest),
+        times=_times(took, places, slowest),
         clock=clock,
         device=first.device if len({report.device for report in ordered}) == 1 else "several",
         hardware=first.hardware if len({report.hardware for report in ordered}) == 1 else "",
@@ -105,7 +108,7 @@ def merge(reports: Sequence[FlopsReport]) -> FlopsReport:
         tokens=_agreed([report.tokens for report in ordered]),
         rank=first.rank,
         ranks=len(ordered),
-        notes=_notes(ordered),
+        notes=_notes(ordered, took),
     )
 
 
@@ -202,17 +205,17 @@ def _global_ops(reports: Sequence[FlopsReport], places: Sequence[Sequence[int]])
     return tuple(op for module in sorted(taken) for op in taken[module])
 
 
-def _step_samples(report: FlopsReport) -> tuple[int, ...]:
+def _step_samples(report: FlopsReport, times: Times) -> tuple[int, ...]:
     """Wall time of each step; of reports that timed modules alone, what those add up to."""
     if report.clock.step_ns:
         return report.clock.step_ns
-    return tuple(sum(samples) for samples in zip(*phase_samples(report).values(), strict=True))
+    return tuple(sum(samples) for samples in zip(*times.phase_samples.values(), strict=True))
 
 
-def _clock(reports: Sequence[FlopsReport]) -> tuple[Clock, list[list[int]]]:
+def _clock(reports: Sequence[FlopsReport], took: Sequence[Times]) -> tuple[Clock, list[list[int]]]:
     """The merged clock, and for each step the reports' numbers, slowest first."""
     clocks = [report.clock for report in reports]
-    samples = [_step_samples(report) for report in reports]
+    samples = [_step_samples(report, times) for report, times in zip(reports, took, strict=True)]
     if len({len(each) for each in samples}) > 1:
         raise FlopsError("the ranks timed different numbers of steps; merge reports that timed the same steps")
     slowest = [sorted(range(len(reports)), key=lambda n: -samples[n][step]) for step in range(len(samples[0]))]
@@ -228,12 +231,12 @@ def _clock(reports: Sequence[FlopsReport]) -> tuple[Clock, list[list[int]]]:
 
 
 def _times(
-    reports: Sequence[FlopsReport], places: Sequence[Sequence[int]], slowest: Sequence[Sequence[int]]
+    took: Sequence[Times], places: Sequence[Sequence[int]], slowest: Sequence[Sequence[int]]
 ) -> tuple[Timing, ...]:
     """In each step the slowest rank that holds the module; a module that it did not time took 0 there."""
     by_rank = [
-        {(place[module], phase): samples for (module, phase), samples in exclusive_samples(report).items()}
-        for report, place in zip(reports, places, strict=True)
+        {(place[module], phase): samples for (module, phase), samples in times.exclusive_samples.items()}
+        for times, place in zip(took, places, strict=True)
     ]
     holds = [frozenset(place) for place in places]
     if any(len(samples) != len(slowest) for times in by_rank for samples in times.values()):
@@ -254,8 +257,8 @@ def _agreed(values: Sequence[int | None]) -> int | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def _notes(reports: Sequence[FlopsReport]) -> tuple[str, ...]:
-    rows = rank_rows(reports)
+def _notes(reports: Sequence[FlopsReport], took: Sequence[Times]) -> tuple[str, ...]:
+    rows = tuple(map(_rank_row, reports, took))
     notes = list(dict.fromkeys(note for report in reports for note in report.notes))
     notes.append(f"{len(reports)} ranks merged: operators are summed, times are those of each step's slowest rank.")
     flops, times, covered = (rank_spread(rows, column) for column in ("executed_flops", "step_ns", "coverage"))

@@ -6,19 +6,20 @@ Medians of parts need not add up to the median of the whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weftrace.errors import FlopsError
 from weftrace.flops.cost import PHASES, Phase
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
 
 Key = tuple[int, Phase]
 Samples = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class Spread(InNotebook):
     """Some samples of a time: their median (of an even number, the mean of the middle two, rounded down), the lowest
     and the highest, in ns, and how many there are.
     """
@@ -45,63 +46,41 @@ def median(samples: Sequence[int]) -> int:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2
 
 
-def exclusive_samples(report: FlopsReport) -> dict[Key, Samples]:
-    """(module, phase) -> time outside the children in each timed step, ns.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times(InNotebook):
+    """How long each module and phase took, in ns; everything is empty where nothing was timed.
+
+    exclusive_samples, inclusive_samples: (module, phase) -> time in each timed step, outside the module's children, and
+        in it with all below it. exclusive, inclusive: their spreads.
+    phase_samples: phase -> time of all modules and of "(outside)" in each timed step. by_phase: their spreads.
+    step: wall time of a step, None where no step was timed.
+    """
+
+    exclusive_samples: Mapping[Key, Samples]
+    inclusive_samples: Mapping[Key, Samples]
+    phase_samples: Mapping[Phase, Samples]
+    exclusive: Mapping[Key, Spread]
+    inclusive: Mapping[Key, Spread]
+    by_phase: Mapping[Phase, Spread]
+    step: Spread | None
+
+
+def times_of(report: FlopsReport) -> Times:
+    """The times of a report.
 
     Raises `FlopsError` where modules have different numbers of samples: their times could not be added.
     """
-    result: dict[Key, Samples] = {}
-    expected = len(report.times[0].samples_ns) if report.times else 0
-    for timing in report.times:
-        samples = timing.samples_ns
-        if len(samples) != expected or not samples:
-            path, first = report.modules[timing.module].path, report.modules[report.times[0].module].path
-            raise FlopsError(
-                f"{report.name}: {path or 'the root'} has {len(samples)} samples of its {timing.phase} time and "
-                f"{first or 'the root'} {expected}; a report has one for each timed step"
-            )
-        key = (timing.module, timing.phase)
-        result[key] = _plus(result[key], samples) if key in result else samples
-    return result
-
-
-def inclusive_samples(report: FlopsReport) -> dict[Key, Samples]:
-    """(module, phase) -> time in the module and all below it in each timed step, ns. Raises as `exclusive_samples`."""
-    result = exclusive_samples(report)
-    phases = [phase for phase in PHASES if any(other is phase for _, other in result)]
-    for index in range(len(report.modules) - 1, -1, -1):  # children come after their parents
-        parent = report.modules[index].parent
-        if parent is None:
-            continue
-        for phase in phases:
-            samples = result.get((index, phase))
-            if samples is not None:
-                above = result.get((parent, phase))
-                result[parent, phase] = samples if above is None else _plus(above, samples)
-    return result
-
-
-def exclusive_ns(report: FlopsReport) -> dict[Key, Spread]:
-    """(module, phase) -> time in the module itself, outside its children. Empty where nothing was timed."""
-    return {key: spread(samples) for key, samples in exclusive_samples(report).items()}
-
-
-def inclusive_ns(report: FlopsReport) -> dict[Key, Spread]:
-    """(module, phase) -> time in the module and all below it. Empty where nothing was timed."""
-    return {key: spread(samples) for key, samples in inclusive_samples(report).items()}
-
-
-def phase_ns(report: FlopsReport) -> dict[Phase, Spread]:
-    """Phase -> time of all modules and of "(outside)" together. Empty where nothing was timed."""
-    return {phase: spread(samples) for phase, samples in phase_samples(report).items()}
-
-
-def phase_samples(report: FlopsReport) -> dict[Phase, Samples]:
-    """Phase -> time of all modules and of "(outside)" in each timed step, ns."""
-    of_phase: dict[Phase, list[Samples]] = {}
-    for (_, phase), samples in exclusive_samples(report).items():
-        of_phase.setdefault(phase, []).append(samples)
-    return {phase: tuple(map(sum, zip(*of_phase[phase], strict=True))) for phase in PHASES if phase in of_phase}
+    own = _exclusive(report)
+    whole, phases = _inclusive(report, own), _by_phase(own)
+    return Times(
+        exclusive_samples=own,
+        inclusive_samples=whole,
+        phase_samples=phases,
+        exclusive={key: spread(samples) for key, samples in own.items()},
+        inclusive={key: spread(samples) for key, samples in whole.items()},
+        by_phase={phase: spread(samples) for phase, samples in phases.items()},
+        step=step_spread(report),
+    )
 
 
 def step_spread(report: FlopsReport) -> Spread | None:
@@ -121,6 +100,44 @@ def step_time(report: FlopsReport, given: float | None, what: str) -> float:
     if step_ns is None or step_ns <= 0:
         raise FlopsError(f"{report.name}: a step of {step_ns} ns cannot be used; step_ns must be above 0")
     return step_ns
+
+
+def _exclusive(report: FlopsReport) -> dict[Key, Samples]:
+    result: dict[Key, Samples] = {}
+    expected = len(report.times[0].samples_ns) if report.times else 0
+    for timing in report.times:
+        samples = timing.samples_ns
+        if len(samples) != expected or not samples:
+            path, first = report.modules[timing.module].path, report.modules[report.times[0].module].path
+            raise FlopsError(
+                f"{report.name}: {path or 'the root'} has {len(samples)} samples of its {timing.phase} time and "
+                f"{first or 'the root'} {expected}; a report has one for each timed step"
+            )
+        key = (timing.module, timing.phase)
+        result[key] = _plus(result[key], samples) if key in result else samples
+    return result
+
+
+def _inclusive(report: FlopsReport, own: Mapping[Key, Samples]) -> dict[Key, Samples]:
+    result = dict(own)
+    phases = [phase for phase in PHASES if any(other is phase for _, other in result)]
+    for index in range(len(report.modules) - 1, -1, -1):  # children come after their parents
+        parent = report.modules[index].parent
+        if parent is None:
+            continue
+        for phase in phases:
+            samples = result.get((index, phase))
+            if samples is not None:
+                above = result.get((parent, phase))
+                result[parent, phase] = samples if above is None else _plus(above, samples)
+    return result
+
+
+def _by_phase(own: Mapping[Key, Samples]) -> dict[Phase, Samples]:
+    of_phase: dict[Phase, list[Samples]] = {}
+    for (_, phase), samples in own.items():
+        of_phase.setdefault(phase, []).append(samples)
+    return {phase: tuple(map(sum, zip(*of_phase[phase], strict=True))) for phase in PHASES if phase in of_phase}
 
 
 def _plus(a: Samples, b: Samples) -> Samples:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Params:
+class Params(InNotebook):
     """Parameters of a model, or of a module with all below it. Shared ones count once, at their first place.
 
     total: elements on this rank (of its shard where sharded). trainable: those of them that take gradients.

@@ -1,25 +1,25 @@
 """How long would the counted work take on a device that is not at hand? Roofline limits over stated efficiencies.
 
 The default efficiencies are derived from rates that DeepSeek published for its own kernels on H800, and are
-assumptions anywhere else; predict.toml has them, and the source beside each. Vector work runs at the FP32 peak, at the
-efficiency of matrix work. Launch gaps, communication and what runs at the same time are not in a prediction.
+assumptions anywhere else; efficiency.toml has them, and the source beside each. Vector work runs at the FP32 peak, at
+the efficiency of matrix work. Launch gaps, communication and what runs at the same time are not in a prediction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 
 import numpy as np
 
 from weftrace.errors import FlopsError
-from weftrace.facts.efficiency import PublishedGemm, efficiency, published_gemms
-from weftrace.facts.hardware import Hardware, hardware
+from weftrace.facts import Hardware, PublishedGemm, efficiency, hardware, published_gemms
 from weftrace.flops.cost import PHASES, Cost, Kind, Phase, Status
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.params import params
 from weftrace.flops.derived.rates import limits, rate_notes
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
 from weftrace.units import percent
 
 MATRIX_EFFICIENCY = efficiency("matrix")
@@ -29,7 +29,23 @@ BANDWIDTH_EFFICIENCY = efficiency("bandwidth")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
+class Efficiencies:
+    """Parts of the dense peak and of the memory's bandwidth that work reaches, each in (0, 1]."""
+
+    matrix: float = MATRIX_EFFICIENCY
+    attention: float = ATTENTION_EFFICIENCY
+    attention_backward: float = ATTENTION_BACKWARD_EFFICIENCY
+    bandwidth: float = BANDWIDTH_EFFICIENCY
+
+    def of(self, cost: Cost, phase: Phase) -> float:
+        """That of a cost's arithmetic."""
+        if cost.kind is not Kind.ATTENTION:
+            return self.matrix
+        return self.attention_backward if phase is Phase.BACKWARD else self.attention
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction(InNotebook):
     """Time of one step on one GPU, if its operators ran one after another.
 
     bound_ns: sum of the operators' roofline bounds: what no implementation of the same operators beats.
@@ -65,25 +81,25 @@ def predict(
     attention_efficiency: float = ATTENTION_EFFICIENCY,
     attention_backward_efficiency: float = ATTENTION_BACKWARD_EFFICIENCY,
     bandwidth_efficiency: float = BANDWIDTH_EFFICIENCY,
-    cols: Columns | None = None,
 ) -> Prediction:
     """The time that a report's local work would take.
 
-    Efficiencies: parts of the dense peak and of the memory's bandwidth. cols: the local operators as arrays, where the
-    caller has them. Raises `FlopsError` where an efficiency is not in (0, 1].
+    Efficiencies: parts of the dense peak and of the memory's bandwidth. Raises `FlopsError` where one is not in (0, 1].
     """
-    efficiencies = {
-        "matrix_efficiency": matrix_efficiency,
-        "attention_efficiency": attention_efficiency,
-        "attention_backward_efficiency": attention_backward_efficiency,
-        "bandwidth_efficiency": bandwidth_efficiency,
-    }
-    for name, value in efficiencies.items():
+    efficiencies = Efficiencies(
+        matrix=matrix_efficiency,
+        attention=attention_efficiency,
+        attention_backward=attention_backward_efficiency,
+        bandwidth=bandwidth_efficiency,
+    )
+    for name, value in asdict(efficiencies).items():
         if not 0 < value <= 1:
-            raise FlopsError(f"{name} is {value}; it must be above 0 and at most 1")
-    cols = columns(report.ops) if cols is None else cols
-    forward = {Kind.ATTENTION: attention_efficiency}
-    backward = {Kind.ATTENTION: attention_backward_efficiency}
+            raise FlopsError(f"{name}_efficiency is {value}; it must be above 0 and at most 1")
+    return prediction_of(report, hardware, columns(report.ops), efficiencies)
+
+
+def prediction_of(report: FlopsReport, hardware: Hardware, cols: Columns, efficiencies: Efficiencies) -> Prediction:
+    """The same, from the local operators as arrays."""
     calls_PC = cols.calls_PC(report.ranks)
     param_bytes = params(report).bytes
     by_phase: dict[Phase, tuple[float, float]] = {}
@@ -91,8 +107,8 @@ def predict(
         bound = predicted = 0.0
         for index in np.flatnonzero(calls_PC[number]).tolist():
             cost, calls = cols.costs[index], float(calls_PC[number, index])
-            arithmetic = (backward if phase is Phase.BACKWARD else forward).get(cost.kind, matrix_efficiency)
-            least, likely = _ns(cost, hardware, report.tf32, arithmetic, bandwidth_efficiency)
+            arithmetic = efficiencies.of(cost, phase)
+            least, likely = _ns(cost, hardware, report.tf32, arithmetic, efficiencies.bandwidth)
             bound += calls * least
             predicted += calls * likely
         if calls_PC[number].any():
@@ -145,10 +161,8 @@ def _ns(
     return least.bound_ns, max(arithmetic, least.memory_ns / bandwidth_efficiency)
 
 
-def _assumptions(
-    report: FlopsReport, hardware: Hardware, cols: Columns, efficiencies: Mapping[str, float]
-) -> tuple[str, ...]:
-    matrix, attention, backward, bandwidth = efficiencies.values()
+def _assumptions(report: FlopsReport, hardware: Hardware, cols: Columns, efficiencies: Efficiencies) -> tuple[str, ...]:
+    matrix, attention, backward, bandwidth = astuple(efficiencies)
     errors = published_errors(matrix_efficiency=matrix, bandwidth_efficiency=bandwidth)
     told = ", ".join(f"{name} {100 * error:+.0f} %" for name, error in errors.items())
     result = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import Cost, Kind
 
 VECTOR_NOTE = (
@@ -71,7 +71,7 @@ def matrix_peak(hardware: Hardware, dtype: str, *, tf32: bool = False) -> Peak:
         if other in hardware.peak_flops:
             note = f"{hardware.name} lists no peak for {told}: the peak of {other} stands in for it."
             return Peak(flops_per_s=hardware.peak(other), dtype=other, note=note)
-    raise AssertionError(f"{hardware.name} lists no peak at all")  # weftrace.facts.hardware refuses such an entry
+    raise AssertionError(f"{hardware.name} lists no peak at all")  # weftrace.facts refuses such an entry
 
 
 def vector_rate(hardware: Hardware) -> float | None:

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import PHASES, Kind, Phase, Status
 from weftrace.flops.derived.columns import Array, Columns, add_up, columns
-from weftrace.flops.derived.module_time import Spread, phase_samples, spread, step_spread
-from weftrace.flops.derived.module_time import exclusive_ns as exclusive_times
-from weftrace.flops.derived.module_time import inclusive_ns as inclusive_times
+from weftrace.flops.derived.module_time import Spread, Times, times_of
 from weftrace.flops.derived.rates import limits, rate_notes
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
 from weftrace.units import duration, si
 
 TOLERANCE = 0.001  # a rate this much above the peak is a clock's rounding; more is an error
@@ -30,7 +29,7 @@ COMPUTE, MEMORY = "compute", "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RooflineRow:
+class RooflineRow(InNotebook):
     """A module in a phase, on one GPU (of merged ranks: their mean).
 
     module: index into `FlopsReport.modules`. path: its path.
@@ -77,7 +76,7 @@ class RooflineRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roofline:
+class Roofline(InNotebook):
     """Bounds of a model, module by module.
 
     rows: modules without their children. inclusive: with them. Modules in order, phases in order; rows where any
@@ -99,17 +98,21 @@ class Roofline:
         return tuple(row for _, row in timed[:k])
 
 
-def roofline(report: FlopsReport, hardware: Hardware, cols: Columns | None = None) -> Roofline:
-    """Bounds of a report's local operators on a device. cols: these as arrays, where the caller has them.
+def roofline(report: FlopsReport, hardware: Hardware) -> Roofline:
+    """Bounds of a report's local operators on a device.
 
     Of merged ranks the mean work of one is compared with the times, which are the slowest's.
     """
-    cols = columns(report.ops) if cols is None else cols
+    return roofline_of(report, hardware, columns(report.ops), times_of(report))
+
+
+def roofline_of(report: FlopsReport, hardware: Hardware, cols: Columns, times: Times) -> Roofline:
+    """The same, from the local operators as arrays."""
     own, there = _sums(report, hardware, cols)
     whole, there_below = own.copy(), there.copy()
     add_up(report, whole)
     add_up(report, there_below)
-    rows = _rows(report, own, there, exclusive_times(report))
+    rows = _rows(report, own, there, times.exclusive)
     by_phase = {phase: float(own[:, n, :2].sum()) for n, phase in enumerate(PHASES) if there[:, n].any()}
     notes = list(rate_notes(cols.costs, hardware, tf32=report.tf32))
     num_unknown = sum(row.unknown_calls for row in rows)
@@ -120,10 +123,10 @@ def roofline(report: FlopsReport, hardware: Hardware, cols: Columns | None = Non
     return Roofline(
         hardware=hardware.name,
         rows=rows,
-        inclusive=_rows(report, whole, there_below, inclusive_times(report)),
+        inclusive=_rows(report, whole, there_below, times.inclusive),
         by_phase=by_phase,
         bound_ns=sum(by_phase.values()),
-        flags=_flags(report, rows, hardware),
+        flags=_flags(rows, times, hardware),
         notes=tuple(notes),
     )
 
@@ -183,21 +186,20 @@ def _rows(
     )
 
 
-def _flags(report: FlopsReport, rows: tuple[RooflineRow, ...], hardware: Hardware) -> tuple[str, ...]:
+def _flags(rows: tuple[RooflineRow, ...], times: Times, hardware: Hardware) -> tuple[str, ...]:
     """Every place, phase and step whose executed matrix FLOPs would need more than the peak."""
     flags = []
     for row in rows:
         if row.measured is not None:
             name = f"{row.path or 'the model itself'}, {row.phase}"
             flags.append(_flag(name, row.matrix_ns, row.executed_flops, row.measured.median, hardware))
-    for phase, samples in phase_samples(report).items():
+    for phase, took in times.by_phase.items():
         least = sum(row.matrix_ns for row in rows if row.phase is phase)
         flops = sum(row.executed_flops for row in rows if row.phase is phase)
-        flags.append(_flag(f"the whole {phase}", least, flops, spread(samples).median, hardware))
-    step = step_spread(report)
-    if step is not None:
+        flags.append(_flag(f"the whole {phase}", least, flops, took.median, hardware))
+    if times.step is not None:
         least, flops = sum(row.matrix_ns for row in rows), sum(row.executed_flops for row in rows)
-        flags.append(_flag("the whole step", least, flops, step.median, hardware))
+        flags.append(_flag("the whole step", least, flops, times.step.median, hardware))
     return tuple(flag for flag in flags if flag)
 
 

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
-from weftrace.errors import FlopsError
-from weftrace.facts.hardware import Hardware
-from weftrace.flops.derived.module_time import step_spread
-from weftrace.flops.derived.params import params
-from weftrace.flops.derived.predict import predict
-from weftrace.flops.derived.roofline import COMPUTE, MEMORY, roofline
-from weftrace.flops.derived.tally import totals
+from weftrace.errors import SpecError
+from weftrace.facts import Hardware
+from weftrace.flops.derived.account import account_of
+from weftrace.flops.derived.roofline import COMPUTE, MEMORY
 from weftrace.flops.run_spec import RunSpec
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
+from weftrace.units import duration, si
 
-SCHEMA = "weftrace.flops.sweep/1"
 AXES = ("batch", "seq", "context")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepPoint:
+class SweepPoint(InNotebook):
     """One run. at: "batch", "seq", "context" -> its value here. FLOPs and bytes: as `Totals` has them, of one step.
 
     intensity: executed matrix and vector FLOPs for each byte of the step. param_bytes: of this rank's parameters.
@@ -51,7 +46,7 @@ class SweepPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class Sweep(InNotebook):
     """Points in the order of the axes, the last one turning fastest. assumptions: of the predicted times. notes: of the
     runs, each once."""
 
@@ -62,12 +57,19 @@ class Sweep:
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
 
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "model", f"{self.model}{f' on {self.hardware}' if self.hardware else ''}"
+        for point in self.points:
+            took = point.step_ns or point.predicted_ns
+            at = ", ".join(f"{axis} {value:,}" for axis, value in point.at.items())
+            yield at, f"{si(point.flops, 'FLOP')}{'' if took is None else f', {duration(took)}'}"
+
 
 def parse_axis(text: str) -> tuple[str, tuple[int, ...]]:
-    """ "batch=1,8,64" -> ("batch", (1, 8, 64)). Raises `FlopsError`."""
+    """ "batch=1,8,64" -> ("batch", (1, 8, 64)). Raises `SpecError`."""
     name, _, values = (part.strip() for part in text.partition("="))
     if name not in AXES or not re.fullmatch(r"\d{1,9}(\s*,\s*\d{1,9})*", values):
-        raise FlopsError(f"{text!r} is no sweep; write batch=1,8,64, seq=512,2048 or context=1024,4096")
+        raise SpecError(f"{text!r} is no sweep; write batch=1,8,64, seq=512,2048 or context=1024,4096")
     return name, tuple(int(value) for value in values.split(","))
 
 
@@ -82,11 +84,11 @@ def sweep(
     """Run `spec` at every combination of the axes' values.
 
     axes: of `AXES`, values of each. measure: what runs a spec, `weftrace.flops.runtime.run.run_model.run_model`.
-    on_point: called with the number of points that are done, and of how many. Raises `FlopsError` for another axis, and
+    on_point: called with the number of points that are done, and of how many. Raises `SpecError` for another axis, and
     what measure raises.
     """
     if strange := [name for name in axes if name not in AXES]:
-        raise FlopsError(f"no axis {strange[0]!r} to sweep over; choose from {', '.join(AXES)}")
+        raise SpecError(f"no axis {strange[0]!r} to sweep over; choose from {', '.join(AXES)}")
     combinations = list(product(*axes.values()))
     points: list[SweepPoint] = []
     assumptions: dict[str, None] = {}
@@ -121,12 +123,12 @@ def point_of(
     report: FlopsReport, at: Mapping[str, int], hardware: Hardware | None
 ) -> tuple[SweepPoint, tuple[str, ...]]:
     """(the row of a report, the assumptions of its predicted time)."""
-    step = totals(report)
-    timed = step_spread(report)
-    predicted = None if hardware is None else predict(report, hardware)
+    account = account_of(report, hardware)
+    step, timed = account.totals, account.step
+    predicted = None if hardware is None else account.prediction  # without one, also not those of the report's own
     bound = None
-    if hardware is not None:
-        rows = roofline(report, hardware).rows
+    if hardware is not None and account.roofline is not None:
+        rows = account.roofline.rows
         bound = COMPUTE if sum(r.compute_ns for r in rows) >= sum(r.memory_ns for r in rows) else MEMORY
     step_ns = None if timed is None else timed.median
     took = step_ns or (None if predicted is None else predicted.predicted_ns)
@@ -138,7 +140,7 @@ def point_of(
         vector_flops=step.vector_flops,
         moved_bytes=step.moved_bytes,
         intensity=step.step.intensity,
-        param_bytes=params(report).bytes,
+        param_bytes=account.params.bytes,
         tokens=report.tokens,
         step_ns=step_ns,
         bound_ns=None if predicted is None else predicted.bound_ns,
@@ -147,28 +149,3 @@ def point_of(
         tokens_per_s=1e9 * report.tokens / took if report.tokens and took else None,
     )
     return point, () if predicted is None else predicted.assumptions
-
-
-def sweep_document(result: Sweep) -> dict[str, Any]:
-    """The sweep as JSON values, schema weftrace.flops.sweep/1."""
-    return {
-        "schema": SCHEMA,
-        "model": result.model,
-        "hardware": result.hardware,
-        "axes": {name: list(values) for name, values in result.axes.items()},
-        "points": [asdict(point) for point in result.points],
-        "assumptions": list(result.assumptions),
-        "notes": list(result.notes),
-    }
-
-
-def sweep_csv(result: Sweep) -> str:
-    """A row a point: the axes, then the fields of `SweepPoint`; empty where there is no value."""
-    names = [item.name for item in fields(SweepPoint) if item.name != "at"]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*result.axes, *names])
-    for point in result.points:
-        values = [getattr(point, name) for name in names]
-        writer.writerow([*point.at.values(), *("" if value is None else value for value in values)])
-    return text.getvalue()

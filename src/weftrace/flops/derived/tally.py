@@ -10,6 +10,8 @@ from weftrace.errors import FlopsError
 from weftrace.flops.cost import COUNTED, NOTHING, PHASES, Phase, Tally
 from weftrace.flops.derived.columns import Columns, SumTable, columns, sums, with_children
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook, in_words
+from weftrace.units import si, size
 
 Key = tuple[int, Phase]  # index into FlopsReport.modules, and when
 
@@ -20,7 +22,7 @@ LOCAL, GLOBAL = "local", "global"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class Totals(InNotebook):
     """The four FLOP totals and the bytes of one step.
 
     by_phase: phase -> sums over all modules and "(outside)"; only phases in which anything ran.
@@ -53,6 +55,12 @@ class Totals:
     def moved_bytes(self) -> int:
         return self.step.moved_bytes
 
+    def _told(self) -> Iterable[tuple[str, str]]:
+        for name in ("flops", "full_flops", "executed_flops", "vector_flops", "moved_bytes"):
+            yield name, in_words(getattr(self, name), name)
+        for phase, tally in self.by_phase.items():
+            yield str(phase), f"{si(tally.flops, 'FLOP')}, {size(tally.moved_bytes)}"
+
 
 def exclusive(report: FlopsReport, scope: str = LOCAL) -> dict[Key, Tally]:
     """(module, phase) -> what ran in the module itself, outside its children. A key is there where any operator ran.
@@ -68,12 +76,6 @@ def exclusive(report: FlopsReport, scope: str = LOCAL) -> dict[Key, Tally]:
 def inclusive(report: FlopsReport, scope: str = LOCAL) -> dict[Key, Tally]:
     """(module, phase) -> what ran in the module and below it: exactly its own and its children's sums."""
     return tallies(with_children(report, sum_table(report, scope)))
-
-
-def both(report: FlopsReport, scope: str = LOCAL) -> tuple[dict[Key, Tally], dict[Key, Tally]]:
-    """(exclusive, inclusive), with one look at the operators."""
-    own = sum_table(report, scope)
-    return tallies(own), tallies(with_children(report, own))
 
 
 def total(report: FlopsReport, phases: Iterable[Phase] | None = None, scope: str = LOCAL) -> Tally:
@@ -129,15 +131,20 @@ def children_of(report: FlopsReport) -> dict[int | None, list[int]]:
     return children
 
 
-def sum_table(report: FlopsReport, scope: str = LOCAL, cols: Columns | None = None) -> SumTable:
-    """What `exclusive` returns, as arrays. cols: the local operators as arrays, where the caller has them."""
+def sum_table(report: FlopsReport, scope: str = LOCAL) -> SumTable:
+    """What `exclusive` returns, as arrays."""
     if scope == LOCAL:
-        return sums(report, columns(report.ops) if cols is None else cols)
+        return sums(report, columns(report.ops))
     if scope != GLOBAL:
         raise FlopsError(f"no scope {scope!r}; choose from {LOCAL!r} and {GLOBAL!r}")
     if report.global_ops:
-        return sums(report, columns(report.global_ops), report.parallel.data)  # DTensors have a replica's shapes
-    return sums(report, columns(report.ops) if cols is None else cols, global_factor(report))
+        return global_sums(report, columns(report.global_ops))
+    return sums(report, columns(report.ops), global_factor(report))
+
+
+def global_sums(report: FlopsReport, cols: Columns) -> SumTable:
+    """The work of all ranks, of the operators that were counted on global shapes."""
+    return sums(report, cols, report.parallel.data)  # DTensors have a replica's shapes
 
 
 def tallies(table: SumTable) -> dict[Key, Tally]:

@@ -8,10 +8,11 @@ from weftrace.errors import FlopsError
 from weftrace.flops.derived.module_time import step_time
 from weftrace.flops.derived.tally import Totals, totals
 from weftrace.flops.values import FlopsReport, Parallel
+from weftrace.notebook import InNotebook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Throughput:
+class Throughput(InNotebook):
     """Rates of a whole job and of one GPU of it.
 
     step_ns: wall time of a step, the median. world: GPUs, data x tensor x pipeline x context (expert lies inside data).
@@ -46,24 +47,44 @@ def throughput(
     parallel: Parallel | None = None,
     accumulation: int | None = None,
     step_ns: float | None = None,
-    step: Totals | None = None,
 ) -> Throughput:
     """Throughput of a report's step.
 
     samples, tokens: of one replica in one step, or, with `accumulation`, in one micro-batch; None: the report's, which
         are of the whole step. Where the sequence is split over context ranks, tokens are those of the whole sequence.
     parallel: how ranks share the work; None: as the report has it. accumulation: micro-batches in the timed step.
-    step_ns: wall time of a step, where another clock knows better. step: the local totals, where the caller has them.
+    step_ns: wall time of a step, where another clock knows better.
     Raises `FlopsError` where no step was timed, a number is not above 0, the expert ranks do not divide the
     data-parallel ones, more ranks were merged than there are, or the accumulation is not that of the counted step.
     """
+    return throughput_of(
+        report,
+        totals(report),
+        samples=samples,
+        tokens=tokens,
+        parallel=parallel,
+        accumulation=accumulation,
+        step_ns=step_ns,
+    )
+
+
+def throughput_of(
+    report: FlopsReport,
+    step: Totals,
+    *,
+    samples: int | None = None,
+    tokens: int | None = None,
+    parallel: Parallel | None = None,
+    accumulation: int | None = None,
+    step_ns: float | None = None,
+) -> Throughput:
+    """The same, from the local totals."""
     parallel = report.parallel if parallel is None else parallel
     _check(report, parallel, samples, tokens, accumulation)
     step_ns = step_time(report, step_ns, "throughput")
     micro_batches = accumulation or 1
     all_samples = _of_job(report.samples if samples is None else samples * micro_batches, parallel)
     all_tokens = _of_job(report.tokens if tokens is None else tokens * micro_batches, parallel)
-    step = totals(report) if step is None else step
     flops, executed = step.flops / report.ranks, step.executed_flops / report.ranks
     samples_per_s = None if all_samples is None else 1e9 * all_samples / step_ns
     tokens_per_s = None if all_tokens is None else 1e9 * all_tokens / step_ns

@@ -9,22 +9,23 @@ section 4.1 and appendix B). With several dtypes the peak is not one number, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from weftrace.facts.hardware import Hardware
-from weftrace.flops.cost import PHASES, Kind, Phase
+from weftrace.facts import Hardware
+from weftrace.flops.cost import PHASES, Cost, Kind, Phase
 from weftrace.flops.derived.columns import Columns, columns
-from weftrace.flops.derived.module_time import Spread, phase_ns, step_time
+from weftrace.flops.derived.module_time import Spread, Times, step_time, times_of
 from weftrace.flops.derived.rates import matrix_peak, peak_notes
 from weftrace.flops.derived.roofline import TOLERANCE
 from weftrace.flops.derived.tally import MODEL_PHASES
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook, in_words
 from weftrace.units import duration, percent, si
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseUtilization:
+class PhaseUtilization(InNotebook):
     """As `Utilization`, over the time of one phase: mfu of recomputation is 0, because the model does not need it.
 
     flops_per_s, executed_flops_per_s: model and executed matrix FLOPs of the phase a second, of one GPU.
@@ -39,7 +40,7 @@ class PhaseUtilization:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Utilization:
+class Utilization(InNotebook):
     """Utilization of one GPU in one step (of merged ranks: their mean work, the slowest's time).
 
     mfu: time at peak of `flops` (forward and backward; attention under a causal mask counts unmasked pairs) / step_ns.
@@ -62,17 +63,30 @@ class Utilization:
     flags: tuple[str, ...]
     notes: tuple[str, ...]
 
+    def _told(self) -> Iterable[tuple[str, str]]:
+        yield "hardware", self.hardware
+        yield "step", duration(self.step_ns)
+        for name in ("mfu", "mfu_full", "hfu"):
+            yield name, percent(getattr(self, name))
+        for phase, part in self.by_phase.items():
+            yield f"{phase}: mfu, hfu", f"{percent(part.mfu)}, {percent(part.hfu)}"
+        yield from (("flag", in_words(flag)) for flag in self.flags[:4])
+        yield "executed FLOP/s", si(self.executed_flops_per_s)
 
-def utilization(
-    report: FlopsReport, hardware: Hardware, step_ns: float | None = None, cols: Columns | None = None
-) -> Utilization:
+
+def utilization(report: FlopsReport, hardware: Hardware, step_ns: float | None = None) -> Utilization:
     """Utilization of a report's step on a device.
 
-    step_ns: wall time of a step, where the report has none or another clock knows better. cols: the local operators
-    as arrays, where the caller has them. Raises `FlopsError` where no step was timed and none is given, or it is not
-    above 0.
+    step_ns: wall time of a step, where the report has none or another clock knows better. Raises `FlopsError` where no
+    step was timed and none is given, or it is not above 0.
     """
-    cols = columns(report.ops) if cols is None else cols
+    return utilization_of(report, hardware, columns(report.ops), times_of(report), step_ns)
+
+
+def utilization_of(
+    report: FlopsReport, hardware: Hardware, cols: Columns, times: Times, step_ns: float | None = None
+) -> Utilization:
+    """The same, from the local operators as arrays."""
     step_ns = step_time(report, step_ns, "utilization")
     work = _Work.of(report, hardware, cols)
     model, full = work.at_peak("flops", MODEL_PHASES), work.at_peak("full", MODEL_PHASES)
@@ -87,7 +101,7 @@ def utilization(
             "hardware's name is wrong."
         )
     by_phase = {}
-    for phase, took in phase_ns(report).items():
+    for phase, took in times.by_phase.items():
         if took.median > 0:
             by_phase[phase] = work.in_phase(phase, took)
             if by_phase[phase].hfu > 1 + TOLERANCE:
@@ -109,6 +123,30 @@ def utilization(
         flags=tuple(flags),
         notes=_notes(report, hardware, cols),
     )
+
+
+def model_ns_by_key(report: FlopsReport, hardware: Hardware) -> dict[tuple[int, Phase], float]:
+    """(module, phase) -> time that its own model FLOPs take at the device's peak, ns, on one rank.
+
+    Only where there are such FLOPs; 0 in phases that the model does not need.
+    """
+    calls: dict[tuple[int, Phase], dict[int, float]] = {}
+    costs: dict[int, Cost] = {}  # by identity: operators share them
+    for op in report.ops:
+        if op.cost.flops:
+            costs[id(op.cost)] = op.cost
+            of_key = calls.setdefault((op.module, op.phase), {})
+            of_key[id(op.cost)] = of_key.get(id(op.cost), 0.0) + op.calls / report.ranks
+    result: dict[tuple[int, Phase], float] = {}
+    for key, of_key in calls.items():
+        of_dtype: dict[str, float] = {}
+        for identity, number in of_key.items():
+            cost = costs[identity]
+            peak = matrix_peak(hardware, cost.dtype, tf32=report.tf32)
+            ns = 1e9 * number * cost.flops / peak.flops_per_s
+            of_dtype[peak.dtype] = of_dtype.get(peak.dtype, 0.0) + ns
+        result[key] = sum(of_dtype.values()) if key[1] in MODEL_PHASES else 0.0
+    return result
 
 
 def _notes(report: FlopsReport, hardware: Hardware, cols: Columns) -> tuple[str, ...]:

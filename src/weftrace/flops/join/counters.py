@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from weftrace.errors import FlopsError
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.files.output import write_output
 from weftrace.files.sources import DEFAULT_MAX_BYTES
 from weftrace.flops.cost import NOTHING, PHASES, Phase, Tally
-from weftrace.flops.derived.device import device_of
-from weftrace.flops.derived.module_time import exclusive_ns
-from weftrace.flops.derived.tally import children_of, exclusive
-from weftrace.flops.derived.utilization import utilization
+from weftrace.flops.derived.account import Account, account_of
+from weftrace.flops.derived.utilization import model_ns_by_key
 from weftrace.flops.join.join import PhaseWork, TraceJoin, join
 from weftrace.flops.values import FlopsReport
 from weftrace.trace.chrome.annotate import Annotated, annotate, file_base_ns
@@ -50,10 +48,11 @@ class Slice:
     end_ns: int
 
 
-def reconstructed_step(report: FlopsReport) -> list[Slice]:
+def reconstructed_step(report: FlopsReport | Account) -> list[Slice]:
     """The median step as nested slices, parents before children. Empty where nothing was timed."""
-    own = {key: spread.median for key, spread in exclusive_ns(report).items()}
-    children, slices = children_of(report), list[Slice]()
+    account = account_of(report)
+    own = {key: spread.median for key, spread in account.times.exclusive.items()}
+    children, slices = account.children, list[Slice]()
     at = 0
 
     def place(module: int, phase: Phase, depth: int, start: int) -> int:
@@ -84,25 +83,28 @@ def reconstructed_step(report: FlopsReport) -> list[Slice]:
     return slices
 
 
-def write_counters(report: FlopsReport, path: str | os.PathLike[str], device: Hardware | str | None = None) -> int:
+def write_counters(
+    report: FlopsReport | Account, path: str | os.PathLike[str], device: Hardware | str | None = None
+) -> int:
     """Write a report as Chrome trace JSON: slices of modules, and counters FLOP/s, bytes/s and MFU of one rank.
 
     Returns the number of events. path: compressed where it ends in .gz or .zst. device: the accelerator whose peaks
     count, by default the report's own where weftrace knows it; without one there is no MFU. Raises `FlopsError` where
     nothing was timed, `WeftraceError` for an unknown accelerator, `OutputError` where the file cannot be written.
     """
-    if not report.times:
+    account = account_of(report, device)
+    report = account.report
+    if not account.timed:
         raise FlopsError(
             f"{report.name}: no module was timed, so there is nothing to draw; profile with time=True on a device"
         )
-    chip, why = device_of(report, device)
-    events = list(_step_events(report, chip))
+    events = list(_step_events(account))
     head = {
         "schemaVersion": 1,
         "displayTimeUnit": "ms",
         "weftrace_flops": report.name,
         "weftrace_reconstructed": RECONSTRUCTED,
-        "weftrace_notes": [note for note in (why, _of_ranks(report)) if note],
+        "weftrace_notes": [note for note in (account.device_note, _of_ranks(report)) if note],
     }
     lines = b",\n".join(_encode(event) for event in events)
     write_output(path, [_encode(head)[:-1], b',"traceEvents":[\n', lines, b"\n]}\n"])
@@ -149,8 +151,9 @@ def _mean_rates(part: PhaseWork | None) -> Mapping[str, float | None]:
     }
 
 
-def _step_events(report: FlopsReport, chip: Hardware | None) -> Iterator[dict[str, Any]]:
-    slices, sums = reconstructed_step(report), exclusive(report)
+def _step_events(account: Account) -> Iterator[dict[str, Any]]:
+    report, chip, sums = account.report, account.device, account.exclusive
+    slices = reconstructed_step(account)
     yield from _named("; ".join(text for text in (RECONSTRUCTED, _of_ranks(report)) if text))
     yield {
         "ph": "M",
@@ -181,7 +184,7 @@ def _step_events(report: FlopsReport, chip: Hardware | None) -> Iterator[dict[st
             "dur": _us(each.end_ns - each.start_ns),
             "args": args,
         }
-    peak_ns = _peak_ns_by_key(report, chip)
+    peak_ns = {} if chip is None else model_ns_by_key(report, chip)
     end = 0
     for each in sorted((s for s in slices if s.module is not None), key=lambda s: s.own_start_ns):
         took = each.end_ns - each.own_start_ns
@@ -205,19 +208,6 @@ def _rates(tally: Tally, ranks_ns: int, took_ns: int, peak_ns: float | None) -> 
 
 def _of_ranks(report: FlopsReport) -> str:
     return "" if report.ranks == 1 else f"rates are the mean of {report.ranks} ranks, counts of all of them together"
-
-
-def _peak_ns_by_key(report: FlopsReport, chip: Hardware | None) -> Mapping[tuple[int, Phase], float]:
-    """(module, phase) -> time that its own model FLOPs take at the device's peak, ns, on one rank."""
-    if chip is None:
-        return {}
-    by_key: dict[tuple[int, Phase], list[Any]] = {}
-    for op in report.ops:
-        if op.cost.flops:
-            by_key.setdefault((op.module, op.phase), []).append(op)
-    return {
-        key: utilization(replace(report, ops=tuple(ops), times=()), chip, step_ns=1).mfu for key, ops in by_key.items()
-    }
 
 
 def _in_order(children: Sequence[int], phase: Phase) -> Sequence[int]:

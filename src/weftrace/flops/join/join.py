@@ -1,25 +1,28 @@
 """Where in a profiler trace were the FLOPs done? FLOPs by phase over device time by phase: MFU of each.
 
-A trace has times and no FLOPs, a report has FLOPs; of the same run they make a utilization. `trace_phases` says which
-device event belongs to which phase, `trace_match` whether trace and report are of one run.
+A trace has times and no FLOPs, a report has FLOPs; of the same run they make a utilization. `phases` says which
+device event belongs to which phase, `match` whether trace and report are of one run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.facts.hardware import Hardware
+from weftrace.analysis.intervals import of_events
+from weftrace.facts import Hardware
 from weftrace.flops.cost import NOTHING, Phase, Tally
-from weftrace.flops.derived.tally import inclusive, total
+from weftrace.flops.derived.columns import with_children
+from weftrace.flops.derived.tally import Key, sum_table, tallies, total_of
 from weftrace.flops.derived.utilization import utilization
 from weftrace.flops.join.match import accelerator, steps_of
-from weftrace.flops.join.phases import TRACE_PHASES, elapsed_ns, phase_codes, segments, union_ns
+from weftrace.flops.join.phases import TRACE_PHASES, elapsed_ns, phase_codes, segments
 from weftrace.flops.values import FlopsReport
+from weftrace.notebook import InNotebook
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.model import Trace, is_annotation
 from weftrace.trace.work import Work, work_of
@@ -34,7 +37,7 @@ _OVERLAP = 0.01  # of the span, above which phases at the same time are told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseWork:
+class PhaseWork(InNotebook):
     """One phase of a trace and its FLOPs, over all joined steps.
 
     tally: the report's sums of the phase (recomputation with the backward), times the steps.
@@ -57,7 +60,7 @@ class PhaseWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RangeWork:
+class RangeWork(InNotebook):
     """A range that the program named by a module's path ("layers.0.attn"), in the forward, over all joined steps.
 
     tally: the module's inclusive forward sums, times the steps. busy_ns: union of the device events launched in the
@@ -71,7 +74,7 @@ class RangeWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TraceJoin:
+class TraceJoin(InNotebook):
     """A report's FLOPs and a trace's times, joined.
 
     model, hardware: names; hardware is "" where no peak is known. basis: as in `Work`: "host" where operators of the
@@ -122,7 +125,9 @@ def join(report: FlopsReport, source: Trace | Work, device: Hardware | str | Non
             notes.append(f"{left:,} device events outside the profiler's steps are left out.")
     codes = phase_codes(work)
     elapsed = elapsed_ns(work.events)
-    parts = [_phase(report, work, codes == number, elapsed, steps, phase) for number, phase in enumerate(TRACE_PHASES)]
+    own = sum_table(report)
+    sums = tallies(own)
+    parts = [_phase(sums, work, codes == number, elapsed, steps, phase) for number, phase in enumerate(TRACE_PHASES)]
     parts = [
         _utilized(part, report, chip, _COUNTED_IN[part.phase], steps)
         for part in parts
@@ -130,7 +135,7 @@ def join(report: FlopsReport, source: Trace | Work, device: Hardware | str | Non
     ]
     span_ns = int(elapsed.sum())
     rates = _rates(report, chip, span_ns, steps)
-    if any(part.phase is Phase.BACKWARD and total(report, (Phase.RECOMPUTE,)).calls for part in parts):
+    if any(part.phase is Phase.BACKWARD and total_of(sums, (Phase.RECOMPUTE,)).calls for part in parts):
         notes.append("What a checkpoint ran again is part of the backward here: a trace does not tell it apart.")
     notes += _oddities(work, parts, span_ns)
     if work.basis == "host":
@@ -145,7 +150,7 @@ def join(report: FlopsReport, source: Trace | Work, device: Hardware | str | Non
         mfu=rates[0],
         mfu_full=rates[1],
         hfu=rates[2],
-        ranges=_ranges(report, work, codes, chip, steps),
+        ranges=_ranges(report, tallies(with_children(report, own)), work, codes, chip, steps),
         no_phase_ns=int(elapsed[codes < 0].sum()),
         num_no_phase=int((codes < 0).sum()),
         segments=segments(work.events, codes),
@@ -154,13 +159,13 @@ def join(report: FlopsReport, source: Trace | Work, device: Hardware | str | Non
 
 
 def _phase(
-    report: FlopsReport, work: Work, mine: NDArray[np.bool_], elapsed: NDArray[np.int64], steps: int, phase: Phase
+    sums: Mapping[Key, Tally], work: Work, mine: NDArray[np.bool_], elapsed: NDArray[np.int64], steps: int, phase: Phase
 ) -> PhaseWork:
     return PhaseWork(
         phase=phase,
-        tally=total(report, _COUNTED_IN[phase]).times(steps),
+        tally=total_of(sums, _COUNTED_IN[phase]).times(steps),
         num_events=int(mine.sum()),
-        busy_ns=union_ns(work.events.filter(pl.Series(mine))),
+        busy_ns=of_events(work.events.filter(pl.Series(mine))).total_ns,
         elapsed_ns=int(elapsed[mine].sum()),
     )
 
@@ -181,15 +186,20 @@ def _rates(
     """(MFU, MFU by the PaLM convention, HFU) of these phases of `steps` steps within `time_ns`."""
     if chip is None or time_ns <= 0:
         return None, None, None
-    part = report if phases is None else replace(report, ops=tuple(op for op in report.ops if op.phase in phases))
-    if not total(part).executed_flops:
+    ops = report.ops if phases is None else tuple(op for op in report.ops if op.phase in phases)
+    if not any(op.cost.executed_flops for op in ops):
         return None, None, None
-    found = utilization(part, chip, step_ns=time_ns)
+    found = utilization(replace(report, ops=ops, times=()), chip, step_ns=time_ns)
     return tuple(None if value is None else value * steps for value in (found.mfu, found.mfu_full, found.hfu))  # type: ignore[return-value]
 
 
 def _ranges(
-    report: FlopsReport, work: Work, codes: NDArray[np.int64], chip: Hardware | None, steps: int
+    report: FlopsReport,
+    sums: Mapping[Key, Tally],
+    work: Work,
+    codes: NDArray[np.int64],
+    chip: Hardware | None,
+    steps: int,
 ) -> tuple[RangeWork, ...]:
     """Ranges named by a module's path. The innermost has an event; an outer one has what its submodules' have."""
     paths = {module.path: index for index, module in enumerate(report.modules) if module.path}
@@ -199,10 +209,10 @@ def _ranges(
         return ()
     inside = ranges.get_column("name").gather(open_at_launch(ranges, work.events))
     forward = codes == TRACE_PHASES.index(Phase.FORWARD)
-    sums, found = inclusive(report), []
+    found = []
     for path in ranges.get_column("name").unique(maintain_order=True).to_list():
         mine = (inside == path) | inside.str.starts_with(f"{path}.")
-        busy_ns = union_ns(work.events.filter(mine.fill_null(False) & pl.Series(forward)))
+        busy_ns = of_events(work.events.filter(mine.fill_null(False) & pl.Series(forward))).total_ns
         tally = sums.get((paths[path], Phase.FORWARD), NOTHING).times(steps)
         indices = {paths[path]}
         for index, module in enumerate(report.modules):
@@ -221,7 +231,7 @@ def _oddities(work: Work, parts: Sequence[PhaseWork], span_ns: int) -> list[str]
         for part in parts
         if part.tally.executed_flops and not part.num_events
     ]
-    overlap_ns = sum(part.busy_ns for part in parts) - union_ns(work.events)
+    overlap_ns = sum(part.busy_ns for part in parts) - of_events(work.events).total_ns
     if overlap_ns > _OVERLAP * span_ns:
         notes.append(
             f"Phases ran at the same time for {duration(overlap_ns)}: elapsed time is then that of the one that ends "

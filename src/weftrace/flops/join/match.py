@@ -7,7 +7,7 @@ from functools import partial
 
 import polars as pl
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import MATRIX_KINDS
 from weftrace.flops.derived.device import device_of, named
 from weftrace.flops.values import FlopsReport

@@ -102,12 +102,3 @@ def segments(events: pl.DataFrame, codes: NDArray[np.int64]) -> pl.DataFrame:
         {"phase": [words[code] for code in kinds[first].tolist()], "start_ns": starts[first], "end_ns": ends[last]},
         schema=schema,
     )
-
-
-def union_ns(events: pl.DataFrame) -> int:
-    """Length of the union of events that are in order of start."""
-    if events.is_empty():
-        return 0
-    starts, ends = (events.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
-    before = np.concatenate([[starts[0]], np.maximum.accumulate(ends)[:-1]])
-    return int(np.maximum(ends - np.maximum(starts, before), 0).sum())

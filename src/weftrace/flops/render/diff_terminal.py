@@ -10,8 +10,8 @@ from rich.text import Text
 
 from weftrace.flops.derived.diff import Change, FlopsDiff
 from weftrace.flops.render.words import share_text
-from weftrace.render.console_parts import BOLD, DIM, counted, section, table
-from weftrace.render.console_text import clean, joined, suited
+from weftrace.render.console_parts import BOLD, DIM, counted, print_blocks, section, table
+from weftrace.render.console_text import clean, joined
 from weftrace.units import short_time, si
 
 MAX_WIDTH = 140
@@ -60,8 +60,7 @@ def print_flops_diff(diff: FlopsDiff, console: Console) -> None:
             blocks.append(Group(section(f"{title}: {counted(len(paths), 'module')}"), Text(shown + more)))
     if diff.notes:
         blocks.append(Group(section("Remarks"), *(Text(f"- {clean(note)}") for note in diff.notes)))
-    spaced = [part for block in blocks for part in (block, Text())]
-    console.print(suited(Group(*spaced[:-1]), console), width=width)
+    print_blocks(blocks, console, width)
 
 
 def _table(changes: Sequence[Change], width: int) -> RenderableType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weftrace.flops.cost import Phase
-from weftrace.flops.derived.account import Numbers
+from weftrace.flops.derived.account import Account
 from weftrace.flops.derived.findings import findings
 from weftrace.flops.render.words import covered_text, share_text
 from weftrace.units import short_time, si, size
@@ -26,27 +26,27 @@ class Shown:
     look: str = ""
 
 
-def flops_headline(numbers: Numbers) -> str:
+def flops_headline(account: Account) -> str:
     """The report in a sentence: what a step costs, how fast it was, and whether anything is missing."""
-    text = f"{numbers.report.name}: {si(numbers.totals.flops, 'FLOP')} a step, {si(numbers.params.total)} parameters"
-    if numbers.step is not None:
-        text += f", {short_time(numbers.step.median)}"
-    if numbers.utilization is not None:
-        text += f", {share_text(numbers.utilization.mfu)} MFU"
-    elif numbers.flops_per_s is not None:
-        text += f", {si(numbers.flops_per_s, 'FLOP/s')}{of_one(numbers, ' ')}"
-    missing = len(numbers.coverage.unknown)
+    text = f"{account.report.name}: {si(account.totals.flops, 'FLOP')} a step, {si(account.params.total)} parameters"
+    if account.step is not None:
+        text += f", {short_time(account.step.median)}"
+    if account.utilization is not None:
+        text += f", {share_text(account.utilization.mfu)} MFU"
+    elif account.flops_per_s is not None:
+        text += f", {si(account.flops_per_s, 'FLOP/s')}{of_one(account, ' ')}"
+    missing = len(account.coverage.unknown)
     if not missing:
         return f"{text}."
     return f"{text}. {missing} {'operators have' if missing > 1 else 'operator has'} no formula."
 
 
-def facts_of(numbers: Numbers) -> list[str]:
+def facts_of(account: Account) -> list[str]:
     """Model, device and job, a few words each."""
-    report, parallel = numbers.report, numbers.report.parallel
+    report, parallel = account.report, account.report.parallel
     facts = [report.name, report.device or "device unknown"]
-    if numbers.device is not None:
-        facts.append(f"peaks of {numbers.device.name}")
+    if account.device is not None:
+        facts.append(f"peaks of {account.device.name}")
     if report.torch_version:
         facts.append(f"torch {report.torch_version}")
     if report.samples is not None:
@@ -62,10 +62,10 @@ def facts_of(numbers: Numbers) -> list[str]:
     return facts
 
 
-def headline_numbers(numbers: Numbers) -> list[Shown]:
+def headline_numbers(account: Account) -> list[Shown]:
     """The numbers of the first screen, in order. What is not known is left out."""
-    report, totals = numbers.report, numbers.totals
-    params, coverage = numbers.params, numbers.coverage
+    report, totals = account.report, account.totals
+    params, coverage = account.params, account.coverage
     phases = [str(phase) for phase in (Phase.FORWARD, Phase.BACKWARD) if phase in totals.by_phase] or ["forward"]
     shown = [
         Shown(
@@ -91,30 +91,30 @@ def headline_numbers(numbers: Numbers) -> list[Shown]:
     intensity = totals.step.intensity
     told = "" if intensity is None else f"{si(intensity)} FLOP for each byte"
     shown.append(Shown("bytes", "bytes moved", si(totals.moved_bytes, "B"), told))
-    shown.append(Shown("params", "parameters", si(params.total), _parameters(numbers)))
-    if numbers.step is not None:
-        spread = numbers.step
+    shown.append(Shown("params", "parameters", si(params.total), _parameters(account)))
+    if account.step is not None:
+        spread = account.step
         told = f"median of {spread.samples}, {short_time(spread.lowest)} to {short_time(spread.highest)}"
         if spread.samples == 1:
             told = "one step"
         shown.append(Shown("step", "step time", short_time(spread.median), told))
-        told = of_one(numbers, ", ")
+        told = of_one(account, ", ")
         shown.append(
-            Shown("flops_per_s", "rate", si(numbers.flops_per_s, "FLOP/s"), f"executed, over the step time{told}")
+            Shown("flops_per_s", "rate", si(account.flops_per_s, "FLOP/s"), f"executed, over the step time{told}")
         )
-    if (used := numbers.utilization) is not None:
+    if (used := account.utilization) is not None:
         told = f"of the dense peak of {used.hardware}" + (
-            f", timed on {report.device}" if numbers.other_machine else ""
+            f", timed on {report.device}" if account.other_machine else ""
         )
-        shown.append(Shown("mfu", "MFU", share_text(used.mfu), told, "doubt" if numbers.other_machine else "first"))
+        shown.append(Shown("mfu", "MFU", share_text(used.mfu), told, "doubt" if account.other_machine else "first"))
         if totals.full_flops != totals.flops:
             shown.append(Shown("mfu_full", "MFU, PaLM", share_text(used.mfu_full), "with full attention"))
         shown.append(Shown("hfu", "HFU", share_text(used.hfu), "recomputation included"))
-    if numbers.roofline is not None:
+    if account.roofline is not None:
         shown.append(
-            Shown("bound", "bound", short_time(numbers.roofline.bound_ns), f"least time on {numbers.roofline.hardware}")
+            Shown("bound", "bound", short_time(account.roofline.bound_ns), f"least time on {account.roofline.hardware}")
         )
-    if (rate := numbers.throughput) is not None and rate.samples_per_s is not None:
+    if (rate := account.throughput) is not None and rate.samples_per_s is not None:
         told = "" if rate.tokens_per_s is None else f"{si(rate.tokens_per_s)} tokens/s"
         told += f"{', ' if told else ''}{rate.world} GPUs" if rate.world > 1 else ""
         shown.append(Shown("throughput", "throughput", f"{si(rate.samples_per_s)} samples/s", told))
@@ -126,57 +126,57 @@ def headline_numbers(numbers: Numbers) -> list[Shown]:
     return shown
 
 
-def of_one(numbers: Numbers, before: str) -> str:
+def of_one(account: Account, before: str) -> str:
     """What a rate is of, where counts are of more: "of one of 8 ranks" after `before`; "" for a single rank."""
-    ranks = numbers.report.ranks
+    ranks = account.report.ranks
     return "" if ranks == 1 else f"{before}of one of {ranks} ranks"
 
 
-def warnings_of(numbers: Numbers) -> list[str]:
+def warnings_of(account: Account) -> list[str]:
     """What makes a number wrong rather than partial, said above all others."""
-    flags = _flags(numbers)
+    flags = _flags(account)
     if len(flags) <= MAX_FLAGS:
         return flags
     return [*flags[:MAX_FLAGS], f"… and {len(flags) - MAX_FLAGS:,} more places whose rate is above the peak."]
 
 
-def _flags(numbers: Numbers) -> list[str]:
-    found = [*(numbers.utilization.flags if numbers.utilization else ())]
-    found += numbers.roofline.flags if numbers.roofline else ()
+def _flags(account: Account) -> list[str]:
+    found = [*(account.utilization.flags if account.utilization else ())]
+    found += account.roofline.flags if account.roofline else ()
     return list(dict.fromkeys(found))
 
 
-def remarks_of(numbers: Numbers) -> list[tuple[str, list[str]]]:
+def remarks_of(account: Account) -> list[tuple[str, list[str]]]:
     """(title, sentences): what follows, notes of the run, what is missing, what was assumed, how times were taken."""
-    report, clock = numbers.report, numbers.report.clock
+    report, clock = account.report, account.report.clock
     missing = [
         f"{op.op} has no formula{f': {op.note}' if op.note not in ('', 'no formula') else ''}."
-        for op in numbers.coverage.unknown
+        for op in account.coverage.unknown
     ]
-    notes = [*numbers.notes, *report.notes]
-    if numbers.other_machine and numbers.device is not None:
+    notes = [*account.notes, *report.notes]
+    if account.other_machine and account.device is not None:
         missing.append(
-            f"Times were measured on {report.device}, peaks are those of {numbers.device.name}: MFU and roofline "
+            f"Times were measured on {report.device}, peaks are those of {account.device.name}: MFU and roofline "
             "compare two machines."
         )
-    if not numbers.timed:
+    if not account.timed:
         missing.append("Nothing was timed: there are no rates, no utilization and no throughput.")
-    if numbers.device is None:
+    if account.device is None:
         missing.append("No accelerator is known: name one (--hardware h100) for utilization and roofline.")
-    if numbers.coverage.unattributed_ns:
-        took = short_time(numbers.coverage.unattributed_ns)
+    if account.coverage.unattributed_ns:
+        took = short_time(account.coverage.unattributed_ns)
         missing.append(f"{took} were spent where no operator was counted, in Python mostly.")
     assumed = [
-        *(numbers.utilization.notes if numbers.utilization else ()),
-        *(numbers.roofline.notes if numbers.roofline else ()),
+        *(account.utilization.notes if account.utilization else ()),
+        *(account.roofline.notes if account.roofline else ()),
     ]
     assumed += [
         f"{row.op}, {row.phase}: {row.status}. {row.note}"
-        for row in numbers.ops
+        for row in account.ops
         if row.note and row.status not in ("exact", "unknown")
     ]
     times = []
-    if numbers.timed:
+    if account.timed:
         source = SOURCES.get(clock.source, clock.source)
         times.append(f"Times by {source}: {clock.steps} steps after {clock.warm_up} that were not timed.")
         if clock.while_counting:
@@ -188,7 +188,7 @@ def remarks_of(numbers: Numbers) -> list[tuple[str, list[str]]]:
             )
     settings = [f"{key}: {value}" for key, value in report.settings.items()]
     return [
-        ("What follows", list(findings_of(numbers))),
+        ("What follows", list(findings_of(account))),
         ("Notes", notes),
         ("What is missing", missing),
         ("What was assumed", list(dict.fromkeys(assumed))),
@@ -197,22 +197,15 @@ def remarks_of(numbers: Numbers) -> list[tuple[str, list[str]]]:
     ]
 
 
-def findings_of(numbers: Numbers) -> list[str]:
+def findings_of(account: Account) -> list[str]:
     """What in the report should someone look at, a sentence each; what `warnings_of` says is left to it."""
-    found = findings(
-        numbers.report,
-        numbers.device,
-        cols=numbers.cols,
-        line=numbers.roofline,
-        covered=numbers.coverage,
-        step=numbers.totals,
-    )
-    said = set(_flags(numbers))
+    found = findings(account)
+    said = set(_flags(account))
     return [text for text in found if text not in said]
 
 
-def _parameters(numbers: Numbers) -> str:
-    params = numbers.params
+def _parameters(account: Account) -> str:
+    params = account.params
     parts = [size(params.bytes)]
     if params.trainable != params.total:
         parts.append(f"{si(params.trainable)} trainable")

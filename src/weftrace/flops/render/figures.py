@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weftrace.errors import FlopsError
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import PHASES, Phase
-from weftrace.flops.derived.account import Numbers, numbers_of, over_phases
+from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.columns import add_up
 from weftrace.flops.derived.rates import used_peaks
 from weftrace.flops.values import FlopsReport
@@ -34,7 +34,7 @@ PHASE_COLOURS = {
 }
 
 
-def flops_treemap_figure(report: FlopsReport, metric: str | None = None) -> go.Figure:
+def flops_treemap_figure(report: FlopsReport | Account, metric: str | None = None) -> go.Figure:
     """The tree of modules, areas by what they take.
 
     metric: "time" (sums of median exclusive times), "flops" (model FLOPs), "params" or "bytes"; by default time where
@@ -42,13 +42,14 @@ def flops_treemap_figure(report: FlopsReport, metric: str | None = None) -> go.F
     not measured.
     """
     go = plotly_objects()
-    numbers = numbers_of(report)
-    metric = metric or ("time" if numbers.timed else "flops")
+    account = account_of(report)
+    report = account.report
+    metric = metric or ("time" if account.timed else "flops")
     if metric not in METRICS:
         raise FlopsError(f"no metric {metric!r}; choose from {', '.join(METRICS)}")
-    if metric == "time" and not numbers.timed:
+    if metric == "time" and not account.timed:
         raise FlopsError(f"{report.name}: nothing was timed; choose flops, params or bytes")
-    own = [_own(numbers, index, metric) for index in range(len(report.modules))]
+    own = [_own(account, index, metric) for index in range(len(report.modules))]
     whole_M = np.array(own, dtype=object)
     add_up(report, whole_M)
     whole: list[int] = whole_M.tolist()
@@ -71,7 +72,7 @@ def flops_treemap_figure(report: FlopsReport, metric: str | None = None) -> go.F
     return figure
 
 
-def flops_roofline_figure(report: FlopsReport, hardware: Hardware | str | None = None) -> go.Figure:
+def flops_roofline_figure(report: FlopsReport | Account, hardware: Hardware | str | None = None) -> go.Figure:
     """What each module does itself, by phase: FLOP for a byte against FLOP a second, under the accelerator's roofs.
 
     Measured rates where the report has times, else the bound's, as the title says. hardware: by default the one that
@@ -79,15 +80,16 @@ def flops_roofline_figure(report: FlopsReport, hardware: Hardware | str | None =
     known.
     """
     go = plotly_objects()
-    numbers = numbers_of(report, hardware)
-    if numbers.roofline is None or numbers.device is None:
+    account = account_of(report, hardware)
+    report = account.report
+    if account.roofline is None or account.device is None:
         raise FlopsError(f"{report.name}: no accelerator is known, so there are no roofs; name one: hardware='h100'")
-    chip, figure = numbers.device, go.Figure()
+    chip, figure = account.device, go.Figure()
     intensities: list[float] = []
     for phase in PHASES:
         points = []
-        for row in numbers.roofline.rows:
-            took = row.bound_ns if not numbers.timed else row.measured.median if row.measured is not None else 0
+        for row in account.roofline.rows:
+            took = row.bound_ns if not account.timed else row.measured.median if row.measured is not None else 0
             if row.phase is phase and row.intensity and took:
                 rate = 1e9 * (row.executed_flops + row.vector_flops) / took
                 points.append((row.intensity, rate, label(row.path or report.name), short_time(took)))
@@ -102,13 +104,13 @@ def flops_roofline_figure(report: FlopsReport, hardware: Hardware | str | None =
                 marker={
                     "color": PHASE_COLOURS[phase],
                     "size": 8,
-                    "symbol": "circle" if numbers.timed else "circle-open",
+                    "symbol": "circle" if account.timed else "circle-open",
                 },
                 customdata=list(zip(names, times, strict=True)),
                 hovertemplate="%{customdata[0]}: %{x:.3g} FLOP/B, %{y:.3s}FLOP/s, %{customdata[1]}<extra></extra>",
             )
     low, high = min(intensities, default=0.1) / 2, max(intensities, default=100.0) * 2
-    peaks = {peak.dtype for peak in used_peaks(numbers.cols.costs, chip, tf32=report.tf32)}
+    peaks = {peak.dtype for peak in used_peaks(account.cols.costs, chip, tf32=report.tf32)}
     for dtype in sorted(peaks) or [max(chip.peak_flops, key=chip.peak)]:
         peak = chip.peak(dtype)
         ridge = peak / chip.hbm_bytes_per_s
@@ -121,7 +123,7 @@ def flops_roofline_figure(report: FlopsReport, hardware: Hardware | str | None =
             line={"color": palette.INK, "width": 1.5},
             hoverinfo="name",
         )
-    measured = "measured" if numbers.timed else "at their bounds: nothing was timed"
+    measured = "measured" if account.timed else "at their bounds: nothing was timed"
     figure.update_layout(
         **layout(f"{label(report.name)} under the roofs of {label(chip.name)}, {measured}", height=520)
     )
@@ -130,12 +132,13 @@ def flops_roofline_figure(report: FlopsReport, hardware: Hardware | str | None =
     return figure
 
 
-def flops_phases_figure(report: FlopsReport) -> go.Figure:
+def flops_phases_figure(report: FlopsReport | Account) -> go.Figure:
     """How the phases share a step's time, executed FLOPs, vector FLOPs and bytes, in per cent. Raises `WeftraceError`
     without plotly."""
     go = plotly_objects()
-    numbers = numbers_of(report)
-    by_phase, times = numbers.totals.by_phase, numbers.phase_times
+    account = account_of(report)
+    report = account.report
+    by_phase, times = account.totals.by_phase, account.times.by_phase
     bars = {
         "bytes": {phase: tally.moved_bytes for phase, tally in by_phase.items()},
         "vector FLOPs": {phase: tally.vector_flops for phase, tally in by_phase.items()},
@@ -160,11 +163,11 @@ def flops_phases_figure(report: FlopsReport) -> go.Figure:
     return figure
 
 
-def _own(numbers: Numbers, index: int, metric: str) -> int:
+def _own(account: Account, index: int, metric: str) -> int:
     if metric == "params":
-        return numbers.report.modules[index].own_params
+        return account.report.modules[index].own_params
     if metric == "time":
-        spreads = [numbers.own_times.get((index, phase)) for phase in PHASES]
+        spreads = [account.times.exclusive.get((index, phase)) for phase in PHASES]
         return sum(spread.median for spread in spreads if spread is not None)
-    tally = over_phases(numbers.exclusive, index)
+    tally = account.over_phases(account.exclusive, index)
     return tally.flops if metric == "flops" else tally.moved_bytes

@@ -1,14 +1,13 @@
-"""Siblings that cost the same: 24 identical layers are one row. What must two modules share to be alike?"""
+"""Which modules stand in one row? Siblings that cost the same: 24 identical layers are one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from weftrace.flops.cost import PHASES, Phase
-from weftrace.flops.derived.account import Numbers
+from weftrace.flops.cost import Phase
+from weftrace.flops.derived.account import Account
 from weftrace.flops.derived.roofline import RooflineRow
 
 _NUMBER = re.compile(r"\d+")
@@ -30,30 +29,6 @@ class Row:
         return self.members[0]
 
 
-def kinds_of(numbers: Numbers) -> list[int]:
-    """A number for each module; two have the same when class, parameters, calls, every count and all below are alike.
-
-    The names of children must be alike too; the module's own name may differ, and so may times.
-    """
-    report, known = numbers.report, dict[Any, int]()
-    kinds = [0] * len(report.modules)
-    for index in range(len(report.modules) - 1, -1, -1):  # children come after their parents
-        module = report.modules[index]
-        below = tuple((report.modules[child].name, kinds[child]) for child in numbers.children.get(index, ()))
-        costs = tuple(numbers.exclusive.get((index, phase)) for phase in PHASES)
-        key = (
-            module.class_name,
-            module.calls,
-            module.own_params,
-            module.own_trainable_params,
-            module.own_active_params,
-            costs,
-            below,
-        )
-        kinds[index] = known.setdefault(key, len(known))
-    return kinds
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Above:
     """Modules that are alike, in one phase: their time above the roofline, together, ns. bound: None without any."""
@@ -66,13 +41,13 @@ class Above:
     bound: str | None
 
 
-def worst_of(numbers: Numbers, k: int) -> list[Above]:
+def worst_of(account: Account, k: int) -> list[Above]:
     """The k sets of modules that are alike with most time above their roofline, children not counted."""
-    if numbers.roofline is None:
+    if account.roofline is None:
         return []
-    labels = {index: label for label, members in alike(numbers) for index in members}
+    labels = {index: label for label, members in alike(account) for index in members}
     found: dict[tuple[str, Phase], list[RooflineRow]] = {}
-    for row in numbers.roofline.rows:
+    for row in account.roofline.rows:
         if row.measured is not None:
             found.setdefault((labels[row.module], row.phase), []).append(row)
     sums = [
@@ -89,17 +64,17 @@ def worst_of(numbers: Numbers, k: int) -> list[Above]:
     return sorted((each for each in sums if each.above_ns > 0), key=lambda each: -each.above_ns)[:k]
 
 
-def tree_rows(numbers: Numbers, *, depth: int | None = None, fold: bool = True) -> list[Row]:
+def tree_rows(account: Account, *, depth: int | None = None, fold: bool = True) -> list[Row]:
     """The tree, depth first, down to `depth` levels (0: the root alone), with neighbours that are alike folded."""
-    kinds, rows = kinds_of(numbers), list[Row]()
+    rows = list[Row]()
 
     def walk(siblings: Sequence[int], level: int) -> None:
-        for members in _runs(siblings, kinds, fold):
-            rows.append(Row(members=members, depth=level, label=_label(numbers, members)))
+        for members in _runs(siblings, account.alike, fold):
+            rows.append(Row(members=members, depth=level, label=_label(account, members)))
             if depth is None or level < depth:
-                walk(numbers.children.get(members[0], ()), level + 1)
+                walk(account.children.get(members[0], ()), level + 1)
 
-    walk(numbers.children.get(None, ()), 0)
+    walk(account.children.get(None, ()), 0)
     return rows
 
 
@@ -113,27 +88,27 @@ def _runs(siblings: Sequence[int], kinds: Sequence[int], fold: bool) -> list[tup
     return [tuple(run) for run in runs]
 
 
-def _label(numbers: Numbers, members: tuple[int, ...]) -> str:
-    first, last = (numbers.report.modules[index].name for index in (members[0], members[-1]))
+def _label(account: Account, members: tuple[int, ...]) -> str:
+    first, last = (account.report.modules[index].name for index in (members[0], members[-1]))
     if not first:
-        return numbers.report.name
+        return account.report.name
     return first if len(members) == 1 else f"{first}–{last}"
 
 
-def alike(numbers: Numbers) -> list[tuple[str, tuple[int, ...]]]:
+def alike(account: Account) -> list[tuple[str, tuple[int, ...]]]:
     """(label, modules): modules anywhere in the tree whose paths differ in numbers alone and whose costs do not differ.
 
     The label has "*" for a number that differs: "layers.*.mlp ×24".
     """
-    kinds, groups = kinds_of(numbers), dict[tuple[str, int], list[int]]()
-    for index, module in enumerate(numbers.report.modules):
-        groups.setdefault((_NUMBER.sub("*", module.path), kinds[index]), []).append(index)
-    return [(_common(numbers, members), tuple(members)) for members in groups.values()]
+    groups = dict[tuple[str, int], list[int]]()
+    for index, module in enumerate(account.report.modules):
+        groups.setdefault((_NUMBER.sub("*", module.path), account.alike[index]), []).append(index)
+    return [(_common(account, members), tuple(members)) for members in groups.values()]
 
 
-def _common(numbers: Numbers, members: Sequence[int]) -> str:
-    module = numbers.report.modules[members[0]]
-    paths = [numbers.report.modules[index].path.split(".") for index in members]
+def _common(account: Account, members: Sequence[int]) -> str:
+    module = account.report.modules[members[0]]
+    paths = [account.report.modules[index].path.split(".") for index in members]
     path = ".".join(part[0] if len(set(part)) == 1 else "*" for part in zip(*paths, strict=True))
-    label = f"{path or numbers.report.name} {module.class_name}".strip()
+    label = f"{path or account.report.name} {module.class_name}".strip()
     return label if len(members) == 1 else f"{label} ×{len(members)}"

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import PHASES, Cost, Kind, Phase, Status
-from weftrace.flops.derived.account import Numbers, numbers_of
+from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.rates import limits, used_peaks, vector_rate
 from weftrace.flops.document import read_flops, report_of
 from weftrace.flops.render.facts import facts_of, flops_headline, headline_numbers, remarks_of, warnings_of
-from weftrace.flops.render.fold import kinds_of, worst_of
+from weftrace.flops.render.fold import worst_of
 from weftrace.flops.render.words import TERMS
 from weftrace.flops.values import FlopsReport
-from weftrace.render.page import render_page
+from weftrace.render.page import render_page, short_numbers
 from weftrace.version import __version__
 
 #: The package that holds the page's template and static files.
@@ -29,48 +29,48 @@ MAX_OPERATORS = 300
 
 
 def render_flops_html(
-    report: FlopsReport | Mapping[str, Any] | str | Path, hardware: Hardware | str | None = None
+    report: FlopsReport | Account | Mapping[str, Any] | str | Path, hardware: Hardware | str | None = None
 ) -> str:
     """One self-contained page for a report, as text.
 
-    report: the value, or a document (schema weftrace.flops/1), or a path to one. hardware: the accelerator whose peaks
-    count; by default the one that was counted on, where weftrace knows it.
+    report: the value, its account, a document (schema weftrace.flops/1), or a path to one. hardware: the accelerator
+    whose peaks count; by default the one that was counted on, where weftrace knows it.
     Raises `WeftraceError` for a name that weftrace does not know, `FlopsError` for what is not a report.
     """
-    if not isinstance(report, FlopsReport):
+    if not isinstance(report, FlopsReport | Account):
         report = report_of(report) if isinstance(report, Mapping) else read_flops(report)
-    numbers = numbers_of(report, hardware)
+    account = account_of(report, hardware)
     return render_page(
         "flops.html",
         home=HOME,
         entry="flops",
         styles=STYLES,
-        blocks=[("weftrace-flops", page_block(numbers))],
+        blocks=[("weftrace-flops", page_block(account))],
         terms=TERMS,
-        title=report.name or "model",
-        headline=flops_headline(numbers),
+        title=account.report.name or "model",
+        headline=flops_headline(account),
         version=__version__,
     )
 
 
-def page_block(numbers: Numbers) -> dict[str, Any]:
+def page_block(account: Account) -> dict[str, Any]:
     """What the page draws from: words and totals ready to show, modules as columns, exclusive counts.
 
     Counts have `DIGITS` digits; times and bounds are in ns. A column of zeros alone is left out; so is `executed` where
     it is `flops`.
     """
-    report, totals = numbers.report, numbers.totals
+    report, totals = account.report, account.totals
     return {
         "name": report.name,
         "ranks": report.ranks,
-        "facts": facts_of(numbers),
-        "warnings": warnings_of(numbers),
+        "facts": facts_of(account),
+        "warnings": warnings_of(account),
         "cards": [
             {"key": n.key, "label": n.label, "value": n.value, "note": n.note, "look": n.look}
-            for n in headline_numbers(numbers)
+            for n in headline_numbers(account)
         ],
-        "timed": numbers.timed,
-        "bounded": numbers.roofline is not None,
+        "timed": account.timed,
+        "bounded": account.roofline is not None,
         "phases": [
             {
                 "phase": str(phase),
@@ -78,14 +78,14 @@ def page_block(numbers: Numbers) -> dict[str, Any]:
                 "executed": tally.executed_flops,
                 "vector": tally.vector_flops,
                 "bytes": tally.moved_bytes,
-                "time": None if (took := numbers.phase_times.get(phase)) is None else took.median,
+                "time": None if (took := account.times.by_phase.get(phase)) is None else took.median,
             }
             for phase, tally in totals.by_phase.items()
         ],
-        **_modules(numbers),
-        "roofs": _roofs(numbers),
-        "kinds": _kinds(numbers),
-        "worst": _worst(numbers),
+        **_modules(account),
+        "roofs": _roofs(account),
+        "kinds": _kinds(account),
+        "worst": _worst(account),
         "ops": [
             {
                 "op": row.op,
@@ -98,37 +98,37 @@ def page_block(numbers: Numbers) -> dict[str, Any]:
                 "status": str(row.status),
                 "note": row.note,
             }
-            for row in _most_telling(numbers)
+            for row in _most_telling(account)
         ],
-        "unknown": [{"op": op.op, "calls": op.calls} for op in numbers.coverage.unknown],
+        "unknown": [{"op": op.op, "calls": op.calls} for op in account.coverage.unknown],
         "coverage": {
-            "calls": numbers.coverage.calls,
-            "bytes": numbers.coverage.moved_bytes,
-            "time": numbers.coverage.time,
+            "calls": account.coverage.calls,
+            "bytes": account.coverage.moved_bytes,
+            "time": account.coverage.time,
         },
-        "remarks": [[title, lines] for title, lines in remarks_of(numbers)],
+        "remarks": [[title, lines] for title, lines in remarks_of(account)],
     }
 
 
-def _modules(numbers: Numbers) -> dict[str, Any]:
-    modules = numbers.report.modules
+def _modules(account: Account) -> dict[str, Any]:
+    modules = account.report.modules
     classes, details = _Names(), _Names()
     columns = {
         "name": [module.name for module in modules],
         "class": [classes(module.class_name) for module in modules],
         "detail": [details(module.detail) for module in modules],
         "parent": [-1 if module.parent is None else module.parent for module in modules],
-        "same": kinds_of(numbers),
+        "same": list(account.alike),
         "calls": [module.calls for module in modules],
         "params": [module.own_params for module in modules],
     }
-    phases = [phase for phase in PHASES if phase in numbers.totals.by_phase or phase in numbers.phase_times]
-    work = {str(phase): _work(numbers, phase) for phase in phases}
+    phases = [phase for phase in PHASES if phase in account.totals.by_phase or phase in account.times.by_phase]
+    work = {str(phase): _work(account, phase) for phase in phases}
     return {"modules": columns, "classes": classes.listed, "details": details.listed, "work": work}
 
 
-def _work(numbers: Numbers, phase: Phase) -> dict[str, Any]:
-    own = [numbers.exclusive.get((index, phase)) for index in range(len(numbers.report.modules))]
+def _work(account: Account, phase: Phase) -> dict[str, Any]:
+    own = [account.exclusive.get((index, phase)) for index in range(len(account.report.modules))]
 
     def column(value: Callable[[Any], float], items: Iterable[Any] = own) -> list[float]:
         return [0 if item is None else _short(value(item)) for item in items]
@@ -143,11 +143,11 @@ def _work(numbers: Numbers, phase: Phase) -> dict[str, Any]:
         del columns["executed"]
     found: dict[str, Any] = {name: values for name, values in columns.items() if name == "flops" or any(values)}
     indices = range(len(own))
-    if numbers.timed:
-        for name, times in (("time", numbers.times), ("own_time", numbers.own_times)):
+    if account.timed:
+        for name, times in (("time", account.times.inclusive), ("own_time", account.times.exclusive)):
             found[name] = column(lambda spread: spread.median, [times.get((index, phase)) for index in indices])
-    if numbers.roofline is not None:
-        rows = {row.module: row for row in numbers.roofline.rows if row.phase is phase}
+    if account.roofline is not None:
+        rows = {row.module: row for row in account.roofline.rows if row.phase is phase}
         found["bound"] = column(lambda row: row.bound_ns, [rows.get(index) for index in indices])
         found["kind"] = "".join(
             rows[index].bound[0] if index in rows and rows[index].bound_ns else "-" for index in indices
@@ -155,12 +155,12 @@ def _work(numbers: Numbers, phase: Phase) -> dict[str, Any]:
     return found
 
 
-def _roofs(numbers: Numbers) -> dict[str, Any] | None:
+def _roofs(account: Account) -> dict[str, Any] | None:
     """Memory's bandwidth, and the peaks that the work used, of matrix units and of vector work, highest first."""
-    chip, report = numbers.device, numbers.report
+    chip, report = account.device, account.report
     if chip is None:
         return None
-    costs = numbers.cols.costs
+    costs = account.cols.costs
     peaks = {peak.dtype: peak.flops_per_s for peak in used_peaks(costs, chip, tf32=report.tf32)}
     compute: list[list[Any]] = [[f"{dtype} peak", rate] for dtype, rate in peaks.items()]
     vector = vector_rate(chip)
@@ -175,29 +175,35 @@ def _roofs(numbers: Numbers) -> dict[str, Any] | None:
     return {"name": chip.name, "bytes_per_s": chip.hbm_bytes_per_s, "compute": compute}
 
 
-def _kinds(numbers: Numbers) -> list[dict[str, Any]]:
+def _kinds(account: Account) -> list[dict[str, Any]]:
     """Operators by kind: calls, executed and vector FLOPs together, bytes, and their bound."""
-    if numbers.device is None:
+    if account.device is None:
         return []
     sums: dict[Kind, list[float]] = {}
     bounds: dict[Cost, float] = {}
-    for op in numbers.report.ops:
+    for op in account.report.ops:
         cost = op.cost
         if cost.kind in (Kind.FREE, Kind.COMM) or cost.status is Status.UNKNOWN:
             continue
         if cost not in bounds:
-            bounds[cost] = limits(cost, numbers.device, tf32=numbers.report.tf32).bound_ns
+            bounds[cost] = limits(cost, account.device, tf32=account.report.tf32).bound_ns
         into = sums.setdefault(cost.kind, [0, 0, 0, 0])
         parts = (1, cost.executed_flops + cost.vector_flops, cost.moved_bytes, bounds[cost])
         for at, value in enumerate(parts):
             into[at] += op.calls * value
     return [
-        {"kind": str(kind), "calls": calls, "work": _short(work), "bytes": _short(moved), "bound_ns": _short(bound)}
+        {
+            "kind": str(kind),
+            "calls": calls,
+            "work": _short(work),
+            "bytes": _short(moved),
+            "bound_ns": _short(bound),
+        }
         for kind, (calls, work, moved, bound) in sums.items()
     ]
 
 
-def _worst(numbers: Numbers) -> list[dict[str, Any]]:
+def _worst(account: Account) -> list[dict[str, Any]]:
     return [
         {
             "path": each.label,
@@ -207,14 +213,14 @@ def _worst(numbers: Numbers) -> list[dict[str, Any]]:
             "above_ns": _short(each.above_ns),
             "kind": each.bound,
         }
-        for each in worst_of(numbers, MAX_WORST)
+        for each in worst_of(account, MAX_WORST)
     ]
 
 
-def _most_telling(numbers: Numbers) -> Sequence[Any]:
+def _most_telling(account: Account) -> Sequence[Any]:
     """All operators without a formula, and the dearest of the others."""
-    unknown = [row for row in numbers.ops if row.status is Status.UNKNOWN]
-    return [row for row in numbers.ops if row.status is not Status.UNKNOWN][:MAX_OPERATORS] + unknown
+    unknown = [row for row in account.ops if row.status is Status.UNKNOWN]
+    return [row for row in account.ops if row.status is not Status.UNKNOWN][:MAX_OPERATORS] + unknown
 
 
 class _Names:
@@ -232,8 +238,6 @@ class _Names:
 
 
 def _short(value: float) -> float:
-    """`DIGITS` significant digits, as JSON writes in the fewest characters."""
-    if isinstance(value, int) and abs(value) < 10**DIGITS:
-        return value
-    short = float(f"{value:.{DIGITS}g}")
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+    """The number with `DIGITS` digits; whole ones too, which the document has to the last digit."""
+    short: float = short_numbers(float(value), DIGITS)
+    return short

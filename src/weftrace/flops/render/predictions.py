@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich.console import Console
 from rich.text import Text
 
+from weftrace.flops.cost import Phase
+from weftrace.flops.derived.account import Account
+from weftrace.flops.derived.sweep import Sweep
 from weftrace.render.console_parts import BOLD, DIM, WARNING, section, table
 from weftrace.units import short_time, si, size
-
-if TYPE_CHECKING:
-    from weftrace.facts.hardware import Hardware
-    from weftrace.flops import FlopsReport
-    from weftrace.flops.derived.sweep import Sweep
 
 MAX_WIDTH = 160
 
 
-def print_exact(report: FlopsReport, console: Console) -> None:
+def print_exact(account: Account, console: Console) -> None:
     """The totals to the last FLOP: the tables round."""
-    from weftrace.flops.derived.tally import totals
-
-    parts = [f"{tally.flops:,} {phase}" for phase, tally in totals(report).by_phase.items() if tally.flops]
+    parts = [f"{tally.flops:,} {phase}" for phase, tally in account.totals.by_phase.items() if tally.flops]
     console.print()
     console.print(Text(f"exactly: model FLOPs {', '.join(parts) or '0'}", style=DIM), soft_wrap=True)
 
 
-def print_prediction(report: FlopsReport, device: Hardware | None, console: Console) -> None:
+def print_prediction(account: Account, console: Console) -> None:
     """Roofline bound and predicted time of a step that was counted and not timed, and what the prediction assumes."""
-    from weftrace.flops.cost import Phase
-    from weftrace.flops.derived.predict import predict
-
-    if device is None or report.times:
+    device, found = account.device, account.prediction
+    if device is None or found is None or account.timed:
         return
-    found = predict(report, device)
     console.print()
     console.print(section("Prediction", f"one step on one {device.name}; nothing was timed"))
     lines = [
@@ -52,7 +43,7 @@ def print_prediction(report: FlopsReport, device: Hardware | None, console: Cons
         del lines[0]
     width = min(console.width, MAX_WIDTH)
     heads = ["", "no faster than", "predicted", "tokens/s: predicted, at most"]
-    shown = range(len(heads) if report.tokens else len(heads) - 1)
+    shown = range(len(heads) if account.report.tokens else len(heads) - 1)
     console.print(table([heads[i] for i in shown], [[line[i] for i in shown] for line in lines], width, left=("",)))
     if not found.fits:
         told = f"the parameters take {size(found.param_bytes)}, and {device.name} has {size(device.hbm_bytes)}"

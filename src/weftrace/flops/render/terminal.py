@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -10,14 +10,14 @@ from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import NOTHING, PHASES, Phase, Status
-from weftrace.flops.derived.account import Numbers, bound_of, numbers_of, over_phases
+from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.render.facts import facts_of, flops_headline, headline_numbers, of_one, remarks_of, warnings_of
 from weftrace.flops.render.fold import Row, alike, tree_rows, worst_of
 from weftrace.flops.values import FlopsReport
-from weftrace.render.console_parts import BOLD, DIM, WARNING, counted, frame, section, table
-from weftrace.render.console_text import clean, joined, suited
+from weftrace.render.console_parts import BOLD, DIM, WARNING, counted, frame, print_blocks, section, table
+from weftrace.render.console_text import clean, joined
 from weftrace.units import percent, short_time, si
 
 MAX_WIDTH = 160
@@ -26,7 +26,7 @@ MAX_ROWS = 200
 
 
 def print_flops(
-    report: FlopsReport,
+    report: FlopsReport | Account,
     console: Console,
     *,
     depth: int | None = None,
@@ -39,24 +39,19 @@ def print_flops(
     accelerator whose peaks count; by default the one that was counted on, where weftrace knows it.
     Raises `WeftraceError` for a name that weftrace does not know.
     """
-    numbers = numbers_of(report, hardware)
+    account = account_of(report, hardware)
     width = min(console.width, MAX_WIDTH)
-    blocks = [*_opening(numbers, width), *_phases(numbers, width), *_tree(numbers, width, depth)]
+    blocks = [*_opening(account, width), *_phases(account, width), *_tree(account, width, depth)]
     if top:
-        blocks += _dearest(numbers, width, top)
-    blocks += [*_operators(numbers, width), *_missing(numbers)]
-    _print(blocks, console, width)
+        blocks += _dearest(account, width, top)
+    blocks += [*_operators(account, width), *_missing(account)]
+    print_blocks(blocks, console, width)
 
 
-def _print(blocks: Iterable[RenderableType], console: Console, width: int) -> None:
-    spaced = [part for block in blocks for part in (block, Text())]
-    console.print(suited(Group(*spaced[:-1]), console), width=width)
-
-
-def _opening(numbers: Numbers, width: int) -> list[RenderableType]:
-    title = joined([Text("weftrace flops", style=BOLD), *map(clean, facts_of(numbers))], " · ")
+def _opening(account: Account, width: int) -> list[RenderableType]:
+    title = joined([Text("weftrace flops", style=BOLD), *map(clean, facts_of(account))], " · ")
     lines: list[RenderableType] = []
-    shown = headline_numbers(numbers)
+    shown = headline_numbers(account)
     name_room = max(cell_len(number.label) for number in shown) + 2
     value_room = max(cell_len(number.value) for number in shown) + 2
     for number in shown:
@@ -72,37 +67,37 @@ def _opening(numbers: Numbers, width: int) -> list[RenderableType]:
         )
         if number.note and not note:
             lines.append(Text(" " * 4 + number.note, style=DIM))
-    blocks: list[RenderableType] = [title, Text(clean(flops_headline(numbers)), style=BOLD), Group(*lines)]
-    if flags := warnings_of(numbers):
+    blocks: list[RenderableType] = [title, Text(clean(flops_headline(account)), style=BOLD), Group(*lines)]
+    if flags := warnings_of(account):
         blocks.append(frame("Numbers that cannot be right", [Text(clean(flag)) for flag in flags], WARNING))
-    if numbers.coverage.unknown:
-        names = [f"{clean(op.op)} ({counted(op.calls, 'call')})" for op in numbers.coverage.unknown]
+    if account.coverage.unknown:
+        names = [f"{clean(op.op)} ({counted(op.calls, 'call')})" for op in account.coverage.unknown]
         told = [Text(", ".join(names)), Text("They add nothing to any total below.", style=DIM)]
         blocks.append(frame(f"{counted(len(names), 'operator')} without a formula", told, WARNING))
     return blocks
 
 
-def _phases(numbers: Numbers, width: int) -> list[RenderableType]:
+def _phases(account: Account, width: int) -> list[RenderableType]:
     """The four totals and the bytes by phase."""
-    totals, lines = numbers.totals, []
+    totals, lines = account.totals, []
     heads = ["phase", "FLOP", "full att.", "executed", "vector", "bytes", "FLOP/B"]
-    if numbers.timed:
+    if account.timed:
         heads += ["time", "FLOP/s"]
     for phase, tally in totals.by_phase.items():
-        took = numbers.phase_times.get(phase)
+        took = account.times.by_phase.get(phase)
         cells = [str(phase), si(tally.flops), si(tally.full_flops), si(tally.executed_flops), si(tally.vector_flops)]
         cells += [si(tally.moved_bytes, "B"), "–" if tally.intensity is None else si(tally.intensity)]
-        if numbers.timed:
-            cells += _time_and_rate(numbers, None if took is None else took.median, tally.executed_flops)
+        if account.timed:
+            cells += _time_and_rate(account, None if took is None else took.median, tally.executed_flops)
         lines.append(cells)
     step = totals.step
     cells = ["step", si(totals.flops), si(totals.full_flops), si(step.executed_flops), si(step.vector_flops)]
     cells += [si(step.moved_bytes, "B"), "–" if step.intensity is None else si(step.intensity)]
-    if numbers.timed:
-        cells += _time_and_rate(numbers, numbers.step.median if numbers.step else None, step.executed_flops)
+    if account.timed:
+        cells += _time_and_rate(account, account.step.median if account.step else None, step.executed_flops)
     lines.append(cells)
     note = "model FLOPs of the step are those of forward and backward" if len(totals.by_phase) > 1 else ""
-    if numbers.timed and (told := of_one(numbers, "FLOP/s: ")):
+    if account.timed and (told := of_one(account, "FLOP/s: ")):
         note += f"; {told}" if note else told
     return [
         Group(
@@ -112,28 +107,28 @@ def _phases(numbers: Numbers, width: int) -> list[RenderableType]:
     ]
 
 
-def _time_and_rate(numbers: Numbers, time_ns: int | None, executed: int) -> list[str]:
-    rate = si(numbers.rate(executed, time_ns)) if time_ns and executed else "–"
+def _time_and_rate(account: Account, time_ns: int | None, executed: int) -> list[str]:
+    rate = si(account.rate(executed, time_ns)) if time_ns and executed else "–"
     return ["–" if time_ns is None else short_time(time_ns), rate]
 
 
-def _tree(numbers: Numbers, width: int, depth: int | None) -> list[RenderableType]:
-    rows = tree_rows(numbers, depth=depth)
-    phases = [phase for phase in (Phase.FORWARD, Phase.BACKWARD) if phase in numbers.totals.by_phase]
+def _tree(account: Account, width: int, depth: int | None) -> list[RenderableType]:
+    rows = tree_rows(account, depth=depth)
+    phases = [phase for phase in (Phase.FORWARD, Phase.BACKWARD) if phase in account.totals.by_phase]
     heads = ["module", "params", *(f"{phase} FLOP" for phase in phases), "vector", "bytes"]
-    if numbers.timed:
+    if account.timed:
         heads += ["time", "share", "FLOP/s"]
     else:
         heads += ["share"]
-    if numbers.roofline is not None:
+    if account.roofline is not None:
         heads += ["bound", "by"]
-    lines = [_tree_line(numbers, row, phases) for row in rows[:MAX_ROWS]]
-    about = "share: of the time of all modules" if numbers.timed else "nothing was timed; share: of the model FLOPs"
-    about += of_one(numbers, "; FLOP/s: ") if numbers.timed else ""
+    lines = [_tree_line(account, row, phases) for row in rows[:MAX_ROWS]]
+    about = "share: of the time of all modules" if account.timed else "nothing was timed; share: of the model FLOPs"
+    about += of_one(account, "; FLOP/s: ") if account.timed else ""
     if any(len(row.members) > 1 for row in rows):
         about += (
             "; ×n: equal siblings, together"
-            + (", but time, the median of one;" if numbers.timed else ";")
+            + (", but time, the median of one;" if account.timed else ";")
             + " below, one's parts"
         )
     parts: list[RenderableType] = [
@@ -145,49 +140,51 @@ def _tree(numbers: Numbers, width: int, depth: int | None) -> list[RenderableTyp
     return [Group(*parts)]
 
 
-def _tree_line(numbers: Numbers, row: Row, phases: Sequence[Phase]) -> list[str]:
-    module = numbers.report.modules[row.first]
+def _tree_line(account: Account, row: Row, phases: Sequence[Phase]) -> list[str]:
+    module = account.report.modules[row.first]
     number = len(row.members)
     name = "  " * row.depth + clean(row.label)
     name += f" ×{number}" if number > 1 else ""
     name += f" {clean(module.class_name)}" if module.class_name and row.depth else ""
     tally = NOTHING
     for index in row.members:
-        tally = tally.plus(over_phases(numbers.inclusive, index))
-    line = [name, si(sum(numbers.modules[index].total for index in row.members))]
-    line += [si(sum(numbers.inclusive.get((index, phase), NOTHING).flops for index in row.members)) for phase in phases]
+        tally = tally.plus(account.over_phases(account.inclusive, index))
+    line = [name, si(sum(account.module_params[index].total for index in row.members))]
+    line += [si(sum(account.inclusive.get((index, phase), NOTHING).flops for index in row.members)) for phase in phases]
     line += [si(tally.vector_flops), si(tally.moved_bytes, "B")]
-    times = [time for index in row.members if (time := numbers.time_of(index)) is not None]
-    whole = sum(numbers.time_of(root) or 0 for root in numbers.children[None])
-    if numbers.timed:
+    times = [time for index in row.members if (time := account.time_of(index)) is not None]
+    whole = sum(account.time_of(root) or 0 for root in account.children[None])
+    if account.timed:
         line += [short_time(median(times)) if times else "–", percent(sum(times) / whole if whole else None)]
-        line += [si(numbers.rate(tally.executed_flops, sum(times))) if sum(times) and tally.executed_flops else "–"]
+        line += [si(account.rate(tally.executed_flops, sum(times))) if sum(times) and tally.executed_flops else "–"]
     else:
-        model = numbers.totals.flops
-        own = sum(numbers.inclusive.get((i, phase), NOTHING).flops for i in row.members for phase in phases)
+        model = account.totals.flops
+        own = sum(account.inclusive.get((i, phase), NOTHING).flops for i in row.members for phase in phases)
         line += [percent(own / model if model else None)]
-    if numbers.roofline is not None:
-        bound_ns, kind = bound_of(numbers, row.first)
+    if account.roofline is not None:
+        bound_ns, kind = account.bound_of(row.first)
         line += [short_time(bound_ns) if bound_ns else "–", kind or "–"]
     return line
 
 
-def _dearest(numbers: Numbers, width: int, top: int) -> list[RenderableType]:
+def _dearest(account: Account, width: int, top: int) -> list[RenderableType]:
     """The modules that themselves take most time, FLOPs and bytes, and those furthest above their roofline."""
-    indices = range(len(numbers.report.modules))
-    own = {index: over_phases(numbers.exclusive, index) for index in indices}
+    indices = range(len(account.report.modules))
+    own = {index: account.over_phases(account.exclusive, index) for index in indices}
     own_time = {
-        index: sum(spread.median for phase in PHASES if (spread := numbers.own_times.get((index, phase))) is not None)
+        index: sum(
+            spread.median for phase in PHASES if (spread := account.times.exclusive.get((index, phase))) is not None
+        )
         for index in indices
     }
     wanted: list[tuple[str, Callable[[int], float], Callable[[float], str]]] = [
         ("executed FLOPs", lambda index: own[index].executed_flops, lambda value: si(value, "FLOP")),
         ("bytes", lambda index: own[index].moved_bytes, lambda value: si(value, "B")),
     ]
-    if numbers.timed:
+    if account.timed:
         wanted.insert(0, ("time", lambda index: own_time[index], short_time))
     blocks: list[RenderableType] = []
-    groups = alike(numbers)
+    groups = alike(account)
     for name, value, text in wanted:
         sums = sorted(((sum(map(value, members)), label) for label, members in groups), key=lambda pair: -pair[0])
         whole = sum(value for value, _ in sums)
@@ -201,7 +198,7 @@ def _dearest(numbers: Numbers, width: int, top: int) -> list[RenderableType]:
             *map(short_time, (each.measured_ns, each.bound_ns, each.above_ns)),
             each.bound or "–",
         ]
-        for each in worst_of(numbers, top)
+        for each in worst_of(account, top)
     ]
     if lines:
         heads = ("module", "measured", "bound", "above", "by")
@@ -210,8 +207,8 @@ def _dearest(numbers: Numbers, width: int, top: int) -> list[RenderableType]:
     return blocks
 
 
-def _operators(numbers: Numbers, width: int) -> list[RenderableType]:
-    rows = [*numbers.ops]
+def _operators(account: Account, width: int) -> list[RenderableType]:
+    rows = [*account.ops]
     unknown = [row for row in rows if row.status is Status.UNKNOWN]
     shown = [row for row in rows if row.status is not Status.UNKNOWN][:MAX_OPERATORS] + unknown
     lines = []
@@ -238,10 +235,10 @@ def _operators(numbers: Numbers, width: int) -> list[RenderableType]:
     return [Group(*parts)] if lines else []
 
 
-def _missing(numbers: Numbers) -> list[RenderableType]:
+def _missing(account: Account) -> list[RenderableType]:
     return [
         Group(section(title), *(Text(f"- {clean(line)}") for line in lines))
-        for title, lines in remarks_of(numbers)
+        for title, lines in remarks_of(account)
         if lines
     ]
 

@@ -3,26 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
 from weftrace.errors import FlopsError, WeftraceError
-from weftrace.facts.hardware import hardware
+from weftrace.facts import hardware
 from weftrace.flops.cost import Phase
 from weftrace.flops.runtime.count.clock import StepClock
 from weftrace.flops.runtime.count.frames import Frame
+from weftrace.flops.runtime.count.signatures import Signatures
 from weftrace.flops.runtime.count.tracker import Tracker
-from weftrace.flops.values import OUTSIDE, Clock, FlopsReport, Module, OpCount, Timing
-
-if TYPE_CHECKING:
-    from weftrace.flops.runtime.profile import Profile
+from weftrace.flops.values import OUTSIDE, Clock, FlopsReport, Module, OpCount, Parallel, Timing
 
 
-def gather_report(run: Profile) -> FlopsReport:
-    """The report of a profile that is done. Raises `FlopsError` where nothing ran in its block."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What a profile has when it is done.
+
+    tracker: frames of modules, whose counts name signatures by number. clock: None where nothing was timed. steps:
+    ended by `step()`; 0: what was counted was timed too. active: as `Profile` has it. fused_attention: whether fused
+    kernels stood in for attention on a meta device. The rest: as in `FlopsReport`; micro_batches may be 0.
+    """
+
+    name: str
+    tracker: Tracker
+    signatures: Signatures
+    clock: StepClock | None
+    device: torch.device
+    steps: int
+    warm_up: int
+    active: Mapping[str, float]
+    fused_attention: bool
+    hardware: str
+    samples: int | None
+    tokens: int | None
+    micro_batches: int
+    parallel: Parallel
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no operator ran."""
+        return not any(map(ran, (self.tracker.outside, *self.tracker.frames.values())))
+
+
+def gather_report(run: Counted) -> FlopsReport:
+    """The report of what a profile counted. Raises `FlopsError` where nothing ran in its block."""
     frames = _tree(run.tracker)
     index = {frame.path: number for number, frame in enumerate(frames)}
     ops, global_ops = _operators(run, frames)
@@ -90,7 +118,7 @@ def ran(frame: Frame) -> bool:
     return any(counts for table in (frame.counts, frame.local_counts, frame.global_counts) for counts in table.values())
 
 
-def _modules(run: Profile, frames: list[Frame], index: Mapping[str, int]) -> tuple[Module, ...]:
+def _modules(run: Counted, frames: list[Frame], index: Mapping[str, int]) -> tuple[Module, ...]:
     counted: set[int] = set()
     described: list[Module] = []
     depths: list[int] = []
@@ -149,12 +177,12 @@ def _detail(module: nn.Module | None) -> str:
         return ""
 
 
-def _operators(run: Profile, frames: list[Frame]) -> tuple[tuple[OpCount, ...], tuple[OpCount, ...]]:
+def _operators(run: Counted, frames: list[Frame]) -> tuple[tuple[OpCount, ...], tuple[OpCount, ...]]:
     """(local, global). Operators on plain tensors are in both, where the model computes on DTensors.
 
     Under FSDP only the optimizer does: the forward is each rank's own, and global work is local work x ranks.
     """
-    signatures = run.counter.signatures
+    signatures = run.signatures
     names = [str(op) for op in signatures.ops]
     sharded = any(frame.global_counts[Phase.FORWARD] for frame in frames)
 
@@ -202,16 +230,15 @@ def clock_value(clock: StepClock, *, while_counting: bool, warm_up: int) -> Cloc
     )
 
 
-def _notes(run: Profile) -> tuple[str, ...]:
+def _notes(run: Counted) -> tuple[str, ...]:
     notes = [
-        f"the formula of {op} failed, so it counts as unknown: {why}"
-        for op, why in run.counter.signatures.failures.items()
+        f"the formula of {op} failed, so it counts as unknown: {why}" for op, why in run.signatures.failures.items()
     ]
     if run.clock is not None and run.steps and not run.clock.step_ns:
         notes.append(
             f"nothing was timed: {run.steps} steps ran, the first is counted and {run.warm_up} warm up; run more steps"
         )
-    if run.fused_attention is not None and run.fused_attention.used:
+    if run.fused_attention:
         notes.append("on the meta device attention is counted as the fused kernel that an accelerator would run")
     if run.tracker.elsewhere:
         notes.append(

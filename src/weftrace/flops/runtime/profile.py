@@ -20,7 +20,7 @@ from weftrace.flops.runtime.count.counter import Counter
 from weftrace.flops.runtime.count.meta_attention import FusedAttentionOnMeta
 from weftrace.flops.runtime.count.tracker import Tracker, current_node
 from weftrace.flops.runtime.formulas.registry import tensors_in
-from weftrace.flops.runtime.gather import gather_report
+from weftrace.flops.runtime.gather import Counted, gather_report
 from weftrace.flops.values import FlopsReport, Parallel
 
 _COMPILERS = {"torch._dynamo", "torch.nn.attention.flex_attention"}  # flex attention compiles itself when it is called
@@ -43,7 +43,7 @@ class Profile:
     name: of the model, in the report. time: False takes no times; models on the meta device have none. warm_up: steps.
     each_call: give the second and later calls of a module rows of their own, "layer#2".
     samples, tokens: of a whole step on this rank; else taken from the model's inputs where they tell.
-    parallel: how many ranks share the job. hardware: a name that `weftrace.facts.hardware.hardware` knows; else the
+    parallel: how many ranks share the job. hardware: a name that `weftrace.facts.hardware` knows; else the
     device's own. active: path of a parameter -> fraction of it that a token uses; routed experts, k / experts.
     Raises `FlopsError` where model is no module.
     """
@@ -178,7 +178,26 @@ class Profile:
         """What was found. Raises `FlopsError` inside the block, and where nothing ran."""
         if self._state != "done":
             raise FlopsError("report() follows the with block of profile(model)")
-        return gather_report(self)
+        return gather_report(self.counted())
+
+    def counted(self) -> Counted:
+        """What was counted and timed so far."""
+        return Counted(
+            name=self.name,
+            tracker=self.tracker,
+            signatures=self.counter.signatures,
+            clock=self.clock,
+            device=self.device,
+            steps=self.steps,
+            warm_up=self.warm_up,
+            active=self.active,
+            fused_attention=self.fused_attention is not None and self.fused_attention.used > 0,
+            hardware=self.hardware,
+            samples=self.samples,
+            tokens=self.tokens,
+            micro_batches=self.micro_batches,
+            parallel=self.parallel,
+        )
 
 
 profile = Profile  # the name for a `with` line

@@ -15,6 +15,7 @@ from weftrace.flops.deepspeed.runtime.engine import engine_sizes
 from weftrace.flops.deepspeed.runtime.output import layout_of, places_of, write_text
 from weftrace.flops.deepspeed.strings import macs_to_string, number_to_string, params_to_string
 from weftrace.flops.deepspeed.text import deepspeed_text
+from weftrace.flops.derived.account import account_of
 from weftrace.flops.runtime.profile import Profile
 
 
@@ -60,10 +61,11 @@ def get_model_profile(
             elif opened.clock is None:
                 break  # nothing to time
     report = opened.report()
-    line = module_lines(report)[0]
+    account, ignored = account_of(report), places_of(model, ignore_modules or ())
+    line = module_lines(account)[0]
     if print_profile:
         text = deepspeed_text(
-            fold(report, places_of(model, ignore_modules or ())),
+            fold(report, ignored) if ignored else account,
             profile_step=warm_up,
             module_depth=module_depth,
             top_modules=top_modules,

@@ -18,7 +18,8 @@ from weftrace.flops.deepspeed.runtime.model_profile import get_model_profile
 from weftrace.flops.deepspeed.runtime.output import layout_of, places_of, write_text
 from weftrace.flops.deepspeed.strings import duration_to_string, macs_to_string, number_to_string, params_to_string
 from weftrace.flops.deepspeed.text import aggregated_text, deepspeed_text
-from weftrace.flops.runtime.gather import gather_report, ran
+from weftrace.flops.derived.account import account_of
+from weftrace.flops.runtime.gather import gather_report
 from weftrace.flops.runtime.profile import Profile
 from weftrace.flops.values import FlopsReport
 
@@ -193,10 +194,11 @@ class FlopsProfiler:
         found = self._to_print("print_model_profile")
         if found is None:
             return
-        line = module_lines(found)[0]
+        account = account_of(found)
+        line = module_lines(account)[0]
         self.flops, self.macs, self.params = line.flops, line.macs, line.params
         text = deepspeed_text(
-            fold(found, self._ignored),
+            fold(found, self._ignored) if self._ignored else account,
             profile_step=profile_step,
             module_depth=module_depth,
             top_modules=top_modules,
@@ -240,8 +242,8 @@ def _is_running(model: nn.Module) -> bool:
 
 
 def _found(opened: Profile) -> FlopsReport | None:
-    frames = (opened.tracker.outside, *opened.tracker.frames.values())
-    return gather_report(opened) if any(map(ran, frames)) else None
+    counted = opened.counted()
+    return None if counted.is_empty else gather_report(counted)
 
 
 def _close(handle: Any, opened: Profile) -> None:

@@ -17,7 +17,6 @@ from weftrace.flops.runtime.formulas import (  # noqa: F401
     norms,
     optimizers,
     quantized,
-    random,
     recurrent,
     reductions,
     softmax_and_loss,

@@ -23,7 +23,7 @@ from weftrace.flops.runtime.formulas.attention import (
     scores_extra,
     window_of,
 )
-from weftrace.flops.runtime.formulas.registry import Call, Key, register_formula, rule
+from weftrace.flops.runtime.formulas.registry import Call, Key, Rule, rule, set_rule
 
 _LENGTHS = "upper bound: the lengths of the sequences were not read"
 
@@ -53,9 +53,9 @@ def _varlen_backward(call: Call) -> Cost:
 
 
 # By name: torch.nn.attention.varlen defines them, and takes a second to import.
-register_formula("torch_attn::_varlen_attn", _varlen, by_value=True)
-register_formula("torch_attn::_varlen_attn_out", _varlen, by_value=True)
-register_formula("torch_attn::_varlen_attn_backward", _varlen_backward, by_value=True)
+set_rule("torch_attn::_varlen_attn", Rule(_varlen, Key.VALUES))
+set_rule("torch_attn::_varlen_attn_out", Rule(_varlen, Key.VALUES))
+set_rule("torch_attn::_varlen_attn_backward", Rule(_varlen_backward, Key.VALUES))
 
 
 @rule("aten::_cudnn_attention_forward", "aten::_cudnn_attention_backward", key=Key.VALUES)

@@ -1,4 +1,6 @@
-"""Operators without arithmetic: views (nothing), copies, casts, joins, factories and nearest neighbours (bytes)."""
+"""Operators without arithmetic: views (nothing); copies, casts, joins, factories, nearest neighbours and random numbers
+(bytes).
+"""
 
 from __future__ import annotations
 
@@ -118,3 +120,24 @@ MARKS = (
     "profiler::_record_function_exit",
 )
 rule(*MARKS, key=Key.NAME)(_view)
+
+
+# Random numbers: bytes written. The integer arithmetic of a generator is not counted as FLOPs.
+RANDOM = """
+    rand rand_like randn randn_like randint randint_like randperm normal normal_functional bernoulli multinomial poisson
+    binomial _standard_gamma _sample_dirichlet uniform exponential geometric cauchy log_normal random _philox_normal
+    _philox_uniform _philox_key_split _philox_key_fold_in _cudnn_init_dropout_state _fill_mem_eff_dropout_mask_
+"""
+RANDOM_IN_PLACE = (
+    "normal_ uniform_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_ random_ _philox_normal_ _philox_uniform_"
+)
+
+
+@rule(*(f"aten::{name}" for name in RANDOM.split()))
+def _random(call: Call) -> Cost:
+    return vector_cost(call, 0, kind=Kind.MOVE)
+
+
+@rule(*(f"aten::{name}" for name in RANDOM_IN_PLACE.split()))
+def _random_in_place(call: Call) -> Cost:
+    return written_only(call)

@@ -141,7 +141,7 @@ if hasattr(torch, "float4_e2m1fn_x2"):
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """weftrace's name of a dtype: one of `weftrace.facts.hardware.DTYPES`, or torch's ("complex64", "int64")."""
+    """weftrace's name of a dtype: one of `weftrace.facts.DTYPES`, or torch's ("complex64", "int64")."""
     return _DTYPES.get(dtype) or str(dtype).removeprefix("torch.")
 
 
@@ -240,35 +240,11 @@ def rule(*names: str, key: Key = Key.SHAPES) -> Callable[[Formula], Formula]:
     return register
 
 
-def register_formula(
-    op: OpOverload | OpOverloadPacket | HigherOrderOperator | str,
-    formula: Callable[[Call], Cost | int] | None = None,
-    *,
-    by_value: bool = False,
-) -> Any:
-    """Tell weftrace what a custom operator costs. Public: `weftrace.flops.register_formula`; also a decorator.
+def set_rule(op: OpOverload | OpOverloadPacket | HigherOrderOperator | str, entry: Rule) -> None:
+    """The rule of every overload of a packet or of a name ("mylib::attention"), or of one overload, from now on.
 
-        @register_formula("mylib::attention")          # or torch.ops.mylib.attention, or one overload of it
-        def _(call):
-            q, k = call.arg("q"), call.arg("k")        # tensors: look at shapes, dtypes; read no values
-            return 4 * q.numel() * k.shape[-2]         # matrix FLOPs, or a weftrace.flops.Cost
-
-    op: every overload of a packet or name ("mylib::attention"); one overload ("mylib::attention.default"). An operator
-        that does not exist yet may be named. A later registration replaces an earlier one, weftrace's own too.
-    formula: returns FLOPs on matrix units (an int), or a `Cost`. It is asked once for each signature: shapes, dtypes
-        and other arguments. by_value: ask at each call instead, because the cost depends on values of tensors.
-    Returns the formula. Raises `WeftraceError` where op is not an operator.
+    An operator that does not exist yet may be named. Raises `WeftraceError` where op is not an operator.
     """
-    import weftrace.flops.runtime.formulas  # noqa: F401  (weftrace's own come first, so that this one replaces them)
-
-    if formula is None:
-        return lambda function: register_formula(op, function, by_value=by_value)
-
-    def counted(call: Call) -> Cost:
-        value = formula(call)
-        return value if isinstance(value, Cost) else matrix_cost(call, value)
-
-    entry = Rule(counted, Key.VALUES if by_value else Key.ARGUMENTS)
     if isinstance(op, str):
         if "::" not in op:
             raise WeftraceError(f"register_formula: {op!r} is not an operator's name; write it as 'library::name'")
@@ -280,9 +256,7 @@ def register_formula(
         targets = (op,)
     else:
         raise WeftraceError(f"register_formula: {op!r} is not a torch operator, as torch.ops.mylib.name is")
-    for target in targets:
-        RULES[target] = entry
-    return formula
+    RULES.update(dict.fromkeys(targets, entry))
 
 
 def rule_of(op: Operator) -> Rule | None:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weftrace.errors import FlopsError
+from weftrace.errors import SpecError
 
 BACKENDS = ("sdpa", "eager")
 
@@ -27,7 +27,7 @@ class Attention(nn.Module):
     def __init__(self, backend: str = "sdpa", *, causal: bool = True, scale: float | None = None) -> None:
         super().__init__()
         if backend not in BACKENDS:
-            raise FlopsError(f"attention {backend!r} is unknown; choose from {', '.join(BACKENDS)}")
+            raise SpecError(f"attention {backend!r} is unknown; choose from {', '.join(BACKENDS)}")
         self.backend = backend
         self.causal = causal
         self.scale = scale

@@ -11,11 +11,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from weftrace.errors import FlopsError
+from weftrace.errors import FlopsError, SpecError
 from weftrace.facts.models import ModelConfig, model_config
 from weftrace.flops.runtime.models.bert import Bert
-from weftrace.flops.runtime.models.cache import make_cache
-from weftrace.flops.runtime.models.causal import CausalModel
+from weftrace.flops.runtime.models.cache import CausalModel, make_cache
 from weftrace.flops.runtime.models.deepseek import DeepSeek
 from weftrace.flops.runtime.models.experts import Experts
 from weftrace.flops.runtime.models.gpt2 import Gpt2
@@ -36,7 +35,7 @@ def build_model(
 ) -> nn.Module:
     """The model with random weights; on a meta device with none, whatever its size.
 
-    config: a configuration, or a name that `weftrace.facts.models.model_config` knows.
+    config: a configuration, or a name that `weftrace.facts.model_config` knows.
     dtype: of the parameters; None: FP32 for BERT and GPT-2, BF16 for the others, as they were published.
     attention: "sdpa" or "eager". experts: "grouped_mm", "bmm" or "eager". routing: "balanced" (the same on every
         device) or "learned" (by the gate, which knows nothing). fp8_linears: linear layers and experts of llama and
@@ -50,7 +49,7 @@ def build_model(
     where: dict[str, Any] = {"device": torch.device(device), "dtype": dtype}
     if config.family in ("bert", "gpt2"):
         if fp8_linears:
-            raise FlopsError(f"{config.name}: FP8 linear layers are built for the families llama and deepseek alone")
+            raise SpecError(f"{config.name}: FP8 linear layers are built for the families llama and deepseek alone")
         return Bert(config, attention, **where) if config.family == "bert" else Gpt2(config, attention, **where)
     kind = DeepSeek if config.family == "deepseek" else Llama
     return kind(config, attention, experts, routing, fp8_linears, **where)
@@ -155,24 +154,24 @@ def _check(
 ) -> None:
     name = config.name
     if phase not in PHASES:
-        raise FlopsError(f"phase {phase!r} is unknown; choose from {', '.join(PHASES)}")
+        raise SpecError(f"phase {phase!r} is unknown; choose from {', '.join(PHASES)}")
     if batch < 1 or seq_len < 1 or context < 0:
-        raise FlopsError(
+        raise SpecError(
             f"{name}: batch {batch} and sequence {seq_len} must be at least 1, context {context} at least 0"
         )
     if config.family == "bert":
         if phase == "decode" or context:
-            raise FlopsError(f"{name} has no cache: it cannot decode; use phase 'prefill' for its forward")
+            raise SpecError(f"{name} has no cache: it cannot decode; use phase 'prefill' for its forward")
         if masked_positions is not None and not 1 <= masked_positions <= batch * seq_len:
-            raise FlopsError(f"{name}: masked_positions {masked_positions} is not within 1 .. {batch * seq_len}")
+            raise SpecError(f"{name}: masked_positions {masked_positions} is not within 1 .. {batch * seq_len}")
     elif masked_positions is not None:
-        raise FlopsError(f"{name} predicts every position: masked_positions is for BERT")
+        raise SpecError(f"{name} predicts every position: masked_positions is for BERT")
     if phase == "decode" and context < seq_len:
-        raise FlopsError(
+        raise SpecError(
             f"{name}: decode needs a context of at least its {seq_len} new tokens, which count in it; it is {context}"
         )
     if phase == "train" and context:
-        raise FlopsError(f"{name}: training has no cache; context must be 0, not {context}")
+        raise SpecError(f"{name}: training has no cache; context must be 0, not {context}")
     total = context if phase == "decode" else context + seq_len
     if total > config.max_positions and config.family in ("bert", "gpt2"):
-        raise FlopsError(f"{name} has {config.max_positions} positions, fewer than {total}")
+        raise SpecError(f"{name} has {config.max_positions} positions, fewer than {total}")

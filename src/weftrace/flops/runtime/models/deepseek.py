@@ -14,10 +14,9 @@ from weftrace.facts.models import ModelConfig
 from weftrace.flops.runtime.models.attention import Attention, rotate
 from weftrace.flops.runtime.models.cache import Cache
 from weftrace.flops.runtime.models.latent_core import LatentCore
-from weftrace.flops.runtime.models.linear import linear
+from weftrace.flops.runtime.models.linear import RmsNorm, linear
 from weftrace.flops.runtime.models.llama import Layer as LlamaLayer
 from weftrace.flops.runtime.models.llama import Llama
-from weftrace.flops.runtime.models.norm import RmsNorm
 
 
 class LatentAttention(nn.Module):

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weftrace.errors import FlopsError
+from weftrace.errors import FlopsError, SpecError
 from weftrace.facts.models import ExpertsConfig
 from weftrace.flops.runtime.models.linear import GatedMlp, to_fp8
 
@@ -70,9 +70,9 @@ class Experts(nn.Module):
     def __init__(self, config: ExpertsConfig, hidden: int, backend: str, *, fp8: bool = False, **where: Any) -> None:
         super().__init__()
         if backend not in BACKENDS:
-            raise FlopsError(f"experts {backend!r} is unknown; choose from {', '.join(BACKENDS)}")
+            raise SpecError(f"experts {backend!r} is unknown; choose from {', '.join(BACKENDS)}")
         if fp8 and backend != "grouped_mm":
-            raise FlopsError(f"FP8 experts need experts='grouped_mm', not {backend!r}")
+            raise SpecError(f"FP8 experts need experts='grouped_mm', not {backend!r}")
         self.num_experts, self.top_k, self.backend, self.fp8 = config.num_experts, config.top_k, backend, fp8
         wide = config.intermediate_size
         if fp8:
@@ -141,7 +141,7 @@ class MoeMlp(nn.Module):
     ) -> None:
         super().__init__()
         if routing not in ROUTINGS:
-            raise FlopsError(f"routing {routing!r} is unknown; choose from {', '.join(ROUTINGS)}")
+            raise SpecError(f"routing {routing!r} is unknown; choose from {', '.join(ROUTINGS)}")
         self.gate = Gate(config, hidden, routing, **where)
         self.experts = Experts(config, hidden, backend, fp8=fp8, **where)
         self.shared_experts = None

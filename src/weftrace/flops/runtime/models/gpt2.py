@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from weftrace.facts.models import ModelConfig
 from weftrace.flops.runtime.models.attention import Attention
-from weftrace.flops.runtime.models.cache import Cache
-from weftrace.flops.runtime.models.causal import CausalModel
+from weftrace.flops.runtime.models.cache import Cache, CausalModel
 
 
 class SelfAttention(nn.Module):

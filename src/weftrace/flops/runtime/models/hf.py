@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weftrace.errors import FlopsError
+from weftrace.errors import FlopsError, SpecError
 from weftrace.flops.runtime.models.attention import Attention
 from weftrace.flops.runtime.run.hf_config import find_transformers, read_config
 
@@ -41,9 +41,9 @@ def hf_model(
     """
     transformers = find_transformers()
     if attention not in ("sdpa", "eager"):
-        raise FlopsError(f"attention {attention!r} is unknown; choose from sdpa, eager")
+        raise SpecError(f"attention {attention!r} is unknown; choose from sdpa, eager")
     if experts not in _EXPERTS:
-        raise FlopsError(f"experts {experts!r} is unknown; choose from grouped_mm, bmm, eager")
+        raise SpecError(f"experts {experts!r} is unknown; choose from grouped_mm, bmm, eager")
     config = _config(source)
     device = torch.device(device)
     options: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention}
@@ -69,16 +69,16 @@ def hf_inputs(model: nn.Module, batch: int, seq_len: int, *, phase: str = "train
     No attention mask: every token is real. The cache is set aside whole; a step writes its own positions into it.
     """
     if phase not in ("train", "prefill", "decode"):
-        raise FlopsError(f"phase {phase!r} is unknown; choose from train, prefill, decode")
+        raise SpecError(f"phase {phase!r} is unknown; choose from train, prefill, decode")
     if phase == "decode" and context < seq_len:
-        raise FlopsError(f"decode needs a context of at least {seq_len}, its new tokens; it is {context}")
+        raise SpecError(f"decode needs a context of at least {seq_len}, its new tokens; it is {context}")
     if phase == "train" and context:
-        raise FlopsError(f"training has no cache; context must be 0, not {context}")
+        raise SpecError(f"training has no cache; context must be 0, not {context}")
     device = next(model.parameters()).device
     inputs: dict[str, Any] = {"input_ids": torch.zeros(batch, seq_len, dtype=torch.long, device=device)}
     if not _is_causal(model):
         if phase == "decode" or context:
-            raise FlopsError(f"{type(model).__name__} is an encoder without a cache; use phase 'prefill'")
+            raise SpecError(f"{type(model).__name__} is an encoder without a cache; use phase 'prefill'")
         return inputs
     inputs["use_cache"] = phase != "train"
     if phase == "train":

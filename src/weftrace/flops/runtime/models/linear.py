@@ -1,4 +1,4 @@
-"""Linear layers in BF16 or FP8, and the gated MLP made of them."""
+"""Linear layers in BF16 or FP8, the gated MLP made of them, and the RMS norm between: what decoders are made of."""
 
 from __future__ import annotations
 
@@ -60,3 +60,17 @@ class GatedMlp(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
         return out
+
+
+class RmsNorm(nn.RMSNorm):
+    """x / rms(x) * weight over the last dimension (arXiv:1910.07467).
+
+    On a meta device torch takes it apart into elementwise operators in FP32, as on a CPU; accelerators have one kernel,
+    which is called by name there where this torch has it.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.is_meta and hasattr(torch.ops.aten, "_fused_rms_norm"):
+            out: Tensor = torch.ops.aten._fused_rms_norm(x, list(self.normalized_shape), self.weight, self.eps)[0]
+            return out
+        return super().forward(x)

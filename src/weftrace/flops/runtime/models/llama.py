@@ -8,11 +8,9 @@ from torch import Tensor, nn
 
 from weftrace.facts.models import ModelConfig
 from weftrace.flops.runtime.models.attention import Attention, rotary, rotate
-from weftrace.flops.runtime.models.cache import Cache
-from weftrace.flops.runtime.models.causal import CausalModel
+from weftrace.flops.runtime.models.cache import Cache, CausalModel
 from weftrace.flops.runtime.models.experts import MoeMlp
-from weftrace.flops.runtime.models.linear import GatedMlp, linear
-from weftrace.flops.runtime.models.norm import RmsNorm
+from weftrace.flops.runtime.models.linear import GatedMlp, RmsNorm, linear
 
 
 class SelfAttention(nn.Module):

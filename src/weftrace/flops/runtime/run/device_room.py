@@ -9,19 +9,19 @@ from contextlib import contextmanager
 
 import torch
 
-from weftrace.errors import FlopsError
+from weftrace.errors import SpecError
 from weftrace.units import size
 
 
 def check_room(batch: int, seq: int, device: torch.device) -> None:
-    """Raises `FlopsError` where the device has no room for so many token ids."""
+    """Raises `SpecError` where the device has no room for so many token ids."""
     with room_for(f"{batch}x{seq}", (batch, seq), torch.int64, device):
         torch.empty(batch, seq, dtype=torch.int64, device=device)
 
 
 @contextmanager
 def room_for(told: str, shape: Sequence[int], dtype: torch.dtype, device: torch.device | str) -> Iterator[None]:
-    """For the lines that make a tensor of `--input told`: a `FlopsError` with its size in bytes where there is no room.
+    """For the lines that make a tensor of `--input told`: a `SpecError` with its size in bytes where there is no room.
 
     What is not about memory passes unchanged. No cause is kept: on fake tensors it would be no smaller.
     """
@@ -38,20 +38,20 @@ def room_for(told: str, shape: Sequence[int], dtype: torch.dtype, device: torch.
             if kind != "meta" and "overflow" not in text
             else "give a smaller one"
         )
-        raise FlopsError(f"--input {told} takes {size(num_bytes)}, more than {kind} has room for; {helps}") from None
+        raise SpecError(f"--input {told} takes {size(num_bytes)}, more than {kind} has room for; {helps}") from None
 
 
 def usable_device(name: str) -> torch.device:
-    """The device of that name. Raises `FlopsError` where torch does not know it, or cannot make a tensor on it here."""
+    """The device of that name. Raises `SpecError` where torch does not know it, or cannot make a tensor on it here."""
     try:
         with warnings.catch_warnings(action="ignore"):  # names that were devices once
             device = torch.device(name)
     except RuntimeError as error:
-        raise FlopsError(f"no device {name!r}; meta, cpu, cuda, cuda:1 are some") from error
+        raise SpecError(f"no device {name!r}; meta, cpu, cuda, cuda:1 are some") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise FlopsError("torch finds no CUDA device here; --device meta needs none")
+        raise SpecError("torch finds no CUDA device here; --device meta needs none")
     try:
         torch.empty(1, device=device)
     except Exception as error:  # each backend has its own way to say no
-        raise FlopsError(f"torch cannot use the device {name!r} here; --device meta needs none") from error
+        raise SpecError(f"torch cannot use the device {name!r} here; --device meta needs none") from error
     return device

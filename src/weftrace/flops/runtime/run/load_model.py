@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from weftrace.errors import FlopsError
+from weftrace.errors import FlopsError, SpecError
 from weftrace.flops.run_spec import InputSpec
 from weftrace.flops.runtime.run.device_room import room_for
 
@@ -48,7 +48,7 @@ def find_object(target: str) -> Any:
     """
     source, _, attribute = target.rpartition(":")
     if not source or not attribute:
-        raise FlopsError(f"{target!r} names no model; write package.module:build or ./file.py:build")
+        raise SpecError(f"{target!r} names no model; write package.module:build or ./file.py:build")
     found: Any = _import_file(source) if source.endswith(".py") else _import_module(source)
     for name in attribute.split("."):
         if not hasattr(found, name):
@@ -117,7 +117,7 @@ def make_inputs(
             tensor = _filled(spec.shape, wanted, torch.device(device))
         if spec.name:
             if spec.name in kwargs:
-                raise FlopsError(f"the input {spec.name!r} is given twice")
+                raise SpecError(f"the input {spec.name!r} is given twice")
             kwargs[spec.name] = tensor
         else:
             args.append(tensor)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from weftrace.errors import FlopsError
+from weftrace.errors import SpecError
 from weftrace.facts.models import model_config
 from weftrace.flops.run_spec import InputSpec, RunSpec, model_kind
 from weftrace.flops.runtime.models.build import active_fraction, build_model, model_inputs
@@ -46,12 +46,12 @@ class Ready:
 
 
 def built_in(spec: RunSpec) -> Ready:
-    """One of weftrace's own models, by name. Raises `FlopsError` where sizes, phase or dtype do not fit it."""
+    """One of weftrace's own models, by name. Raises `SpecError` where sizes, phase or dtype do not fit it."""
     config = model_config(spec.model)
     device = device_of_spec(spec)
     fp8 = spec.dtype == "fp8"
     if fp8 and spec.runs_backward:
-        raise FlopsError(f"{config.name}: FP8 linear layers have no backward in torch; leave --dtype fp8 to serving")
+        raise SpecError(f"{config.name}: FP8 linear layers have no backward in torch; leave --dtype fp8 to serving")
     dtype = None if fp8 else _dtype(spec)
     batch, seq = _batch_and_seq(spec, config.name)
     with told_in_words(f"{config.name} cannot be built on {device}"):
@@ -89,7 +89,7 @@ def built_in(spec: RunSpec) -> Ready:
 
 
 def from_config(spec: RunSpec) -> Ready:
-    """A model of Hugging Face from its config.json or the folder of one. Raises `FlopsError` as `hf_model` does."""
+    """A model of Hugging Face from its config.json or the folder of one. Raises `SpecError` as `hf_model` does."""
     path = Path(spec.model)
     name = path.parent.name or path.name if path.name == "config.json" else path.stem
     config = read_config(spec.model)
@@ -97,7 +97,7 @@ def from_config(spec: RunSpec) -> Ready:
     dtype = _dtype(spec) or torch.bfloat16
     batch, seq = _batch_and_seq(spec, spec.model)
     if spec.masked_positions is not None:
-        raise FlopsError(f"{spec.model}: --masked-positions is for weftrace's own BERT models")
+        raise SpecError(f"{spec.model}: --masked-positions is for weftrace's own BERT models")
     model = hf_model(config, device=device, dtype=dtype, attention=spec.attention, experts=spec.experts)
     check_room(batch, seq, device)
     with told_in_words(f"{spec.model}: its inputs cannot be made on {device}"):
@@ -118,18 +118,18 @@ def split_experts(model: nn.Module, expert_ranks: int) -> list[str]:
     """Leave one rank's part of the routed experts of a built-in model on the meta device; returns notes for the report.
 
     Under balanced routing a rank gets as many rows from the others as it sends: the rows stay, the weights shrink.
-    Raises `FlopsError` where the ranks do not divide the experts, or the model has values.
+    Raises `SpecError` where the ranks do not divide the experts, or the model has values.
     """
     if expert_ranks == 1:
         return []
     found = [module for module in model.modules() if isinstance(module, Experts)]
     if not found:
-        raise FlopsError("--parallel ep=… is for models with experts")
+        raise SpecError("--parallel ep=… is for models with experts")
     for experts in found:
         if not experts.gate_up.is_meta:
-            raise FlopsError("one rank's experts are counted on the meta device alone: --device meta")
+            raise SpecError("one rank's experts are counted on the meta device alone: --device meta")
         if experts.num_experts % expert_ranks:
-            raise FlopsError(f"{expert_ranks} expert ranks do not divide {experts.num_experts} experts")
+            raise SpecError(f"{expert_ranks} expert ranks do not divide {experts.num_experts} experts")
         kept = experts.num_experts // expert_ranks
         for name in ("gate_up", "down"):
             whole: nn.Parameter = getattr(experts, name)
@@ -160,18 +160,18 @@ def _batch_and_seq(spec: RunSpec, name: str) -> tuple[int, int]:
     batch, seq = spec.batch, spec.seq
     if spec.inputs:
         if len(spec.inputs) > 1 or len(spec.inputs[0].shape) != 2:
-            raise FlopsError(f"{name} takes one input, BATCHxSEQUENCE: --input 8x512")
+            raise SpecError(f"{name} takes one input, BATCHxSEQUENCE: --input 8x512")
         given = spec.inputs[0]
         if given.name not in ("", "tokens", "input_ids"):
-            raise FlopsError(f"{name} has no input {given.name!r} to set; its tokens are --input BATCHxSEQUENCE: 8x512")
+            raise SpecError(f"{name} has no input {given.name!r} to set; its tokens are --input BATCHxSEQUENCE: 8x512")
         if given.dtype not in ("", "int64"):
-            raise FlopsError(f"{name} takes token ids, not {given.dtype}; --dtype sets that of its parameters")
+            raise SpecError(f"{name} takes token ids, not {given.dtype}; --dtype sets that of its parameters")
         shape = given.shape
         batch = shape[0] if batch is None else batch
         seq = shape[1] if seq is None else seq
     if seq is None:
         if spec.phase != "decode":
-            raise FlopsError(f"{name}: how many tokens? Give --input BATCHxSEQUENCE, or --seq")
+            raise SpecError(f"{name}: how many tokens? Give --input BATCHxSEQUENCE, or --seq")
         seq = 1
     return 1 if batch is None else batch, seq
 
@@ -180,17 +180,15 @@ def _dtype(spec: RunSpec) -> torch.dtype | None:
     if spec.dtype is None:
         return None
     if spec.dtype == "fp8":
-        raise FlopsError(
-            "FP8 linear layers are built for weftrace's own llama, qwen, mixtral and deepseek models alone"
-        )
+        raise SpecError("FP8 linear layers are built for weftrace's own llama, qwen, mixtral and deepseek models alone")
     dtype: torch.dtype = getattr(torch, spec.dtype)
     if not dtype.is_floating_point:
-        raise FlopsError(f"a model's parameters are floating-point numbers, not {spec.dtype}")
+        raise SpecError(f"a model's parameters are floating-point numbers, not {spec.dtype}")
     return dtype
 
 
 def device_of_spec(spec: RunSpec) -> torch.device:
-    """Where to run it. Raises `FlopsError` for a device that torch does not know or cannot use here."""
+    """Where to run it. Raises `SpecError` for a device that torch does not know or cannot use here."""
     if spec.device is None:
         if model_kind(spec.model) != "user":
             return torch.device("meta")
@@ -202,19 +200,19 @@ def device_of_spec(spec: RunSpec) -> torch.device:
 
 
 def users_own(spec: RunSpec, device: torch.device, *, fake: bool) -> Ready:
-    """The user's model, by module or file; fake: on fake tensors. Raises `FlopsError`, caused by what theirs raised."""
+    """The user's model, by module or file; fake: on fake tensors. Raises `SpecError`, caused by what theirs raised."""
     if spec.phase in ("prefill", "decode") or spec.context:
-        raise FlopsError(
+        raise SpecError(
             f"{spec.model}: phases and --context are for models by name; use --backward for a training step"
         )
     if spec.masked_positions is not None:
-        raise FlopsError(f"{spec.model}: --masked-positions is for weftrace's own BERT models")
+        raise SpecError(f"{spec.model}: --masked-positions is for weftrace's own BERT models")
     if (spec.attention, spec.experts) != ("sdpa", "grouped_mm"):  # those of a RunSpec that says nothing
-        raise FlopsError(f"{spec.model}: --attention and --experts are for models by name and Hugging Face configs")
+        raise SpecError(f"{spec.model}: --attention and --experts are for models by name and Hugging Face configs")
     loaded = load_model(spec.model, device=device, dtype=_dtype(spec), fake=fake)
     inputs = with_batch(spec)
     if not inputs and needs_input(loaded.model):
-        raise FlopsError(
+        raise SpecError(
             f"{spec.model}: what does its forward take? Give each tensor with --input, 8x3x224x224 or input_ids=8x512"
         )
     with loaded.mode():
@@ -239,7 +237,7 @@ def with_batch(spec: RunSpec) -> tuple[InputSpec, ...]:
         for at, size in enumerate((spec.batch, spec.seq)):
             if size is not None:
                 if len(shape) <= at:
-                    raise FlopsError(
+                    raise SpecError(
                         f"the input of shape {one.shape} has no dimension {at} that --batch or --seq could set"
                     )
                 shape[at] = size

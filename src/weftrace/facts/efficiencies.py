@@ -11,7 +11,7 @@ from typing import Any
 from weftrace.errors import WeftraceError
 from weftrace.facts.tables import read_tables
 
-BUILT_IN = Path(__file__).with_suffix(".toml")
+BUILT_IN = Path(__file__).with_name("efficiency.toml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

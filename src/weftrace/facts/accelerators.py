@@ -14,7 +14,7 @@ from typing import Any
 from weftrace.errors import WeftraceError
 from weftrace.facts.tables import read_tables
 
-BUILT_IN = Path(__file__).with_suffix(".toml")
+BUILT_IN = Path(__file__).with_name("hardware.toml")
 
 DTYPES = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
 

@@ -1,28 +1,18 @@
-"""A JSON document of the schema `weftrace.flops/1` back into the report that it was made of, or why it is none."""
+"""A FLOPs report back from its document, or why it is none. What follows from the report is not read."""
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from weftrace.errors import FlopsError
+from weftrace.files.documents import read_document
 from weftrace.flops.cost import PHASES, Cost, Kind, Phase, Status
+from weftrace.flops.document.types import SCHEMA
+from weftrace.flops.document.write import CLOCK, COST, MODULE, PARALLEL, PLAIN
 from weftrace.flops.values import Clock, FlopsReport, Module, OpCount, Parallel, Timing
 
-SCHEMA = "weftrace.flops/1"
-
-# The fields that a document has of a value, in order.
-COST = tuple(Cost.__dataclass_fields__)
-MODULE = tuple(Module.__dataclass_fields__)
-CLOCK = tuple(Clock.__dataclass_fields__)
-PARALLEL = tuple(Parallel.__dataclass_fields__)
-PLAIN = ("name", "device", "hardware", "tf32", "samples", "tokens", "micro_batches", "rank", "ranks", "torch_version")
 _COUNTS = COST[: COST.index("dtype")]
 
 
@@ -64,26 +54,12 @@ def report_of(document: Mapping[str, Any], *, what: str = "report") -> FlopsRepo
 
 
 def read_flops(path: str | os.PathLike[str]) -> FlopsReport:
-    """The report of a JSON file (plain or .gz) that `weftrace flops --json` or `flops_document` made.
+    """The report of a JSON file (plain, .gz or .zst) that `weftrace flops -o report.json` made.
 
     Raises `FlopsError`, naming the file and what is wrong, where it cannot be read, is cut off, is not JSON or holds no
     report.
     """
-    try:
-        data = Path(path).read_bytes()
-        text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-        document = msgspec.json.decode(text)
-    except OSError as error:
-        raise FlopsError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (EOFError, zlib.error) as error:
-        raise FlopsError(f"{path}: a .gz file that is cut off or damaged: {error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        is_cut = "truncated" in str(error)
-        told = "cut off before its end: write it again" if is_cut else f"not JSON: {error}"
-        raise FlopsError(f"{path}: {told}") from error
-    if not isinstance(document, dict):
-        raise FlopsError(f"{path}: not a {SCHEMA} document but a JSON {type(document).__name__}")
-    return report_of(document, what=str(path))
+    return report_of(read_document(path, error=FlopsError, schema=SCHEMA), what=str(path))
 
 
 def _check(report: FlopsReport, what: str) -> None:

@@ -1,58 +1,54 @@
-"""A FLOPs report as JSON values, versioned (`weftrace.flops/1`); flops.schema.json explains each field.
+"""A FLOPs report as JSON values, versioned (`weftrace.flops/1`), written; `types` says what each field is.
 
 The document holds the report itself, and beside it what tools would otherwise compute again: totals, parameters,
-coverage, the numbers of each module, and, where a device is given, roofline, utilization and prediction. Reading
-(`read_document`) uses the report alone. FLOPs can pass 2^63 and stay whole numbers: a reader in a language without big
-integers takes them as floats.
+coverage, the numbers of each module, and, where an accelerator is known, roofline, utilization and prediction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from weftrace.errors import FlopsError
-from weftrace.facts.hardware import Hardware
+from weftrace.facts import Hardware
 from weftrace.flops.cost import COUNTED, PHASES, Cost, Tally
-from weftrace.flops.derived.columns import Array, Columns, SumTable, add_up, columns, with_children
-from weftrace.flops.derived.coverage import Coverage, coverage
+from weftrace.flops.derived.account import Account, account_of
+from weftrace.flops.derived.columns import Array, add_up
+from weftrace.flops.derived.coverage import Coverage
 from weftrace.flops.derived.findings import findings
-from weftrace.flops.derived.module_time import Spread, exclusive_samples
-from weftrace.flops.derived.params import Params, module_params, params
-from weftrace.flops.derived.predict import predict
-from weftrace.flops.derived.roofline import Roofline, RooflineRow, roofline
-from weftrace.flops.derived.tally import GLOBAL, Totals, global_factor, sum_table, totals, totals_of
-from weftrace.flops.derived.throughput import throughput
-from weftrace.flops.derived.utilization import Utilization, utilization
-from weftrace.flops.read_document import CLOCK, COST, MODULE, PARALLEL, PLAIN, SCHEMA
-from weftrace.flops.read_document import read_flops as read_flops
-from weftrace.flops.read_document import report_of as report_of
-from weftrace.flops.values import FlopsReport, Module
+from weftrace.flops.derived.module_time import Spread
+from weftrace.flops.derived.params import Params
+from weftrace.flops.derived.predict import Prediction
+from weftrace.flops.derived.roofline import Roofline, RooflineRow
+from weftrace.flops.derived.tally import Totals
+from weftrace.flops.derived.throughput import Throughput
+from weftrace.flops.derived.utilization import Utilization
+from weftrace.flops.document.types import SCHEMA, FlopsDocument
+from weftrace.flops.values import Clock, FlopsReport, Module, Parallel
 from weftrace.version import __version__
 
-SCHEMA_FILE = Path(__file__).with_name("flops.schema.json")
+# The fields that a document has of a value, in order.
+COST = tuple(Cost.__dataclass_fields__)
+MODULE = tuple(Module.__dataclass_fields__)
+CLOCK = tuple(Clock.__dataclass_fields__)
+PARALLEL = tuple(Parallel.__dataclass_fields__)
+PLAIN = ("name", "device", "hardware", "tf32", "samples", "tokens", "micro_batches", "rank", "ranks", "torch_version")
 
-Document = dict[str, Any]
+Columns = dict[str, Any]
 
 
-def flops_document(report: FlopsReport, hardware: Hardware | None = None) -> Document:
+def flops_document(report: FlopsReport | Account, hardware: Hardware | str | None = None) -> FlopsDocument:
     """A report as JSON-able values.
 
-    hardware: the device that roofline, utilization and prediction are of; without one they are null. Utilization is
-    null too where no step was timed. Raises `FlopsError` where times do not fit together.
+    hardware: the accelerator that roofline, utilization and prediction are of, by default the report's own where
+    weftrace knows it; without one they are null. Utilization is null too where no step was timed. Raises `FlopsError`
+    where times do not fit together.
     """
-    cols = columns(report.ops)
-    own = sum_table(report, cols=cols)
-    step = totals_of(own)
-    covered = coverage(report, cols)
-    is_timed = bool(report.clock.step_ns)
-    line = None if hardware is None else roofline(report, hardware, cols)
-    rates, no_rates = _throughput(report, step) if is_timed else (None, "")
-    return {
+    account = account_of(report, hardware)
+    report = account.report
+    document = {
         "schema": SCHEMA,
         "weftrace": __version__,
         **{name: getattr(report, name) for name in PLAIN},
@@ -61,62 +57,71 @@ def flops_document(report: FlopsReport, hardware: Hardware | None = None) -> Doc
         "notes": list(report.notes),
         "clock": _fields(report.clock, CLOCK) | {"step_ns": list(report.clock.step_ns)},
         "modules": [_module(module) for module in report.modules],
-        **_operators(report, cols),
+        **_operators(account),
         "times": {
             "module": [timing.module for timing in report.times],
             "phase": [timing.phase.value for timing in report.times],
             "samples_ns": [list(timing.samples_ns) for timing in report.times],
         },
-        "totals": {"local": _totals(step), "global": _global_totals(report, own)},
-        "params": _params(params(report)),
-        "coverage": _coverage(covered),
-        "by_module": _by_module(report, own),
-        "throughput": rates,
-        "throughput_note": no_rates,
-        "roofline": None if line is None else _roofline(line),
-        "utilization": _utilization(utilization(report, hardware, cols=cols)) if hardware and is_timed else None,
-        "prediction": None if hardware is None else _prediction(report, hardware, cols),
-        "findings": list(findings(report, hardware, cols=cols, line=line, covered=covered, step=step)),
+        "totals": {"local": _totals(account.totals), "global": _or_none(_totals, account.global_totals)},
+        "params": _params(account.params),
+        "coverage": _coverage(account.coverage),
+        "by_module": _by_module(account),
+        "throughput": _or_none(_throughput, account.throughput),
+        "throughput_note": account.throughput_note,
+        "roofline": _or_none(_roofline, account.roofline),
+        "utilization": _or_none(_utilization, account.utilization),
+        "prediction": _or_none(_prediction, account.prediction),
+        "findings": list(findings(account)),
     }
+    return cast(FlopsDocument, document)
 
 
-def _fields(value: object, names: Sequence[str]) -> Document:
+def _or_none(write: Callable[[Any], Columns], value: object) -> Columns | None:
+    return None if value is None else write(value)
+
+
+def _fields(value: object, names: Sequence[str]) -> Columns:
     return {name: getattr(value, name) for name in names}
 
 
 _module_fields = attrgetter(*MODULE)
 
 
-def _module(module: Module) -> Document:
+def _module(module: Module) -> Columns:
     row = dict(zip(MODULE, _module_fields(module), strict=True))
     row["aliases"] = list(module.aliases)
     return row
 
 
-def _operators(report: FlopsReport, cols: Columns) -> Document:
+def _operators(account: Account) -> Columns:
     """Distinct costs, distinct signatures, and the calls as columns that name them."""
-    every = {"ops": (report.ops, cols), "global_ops": (report.global_ops, columns(report.global_ops))}
+    report = account.report
+    every = {"ops": (report.ops, account.cols), "global_ops": (report.global_ops, account.global_cols)}
     number: dict[tuple[str, str, int], int] = {}
     costs: list[Cost] = []
-    found = {}
+    found: Columns = {}
     names = [phase.value for phase in PHASES]
-    for name, (ops, of_ops) in every.items():
+    for name, (ops, cols) in every.items():
+        if cols is None:
+            found[name] = {"module": [], "phase": [], "signature": [], "calls": []}
+            continue
         keys = list(
             zip(
                 map(attrgetter("op"), ops),
                 map(attrgetter("signature"), ops),
-                (of_ops.cost_K + len(costs)).tolist(),
+                (cols.cost_K + len(costs)).tolist(),
                 strict=True,
             )
         )
-        costs += of_ops.costs
+        costs += cols.costs
         number |= {key: index for index, key in enumerate(dict.fromkeys(keys), len(number))}
-        modules, phases = np.divmod(of_ops.key_K, len(PHASES))
+        modules, phases = np.divmod(cols.key_K, len(PHASES))
         found[name] = {
             "module": modules.tolist(),
             "phase": list(map(names.__getitem__, phases.tolist())),
             "signature": list(map(number.__getitem__, keys)),
-            "calls": of_ops.calls_K.tolist(),
+            "calls": cols.calls_K.tolist(),
         }
     return {
         "costs": [_fields(cost, COST) | {"kind": cost.kind.value, "status": cost.status.value} for cost in costs],
@@ -125,11 +130,11 @@ def _operators(report: FlopsReport, cols: Columns) -> Document:
     }
 
 
-def _tally(tally: Tally) -> Document:
+def _tally(tally: Tally) -> Columns:
     return _fields(tally, COUNTED) | {"intensity": tally.intensity}
 
 
-def _totals(step: Totals) -> Document:
+def _totals(step: Totals) -> Columns:
     return {
         "flops": step.flops,
         "full_flops": step.full_flops,
@@ -141,21 +146,11 @@ def _totals(step: Totals) -> Document:
     }
 
 
-def _global_totals(report: FlopsReport, own: SumTable) -> Document | None:
-    """null where the ranks that were merged do not tell what all do."""
-    if report.global_ops:
-        return _totals(totals(report, GLOBAL))
-    try:
-        return _totals(totals_of(own, global_factor(report)))
-    except FlopsError:
-        return None
-
-
-def _params(found: Params) -> Document:
+def _params(found: Params) -> Columns:
     return _fields(found, tuple(Params.__dataclass_fields__))
 
 
-def _coverage(found: Coverage) -> Document:
+def _coverage(found: Coverage) -> Columns:
     return {
         "calls": found.calls,
         "moved_bytes": found.moved_bytes,
@@ -166,18 +161,17 @@ def _coverage(found: Coverage) -> Document:
     }
 
 
-def _by_module(report: FlopsReport, own: SumTable) -> Document:
+def _by_module(account: Account) -> Columns:
     """Columns: one entry a module and phase in which anything ran or took time, in it or below it."""
-    whole = with_children(report, own)
-    own_MPS, whole_MPS, timed = _times(report)
+    own, whole = account.own, account.whole
+    own_MPS, whole_MPS, timed = _times(account)
     there = whole.there_MP | timed
     modules, phases = np.nonzero(there)
-    of_params = module_params(report)
     names = [phase.value for phase in PHASES]
     return {
         "module": modules.tolist(),
         "phase": [names[phase] for phase in phases.tolist()],
-        "params": [of_params[module].total for module in modules.tolist()],
+        "params": [account.module_params[module].total for module in modules.tolist()],
         "inclusive": _columns(whole.values_MPF[there], COUNTED),
         "exclusive": _columns(own.values_MPF[there], COUNTED),
         "inclusive_ns": None if whole_MPS is None else _spreads(whole_MPS[there]),
@@ -185,13 +179,13 @@ def _by_module(report: FlopsReport, own: SumTable) -> Document:
     }
 
 
-def _columns(values: Array, names: Sequence[str]) -> Document:
+def _columns(values: Array, names: Sequence[str]) -> Columns:
     return {name: values[:, number].tolist() for number, name in enumerate(names)}
 
 
-def _times(report: FlopsReport) -> tuple[Array | None, Array | None, Array]:
+def _times(account: Account) -> tuple[Array | None, Array | None, Array]:
     """Samples [M, P, S] without and with children, None where nothing was timed; and [M, P] of what was."""
-    samples = exclusive_samples(report)
+    report, samples = account.report, account.times.exclusive_samples
     timed = np.zeros((len(report.modules), len(PHASES)), dtype=bool)
     if not samples:
         return None, None, timed
@@ -206,7 +200,7 @@ def _times(report: FlopsReport) -> tuple[Array | None, Array | None, Array]:
     return own, whole, timed
 
 
-def _spreads(samples_KS: Array) -> Document:
+def _spreads(samples_KS: Array) -> Columns:
     """As `module_time.spread`, of every row."""
     ordered = np.sort(samples_KS, axis=1)
     num = ordered.shape[1]
@@ -218,23 +212,18 @@ def _spreads(samples_KS: Array) -> Document:
     }
 
 
-def _spread(found: Spread | None) -> Document | None:
-    return None if found is None else _fields(found, ("median", "lowest", "highest", "samples"))
+def _spread(found: Spread) -> Columns:
+    return _fields(found, ("median", "lowest", "highest", "samples"))
 
 
-def _throughput(report: FlopsReport, step: Totals) -> tuple[Document | None, str]:
-    """(null where the layout contradicts itself, and how it does)."""
-    try:
-        found = throughput(report, step=step)
-    except FlopsError as error:
-        return None, str(error)
-    return _fields(found, tuple(type(found).__dataclass_fields__)), ""
+def _throughput(found: Throughput) -> Columns:
+    return _fields(found, tuple(Throughput.__dataclass_fields__))
 
 
 _ROW = tuple(name for name in RooflineRow.__dataclass_fields__ if name not in ("path", "phase", "measured"))
 
 
-def _lines(rows: Sequence[RooflineRow]) -> Document:
+def _lines(rows: Sequence[RooflineRow]) -> Columns:
     """Columns, one entry a row. above_ns and measured_ns (the median) are null where nothing was timed."""
     values = zip(*map(attrgetter(*_ROW), rows), strict=True) if rows else ([] for _ in _ROW)
     return {name: list(column) for name, column in zip(_ROW, values, strict=True)} | {
@@ -246,7 +235,7 @@ def _lines(rows: Sequence[RooflineRow]) -> Document:
     }
 
 
-def _roofline(line: Roofline) -> Document:
+def _roofline(line: Roofline) -> Columns:
     return {
         "hardware": line.hardware,
         "bound_ns": line.bound_ns,
@@ -258,7 +247,7 @@ def _roofline(line: Roofline) -> Document:
     }
 
 
-def _utilization(found: Utilization) -> Document:
+def _utilization(found: Utilization) -> Columns:
     names = ("hardware", "mfu", "mfu_full", "hfu", "step_ns", "flops_per_s", "executed_flops_per_s")
     return _fields(found, names) | {
         "time_at_peak_ns": dict(found.time_at_peak),
@@ -272,8 +261,7 @@ def _utilization(found: Utilization) -> Document:
     }
 
 
-def _prediction(report: FlopsReport, hardware: Hardware, cols: Columns) -> Document:
-    found = predict(report, hardware, cols=cols)
+def _prediction(found: Prediction) -> Columns:
     return {
         "hardware": found.hardware,
         "bound_ns": found.bound_ns,
