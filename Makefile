@@ -81,6 +81,7 @@ lint: $(VENV)/.ready-dev node_modules/.ready ## ruff, mypy, the rule that import
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	npx --no biome ci
+	npx --no tsc
 
 format: $(VENV)/.ready-dev node_modules/.ready ## put the code in the house's format
 	$(BIN)/ruff check --fix

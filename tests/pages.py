@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from weftrace.render.page import KIT, page_script
 
-_NEEDED = r'from "(\./|render/)(\w+)\.js"'
+_NEEDED = re.compile(r'^import \{[^}]*\} from "(\./|render/)(\w+)\.js";$', re.MULTILINE)
 
 
 def modules_of(entry: str, home: str) -> list[str]:
@@ -27,7 +27,7 @@ def check_modules(home: str, entries: Iterable[str]) -> None:
             kind, _, name = module.partition("_")
             source = files(KIT if kind == "kit" else home).joinpath("static", f"{name}.js").read_text("utf-8")
             assert "innerHTML" not in source and "insertAdjacentHTML" not in source and "document.write" not in source
-            for where, needed in re.findall(_NEEDED, source):
+            for where, needed in _NEEDED.findall(source):
                 before = f"{'kit' if where == 'render/' else kind}_{needed}"
                 assert order.index(before) < position, f"{module} comes before {before}"
     own = {f"module_{stem}" for stem in written(home)}

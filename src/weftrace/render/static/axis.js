@@ -2,24 +2,46 @@
 
 import { grouped } from "./format.js";
 
-/** Ticks of a window: {step, values}, about one every `spacing` pixels, at 1, 2 or 5 times a power of ten ns. */
+/**
+ * @typedef {import("./theme.js").Palette} Palette
+ * @typedef {{ start: number, end: number, length: number }} View
+ */
+
+/**
+ * Ticks of a window: {step, values}, about one every `spacing` pixels, at 1, 2 or 5 times a power of ten ns.
+ * @param {number} start
+ * @param {number} end
+ * @param {number} width
+ * @param {number} [spacing]
+ */
 export function ticks(start, end, width, spacing = 110) {
   const rough = ((end - start) / Math.max(width, 1)) * spacing;
   const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? 10 * power;
+  /** @type {number[]} */
   const values = [];
   for (let value = Math.ceil(start / step) * step; value <= end; value += step) values.push(value);
   return { step, values };
 }
 
-/** A tick's time in the unit of the step, with the digits that the step needs. */
+/**
+ * A tick's time in the unit of the step, with the digits that the step needs.
+ * @param {number} value
+ * @param {number} step
+ * @param {number} span
+ */
 export function tickLabel(value, step, span) {
+  /** @type {[number, string]} */
   const [size, name] = span >= 1e10 ? [1e9, "s"] : step >= 1e4 || span >= 1e7 ? [1e6, "ms"] : [1e3, "µs"];
   const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
   return `${grouped(value / size, Math.min(digits, 6))} ${name}`;
 }
 
-/** Draws ticks and labels along the top of a canvas; grid lines down to `bottom`. */
+/**
+ * Draws ticks and labels along the top of a canvas; grid lines down to `bottom`.
+ * @param {CanvasRenderingContext2D} context
+ * @param {{ view: View, left: number, width: number, height: number, bottom: number, colors: Palette, font: string }} options
+ */
 export function drawAxis(context, { view, left, width, height, bottom, colors, font }) {
   const { step, values } = ticks(view.start, view.end, width);
   context.font = font;

@@ -1,52 +1,126 @@
 // Building elements. Text only ever becomes a text node, so no name from a trace can turn into markup.
 
 /**
- * An element. `properties`: class, text, title, data (dataset), on (listeners), style (CSS properties, set through the
- * CSSOM because the content policy forbids style attributes); anything else is an attribute (null and false leave it out).
+ * What an element is filled with; null and undefined leave nothing.
+ * @typedef {Node | string | null | undefined} Child
+ * @typedef {string | number | null | undefined} Text
+ */
+
+/**
+ * Of an element: class, text, title, data (dataset), on (listeners), style (CSS properties, set through the CSSOM because
+ * the content policy forbids style attributes); anything else is an attribute (null and false leave it out).
+ * @typedef {object} Known
+ * @property {Text} [class]
+ * @property {Text} [text]
+ * @property {Record<string, string | number>} [data]
+ * @property {Record<string, string | number>} [style]
+ * @property {{ [E in keyof GlobalEventHandlersEventMap]?: (event: GlobalEventHandlersEventMap[E]) => void }} [on]
+ *
+ * @typedef {Known & { [attribute: string]: unknown }} Properties
+ */
+
+/**
+ * An element.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Properties} [properties]
+ * @param {...(Child | Child[])} children
+ * @returns {HTMLElementTagNameMap[Tag]}
  */
 export function h(tag, properties = {}, ...children) {
+  const { class: className, text, data, style, on, ...attributes } = properties;
   const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
+  if (className !== null && className !== undefined) element.className = String(className);
+  if (text !== null && text !== undefined) element.textContent = String(text);
+  for (const [key, value] of Object.entries(style ?? {})) element.style.setProperty(key, String(value));
+  for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name === "class") element.className = value;
-    else if (name === "text") element.textContent = value;
-    else if (name === "data") Object.assign(element.dataset, value);
-    else if (name === "style")
-      for (const [key, setting] of Object.entries(value)) element.style.setProperty(key, setting);
-    else if (name === "on")
-      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
-    else element.setAttribute(name, value === true ? "" : value);
+    element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  equip(element, data, on);
+  element.append(...present(children.flat()));
   return element;
 }
 
-export function byId(id) {
-  return document.getElementById(id);
+/**
+ * Gives an element its data and its listeners.
+ * @param {HTMLElement | SVGElement} element
+ * @param {Known["data"]} data
+ * @param {Known["on"]} on
+ */
+export function equip(element, data, on) {
+  Object.assign(element.dataset, data);
+  for (const [event, listener] of Object.entries(on ?? {})) {
+    element.addEventListener(event, /** @type {EventListener} */ (listener));
+  }
 }
 
-/** Replaces what an element holds. */
+/**
+ * An element of the page's template. A page without it, or with one of another kind, is our own mistake.
+ * @template {Element} [E=HTMLElement]
+ * @param {string} id
+ * @param {new () => E} [kind]
+ * @returns {E}
+ */
+export function byId(id, kind) {
+  const element = document.getElementById(id);
+  if (!(element instanceof (kind ?? HTMLElement)))
+    throw new Error(`the page has no ${kind?.name ?? "element"} "${id}"`);
+  return /** @type {E} */ (/** @type {unknown} */ (element));
+}
+
+/**
+ * Replaces what an element holds.
+ * @param {Element} element
+ * @param {...(Child | Child[])} children
+ */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.replaceChildren(...present(children.flat()));
 }
 
-/** A canvas's context with one unit a CSS pixel, sized for the screen's density. */
+/**
+ * @param {Child[]} children
+ * @returns {(Node | string)[]}
+ */
+function present(children) {
+  return children.filter((child) => child !== null && child !== undefined);
+}
+
+/**
+ * A canvas's context.
+ * @param {HTMLCanvasElement} canvas
+ */
+export function contextOf(canvas) {
+  const context = canvas.getContext("2d");
+  if (!context) throw new Error("this browser draws no canvas");
+  return context;
+}
+
+/**
+ * A canvas's context with one unit a CSS pixel, sized for the screen's density.
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ */
 export function sizedContext(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
-  const w = Math.max(1, Math.round(width * ratio));
-  const hh = Math.max(1, Math.round(height * ratio));
-  if (canvas.width !== w || canvas.height !== hh) {
-    canvas.width = w;
-    canvas.height = hh;
+  const wide = Math.max(1, Math.round(width * ratio));
+  const high = Math.max(1, Math.round(height * ratio));
+  if (canvas.width !== wide || canvas.height !== high) {
+    canvas.width = wide;
+    canvas.height = high;
     canvas.style.setProperty("width", `${width}px`);
     canvas.style.setProperty("height", `${height}px`);
   }
-  const context = canvas.getContext("2d");
+  const context = contextOf(canvas);
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   return context;
 }
 
-/** Calls `draw` once in the next frame, however often it is asked for. */
+/**
+ * Calls `draw` once in the next frame, however often it is asked for.
+ * @param {() => void} draw
+ */
 export function oncePerFrame(draw) {
   let asked = false;
   return () => {

@@ -1,5 +1,7 @@
 // Numbers as text. Inside the page time is integer nanoseconds; only this module turns it into words.
 
+/** @typedef {{ name: string, size: number, below: number }} Unit */
+
 const UNITS = [
   { name: "ns", size: 1, below: 1e3 },
   { name: "µs", size: 1e3, below: 1e6 },
@@ -7,41 +9,64 @@ const UNITS = [
   { name: "s", size: 1e9, below: Infinity },
 ];
 
-/** Nanoseconds in the unit a person would choose: 850 ns, 12.4 µs, 129.0 ms, 12.31 s. A dash where there is no number. */
+/**
+ * Nanoseconds in the unit a person would choose: 850 ns, 12.4 µs, 129.0 ms, 12.31 s. A dash where there is no number.
+ * @param {number | null | undefined} ns
+ * @param {number} [digits]
+ */
 export function duration(ns, digits = 3) {
   if (ns === null || ns === undefined) return "–";
   const unit = unitFor(Math.abs(ns));
   return `${significant(ns / unit.size, unit.name === "ns" ? 0 : digits)} ${unit.name}`;
 }
 
-/** Exact microseconds: whole ones without decimals, others with their nanoseconds. 129,012 or 0.512. */
+/**
+ * Exact microseconds: whole ones without decimals, others with their nanoseconds. 129,012 or 0.512.
+ * @param {number} ns
+ */
 export function microseconds(ns) {
   const whole = ns % 1000 === 0;
   return grouped(ns / 1000, whole ? 0 : 3);
 }
 
-/** The unit in which a whole column of times reads best, chosen by its largest value. */
+/**
+ * The unit in which a whole column of times reads best, chosen by its largest value.
+ * @param {number} ns
+ * @returns {Unit}
+ */
 export function unitFor(ns) {
-  return UNITS.find((unit) => ns < unit.below);
+  return UNITS.find((unit) => ns < unit.below) ?? UNITS[0];
 }
 
-/** 1234567.8 as 1,234,567.80 (digits fixed). Ours rather than toLocaleString, so that every reader sees the same page. */
+/**
+ * 1234567.8 as 1,234,567.80 (digits fixed). Ours rather than toLocaleString, so that every reader sees the same page.
+ * @param {number} value
+ * @param {number} [digits]
+ */
 export function grouped(value, digits = 0) {
   const [whole, part] = Math.abs(value).toFixed(digits).split(".");
   const text = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part ? `.${part}` : "");
   return value < 0 ? `−${text}` : text;
 }
 
+/** @param {number | null | undefined} value */
 export function count(value) {
   return value === null || value === undefined ? "–" : grouped(value);
 }
 
-/** 0.963 as "96.3 %"; a dash where it is undefined. */
+/**
+ * 0.963 as "96.3 %"; a dash where it is undefined.
+ * @param {number | null | undefined} fraction
+ * @param {number} [digits]
+ */
 export function percent(fraction, digits = 1) {
   return fraction === null || fraction === undefined ? "–" : `${(100 * fraction).toFixed(digits)} %`;
 }
 
-/** Bytes in binary units. */
+/**
+ * Bytes in binary units.
+ * @param {number | null | undefined} value
+ */
 export function bytes(value) {
   if (value === null || value === undefined) return "–";
   const names = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -53,13 +78,18 @@ export function bytes(value) {
   return `${index ? value.toFixed(1) : value} ${names[index]}`;
 }
 
-/** "1 event", "2 events". */
+/**
+ * "1 event", "2 events".
+ * @param {number} number
+ * @param {string} word
+ */
 export function plural(number, word) {
   return `${grouped(number)} ${word}${number === 1 ? "" : "s"}`;
 }
 
 /**
  * A kernel's name without its return type, and of CUTLASS's wrapper only what it wraps: sorting and reading want what differs.
+ * @param {string} name
  */
 export function bareName(name) {
   return name.replace(/^void\s+/, "").replace(/^cutlass::device_kernel<(.+)>\(.*$/, "$1");
@@ -68,7 +98,10 @@ export function bareName(name) {
 // Kernels that only wrap another one, which their first template argument names.
 const WRAPPERS = /^(?:cutlass::)?(?:device_kernel|Kernel2?)<(?:enable_\w+<)?/;
 
-/** A kernel's name without its return type, template arguments and parameters: what an engineer calls it. */
+/**
+ * A kernel's name without its return type, template arguments and parameters: what an engineer calls it.
+ * @param {string} name
+ */
 export function shortName(name) {
   const bare = bareName(name).replace(WRAPPERS, "");
   const end = bare.search(/[<(,>]/);
@@ -77,7 +110,11 @@ export function shortName(name) {
   return bare.length - head.length <= 4 ? bare : head;
 }
 
-/** At least `digits` significant figures, but never fewer than the whole part has. */
+/**
+ * At least `digits` significant figures, but never fewer than the whole part has.
+ * @param {number} value
+ * @param {number} digits
+ */
 function significant(value, digits) {
   const whole = Math.max(1, Math.floor(Math.log10(Math.max(Math.abs(value), 1))) + 1);
   return grouped(value, Math.max(0, digits - whole));

@@ -1,31 +1,63 @@
 // Which gestures move a picture: wheel, drag, keys. The same for the lane picture and the timeline.
 
+/**
+ * @typedef {import("./viewport.js").Viewport} Viewport
+ * @typedef {(x: number) => number} Time
+ * @typedef {(event: MouseEvent) => [number, number]} Local
+ * @typedef {{ x: number, y: number, lastY: number, start: number, end: number, from: number, ranging: boolean, moved: boolean }} Press
+ */
+
 const DRAG_PX = 3; // below it a press is a click
 const ARM_PX = 4; // the pointer must have moved this far over the picture before the wheel belongs to it
 
 /**
+ * What gestures do. x and y are pixels within the element.
+ * @typedef {object} Handlers
+ * @property {() => number} left where the picture begins
+ * @property {() => number} width how wide it is
+ * @property {(x: number, y: number, event: PointerEvent) => void} [hover]
+ * @property {() => void} [leave]
+ * @property {(x: number, y: number, event: PointerEvent) => void} [click]
+ * @property {(x: number, y: number) => void} [double]
+ * @property {(from: number, to: number, finished: boolean) => void} [range] a range was drawn, or is being drawn
+ * @property {() => boolean} [ranging] whether a plain drag selects a range; shift and drag always does
+ * @property {(dy: number) => void} [scroll]
+ */
+
+/**
  * Attaches the gestures to an element that shows `view` between handlers.left() and handlers.left() + handlers.width().
- * Handlers, all optional: hover(x, y, event), leave(), click(x, y, event), double(x, y), range(from, to, finished),
- * scroll(dy), ranging() -> bool (a plain drag selects a range). x and y are pixels within the element.
+ * @param {HTMLElement} element
+ * @param {Viewport} view
+ * @param {Handlers} handlers
  */
 export function attachGestures(element, view, handlers) {
+  /** @param {number} x */
   const time = (x) => view.start + ((x - handlers.left()) / handlers.width()) * view.length;
+  /**
+   * @param {MouseEvent} event
+   * @returns {[number, number]}
+   */
   const local = (event) => {
     const at = element.getBoundingClientRect();
     return [event.clientX - at.left, event.clientY - at.top];
   };
   attachWheel(element, view, time, local);
   attachDrag(element, view, handlers, time, local);
-  element.addEventListener("dblclick", (event) => handlers.double?.(...local(event), event));
+  element.addEventListener("dblclick", (event) => handlers.double?.(...local(event)));
   element.addEventListener("pointerleave", () => handlers.leave?.());
 }
 
 /**
  * The wheel zooms at the pointer, once the reader has moved the pointer over the picture or pressed it. A wheel that only
  * scrolled the page until the picture came under a resting pointer goes on scrolling the page, and so does one at the limit.
+ * @param {HTMLElement} element
+ * @param {Viewport} view
+ * @param {Time} time
+ * @param {Local} local
  */
 function attachWheel(element, view, time, local) {
   let armed = false;
+  /** @type {[number, number] | null} */
   let seen = null;
   element.addEventListener("pointermove", (event) => {
     seen ??= [event.clientX, event.clientY];
@@ -66,13 +98,21 @@ function attachWheel(element, view, time, local) {
   );
 }
 
+/**
+ * @param {HTMLElement} element
+ * @param {Viewport} view
+ * @param {Handlers} handlers
+ * @param {Time} time
+ * @param {Local} local
+ */
 function attachDrag(element, view, handlers, time, local) {
+  /** @type {Press | null} */
   let press = null;
   element.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
     view.hold();
     const [x, y] = local(event);
-    const ranging = handlers.range && (event.shiftKey || handlers.ranging?.());
+    const ranging = Boolean(handlers.range && (event.shiftKey || handlers.ranging?.()));
     press = { x, y, lastY: y, start: view.start, end: view.end, from: time(x), ranging, moved: false };
     element.setPointerCapture(event.pointerId);
   });
@@ -86,7 +126,7 @@ function attachDrag(element, view, handlers, time, local) {
     press.moved = true;
     handlers.leave?.();
     if (press.ranging) {
-      handlers.range(Math.min(press.from, time(x)), Math.max(press.from, time(x)), false);
+      handlers.range?.(Math.min(press.from, time(x)), Math.max(press.from, time(x)), false);
     } else {
       const ns = ((press.x - x) / handlers.width()) * (press.end - press.start);
       view.set(press.start + ns, press.end + ns);
@@ -94,21 +134,27 @@ function attachDrag(element, view, handlers, time, local) {
       press.lastY = y;
     }
   });
+  /** @param {PointerEvent} event */
   const finish = (event) => {
     if (!press) return;
     const [x, y] = local(event);
     const { moved, ranging, from } = press;
     press = null;
-    if (moved && ranging) handlers.range(Math.min(from, time(x)), Math.max(from, time(x)), true);
+    if (moved && ranging) handlers.range?.(Math.min(from, time(x)), Math.max(from, time(x)), true);
     else if (!moved && event.type === "pointerup") handlers.click?.(x, y, event);
   };
   element.addEventListener("pointerup", finish);
   element.addEventListener("pointercancel", finish);
 }
 
-/** W/S and +/- zoom, A/D and the arrows pan, Home shows everything. Says whether the key was one of these. */
+/**
+ * W/S and +/- zoom, A/D and the arrows pan, Home shows everything. Says whether the key was one of these.
+ * @param {Viewport} view
+ * @param {KeyboardEvent} event
+ */
 export function moveByKey(view, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return false;
+  /** @type {Record<string, () => void>} */
   const moves = {
     w: () => view.zoom(0.75),
     s: () => view.zoom(1 / 0.75),
@@ -129,7 +175,11 @@ export function moveByKey(view, event) {
   return true;
 }
 
-/** Passes keys to a picture while the pointer is over it or the focus is inside it, but never while someone types. */
+/**
+ * Passes keys to a picture while the pointer is over it or the focus is inside it, but never while someone types.
+ * @param {HTMLElement} frame
+ * @param {(event: KeyboardEvent) => void} handler
+ */
 export function keysOver(frame, handler) {
   document.addEventListener("keydown", (event) => {
     if (event.target instanceof Element && event.target.matches("input, select, textarea")) return;

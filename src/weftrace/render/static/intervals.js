@@ -1,8 +1,12 @@
 // Interval algebra on sorted, disjoint intervals, held flat: [start0, end0, start1, end1, ...]. All integers, so all exact.
 
-/** Union of intervals given as pairs in any order. */
+/**
+ * Union of intervals given as pairs in any order.
+ * @param {[number, number][]} pairs
+ */
 export function union(pairs) {
   const sorted = pairs.filter(([start, end]) => end > start).sort((a, b) => a[0] - b[0]);
+  /** @type {number[]} */
   const out = [];
   for (const [start, end] of sorted) {
     if (out.length && start <= out[out.length - 1]) out[out.length - 1] = Math.max(out[out.length - 1], end);
@@ -11,14 +15,23 @@ export function union(pairs) {
   return out;
 }
 
-/** Union of several unions. */
+/**
+ * Union of several unions.
+ * @param {...number[]} unions
+ */
 export function merged(...unions) {
+  /** @type {[number, number][]} */
   const pairs = [];
   for (const flat of unions) for (let i = 0; i < flat.length; i += 2) pairs.push([flat[i], flat[i + 1]]);
   return union(pairs);
 }
 
+/**
+ * @param {number[]} a
+ * @param {number[]} b
+ */
 export function intersection(a, b) {
+  /** @type {number[]} */
   const out = [];
   for (let i = 0, j = 0; i < a.length && j < b.length; ) {
     const start = Math.max(a[i], b[j]);
@@ -30,7 +43,12 @@ export function intersection(a, b) {
   return out;
 }
 
+/**
+ * @param {number[]} a
+ * @param {number[]} b
+ */
 export function difference(a, b) {
+  /** @type {number[]} */
   const out = [];
   let j = 0;
   for (let i = 0; i < a.length; i += 2) {
@@ -46,7 +64,12 @@ export function difference(a, b) {
   return out;
 }
 
-/** Length inside [from, to). */
+/**
+ * Length inside [from, to).
+ * @param {number[]} flat
+ * @param {number} from
+ * @param {number} to
+ */
 export function lengthWithin(flat, from, to) {
   let total = 0;
   for (let i = firstEndingAfter(flat, from); i < flat.length && flat[i] < to; i += 2) {
@@ -55,7 +78,11 @@ export function lengthWithin(flat, from, to) {
   return total;
 }
 
-/** Offset of the first interval that ends after a time: where drawing a window begins. */
+/**
+ * Offset of the first interval that ends after a time: where drawing a window begins.
+ * @param {number[]} flat
+ * @param {number} time
+ */
 export function firstEndingAfter(flat, time) {
   let low = 0;
   let high = flat.length / 2;

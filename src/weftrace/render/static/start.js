@@ -7,8 +7,12 @@ import { startTooltips } from "./tooltip.js";
 /**
  * Starts the page whose data stands in the block `id`. draw(data) draws it and returns what people at the console, and
  * tests, find in `window.weftrace`.
+ * @template Data
+ * @param {string} id
+ * @param {(data: Data) => object} draw
  */
 export function startPage(id, draw) {
+  /** @type {Terms} */
   const terms = readBlock("weftrace-terms");
   startTooltips(terms);
   startTheme(byId("theme"));
@@ -21,7 +25,10 @@ export function startPage(id, draw) {
   requestAnimationFrame(() => setTimeout(() => performance.mark("weftrace-first-paint")));
 }
 
-/** The value of a JSON block of the page. */
+/**
+ * The value of a JSON block of the page.
+ * @param {string} id
+ */
 export function readBlock(id) {
   return JSON.parse(byId(id).textContent);
 }

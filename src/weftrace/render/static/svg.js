@@ -1,28 +1,76 @@
 // Small charts as SVG: elements, round ticks, redrawing when the width changes, and a column under the pointer or the keys.
 
-import { fill } from "./dom.js";
+import { equip, fill } from "./dom.js";
 import { hideTip, showTip } from "./tooltip.js";
+
+/**
+ * @typedef {import("./dom.js").Child} Child
+ * @typedef {import("./dom.js").Properties} Properties
+ */
+
+/**
+ * What an element is filled with, in lists of lists; false leaves nothing, as null does.
+ * @typedef {Child | false | Nodes[]} Nodes
+ *
+ * Grid lines: where they are, and what is written at them.
+ * @typedef {object} Grid
+ * @property {number[]} values
+ * @property {(value: number) => number} y
+ * @property {number} left
+ * @property {number} right
+ * @property {(value: number) => string} text
+ * @property {string} [unit]
+ *
+ * The columns of a chart that answers.
+ * @typedef {object} Columns
+ * @property {number} count
+ * @property {(x: number) => number} indexAt
+ * @property {(index: number) => number} from
+ * @property {(index: number) => number} to
+ * @property {SVGElement} mark moved to the column
+ * @property {(index: number) => Child[]} tip
+ * @property {(index: number) => void} [onPick]
+ */
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
-/** An SVG element; `text`, `data` and `on` as in dom.js, every other property is an attribute. Colours come from classes. */
+/**
+ * An SVG element; `text`, `data` and `on` as in dom.js, every other property is an attribute. Colours come from classes.
+ * @template {keyof SVGElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Properties} [properties]
+ * @param {...Nodes} children
+ * @returns {SVGElementTagNameMap[Tag]}
+ */
 export function svg(tag, properties = {}, ...children) {
+  const { text, data, on, ...attributes } = properties;
   const element = document.createElementNS(NAMESPACE, tag);
-  for (const [name, value] of Object.entries(properties)) {
+  if (text !== null && text !== undefined) element.textContent = String(text);
+  for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name === "text") element.textContent = value;
-    else if (name === "data") Object.assign(element.dataset, value);
-    else if (name === "on")
-      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
-    else element.setAttribute(name, typeof value === "number" ? Math.round(value * 100) / 100 : value);
+    element.setAttribute(name, String(typeof value === "number" ? Math.round(value * 100) / 100 : value));
   }
-  element.append(
-    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
-  );
+  equip(element, data, on);
+  element.append(...present(children));
   return element;
 }
 
-/** Fills `holder` with draw(width) now and whenever its width changes. Returns a function that draws again. */
+/**
+ * @param {Nodes[]} children
+ * @returns {(Node | string)[]}
+ */
+function present(children) {
+  return children.flatMap((child) => {
+    if (Array.isArray(child)) return present(child);
+    return child === null || child === undefined || child === false ? [] : [child];
+  });
+}
+
+/**
+ * Fills `holder` with draw(width) now and whenever its width changes. Returns a function that draws again.
+ * @param {HTMLElement} holder
+ * @param {(width: number) => Element} draw
+ */
 export function drawnToWidth(holder, draw) {
   let width = 0;
   const again = () => {
@@ -36,23 +84,35 @@ export function drawnToWidth(holder, draw) {
   return again;
 }
 
-/** About `count` round values from low to high: {step, values}. */
+/**
+ * About `count` round values from low to high: {step, values}.
+ * @param {number} low
+ * @param {number} high
+ * @param {number} [count]
+ */
 export function roundTicks(low, high, count = 5) {
   const rough = (high - low) / Math.max(1, count) || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
+  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999) ?? 10 * power;
+  /** @type {number[]} */
   const values = [];
   for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9; n += 1) values.push(n * step);
   return { step, values };
 }
 
-/** The smallest of 1, 2, 5, 10, 20 … that is not below `least`: a step of ticks on an axis that counts. */
+/**
+ * The smallest of 1, 2, 5, 10, 20 … that is not below `least`: a step of ticks on an axis that counts.
+ * @param {number} least
+ */
 export function wholeStep(least) {
   const power = 10 ** Math.max(0, Math.floor(Math.log10(least)));
-  return [1, 2, 5, 10].map((m) => m * power).find((s) => s >= least * 0.999);
+  return [1, 2, 5, 10].map((m) => m * power).find((s) => s >= least * 0.999) ?? 10 * power;
 }
 
-/** Digits after the point that tell the ticks of a step apart. */
+/**
+ * Digits after the point that tell the ticks of a step apart.
+ * @param {number} step
+ */
 export function digitsFor(step) {
   return Math.max(
     0,
@@ -63,13 +123,21 @@ export function digitsFor(step) {
   );
 }
 
-/** Every how manyth of `count` labels, `space` pixels apart, can be written where each takes `needed`: 1, 2, 4, 8 … */
+/**
+ * Every how manyth of `count` labels, `space` pixels apart, can be written where each takes `needed`: 1, 2, 4, 8 …
+ * @param {number} count
+ * @param {number} space
+ * @param {number} needed
+ */
 export function labelEvery(count, space, needed) {
   for (const step of [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]) if (space * step >= needed) return step;
   return count;
 }
 
-/** Horizontal grid lines with their values at the left. */
+/**
+ * Horizontal grid lines with their values at the left.
+ * @param {Grid} lines
+ */
 export function grid({ values, y, left, right, text, unit = "" }) {
   return values.map((value) => [
     svg("line", { class: "grid", x1: left, x2: right, y1: Math.round(y(value)) + 0.5, y2: Math.round(y(value)) + 0.5 }),
@@ -87,13 +155,20 @@ export function grid({ values, y, left, right, text, unit = "" }) {
 /**
  * Makes a chart of columns answer: pointing at it (or the arrow keys) chooses a column, marks it, and shows tip(i), a list
  * of nodes; clicking it (or Enter) calls onPick(i). chart: the <svg>; mark: an SVG element moved to [from(i), to(i)).
+ * @param {SVGElement} chart
+ * @param {Columns} columns
  */
 export function columnPicker(chart, { count, indexAt, from, to, mark, tip, onPick }) {
   let current = -1;
+  /**
+   * @param {number} index
+   * @param {number} [x]
+   * @param {number} [y]
+   */
   const set = (index, x, y) => {
     current = Math.max(0, Math.min(count - 1, index));
-    mark.setAttribute("x", from(current));
-    mark.setAttribute("width", Math.max(1, to(current) - from(current)));
+    mark.setAttribute("x", String(from(current)));
+    mark.setAttribute("width", String(Math.max(1, to(current) - from(current))));
     mark.classList.add("on");
     const box = chart.getBoundingClientRect();
     showTip(x ?? box.left + to(current), y ?? box.top + 30, ...tip(current));

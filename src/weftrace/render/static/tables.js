@@ -5,13 +5,44 @@ import { bareName, grouped, percent, unitFor } from "./format.js";
 import { explained } from "./tooltip.js";
 
 /**
- * A sortable table. columns: [{key, label, kind, def, value, text, node, bar, wide}], where
- *   kind: "text", "time" (ns), "count" or "percent"; all but text are numbers and right-aligned,
- *   value(row): what is sorted by and shown (row[key] unless given), text(row): shown instead, node(row): element instead,
- *   def: key of its definition, bar(row): 0..1, drawn behind the number.
- * sort: {key, down}; limit: rows shown until "show all"; onRow(row); rowClass(row); empty: words for no rows; name: for tests.
- * unitEach: each column of times has its own unit, where they differ by orders of magnitude; else one unit serves the table.
- * Returns {element, setRows(rows)}.
+ * @typedef {import("./format.js").Unit} Unit
+ * @typedef {string | number | null | undefined} Value
+ */
+
+/**
+ * A column. All but "text" are numbers and right-aligned; a "time" is in ns.
+ * @template Row
+ * @typedef {object} Column
+ * @property {string} key
+ * @property {string} label
+ * @property {"text" | "time" | "count" | "percent"} kind
+ * @property {string} [def] key of its definition
+ * @property {(row: Row) => Value} [value] what is sorted by and shown; row[key] unless given
+ * @property {(row: Row) => string} [text] shown instead
+ * @property {(row: Row) => Node} [node] shown instead, as an element
+ * @property {(row: Row) => number} [bar] 0..1, drawn behind the number
+ * @property {boolean} [wide]
+ */
+
+/**
+ * @template Row
+ * @typedef {object} Table
+ * @property {string} name for tests
+ * @property {Column<Row>[]} columns
+ * @property {Row[]} rows
+ * @property {{ key: string, down: boolean }} sort
+ * @property {number} [limit] rows shown until "show all"
+ * @property {(row: Row) => void} [onRow] a row was chosen
+ * @property {(row: Row) => string} [rowClass]
+ * @property {string} [empty] words for no rows
+ * @property {boolean} [unitEach] each column of times has its own unit, where they differ by orders of magnitude; else
+ *   one unit serves the table
+ */
+
+/**
+ * A sortable table: {element, setRows(rows)}.
+ * @template Row
+ * @param {Table<Row>} table
  */
 export function sortableTable({
   name,
@@ -46,14 +77,22 @@ export function sortableTable({
     h("div", { class: "table-scroll" }, h("table", {}, head, body)),
     more,
   );
-  const sortValue = (column, row) => (column.value ? column.value(row) : row[column.key]);
+  /**
+   * @param {Column<Row>} column
+   * @param {Row} row
+   * @returns {Value}
+   */
+  const sortValue = (column, row) =>
+    column.value ? column.value(row) : /** @type {Record<string, Value>} */ (row)[column.key];
+  /** @type {Map<Column<Row>, Unit>} */
   const units = new Map();
 
+  /** @param {Row[]} next */
   function setRows(next) {
     current = next;
     const times = columns.filter((column) => column.kind === "time");
     const largest = times.map((column) =>
-      next.reduce((most, row) => Math.max(most, Math.abs(sortValue(column, row) ?? 0)), 0),
+      next.reduce((most, row) => Math.max(most, Math.abs(Number(sortValue(column, row) ?? 0))), 0),
     );
     times.forEach((column, at) => units.set(column, unitFor(unitEach ? largest[at] : Math.max(...largest))));
     render();
@@ -65,69 +104,64 @@ export function sortableTable({
       ? [...current].sort((a, b) => compare(sortValue(column, a), sortValue(column, b), order.down))
       : current;
     const shown = all ? sorted : sorted.slice(0, limit);
-    fill(
-      head,
-      h(
-        "tr",
-        {},
-        columns.map((c) =>
-          h(
-            "th",
-            {
-              scope: "col",
-              class: c.kind === "text" ? "" : "num",
-              "aria-sort": c.key === order.key ? (order.down ? "descending" : "ascending") : "none",
-            },
-            c.def ? explained(c.def) : null,
-            h(
-              "button",
-              {
-                class: "sort",
-                type: "button",
-                data: { sort: c.key },
-                on: {
-                  click: () => {
-                    order = { key: c.key, down: order.key === c.key ? !order.down : c.kind !== "text" };
-                    render();
-                  },
-                },
-              },
-              c.label,
-              units.get(c) ? h("small", { text: ` ${units.get(c).name}` }) : null,
-              c.key === order.key
-                ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" })
-                : null,
-            ),
-          ),
-        ),
-      ),
-    );
-    fill(
-      body,
-      shown.map((row) =>
-        h(
-          "tr",
-          {
-            class: `${onRow ? "clickable " : ""}${rowClass?.(row) ?? ""}`,
-            tabindex: onRow ? 0 : null,
-            on: onRow
-              ? {
-                  click: () => onRow(row),
-                  keydown: (event) => {
-                    if (event.key === "Enter") onRow(row);
-                  },
-                }
-              : {},
-          },
-          columns.map((c) => cell(c, row)),
-        ),
-      ),
-    );
+    fill(head, h("tr", {}, columns.map(heading)));
+    fill(body, shown.map(line));
     if (!shown.length) fill(body, h("tr", {}, h("td", { class: "muted", colspan: columns.length, text: empty })));
     more.hidden = current.length <= limit;
     more.textContent = all ? `Show the first ${limit}` : `Show all ${grouped(current.length)}`;
   }
 
+  /** @param {Column<Row>} column */
+  function heading(column) {
+    const sorted = column.key === order.key;
+    const unit = units.get(column);
+    const turn = () => {
+      order = { key: column.key, down: sorted ? !order.down : column.kind !== "text" };
+      render();
+    };
+    return h(
+      "th",
+      {
+        scope: "col",
+        class: column.kind === "text" ? "" : "num",
+        "aria-sort": sorted ? (order.down ? "descending" : "ascending") : "none",
+      },
+      column.def ? explained(column.def) : null,
+      h(
+        "button",
+        { class: "sort", type: "button", data: { sort: column.key }, on: { click: turn } },
+        column.label,
+        unit ? h("small", { text: ` ${unit.name}` }) : null,
+        sorted ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" }) : null,
+      ),
+    );
+  }
+
+  /** @param {Row} row */
+  function line(row) {
+    const cells = columns.map((column) => cell(column, row));
+    const className = `${onRow ? "clickable " : ""}${rowClass?.(row) ?? ""}`;
+    if (!onRow) return h("tr", { class: className }, cells);
+    return h(
+      "tr",
+      {
+        class: className,
+        tabindex: 0,
+        on: {
+          click: () => onRow(row),
+          keydown: (event) => {
+            if (event.key === "Enter") onRow(row);
+          },
+        },
+      },
+      cells,
+    );
+  }
+
+  /**
+   * @param {Column<Row>} column
+   * @param {Row} row
+   */
   function cell(column, row) {
     const td = h("td", { class: `${column.kind === "text" ? "" : "num"} ${column.wide ? "wide" : ""}` });
     if (column.bar) {
@@ -140,34 +174,48 @@ export function sortableTable({
     return td;
   }
 
+  /**
+   * @param {Column<Row>} column
+   * @param {Value} value
+   */
   function shownAs(column, value) {
     if (value === null || value === undefined) return "–";
-    if (column.kind === "time") {
-      const unit = units.get(column);
-      return grouped(value / unit.size, unit.name === "ns" ? 0 : unit.name === "µs" ? 1 : 3);
-    }
-    if (column.kind === "percent") return percent(value);
-    return typeof value === "number" ? grouped(value, Number.isInteger(value) ? 0 : 2) : String(value);
+    if (typeof value === "string") return value;
+    const unit = units.get(column);
+    if (unit) return grouped(value / unit.size, unit.name === "ns" ? 0 : unit.name === "µs" ? 1 : 3);
+    return column.kind === "percent" ? percent(value) : grouped(value, Number.isInteger(value) ? 0 : 2);
   }
 
   setRows(rows);
   return { element, setRows };
 }
 
-/** Numbers by size, text by alphabet with numbers inside it as numbers; what is missing goes last either way. */
+/**
+ * Numbers by size, text by alphabet with numbers inside it as numbers; what is missing goes last either way.
+ * @param {Value} a
+ * @param {Value} b
+ * @param {boolean} down
+ */
 function compare(a, b, down) {
-  const missing = (a === null || a === undefined) - (b === null || b === undefined);
-  if (missing || a === null || a === undefined) return missing;
-  const order = typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  const known = a !== null && a !== undefined;
+  if (!known || b === null || b === undefined) return Number(b !== null && b !== undefined) - Number(known);
+  const numbers = typeof a === "number" && typeof b === "number";
+  const order = numbers ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
   return down ? -order : order;
 }
 
-/** A coloured word for an event's class. */
+/**
+ * A coloured word for an event's class.
+ * @param {string} kind
+ */
 export function kindChip(kind) {
   return h("span", { class: `chip ${kind}`, text: kind });
 }
 
-/** A kernel's name: monospaced, cut by the column, whole in its title. */
+/**
+ * A kernel's name: monospaced, cut by the column, whole in its title.
+ * @param {string} name
+ */
 export function kernelName(name) {
   return h("span", { class: "kernel", text: bareName(name), title: name });
 }

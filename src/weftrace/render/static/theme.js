@@ -1,5 +1,7 @@
 // Light or dark: the system's choice until the reader makes one. Canvases ask here for the colours of the style sheet.
 
+/** @typedef {Record<string, string>} Palette */
+
 const ROLES = [
   "page",
   "panel",
@@ -41,10 +43,15 @@ const ROLES = [
 /** The typeface of text on canvases: the style sheet's. */
 export const SANS = getComputedStyle(document.documentElement).getPropertyValue("--sans").trim();
 
+/** @type {(() => void)[]} */
 const listeners = [];
+/** @type {Palette | null} */
 let cached = null;
 
-/** Role -> colour, as the style sheet sets them for the theme in force. */
+/**
+ * Role -> colour, as the style sheet sets them for the theme in force.
+ * @returns {Palette}
+ */
 export function palette() {
   if (!cached) {
     const style = getComputedStyle(document.documentElement);
@@ -53,10 +60,12 @@ export function palette() {
   return cached;
 }
 
+/** @param {() => void} listener */
 export function onTheme(listener) {
   listeners.push(listener);
 }
 
+/** @param {HTMLElement} button */
 export function startTheme(button) {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const root = document.documentElement;
@@ -77,6 +86,7 @@ export function startTheme(button) {
   });
   dark.addEventListener("change", changed);
   // Paper is light. The style sheet switches by itself; canvases must be drawn again before and after.
+  /** @type {string | undefined} */
   let before;
   window.addEventListener("beforeprint", () => {
     before = root.dataset.theme;
@@ -91,7 +101,10 @@ export function startTheme(button) {
   changed();
 }
 
-/** Black or white, whichever reads better on a colour given as #rrggbb. */
+/**
+ * Black or white, whichever reads better on a colour given as #rrggbb.
+ * @param {string} color
+ */
 export function inkOn(color) {
   const [r, g, b] = channels(color).map((c) => {
     const s = c / 255;
@@ -102,7 +115,12 @@ export function inkOn(color) {
   return luminance > 0.32 ? "#16120a" : "#ffffff";
 }
 
-/** Two colours given as #rrggbb, mixed: share 0 is the first, 1 the second. */
+/**
+ * Two colours given as #rrggbb, mixed: share 0 is the first, 1 the second.
+ * @param {string} from
+ * @param {string} to
+ * @param {number} share
+ */
 export function mix(from, to, share) {
   const a = channels(from);
   const b = channels(to);
@@ -115,6 +133,7 @@ export function mix(from, to, share) {
     .join("")}`;
 }
 
+/** @param {string} color */
 function channels(color) {
   const hex = color.slice(1);
   return [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -129,6 +148,7 @@ function remembered() {
   }
 }
 
+/** @param {string} theme */
 function remember(theme) {
   try {
     localStorage.setItem("weftrace-theme", theme);

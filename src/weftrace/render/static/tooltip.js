@@ -2,11 +2,23 @@
 
 import { h, fill } from "./dom.js";
 
+/**
+ * @typedef {import("./dom.js").Child} Child
+ * @typedef {[label: string, text: string | number]} TipRow
+ */
+
 const box = h("div", { class: "tooltip", role: "tooltip", id: "tooltip", hidden: true });
+/** @type {HTMLElement | null} */
 let owner = null;
+/** @type {Terms} */
 let definitions = {}; // key -> [term, text]
 
-/** Shows nodes near a point of the window; keeps them inside it. */
+/**
+ * Shows nodes near a point of the window; keeps them inside it.
+ * @param {number} x
+ * @param {number} y
+ * @param {...Child} nodes
+ */
 export function showTip(x, y, ...nodes) {
   fill(box, ...nodes);
   box.hidden = false;
@@ -23,7 +35,23 @@ export function hideTip() {
   owner = null;
 }
 
-/** Title, then rows of [label, text]: the content of a canvas tooltip. */
+/**
+ * Where a tip goes: to the pointer, or to (x, y) for the focus, which has no place of its own.
+ * @param {Event} event
+ * @param {number} x
+ * @param {number} y
+ * @returns {[number, number]}
+ */
+export function tipPlace(event, x, y) {
+  return event instanceof MouseEvent ? [event.clientX || x, event.clientY || y] : [x, y];
+}
+
+/**
+ * Title, then rows of [label, text]: the content of a canvas tooltip.
+ * @param {string} title
+ * @param {string | null | undefined} color
+ * @param {(TipRow | null)[]} rows
+ */
 export function tipRows(title, color, rows) {
   const head = h(
     "div",
@@ -36,17 +64,24 @@ export function tipRows(title, color, rows) {
     h(
       "dl",
       {},
-      rows.filter((row) => row).flatMap(([label, text]) => [h("dt", { text: label }), h("dd", { text })]),
+      rows.filter((row) => row !== null).flatMap(([label, text]) => [h("dt", { text: label }), h("dd", { text })]),
     ),
   ];
 }
 
-/** A word that carries its definition: focusable, with a dotted underline. */
+/**
+ * A word that carries its definition: focusable, with a dotted underline.
+ * @param {string} key
+ * @param {string} [text]
+ */
 export function defined(key, text = definitions[key][0]) {
   return h("button", { class: "defined", type: "button", text, data: { def: key } });
 }
 
-/** A question mark that carries a definition, for table heads, where the word itself sorts. */
+/**
+ * A question mark that carries a definition, for table heads, where the word itself sorts.
+ * @param {string} key
+ */
 export function explained(key) {
   return h("button", {
     class: "explained",
@@ -57,17 +92,25 @@ export function explained(key) {
   });
 }
 
-/** Before anything is drawn: the terms that `defined` and `explained` may name, {key: [term, text]}. */
+/**
+ * Before anything is drawn: the terms that `defined` and `explained` may name, {key: [term, text]}.
+ * @param {Terms} known
+ */
 export function startTooltips(known) {
   definitions = known;
   document.body.append(box);
+  /** @param {HTMLElement} target */
   const open = (target) => {
-    const [title, text] = definitions[target.dataset.def];
+    const [title, text] = definitions[target.dataset.def ?? ""];
     const at = target.getBoundingClientRect();
     showTip(at.left, at.bottom - 10, h("div", { class: "tip-title", text: title }), h("p", { text }));
     owner = target;
     owner.setAttribute("aria-describedby", "tooltip");
   };
+  /**
+   * @param {Event} event
+   * @returns {HTMLElement | null}
+   */
   const term = (event) => (event.target instanceof Element ? event.target.closest("[data-def]") : null);
   document.addEventListener("pointerover", (event) => {
     const t = term(event);

@@ -7,6 +7,11 @@ import { balance, ranges, smallPercent } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { tipRows } from "render/tooltip.js";
 
+/**
+ * @typedef {import("./placement_model.js").PlacementModel} PlacementModel
+ * @typedef {import("./placement_model.js").Which} Which
+ */
+
 const LEFT = 58;
 const RIGHT = 10;
 const TOP = 10;
@@ -15,11 +20,16 @@ const REST = 78;
 const SPACE = 30;
 const BOTTOM = 22;
 
+/**
+ * @param {PlacementModel} model
+ * @param {(layer: number) => void} onLayer
+ */
 export function certificateSection(model, onLayer) {
   const { certificate } = model.document;
   drawnToWidth(byId("certificate-chart"), (width) => picture(model, width, onLayer));
   byId("binding-box").hidden = !certificate;
   if (!certificate) return;
+  /** @type {Map<string, number[]>} */
   const layers = new Map();
   certificate.binding.forEach((binding, layer) => layers.set(binding, [...(layers.get(binding) ?? []), layer]));
   fill(
@@ -56,17 +66,28 @@ export function certificateSection(model, onLayer) {
   );
 }
 
+/**
+ * @param {page.Certificate} certificate
+ * @param {number} layer
+ */
 export function gapOf(certificate, layer) {
   return certificate.bound[layer] > 0 ? Math.max(0, certificate.achieved[layer] / certificate.bound[layer] - 1) : 0;
 }
 
+/**
+ * @param {PlacementModel} model
+ * @param {number} width
+ * @param {(layer: number) => void} onLayer
+ */
 function picture(model, width, onLayer) {
   const {
     numLayers,
     document: { certificate },
   } = model;
   const cell = (width - LEFT - RIGHT) / numLayers;
+  /** @param {number} layer */
   const x = (layer) => LEFT + layer * cell;
+  /** @param {number} value */
   const y = (value) => TOP + (1 - value) * MAIN;
   const restTop = TOP + MAIN + SPACE;
   const floor = certificate ? restTop + REST : TOP + MAIN;
@@ -74,7 +95,11 @@ function picture(model, width, onLayer) {
   const thick = Math.max(1, Math.min(cell - (cell > 4 ? 2 : 0.5), 26));
   const inset = (cell - thick) / 2;
   const layers = Array.from({ length: numLayers }, (_, layer) => layer);
-  const value = (which, layer) => model.balancedness(which, layer);
+  /**
+   * @param {Which | "bound"} which
+   * @param {number} layer
+   */
+  const value = (which, layer) => model.balancedness(which, layer) ?? 0;
   const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: floor - TOP });
   const parts = [
     grid({ values: [0, 0.25, 0.5, 0.75, 1], y, left: LEFT, right: width - RIGHT, text: (v) => v.toFixed(2) }),
@@ -150,7 +175,12 @@ function picture(model, width, onLayer) {
   return chart;
 }
 
-/** Maximum over bound − 1 by layer, on a scale of its own: differences that the picture above is too coarse for. */
+/**
+ * Maximum over bound − 1 by layer, on a scale of its own: differences that the picture above is too coarse for.
+ * @param {page.Certificate} certificate
+ * @param {number[]} layers
+ * @param {{ x: (layer: number) => number, inset: number, thick: number, restTop: number, width: number }} place
+ */
 function gapPanel(certificate, layers, { x, inset, thick, restTop, width }) {
   const gaps = layers.map((layer) => 100 * gapOf(certificate, layer));
   const most = Math.max(...gaps);
@@ -166,6 +196,7 @@ function gapPanel(certificate, layers, { x, inset, thick, restTop, width }) {
       svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: restTop + REST + 0.5, y2: restTop + REST + 0.5 }),
     ];
   const ticks = roundTicks(0, most * 1.05, 3);
+  /** @param {number} value */
   const y = (value) => restTop + (1 - value / (most * 1.05)) * REST;
   return [
     words,
@@ -188,6 +219,10 @@ function gapPanel(certificate, layers, { x, inset, thick, restTop, width }) {
   ];
 }
 
+/**
+ * @param {number} count
+ * @param {{ x: (layer: number) => number, cell: number, floor: number }} place
+ */
 function axis(count, { x, cell, floor }) {
   const step = labelEvery(count, cell, 26);
   const shown = Array.from({ length: Math.ceil(count / step) }, (_, i) => i * step);
@@ -205,9 +240,13 @@ function axis(count, { x, cell, floor }) {
   ];
 }
 
-/** "the node partition in 40 layers" for the first screen; null without a certificate. */
+/**
+ * "the node partition in 40 layers" for the first screen; null without a certificate.
+ * @param {page.Certificate | null} certificate
+ */
 export function mainBinding(certificate) {
   if (!certificate) return null;
+  /** @type {Map<string, number>} */
   const counts = new Map();
   for (const binding of certificate.binding) counts.set(binding, (counts.get(binding) ?? 0) + 1);
   const held = [...counts].filter(([binding]) => binding !== "none").sort((a, b) => b[1] - a[1]);

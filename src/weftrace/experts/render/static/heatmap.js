@@ -8,6 +8,15 @@ import { hatch } from "render/hatch.js";
 import { mix, onTheme, palette, SANS } from "render/theme.js";
 import { defined, hideTip, showTip, tipRows } from "render/tooltip.js";
 
+/**
+ * @typedef {import("./placement_model.js").PlacementModel} PlacementModel
+ * @typedef {import("./placement_model.js").Which} Which
+ * @typedef {import("render/theme.js").Palette} Palette
+ * @typedef {import("render/tooltip.js").TipRow} TipRow
+ * @typedef {{ layer: number, gpu: number }} Cell
+ * @typedef {{ which: Which, canvas: HTMLCanvasElement, cells: HTMLCanvasElement, look: string, box: HTMLElement }} HeatMap
+ */
+
 const LEFT = 38;
 const TOP = 22;
 const BOTTOM = 20;
@@ -24,28 +33,36 @@ const REACHES = [
   { half: 0.02, label: "± 2 %", low: "−2 % and less", high: "+2 % and more" },
 ];
 
-/** The heat maps. onCell(layer, gpu) when one is clicked. Returns {choose(layer)}, {place(which, layer, gpu)} for tests. */
+/**
+ * The heat maps. onCell(layer, gpu) when one is clicked. Returns {choose(layer)}, {place(which, layer, gpu)} for tests.
+ * @param {PlacementModel} model
+ * @param {(layer: number, gpu: number) => void} onCell
+ */
 export function heatMaps(model, onCell) {
   const { document: doc, numLayers, numGpus } = model;
   let reach = 0;
   let chosen = -1;
+  /** @type {Cell | null} */
   let hover = null;
   const draw = oncePerFrame(() => maps.forEach(paint));
-  const maps = ["before", "after"]
-    .filter((which) => doc.gpu_load[which])
-    .map((which) => {
+  /** @type {Which[]} */
+  const both = ["before", "after"];
+  const maps = both
+    .map((which) => ({ which, told: doc.gpu_load[which] }))
+    .filter((map) => map.told)
+    .map(({ which, told }) => {
       const canvas = h("canvas", {
         tabindex: 0,
         role: "img",
-        "aria-label": `Load of every GPU in every layer, ${doc.gpu_load[which].label}. Arrow keys move, Enter chooses a layer.`,
+        "aria-label": `Load of every GPU in every layer, ${told?.label}. Arrow keys move, Enter chooses a layer.`,
         data: { map: which },
       });
-      const value = mean(doc.gpu_load[which].balancedness);
+      const value = mean(told?.balancedness ?? []);
       const title = h(
         "div",
         { class: "map-title" },
         h("b", { text: which === "before" ? "Before" : "After" }),
-        h("span", { class: "muted", text: words(doc.gpu_load[which].label, which) }),
+        h("span", { class: "muted", text: words(told?.label ?? "", which) }),
         h(
           "span",
           { class: "map-value" },
@@ -81,21 +98,19 @@ export function heatMaps(model, onCell) {
     );
   }
 
+  /** @param {HeatMap} map */
   function geometry({ box }) {
     const width = box.clientWidth;
     const gap = doc.cluster.num_nodes > 1 ? (numGpus > 128 ? 2 : 4) : 0;
     const room = width - LEFT - RIGHT - gap * (doc.cluster.num_nodes - 1);
     const cell = room / numGpus;
     const row = Math.max(MIN_ROW, Math.min(MAX_CELL, Math.floor(MAP_HEIGHT / numLayers)));
-    return {
-      width,
-      height: TOP + row * numLayers + BOTTOM,
-      cell,
-      row,
-      x: (gpu) => LEFT + gpu * cell + model.nodeOf(gpu) * gap,
-    };
+    /** @param {number} gpu */
+    const x = (gpu) => LEFT + gpu * cell + model.nodeOf(gpu) * gap;
+    return { width, height: TOP + row * numLayers + BOTTOM, cell, row, x };
   }
 
+  /** @param {HeatMap} map */
   function paint(map) {
     const { width, height, cell, row, x } = geometry(map);
     if (width <= 0) return;
@@ -122,6 +137,11 @@ export function heatMaps(model, onCell) {
     }
   }
 
+  /**
+   * @param {HeatMap} map
+   * @param {CanvasRenderingContext2D} context
+   * @param {Palette} colors
+   */
   function cells(map, context, colors) {
     const { width, height, cell, row, x } = geometry(map);
     const { half } = REACHES[reach];
@@ -133,13 +153,18 @@ export function heatMaps(model, onCell) {
       const left = x(gpu);
       const wide = Math.max(0.5, cell - lineX);
       for (let layer = 0; layer < numLayers; layer += 1) {
-        const nothing = model.isOut(gpu) && doc.gpu_load[map.which].load[layer][gpu] === 0;
+        const nothing = model.isOut(gpu) && doc.gpu_load[map.which]?.load[layer][gpu] === 0;
         context.fillStyle = nothing ? unused : loadColor(model.ratio(map.which, layer, gpu), half);
         context.fillRect(left, TOP + layer * row, wide, row - lineY);
       }
     }
   }
 
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {Palette} colors
+   * @param {{ height: number, cell: number, row: number, x: (gpu: number) => number }} place
+   */
   function axes(context, colors, { height, cell, row, x }) {
     context.font = FONT;
     context.fillStyle = colors.muted;
@@ -169,6 +194,11 @@ export function heatMaps(model, onCell) {
     }
   }
 
+  /**
+   * @param {HeatMap} map
+   * @param {MouseEvent} event
+   * @returns {Cell | null}
+   */
   function cellAt(map, event) {
     const { cell, row, x } = geometry(map);
     const box = map.canvas.getBoundingClientRect();
@@ -180,7 +210,12 @@ export function heatMaps(model, onCell) {
     return null;
   }
 
+  /** @param {HeatMap} map */
   function listen(map) {
+    /**
+     * @param {number} x
+     * @param {number} y
+     */
     const tell = (x, y) => {
       draw();
       if (hover) showTip(x, y, ...cellTip(model, map.which, hover.layer, hover.gpu));
@@ -222,15 +257,21 @@ export function heatMaps(model, onCell) {
     });
   }
 
-  /** Middle of a cell in the window. */
+  /**
+   * Middle of a cell in the window.
+   * @param {Which} which
+   * @param {number} layer
+   * @param {number} gpu
+   */
   function place(which, layer, gpu) {
-    const map = maps.find((candidate) => candidate.which === which);
+    const map = maps.find((candidate) => candidate.which === which) ?? maps[0];
     const { cell, row, x } = geometry(map);
     const box = map.canvas.getBoundingClientRect();
     return { x: box.left + x(gpu) + cell / 2, y: box.top + TOP + (layer + 0.5) * row };
   }
 
   return {
+    /** @param {number} layer */
     choose: (layer) => {
       chosen = layer;
       draw();
@@ -240,46 +281,70 @@ export function heatMaps(model, onCell) {
   };
 }
 
-/** What a cell says: layer, GPU, node, load, and for the placement itself the experts that stand there. */
+/**
+ * What a cell says: layer, GPU, node, load, and for the placement itself the experts that stand there.
+ * @param {PlacementModel} model
+ * @param {Which} which
+ * @param {number} layer
+ * @param {number} gpu
+ */
 export function cellTip(model, which, layer, gpu) {
   const { document: doc } = model;
-  const load = doc.gpu_load[which].load[layer][gpu];
+  const load = doc.gpu_load[which]?.load[layer][gpu] ?? 0;
   const speed = doc.cluster.speed_of_gpu[gpu];
   const there = which === "after" ? model.contents(layer, gpu) : [];
   const most = 8;
+  /** @type {TipRow[]} */
+  const experts = there
+    .slice(0, most)
+    .map((slot) => [
+      `expert ${slot.expert}`,
+      `${times(slot.ratio)}${slot.copies > 1 ? `, ${percent(slot.share)} of it (${slot.copies} copies)` : ""}`,
+    ]);
   return tipRows(
     `Layer ${layer}, GPU ${gpu}, node ${model.nodeOf(gpu)}${model.state(gpu) ? `: ${model.state(gpu)}` : ""}`,
     loadColor(model.ratio(which, layer, gpu), 1),
     [
       [which, `${times(model.ratio(which, layer, gpu))} the mean, load ${amount(load)}`],
       speed === 1 ? null : ["speed", `${speed}, so its time is ${amount(load / speed)}`],
-      ...there
-        .slice(0, most)
-        .map((slot) => [
-          `expert ${slot.expert}`,
-          `${times(slot.ratio)}${slot.copies > 1 ? `, ${percent(slot.share)} of it (${slot.copies} copies)` : ""}`,
-        ]),
+      ...experts,
       there.length > most ? ["", `and ${there.length - most} more`] : null,
     ],
   );
 }
 
+/**
+ * @param {string} label
+ * @param {Which} which
+ */
 function words(label, which) {
   return label && label !== which ? label : "";
 }
 
+/**
+ * @param {number} value
+ * @param {number} count
+ */
 function clamp(value, count) {
   return Math.max(0, Math.min(count - 1, value));
 }
 
-/** A load as a multiple of the mean -> "#rrggbb", for a reach and the theme in force. */
+/**
+ * A load as a multiple of the mean -> "#rrggbb", for a reach and the theme in force.
+ * @param {number} ratio
+ * @param {number} half
+ */
 function loadColor(ratio, half) {
   const colors = palette();
   const at = Math.max(-1, Math.min(1, (ratio - 1) / half));
   return mix(colors.level, at < 0 ? colors.under : colors.over, Math.abs(at));
 }
 
-/** Gradient with its three numbers, and buttons to choose the reach. */
+/**
+ * Gradient with its three numbers, and buttons to choose the reach.
+ * @param {number} current
+ * @param {(reach: number) => void} onChoose
+ */
 function scaleLegend(current, onChoose) {
   const { half, low, high } = REACHES[current];
   const stops = Array.from({ length: 17 }, (_, i) => loadColor(1 + half * (i / 8 - 1), half)).join(", ");

@@ -8,6 +8,11 @@ import { amount, balance, smallPercent, times } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { hideTip, showTip } from "render/tooltip.js";
 
+/**
+ * @typedef {import("render/svg.js").Nodes} Nodes
+ * @typedef {import("./placement_model.js").PlacementModel} PlacementModel
+ */
+
 const LEFT = 46;
 const TOP = 26;
 const BOTTOM = 34;
@@ -15,7 +20,11 @@ const RIGHT = 10;
 const HEIGHT = 330;
 const MOST_BEFORE = 2.5; // × mean; taller bars before are cut, and an arrow says so
 
-/** The section of one layer. Returns show(layer). */
+/**
+ * The section of one layer. Returns show(layer).
+ * @param {PlacementModel} model
+ * @returns {(layer: number) => void}
+ */
 export function layerSection(model) {
   let layer = 0;
   let marked = -1;
@@ -23,6 +32,7 @@ export function layerSection(model) {
   const again = drawnToWidth(chart, (width) => profile(model, layer, width, mark));
   const table = sortableTable({
     name: "hot",
+    /** @type {ReturnType<typeof hottest>} */
     rows: [],
     limit: 12,
     sort: { key: "ratio", down: true },
@@ -62,10 +72,12 @@ export function layerSection(model) {
   });
   fill(byId("hot-table"), table.element);
 
+  /** @param {number} expert */
   function mark(expert) {
     marked = expert;
-    for (const part of chart.querySelectorAll("[data-expert]"))
-      part.classList.toggle("marked", Number(part.dataset.expert) === expert);
+    /** @type {NodeListOf<SVGElement>} */
+    const parts = chart.querySelectorAll("[data-expert]");
+    for (const part of parts) part.classList.toggle("marked", Number(part.dataset.expert) === expert);
     chart.classList.toggle("marking", expert >= 0);
   }
 
@@ -95,19 +107,28 @@ export function layerSection(model) {
   };
 }
 
+/**
+ * @param {PlacementModel} model
+ * @param {number} layer
+ * @param {number} width
+ * @param {(expert: number) => void} mark
+ */
 function profile(model, layer, width, mark) {
   const { numGpus, document: doc } = model;
   const bound = doc.certificate && model.means[layer] > 0 ? doc.certificate.bound[layer] / model.means[layer] : 1;
   const after = model.most("after", layer);
   const before = model.hasBefore ? model.most("before", layer) : 0;
   const top = Math.max(1.15, 1.06 * after, Math.min(1.06 * before, MOST_BEFORE), 1.06 * bound);
+  /** @param {number} value */
   const y = (value) => TOP + (1 - Math.min(value, top) / top) * (HEIGHT - TOP - BOTTOM);
   const gap = doc.cluster.num_nodes > 1 ? 5 : 0;
   const cell = (width - LEFT - RIGHT - gap * (doc.cluster.num_nodes - 1)) / numGpus;
+  /** @param {number} gpu */
   const x = (gpu) => LEFT + gpu * cell + model.nodeOf(gpu) * gap;
   const bar = Math.max(0.5, cell >= 6 ? Math.min(cell - 2, 46) : cell - 0.4);
   const inset = (cell - bar) / 2;
   const ticks = roundTicks(0, top, 5);
+  /** @type {Nodes[]} */
   const parts = [
     grid({
       values: ticks.values,
@@ -155,7 +176,13 @@ function profile(model, layer, width, mark) {
   );
 }
 
-/** One GPU: its slots stacked, the largest at the bottom; before, as a short line or an arrow where it is off the picture. */
+/**
+ * One GPU: its slots stacked, the largest at the bottom; before, as a short line or an arrow where it is off the picture.
+ * @param {PlacementModel} model
+ * @param {number} layer
+ * @param {number} gpu
+ * @param {{ x: number, bar: number, y: (value: number) => number, top: number }} place
+ */
 function gpuBar(model, layer, gpu, { x, bar, y, top }) {
   let from = 0;
   const group = svg("g", { data: { gpu } });
@@ -186,6 +213,10 @@ function gpuBar(model, layer, gpu, { x, bar, y, top }) {
   return group;
 }
 
+/**
+ * @param {PlacementModel} model
+ * @param {{ x: (gpu: number) => number, cell: number }} place
+ */
 function nodeAxis(model, { x, cell }) {
   const { numGpus, document: doc, perNode } = model;
   const floor = HEIGHT - BOTTOM;
@@ -217,16 +248,24 @@ function nodeAxis(model, { x, cell }) {
   ];
 }
 
+/**
+ * @param {PlacementModel} model
+ * @param {number} layer
+ * @param {PointerEvent} event
+ * @param {(expert: number) => void} mark
+ */
 function point(model, layer, event, mark) {
-  const group = event.target.closest("[data-gpu]");
-  if (!group) {
+  const target = event.target instanceof SVGElement ? event.target : null;
+  /** @type {SVGElement | null | undefined} */
+  const group = target?.closest("[data-gpu]");
+  if (!target || !group) {
     hideTip();
     mark(-1);
     return;
   }
-  mark(event.target.dataset.expert === undefined ? -1 : Number(event.target.dataset.expert));
+  mark(target.dataset.expert === undefined ? -1 : Number(target.dataset.expert));
   const gpu = Number(group.dataset.gpu);
-  const head = event.target.dataset.expert;
+  const head = target.dataset.expert;
   const note = model.hasBefore
     ? h("p", { text: `before: ${times(model.ratio("before", layer, gpu))} the mean` })
     : null;
@@ -239,9 +278,13 @@ function point(model, layer, event, mark) {
             "slots, all marked.",
           ),
         });
-  showTip(event.clientX, event.clientY, ...[...cellTip(model, "after", layer, gpu), note, here].filter(Boolean));
+  showTip(event.clientX, event.clientY, ...cellTip(model, "after", layer, gpu), note, here);
 }
 
+/**
+ * @param {PlacementModel} model
+ * @param {number} layer
+ */
 function hottest(model, layer) {
   const { loads, num_experts: count } = model.document;
   const mean = model.means[layer] || 1;

@@ -7,14 +7,25 @@ import { balance, decimalBytes, smallPercent } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { defined, tipRows } from "render/tooltip.js";
 
+/**
+ * @typedef {import("render/dom.js").Child} Child
+ * @typedef {import("./placement_model.js").PlacementModel} PlacementModel
+ * @typedef {ReturnType<typeof rowsOf>[number]} Row
+ * @typedef {{ upper: number[], lower?: number[], axis: string, tip: (i: number) => Child[], onPick?: (i: number) => void }} Bars
+ */
+
 const LEFT = 46;
 const RIGHT = 10;
 const TOP = 10;
 const BOTTOM = 22;
 const HEIGHT = 170;
-const COLUMNS = ["round", "layer", "expert", "slot", "from_slot"];
 
-/** The section about moves. onLayer(layer) when a layer is chosen. Returns show(layer). */
+/**
+ * The section about moves. onLayer(layer) when a layer is chosen. Returns show(layer).
+ * @param {PlacementModel} model
+ * @param {(layer: number) => void} onLayer
+ * @returns {(layer: number) => void}
+ */
 export function movesSection(model, onLayer) {
   const { moves } = model.document;
   byId("moves").hidden = !moves;
@@ -27,20 +38,20 @@ export function movesSection(model, onLayer) {
     moves.num_moves === 0
       ? "Nothing has to move."
       : `${plural(moves.num_moves, "slot")} of ${grouped(moves.num_slots)} (${smallPercent(moves.num_moves / moves.num_slots)}) take another expert: balancedness ${balance(moves.before_balancedness)} before, ${balance(moves.after_balancedness)} after.`;
+  /** @type {[term: string, word: string, value: string][]} */
+  const facts = [
+    ["moves", "moves", grouped(moves.num_moves)],
+    ["moves", "to copy", decimalBytes(moves.bytes)],
+    ["move_time", "estimated time", duration(moves.time_s * 1e9)],
+    ["break_even", "pays after", moves.break_even_steps === null ? "never" : plural(moves.break_even_steps, "step")],
+    ["rounds", "rounds", grouped(moves.rounds)],
+    ["moves", "from the same GPU", grouped(local)],
+    ["moves", "from another node", grouped(remote)],
+  ];
+  if (lost) facts.push(["moves", "from storage", grouped(lost)]);
   fill(
     byId("moves-facts"),
-    [
-      ["moves", "moves", grouped(moves.num_moves)],
-      ["moves", "to copy", decimalBytes(moves.bytes)],
-      ["move_time", "estimated time", duration(moves.time_s * 1e9)],
-      ["break_even", "pays after", moves.break_even_steps === null ? "never" : plural(moves.break_even_steps, "step")],
-      ["rounds", "rounds", grouped(moves.rounds)],
-      ["moves", "from the same GPU", grouped(local)],
-      ["moves", "from another node", grouped(remote)],
-      lost ? ["moves", "from storage", grouped(lost)] : null,
-    ]
-      .filter(Boolean)
-      .map(([key, word, value]) => h("div", {}, h("dt", {}, defined(key, word)), h("dd", { text: value }))),
+    facts.map(([key, word, value]) => h("div", {}, h("dt", {}, defined(key, word)), h("dd", { text: value }))),
   );
   byId("moves-pictures").hidden = moves.num_moves === 0;
   if (moves.num_moves === 0) return () => {};
@@ -78,6 +89,7 @@ export function movesSection(model, onLayer) {
   );
   const table = sortableTable({
     name: "moves",
+    /** @type {Row[]} */
     rows: [],
     limit: 10,
     sort: { key: "round", down: false },
@@ -109,10 +121,15 @@ export function movesSection(model, onLayer) {
   };
 }
 
-/** The moves as rows. columns: lists of equal length, named by COLUMNS. */
+/**
+ * The moves as rows.
+ * @param {page.Moves["list"]} columns
+ * @param {PlacementModel} model
+ */
 function rowsOf(columns, model) {
   return columns.round.map((_, at) => {
-    const [round, layer, expert, slot, fromSlot] = COLUMNS.map((name) => columns[name][at]);
+    const slot = columns.slot[at];
+    const fromSlot = columns.from_slot[at];
     const toGpu = model.gpuOf(slot);
     const fromGpu = fromSlot < 0 ? -1 : model.gpuOf(fromSlot);
     const where =
@@ -123,24 +140,45 @@ function rowsOf(columns, model) {
           : model.nodeOf(fromGpu) === model.nodeOf(toGpu)
             ? "same node"
             : "other node";
-    return { round, layer, expert, slot, fromSlot, toGpu, fromGpu, where };
+    return {
+      round: columns.round[at],
+      layer: columns.layer[at],
+      expert: columns.expert[at],
+      slot,
+      fromSlot,
+      toGpu,
+      fromGpu,
+      where,
+    };
   });
 }
 
+/**
+ * @param {Row[]} rows
+ * @param {number} size
+ * @param {(row: Row) => number} index
+ */
 function counted(rows, size, index) {
+  /** @type {number[]} */
   const counts = Array(size).fill(0);
   for (const row of rows) counts[index(row)] += 1;
   return counts;
 }
 
-/** Bars up, and where `lower` is given bars down from the same line. */
+/**
+ * Bars up, and where `lower` is given bars down from the same line.
+ * @param {number} width
+ * @param {Bars} chart
+ */
 function bars(width, { upper, lower, axis, tip, onPick }) {
   const count = upper.length;
   const cell = (width - LEFT - RIGHT) / count;
+  /** @param {number} i */
   const x = (i) => LEFT + i * cell;
   const up = Math.max(1, ...upper);
   const down = lower ? Math.max(1, ...lower) : 0;
   const floor = HEIGHT - BOTTOM;
+  /** @param {number} value */
   const y = (value) => TOP + ((up - value) / (up + down)) * (floor - TOP);
   const thick = Math.max(0.7, Math.min(cell - (cell > 4 ? 2 : 0.4), 30));
   const inset = (cell - thick) / 2;

@@ -10,7 +10,9 @@ import { placementModel } from "./placement_model.js";
 import { showPlacementSummary } from "./placement_summary.js";
 import { policySection } from "./policy.js";
 
-startPage("weftrace-placement", (block) => {
+/** @typedef {import("./placement_model.js").PlacementModel} PlacementModel */
+
+startPage("weftrace-placement", (/** @type {page.Placement} */ block) => {
   const model = placementModel(block);
   let current = 0;
 
@@ -24,28 +26,34 @@ startPage("weftrace-placement", (block) => {
   policySection(block);
   const showMoves = movesSection(model, showLayer);
 
-  const select = byId("layer-select");
+  const select = byId("layer-select", HTMLSelectElement);
+  const previous = byId("layer-prev", HTMLButtonElement);
+  const following = byId("layer-next", HTMLButtonElement);
   const layers = Array.from({ length: model.numLayers }, (_, layer) => layer);
   fill(
     select,
     layers.map((layer) => h("option", { value: layer, text: String(layer) })),
   );
   select.addEventListener("change", () => showLayer(Number(select.value)));
-  byId("layer-prev").addEventListener("click", () => showLayer(Math.max(0, current - 1)));
-  byId("layer-next").addEventListener("click", () => showLayer(Math.min(model.numLayers - 1, current + 1)));
-  for (const id of ["policy", "moves"]) document.querySelector(`nav a[href="#${id}"]`).hidden = byId(id).hidden;
+  previous.addEventListener("click", () => showLayer(Math.max(0, current - 1)));
+  following.addEventListener("click", () => showLayer(Math.min(model.numLayers - 1, current + 1)));
+  for (const id of ["policy", "moves"]) {
+    document.querySelector(`nav a[href="#${id}"]`)?.toggleAttribute("hidden", Boolean(byId(id).hidden));
+  }
   showLayer(worstLayer(model));
 
+  /** @param {number} layer */
   function showLayer(layer) {
     current = layer;
     select.value = String(layer);
-    byId("layer-prev").disabled = layer === 0;
-    byId("layer-next").disabled = layer === model.numLayers - 1;
+    previous.disabled = layer === 0;
+    following.disabled = layer === model.numLayers - 1;
     maps.choose(layer);
     showProfile(layer);
     showMoves(layer);
   }
 
+  /** @param {number} layer */
   function openLayer(layer) {
     showLayer(layer);
     byId("layer").scrollIntoView({ block: "start" });
@@ -54,9 +62,13 @@ startPage("weftrace-placement", (block) => {
   return { document: block, model, layer: () => current, place: maps.place, reach: maps.reach };
 });
 
-/** The layer in which most is left to gain; of layers at their bound, the least balanced. */
+/**
+ * The layer in which most is left to gain; of layers at their bound, the least balanced.
+ * @param {PlacementModel} model
+ */
 function worstLayer(model) {
   const { certificate, gpu_load: load } = model.document;
+  /** @param {number} layer */
   const badness = (layer) => [certificate ? gapOf(certificate, layer) : 0, 1 - load.after.balancedness[layer]];
   let worst = 0;
   for (let layer = 1; layer < model.numLayers; layer += 1) {
@@ -67,6 +79,7 @@ function worstLayer(model) {
   return worst;
 }
 
+/** @param {PlacementModel} model */
 function mapWords(model) {
   const both = model.hasBefore ? " Both pictures have one scale." : "";
   const colors =

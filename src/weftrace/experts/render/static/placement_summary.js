@@ -1,11 +1,18 @@
 // The first screen of a placement: how much of the time GPUs work, and six numbers with what they mean.
 
+import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
 import { grouped, percent, plural } from "render/format.js";
 import { mainBinding } from "./certificate.js";
 import { balance, balancePercent, mean, smallPercent } from "./words.js";
 import { defined } from "render/tooltip.js";
 
+/**
+ * @typedef {import("./placement_model.js").PlacementModel} PlacementModel
+ * @typedef {import("./placement_model.js").Which} Which
+ */
+
+/** @param {PlacementModel} model */
 export function showPlacementSummary(model) {
   const { document: doc } = model;
   const { cluster, certificate } = doc;
@@ -28,8 +35,8 @@ export function showPlacementSummary(model) {
     h("span", { class: "chip plain" }, defined("policy", doc.policy)),
     h("span", { class: "chip plain" }, defined("split", `${doc.split} split`)),
   );
-  const after = mean(doc.gpu_load.after.balancedness);
-  const before = model.hasBefore ? mean(doc.gpu_load.before.balancedness) : null;
+  const after = mean(doc.gpu_load.after.balancedness) ?? 1;
+  const before = doc.gpu_load.before ? mean(doc.gpu_load.before.balancedness) : null;
   fill(
     byId("account"),
     h(
@@ -43,7 +50,7 @@ export function showPlacementSummary(model) {
       "div",
       { class: "work" },
       [
-        before === null ? null : workBar("before", `before: ${doc.gpu_load.before.label}`, before),
+        before === null ? null : workBar("before", `before: ${doc.gpu_load.before?.label}`, before),
         workBar("after", "after: this placement", after),
         certificate ? workBar("bound", "bound: no placement can do better", certificate.bound_balancedness) : null,
       ].filter(Boolean),
@@ -52,7 +59,12 @@ export function showPlacementSummary(model) {
   fill(byId("cards"), cards(model, before, after));
 }
 
-/** Work and waiting as one bar, to scale. */
+/**
+ * Work and waiting as one bar, to scale.
+ * @param {string} key
+ * @param {string} words
+ * @param {number} value
+ */
 function workBar(key, words, value) {
   return h(
     "div",
@@ -76,6 +88,11 @@ function workBar(key, words, value) {
   );
 }
 
+/**
+ * @param {PlacementModel} model
+ * @param {number | null} before
+ * @param {number} after
+ */
 function cards(model, before, after) {
   const { document: doc } = model;
   const { certificate: c, moves } = doc;
@@ -107,7 +124,7 @@ function cards(model, before, after) {
           "slots_for_target",
           `slots for ${c.target}`,
           c.slots_for_target === null ? "none" : grouped(c.slots_for_target),
-          c.slots_for_target === null ? `no number of slots reaches ${c.target}` : slotsWords(c, doc),
+          c.slots_for_target === null ? `no number of slots reaches ${c.target}` : slotsWords(c.slots_for_target, doc),
         )
       : null,
     moves
@@ -126,25 +143,22 @@ function cards(model, before, after) {
   ];
 }
 
-function slotsWords(certificate, doc) {
-  const least = certificate.slots_for_target;
-  if (least <= doc.num_slots) return `fewer cannot reach it; this placement has ${grouped(doc.num_slots)}`;
-  return `${grouped(least - doc.num_slots)} more than the ${grouped(doc.num_slots)} here`;
+/**
+ * @param {number} least
+ * @param {page.Placement} placement
+ */
+function slotsWords(least, { num_slots: here }) {
+  if (least <= here) return `fewer cannot reach it; this placement has ${grouped(here)}`;
+  return `${grouped(least - here)} more than the ${grouped(here)} here`;
 }
 
-/** How much less the busiest GPUs do, summed over the layers: what the experts' time falls by. */
+/**
+ * How much less the busiest GPUs do, summed over the layers: what the experts' time falls by.
+ * @param {PlacementModel} model
+ */
 function gainWords(model) {
+  /** @param {Which} which */
   const total = (which) => model.means.reduce((sum, mean, layer) => sum + mean * model.most(which, layer), 0);
   const saved = 1 - total("after") / (total("before") || 1);
   return `the busiest GPUs do ${percent(Math.abs(saved), Math.abs(saved) < 0.01 ? 2 : 0)} ${saved >= 0 ? "less" : "more"}`;
-}
-
-export function card(key, label, value, note, role = "") {
-  return h(
-    "div",
-    { class: `card ${role}`, data: { card: key } },
-    h("div", { class: "card-label" }, defined(key, label)),
-    h("div", { class: "card-value", text: value }),
-    h("div", { class: "card-note", text: note }),
-  );
 }

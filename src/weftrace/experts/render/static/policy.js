@@ -5,19 +5,28 @@ import { duration, grouped } from "render/format.js";
 import { balance } from "./words.js";
 import { sortableTable } from "render/tables.js";
 
+/**
+ * @typedef {"compute_us" | "dispatch_us" | "combine_us"} CostPart
+ */
+
+/** @type {[key: CostPart, role: string, label: string][]} */
 const PARTS = [
   ["compute_us", "compute", "experts' products"],
   ["dispatch_us", "dispatch", "dispatch"],
   ["combine_us", "combine", "combine"],
 ];
 
+/** @param {page.Placement} placement */
 export function policySection({ choice, policy }) {
   byId("policy").hidden = !choice;
   if (!choice) return;
   byId("policy-reason").textContent = choice.reason;
   byId("policy-costs").hidden = choice.costs.length === 0;
   const longest = Math.max(...choice.costs.map((cost) => cost.total_us), 1e-9);
-  const us = (key) => (row) => grouped(row[key], 1);
+  /** @param {CostPart | "total_us"} key */
+  const us = (key) => (/** @type {page.PolicyCost} */ row) => grouped(row[key], 1);
+  /** @type {import("render/tables.js").Column<page.PolicyCost>[]} */
+  const parts = PARTS.map(([key, , label]) => ({ key, label: `${label} µs`, kind: "count", text: us(key) }));
   fill(
     byId("policy-table"),
     sortableTable({
@@ -48,7 +57,7 @@ export function policySection({ choice, policy }) {
           value: (row) => row.total_us,
           node: (row) => costBar(row, longest),
         },
-        ...PARTS.map(([key, , label]) => ({ key, label: `${label} µs`, kind: "count", text: us(key) })),
+        ...parts,
         {
           key: "balancedness",
           label: "balancedness",
@@ -72,14 +81,18 @@ export function policySection({ choice, policy }) {
     choice.ruled_out.map(([name, why]) => h("li", {}, h("b", { text: name }), `: not possible, ${why}`)),
   );
   byId("assumption-box").hidden = choice.assumptions.length === 0;
-  byId("assumption-box").querySelector("summary").textContent =
-    `What the estimate assumes (${choice.assumptions.length})`;
+  const summary = byId("assumption-box").querySelector("summary");
+  if (summary) summary.textContent = `What the estimate assumes (${choice.assumptions.length})`;
   fill(
     byId("assumptions"),
     choice.assumptions.map((text) => h("li", { text })),
   );
 }
 
+/**
+ * @param {page.PolicyCost} row
+ * @param {number} longest
+ */
 function costBar(row, longest) {
   const words = PARTS.map(([key, , label]) => `${label} ${duration(row[key] * 1000)}`).join(", ");
   return h(

@@ -7,12 +7,14 @@ import { rowTable } from "./replay_table.js";
 import { movedChart, timeChart } from "./series.js";
 import { tradeOff } from "./trade_off.js";
 
-startPage("weftrace-replay", (document) => {
+startPage("weftrace-replay", (/** @type {page.Replay} */ document) => {
   const model = replayModel(document);
   showReplaySummary(model);
   // Rows on the picture: those that play a part, and what the reader adds.
   const shown = new Set(model.parts.map((part) => part.row));
+  /** @type {(() => void)[]} */
   const again = [];
+  /** @param {number} row */
   const toggle = (row) => {
     if (shown.has(row)) shown.delete(row);
     else shown.add(row);

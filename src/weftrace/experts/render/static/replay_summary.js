@@ -1,11 +1,14 @@
 // The first screen of a replay: the recommendation in words, and the rows that matter side by side.
 
+import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
 import { grouped, plural } from "render/format.js";
 import { balance, smallPercent } from "./words.js";
-import { card } from "./placement_summary.js";
 import { defined } from "render/tooltip.js";
 
+/** @typedef {import("./replay_model.js").ReplayModel} ReplayModel */
+
+/** @param {ReplayModel} model */
 export function showReplaySummary(model) {
   const { document: doc, rows, recommendation } = model;
   fill(
@@ -23,6 +26,7 @@ export function showReplaySummary(model) {
   byId("recommendation").textContent = recommendation.text;
   // Bars from the worst row's band to 1: differences of a few points must be seen.
   const low = Math.floor(20 * (Math.min(...model.parts.map(({ row }) => rows[row].low)) - 0.02)) / 20;
+  /** @param {number} value */
   const at = (value) => Math.max(0, Math.min(1, (value - low) / (1 - low)));
   fill(
     byId("account"),
@@ -69,10 +73,12 @@ export function showReplaySummary(model) {
   fill(byId("cards"), cards(model));
 }
 
+/** @param {ReplayModel} model */
 function cards({ rows, recommendation: r, ceiling }) {
   const best = rows[r.row];
   const base = rows[r.baseline_row];
   const cheaper = r.cheaper_row === null ? null : rows[r.cheaper_row];
+  /** @param {number} value */
   const points = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)}`;
   return [
     card(

@@ -6,7 +6,14 @@ import { balance, smallPercent } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { moves } from "./trade_off.js";
 
-/** Returns a function that draws again. */
+/** @typedef {import("./replay_model.js").ReplayModel} ReplayModel */
+
+/**
+ * Returns a function that draws again.
+ * @param {ReplayModel} model
+ * @param {Set<number>} shown
+ * @param {(row: number) => void} onRow
+ */
 export function rowTable(model, shown, onRow) {
   const rows = model.rows.map((row, at) => ({ ...row, at, every: moves(row) }));
   const least = Math.min(...rows.map((row) => row.low));
@@ -30,7 +37,7 @@ export function rowTable(model, shown, onRow) {
             h("i", { class: `row-mark look-${shown.has(row.at) ? model.look(row.at) : "none"}` }),
             h("b", { text: row.solver }),
             " ",
-            model.partOf(row.at) ? h("span", { class: "chip taken", text: model.partOf(row.at).word }) : null,
+            model.partOf(row.at) ? h("span", { class: "chip taken", text: model.partOf(row.at)?.word }) : null,
           ),
       },
       { key: "estimator", label: "estimator", kind: "text", def: "estimator" },

@@ -5,6 +5,11 @@ import { columnPicker, digitsFor, drawnToWidth, grid, roundTicks, svg, wholeStep
 import { balance, smallPercent } from "./words.js";
 import { defined, tipRows } from "render/tooltip.js";
 
+/**
+ * @typedef {import("./replay_model.js").ReplayModel} ReplayModel
+ * @typedef {(value: number) => number} Scale
+ */
+
 const LEFT = 50;
 const TOP = 10;
 const BOTTOM = 22;
@@ -13,7 +18,11 @@ const MOVED_HEIGHT = 150;
 const MEAN_STEP = 20;
 const MEAN_GAP = 18; // pixels: room for one mean and its band, and before the first
 
-/** The picture over time. shown: set of row numbers, changed by others. Returns a function that draws again. */
+/**
+ * The picture over time. shown: set of row numbers, changed by others. Returns a function that draws again.
+ * @param {ReplayModel} model
+ * @param {Set<number>} shown
+ */
 export function timeChart(model, shown) {
   return drawnToWidth(byId("series-chart"), (width) => {
     fill(byId("series-legend"), legend(model, shown));
@@ -21,13 +30,22 @@ export function timeChart(model, shown) {
   });
 }
 
-/** What each re-plan moved, on the same time axis. */
+/**
+ * What each re-plan moved, on the same time axis.
+ * @param {ReplayModel} model
+ * @param {Set<number>} shown
+ */
 export function movedChart(model, shown) {
   return drawnToWidth(byId("moved-chart"), (width) => moved(model, ordered(model, shown), width));
 }
 
-/** The recommended row is drawn last: on top. */
+/**
+ * The recommended row is drawn last: on top.
+ * @param {ReplayModel} model
+ * @param {Set<number>} shown
+ */
 function ordered(model, shown) {
+  /** @param {number} row */
   const importance = (row) => {
     const at = model.parts.findIndex((part) => part.row === row);
     return at < 0 ? 99 : at;
@@ -35,6 +53,10 @@ function ordered(model, shown) {
   return [...shown].filter((row) => model.seriesOf(row)).sort((a, b) => importance(b) - importance(a));
 }
 
+/**
+ * @param {ReplayModel} model
+ * @param {Set<number>} shown
+ */
 function legend(model, shown) {
   return ordered(model, shown)
     .reverse()
@@ -50,26 +72,48 @@ function legend(model, shown) {
     });
 }
 
-/** The axis of windows, the same in both pictures: how wide it and a window are, where a window's middle is, its column. */
+/**
+ * By window; null where a window was not scored.
+ * @param {ReplayModel} model
+ * @param {number} row
+ */
+function balancednessOf(model, row) {
+  return model.seriesOf(row)?.balancedness ?? [];
+}
+
+/**
+ * The axis of windows, the same in both pictures: how wide it and a window are, where a window's middle is, its column.
+ * @param {ReplayModel} model
+ * @param {number[]} rows
+ * @param {number} width
+ */
 function windows(model, rows, width) {
   const count = model.document.num_windows;
   const wide = width - LEFT - MEAN_GAP - MEAN_STEP * Math.max(1, rows.length) - 6;
   const cell = wide / count;
   const columns = {
     count,
-    indexAt: (at) => Math.floor((at - LEFT) / cell),
-    from: (at) => LEFT + at * cell,
-    to: (at) => LEFT + (at + 1) * cell,
+    indexAt: (/** @type {number} */ at) => Math.floor((at - LEFT) / cell),
+    from: (/** @type {number} */ at) => LEFT + at * cell,
+    to: (/** @type {number} */ at) => LEFT + (at + 1) * cell,
   };
-  return { count, wide, cell, x: (at) => LEFT + (at + 0.5) * cell, columns };
+  /** @type {Scale} */
+  const x = (at) => LEFT + (at + 0.5) * cell;
+  return { count, wide, cell, x, columns };
 }
 
+/**
+ * @param {ReplayModel} model
+ * @param {number[]} rows
+ * @param {number} width
+ */
 function lines(model, rows, width) {
   const { count, wide, cell, x, columns } = windows(model, rows, width);
-  const values = rows.flatMap((row) => model.seriesOf(row).balancedness.filter((value) => value !== null));
+  const values = rows.flatMap((row) => balancednessOf(model, row).filter((value) => value !== null));
   const least = Math.max(0, Math.min(1, ...values, ...rows.map((row) => model.rows[row].low)));
   const low = Math.floor((least - 0.005) * 50) / 50;
   const ticks = roundTicks(low, 1, 6);
+  /** @param {number} value */
   const y = (value) => TOP + ((1 - value) / (1 - low)) * (HEIGHT - TOP - BOTTOM);
   const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: HEIGHT - TOP - BOTTOM });
   const chart = svg(
@@ -87,7 +131,7 @@ function lines(model, rows, width) {
       rows.map((row) =>
         svg("path", {
           class: `series look-${model.look(row)}`,
-          d: pathOf(model.seriesOf(row).balancedness, x, y),
+          d: pathOf(balancednessOf(model, row), x, y),
           data: { row },
         }),
       ),
@@ -110,7 +154,7 @@ function lines(model, rows, width) {
         `Window ${at}`,
         null,
         [...rows].reverse().map((row) => {
-          const value = model.seriesOf(row).balancedness[at];
+          const value = balancednessOf(model, row)[at];
           return [
             model.partOf(row)?.word ?? model.name(row),
             value === null || value === undefined ? "not scored" : balance(value),
@@ -121,7 +165,12 @@ function lines(model, rows, width) {
   return chart;
 }
 
-/** A line over the known values, broken where there is none. */
+/**
+ * A line over the known values, broken where there is none.
+ * @param {(number | null)[]} values
+ * @param {Scale} x
+ * @param {Scale} y
+ */
 function pathOf(values, x, y) {
   let path = "";
   let drawing = false;
@@ -136,18 +185,28 @@ function pathOf(values, x, y) {
   return path;
 }
 
-/** Single windows are only seen as dots, where there is room. */
+/**
+ * Single windows are only seen as dots, where there is room.
+ * @param {ReplayModel} model
+ * @param {number} row
+ * @param {Scale} x
+ * @param {Scale} y
+ * @param {number} cell
+ */
 function dots(model, row, x, y, cell) {
   if (cell < 14) return null;
-  return model
-    .seriesOf(row)
-    .balancedness.map(
-      (value, at) =>
-        value !== null && svg("circle", { class: `dot-of look-${model.look(row)}`, cx: x(at), cy: y(value), r: 2.6 }),
-    );
+  return balancednessOf(model, row).map(
+    (value, at) =>
+      value !== null && svg("circle", { class: `dot-of look-${model.look(row)}`, cx: x(at), cy: y(value), r: 2.6 }),
+  );
 }
 
-/** Means with their 95 % bands, on the axis of the picture. */
+/**
+ * Means with their 95 % bands, on the axis of the picture.
+ * @param {ReplayModel} model
+ * @param {number[]} rows
+ * @param {{ y: Scale, left: number }} place
+ */
 function means(model, rows, { y, left }) {
   return [...rows].reverse().map((row, at) => {
     const { balancedness, low, high } = model.rows[row];
@@ -163,14 +222,20 @@ function means(model, rows, { y, left }) {
   });
 }
 
+/**
+ * @param {ReplayModel} model
+ * @param {number[]} rows
+ * @param {number} width
+ */
 function moved(model, rows, width) {
   const { count, wide, cell, x, columns } = windows(model, rows, width);
   const known = rows
-    .map((row) => ({ row, values: model.seriesOf(row).moved_fraction }))
+    .map((row) => ({ row, values: model.seriesOf(row)?.moved_fraction ?? [] }))
     .filter(({ values }) => values.some((value) => value));
   const most = Math.max(0.01, 1.04 * Math.max(0, ...known.flatMap(({ values }) => values.map((value) => value ?? 0))));
   const ticks = roundTicks(0, most, 3);
   const floor = MOVED_HEIGHT - BOTTOM;
+  /** @type {Scale} */
   const y = (value) => TOP + (1 - value / most) * (floor - TOP);
   const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: floor - TOP });
   const radius = Math.max(1.3, Math.min(3, cell * 0.4));
@@ -222,6 +287,10 @@ function moved(model, rows, width) {
   return chart;
 }
 
+/**
+ * @param {number} count
+ * @param {{ cell: number, x: Scale, floor: number }} place
+ */
 function timeAxis(count, { cell, x, floor }) {
   const every = wholeStep(Math.max(count / Math.max(2, Math.min(12, (cell * count) / 90)), 26 / cell));
   return [

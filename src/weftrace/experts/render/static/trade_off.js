@@ -3,7 +3,12 @@
 import { byId } from "render/dom.js";
 import { digitsFor, drawnToWidth, grid, roundTicks, svg } from "render/svg.js";
 import { balance, smallPercent } from "./words.js";
-import { hideTip, showTip, tipRows } from "render/tooltip.js";
+import { hideTip, showTip, tipPlace, tipRows } from "render/tooltip.js";
+
+/**
+ * @typedef {import("./replay_model.js").ReplayModel} ReplayModel
+ * @typedef {(value: number) => number} Scale
+ */
 
 const LEFT = 56;
 const RIGHT = 18;
@@ -11,12 +16,19 @@ const TOP = 12;
 const BOTTOM = 38;
 const HEIGHT = 330;
 
-/** Returns a function that draws again. onRow(row): a point was chosen. */
+/**
+ * Returns a function that draws again. onRow(row): a point was chosen.
+ * @param {ReplayModel} model
+ * @param {Set<number>} shown
+ * @param {(row: number) => void} onRow
+ */
 export function tradeOff(model, shown, onRow) {
   return drawnToWidth(byId("trade-chart"), (width) => {
     const most = Math.max(0.02, ...model.rows.map((row) => moves(row))) * 1.04;
     const low = Math.floor(50 * Math.min(...model.rows.map((row) => row.low)) - 0.2) / 50;
+    /** @param {number} value */
     const x = (value) => LEFT + (value / most) * (width - LEFT - RIGHT);
+    /** @param {number} value */
     const y = (value) => TOP + ((1 - value) / (1 - low)) * (HEIGHT - TOP - BOTTOM);
     const across = roundTicks(0, most, Math.min(8, width / 90));
     const up = roundTicks(low, 1, 6);
@@ -61,27 +73,37 @@ export function tradeOff(model, shown, onRow) {
     );
   });
 
+  /** @param {number} row */
   function rank(row) {
     const at = model.parts.findIndex((part) => part.row === row);
     return at < 0 ? (shown.has(row) ? 0 : -1) : 10 - at;
   }
 }
 
-/** Slots moved in a window on average: a re-plan's share, spread over the windows until the next. */
+/**
+ * Slots moved in a window on average: a re-plan's share, spread over the windows until the next.
+ * @param {page.ReplayRow} row
+ */
 export function moves(row) {
   return row.interval === null ? 0 : row.moved_fraction / row.interval;
 }
 
+/**
+ * @param {ReplayModel} model
+ * @param {number} row
+ * @param {{ x: Scale, y: Scale, width: number, on: boolean }} place
+ * @param {(row: number) => void} onRow
+ */
 function point(model, row, { x, y, width, on }, onRow) {
   const entry = model.rows[row];
   const cx = x(moves(entry));
   const cy = y(entry.balancedness);
   const part = model.partOf(row);
+  /** @param {Event} event */
   const tell = (event) => {
     const box = dot.getBoundingClientRect();
     showTip(
-      event.clientX || box.right,
-      event.clientY || box.top,
+      ...tipPlace(event, box.right, box.top),
       ...tipRows(model.name(row), null, [
         part ? ["part", part.word] : null,
         ["balancedness", `${balance(entry.balancedness)} (${balance(entry.low)} to ${balance(entry.high)})`],
@@ -127,7 +149,12 @@ function point(model, row, { x, y, width, on }, onRow) {
   ];
 }
 
-/** The rows that no other beats in both: from few moves to many. The ceiling is no choice. */
+/**
+ * The rows that no other beats in both: from few moves to many. The ceiling is no choice.
+ * @param {ReplayModel} model
+ * @param {Scale} x
+ * @param {Scale} y
+ */
 function frontier(model, x, y) {
   const rows = model.rows
     .map((row, at) => ({ row, at }))

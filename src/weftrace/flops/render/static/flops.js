@@ -8,7 +8,7 @@ import { showSummary } from "./summary.js";
 import { showOperators, showRemarks, showWorst } from "./tables.js";
 import { showTree } from "./tree.js";
 
-startPage("weftrace-flops", (doc) => {
+startPage("weftrace-flops", (/** @type {page.Flops} */ doc) => {
   const model = flopsModel(doc);
   showSummary(model);
   showTree(model);

@@ -2,14 +2,84 @@
 
 import { PHASES } from "./words.js";
 
-const SUMS = ["flops", "executed", "vector", "bytes", "bound"];
+/**
+ * What a module does in a phase, itself or with all below it. bound: in ns.
+ * @typedef {{ flops: number, executed: number, vector: number, bytes: number, bound: number }} Sums
+ * @typedef {keyof Sums} Sum
+ */
 
-/** {doc, phases, nodes, roots, timed, bounded}: nodes[i] = {i, name, path, children, own, all, time ...}, as in the block. */
+/**
+ * A value for each phase that the report has.
+ * @template Value
+ * @typedef {Record<page.PhaseName, Value>} ByPhase
+ */
+
+/**
+ * A module. Times are in ns, null where not timed.
+ * @typedef {object} Module
+ * @property {number} i its place in the report
+ * @property {string} name
+ * @property {string} className
+ * @property {string} detail
+ * @property {number} parent -1 for a root
+ * @property {number} same modules that are alike all the way down have one number
+ * @property {number} calls
+ * @property {number} ownParams
+ * @property {number} params with all below it
+ * @property {string} path
+ * @property {Module[]} children
+ * @property {ByPhase<Sums>} own what it does itself
+ * @property {ByPhase<"c" | "m" | "-">} kind what most of its own bound goes to: compute, memory, nothing
+ * @property {ByPhase<Sums>} all with all below it
+ * @property {ByPhase<number | null>} time from its start to its end
+ * @property {ByPhase<number | null>} ownTime outside its children
+ * @property {number} area own times of it and of all below it
+ * @property {number | null} totalTime over all phases
+ */
+
+/** @typedef {ReturnType<typeof flopsModel>} FlopsModel */
+
+/**
+ * {doc, phases, nodes, roots, timed, bounded, whole}: nodes as in the block, each with what is below it.
+ * @param {page.Flops} doc
+ */
 export function flopsModel(doc) {
-  const columns = doc.modules;
-  const count = columns.name.length;
   const phases = PHASES.filter((phase) => doc.work[phase]);
-  const nodes = Array.from({ length: count }, (_, i) => ({
+  const nodes = doc.modules.name.map((_, i) => moduleAt(doc, phases, i));
+  /** @type {Module[]} */
+  const roots = [];
+  for (const node of nodes) {
+    const parent = node.parent < 0 ? null : nodes[node.parent];
+    (parent ? parent.children : roots).push(node);
+    node.path = parent?.path ? `${parent.path}.${node.name}` : node.name;
+  }
+  // Children come after their parents, so that from the end each finds what is below it.
+  for (const node of [...nodes].reverse()) {
+    node.params = node.ownParams + sum(node.children, (child) => child.params);
+    node.all = byPhase(phases, (phase) =>
+      sums((key) => node.own[phase][key] + sum(node.children, (child) => child.all[phase][key])),
+    );
+    node.area = sum(phases, (phase) => node.ownTime[phase] ?? 0) + sum(node.children, (child) => child.area);
+    node.totalTime = doc.timed ? sum(phases, (phase) => node.time[phase] ?? 0) : null;
+  }
+  const whole = {
+    flops: sum(roots, (node) => sum(phases, (phase) => node.all[phase].flops)),
+    time: sum(roots, (node) => node.totalTime ?? 0),
+  };
+  return { doc, phases, nodes, roots, timed: doc.timed, bounded: doc.bounded, whole };
+}
+
+/**
+ * A module by itself; what is below it is not known yet.
+ * @param {page.Flops} doc
+ * @param {page.PhaseName[]} phases
+ * @param {number} i
+ * @returns {Module}
+ */
+function moduleAt(doc, phases, i) {
+  const columns = doc.modules;
+  const own = byPhase(phases, (phase) => sums((key) => valueAt(doc.work[phase], key, i)));
+  return {
     i,
     name: columns.name[i],
     className: doc.classes[columns.class[i]],
@@ -18,64 +88,101 @@ export function flopsModel(doc) {
     same: columns.same[i],
     calls: columns.calls[i],
     ownParams: columns.params[i],
-    depth: 0,
+    params: 0,
     path: "",
     children: [],
-    own: Object.fromEntries(phases.map((phase) => [phase, work(doc.work[phase], i)])),
-    time: Object.fromEntries(phases.map((phase) => [phase, doc.work[phase].time?.[i] ?? null])),
-    ownTime: Object.fromEntries(phases.map((phase) => [phase, doc.work[phase].own_time?.[i] ?? null])),
-  }));
-  const roots = [];
-  for (const node of nodes) {
-    const parent = node.parent < 0 ? null : nodes[node.parent];
-    (parent ? parent.children : roots).push(node);
-    node.depth = parent ? parent.depth + 1 : 0;
-    node.path = parent?.path ? `${parent.path}.${node.name}` : node.name;
-  }
-  for (const node of [...nodes].reverse()) {
-    node.params = node.ownParams + sum(node.children, (child) => child.params);
-    node.all = Object.fromEntries(
-      phases.map((phase) => [
-        phase,
-        Object.fromEntries(
-          SUMS.map((key) => [key, node.own[phase][key] + sum(node.children, (child) => child.all[phase][key])]),
-        ),
-      ]),
-    );
-    node.area = sum(phases, (phase) => node.ownTime[phase] ?? 0) + sum(node.children, (child) => child.area);
-    node.totalTime = doc.timed ? sum(phases, (phase) => node.time[phase] ?? 0) : null;
-    node.matrix = Math.max(0, ...phases.map((phase) => node.own[phase].executed)) > 0;
-  }
-  return { doc, phases, nodes, roots, timed: doc.timed, bounded: doc.bounded, whole: total(roots, phases) };
-}
-
-function work(columns, i) {
-  return {
-    ...Object.fromEntries(SUMS.map((key) => [key, columns[key]?.[i] ?? (key === "executed" ? columns.flops[i] : 0)])),
-    kind: columns.kind?.[i] ?? "-",
+    own,
+    kind: byPhase(phases, (phase) => /** @type {"c" | "m" | "-"} */ (doc.work[phase].kind?.[i] ?? "-")),
+    all: own,
+    time: byPhase(phases, (phase) => doc.work[phase].time?.[i] ?? null),
+    ownTime: byPhase(phases, (phase) => doc.work[phase].own_time?.[i] ?? null),
+    area: 0,
+    totalTime: null,
   };
 }
 
-function total(roots, phases) {
-  const over = (key) => sum(roots, (node) => sum(phases, (phase) => node.all[phase][key]));
+/**
+ * A module's value in a column; a column that is left out is zeros, `executed` is then `flops`.
+ * @param {page.Flops["work"][string]} columns
+ * @param {Sum} key
+ * @param {number} i
+ */
+function valueAt(columns, key, i) {
+  return columns[key]?.[i] ?? (key === "executed" ? columns.flops[i] : 0);
+}
+
+/**
+ * @template Value
+ * @param {page.PhaseName[]} phases
+ * @param {(phase: page.PhaseName) => Value} value
+ * @returns {ByPhase<Value>}
+ */
+function byPhase(phases, value) {
+  return /** @type {ByPhase<Value>} */ (Object.fromEntries(phases.map((phase) => [phase, value(phase)])));
+}
+
+/**
+ * @param {(key: Sum) => number} value
+ * @returns {Sums}
+ */
+function sums(value) {
   return {
-    flops: over("flops"),
-    executed: over("executed"),
-    vector: over("vector"),
-    bytes: over("bytes"),
-    params: sum(roots, (node) => node.params),
-    time: sum(roots, (node) => node.totalTime ?? 0),
-    area: sum(roots, (node) => node.area),
+    flops: value("flops"),
+    executed: value("executed"),
+    vector: value("vector"),
+    bytes: value("bytes"),
+    bound: value("bound"),
   };
 }
 
-/** Over all phases: of a node's own work ("own"), or with all below it ("all"). */
+/**
+ * Over all phases: of a module's own work ("own"), or with all below it ("all").
+ * @param {FlopsModel} model
+ * @param {Module} node
+ * @param {Sum} key
+ * @param {"own" | "all"} [scope]
+ */
 export function overPhases(model, node, key, scope = "all") {
   return sum(model.phases, (phase) => node[scope][phase][key]);
 }
 
-/** Siblings in order; neighbours that are alike all the way down stand together: [[node, …], …]. */
+/**
+ * A module's own time over all phases.
+ * @param {FlopsModel} model
+ * @param {Module} node
+ */
+export function ownTimeOf(model, node) {
+  return sum(model.phases, (phase) => node.ownTime[phase] ?? 0);
+}
+
+/**
+ * The module above; null above a root.
+ * @param {FlopsModel} model
+ * @param {Module} node
+ */
+export function parentOf(model, node) {
+  return node.parent < 0 ? null : model.nodes[node.parent];
+}
+
+/**
+ * A module and all above it, from the root down.
+ * @param {FlopsModel} model
+ * @param {Module | null} node
+ */
+export function pathTo(model, node) {
+  /** @type {Module[]} */
+  const path = [];
+  for (let at = node; at; at = parentOf(model, at)) path.unshift(at);
+  return path;
+}
+
+/**
+ * Siblings in order; neighbours that are alike all the way down stand together: [[node, …], …].
+ * @param {Module[]} nodes
+ * @param {boolean} fold
+ */
 export function folded(nodes, fold) {
+  /** @type {Module[][]} */
   const groups = [];
   for (const node of nodes) {
     const last = groups.at(-1);
@@ -85,19 +192,30 @@ export function folded(nodes, fold) {
   return groups;
 }
 
-/** "layers.0–23", "0–11": the names of folded siblings. */
+/**
+ * "layers.0–23", "0–11": the names of folded siblings.
+ * @param {Module[]} nodes
+ */
 export function groupName(nodes) {
   if (nodes.length === 1) return nodes[0].name || "(the model)";
-  return `${nodes[0].name}–${nodes.at(-1).name}`;
+  return `${nodes[0].name}–${nodes[nodes.length - 1].name}`;
 }
 
+/**
+ * @template Item
+ * @param {Item[]} list
+ * @param {(item: Item) => number} value
+ */
 export function sum(list, value) {
   let result = 0;
   for (const item of list) result += value(item);
   return result;
 }
 
-/** Of numbers; null for none. */
+/**
+ * Of numbers; null for none.
+ * @param {(number | null)[]} values
+ */
 export function median(values) {
   const known = values.filter((value) => value !== null).sort((a, b) => a - b);
   if (!known.length) return null;

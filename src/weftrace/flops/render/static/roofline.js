@@ -6,7 +6,7 @@ import { duration } from "render/format.js";
 import { drawnToWidth, svg } from "render/svg.js";
 import { median } from "./model.js";
 import { phaseClass, si, siTick } from "./words.js";
-import { hideTip, showTip, tipRows } from "render/tooltip.js";
+import { hideTip, showTip, tipPlace, tipRows } from "render/tooltip.js";
 
 const LEFT = 62;
 const RIGHT = 20;
@@ -15,23 +15,46 @@ const BOTTOM = 44;
 const HEIGHT = 430;
 const MOST = 300;
 
+/**
+ * @typedef {import("render/tooltip.js").TipRow} TipRow
+ * @typedef {import("./model.js").FlopsModel} FlopsModel
+ * @typedef {import("./model.js").Module} Module
+ * @typedef {NonNullable<page.Flops["roofs"]>} Roofs
+ *
+ * What modules that are alike do themselves in a phase. x: FLOP a byte, y: FLOP a second; time and bound in ns.
+ * @typedef {object} Point
+ * @property {string} name
+ * @property {page.PhaseName} phase
+ * @property {Module} node the first of them
+ * @property {number} x
+ * @property {number} y
+ * @property {number} time 0 where not timed
+ * @property {number} bound
+ * @property {string} kind what holds them
+ * @property {number} weight time of all of them
+ *
+ * All operators of a kind, at the rate that the roofs allow.
+ * @typedef {{ name: string, calls: number, x: number, y: number }} KindPoint
+ *
+ * The picture's limits, and where values stand in it.
+ * @typedef {object} Plot
+ * @property {[low: number, high: number]} xs
+ * @property {[low: number, high: number]} ys
+ * @property {number} width
+ * @property {(value: number) => number} x
+ * @property {(value: number) => number} y
+ */
+
+/** @param {FlopsModel} model */
 export function showRoofline(model) {
   const { doc } = model;
-  const roofs = doc.roofs;
   const { points, left } = modulePoints(model);
   const kinds = kindPoints(doc);
   if (!points.length) {
-    byId("roofline-lead").textContent =
-      doc.timed || roofs
-        ? "No module does arithmetic, so there is nothing to place under a roof."
-        : "Nothing was timed and no device is named, so no rates are known: name one (for instance --hardware h100) to see what it would allow.";
+    byId("roofline-lead").textContent = nothingWords(doc);
     return;
   }
-  const words = doc.timed
-    ? `Filled points are measured: what a module does itself in one phase, over its median time. A point's area is its time.`
-    : "Nothing was timed: hollow points stand where the device's limits put them, not where they were measured.";
-  byId("roofline-lead").textContent =
-    `${words} ${roofs ? `The roofs are those of ${roofs.name}; under the slanted part memory holds a module back, under the flat part arithmetic does.` : "No device is named, so there are no roofs: name one, for instance with --hardware h100."} Work is executed matrix FLOPs and vector FLOPs together.`;
+  byId("roofline-lead").textContent = leadWords(doc);
   fill(
     byId("roofline-legend"),
     model.phases.map((phase) =>
@@ -43,204 +66,275 @@ export function showRoofline(model) {
       : null,
     left ? h("span", { class: "key", text: `${left} smaller points are left out` }) : null,
   );
-  drawnToWidth(byId("roofline-chart"), (width) => draw(width));
-
-  function draw(width) {
-    const all = [...points, ...kinds];
-    const lowX = 10 ** Math.floor(Math.log10(Math.min(...all.map((p) => p.x))) - 0.1);
-    const highX =
-      10 **
-      Math.ceil(
-        Math.log10(Math.max(...all.map((p) => p.x), roofs ? roofs.compute[0][1] / roofs.bytes_per_s : 1)) + 0.25,
-      );
-    const tops = roofs ? roofs.compute.map(([, rate]) => rate) : [];
-    const lowY = 10 ** Math.floor(Math.log10(Math.min(...all.map((p) => p.y))) - 0.1);
-    const highY = 10 ** Math.ceil(Math.log10(Math.max(...all.map((p) => p.y), ...tops)) + 0.1);
-    const x = (value) => LEFT + (Math.log10(value / lowX) / Math.log10(highX / lowX)) * (width - LEFT - RIGHT);
-    const y = (value) => TOP + (1 - Math.log10(value / lowY) / Math.log10(highY / lowY)) * (HEIGHT - TOP - BOTTOM);
-    const largest = Math.max(...points.map((p) => p.weight), 1e-30);
-    return svg(
-      "svg",
-      {
-        class: "chart",
-        width,
-        height: HEIGHT,
-        role: "group",
-        "aria-label": "Roofline: FLOP a second against FLOP a byte",
-      },
-      [
-        powers(lowX, highX, (width - LEFT - RIGHT) / 46).map((value) => [
-          svg("line", { class: "grid", x1: x(value), x2: x(value), y1: TOP, y2: HEIGHT - BOTTOM }),
-          svg("text", { x: x(value), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle", text: siTick(value) }),
-        ]),
-        powers(lowY, highY, 8).map((value) => [
-          svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
-          svg("text", {
-            x: LEFT - 7,
-            y: y(value),
-            "text-anchor": "end",
-            "dominant-baseline": "central",
-            text: siTick(value),
-          }),
-        ]),
-        svg("text", {
-          x: width - RIGHT,
-          y: HEIGHT - 8,
-          "text-anchor": "end",
-          text: "intensity: FLOP for each byte moved →",
-        }),
-        svg("text", { x: LEFT + 6, y: TOP + 10, text: "↑ FLOP a second" }),
-        roofs ? roofLines(x, y, lowX, lowY, width) : null,
-        [...points]
-          .sort((a, b) => b.weight - a.weight)
-          .map((p) => dot(p, x(p.x), y(p.y), doc.timed ? 3 + 11 * Math.sqrt(p.weight / largest) : 4.5)),
-        kinds.map((p) => kindDot(p, x(p.x), y(p.y), width)),
-      ],
-    );
-  }
-
-  function roofLines(x, y, lowX, lowY, width) {
-    const memory = roofs.bytes_per_s;
-    const peak = roofs.compute[0][1]; // highest first
-    const from = Math.max(lowX, lowY / memory);
-    const ridge = peak / memory;
-    const names = [];
-    const flat = roofs.compute.map(([name, rate], at) => {
-      const start = Math.max(lowX, rate / memory);
-      const above = y(rate) - 6;
-      names.push(
-        svg("text", {
-          class: "roof-word",
-          x: width - RIGHT - 4,
-          y: names.length && at && Math.abs(y(rate) - y(roofs.compute[at - 1][1])) < 15 ? y(rate) + 14 : above,
-          "text-anchor": "end",
-          text: `${name}: ${si(rate, "FLOP/s")}`,
-        }),
-      );
-      return svg("path", {
-        class: "roof",
-        "stroke-dasharray": at ? "5 4" : null,
-        d: `M${x(start)} ${y(rate)}H${width - RIGHT}`,
-      });
-    });
-    const slope = svg("path", { class: "roof memory", d: `M${x(from)} ${y(from * memory)}L${x(ridge)} ${y(peak)}` });
-    const middle = Math.sqrt(from * ridge);
-    const angle = (Math.atan2(y(peak) - y(from * memory), x(ridge) - x(from)) * 180) / Math.PI;
-    names.push(
-      svg("text", {
-        class: "roof-word",
-        x: x(middle),
-        y: y(middle * memory) - 8,
-        "text-anchor": "middle",
-        transform: `rotate(${angle.toFixed(1)} ${x(middle).toFixed(1)} ${(y(middle * memory) - 8).toFixed(1)})`,
-        text: `memory: ${si(memory, "B/s")}`,
-      }),
-    );
-    return [slope, flat, names];
-  }
-
-  function dot(p, cx, cy, r) {
-    const rows = [
-      ["phase", p.phase],
-      ["class", p.node.className || "–"],
-      ["intensity", `${si(p.x)} FLOP/B`],
-      [p.measured ? "measured" : "at its bound", si(p.y, "FLOP/s")],
-      p.measured ? ["time", duration(p.time)] : null,
-      p.bound ? ["bound", `${duration(p.bound)}, by ${p.kind}`] : null,
-    ];
-    return mark(svg("circle", { cx, cy, r }), `dot f-${p.phase} ${p.measured ? "" : "at-bound"}`, p.name, rows, cx, cy);
-  }
-
-  function kindDot(p, cx, cy, width) {
-    const shape = svg("path", { d: `M${cx - 6} ${cy}L${cx} ${cy - 6}L${cx + 6} ${cy}L${cx} ${cy + 6}Z` });
-    const right = cx < width - 120;
-    const left = right ? 6 : -6;
-    return [
-      mark(shape, "dot f-kind", `${p.name}: all operators`, [
-        ["calls", si(p.calls)],
-        ["intensity", `${si(p.x)} FLOP/B`],
-        ["at its bound", si(p.y, "FLOP/s")],
-      ]),
-      svg("text", {
-        class: "kind-word",
-        x: cx + left,
-        y: cy + 19,
-        "text-anchor": right ? "start" : "end",
-        text: p.name,
-      }),
-    ];
-  }
-
-  function mark(shape, className, name, rows) {
-    const tell = (event) => {
-      const box = g.getBoundingClientRect();
-      showTip(event.clientX || box.right, event.clientY || box.top, ...tipRows(name, null, rows));
-    };
-    const g = svg(
-      "g",
-      {
-        class: className,
-        tabindex: "0",
-        role: "img",
-        "aria-label": `${name}: ${rows
-          .filter(Boolean)
-          .map(([a, b]) => `${a} ${b}`)
-          .join(", ")}`,
-        on: { pointermove: tell, pointerleave: hideTip, focus: tell, blur: hideTip },
-      },
-      shape,
-    );
-    return g;
-  }
+  drawnToWidth(byId("roofline-chart"), (width) => draw(doc, points, kinds, width));
 }
 
-/** A point for each set of equal modules and phase, those with most time (or work) first; and how many were left out. */
+/** @param {page.Flops} doc */
+function nothingWords(doc) {
+  if (doc.timed || doc.roofs) return "No module does arithmetic, so there is nothing to place under a roof.";
+  const advice = "name one (for instance --hardware h100) to see what it would allow.";
+  return `Nothing was timed and no device is named, so no rates are known: ${advice}`;
+}
+
+/** @param {page.Flops} doc */
+function leadWords({ timed, roofs }) {
+  const what = timed
+    ? "Filled points are measured: what a module does itself in one phase, over its median time. A point's area is its time."
+    : "Nothing was timed: hollow points stand where the device's limits put them, not where they were measured.";
+  const held = "under the slanted part memory holds a module back, under the flat part arithmetic does.";
+  const above = roofs
+    ? `The roofs are those of ${roofs.name}; ${held}`
+    : "No device is named, so there are no roofs: name one, for instance with --hardware h100.";
+  return `${what} ${above} Work is executed matrix FLOPs and vector FLOPs together.`;
+}
+
+/**
+ * @param {page.Flops} doc
+ * @param {Point[]} points
+ * @param {KindPoint[]} kinds
+ * @param {number} width
+ */
+function draw({ roofs, timed }, points, kinds, width) {
+  const plot = plotOf([...points, ...kinds], roofs, width);
+  const { x, y } = plot;
+  const largest = Math.max(...points.map((p) => p.weight), 1e-30);
+  const radius = (/** @type {Point} */ p) => (timed ? 3 + 11 * Math.sqrt(p.weight / largest) : 4.5);
+  return svg(
+    "svg",
+    {
+      class: "chart",
+      width,
+      height: HEIGHT,
+      role: "group",
+      "aria-label": "Roofline: FLOP a second against FLOP a byte",
+    },
+    [
+      gridLines(plot),
+      roofs ? roofLines(roofs, plot) : null,
+      [...points].sort((a, b) => b.weight - a.weight).map((p) => dot(p, x(p.x), y(p.y), radius(p))),
+      kinds.map((p) => kindDot(p, x(p.x), y(p.y), width)),
+    ],
+  );
+}
+
+/**
+ * Limits that hold all points, and the roofs with their ridge.
+ * @param {{ x: number, y: number }[]} points
+ * @param {Roofs | null} roofs
+ * @param {number} width
+ * @returns {Plot}
+ */
+function plotOf(points, roofs, width) {
+  const ridge = roofs ? roofs.compute[0][1] / roofs.bytes_per_s : 1;
+  const tops = roofs ? roofs.compute.map(([, rate]) => rate) : [];
+  const lowX = 10 ** Math.floor(Math.log10(Math.min(...points.map((p) => p.x))) - 0.1);
+  const highX = 10 ** Math.ceil(Math.log10(Math.max(...points.map((p) => p.x), ridge)) + 0.25);
+  const lowY = 10 ** Math.floor(Math.log10(Math.min(...points.map((p) => p.y))) - 0.1);
+  const highY = 10 ** Math.ceil(Math.log10(Math.max(...points.map((p) => p.y), ...tops)) + 0.1);
+  return {
+    xs: [lowX, highX],
+    ys: [lowY, highY],
+    width,
+    x: (value) => LEFT + (Math.log10(value / lowX) / Math.log10(highX / lowX)) * (width - LEFT - RIGHT),
+    y: (value) => TOP + (1 - Math.log10(value / lowY) / Math.log10(highY / lowY)) * (HEIGHT - TOP - BOTTOM),
+  };
+}
+
+/** @param {Plot} plot */
+function gridLines({ xs, ys, width, x, y }) {
+  return [
+    powers(...xs, (width - LEFT - RIGHT) / 46).map((value) => [
+      svg("line", { class: "grid", x1: x(value), x2: x(value), y1: TOP, y2: HEIGHT - BOTTOM }),
+      svg("text", { x: x(value), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle", text: siTick(value) }),
+    ]),
+    powers(...ys, 8).map((value) => [
+      svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
+      svg("text", {
+        x: LEFT - 7,
+        y: y(value),
+        "text-anchor": "end",
+        "dominant-baseline": "central",
+        text: siTick(value),
+      }),
+    ]),
+    svg("text", {
+      x: width - RIGHT,
+      y: HEIGHT - 8,
+      "text-anchor": "end",
+      text: "intensity: FLOP for each byte moved →",
+    }),
+    svg("text", { x: LEFT + 6, y: TOP + 10, text: "↑ FLOP a second" }),
+  ];
+}
+
+/**
+ * @param {Roofs} roofs
+ * @param {Plot} plot
+ */
+function roofLines({ bytes_per_s: memory, compute }, { xs: [lowX], ys: [lowY], width, x, y }) {
+  const peak = compute[0][1]; // highest first
+  const from = Math.max(lowX, lowY / memory);
+  const ridge = peak / memory;
+  const flat = compute.map(([, rate], at) =>
+    svg("path", {
+      class: "roof",
+      "stroke-dasharray": at ? "5 4" : null,
+      d: `M${x(Math.max(lowX, rate / memory))} ${y(rate)}H${width - RIGHT}`,
+    }),
+  );
+  const names = compute.map(([name, rate], at) => {
+    const crowded = at > 0 && Math.abs(y(rate) - y(compute[at - 1][1])) < 15;
+    return svg("text", {
+      class: "roof-word",
+      x: width - RIGHT - 4,
+      y: crowded ? y(rate) + 14 : y(rate) - 6,
+      "text-anchor": "end",
+      text: `${name}: ${si(rate, "FLOP/s")}`,
+    });
+  });
+  const slope = svg("path", { class: "roof memory", d: `M${x(from)} ${y(from * memory)}L${x(ridge)} ${y(peak)}` });
+  const middle = Math.sqrt(from * ridge);
+  const angle = (Math.atan2(y(peak) - y(from * memory), x(ridge) - x(from)) * 180) / Math.PI;
+  const [wordX, wordY] = [x(middle), y(middle * memory) - 8];
+  const word = svg("text", {
+    class: "roof-word",
+    x: wordX,
+    y: wordY,
+    "text-anchor": "middle",
+    transform: `rotate(${angle.toFixed(1)} ${wordX.toFixed(1)} ${wordY.toFixed(1)})`,
+    text: `memory: ${si(memory, "B/s")}`,
+  });
+  return [slope, flat, names, word];
+}
+
+/**
+ * @param {Point} p
+ * @param {number} cx
+ * @param {number} cy
+ * @param {number} r
+ */
+function dot(p, cx, cy, r) {
+  const measured = p.time > 0;
+  return mark(svg("circle", { cx, cy, r }), `dot f-${p.phase} ${measured ? "" : "at-bound"}`, p.name, [
+    ["phase", p.phase],
+    ["class", p.node.className || "–"],
+    ["intensity", `${si(p.x)} FLOP/B`],
+    [measured ? "measured" : "at its bound", si(p.y, "FLOP/s")],
+    measured ? ["time", duration(p.time)] : null,
+    p.bound ? ["bound", `${duration(p.bound)}, by ${p.kind}`] : null,
+  ]);
+}
+
+/**
+ * @param {KindPoint} p
+ * @param {number} cx
+ * @param {number} cy
+ * @param {number} width
+ */
+function kindDot(p, cx, cy, width) {
+  const shape = svg("path", { d: `M${cx - 6} ${cy}L${cx} ${cy - 6}L${cx + 6} ${cy}L${cx} ${cy + 6}Z` });
+  const right = cx < width - 120;
+  return [
+    mark(shape, "dot f-kind", `${p.name}: all operators`, [
+      ["calls", si(p.calls)],
+      ["intensity", `${si(p.x)} FLOP/B`],
+      ["at its bound", si(p.y, "FLOP/s")],
+    ]),
+    svg("text", {
+      class: "kind-word",
+      x: cx + (right ? 6 : -6),
+      y: cy + 19,
+      "text-anchor": right ? "start" : "end",
+      text: p.name,
+    }),
+  ];
+}
+
+/**
+ * A shape that answers to the pointer and to the focus.
+ * @param {SVGElement} shape
+ * @param {string} className
+ * @param {string} name
+ * @param {(TipRow | null)[]} rows
+ */
+function mark(shape, className, name, rows) {
+  const told = rows.filter((row) => row !== null);
+  /** @param {Event} event */
+  const tell = (event) => {
+    const box = g.getBoundingClientRect();
+    showTip(...tipPlace(event, box.right, box.top), ...tipRows(name, null, told));
+  };
+  const g = svg(
+    "g",
+    {
+      class: className,
+      tabindex: "0",
+      role: "img",
+      "aria-label": `${name}: ${told.map(([label, text]) => `${label} ${text}`).join(", ")}`,
+      on: { pointermove: tell, pointerleave: hideTip, focus: tell, blur: hideTip },
+    },
+    shape,
+  );
+  return g;
+}
+
+/**
+ * A point for each set of equal modules and phase, those with most time (or work) first; and how many were left out.
+ * @param {FlopsModel} model
+ */
 function modulePoints(model) {
+  /** @type {Map<string, { phase: page.PhaseName, nodes: Module[] }>} */
   const sets = new Map();
-  for (const node of model.nodes)
+  for (const node of model.nodes) {
     for (const phase of model.phases) {
       const own = node.own[phase];
       const amount = own.executed + own.vector;
       if (!amount || !own.bytes) continue;
       const key = `${phase} ${node.name} ${node.className} ${amount} ${own.bytes}`;
-      if (!sets.has(key))
-        sets.set(key, {
-          phase,
-          nodes: [],
-          amount,
-          bytes: own.bytes,
-          bound: own.bound,
-          kind: { c: "compute", m: "memory" }[own.kind],
-        });
-      sets.get(key).nodes.push(node);
+      const alike = sets.get(key) ?? { phase, nodes: [] };
+      sets.set(key, alike);
+      alike.nodes.push(node);
     }
-  const points = [];
-  for (const { phase, nodes, amount, bytes, bound, kind } of sets.values()) {
-    const time = median(nodes.map((node) => node.ownTime[phase]));
-    const measured = time > 0;
-    if (!measured && !bound) continue;
-    const name =
-      nodes.length > 1
-        ? `${nodes[0].path || model.doc.name} and ${nodes.length - 1} alike`
-        : nodes[0].path || model.doc.name;
-    points.push({
-      phase,
-      node: nodes[0],
-      name,
-      x: amount / bytes,
-      y: (amount * 1e9) / (model.doc.ranks * (measured ? time : bound)),
-      time,
-      bound,
-      kind,
-      measured,
-      weight: (measured ? time : bound) * nodes.length,
-    });
   }
-  points.sort((a, b) => b.weight - a.weight);
+  const points = [...sets.values()]
+    .map(({ phase, nodes }) => pointOf(model, phase, nodes))
+    .filter((point) => point !== null)
+    .sort((a, b) => b.weight - a.weight);
   return { points: points.slice(0, MOST), left: Math.max(0, points.length - MOST) };
 }
 
-/** Operators by kind, at the rate that the roofs allow: operators are not timed. */
+/**
+ * The point of modules that are alike; null where there is neither a time nor a bound.
+ * @param {FlopsModel} model
+ * @param {page.PhaseName} phase
+ * @param {Module[]} nodes
+ * @returns {Point | null}
+ */
+function pointOf(model, phase, nodes) {
+  const [node] = nodes;
+  const { executed, vector, bytes, bound } = node.own[phase];
+  const time = median(nodes.map((each) => each.ownTime[phase])) ?? 0;
+  const took = time > 0 ? time : bound;
+  if (!took) return null;
+  const path = node.path || model.doc.name;
+  return {
+    name: nodes.length > 1 ? `${path} and ${nodes.length - 1} alike` : path,
+    phase,
+    node,
+    x: (executed + vector) / bytes,
+    y: ((executed + vector) * 1e9) / (model.doc.ranks * took),
+    time,
+    bound,
+    kind: { c: "compute", m: "memory", "-": "" }[node.kind[phase]],
+    weight: took * nodes.length,
+  };
+}
+
+/**
+ * Operators by kind, at the rate that the roofs allow: operators are not timed.
+ * @param {page.Flops} doc
+ * @returns {KindPoint[]}
+ */
 function kindPoints(doc) {
   return doc.kinds
     .filter((kind) => kind.work && kind.bytes && kind.bound_ns)
@@ -252,6 +346,12 @@ function kindPoints(doc) {
     }));
 }
 
+/**
+ * Powers of ten from low to high, so few that at most about `most` are written.
+ * @param {number} low
+ * @param {number} high
+ * @param {number} most
+ */
 function powers(low, high, most) {
   const from = Math.round(Math.log10(low));
   const to = Math.round(Math.log10(high));

@@ -1,10 +1,24 @@
 // The first screen: facts, the numbers that matter with their meaning, and how the phases share the step.
 
+import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
 import { duration, percent } from "render/format.js";
 import { phaseClass, si } from "./words.js";
 import { defined } from "render/tooltip.js";
 
+/** @typedef {import("./model.js").FlopsModel} FlopsModel */
+
+/** @typedef {{ key: "time" | "executed" | "vector" | "bytes", word: string, term: string, text: (value: number) => string }} Bar */
+
+/** @type {Bar[]} */
+const BARS = [
+  { key: "time", word: "Time", term: "step", text: (value) => duration(value) },
+  { key: "executed", word: "FLOPs", term: "executed_flops", text: (value) => si(value, "FLOP") },
+  { key: "vector", word: "Vector FLOPs", term: "vector_flops", text: (value) => si(value, "FLOP") },
+  { key: "bytes", word: "Bytes", term: "bytes", text: (value) => si(value, "B") },
+];
+
+/** @param {FlopsModel} model */
 export function showSummary({ doc }) {
   fill(byId("facts"), h("span", { text: doc.facts.join(" · ") }));
   fill(
@@ -15,45 +29,10 @@ export function showSummary({ doc }) {
     byId("cards"),
     doc.cards.map(({ key, label, value, note, look }) => card(key, label, value, note, look)),
   );
-  const bars = [
-    ["time", "Time", "step", (value) => duration(value)],
-    ["executed", "FLOPs", "executed_flops", (value) => si(value, "FLOP")],
-    ["vector", "Vector FLOPs", "vector_flops", (value) => si(value, "FLOP")],
-    ["bytes", "Bytes", "bytes", (value) => si(value, "B")],
-  ].filter(([key]) => doc.phases.some((phase) => phase[key]));
   fill(
     byId("account"),
     h("p", { class: "account-lead", text: "How the phases of a step share its time and its work." }),
-    bars.map(([key, word, term, text]) => {
-      const total = doc.phases.reduce((all, phase) => all + (phase[key] ?? 0), 0);
-      return h(
-        "div",
-        { class: "phase-row", data: { bar: key } },
-        h("span", { class: "word" }, defined(term, word)),
-        h(
-          "div",
-          {
-            class: "stack",
-            role: "img",
-            "aria-label": `${word}: ${doc.phases.map((phase) => `${phase.phase} ${text(phase[key] ?? 0)}`).join(", ")}`,
-          },
-          doc.phases
-            .filter((phase) => phase[key])
-            .map((phase) =>
-              h(
-                "div",
-                {
-                  class: `part ${phaseClass(phase.phase)}`,
-                  title: `${phase.phase}: ${text(phase[key])}, ${percent(phase[key] / total)}`,
-                  style: { "flex-grow": phase[key] / total },
-                },
-                phase[key] / total > 0.13 ? h("span", { text: `${phase.phase} ${percent(phase[key] / total)}` }) : null,
-              ),
-            ),
-        ),
-        h("b", { text: text(total) }),
-      );
-    }),
+    BARS.filter(({ key }) => doc.phases.some((phase) => phase[key])).map((bar) => phaseBar(doc.phases, bar)),
     h(
       "div",
       { class: "legend" },
@@ -64,12 +43,34 @@ export function showSummary({ doc }) {
   );
 }
 
-function card(key, label, value, note, look) {
+/**
+ * How the phases share a step's time, or its work of one sort.
+ * @param {page.Flops["phases"]} phases
+ * @param {Bar} bar
+ */
+function phaseBar(phases, { key, word, term, text }) {
+  const parts = phases.map(({ phase, [key]: value }) => ({ phase, value: value ?? 0 }));
+  const total = parts.reduce((all, { value }) => all + value, 0);
+  const drawn = parts
+    .filter(({ value }) => value)
+    .map(({ phase, value }) => {
+      const share = value / total;
+      return h(
+        "div",
+        {
+          class: `part ${phaseClass(phase)}`,
+          title: `${phase}: ${text(value)}, ${percent(share)}`,
+          style: { "flex-grow": share },
+        },
+        share > 0.13 ? h("span", { text: `${phase} ${percent(share)}` }) : null,
+      );
+    });
+  const words = parts.map(({ phase, value }) => `${phase} ${text(value)}`).join(", ");
   return h(
     "div",
-    { class: `card ${look}`, data: { card: key } },
-    h("div", { class: "card-label" }, defined(key, label)),
-    h("div", { class: "card-value", text: value }),
-    h("div", { class: "card-note", text: note }),
+    { class: "phase-row", data: { bar: key } },
+    h("span", { class: "word" }, defined(term, word)),
+    h("div", { class: "stack", role: "img", "aria-label": `${word}: ${words}` }, drawn),
+    h("b", { text: text(total) }),
   );
 }

@@ -6,6 +6,9 @@ import { si } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 
+/** @typedef {import("./model.js").FlopsModel} FlopsModel */
+
+/** @param {FlopsModel} model */
 export function showWorst({ doc }) {
   byId("worst-box").hidden = !doc.worst.length;
   if (!doc.worst.length) return;
@@ -49,11 +52,15 @@ export function showWorst({ doc }) {
   );
 }
 
-/** A part as per cent, rounded down: what is not all of it does not look like all of it. */
+/**
+ * A part as per cent, rounded down: what is not all of it does not look like all of it.
+ * @param {number | null} fraction
+ */
 function covered(fraction) {
   return fraction === null ? "–" : `${(Math.floor(1000 * fraction + 1e-9) / 10).toFixed(1)} %`;
 }
 
+/** @param {FlopsModel} model */
 export function showOperators({ doc }) {
   const { coverage } = doc;
   fill(
@@ -64,13 +71,7 @@ export function showOperators({ doc }) {
       defined("coverage", "Coverage"),
       `: a formula for ${covered(coverage.calls)} of the operator calls, ${covered(coverage.bytes)} of the bytes${coverage.time === null ? "" : ` and, as an estimate, ${covered(coverage.time)} of the time`}.`,
       doc.unknown.length
-        ? [
-            " Without one: ",
-            doc.unknown
-              .map((row) => `${row.op} (${row.calls === 1 ? "1 call" : `${count(row.calls)} calls`})`)
-              .join(", "),
-            ". They add nothing to any total.",
-          ]
+        ? ` Without one: ${doc.unknown.map(unknownWords).join(", ")}. They add nothing to any total.`
         : " No operator is missing.",
     ),
   );
@@ -130,6 +131,12 @@ export function showOperators({ doc }) {
   );
 }
 
+/** @param {page.Flops["unknown"][number]} row */
+function unknownWords(row) {
+  return `${row.op} (${row.calls === 1 ? "1 call" : `${count(row.calls)} calls`})`;
+}
+
+/** @param {FlopsModel} model */
 export function showRemarks({ doc }) {
   const parts = doc.remarks.filter(([, lines]) => lines.length);
   fill(

@@ -2,70 +2,107 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, percent } from "render/format.js";
-import { folded, groupName, median, overPhases, sum } from "./model.js";
+import { folded, groupName, median, overPhases, pathTo, sum } from "./model.js";
 import { phaseClass, si } from "./words.js";
 import { explained } from "render/tooltip.js";
 
 const MOST_ROWS = 400;
 const FIRST_ROWS = 18;
 
+const LEAD = "Each row holds a module with all below it; below a folded row stand the parts of one of its modules.";
+const TIMED = "Time is the median of the timed steps; the share is of the time of all modules.";
+const UNTIMED = "Nothing was timed, so the share is of the model FLOPs.";
+
+/**
+ * @typedef {import("./model.js").FlopsModel} FlopsModel
+ * @typedef {import("./model.js").Module} Module
+ *
+ * Siblings that stand in one row. node: the first of them.
+ * @typedef {{ nodes: Module[], depth: number, node: Module }} Group
+ */
+
+/**
+ * A column of the tree.
+ * @typedef {object} TreeColumn
+ * @property {string} key
+ * @property {string} label
+ * @property {string} [def] key of its definition
+ * @property {(group: Group) => number | string | null} value what siblings are sorted by
+ * @property {(value: number | null) => string} [show] the value as text
+ * @property {(group: Group) => Node} [node] shown instead
+ * @property {boolean} [bar] a share, drawn behind the number
+ */
+
+/** @param {FlopsModel} model */
 export function showTree(model) {
   const open = new Set(firstOpen(model));
+  /** @type {{ key: string | null, down: boolean }} */
   let order = { key: null, down: true };
   let fold = true;
   let find = "";
   const columns = treeColumns(model);
-  const search = h("input", {
-    type: "search",
-    placeholder: "Find a module",
-    "aria-label": "Find a module",
-    on: {
-      input: () => {
-        find = search.value.trim().toLowerCase();
-        draw();
-      },
-    },
-  });
-  const foldButton = h("button", {
-    type: "button",
-    "aria-pressed": "true",
-    text: "Fold equal siblings",
-    on: {
-      click: () => {
-        fold = !fold;
-        foldButton.setAttribute("aria-pressed", String(fold));
-        draw();
-      },
-    },
-  });
-  const all = (value) => () => {
-    model.nodes.forEach((node) => (value ? open.add(node.i) : open.delete(node.i)));
-    if (!value) model.roots.forEach((node) => open.add(node.i));
-    draw();
-  };
-  fill(
-    byId("tree-tools"),
-    search,
-    foldButton,
-    h("button", { type: "button", text: "Open all", on: { click: all(true) } }),
-    h("button", { type: "button", text: "Close all", on: { click: all(false) } }),
-  );
-  byId("tree-lead").textContent = model.timed
-    ? "Each row holds a module with all below it; below a folded row stand the parts of one of its modules. Time is the median of the timed steps; the share is of the time of all modules."
-    : "Each row holds a module with all below it; below a folded row stand the parts of one of its modules. Nothing was timed, so the share is of the model FLOPs.";
+  tools();
+  byId("tree-lead").textContent = `${LEAD} ${model.timed ? TIMED : UNTIMED}`;
   draw();
 
+  function tools() {
+    const search = h("input", {
+      type: "search",
+      placeholder: "Find a module",
+      "aria-label": "Find a module",
+      on: {
+        input: () => {
+          find = search.value.trim().toLowerCase();
+          draw();
+        },
+      },
+    });
+    const foldButton = h("button", {
+      type: "button",
+      "aria-pressed": "true",
+      text: "Fold equal siblings",
+      on: {
+        click: () => {
+          fold = !fold;
+          foldButton.setAttribute("aria-pressed", String(fold));
+          draw();
+        },
+      },
+    });
+    /** @param {Module[]} nodes */
+    const show = (nodes) => {
+      open.clear();
+      for (const node of nodes) open.add(node.i);
+      draw();
+    };
+    fill(
+      byId("tree-tools"),
+      search,
+      foldButton,
+      h("button", { type: "button", text: "Open all", on: { click: () => show(model.nodes) } }),
+      h("button", { type: "button", text: "Close all", on: { click: () => show(model.roots) } }),
+    );
+  }
+
+  /** What is found, and all above it; null where nothing is looked for. */
+  function matching() {
+    if (!find) return null;
+    const found = model.nodes.filter((node) => `${node.path} ${node.className}`.toLowerCase().includes(find));
+    return new Set(found.flatMap((node) => pathTo(model, node).map((above) => above.i)));
+  }
+
   function rows() {
+    /** @type {Group[]} */
     const list = [];
-    const matches = find ? new Set() : null;
-    if (find)
-      for (const node of model.nodes)
-        if (`${node.path} ${node.className}`.toLowerCase().includes(find))
-          for (let at = node; at; at = at.parent < 0 ? null : model.nodes[at.parent]) matches.add(at.i);
+    const matches = matching();
+    const column = columns.find((c) => c.key === order.key);
+    /**
+     * @param {Module[]} siblings
+     * @param {number} depth
+     */
     const walk = (siblings, depth) => {
-      let groups = folded(siblings, fold && !find).map((nodes) => ({ nodes, depth, node: nodes[0] }));
-      const column = columns.find((c) => c.key === order.key);
-      if (column) groups = groups.sort((a, b) => (order.down ? -1 : 1) * compare(column.value(a), column.value(b)));
+      const groups = folded(siblings, fold && !find).map((nodes) => ({ nodes, depth, node: nodes[0] }));
+      if (column) groups.sort((a, b) => (order.down ? -1 : 1) * compare(column.value(a), column.value(b)));
       for (const group of groups) {
         if (matches && !group.nodes.some((node) => matches.has(node.i))) continue;
         list.push(group);
@@ -78,44 +115,6 @@ export function showTree(model) {
 
   function draw() {
     const list = rows();
-    const head = h(
-      "tr",
-      {},
-      columns.map((c) =>
-        h(
-          "th",
-          {
-            scope: "col",
-            class: c.text ? "" : "num",
-            "aria-sort": c.key === order.key ? (order.down ? "descending" : "ascending") : "none",
-          },
-          c.def ? explained(c.def) : null,
-          h(
-            "button",
-            {
-              class: "sort",
-              type: "button",
-              data: { sort: c.key },
-              on: {
-                click: () => {
-                  order =
-                    order.key !== c.key
-                      ? { key: c.key, down: c.key !== "module" }
-                      : order.down === (c.key !== "module")
-                        ? { key: c.key, down: !order.down }
-                        : { key: null, down: true };
-                  draw();
-                },
-              },
-            },
-            c.label,
-            c.key === order.key
-              ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" })
-              : null,
-          ),
-        ),
-      ),
-    );
     const body = list.slice(0, MOST_ROWS).map((group) =>
       h(
         "tr",
@@ -123,18 +122,41 @@ export function showTree(model) {
         columns.map((c) => (c.key === "module" ? moduleCell(group) : cell(c, group))),
       ),
     );
+    const more = list.length - MOST_ROWS;
     fill(
       byId("tree"),
-      h("table", { class: "tree" }, h("thead", {}, head), h("tbody", {}, body)),
-      list.length > MOST_ROWS
-        ? h("p", {
-            class: "muted",
-            text: `… and ${list.length - MOST_ROWS} more rows: close some, or look for a name.`,
-          })
-        : null,
+      h("table", { class: "tree" }, h("thead", {}, h("tr", {}, columns.map(heading))), h("tbody", {}, body)),
+      more > 0 ? h("p", { class: "muted", text: `… and ${more} more rows: close some, or look for a name.` }) : null,
     );
   }
 
+  /** @param {TreeColumn} column */
+  function heading({ key, label, def }) {
+    const sorted = key === order.key;
+    const first = key !== "module"; // names begin with A, numbers with the largest
+    const turn = () => {
+      if (!sorted) order = { key, down: first };
+      else order = order.down === first ? { key, down: !first } : { key: null, down: true };
+      draw();
+    };
+    return h(
+      "th",
+      {
+        scope: "col",
+        class: key === "module" ? "" : "num",
+        "aria-sort": sorted ? (order.down ? "descending" : "ascending") : "none",
+      },
+      def ? explained(def) : null,
+      h(
+        "button",
+        { class: "sort", type: "button", data: { sort: key }, on: { click: turn } },
+        label,
+        sorted ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" }) : null,
+      ),
+    );
+  }
+
+  /** @param {Group} group */
   function moduleCell({ node, nodes, depth }) {
     const is = open.has(node.i);
     const twist = h("button", {
@@ -163,18 +185,31 @@ export function showTree(model) {
     );
   }
 
+  /**
+   * @param {TreeColumn} column
+   * @param {Group} group
+   */
   function cell(column, group) {
     const value = column.value(group);
+    const number = typeof value === "number" ? value : null;
     const td = h("td", { class: `num${column.bar ? " barred" : ""}${column.node ? " split" : ""}` });
-    if (column.bar)
-      td.append(h("span", { class: "bar", style: { width: `${100 * Math.min(1, Math.max(0, value || 0))}%` } }));
-    td.append(column.node ? column.node(group) : h("span", { class: value ? "" : "zero", text: column.show(value) }));
+    if (column.bar) {
+      const width = `${100 * Math.min(1, Math.max(0, number || 0))}%`;
+      td.append(h("span", { class: "bar", style: { width } }));
+    }
+    td.append(
+      column.node ? column.node(group) : h("span", { class: value ? "" : "zero", text: column.show?.(number) ?? "" }),
+    );
     return td;
   }
 }
 
-/** Branches that are open at first: level by level, as long as the rows fit a screen. */
+/**
+ * Branches that are open at first: level by level, as long as the rows fit a screen.
+ * @param {FlopsModel} model
+ */
 function firstOpen(model) {
+  /** @type {number[]} */
   const open = [];
   let level = folded(model.roots, true);
   let rows = level.length;
@@ -189,127 +224,165 @@ function firstOpen(model) {
   return open.length ? open : model.roots.map((node) => node.i);
 }
 
+/**
+ * @param {FlopsModel} model
+ * @returns {TreeColumn[]}
+ */
 function treeColumns(model) {
-  const { phases, timed, bounded } = model;
-  const together = (group, value) => sum(group.nodes, value);
-  const time = (group) => median(group.nodes.map((node) => node.totalTime));
-  const columns = [
-    { key: "module", label: "Module", text: true, value: (group) => group.node.name },
+  const flops = ["forward", "backward"].filter((phase) => model.phases.some((known) => known === phase));
+  return [
+    { key: "module", label: "Module", value: (group) => group.node.name },
     {
       key: "params",
       label: "Params",
       def: "params",
-      value: (group) => together(group, (node) => node.params),
+      value: (group) => sum(group.nodes, (node) => node.params),
       show: (value) => si(value),
     },
+    ...flops.map((phase) => flopColumn(/** @type {page.PhaseName} */ (phase))),
+    {
+      key: "vector",
+      label: "Vector",
+      def: "vector_flops",
+      value: (group) => sum(group.nodes, (node) => overPhases(model, node, "vector")),
+      show: (value) => si(value),
+    },
+    {
+      key: "bytes",
+      label: "Bytes",
+      def: "bytes",
+      value: (group) => sum(group.nodes, (node) => overPhases(model, node, "bytes")),
+      show: (value) => si(value, "B"),
+    },
+    ...(model.timed ? timeColumns(model) : [flopShareColumn(model)]),
+    ...(model.bounded ? boundColumns(model) : []),
   ];
-  for (const phase of ["forward", "backward"]) {
-    if (phases.includes(phase))
-      columns.push({
-        key: phase,
-        label: `${phase === "forward" ? "Fwd" : "Bwd"} FLOP`,
-        def: "flops",
-        value: (group) => together(group, (node) => node.all[phase].flops),
-        show: (value) => si(value),
-      });
-  }
-  columns.push({
-    key: "vector",
-    label: "Vector",
-    def: "vector_flops",
-    value: (group) => together(group, (node) => overPhases(model, node, "vector")),
+}
+
+/**
+ * @param {page.PhaseName} phase
+ * @returns {TreeColumn}
+ */
+function flopColumn(phase) {
+  return {
+    key: phase,
+    label: `${phase === "forward" ? "Fwd" : "Bwd"} FLOP`,
+    def: "flops",
+    value: (group) => sum(group.nodes, (node) => node.all[phase].flops),
     show: (value) => si(value),
-  });
-  columns.push({
-    key: "bytes",
-    label: "Bytes",
-    def: "bytes",
-    value: (group) => together(group, (node) => overPhases(model, node, "bytes")),
-    show: (value) => si(value, "B"),
-  });
-  if (timed) {
-    columns.push({ key: "time", label: "Time", def: "time", value: time, show: (value) => duration(value) });
-    columns.push({
-      key: "parts",
-      label: "Phases",
-      value: time,
-      node: ({ node }) =>
-        h(
-          "span",
-          { class: "two", title: phases.map((phase) => `${phase} ${duration(node.time[phase])}`).join(", ") },
-          phases.map((phase) =>
-            h("i", {
-              class: phaseClass(phase),
-              style: { width: `${(100 * (node.time[phase] ?? 0)) / (node.totalTime || 1)}%` },
-            }),
-          ),
-        ),
-    });
-    columns.push({
+  };
+}
+
+/**
+ * @param {FlopsModel} model
+ * @returns {TreeColumn}
+ */
+function flopShareColumn(model) {
+  return {
+    key: "share",
+    label: "Share",
+    def: "share",
+    bar: true,
+    value: (group) => sum(group.nodes, (node) => overPhases(model, node, "flops")) / (model.whole.flops || 1),
+    show: (value) => percent(value),
+  };
+}
+
+/**
+ * @param {FlopsModel} model
+ * @returns {TreeColumn[]}
+ */
+function timeColumns(model) {
+  /** @param {Group} group */
+  const time = (group) => median(group.nodes.map((node) => node.totalTime));
+  /** @param {Group} group */
+  const together = (group) => sum(group.nodes, (node) => node.totalTime ?? 0);
+  return [
+    { key: "time", label: "Time", def: "time", value: time, show: (value) => duration(value) },
+    { key: "parts", label: "Phases", value: time, node: ({ node }) => phaseParts(model, node) },
+    {
       key: "share",
       label: "Share",
       def: "share",
       bar: true,
-      value: (group) => together(group, (node) => node.totalTime) / (model.whole.time || 1),
+      value: (group) => together(group) / (model.whole.time || 1),
       show: (value) => percent(value),
-    });
-    columns.push({
+    },
+    {
       key: "rate",
       label: "FLOP/s",
       def: "flops_per_s",
       value: (group) =>
-        (together(group, (node) => overPhases(model, node, "executed")) * 1e9) /
-        (model.doc.ranks * together(group, (node) => node.totalTime) || Infinity),
+        (sum(group.nodes, (node) => overPhases(model, node, "executed")) * 1e9) /
+        (model.doc.ranks * together(group) || Infinity),
       show: (value) => si(value),
-    });
-  } else {
-    columns.push({
-      key: "share",
-      label: "Share",
-      def: "share",
-      bar: true,
-      value: (group) => together(group, (node) => overPhases(model, node, "flops")) / (model.whole.flops || 1),
-      show: (value) => percent(value),
-    });
-  }
-  if (bounded) {
-    columns.push({
+    },
+  ];
+}
+
+/**
+ * A module's time by phase, as a bar.
+ * @param {FlopsModel} model
+ * @param {Module} node
+ */
+function phaseParts({ phases }, node) {
+  const share = (/** @type {page.PhaseName} */ phase) => (node.time[phase] ?? 0) / (node.totalTime || 1);
+  return h(
+    "span",
+    { class: "two", title: phases.map((phase) => `${phase} ${duration(node.time[phase])}`).join(", ") },
+    phases.map((phase) => h("i", { class: phaseClass(phase), style: { width: `${100 * share(phase)}%` } })),
+  );
+}
+
+/**
+ * @param {FlopsModel} model
+ * @returns {TreeColumn[]}
+ */
+function boundColumns(model) {
+  return [
+    {
       key: "bound",
       label: "Bound",
       def: "bound",
       value: ({ node }) => overPhases(model, node, "bound"),
       show: (value) => duration(value),
-    });
-    columns.push({
+    },
+    {
       key: "kind",
       label: "Held by",
       def: "bound",
       value: ({ node }) => heldBy(model, node),
-      node: (group) => {
-        const kind = heldBy(model, group.node);
+      node: ({ node }) => {
+        const kind = heldBy(model, node);
         return kind ? h("span", { class: `bound-word ${kind}`, text: kind }) : h("span", { class: "zero", text: "–" });
       },
-    });
-  }
-  return columns;
+    },
+  ];
 }
 
-/** What most of the bound of a module and all below it goes to. */
-export function heldBy(model, node) {
-  const parts = { compute: 0, memory: 0 };
+/**
+ * What most of the bound of a module and all below it goes to; null where there is none.
+ * @param {FlopsModel} model
+ * @param {Module} node
+ */
+function heldBy(model, node) {
+  const parts = { c: 0, m: 0, "-": 0 };
+  /** @param {Module} at */
   const walk = (at) => {
-    for (const phase of model.phases) {
-      const kind = { c: "compute", m: "memory" }[at.own[phase].kind];
-      if (kind) parts[kind] += at.own[phase].bound;
-    }
+    for (const phase of model.phases) parts[at.kind[phase]] += at.own[phase].bound;
     at.children.forEach(walk);
   };
   walk(node);
-  return parts.compute + parts.memory === 0 ? null : parts.compute >= parts.memory ? "compute" : "memory";
+  return parts.c + parts.m === 0 ? null : parts.c >= parts.m ? "compute" : "memory";
 }
 
+/**
+ * Numbers by size, text by alphabet with numbers inside it as numbers.
+ * @param {number | string | null} a
+ * @param {number | string | null} b
+ */
 function compare(a, b) {
-  const missing = (a === null) - (b === null);
-  if (missing || a === null) return missing;
-  return typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  const numbers = typeof a === "number" && typeof b === "number";
+  return numbers ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
 }

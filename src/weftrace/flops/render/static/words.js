@@ -2,7 +2,12 @@
 
 const NAMES = ["", "k", "M", "G", "T", "P", "E", "Z"];
 
-/** 1234567 -> "1.23 M"; a dash where there is no number. */
+/**
+ * 1234567 -> "1.23 M"; a dash where there is no number.
+ * @param {number | null | undefined} value
+ * @param {string} [unit]
+ * @param {number} [digits]
+ */
 export function si(value, unit = "", digits = 3) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   let size = value;
@@ -17,14 +22,22 @@ export function si(value, unit = "", digits = 3) {
   return `${size.toFixed(Math.max(0, digits - whole))} ${NAMES[at]}${unit}`.trimEnd();
 }
 
-/** An axis value that is a power of ten: "1", "10 k", "1 T". */
+/**
+ * An axis value that is a power of ten: "1", "10 k", "1 T".
+ * @param {number} value
+ * @param {string} [unit]
+ */
 export function siTick(value, unit = "") {
   return value < 1 ? `${Number(value.toPrecision(2))}${unit ? ` ${unit}` : ""}` : si(value, unit, 1);
 }
 
-/** The class of a colour for a phase. */
+/**
+ * The class of a colour for a phase.
+ * @param {page.PhaseName} phase
+ */
 export function phaseClass(phase) {
   return `ph-${phase}`;
 }
 
+/** @type {page.PhaseName[]} */
 export const PHASES = ["forward", "backward", "recompute", "optimizer"];

@@ -3,26 +3,47 @@
 import { classUnions } from "./data.js";
 import { difference, intersection, lengthWithin, merged } from "render/intervals.js";
 
+/**
+ * @typedef {import("./data.js").Timeline} Timeline
+ * @typedef {import("./parts.js").Parts} Parts
+ * @typedef {{ compute: number[], communication: number[], hidden: number[], exposed: number[], exposedMemory: number[], busy: number[] }} Accounts
+ * @typedef {{ name: string, kind: string, num_events: number, total_ns: number }} KernelTime
+ */
+
+/** @type {WeakMap<Timeline, Accounts>} */
+const found = new WeakMap();
+
 const COUNTED = new Set(["compute", "communication", "barrier", "memory"]);
 
-/** Unions that every question about a range needs: exposed and hidden communication, exposed memory, idle's complement. */
+/**
+ * Unions that every question about a range needs: exposed and hidden communication, exposed memory, idle's complement.
+ * @param {Timeline} timeline
+ * @returns {Accounts}
+ */
 export function accounts(timeline) {
-  if (!timeline.accounts) {
-    const { compute, communication, memory } = classUnions(timeline);
-    const working = merged(compute, communication);
-    timeline.accounts = {
-      compute,
-      communication,
-      hidden: intersection(communication, compute),
-      exposed: difference(communication, compute),
-      exposedMemory: difference(memory, working),
-      busy: merged(working, memory),
-    };
-  }
-  return timeline.accounts;
+  const known = found.get(timeline);
+  if (known) return known;
+  const { compute, communication, memory } = classUnions(timeline);
+  const working = merged(compute, communication);
+  const of = {
+    compute,
+    communication,
+    hidden: intersection(communication, compute),
+    exposed: difference(communication, compute),
+    exposedMemory: difference(memory, working),
+    busy: merged(working, memory),
+  };
+  found.set(timeline, of);
+  return of;
 }
 
-/** Nanoseconds of [from, to) by part. compute + exposed + exposed_memory + idle = to - from. */
+/**
+ * Nanoseconds of [from, to) by part. compute + exposed + exposed_memory + idle = to - from.
+ * @param {Timeline} timeline
+ * @param {number} from
+ * @param {number} to
+ * @returns {Parts}
+ */
 export function breakdown(timeline, from, to) {
   const of = accounts(timeline);
   return {
@@ -36,8 +57,15 @@ export function breakdown(timeline, from, to) {
   };
 }
 
-/** Counted events (kernels, copies; host operators where they stand in) that ran in [from, to), by name: [{name, kind, num_events, total_ns}], most time first. Clipped to the range. */
+/**
+ * Counted events (kernels, copies; host operators where they stand in) that ran in [from, to), by name: [{name, kind, num_events, total_ns}], most time first. Clipped to the range.
+ * @param {Timeline} timeline
+ * @param {number} from
+ * @param {number} to
+ * @returns {KernelTime[]}
+ */
 export function kernelsWithin(timeline, from, to) {
+  /** @type {Map<number, KernelTime>} */
   const totals = new Map();
   for (let i = 0; i < timeline.num; i += 1) {
     if (!COUNTED.has(timeline.className[timeline.kind[i]])) continue;

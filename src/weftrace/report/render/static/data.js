@@ -2,20 +2,46 @@
 
 import { union } from "render/intervals.js";
 
+/**
+ * @typedef {Uint8Array | Uint16Array | Uint32Array | Float64Array} Numbers
+ * @typedef {page.Timeline["columns"]["start"]} Packed
+ * @typedef {{ compute: number[], communication: number[], memory: number[] }} Unions
+ */
+
+/**
+ * A rank's timeline, a number for each event. Times count from the rank's start, in ns.
+ * @typedef {object} Events
+ * @property {number} num
+ * @property {number} numDevice the first events are the device's
+ * @property {Float64Array} start
+ * @property {Numbers} dur
+ * @property {Numbers} name position in `names`
+ * @property {Numbers} kind position in `className`
+ * @property {Numbers} launch 1 + the call that launched it, or 0
+ * @property {string[]} className
+ * @property {number} firstNs
+ * @property {number} endNs
+ *
+ * @typedef {page.Timeline & Events} Timeline
+ */
+
+/** @type {WeakMap<Timeline, Unions>} */
+const unions = new WeakMap();
+
 const TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f8: Float64Array };
 
-/** The timeline of the rank at a position in the report, or null where the page holds none. */
+/**
+ * The timeline of the rank at a position in the report, or null where the page holds none.
+ * @param {number} index
+ * @returns {Timeline | null}
+ */
 export function readTimeline(index) {
   const block = document.getElementById(`weftrace-timeline-${index}`);
   if (!block) return null;
+  /** @type {page.Timeline} */
   const payload = JSON.parse(block.textContent);
-  const {
-    dur,
-    name,
-    class: kind,
-    launch,
-    start,
-  } = Object.fromEntries(Object.entries(payload.columns).map(([column, packed]) => [column, unpacked(packed)]));
+  const columns = payload.columns;
+  const start = unpacked(columns.start);
   // Times count from the rank's own start, as everywhere in the report: int64 on disk, exact in a float64 up to 2^53 ns.
   const origin = payload.first_ns + payload.shift_ns;
   const startNs = new Float64Array(start.length);
@@ -25,35 +51,50 @@ export function readTimeline(index) {
     num: payload.num_events,
     numDevice: payload.num_device,
     start: startNs,
-    dur,
-    name,
-    kind,
-    launch,
+    dur: unpacked(columns.dur),
+    name: unpacked(columns.name),
+    kind: unpacked(columns.class),
+    launch: unpacked(columns.launch),
     className: payload.classes,
     firstNs: origin,
     endNs: payload.end_ns + payload.shift_ns,
   };
 }
 
-/** Unions of a timeline's counted events by class, computed when first asked for: {compute, communication, memory}. */
+/**
+ * Unions of a timeline's counted events by class, computed when first asked for: {compute, communication, memory}.
+ * @param {Timeline} timeline
+ * @returns {Unions}
+ */
 export function classUnions(timeline) {
-  if (!timeline.unions) {
-    const pairs = { compute: [], communication: [], memory: [] };
-    const bin = timeline.className.map((name) => pairs[name === "barrier" ? "communication" : name]);
-    for (let i = 0; i < timeline.num; i += 1) {
-      bin[timeline.kind[i]]?.push([timeline.start[i], timeline.start[i] + timeline.dur[i]]);
-    }
-    timeline.unions = Object.fromEntries(Object.entries(pairs).map(([name, list]) => [name, union(list)]));
+  const known = unions.get(timeline);
+  if (known) return known;
+  /** @type {Record<string, [number, number][]>} */
+  const pairs = { compute: [], communication: [], memory: [] };
+  const bin = timeline.className.map((name) => pairs[name === "barrier" ? "communication" : name]);
+  for (let i = 0; i < timeline.num; i += 1) {
+    bin[timeline.kind[i]]?.push([timeline.start[i], timeline.start[i] + timeline.dur[i]]);
   }
-  return timeline.unions;
+  const found = {
+    compute: union(pairs.compute),
+    communication: union(pairs.communication),
+    memory: union(pairs.memory),
+  };
+  unions.set(timeline, found);
+  return found;
 }
 
+/**
+ * @param {Packed} packed
+ * @returns {Numbers}
+ */
 function unpacked({ type, data }) {
   const bytes = Uint8Array.fromBase64 ? Uint8Array.fromBase64(data) : decoded(data);
   // Columns are little-endian, like every machine that browsers run on today.
   return new TYPES[type](bytes.buffer, bytes.byteOffset, bytes.byteLength / TYPES[type].BYTES_PER_ELEMENT);
 }
 
+/** @param {string} text */
 function decoded(text) {
   const binary = atob(text);
   const out = new Uint8Array(binary.length);

@@ -6,11 +6,19 @@ import { duration, percent } from "render/format.js";
 import { communicationBar, partsList, stackedBar, sumLine } from "./parts.js";
 import { kernelName, kindChip, sortableTable } from "render/tables.js";
 
-/** Shows an event's facts, or hides them for -1. select(event) shows another one. */
+/** @typedef {import("./data.js").Timeline} Timeline */
+
+/**
+ * Shows an event's facts, or hides them for -1. select(event) shows another one.
+ * @param {Timeline | null} timeline
+ * @param {number} event
+ * @param {(event: number) => void} select
+ * @param {page.Rank} rank
+ */
 export function showEvent(timeline, event, select, rank) {
   const panel = byId("event-panel");
   panel.hidden = !timeline || event < 0;
-  if (panel.hidden) return;
+  if (!timeline || event < 0) return;
   const { start, dur, launch, numDevice, names, name, kind, className } = timeline;
   const link = event < numDevice ? launch[event] - 1 : kernelLaunchedBy(timeline, event);
   const onDevice = event < numDevice;
@@ -47,14 +55,19 @@ export function showEvent(timeline, event, select, rank) {
   );
 }
 
-/** Shows the breakdown of [from, to), or hides it for null. */
+/**
+ * Shows the breakdown of [from, to), or hides it for null.
+ * @param {Timeline | null} timeline
+ * @param {[number, number] | null} range
+ * @param {() => void} clear
+ */
 export function showRange(timeline, range, clear) {
   const panel = byId("range-panel");
   panel.hidden = !timeline || !range || range[1] <= range[0];
-  if (panel.hidden) return;
+  if (!timeline || !range || range[1] <= range[0]) return;
   const parts = breakdown(timeline, ...range);
   const kernels = kernelsWithin(timeline, ...range);
-  panel.dataset.ns = parts.span;
+  panel.dataset.ns = String(parts.span);
   fill(
     panel,
     h(
@@ -93,7 +106,12 @@ export function showRange(timeline, range, clear) {
   );
 }
 
-/** The phase whose stretch, stream and lane an event lies in; null where none or where two could claim it. */
+/**
+ * The phase whose stretch, stream and lane an event lies in; null where none or where two could claim it.
+ * @param {page.Rank} rank
+ * @param {Timeline} timeline
+ * @param {number} event
+ */
 function phaseAt(rank, timeline, event) {
   const start = timeline.start[event];
   const end = start + timeline.dur[event];
@@ -104,19 +122,29 @@ function phaseAt(rank, timeline, event) {
   return fitting.length === 1 ? fitting[0] : null;
 }
 
+/** @param {string} kind */
 function laneOf(kind) {
   return kind === "compute" ? "compute" : kind === "communication" || kind === "barrier" ? "communication" : "";
 }
 
-/** First device event that a launch call started, or -1. */
+/**
+ * First device event that a launch call started, or -1.
+ * @param {Timeline} timeline
+ * @param {number} event
+ */
 function kernelLaunchedBy(timeline, event) {
   return timeline.launch.indexOf(event + 1);
 }
 
+/**
+ * @param {string} label
+ * @param {string} value
+ */
 function fact(label, value) {
   return h("div", {}, h("dt", { text: label }), h("dd", { text: value }));
 }
 
+/** @param {() => void} close */
 function closer(close) {
   return h("button", { type: "button", class: "close", "aria-label": "Close", text: "×", on: { click: close } });
 }

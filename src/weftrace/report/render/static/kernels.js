@@ -7,11 +7,23 @@ import { defined } from "render/tooltip.js";
 
 const FIRST = 15;
 
-/** onFind(name): the reader wants to see a kernel in the timeline. */
+/**
+ * onFind(name): the reader wants to see a kernel in the timeline.
+ * @param {page.Rank} rank
+ * @param {(name: string) => void} onFind
+ */
 export function showKernels(rank, onFind) {
   const { kernels } = rank;
   const top = Math.max(1e-12, ...kernels.map((kernel) => kernel.share));
   const shared = kernels.some((kernel) => kernel.sms !== null);
+  /** @type {import("render/tables.js").Column<page.Rank["kernels"][number]>} */
+  const sms = {
+    key: "sms",
+    label: "SMs",
+    kind: "count",
+    def: "sms",
+    text: (row) => (row.sms === null ? "–" : `${row.sms_exact ? "" : "≤ "}${row.sms}`),
+  };
   const table = sortableTable({
     name: "kernels",
     rows: kernels,
@@ -48,17 +60,7 @@ export function showKernels(rank, onFind) {
       { key: "p99_ns", label: "p99", kind: "time" },
       { key: "min_ns", label: "min", kind: "time" },
       { key: "max_ns", label: "max", kind: "time" },
-      ...(shared
-        ? [
-            {
-              key: "sms",
-              label: "SMs",
-              kind: "count",
-              def: "sms",
-              text: (row) => (row.sms === null ? "–" : `${row.sms_exact ? "" : "≤ "}${row.sms}`),
-            },
-          ]
-        : []),
+      ...(shared ? [sms] : []),
     ],
   });
   const text = h("input", {
@@ -83,7 +85,8 @@ export function showKernels(rank, onFind) {
         `${kernel.name}\n${kernel.family}`.toLowerCase().includes(wanted),
     );
     table.setRows(rows);
-    shown.textContent = `${grouped(rows.length)} of ${plural(kernels.length, "kernel")}, ${percent(rows.reduce((sum, row) => sum + row.share, 0))} of the time`;
+    const share = percent(rows.reduce((sum, row) => sum + row.share, 0));
+    shown.textContent = `${grouped(rows.length)} of ${plural(kernels.length, "kernel")}, ${share} of the time`;
   };
   text.addEventListener("input", filter);
   kind.addEventListener("change", filter);
@@ -95,6 +98,7 @@ export function showKernels(rank, onFind) {
   showUnnamed(rank);
 }
 
+/** @param {page.Rank} rank */
 function showFamilies({ families, serial_ns: serial }) {
   const top = Math.max(1, ...families.map((family) => family.total_ns));
   fill(
@@ -116,6 +120,7 @@ function showFamilies({ families, serial_ns: serial }) {
   );
 }
 
+/** @param {page.Rank} rank */
 function showOperators({
   operators = [],
   num_without_operator: without = 0,
@@ -146,6 +151,7 @@ function showOperators({
     : "";
 }
 
+/** @param {page.Rank} rank */
 function showUnnamed({ unnamed, unnamed_share: share }) {
   byId("unnamed").hidden = unnamed.length === 0;
   if (!unnamed.length) return;

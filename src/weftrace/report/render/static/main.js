@@ -19,8 +19,9 @@ import { showWaits } from "./waits.js";
 
 const FIND_CHARS = 60; // of a kernel's name: enough to tell it apart, short enough to read in the search box
 
-startPage("weftrace-report", (report) => {
-  const timelines = new Map(); // position -> timeline, read when a rank is first shown
+startPage("weftrace-report", (/** @type {page.Report} */ report) => {
+  /** @type {Map<number, import("./data.js").Timeline | null>} Read when a rank is first shown. */
+  const timelines = new Map();
   let current = 0;
 
   const timeline = timelineView({
@@ -44,19 +45,22 @@ startPage("weftrace-report", (report) => {
   });
   const chosen = rankTable(report, showRank);
 
+  /** @param {number} event */
   function timelineSelect(event) {
     if (event < 0) timeline.clear();
     else timeline.select(event);
   }
 
+  /** @param {number} position */
   function showRank(position) {
     current = position;
     const rank = report.ranks[position];
-    if (!timelines.has(position)) timelines.set(position, readTimeline(position));
+    const shown = timelines.get(position) ?? readTimeline(position);
+    timelines.set(position, shown);
     chosen(position);
     showSummary(report, rank);
-    lanes.show(rank, timelines.get(position));
-    timeline.show(rank, timelines.get(position));
+    lanes.show(rank, shown);
+    timeline.show(rank, shown);
     showMatrix(rank);
     showKernels(rank, findInTimeline);
     showPhases(rank);
@@ -65,12 +69,17 @@ startPage("weftrace-report", (report) => {
     showQuality(rank);
   }
 
+  /** @param {string} name */
   function findInTimeline(name) {
     timeline.find(name.slice(0, FIND_CHARS));
     byId("timeline").scrollIntoView({ block: "start" });
   }
 
-  onTheme(() => report.ranks.length && showMatrix(report.ranks[current]));
+  const data = () => timelines.get(current);
+
+  onTheme(() => {
+    if (report.ranks.length) showMatrix(report.ranks[current]);
+  });
   if (report.ranks.length) showRank(0);
   else {
     document.body.classList.add("no-ranks");
@@ -82,7 +91,10 @@ startPage("weftrace-report", (report) => {
     lanes,
     timeline,
     rank: () => current,
-    data: () => timelines.get(current),
-    breakdown: (from, to) => breakdown(timelines.get(current), from, to),
+    data,
+    breakdown: (/** @type {number} */ from, /** @type {number} */ to) => {
+      const held = data();
+      return held && breakdown(held, from, to);
+    },
   };
 });

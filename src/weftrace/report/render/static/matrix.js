@@ -5,6 +5,7 @@ import { grouped, percent, unitFor } from "render/format.js";
 import { palette, inkOn, mix } from "render/theme.js";
 import { defined } from "render/tooltip.js";
 
+/** @param {page.Rank} rank */
 export function showMatrix(rank) {
   const { communication, hidden_ns: hidden, exposed_ns: exposed } = rank.overlap_matrix;
   // Phases that hide nothing at all would only be empty columns.
@@ -18,8 +19,14 @@ export function showMatrix(rank) {
   const colors = palette();
   const peak = Math.max(1, ...ns.flat());
   const unit = unitFor(Math.max(peak, ...hidden, ...exposed));
+  /** @param {number} value */
   const shown = (value) => (value === 0 ? "·" : grouped(value / unit.size, 2));
+  /** @param {number} row */
   const rowTotal = (row) => hidden[row] + exposed[row];
+  /**
+   * @param {number} row
+   * @param {number} column
+   */
   const cell = (row, column) => {
     const value = ns[row][column];
     const color = mix(colors.panel, colors.communication, value === 0 ? 0 : 0.08 + 0.82 * (value / peak));

@@ -4,7 +4,15 @@ import { h } from "render/dom.js";
 import { duration, microseconds, percent } from "render/format.js";
 import { defined } from "render/tooltip.js";
 
-/** [key in a breakdown, colour role and definition's key, word]; in the order in which they are stacked. */
+/**
+ * @typedef {"compute" | "exposed" | "exposed_memory" | "idle"} Part
+ * @typedef {Record<Part | "span" | "communication" | "hidden", number>} Parts
+ */
+
+/**
+ * [key in a breakdown, colour role and definition's key, word]; in the order in which they are stacked.
+ * @type {[key: Part, role: string, word: string][]}
+ */
 export const PARTS = [
   ["compute", "compute", "compute"],
   ["exposed", "exposed", "exposed communication"],
@@ -12,7 +20,11 @@ export const PARTS = [
   ["idle", "idle", "idle"],
 ];
 
-/** A rank's (or step's) breakdown in the shape of `breakdown` in account.js. */
+/**
+ * A rank's (or step's) breakdown in the shape of `breakdown` in account.js.
+ * @param {page.Rank | page.Step} row
+ * @returns {Parts}
+ */
 export function partsOf(row) {
   return {
     span: row.span_ns,
@@ -20,41 +32,45 @@ export function partsOf(row) {
     exposed: row.exposed_communication_ns,
     exposed_memory: row.exposed_memory_ns,
     idle: row.idle_ns,
-    communication: row.communication_ns,
-    hidden: row.hidden_communication_ns,
+    communication: "communication_ns" in row ? row.communication_ns : 0,
+    hidden: "hidden_communication_ns" in row ? row.hidden_communication_ns : 0,
   };
 }
 
-/** Bar of the four parts. Widths are shares of the span, exactly. */
+/**
+ * Bar of the four parts. Widths are shares of the span, exactly.
+ * @param {Parts} parts
+ * @param {"tall" | "small"} [size]
+ */
 export function stackedBar(parts, size = "tall") {
   const words = PARTS.map(([key, , word]) => `${word} ${duration(parts[key])}`).join(", ");
   return h(
     "div",
     { class: `stack ${size}`, role: "img", "aria-label": words },
-    PARTS.map(
-      ([key, role, word]) =>
-        parts[key] > 0 &&
-        h(
-          "div",
-          {
-            class: `part ${role}`,
-            title: `${word}: ${duration(parts[key], 4)}, ${percent(parts[key] / parts.span)}`,
-            style: { "flex-grow": parts[key] / parts.span },
-          },
-          size === "tall" && parts[key] / parts.span > 0.12
-            ? h("span", { text: `${word} ${percent(parts[key] / parts.span)}` })
-            : null,
-        ),
-    ).filter(Boolean),
+    PARTS.filter(([key]) => parts[key] > 0).map(([key, role, word]) =>
+      h(
+        "div",
+        {
+          class: `part ${role}`,
+          title: `${word}: ${duration(parts[key], 4)}, ${percent(parts[key] / parts.span)}`,
+          style: { "flex-grow": parts[key] / parts.span },
+        },
+        size === "tall" && parts[key] / parts.span > 0.12
+          ? h("span", { text: `${word} ${percent(parts[key] / parts.span)}` })
+          : null,
+      ),
+    ),
   );
 }
 
 /**
  * The communication bar, on the scale of the stacked bar above it: its exposed part lies under the exposed part there, and
  * its hidden part under compute, which is what hides it.
+ * @param {Parts} parts
  */
 export function communicationBar(parts) {
   const before = parts.compute + parts.exposed - parts.communication;
+  /** @param {number} ns */
   const share = (ns) => `${(100 * ns) / parts.span}%`;
   return h(
     "div",
@@ -82,7 +98,10 @@ export function communicationBar(parts) {
   );
 }
 
-/** The four parts with their numbers and definitions. */
+/**
+ * The four parts with their numbers and definitions.
+ * @param {Parts} parts
+ */
 export function partsList(parts) {
   return h(
     "ul",
@@ -105,7 +124,10 @@ export function partsList(parts) {
   );
 }
 
-/** "124,310 + 4,190 + 15 + 497 = 129,012 µs": the check that a reader can do. */
+/**
+ * "124,310 + 4,190 + 15 + 497 = 129,012 µs": the check that a reader can do.
+ * @param {Parts} parts
+ */
 export function sumLine(parts) {
   return h(
     "p",

@@ -4,12 +4,22 @@ import { byId, fill, h } from "render/dom.js";
 import { bytes, grouped } from "render/format.js";
 import { kindChip, sortableTable } from "render/tables.js";
 
+/**
+ * @typedef {page.Rank["phase_means"][number]} Mean
+ * @typedef {page.Rank["collectives"][number]} Collective
+ */
+
+/** @param {page.Rank} rank */
 export function showPhases({ phase_means: means, collectives }) {
   byId("phases").hidden = !means.length && !collectives.length;
   byId("phase-box").hidden = !means.length;
   byId("collective-box").hidden = !collectives.length;
   const longest = Math.max(1, ...means.map((mean) => mean.mean_busy_ns));
-  const only = (lane, key) => (row) => (row.lane === lane ? row[key] : null);
+  /**
+   * @param {string} lane
+   * @param {keyof Mean} key
+   */
+  const only = (lane, key) => (/** @type {Mean} */ row) => (row.lane === lane ? row[key] : null);
   if (means.length) {
     fill(
       byId("phase-table"),
@@ -72,7 +82,14 @@ export function showPhases({ phase_means: means, collectives }) {
   if (collectives.length) {
     const busiest = Math.max(1, ...collectives.map((collective) => collective.busy_ns));
     const sized = collectives.some((collective) => collective.payload_bytes !== null);
-    const rate = (key) => (row) => (row[key] === null ? "–" : grouped(row[key], 1));
+    /** @param {"algbw_GBps" | "busbw_GBps"} key */
+    const rate = (key) => (/** @type {Collective} */ row) => (row[key] === null ? "–" : grouped(row[key], 1));
+    /** @type {import("render/tables.js").Column<Collective>[]} */
+    const sizes = [
+      { key: "payload_bytes", label: "payload", kind: "count", text: (row) => bytes(row.payload_bytes) },
+      { key: "algbw_GBps", label: "algbw GB/s", kind: "count", def: "algbw", text: rate("algbw_GBps") },
+      { key: "busbw_GBps", label: "busbw GB/s", kind: "count", text: rate("busbw_GBps") },
+    ];
     fill(
       byId("collective-table"),
       sortableTable({
@@ -88,13 +105,7 @@ export function showPhases({ phase_means: means, collectives }) {
           { key: "barrier_ns", label: "waits", kind: "time", def: "data_barrier" },
           { key: "hidden_ns", label: "hidden", kind: "time", def: "hidden" },
           { key: "exposed_ns", label: "exposed", kind: "time", def: "exposed" },
-          ...(sized
-            ? [
-                { key: "payload_bytes", label: "payload", kind: "count", text: (row) => bytes(row.payload_bytes) },
-                { key: "algbw_GBps", label: "algbw GB/s", kind: "count", def: "algbw", text: rate("algbw_GBps") },
-                { key: "busbw_GBps", label: "busbw GB/s", kind: "count", text: rate("busbw_GBps") },
-              ]
-            : []),
+          ...(sized ? sizes : []),
         ],
       }).element,
     );

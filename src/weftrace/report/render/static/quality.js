@@ -3,15 +3,19 @@
 import { byId, fill, h } from "render/dom.js";
 import { count, grouped, percent, plural } from "render/format.js";
 
+/** @type {Record<string, string>} */
 const VERDICTS = {
   good: "Good: nothing was left out that could change the numbers above.",
   usable: "Usable, with gaps: the numbers above come from part of the data. Read what was left out.",
   doubtful: "Doubtful: so much is missing or repaired that the numbers above may mislead.",
 };
+/** @type {Record<string, string>} */
 const SKIPPED = { flow: "flow arrow", python_function: "Python stack frame", instant: "instant", counter: "counter" };
 
+/** @param {page.Rank} rank */
 export function showQuality(rank) {
   const { quality } = rank;
+  /** @type {[number: number, words: string][]} */
   const facts = [
     [quality.dropped, "events dropped because they could not be used"],
     [quality.repaired, "events kept after a repair"],
@@ -59,14 +63,24 @@ export function showQuality(rank) {
       : null,
   );
   const banner = byId("banner");
-  const lost = [
-    [quality.dropped, "dropped"],
-    [quality.clipped, "clipped"],
-    [quality.out_of_window, "outside the recording"],
-  ].filter(([number]) => number);
+  const words = [
+    lossWords(quality.dropped, "dropped"),
+    lossWords(quality.clipped, "clipped"),
+    lossWords(quality.out_of_window, "outside the recording"),
+  ].filter(Boolean);
   banner.hidden = quality.verdict === "good" && !quality.truncated;
-  const partial = quality.truncated || lost.length;
-  banner.textContent = partial
-    ? `These numbers come from part of the data${quality.truncated ? " (the file ends early)" : ""}${lost.length ? `: ${lost.map(([number, word]) => `${plural(number, "event")} ${word}`).join(", ")}` : ""}. See “Data quality” below.`
-    : "Read these numbers with care: see “Data quality” below.";
+  const early = quality.truncated ? " (the file ends early)" : "";
+  const lost = words.length ? `: ${words.join(", ")}` : "";
+  banner.textContent =
+    early || lost
+      ? `These numbers come from part of the data${early}${lost}. See “Data quality” below.`
+      : "Read these numbers with care: see “Data quality” below.";
+}
+
+/**
+ * @param {number} number
+ * @param {string} word
+ */
+function lossWords(number, word) {
+  return number ? `${plural(number, "event")} ${word}` : "";
 }

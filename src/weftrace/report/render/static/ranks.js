@@ -6,10 +6,15 @@ import { partsOf, stackedBar } from "./parts.js";
 import { sortableTable } from "render/tables.js";
 import { rankName } from "./summary.js";
 
-/** The rank table and selector of a report with several ranks. onRank(position) shows another one. Returns chosen(position). */
+/**
+ * The rank table and selector of a report with several ranks. onRank(position) shows another one. Returns chosen(position).
+ * @param {page.Report} report
+ * @param {(position: number) => void} onRank
+ * @returns {(position: number) => void}
+ */
 export function rankTable(report, onRank) {
   const { ranks, failures, clocks } = report;
-  const select = byId("rank-select");
+  const select = byId("rank-select", HTMLSelectElement);
   byId("rank-choice").hidden = ranks.length < 2;
   byId("ranks").hidden = ranks.length < 2 && failures.length === 0;
   fill(
@@ -30,9 +35,18 @@ export function rankTable(report, onRank) {
   const longest = Math.max(1, ranks[slowest].span_ns);
   const offset = new Map(clocks.map((clock) => [clock.rank, clock.offset_ns]));
   let current = 0;
+  const rows = ranks.map((rank, position) => ({ ...rank, position }));
+  /** @type {import("render/tables.js").Column<page.Rank>} */
+  const clock = {
+    key: "clock",
+    label: "clock offset",
+    kind: "time",
+    def: "clock",
+    value: (row) => (row.rank === null ? null : offset.get(row.rank)),
+  };
   const table = sortableTable({
     name: "ranks",
-    rows: ranks.map((rank, position) => ({ ...rank, position })),
+    rows,
     sort: { key: "rank", down: false },
     onRow: (row) => onRank(row.position),
     rowClass: (row) => `${row.position === current ? "current" : ""} ${row.position === slowest ? "slowest" : ""}`,
@@ -71,17 +85,7 @@ export function rankTable(report, onRank) {
         def: "headroom",
         value: (row) => row.headroom?.headroom_ns ?? null,
       },
-      ...(clocks.length
-        ? [
-            {
-              key: "clock",
-              label: "clock offset",
-              kind: "time",
-              def: "clock",
-              value: (row) => offset.get(row.rank) ?? null,
-            },
-          ]
-        : []),
+      ...(clocks.length ? [clock] : []),
       {
         key: "verdict",
         label: "data",
@@ -93,9 +97,10 @@ export function rankTable(report, onRank) {
   });
   fill(byId("rank-table"), table.element);
   const spans = ranks.map((rank) => rank.span_ns).sort((a, b) => a - b);
+  const range = `${duration(spans[0], 4)} to ${duration(spans[spans.length - 1], 4)}`;
   byId("rank-lead").textContent =
-    `${plural(ranks.length, "rank")}; spans from ${duration(spans[0], 4)} to ${duration(spans[spans.length - 1], 4)}, the slowest is ${rankName(ranks[slowest])}. Choose a row to show that rank below.`;
-  const rows = ranks.map((rank, position) => ({ ...rank, position }));
+    `${plural(ranks.length, "rank")}; spans from ${range}, the slowest is ${rankName(ranks[slowest])}. ` +
+    "Choose a row to show that rank below.";
   return (position) => {
     current = position;
     select.value = String(position);
@@ -103,6 +108,10 @@ export function rankTable(report, onRank) {
   };
 }
 
+/**
+ * @param {page.Report["failures"]} failures
+ * @param {page.Report} report
+ */
 function showFailures(failures, report) {
   const box = byId("failures");
   box.hidden = failures.length === 0;
@@ -121,6 +130,10 @@ function showFailures(failures, report) {
   );
 }
 
+/**
+ * @param {page.Rank} rank
+ * @param {page.Rank[]} ranks
+ */
 function label(rank, ranks) {
   const name = rank.rank === null || rank.rank === undefined ? rank.path : `rank ${rank.rank}`;
   const shared = ranks.filter((other) => other.rank === rank.rank).length > 1;

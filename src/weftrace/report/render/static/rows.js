@@ -4,10 +4,24 @@
 import { shortName } from "render/format.js";
 import { inkOn, mix } from "render/theme.js";
 
+/**
+ * @typedef {import("render/theme.js").Palette} Palette
+ * @typedef {import("render/axis.js").View} View
+ * @typedef {import("./data.js").Timeline} Timeline
+ * @typedef {import("./tracks.js").Row} Row
+ * @typedef {ReturnType<typeof shadesFor>} Look
+ * @typedef {(name: number, left: number, right: number, y: number, height: number, ink: string) => void} NameWriter
+ * @typedef {{ view: View, width: number, y: number, height: number, look: Look, sums: Float64Array, hits: Uint32Array | null, label: NameWriter | null }} RowOptions
+ */
+
 const SHADES = 6; // how finely a pixel's shade tells the share of it that is covered
 const SAMPLE = 8; // events looked at to colour a gathered pixel
 
-/** Colours by class and coverage, for the theme in force: shades[class][0..SHADES], dimmed[class], ink[class]. */
+/**
+ * Colours by class and coverage, for the theme in force: shades[class][0..SHADES], dimmed[class], ink[class].
+ * @param {Timeline} timeline
+ * @param {Palette} colors
+ */
 export function shadesFor(timeline, colors) {
   const base = timeline.className.map((name) => colors[name]);
   return {
@@ -23,14 +37,23 @@ export function shadesFor(timeline, colors) {
   };
 }
 
-/** durations summed up to each event: coverage of a pixel in two look-ups. Shape [num + 1]. */
+/**
+ * durations summed up to each event: coverage of a pixel in two look-ups. Shape [num + 1].
+ * @param {Timeline} timeline
+ */
 export function durationSums(timeline) {
   const sums = new Float64Array(timeline.num + 1);
   for (let i = 0; i < timeline.num; i += 1) sums[i + 1] = sums[i] + timeline.dur[i];
   return sums;
 }
 
-/** First event of the row [first, first + count) whose start is at least `time`. */
+/**
+ * First event of the row [first, first + count) whose start is at least `time`.
+ * @param {Float64Array} start
+ * @param {number} from
+ * @param {number} to
+ * @param {number} time
+ */
 export function firstStartingAt(start, from, to, time) {
   let low = from;
   let high = to;
@@ -45,6 +68,10 @@ export function firstStartingAt(start, from, to, time) {
 /**
  * Paints a row into [x of view.start = 0, width) at y. `hits` (matches summed up to each event, or null) dims the rest.
  * Pixels are aligned to time, not to the window, so that panning does not make gathered pixels flicker.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Timeline} timeline
+ * @param {Row} row
+ * @param {RowOptions} options
  */
 export function paintRow(context, timeline, row, { view, width, y, height, look, sums, hits, label }) {
   const { start, dur, kind } = timeline;
@@ -52,7 +79,13 @@ export function paintRow(context, timeline, row, { view, width, y, height, look,
   const pixelNs = view.length / width;
   const last = row.first + row.count;
   let i = Math.max(row.first, firstStartingAt(start, row.first, last, view.start) - 2);
+  /** @type {string | null} */
   let style = null;
+  /**
+   * @param {string} color
+   * @param {number} x
+   * @param {number} w
+   */
   const rect = (color, x, w) => {
     if (color !== style) {
       context.fillStyle = color;
@@ -95,7 +128,13 @@ export function paintRow(context, timeline, row, { view, width, y, height, look,
   }
 }
 
-/** The event of a row at a time, within `slack` ns; the nearest where several are that close, -1 where none is. */
+/**
+ * The event of a row at a time, within `slack` ns; the nearest where several are that close, -1 where none is.
+ * @param {Timeline} timeline
+ * @param {Row} row
+ * @param {number} time
+ * @param {number} slack
+ */
 export function eventAt(timeline, row, time, slack) {
   const { start, dur } = timeline;
   const last = row.first + row.count;
@@ -112,8 +151,15 @@ export function eventAt(timeline, row, time, slack) {
   return best;
 }
 
-/** Writes names into boxes, as much of each as fits; measures each name once. */
+/**
+ * Writes names into boxes, as much of each as fits; measures each name once.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Timeline} timeline
+ * @param {string} font
+ * @returns {NameWriter}
+ */
 export function nameWriter(context, timeline, font) {
+  /** @type {Map<number, { text: string, width: number, tail: string, tailWidth: number }>} */
   const known = new Map();
   return (name, left, right, y, height, ink) => {
     let entry = known.get(name);

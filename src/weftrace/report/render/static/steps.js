@@ -4,6 +4,7 @@ import { byId, fill } from "render/dom.js";
 import { partsOf, stackedBar } from "./parts.js";
 import { sortableTable } from "render/tables.js";
 
+/** @param {page.Rank} rank */
 export function showSteps({ steps }) {
   byId("steps").hidden = steps.length === 0;
   if (!steps.length) return;

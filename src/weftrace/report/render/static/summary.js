@@ -1,21 +1,30 @@
 // The first screen: where the time of a rank went, and the six numbers that say how well communication is hidden.
 
+import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
 import { duration, percent, plural } from "render/format.js";
 import { communicationBar, partsList, partsOf, stackedBar, sumLine } from "./parts.js";
-import { defined } from "render/tooltip.js";
 
+/** @type {Record<string, string>} */
 const BASIS = {
   host: "This file holds no device events: host operators stand in for the device, so overlap with kernels cannot be seen.",
   none: "This file holds neither device nor host operators: there is nothing to account for.",
 };
+/** @type {Record<string, string>} */
 const VERDICTS = { good: "Data: good", usable: "Data: usable, with gaps", doubtful: "Data: doubtful" };
 
-/** What the page calls a rank. */
+/**
+ * What the page calls a rank.
+ * @param {page.Rank} rank
+ */
 export function rankName(rank) {
   return rank.rank === null || rank.rank === undefined ? "the trace" : `rank ${rank.rank}`;
 }
 
+/**
+ * @param {page.Report} report
+ * @param {page.Rank} rank
+ */
 export function showSummary(report, rank) {
   const facts = [
     rank.rank === null || rank.rank === undefined
@@ -52,7 +61,9 @@ export function showSummary(report, rank) {
   fill(byId("cards"), cards(rank));
 }
 
+/** @param {page.Rank} rank */
 function cards(rank) {
+  /** @param {number} ns */
   const share = (ns) => percent(ns / rank.span_ns);
   const comm = rank.communication_ns > 0;
   const head = rank.headroom;
@@ -102,16 +113,7 @@ function cards(rank) {
   ];
 }
 
+/** @param {string} by */
 export function bound(by) {
   return by === "chain" ? "the longest dependent chain" : by;
-}
-
-function card(key, label, value, note, role = "") {
-  return h(
-    "div",
-    { class: `card ${role}`, data: { card: key } },
-    h("div", { class: "card-label" }, defined(key, label)),
-    h("div", { class: "card-value", text: value }),
-    h("div", { class: "card-note", text: note }),
-  );
 }

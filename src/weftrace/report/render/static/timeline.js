@@ -1,59 +1,85 @@
 // The timeline: every stream and host thread, at any zoom. Holds the view, what is searched, selected and measured.
 
-import { accounts } from "./account.js";
-import { drawAxis } from "render/axis.js";
-import { boxAtTime, eachBox, laneBoxes } from "render/boxes.js";
 import { byId, fill, h, oncePerFrame, sizedContext } from "render/dom.js";
-import { duration, grouped, plural, shortName } from "render/format.js";
+import { duration, grouped, plural } from "render/format.js";
 import { attachGestures, keysOver, moveByKey } from "render/gestures.js";
-import { paintFates } from "render/hatch.js";
-import { difference } from "render/intervals.js";
-import { durationSums, eventAt, nameWriter, paintRow, shadesFor } from "./rows.js";
-import { inOrder, search } from "./search.js";
-import { inkOn, onTheme, palette, SANS } from "render/theme.js";
+import { onTheme, palette } from "render/theme.js";
 import { hideTip, showTip, tipRows } from "render/tooltip.js";
-import { allRows, labelColumn, layout, rowOf } from "./tracks.js";
 import { Viewport } from "render/viewport.js";
+import { MINI, paintPinned, pinnedBox, pinnedOf } from "./pinned.js";
+import { durationSums, eventAt, nameWriter, shadesFor } from "./rows.js";
+import { inOrder, search } from "./search.js";
+import { allRows, labelColumn, layout, rowOf } from "./tracks.js";
+import { FONT, paintTracks } from "./tracks_paint.js";
 
-const FONT = `11px ${SANS}`;
-const AXIS = 24;
-const MINI = 17;
-const STRIP = 9; // pinned above the tracks: the time axis, and the lane picture in small
+/**
+ * @typedef {import("./data.js").Timeline} Timeline
+ *
+ * A rank's timeline and what is derived from it. look, write: for the theme in force.
+ * @typedef {object} Held
+ * @property {page.Rank} rank
+ * @property {Timeline} timeline
+ * @property {import("./tracks.js").Row[]} rows
+ * @property {Float64Array} sums
+ * @property {import("./pinned.js").Pinned} pinned
+ * @property {import("./tracks.js").Layout} placed
+ * @property {import("./rows.js").Look | null} look
+ * @property {import("./rows.js").NameWriter | null} write
+ */
+
+/**
+ * What the timeline tells.
+ * @typedef {object} Handlers
+ * @property {(view: Viewport) => void} onView
+ * @property {(timeline: Timeline | null, event: number) => void} onEvent an event was selected, or none: -1
+ * @property {(timeline: Timeline | null, range: [number, number] | null) => void} onRange
+ */
+
+/** @type {Record<string, string>} */
 const LEFT_OUT_WORDS = {
   device: "device event",
   annotation: "annotation",
   host: "host range",
   far: "event more than 50 days from the rest",
 };
+const MISSING = "This page does not hold this rank's timeline. Name the rank when writing the report, and it will.";
 
 /**
- * The timeline in its section. onView(view), onEvent(timeline, event or null), onRange(timeline, from, to or null).
- * Returns {show(rank, timeline), view, zoomTo(from, to), select(event), clear(), range(from, to, finished), find(text), stats()}.
+ * The timeline in its section. What it returns shows ranks and moves it.
+ * @param {Handlers} handlers
  */
 export function timelineView({ onView, onEvent, onRange }) {
   const frame = byId("timeline-frame");
   const body = byId("timeline-body");
   const cell = byId("timeline-cell");
-  const gutter = byId("timeline-gutter");
-  const canvas = byId("timeline-canvas");
-  const axis = byId("timeline-axis");
-  const box = byId("search");
+  const canvas = byId("timeline-canvas", HTMLCanvasElement);
+  const axis = byId("timeline-axis", HTMLCanvasElement);
+  const box = byId("search", HTMLInputElement);
   const matches = byId("search-count");
   const rangeTool = byId("range-tool");
+  const following = byId("search-next", HTMLButtonElement);
+  const previous = byId("search-prev", HTMLButtonElement);
   const view = new Viewport(0, 1);
-  let data = null; // the rank's timeline and what is derived from it
+  /** @type {Held | null} */
+  let data = null;
   let hovered = -1;
   let selected = -1;
+  /** @type {[number, number] | null} */
   let range = null;
+  /** @type {import("./search.js").Found | null} */
   let found = null;
   let painted = 0;
+  /** @type {Set<number>} */
   const closed = new Set();
-  const draw = oncePerFrame(() => data && paint());
+  const draw = oncePerFrame(() => {
+    if (data) paint(data);
+  });
   const width = () => cell.clientWidth;
+  const ranging = () => rangeTool.getAttribute("aria-pressed") === "true";
 
   view.onChange(() => {
-    frame.dataset.start = view.start;
-    frame.dataset.end = view.end;
+    frame.dataset.start = String(view.start);
+    frame.dataset.end = String(view.end);
     onView(view);
     draw();
   });
@@ -70,65 +96,74 @@ export function timelineView({ onView, onEvent, onRange }) {
     },
     { passive: true },
   );
+  listenPinned();
+  listenTracks();
+  listenKeys();
+  listenButtons();
 
-  // On the pinned part a drag always selects a range, and a click opens a phase.
-  attachGestures(axis, view, {
-    left: () => 0,
-    width,
-    ranging: () => true,
-    range: setRange,
-    hover: (x, y, event) => {
-      const box = miniAt(x, y);
-      axis.classList.toggle("pointing", Boolean(box));
-      if (box)
-        showTip(
-          event.clientX,
-          event.clientY,
-          ...tipRows(box.name, palette()[data.mini.hues.of(box)], [
-            ["lane", box.lane],
-            ["from", duration(box.start_ns, 5)],
-            ["takes", duration(box.end_ns - box.start_ns, 4)],
-          ]),
-        );
-      else hideTip();
-    },
-    leave: hideTip,
-    click: (x, y) => {
-      const box = miniAt(x, y);
-      if (box) view.glide(box.start_ns, box.end_ns);
-    },
-  });
-  const ranging = () => rangeTool.getAttribute("aria-pressed") === "true";
-  attachGestures(canvas, view, {
-    left: () => 0,
-    width,
-    ranging,
-    hover: (x, y, event) => {
-      const under = at(x, y);
-      if (under !== hovered) {
-        hovered = under;
+  /** On the pinned part a drag always selects a range, and a click opens a phase. */
+  function listenPinned() {
+    attachGestures(axis, view, {
+      left: () => 0,
+      width,
+      ranging: () => true,
+      range: setRange,
+      hover: (x, y, event) => {
+        const under = data && pinnedBox(data.pinned, view, width(), x, y);
+        axis.classList.toggle("pointing", Boolean(under));
+        if (!data || !under) {
+          hideTip();
+          return;
+        }
+        const rows = tipRows(under.name, palette()[data.pinned.mini.hues.of(under)], [
+          ["lane", under.lane],
+          ["from", duration(under.start_ns, 5)],
+          ["takes", duration(under.end_ns - under.start_ns, 4)],
+        ]);
+        showTip(event.clientX, event.clientY, ...rows);
+      },
+      leave: hideTip,
+      click: (x, y) => {
+        const under = data && pinnedBox(data.pinned, view, width(), x, y);
+        if (under) view.glide(under.start_ns, under.end_ns);
+      },
+    });
+  }
+
+  function listenTracks() {
+    attachGestures(canvas, view, {
+      left: () => 0,
+      width,
+      ranging,
+      hover: (x, y, event) => {
+        const under = at(x, y);
+        if (under !== hovered) {
+          hovered = under;
+          draw();
+        }
+        canvas.classList.toggle("pointing", under >= 0);
+        if (data && under >= 0) showTip(event.clientX, event.clientY, ...eventTip(data.timeline, under));
+        else hideTip();
+      },
+      leave: () => {
+        hovered = -1;
+        hideTip();
         draw();
-      }
-      canvas.classList.toggle("pointing", under >= 0);
-      if (under >= 0) showTip(event.clientX, event.clientY, ...eventTip(under));
-      else hideTip();
-    },
-    leave: () => {
-      hovered = -1;
-      hideTip();
-      draw();
-    },
-    click: (x, y) => select(at(x, y)),
-    double: (x, y) => {
-      const under = at(x, y);
-      if (under >= 0) zoomToEvent(under);
-    },
-    range: setRange,
-    scroll: (dy) => {
-      body.scrollTop += dy;
-    },
-  });
-  keysOver(frame, (event) => {
+      },
+      click: (x, y) => select(at(x, y)),
+      double: (x, y) => {
+        const under = at(x, y);
+        if (under >= 0) zoomToEvent(under);
+      },
+      range: setRange,
+      scroll: (dy) => {
+        body.scrollTop += dy;
+      },
+    });
+  }
+
+  function listenKeys() {
+    /** @type {Record<string, () => void>} */
     const own = {
       Escape: () => {
         select(-1);
@@ -144,134 +179,109 @@ export function timelineView({ onView, onEvent, onRange }) {
       ArrowUp: () => {
         body.scrollTop -= 60;
       },
-    }[event.key];
-    if (own && data) {
-      own();
+    };
+    keysOver(frame, (event) => {
+      if (data && own[event.key]) {
+        own[event.key]();
+        event.preventDefault();
+      } else moveByKey(view, event);
+    });
+    document.addEventListener("keydown", (event) => {
+      const typing = event.target instanceof Element && event.target.matches("input, select, textarea");
+      if (event.key !== "/" || typing) return;
       event.preventDefault();
-    } else moveByKey(view, event);
-  });
-  document.addEventListener("keydown", (event) => {
-    if (event.key !== "/" || event.target.matches("input, select, textarea")) return;
-    event.preventDefault();
-    box.focus();
-    box.select();
-  });
-  box.addEventListener("input", () => find(box.value));
-  box.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") jump(event.shiftKey ? -1 : 1);
-    if (event.key === "Escape") {
-      box.value = "";
-      find("");
-    }
-  });
-  byId("search-next").addEventListener("click", () => jump(1));
-  byId("search-prev").addEventListener("click", () => jump(-1));
-  byId("timeline-fit").addEventListener("click", () => view.glide(...view.home));
-  byId("timeline-in").addEventListener("click", () => view.zoom(0.6));
-  byId("timeline-out").addEventListener("click", () => view.zoom(1 / 0.6));
-  byId("range-view").addEventListener("click", () => data && setRange(view.start, view.end, true));
-  rangeTool.addEventListener("click", () => rangeTool.setAttribute("aria-pressed", String(!ranging())));
+      box.focus();
+      box.select();
+    });
+  }
 
+  function listenButtons() {
+    box.addEventListener("input", () => find(box.value));
+    box.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") jump(event.shiftKey ? -1 : 1);
+      if (event.key === "Escape") {
+        box.value = "";
+        find("");
+      }
+    });
+    following.addEventListener("click", () => jump(1));
+    previous.addEventListener("click", () => jump(-1));
+    byId("timeline-fit").addEventListener("click", () => view.glide(...view.home));
+    byId("timeline-in").addEventListener("click", () => view.zoom(0.6));
+    byId("timeline-out").addEventListener("click", () => view.zoom(1 / 0.6));
+    byId("range-view").addEventListener("click", () => {
+      if (data) setRange(view.start, view.end, true);
+    });
+    rangeTool.addEventListener("click", () => rangeTool.setAttribute("aria-pressed", String(!ranging())));
+  }
+
+  /**
+   * @param {page.Rank} rank
+   * @param {Timeline | null} timeline
+   */
   function show(rank, timeline) {
-    byId("timeline-missing").hidden = Boolean(timeline?.num);
-    byId("timeline-present").hidden = !timeline?.num;
+    const present = Boolean(timeline?.num);
+    byId("timeline-missing").hidden = present;
+    byId("timeline-present").hidden = !present;
     closed.clear();
     data = null;
     select(-1);
     setRange(null);
     if (!timeline?.num) {
-      byId("timeline-missing").textContent = timeline
-        ? "The trace holds no events to draw."
-        : "This page does not hold this rank's timeline. Name the rank when writing the report, and it will.";
+      byId("timeline-missing").textContent = timeline ? "The trace holds no events to draw." : MISSING;
       return;
     }
-    data = {
-      rank,
-      timeline,
-      rows: allRows(timeline),
-      sums: durationSums(timeline),
-      look: null,
-      ...pinned(rank, timeline),
-    };
-    partial();
-    place();
+    const rows = allRows(timeline);
+    const pinned = pinnedOf(rank, timeline);
+    const placed = layout(timeline, rows, closed);
+    data = { rank, timeline, rows, sums: durationSums(timeline), pinned, placed, look: null, write: null };
+    frame.style.setProperty("--top", `${pinned.height}px`);
+    const names = pinned.rows.map(({ name, y }) =>
+      h("span", { text: name, style: { top: `${y}px`, height: `${MINI}px` } }),
+    );
+    fill(byId("timeline-top"), names);
+    showPartial(timeline);
+    showLabels(data);
     const span = rank.span_ns || timeline.endNs - timeline.firstNs;
     const from = rank.span_ns ? 0 : timeline.firstNs;
     view.reset(Math.min(timeline.firstNs, 0), Math.max(timeline.endNs, span), [from, from + span]);
     find(box.value);
-    paint();
+    paint(data);
   }
 
-  /** What is drawn above the tracks: the lanes' boxes and, where there is device work, what became of the communication. */
-  function pinned(rank, timeline) {
-    const mini = laneBoxes(rank);
-    const of = accounts(timeline);
-    const rows = mini.boxes.length
-      ? mini.lanes.map((lane, row) => [lane.lane, AXIS + row * (MINI + STRIP + 2), MINI])
-      : [];
-    const fates = {
-      hidden: of.hidden,
-      exposed: of.exposed,
-      idle: difference([0, rank.span_ns], of.busy),
-      y: AXIS + (rows.length ? MINI + 1 : 0),
-    };
-    const top = Math.max(fates.y + STRIP + 2, ...rows.map(([, y, height]) => y + height + 2));
-    frame.style.setProperty("--top", `${top}px`);
-    fill(
-      byId("timeline-top"),
-      rows.map(([name, y, height]) => h("span", { text: name, style: { top: `${y}px`, height: `${height}px` } })),
-    );
-    return { mini, fates, top, miniRows: rows };
-  }
-
-  function miniAt(x, y) {
-    const row = data ? data.miniRows.findIndex(([, top, height]) => y >= top && y < top + height) : -1;
-    return row < 0
-      ? null
-      : boxAtTime(data.mini.byRow[row], view.start + (x / width()) * view.length, view.length / width());
-  }
-
-  /** Says what is not drawn. */
-  function partial() {
-    const { left_out: out, shortened_names: cut, num } = data.timeline;
-    const missing = Object.entries(out)
-      .filter(([kind, n]) => n && kind !== "python_function")
-      .map(([kind, n]) => plural(n, LEFT_OUT_WORDS[kind]));
-    const parts = [];
-    if (missing.length)
-      parts.push(`Drawn: ${plural(num, "event")}, the longest of each kind. Left out: ${missing.join(", ")}.`);
-    if (out.device) parts.push("Breakdowns of ranges count only the device events drawn here.");
-    if (out.python_function) parts.push(`${plural(out.python_function, "Python stack frame")} not drawn.`);
-    if (cut) parts.push(`${plural(cut, "long name")} shortened.`);
-    const notice = byId("timeline-partial");
-    notice.textContent = parts.join(" ");
-    notice.hidden = !parts.length;
-    notice.className = `notice ${missing.length ? "warn" : "aside"}`;
-  }
-
-  function place() {
-    data.placed = layout(data.timeline, data.rows, closed);
-    labelColumn(gutter, data.placed, data.rank.streams, (group) => {
+  /** @param {Held} held */
+  function showLabels(held) {
+    labelColumn(byId("timeline-gutter"), held.placed, held.rank.streams, (group) => {
       if (closed.has(group)) closed.delete(group);
       else closed.add(group);
-      place();
+      place(held);
       draw();
     });
   }
 
+  /** @param {Held} held */
+  function place(held) {
+    held.placed = layout(held.timeline, held.rows, closed);
+    showLabels(held);
+  }
+
+  /** @param {string} text */
   function find(text) {
     found = data ? search(data.timeline, text) : null;
-    matches.textContent = found
-      ? `${found.num === 1 ? "1 match" : `${grouped(found.num)} matches`}, ${plural(found.names, "name")}`
-      : "";
-    matches.classList.toggle("none", Boolean(found) && found.num === 0);
-    byId("search-next").disabled = byId("search-prev").disabled = !found?.num;
+    const num = found?.num === 1 ? "1 match" : `${grouped(found?.num ?? 0)} matches`;
+    matches.textContent = found ? `${num}, ${plural(found.names, "name")}` : "";
+    matches.classList.toggle("none", found?.num === 0);
+    following.disabled = !found?.num;
+    previous.disabled = !found?.num;
     draw();
   }
 
-  /** To the next (1) or previous (-1) match by time, from the selected event or the left edge of the view. */
+  /**
+   * To the next (1) or previous (-1) match by time, from the selected event or the left edge of the view.
+   * @param {number} step
+   */
   function jump(step) {
-    if (!found?.num) return;
+    if (!data || !found?.num) return;
     const order = inOrder(data.timeline, found);
     const { start } = data.timeline;
     const now = found.hits[selected + 1] > found.hits[selected] ? order.indexOf(selected) : -1;
@@ -286,212 +296,119 @@ export function timelineView({ onView, onEvent, onRange }) {
     matches.textContent = `${grouped(next + 1)} of ${grouped(found.num)}`;
   }
 
-  /** Brings an event into view: opens its group, scrolls to its row, and pans or zooms only as far as needed. */
+  /**
+   * Brings an event into view: opens its group, scrolls to its row, and pans or zooms only as far as needed.
+   * @param {number} event
+   */
   function reveal(event) {
+    if (!data) return;
+    const { timeline } = data;
     const row = rowOf(data.rows, event);
-    if (closed.delete(row.group)) place();
+    if (closed.delete(row.group)) place(data);
     const line = data.placed.yOf.get(row);
-    const visible = body.clientHeight - data.top;
-    if (line.y < body.scrollTop || line.y + line.height > body.scrollTop + visible)
-      body.scrollTop = Math.max(0, line.y - visible / 2);
-    const start = data.timeline.start[event];
-    const dur = data.timeline.dur[event];
+    const visible = body.clientHeight - data.pinned.height;
+    const { scrollTop } = body;
+    const hidden = line && (line.y < scrollTop || line.y + line.height > scrollTop + visible);
+    if (hidden) body.scrollTop = Math.max(0, line.y - visible / 2);
+    const start = timeline.start[event];
+    const dur = timeline.dur[event];
     const length = Math.min(view.length, Math.max(dur * 60, 2000));
-    const middle = start + dur / 2;
-    if (length < view.length || start < view.start || start + dur > view.end)
-      view.glide(middle - Math.max(length, dur * 1.3) / 2, middle + Math.max(length, dur * 1.3) / 2);
+    if (length >= view.length && start >= view.start && start + dur <= view.end) return;
+    const half = Math.max(length, dur * 1.3) / 2;
+    view.glide(start + dur / 2 - half, start + dur / 2 + half);
   }
 
+  /** @param {number} event */
   function zoomToEvent(event) {
+    if (!data) return;
     const start = data.timeline.start[event];
     const dur = Math.max(1, data.timeline.dur[event]);
     view.glide(start - 0.6 * dur, start + 1.6 * dur);
   }
 
+  /** @param {number} event */
   function select(event) {
     selected = event;
     onEvent(data?.timeline ?? null, event);
     draw();
   }
 
+  /**
+   * A range from two times, in whole ns; none for null. finished: it is not being drawn any more.
+   * @param {number | null} from
+   * @param {number} [to]
+   * @param {boolean} [finished]
+   */
   function setRange(from, to, finished) {
-    range = from === null || from === undefined ? null : [Math.round(from), Math.round(to)];
+    range = from === null || to === undefined ? null : [Math.round(from), Math.round(to)];
     if (!range || finished) onRange(data?.timeline ?? null, range);
     draw();
   }
 
+  /**
+   * The event at a pixel of the canvas, or -1.
+   * @param {number} x
+   * @param {number} y
+   */
   function at(x, y) {
     if (!data) return -1;
     const inner = y + body.scrollTop;
-    const line = data.placed.lines.find((candidate) => inner >= candidate.y && inner < candidate.y + candidate.height);
-    if (!line) return -1;
+    const line = data.placed.lines.find((each) => inner >= each.y && inner < each.y + each.height);
     const time = view.start + (x / width()) * view.length;
     const slack = (2 * view.length) / width();
-    for (const row of line.rows) {
+    for (const row of line?.rows ?? []) {
       const event = eventAt(data.timeline, row, time, slack);
       if (event >= 0) return event;
     }
     return -1;
   }
 
-  function eventTip(event) {
-    const { timeline } = data;
-    return tipRows(
-      timeline.names[timeline.name[event]].slice(0, 240),
-      palette()[timeline.className[timeline.kind[event]]],
-      [
-        ["class", timeline.className[timeline.kind[event]]],
-        ["from", duration(timeline.start[event], 6)],
-        ["takes", duration(timeline.dur[event], 4)],
-      ],
-    );
-  }
-
-  function paint() {
+  /** @param {Held} held */
+  function paint(held) {
     if (width() < 10) return;
     const began = performance.now();
-    const colors = palette();
-    const visible = Math.max(40, Math.min(body.clientHeight - data.top, data.placed.height));
+    const { timeline, rows, placed, sums, pinned } = held;
+    const visible = Math.max(40, Math.min(body.clientHeight - pinned.height, placed.height));
     const context = sizedContext(canvas, width(), visible);
-    if (!data.look) {
-      data.look = shadesFor(data.timeline, colors);
-      data.write = nameWriter(context, data.timeline, FONT);
-    }
-    paintTop(colors);
-    context.clearRect(0, 0, width(), visible);
-    drawAxis(context, {
+    if (!held.look) held.write = null;
+    held.look ??= shadesFor(timeline, palette());
+    held.write ??= nameWriter(context, timeline, FONT);
+    paintPinned(sizedContext(axis, width(), pinned.height), pinned, view, width(), range);
+    paintTracks(context, {
+      timeline,
+      rows,
+      placed,
+      sums,
+      look: held.look,
+      write: held.write,
       view,
-      left: 0,
       width: width(),
-      height: 6,
-      bottom: visible,
-      colors: { ...colors, muted: "transparent" },
-      font: FONT,
+      top: body.scrollTop,
+      visible,
+      hits: found?.hits ?? null,
+      hovered,
+      selected,
+      range,
     });
-    const top = body.scrollTop;
-    const options = { view, width: width(), look: data.look, sums: data.sums, hits: found?.hits ?? null };
-    for (const line of data.placed.lines) {
-      if (line.y + line.height < top || line.y > top + visible) continue;
-      for (const row of line.rows) {
-        paintRow(context, data.timeline, row, {
-          ...options,
-          y: line.y - top + 1,
-          height: line.height - 2,
-          label: line.kind === "closed" ? null : data.write,
-        });
-      }
-    }
-    paintRange(context, visible, colors);
-    paintPicked(context, top, colors);
     painted = performance.now() - began;
-  }
-
-  /** The pinned part: the axis, and the lane picture in small, at this zoom. */
-  function paintTop(colors) {
-    const context = sizedContext(axis, width(), data.top);
-    context.clearRect(0, 0, width(), data.top);
-    drawAxis(context, { view, left: 0, width: width(), height: AXIS, bottom: AXIS, colors, font: FONT });
-    data.miniRows.forEach(([, y, height], row) => {
-      eachBox(data.mini.byRow[row], view, width(), (box, x0, x1) => {
-        const color = colors[data.mini.hues.of(box)];
-        context.fillStyle = color;
-        context.fillRect(x0, y, Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0)), height);
-        const left = Math.max(0, x0);
-        const room = Math.min(width(), x1) - left - 6;
-        const text = shortName(box.name);
-        context.font = FONT;
-        if (room < 18 || context.measureText(text).width > room) return;
-        context.fillStyle = inkOn(color);
-        context.textAlign = "left";
-        context.textBaseline = "middle";
-        context.fillText(text, left + 4, y + height / 2 + 0.5);
-      });
-    });
-    paintFates(context, data.fates, view, width(), data.fates.y, STRIP, colors);
-    if (!range) return;
-    context.fillStyle = colors.accent;
-    context.fillRect(
-      ((range[0] - view.start) / view.length) * width(),
-      0,
-      ((range[1] - range[0]) / view.length) * width(),
-      3,
-    );
-  }
-
-  function paintRange(context, height, colors) {
-    if (!range) return;
-    const [x0, x1] = range.map((ns) => ((ns - view.start) / view.length) * width());
-    context.fillStyle = colors.accent;
-    context.globalAlpha = 0.14;
-    context.fillRect(x0, 0, x1 - x0, height);
-    context.globalAlpha = 1;
-    context.fillRect(x0 - 0.5, 0, 1.5, height);
-    context.fillRect(x1 - 0.5, 0, 1.5, height);
-    const text = duration(range[1] - range[0], 4);
-    context.font = `600 ${FONT}`;
-    const w = context.measureText(text).width + 12;
-    const middle = (Math.max(0, x0) + Math.min(width(), x1)) / 2;
-    context.beginPath();
-    context.roundRect(middle - w / 2, 4, w, 18, 9);
-    context.fill();
-    context.fillStyle = colors.panel;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.fillText(text, middle, 13.5);
-  }
-
-  /** Outlines of the hovered and the selected event, and the line from a kernel to its launch. */
-  function paintPicked(context, top, colors) {
-    const rectOf = (event) => {
-      const line = data.placed.yOf.get(rowOf(data.rows, event));
-      if (!line) return null; // in a closed group
-      const x = ((data.timeline.start[event] - view.start) / view.length) * width();
-      return { x, y: line.y - top, w: Math.max(2, (data.timeline.dur[event] / view.length) * width()), h: line.height };
-    };
-    for (const [event, color, thick] of [
-      [hovered, colors.text, 1.25],
-      [selected, colors.accent, 2.5],
-    ]) {
-      const rect = event >= 0 ? rectOf(event) : null;
-      if (!rect) continue;
-      context.strokeStyle = color;
-      context.lineWidth = thick;
-      context.strokeRect(rect.x - 0.5, rect.y + 0.5, rect.w + 0.5, rect.h - 1);
-    }
-    context.lineWidth = 1;
-    const launch = launchOf(selected);
-    const from = launch >= 0 ? rectOf(launch) : null;
-    const to = from ? rectOf(selected) : null;
-    if (!to) return;
-    context.strokeStyle = colors.accent;
-    context.lineWidth = 1.5;
-    context.setLineDash([5, 3]);
-    context.beginPath();
-    const x0 = from.x + from.w / 2;
-    const y0 = from.y < to.y ? from.y + from.h : from.y;
-    const y1 = from.y < to.y ? to.y : to.y + to.h;
-    context.moveTo(x0, y0);
-    context.bezierCurveTo(x0, (y0 + y1) / 2, to.x, (y0 + y1) / 2, to.x, y1);
-    context.stroke();
-    context.setLineDash([]);
-    context.lineWidth = 1;
-  }
-
-  /** The host call that launched a device event, or -1. */
-  function launchOf(event) {
-    return event >= 0 && event < data.timeline.numDevice ? data.timeline.launch[event] - 1 : -1;
   }
 
   return {
     show,
     view,
+    /**
+     * @param {number} from
+     * @param {number} to
+     */
     zoomTo: (from, to) => view.glide(from, to),
+    /** @param {number} event */
     select: (event) => {
       select(event);
       reveal(event);
     },
     clear: () => select(-1),
     range: setRange,
+    /** @param {string} text */
     find: (text) => {
       box.value = text;
       find(text);
@@ -504,17 +421,55 @@ export function timelineView({ onView, onEvent, onRange }) {
       matches: found?.num ?? 0,
       lines: data?.placed.lines.length ?? 0,
     }),
-    /** Where an event is on the screen, in pixels of the window; for tests. */
+    /**
+     * Where an event is on the screen, in pixels of the window; for tests.
+     * @param {number} event
+     */
     place: (event) => {
-      const at = canvas.getBoundingClientRect();
-      const line = data.placed.yOf.get(rowOf(data.rows, event));
+      const line = data?.placed.yOf.get(rowOf(data.rows, event));
+      if (!data || !line) return null;
+      const box = canvas.getBoundingClientRect();
       const start = data.timeline.start[event];
       const end = start + data.timeline.dur[event];
       const middle = (Math.max(start, view.start) + Math.min(end, view.end)) / 2;
       return {
-        x: at.left + ((middle - view.start) / view.length) * width(),
-        y: at.top + line.y - body.scrollTop + line.height / 2,
+        x: box.left + ((middle - view.start) / view.length) * width(),
+        y: box.top + line.y - body.scrollTop + line.height / 2,
       };
     },
   };
+}
+
+/**
+ * Says what is not drawn.
+ * @param {Timeline} timeline
+ */
+function showPartial({ left_out: out, shortened_names: cut, num }) {
+  const missing = Object.entries(out)
+    .filter(([kind, n]) => n && kind !== "python_function")
+    .map(([kind, n]) => plural(n, LEFT_OUT_WORDS[kind]));
+  const parts = [];
+  if (missing.length) {
+    parts.push(`Drawn: ${plural(num, "event")}, the longest of each kind. Left out: ${missing.join(", ")}.`);
+  }
+  if (out.device) parts.push("Breakdowns of ranges count only the device events drawn here.");
+  if (out.python_function) parts.push(`${plural(out.python_function, "Python stack frame")} not drawn.`);
+  if (cut) parts.push(`${plural(cut, "long name")} shortened.`);
+  const notice = byId("timeline-partial");
+  notice.textContent = parts.join(" ");
+  notice.hidden = !parts.length;
+  notice.className = `notice ${missing.length ? "warn" : "aside"}`;
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {number} event
+ */
+function eventTip(timeline, event) {
+  const kind = timeline.className[timeline.kind[event]];
+  return tipRows(timeline.names[timeline.name[event]].slice(0, 240), palette()[kind], [
+    ["class", kind],
+    ["from", duration(timeline.start[event], 6)],
+    ["takes", duration(timeline.dur[event], 4)],
+  ]);
 }

@@ -3,11 +3,25 @@
 import { fill, h } from "render/dom.js";
 import { grouped } from "render/format.js";
 
+/**
+ * @typedef {import("./data.js").Timeline} Timeline
+ * @typedef {{ track: number, group: number, depth: number, first: number, count: number }} Row
+ * @typedef {{ y: number, height: number, rows: Row[], kind: string }} Line
+ * @typedef {{ y: number, group: page.Timeline["groups"][number], number: number, closed: boolean }} Header
+ * @typedef {{ y: number, height: number, track: page.Timeline["tracks"][number] }} PlacedTrack
+ * @typedef {{ lines: Line[], headers: Header[], tracks: PlacedTrack[], yOf: Map<Row, Line>, height: number }} Layout
+ */
+
 const HEADER = 26;
+/** @type {Record<string, number>} */
 const ROW = { stream: 26, notes: 17, thread: 17 };
 const BETWEEN = 5; // pixels between tracks
 
-/** All rows of a timeline in storage order: [{track, group, depth, first, count}]. Found once; layouts refer to them. */
+/**
+ * All rows of a timeline in storage order: [{track, group, depth, first, count}]. Found once; layouts refer to them.
+ * @param {Timeline} timeline
+ * @returns {Row[]}
+ */
 export function allRows(timeline) {
   const rows = timeline.tracks.flatMap((track, number) =>
     track.rows.map(([first, count], depth) => ({ track: number, group: track.group, depth, first, count })),
@@ -15,7 +29,11 @@ export function allRows(timeline) {
   return rows.sort((a, b) => a.first - b.first);
 }
 
-/** The row that holds an event. */
+/**
+ * The row that holds an event.
+ * @param {Row[]} rows
+ * @param {number} event
+ */
 export function rowOf(rows, event) {
   let low = 0;
   let high = rows.length;
@@ -30,18 +48,33 @@ export function rowOf(rows, event) {
 /**
  * Positions for the groups that are open or closed. A closed group keeps one line: the first row of each of its tracks.
  * Returns {lines: [{y, height, rows, kind}], headers: [{y, group}], tracks: [{y, height, track}], height, yOf: Map(row -> line)}.
+ * @param {Timeline} timeline
+ * @param {Row[]} rows
+ * @param {Set<number>} closed
+ * @returns {Layout}
  */
 export function layout(timeline, rows, closed) {
+  /** @type {Line[]} */
   const lines = [];
+  /** @type {Header[]} */
   const headers = [];
+  /** @type {PlacedTrack[]} */
   const tracks = [];
+  /** @type {Map<Row, Line>} */
   const yOf = new Map();
+  /** @type {Map<number, Row[]>} */
   const byTrack = new Map();
   for (const row of rows) {
-    if (!byTrack.has(row.track)) byTrack.set(row.track, []);
-    byTrack.get(row.track).push(row);
+    const known = byTrack.get(row.track);
+    if (known) known.push(row);
+    else byTrack.set(row.track, [row]);
   }
   let y = 0;
+  /**
+   * @param {number} height
+   * @param {Row[]} held
+   * @param {string} kind
+   */
   const add = (height, held, kind) => {
     const line = { y, height, rows: held, kind };
     lines.push(line);
@@ -52,7 +85,11 @@ export function layout(timeline, rows, closed) {
     headers.push({ y, group, number, closed: closed.has(number) });
     const mine = timeline.tracks.map((track, at) => ({ track, at })).filter(({ track }) => track.group === number);
     if (closed.has(number)) {
-      add(HEADER, mine.map(({ at }) => byTrack.get(at)?.[0]).filter(Boolean), "closed");
+      add(
+        HEADER,
+        mine.flatMap(({ at }) => byTrack.get(at)?.slice(0, 1) ?? []),
+        "closed",
+      );
       y += BETWEEN;
       return;
     }
@@ -67,7 +104,13 @@ export function layout(timeline, rows, closed) {
   return { lines, headers, tracks, yOf, height: y };
 }
 
-/** The labels at the left: buttons that open and close the groups, and the tracks' names. */
+/**
+ * The labels at the left: buttons that open and close the groups, and the tracks' names.
+ * @param {HTMLElement} gutter
+ * @param {Layout} placed
+ * @param {page.Stream[]} streams
+ * @param {(group: number) => void} onToggle
+ */
 export function labelColumn(gutter, placed, streams, onToggle) {
   const toggles = placed.headers.map(({ y, group, number, closed }) =>
     h(

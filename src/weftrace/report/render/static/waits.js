@@ -6,6 +6,11 @@ import { sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 import { bound } from "./summary.js";
 
+/**
+ * @typedef {"host_wait_ns" | "dependency_wait_ns" | "kernel_gap_ns" | "unknown_ns"} Cause
+ */
+
+/** @type {[key: Cause, role: string, word: string][]} */
 const CAUSES = [
   ["host_wait_ns", "host_wait", "host wait"],
   ["dependency_wait_ns", "dependency_wait", "dependency wait"],
@@ -13,16 +18,22 @@ const CAUSES = [
   ["unknown_ns", "unknown_wait", "unknown"],
 ];
 
+/** @param {page.Rank} rank */
 export function showWaits(rank) {
   showIdle(rank.idle_causes, rank.streams);
   showLaunch(rank.launch);
   showHeadroom(rank);
 }
 
+/**
+ * @param {page.IdleCauses | null} idle
+ * @param {page.Stream[]} streams
+ */
 function showIdle(idle, streams) {
   byId("idle-box").hidden = !idle;
   if (!idle) return;
   const total = CAUSES.reduce((sum, [key]) => sum + idle[key], 0);
+  /** @param {number} number */
   const kindOf = (number) => streams.find((stream) => stream.stream === number)?.kind ?? "";
   fill(
     byId("idle-bar"),
@@ -62,6 +73,9 @@ function showIdle(idle, streams) {
       text: `Above, the time in which nothing ran; below, each stream's own, while others may have been busy. Gaps under ${duration(idle.threshold_ns, 2)} between kernels count as kernel gaps.`,
     }),
   );
+  const present = CAUSES.filter(([key]) => idle.by_stream.some((row) => row[key]));
+  /** @type {import("render/tables.js").Column<page.IdleCauses["by_stream"][number]>[]} */
+  const causes = present.map(([key, , word]) => ({ key, label: word, kind: "time" }));
   fill(
     byId("idle-table"),
     sortableTable({
@@ -80,16 +94,13 @@ function showIdle(idle, streams) {
         },
         { key: "kind", label: "mostly", kind: "text", value: (row) => kindOf(row.stream) },
         { key: "idle_ns", label: "idle", kind: "time" },
-        ...CAUSES.filter(([key]) => idle.by_stream.some((row) => row[key])).map(([key, , word]) => ({
-          key,
-          label: word,
-          kind: "time",
-        })),
+        ...causes,
       ],
     }).element,
   );
 }
 
+/** @param {page.Launch | null} launch */
 function showLaunch(launch) {
   byId("launch-box").hidden = !launch;
   if (!launch) return;
@@ -136,6 +147,7 @@ function showLaunch(launch) {
     );
 }
 
+/** @param {page.Rank} rank */
 function showHeadroom({ headroom, span_ns: span }) {
   byId("headroom-box").hidden = !headroom;
   if (!headroom) return;
@@ -149,7 +161,11 @@ function showHeadroom({ headroom, span_ns: span }) {
   byId("headroom-note").textContent = headroom.assumption ? `Assumes: ${headroom.assumption}` : "";
 }
 
-/** Lines of a name, with its definition where there is one, and a value. */
+/**
+ * Lines of a name, with its definition where there is one, and a value.
+ * @param {string} id
+ * @param {[def: string | null, label: string, value: string][]} rows
+ */
 function showFacts(id, rows) {
   fill(
     byId(id),

@@ -1,0 +1,326 @@
+// Painting the lane picture: its bands of boxes, the strip between computation and communication, exposed and idle time.
+
+import { drawAxis } from "./axis.js";
+import { eachBox } from "./boxes.js";
+import { sizedContext } from "./dom.js";
+import { duration, shortName } from "./format.js";
+import { eachStretch, hatch, joined, paintFates } from "./hatch.js";
+import { inkOn, mix, palette, SANS } from "./theme.js";
+
+/**
+ * @typedef {import("./boxes.js").Box} Box
+ * @typedef {import("./theme.js").Palette} Palette
+ *
+ * Where things are, in pixels from the picture's top.
+ * @typedef {{ band: number, tops: number[], strip: number, height: number }} Geometry
+ *
+ * A rank's lanes, and what became of its communication.
+ * @typedef {import("./boxes.js").LaneBoxes & import("./hatch.js").Fates & { rank: page.Rank, at: Geometry }} Picture
+ *
+ * What is seen now. ranged: the selected range; marked: the timeline's window.
+ * @typedef {object} Scene
+ * @property {Picture} picture
+ * @property {import("./axis.js").View} view
+ * @property {number} width
+ * @property {Box | null} hovered
+ * @property {Box | null} focused
+ * @property {[number, number] | null} ranged
+ * @property {[number, number] | null} marked
+ */
+
+const AXIS = 24;
+const CALLOUTS = 22;
+const BAND = 92;
+const LEAST_BAND = 44;
+const FULL_BANDS = 3; // more bands than these share their height
+const GAP = 5;
+const FOOT = 8;
+const NUM_CALLOUTS = 6;
+
+export const STRIP = 22;
+
+/**
+ * Where the bands of `count` lanes are, and the strip below the band `between`.
+ * @param {number} count
+ * @param {number} between
+ * @returns {Geometry}
+ */
+export function laneGeometry(count, between) {
+  const band = count <= FULL_BANDS ? BAND : Math.max(LEAST_BAND, Math.floor((FULL_BANDS * BAND) / count));
+  const tops = Array.from({ length: count }, (_, row) => {
+    const strip = row > between ? GAP + STRIP : 0;
+    return AXIS + CALLOUTS + row * (band + GAP) + strip;
+  });
+  const first = AXIS + CALLOUTS;
+  return { band, tops, strip: (tops[between] ?? first) + band + GAP, height: (tops.at(-1) ?? first) + band + FOOT };
+}
+
+/**
+ * @param {HTMLCanvasElement} canvas
+ * @param {Scene} scene
+ */
+export function paintLanes(canvas, scene) {
+  const { picture, view, width } = scene;
+  const { tops, band, height } = picture.at;
+  const colors = palette();
+  const context = sizedContext(canvas, width, height);
+  context.clearRect(0, 0, width, height);
+  drawAxis(context, { view, left: 0, width, height: AXIS, bottom: height - FOOT, colors, font: `11px ${SANS}` });
+  for (const top of tops) {
+    context.fillStyle = colors.raised;
+    context.fillRect(0, top, width, band);
+  }
+  for (const line of picture.byRow) paintBoxes(context, scene, line, colors);
+  paintStops(context, scene, colors);
+  paintExposed(context, scene, colors);
+  for (const line of picture.byRow) paintNames(context, scene, line, colors);
+  paintStrip(context, scene, colors);
+  paintRanged(context, scene, colors);
+  paintMarked(context, scene, colors);
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Box[]} line
+ * @param {Palette} colors
+ */
+function paintBoxes(context, { picture, view, width, hovered, focused }, line, colors) {
+  eachBox(line, view, width, (box, x0, x1) => {
+    const color = colors[picture.hues.of(box)];
+    const w = Math.max(1, x1 - x0 - (x1 - x0 > 4 ? 1 : 0));
+    context.fillStyle = box === hovered ? mix(color, inkOn(color), 0.14) : color;
+    context.beginPath();
+    context.roundRect(x0, picture.at.tops[box.row], w, picture.at.band, Math.min(4, w / 3));
+    context.fill();
+    if (box === hovered || box === focused) {
+      context.strokeStyle = colors.text;
+      context.lineWidth = 2;
+      context.stroke();
+      context.lineWidth = 1;
+    }
+  });
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Box[]} line
+ * @param {Palette} colors
+ */
+function paintNames(context, { picture, view, width }, line, colors) {
+  const { tops, band } = picture.at;
+  eachBox(line, view, width, (box, x0, x1) => {
+    const left = Math.max(0, x0);
+    const room = Math.min(width, x1) - left;
+    context.fillStyle = inkOn(colors[picture.hues.of(box)]);
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    if (room >= 11) paintName(context, box, { middle: left + room / 2, room, y: tops[box.row] + band / 2, band });
+  });
+}
+
+/**
+ * A box's name: on one line, else broken before its bracket, else upright; with its time where there is room.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Box} box
+ * @param {{ middle: number, room: number, y: number, band: number }} place
+ */
+function paintName(context, box, { middle, room, y, band }) {
+  const name = shortName(box.name);
+  const cut = name.lastIndexOf("(");
+  const broken = cut > 0 ? [name.slice(0, cut), name.slice(cut)] : [name];
+  /**
+   * @param {string[]} lines
+   * @param {number} size
+   */
+  const widest = (lines, size) => {
+    context.font = bold(size);
+    return Math.max(...lines.map((text) => context.measureText(text).width));
+  };
+  // One size where it fits, so that width says time and type says nothing.
+  const fits = [
+    { lines: [name], size: 12, edge: 6 },
+    { lines: broken, size: 12, edge: 4 },
+    { lines: broken, size: 11, edge: 4 },
+  ].find(({ lines, size, edge }) => widest(lines, size) <= room - edge);
+  if (fits) {
+    writeLines(context, fits.lines, fits.size, duration(box.end_ns - box.start_ns, 2), { middle, room, y });
+    return;
+  }
+  context.font = bold(room > 15 ? 12 : 9);
+  if (context.measureText(name).width > band - 8) return;
+  context.save();
+  context.translate(middle, y);
+  context.rotate(-Math.PI / 2);
+  context.fillText(name, 0, 0.5);
+  context.restore();
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {string[]} lines
+ * @param {number} size
+ * @param {string} time
+ * @param {{ middle: number, room: number, y: number }} place
+ */
+function writeLines(context, lines, size, time, { middle, room, y }) {
+  context.font = `400 11px ${SANS}`;
+  const withTime = context.measureText(time).width <= room - 6;
+  const step = size + 3;
+  const top = y - ((lines.length - 1) * step + (withTime ? 17 : 0)) / 2;
+  context.font = bold(size);
+  lines.forEach((text, i) => context.fillText(text, middle, top + i * step));
+  if (!withTime) return;
+  context.font = `400 11px ${SANS}`;
+  context.globalAlpha = 0.85;
+  context.fillText(time, middle, top + (lines.length - 1) * step + 18);
+  context.globalAlpha = 1;
+}
+
+/** @param {number} size */
+function bold(size) {
+  return `600 ${size}px ${SANS}`;
+}
+
+/**
+ * Idle: nothing ran, so every band shows it, also inside the box of a phase that stood still.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Palette} colors
+ */
+function paintStops(context, { picture, view, width }, colors) {
+  const { tops, band } = picture.at;
+  const pattern = hatch(context, colors.idle);
+  eachStretch(picture.idle, view, 0, width, (x, w) => {
+    if (w < 2) return;
+    for (const top of tops) {
+      context.globalAlpha = 0.72;
+      context.fillStyle = colors.raised;
+      context.fillRect(x, top, w, band);
+      context.globalAlpha = 1;
+      context.fillStyle = pattern;
+      context.fillRect(x, top, w, band);
+    }
+  });
+}
+
+/**
+ * Exposed communication: a red hatch where the compute band stands still, and the cost written above the worst.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Palette} colors
+ */
+function paintExposed(context, { picture, view, width }, colors) {
+  const { tops, band } = picture.at;
+  const pattern = hatch(context, colors.exposed);
+  const y = tops[Math.max(picture.computeRow, 0)];
+  /** @type {[x: number, width: number][]} */
+  const stretches = [];
+  eachStretch(picture.exposed, view, 0, width, (x, w) => {
+    if (w < 1.5) return;
+    context.fillStyle = mix(colors.raised, colors.exposed, 0.16);
+    context.globalAlpha = 0.9;
+    context.fillRect(x, y, w, band);
+    context.globalAlpha = 1;
+    context.fillStyle = pattern;
+    context.fillRect(x, y, w, band);
+    context.strokeStyle = colors.exposed;
+    context.strokeRect(x + 0.5, y + 0.5, Math.max(0.5, w - 1), band - 1);
+    stretches.push([x, w]);
+  });
+  const worst = stretches.sort((a, b) => b[1] - a[1]).filter(([, w]) => w >= 2);
+  const nsOfPixel = view.length / width;
+  paintCallouts(
+    context,
+    worst.slice(0, NUM_CALLOUTS).map(([x, w]) => ({ x: x + w / 2, text: `${duration(w * nsOfPixel, 2)} exposed` })),
+    width,
+    colors,
+  );
+}
+
+/**
+ * What the exposed stretches cost, above them: the first come first, and none over another.
+ * @param {CanvasRenderingContext2D} context
+ * @param {{ x: number, text: string }[]} callouts
+ * @param {number} width
+ * @param {Palette} colors
+ */
+function paintCallouts(context, callouts, width, colors) {
+  /** @type {[from: number, to: number][]} */
+  const taken = [];
+  for (const { x, text } of callouts) {
+    context.font = `600 11px ${SANS}`;
+    const half = context.measureText(text).width / 2 + 7;
+    const middle = Math.min(Math.max(x, half), width - half);
+    if (taken.some(([from, to]) => middle + half > from && middle - half < to)) continue;
+    taken.push([middle - half - 4, middle + half + 4]);
+    context.fillStyle = colors.exposed;
+    context.beginPath();
+    context.roundRect(middle - half, AXIS + 1, 2 * half, 16, 8);
+    context.fill();
+    context.fillRect(x - 0.75, AXIS + 16, 1.5, 6);
+    context.fillStyle = inkOn(colors.exposed);
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillText(text, middle, AXIS + 9.5);
+  }
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Palette} colors
+ */
+function paintStrip(context, { picture, view, width }, colors) {
+  if (picture.lanes.length < 2) return;
+  const y = picture.at.strip;
+  context.fillStyle = colors.raised;
+  context.fillRect(0, y, width, STRIP);
+  paintFates(context, picture, view, width, y, STRIP, colors);
+  // Words where a stretch is long: the strip explains itself.
+  context.font = `500 11px ${SANS}`;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  for (const word of /** @type {const} */ (["hidden", "exposed", "idle"])) {
+    eachStretch(joined(picture[word], (2 * view.length) / width), view, 0, width, (x, w) => {
+      if (w < context.measureText(word).width + 12) return;
+      context.fillStyle = inkOn(colors[word]);
+      context.fillText(word, x + w / 2, y + STRIP / 2 + 0.5);
+    });
+  }
+}
+
+/**
+ * The selected range.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Palette} colors
+ */
+function paintRanged(context, { picture, view, width, ranged }, colors) {
+  if (!ranged) return;
+  const [x0, x1] = ranged.map((ns) => ((ns - view.start) / view.length) * width);
+  const high = picture.at.height - AXIS - FOOT;
+  context.globalAlpha = 0.16;
+  context.fillStyle = colors.accent;
+  context.fillRect(x0, AXIS, x1 - x0, high);
+  context.globalAlpha = 1;
+  context.fillRect(x0 - 0.5, AXIS, 1, high);
+  context.fillRect(x1 - 0.5, AXIS, 1, high);
+}
+
+/**
+ * The timeline's window, as a bar at the foot.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Palette} colors
+ */
+function paintMarked(context, { picture, view, width, marked }, colors) {
+  if (!marked) return;
+  const [from, to] = marked.map((ns) => ((ns - view.start) / view.length) * width);
+  const x0 = Math.max(0, from);
+  const x1 = Math.min(width, to);
+  if (x1 <= x0) return;
+  context.fillStyle = colors.accent;
+  context.fillRect(x0, picture.at.height - 4, Math.max(3, x1 - x0), 3);
+}

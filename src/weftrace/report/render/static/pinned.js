@@ -1,0 +1,101 @@
+// What is pinned above the tracks of the timeline: the time axis, the lane picture in small, and what became of the
+// communication.
+
+import { drawAxis } from "render/axis.js";
+import { boxAtTime, eachBox, laneBoxes } from "render/boxes.js";
+import { shortName } from "render/format.js";
+import { paintFates } from "render/hatch.js";
+import { difference } from "render/intervals.js";
+import { inkOn, palette, SANS } from "render/theme.js";
+import { accounts } from "./account.js";
+
+/**
+ * @typedef {import("render/axis.js").View} View
+ * @typedef {import("render/boxes.js").Box} Box
+ *
+ * A rank's lanes in small. rows: a lane's name and top; fatesTop: where its communication's fates stand.
+ * @typedef {object} Pinned
+ * @property {import("render/boxes.js").LaneBoxes} mini
+ * @property {{ name: string, y: number }[]} rows
+ * @property {import("render/hatch.js").Fates} fates
+ * @property {number} fatesTop
+ * @property {number} height of all that is pinned
+ */
+
+const FONT = `11px ${SANS}`;
+const AXIS = 24;
+const STRIP = 9;
+
+/** How high a lane is, in pixels. */
+export const MINI = 17;
+
+/**
+ * @param {page.Rank} rank
+ * @param {import("./data.js").Timeline} timeline
+ * @returns {Pinned}
+ */
+export function pinnedOf(rank, timeline) {
+  const mini = laneBoxes(rank);
+  const of = accounts(timeline);
+  const rows = mini.lanes.map(({ lane: name }, row) => {
+    const strip = row > mini.between ? STRIP : 0;
+    return { name, y: AXIS + row * (MINI + 2) + strip };
+  });
+  const fatesTop = AXIS + (rows.length ? mini.between * (MINI + 2) + MINI + 1 : 0);
+  return {
+    mini,
+    rows,
+    fates: { hidden: of.hidden, exposed: of.exposed, idle: difference([0, rank.span_ns], of.busy) },
+    fatesTop,
+    height: Math.max(fatesTop + STRIP + 2, ...rows.map(({ y }) => y + MINI + 2)),
+  };
+}
+
+/**
+ * The box at a pixel; null where there is none.
+ * @param {Pinned} pinned
+ * @param {View} view
+ * @param {number} width
+ * @param {number} x
+ * @param {number} y
+ */
+export function pinnedBox({ mini, rows }, view, width, x, y) {
+  const row = rows.findIndex((each) => y >= each.y && y < each.y + MINI);
+  if (row < 0) return null;
+  return boxAtTime(mini.byRow[row], view.start + (x / width) * view.length, view.length / width);
+}
+
+/**
+ * Paints it at a zoom. range: the selected range, or null.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Pinned} pinned
+ * @param {View} view
+ * @param {number} width
+ * @param {[number, number] | null} range
+ */
+export function paintPinned(context, pinned, view, width, range) {
+  const colors = palette();
+  context.clearRect(0, 0, width, pinned.height);
+  drawAxis(context, { view, left: 0, width, height: AXIS, bottom: AXIS, colors, font: FONT });
+  pinned.rows.forEach(({ y }, row) => {
+    eachBox(pinned.mini.byRow[row], view, width, (box, x0, x1) => {
+      const color = colors[pinned.mini.hues.of(box)];
+      context.fillStyle = color;
+      context.fillRect(x0, y, Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0)), MINI);
+      const left = Math.max(0, x0);
+      const room = Math.min(width, x1) - left - 6;
+      const text = shortName(box.name);
+      context.font = FONT;
+      if (room < 18 || context.measureText(text).width > room) return;
+      context.fillStyle = inkOn(color);
+      context.textAlign = "left";
+      context.textBaseline = "middle";
+      context.fillText(text, left + 4, y + MINI / 2 + 0.5);
+    });
+  });
+  paintFates(context, pinned.fates, view, width, pinned.fatesTop, STRIP, colors);
+  if (!range) return;
+  const from = ((range[0] - view.start) / view.length) * width;
+  context.fillStyle = colors.accent;
+  context.fillRect(from, 0, ((range[1] - range[0]) / view.length) * width, 3);
+}
