@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 US = 1000
+#: The colour near the left edge of the first box of a lane, clear of its name, and the one that its legend has.
+PAINTED = """(row) => {
+  const box = weftrace.lanes.boxes().find((b) => b.row === row);
+  const canvas = document.getElementById("lanes-canvas"), at = canvas.getBoundingClientRect();
+  const x = ((box.start_ns - weftrace.lanes.view.start) / weftrace.lanes.view.length) * at.width + 3;
+  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+  copy.drawImage(canvas, 0, 0);
+  const pixel = copy.getImageData(x, weftrace.lanes.place(box).y - at.top + 12, 1, 1).data;
+  const found = "#" + [...pixel].slice(0, 3).map((c) => c.toString(16).padStart(2, "0")).join("");
+  const role = { F: "forward", B: "backward", W: "weight" }[box.direction];
+  return { found, wanted: getComputedStyle(document.documentElement).getPropertyValue(`--${role}`).trim() };
+}"""
 PARTS = ("compute", "exposed", "exposed_memory", "idle")
 
 
@@ -202,6 +215,47 @@ def test_lanes_zoom(page: Page) -> None:
 def test_lane_labels_say_the_sms(page: Page) -> None:
     labels = [label.splitlines()[:2] for label in page.locator(".lane-label").all_inner_texts()]
     assert labels[:2] == [["compute", "≤ 112 SMs"], ["communication", "20 SMs"]]
+
+
+LANES = ("compute", "communication", "memory", "optimizer", "host", "network", "storage", "other")
+
+
+def with_lanes(report: Report, number: int) -> dict[str, Any]:
+    """The report's document with that many lanes: its two, then copies of the first under other names."""
+    rank = report.document["ranks"][0]
+    compute, communication = rank["lanes"]
+    lanes = [compute, communication, *({**compute, "lane": name} for name in LANES[2:])]
+    return {**report.document, "ranks": [{**rank, "lanes": lanes[:number]}]}
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 8])
+def test_the_lane_picture_takes_any_number_of_lanes(open_html: Any, report: Report, number: int) -> None:
+    page = open_html(render_html(with_lanes(report, number), report.timelines))
+    bands = page.locator(".lane-label:not(.strip-label)")
+    assert [label.splitlines()[0] for label in bands.all_inner_texts()] == list(LANES[:number])
+    assert page.locator(".strip-label").count() == (number > 1)
+    assert page.locator("#timeline-top span").all_inner_texts() == list(LANES[:number])
+    # In order, none over another, and the strip between computation and communication alone.
+    boxes = [label.bounding_box() for label in page.locator(".lane-label").all()]
+    places = sorted((box["y"], box["y"] + box["height"]) for box in boxes if box)
+    assert all(above[1] < below[0] for above, below in pairwise(places))
+    # Each lane's first box is painted where it says it is, and opens from there.
+    page.locator("#lanes-canvas").scroll_into_view_if_needed()
+    for row in range(number):
+        painted = page.evaluate(PAINTED, row)
+        assert painted["found"] == painted["wanted"]
+    last = page.evaluate(f"weftrace.lanes.place(weftrace.lanes.boxes().find((b) => b.row === {number - 1}))")
+    page.mouse.click(last["x"], last["y"])
+    assert f"{LANES[number - 1]} lane" in page.locator("#lanes-live").inner_text()
+
+
+def test_keys_walk_over_all_lanes(open_html: Any, report: Report) -> None:
+    page = open_html(render_html(with_lanes(report, 3), report.timelines))
+    page.locator("#lanes-canvas").focus()
+    page.keyboard.press("ArrowRight")
+    for lane in ("communication", "memory", "memory"):  # no fourth one: it stays
+        page.keyboard.press("ArrowDown")
+        assert f"{lane} lane" in page.locator("#lanes-live").inner_text()
 
 
 def test_groups_close(page: Page) -> None:
