@@ -80,13 +80,13 @@ lint: $(VENV)/.ready-dev node_modules/.ready ## ruff, mypy, the rule that import
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	npx --no biome ci
-	npx --no tsc
+	node_modules/.bin/biome ci
+	node_modules/.bin/tsc
 
 format: $(VENV)/.ready-dev node_modules/.ready ## put the code in the house's format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-	npx --no biome check --write
+	node_modules/.bin/biome check --write
 
 types: $(VENV)/.ready-dev ## write the types of documents that the pages' JavaScript is checked by
 	@$(BIN)/python -m tests.page_types

@@ -1,6 +1,100 @@
 // Made by `make types` from the schemas of documents and the types of page blocks. Do not edit.
 
 declare namespace placement {
+  interface BeforeAndAfter {
+    /** Before: another placement, or experts in order without copies. */
+    before: GpuLoadTold | null;
+    /** With this placement. */
+    after: GpuLoadTold;
+  }
+  /** How good the placement is for the loads that it was made for, layer by layer [L]. */
+  interface CertificateTold {
+    /** [L] what perfect balance would give every GPU, load over speed. */
+    mean: number[];
+    /** [L] no placement under the same rules has a lower maximum. */
+    bound: number[];
+    /** [L] maximum GPU time. */
+    achieved: number[];
+    is_optimal: boolean[];
+    binding: ("constraints" | "duplicates" | "node partition" | "none" | "packing" | "replica granularity" | "slots")[];
+    balancedness: number;
+    bound_balancedness: number;
+    /** Largest achieved / bound - 1. */
+    gap: number;
+    target: number;
+    /** Fewer slots cannot reach the target; null where no number does. */
+    slots_for_target: number | null;
+  }
+  /** Estimated costs of the policies, cheapest first. */
+  interface ChoiceTold {
+    costs: PolicyCostTold[];
+    reason: string;
+    assumptions: string[];
+    /** [policy, why] of each policy that was not possible. */
+    ruled_out: string[][];
+  }
+  /** GPUs node by node; slots GPU by GPU. */
+  interface ClusterTold {
+    num_nodes: number;
+    slots_of_gpu: number[];
+    speed_of_gpu: number[];
+    dead: number[];
+    draining: number[];
+  }
+  /** What one placement gives every GPU. */
+  interface GpuLoadTold {
+    label: string;
+    /** [L][G] load of each GPU, not divided by speed. */
+    load: number[][];
+    /** [L] mean / maximum GPU time; 1 for a layer of zeros. */
+    balancedness: number[];
+  }
+  /** A slot that gets another expert. */
+  interface MoveTold {
+    round: number;
+    layer: number;
+    slot: number;
+    expert: number;
+    /** -1: from storage. */
+    from_slot: number;
+    from_gpu: number;
+    to_gpu: number;
+    /** Read from staging memory: its slot was overwritten in an earlier round. */
+    staged: boolean;
+  }
+  /** What turns the placement before into this one; within a round reads come before writes. */
+  interface MovesTold {
+    num_moves: number;
+    num_slots: number;
+    /** Experts of which no copy was left. */
+    num_from_storage: number;
+    /** Between GPUs; neither copies within a GPU nor what storage delivers. */
+    bytes: number;
+    expert_bytes: number;
+    /** Estimated. */
+    time_s: number;
+    rounds: number;
+    /** Most experts that a GPU holds in staging memory at once. */
+    most_staged: number;
+    assumptions: string[];
+    /** Estimated, of computation alone. */
+    saved_s_per_step: number;
+    /** Steps after which the moves have paid; null where they never do. */
+    break_even_steps: number | null;
+    before_balancedness: number;
+    after_balancedness: number;
+    list: MoveTold[];
+  }
+  /** What one policy would cost an average layer and micro-batch, estimated. */
+  interface PolicyCostTold {
+    policy: string;
+    balancedness: number;
+    compute_us: number;
+    dispatch_us: number;
+    combine_us: number;
+    remote_nodes: number;
+    total_us: number;
+  }
   interface Document {
     schema: "weftrace.placement/1";
     /** Version of weftrace that wrote it. */
@@ -12,14 +106,7 @@ declare namespace placement {
     /** P, physical slots a layer, those of GPUs out of service included. */
     num_slots: number;
     num_groups: number;
-    /** GPUs node by node; slots GPU by GPU. */
-    cluster: {
-      num_nodes: number;
-      slots_of_gpu: number[];
-      speed_of_gpu: number[];
-      dead: number[];
-      draining: number[];
-    };
+    cluster: ClusterTold;
     policy: "global" | "hierarchical" | "semi-hierarchical";
     /** even: every copy takes 1 / copies. */
     split: "even" | "uneven";
@@ -28,99 +115,56 @@ declare namespace placement {
     /** [L][P] part of its expert's tokens that a slot takes; null for an even split. */
     share_of_slot: number[][] | null;
     solver_of_layer: string[];
-    certificate: {
-      /** [L] what perfect balance would give every GPU, load over speed. */
-      mean: number[];
-      /** [L] no placement under the same rules has a lower maximum. */
-      bound: number[];
-      /** [L] maximum GPU time. */
-      achieved: number[];
-      is_optimal: boolean[];
-      binding: ("none" | "replica granularity" | "slots" | "node partition" | "duplicates" | "constraints" | "packing")[];
-      balancedness: number;
-      bound_balancedness: number;
-      /** Largest achieved / bound - 1. */
-      gap: number;
-      target: number;
-      /** Fewer slots cannot reach the target; null where no number does. */
-      slots_for_target: number | null;
-    } | null;
-    /** Estimated costs of the policies, cheapest first. */
-    choice: {
-      costs: {
-        policy: string;
-        balancedness: number;
-        compute_us: number;
-        dispatch_us: number;
-        combine_us: number;
-        remote_nodes: number;
-        total_us: number;
-      }[];
-      reason: string;
-      assumptions: string[];
-      /** [policy, why] of each policy that was not possible. */
-      ruled_out: string[][];
-    } | null;
+    certificate: CertificateTold | null;
+    choice: ChoiceTold | null;
     /** [L][N] what the placement was judged on. */
     loads: number[][];
-    gpu_load: {
-      /** Before: another placement, or experts in order without copies. */
-      before: {
-        label: string;
-        /** [L][G] load of each GPU, not divided by speed. */
-        load: number[][];
-        /** [L] mean / maximum GPU time; 1 for a layer of zeros. */
-        balancedness: number[];
-      } | null;
-      /** With this placement. */
-      after: {
-        label: string;
-        /** [L][G] load of each GPU, not divided by speed. */
-        load: number[][];
-        /** [L] mean / maximum GPU time; 1 for a layer of zeros. */
-        balancedness: number[];
-      };
-    };
-    /** What turns the placement before into this one; within a round reads come before writes. */
-    moves: {
-      num_moves: number;
-      num_slots: number;
-      /** Between GPUs; neither copies within a GPU nor what storage delivers. */
-      bytes: number;
-      /** Estimated. */
-      time_s: number;
-      rounds: number;
-      before_balancedness: number;
-      after_balancedness: number;
-      list: {
-        round: number;
-        layer: number;
-        slot: number;
-        expert: number;
-        /** -1: from storage. */
-        from_slot: number;
-        from_gpu: number;
-        to_gpu: number;
-        /** Read from staging memory: its slot was overwritten in an earlier round. */
-        staged: boolean;
-      }[];
-      /** Experts of which no copy was left. */
-      num_from_storage: number;
-      expert_bytes: number;
-      /** Estimated, of computation alone. */
-      saved_s_per_step: number;
-      /** Steps after which the moves have paid; null where they never do. */
-      break_even_steps: number | null;
-      /** Most experts that a GPU holds in staging memory at once. */
-      most_staged: number;
-      assumptions: string[];
-    } | null;
+    gpu_load: BeforeAndAfter;
+    moves: MovesTold | null;
   }
 }
 
 declare namespace replay {
+  /** Which row to use, and what it gains over the baseline, in points of balancedness. */
+  interface RecommendationTold {
+    row: number;
+    baseline_row: number;
+    gain_points: number;
+    gain_low: number;
+    gain_high: number;
+    cheaper_row: number | null;
+    text: string;
+  }
+  /** One combination of solver, estimator, window and interval, and what it would have reached. */
+  interface ReplayRow {
+    solver: string;
+    estimator: string;
+    /** Windows the estimator looks back over; null where it has none. */
+    window: number | null;
+    /** Windows between re-plans; null where it plans once. */
+    interval: number | null;
+    /** Mean over layers and scored windows. */
+    balancedness: number;
+    /** 95 % moving-block bootstrap. */
+    low: number;
+    high: number;
+    /** Mean share of slots rewritten by a re-plan. */
+    moved_fraction: number;
+    num_plans: number;
+    /** Mean time of a plan; null where not measured. */
+    plan_ms: number | null;
+  }
+  /** A row of the replay, window by window. */
+  interface ReplaySeries {
+    row: number;
+    /** By window; null where not scored. */
+    balancedness: (number | null)[];
+    /** By window; null where nothing was planned. */
+    moved_fraction: (number | null)[];
+  }
   interface Document {
     schema: "weftrace.replay/1";
+    /** Version of weftrace that wrote it. */
     weftrace: string;
     source: string;
     num_windows: number;
@@ -128,346 +172,430 @@ declare namespace replay {
     num_experts: number;
     num_slots: number;
     num_gpus: number;
-    rows: {
-      solver: string;
-      estimator: string;
-      /** Windows the estimator looks back over; null where it has none. */
-      window: number | null;
-      /** Windows between re-plans; null where it plans once. */
-      interval: number | null;
-      /** Mean over layers and scored windows. */
-      balancedness: number;
-      /** 95 % moving-block bootstrap. */
-      low: number;
-      high: number;
-      /** Mean share of slots rewritten by a re-plan. */
-      moved_fraction: number;
-      num_plans: number;
-      /** Mean time of a plan; null where not measured. */
-      plan_ms: number | null;
-    }[];
-    series: {
-      row: number;
-      /** By window; null where not scored. */
-      balancedness: (number | null)[];
-      /** By window; null where nothing was planned. */
-      moved_fraction: (number | null)[];
-    }[];
-    recommendation: {
-      row: number;
-      baseline_row: number;
-      gain_points: number;
-      gain_low: number;
-      gain_high: number;
-      cheaper_row: number | null;
-      text: string;
-    };
+    rows: ReplayRow[];
+    series: ReplaySeries[];
+    recommendation: RecommendationTold;
+  }
+}
+
+declare namespace diff {
+  /** One number of a place in two reports. */
+  interface ChangeTold {
+    /** Of a module, children included; null: the whole model. */
+    path: string | null;
+    /** null: parameters, and the whole step. */
+    phase: "backward" | "forward" | "optimizer" | "recompute" | null;
+    quantity: string;
+    /** null: not in the first report. */
+    before: number | null;
+    /** null: not in the second report. */
+    after: number | null;
+    /** (after - before) / before; null where before is 0 and after is not. */
+    relative: number | null;
+    /** A time that differs by no more than its spread. */
+    is_within_spread: boolean;
+  }
+  interface Document {
+    schema: "weftrace.flops.diff/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    /** Of the two reports. */
+    names: string[];
+    /** Every count, parameter and module agrees. */
+    is_same: boolean;
+    /** Numbers of the whole model, changed or not. */
+    model: ChangeTold[];
+    /** Numbers of single modules that changed. */
+    modules: ChangeTold[];
+    /** Paths in the second report alone. */
+    added: string[];
+    /** Paths in the first report alone. */
+    removed: string[];
+    /** Why some numbers cannot be compared. */
+    notes: string[];
   }
 }
 
 declare namespace flops {
+  interface BothTotals {
+    /** What this rank (the merged ranks together) executes. */
+    local: TotalsTold;
+    /** All ranks; null where those merged do not tell it. */
+    global: TotalsTold | null;
+  }
+  /** Calls, as columns. */
+  interface CallColumns {
+    module: number[];
+    phase: ("backward" | "forward" | "optimizer" | "recompute")[];
+    /** Indices into signatures. */
+    signature: number[];
+    calls: number[];
+  }
+  /** How times were taken. */
+  interface ClockTold {
+    /** "cpu clock", "cuda events" or "none". */
+    source: string;
+    /** Timed steps. */
+    steps: number;
+    /** Steps before them that were not timed. */
+    warm_up: number;
+    /** Wall time of each timed step. */
+    step_ns: number[];
+    /** Whether the timed step was also the counted one. */
+    while_counting: boolean;
+    /** Wall time of the counted step; null: not measured. */
+    counted_step_ns: number | null;
+    /** weftrace's own work beside a step, the median. */
+    own_ns: number;
+  }
+  /** Of one call. */
+  interface CostTold {
+    /** On matrix units, for the model's sake; causal attention exact. */
+    flops: number;
+    /** The same, attention over all pairs (PaLM's convention). */
+    full_flops: number;
+    /** On matrix units, a kernel's own recomputation included. */
+    executed_flops: number;
+    /** Off the matrix units; never added to the others. */
+    vector_flops: number;
+    read_bytes: number;
+    written_bytes: number;
+    /** Of the matrix inputs. */
+    dtype: string;
+    kind: "attention" | "communication" | "conv" | "free" | "matmul" | "move" | "unknown" | "vector";
+    status: "estimate" | "exact" | "unknown" | "upper bound";
+    /** What was assumed or could not be known. */
+    note: string;
+  }
+  /** The parts of calls, bytes and time that have a formula, 0 to 1; null where there is nothing to take a part of. */
+  interface CoverageTold {
+    calls: number | null;
+    moved_bytes: number | null;
+    /** An estimate: modules' times shared among operators by bytes. */
+    time: number | null;
+    calls_of_status: Record<string, number>;
+    /** Time in which no operator was counted. */
+    unattributed_ns: number;
+    unknown: UnknownTold[];
+  }
+  /** One module instance at one place of the model's tree. */
+  interface ModuleTold {
+    /** As named_modules has it; "" is the root, "(outside)" what ran outside it. */
+    path: string;
+    /** The last part of path. */
+    name: string;
+    class_name: string;
+    /** Index of an earlier module. */
+    parent: number | null;
+    /** 0 for the root. */
+    depth: number;
+    /** What the module prints of itself. */
+    detail: string;
+    /** Elements registered here and nowhere earlier, on this rank. */
+    own_params: number;
+    own_trainable_params: number;
+    /** Elements before sharding. */
+    own_global_params: number;
+    own_param_bytes: number;
+    /** Those that one token uses. */
+    own_active_params: number;
+    /** Other paths of the same instance. */
+    aliases: string[];
+    /** Forward calls in the counted step. */
+    calls: number;
+  }
+  /** How many ranks share the work: sizes of the axes; expert lies inside data. */
+  interface ParallelAxes {
+    data: number;
+    tensor: number;
+    pipeline: number;
+    context: number;
+    expert: number;
+  }
+  /** Parameters of the model; shared ones count once. */
+  interface ParamsTold {
+    /** Elements on this rank. */
+    total: number;
+    trainable: number;
+    /** Those that one token uses. */
+    active: number;
+    bytes: number;
+    /** Elements before sharding. */
+    global_total: number;
+  }
+  /** Of one phase. */
+  interface PhasePrediction {
+    bound_ns: number;
+    predicted_ns: number;
+  }
+  /** Utilization over the time of one phase. */
+  interface PhaseUtilizationTold {
+    mfu: number;
+    mfu_full: number;
+    hfu: number;
+    flops_per_s: number;
+    executed_flops_per_s: number;
+    ns: SpreadTold;
+  }
+  /** A module and phase each, as columns. Times: null where nothing was timed, 0 at a place that was not. */
+  interface PlaceColumns {
+    module: number[];
+    phase: ("backward" | "forward" | "optimizer" | "recompute")[];
+    params: number[];
+    inclusive: TallyColumns;
+    exclusive: TallyColumns;
+    inclusive_ns: SpreadColumns | null;
+    exclusive_ns: SpreadColumns | null;
+  }
+  /** The time of one step if its operators ran one after another. */
+  interface PredictionTold {
+    hardware: string;
+    /** What no implementation of the same operators beats. */
+    bound_ns: number;
+    /** The bounds over the stated efficiencies: an estimate. */
+    predicted_ns: number;
+    by_phase: Record<string, PhasePrediction>;
+    assumptions: string[];
+  }
+  /** Rows of a roofline, as columns; bound_ns = compute_ns + memory_ns. */
+  interface RoofColumns {
+    module: number[];
+    bound_ns: number[];
+    /** Bounds of calls that arithmetic limits. */
+    compute_ns: number[];
+    /** Bounds of calls that memory limits. */
+    memory_ns: number[];
+    /** Executed matrix FLOPs at their dtypes' peaks. */
+    matrix_ns: number[];
+    executed_flops: number[];
+    vector_flops: number[];
+    moved_bytes: number[];
+    /** Bytes of collectives; in no bound. */
+    comm_bytes: number[];
+    unknown_calls: number[];
+    phase: ("backward" | "forward" | "optimizer" | "recompute")[];
+    bound: ("compute" | "memory")[];
+    /** Median. */
+    measured_ns: (number | null)[];
+    /** measured_ns - bound_ns. */
+    above_ns: (number | null)[];
+    flops_per_s: (number | null)[];
+  }
+  /** The least time that the accelerator needs. */
+  interface RooflineTold {
+    hardware: string;
+    bound_ns: number;
+    by_phase: Record<string, number>;
+    exclusive: RoofColumns;
+    inclusive: RoofColumns;
+    /** Rates above the peak, in sentences. */
+    flags: string[];
+    notes: string[];
+  }
+  /** An operator with the shapes of a call. */
+  interface SignatureTold {
+    op: string;
+    signature: string;
+    /** Index into costs. */
+    cost: number;
+  }
+  /** Times over the timed steps, as columns. samples: how many steps. */
+  interface SpreadColumns {
+    median: number[];
+    lowest: number[];
+    highest: number[];
+    samples: number;
+  }
+  /** A time over the timed steps, ns. samples: how many. */
+  interface SpreadTold {
+    median: number;
+    lowest: number;
+    highest: number;
+    samples: number;
+  }
+  /** Tallies, as columns. */
+  interface TallyColumns {
+    flops: number[];
+    full_flops: number[];
+    executed_flops: number[];
+    vector_flops: number[];
+    read_bytes: number[];
+    written_bytes: number[];
+    calls: number[];
+    unknown_calls: number[];
+  }
+  /** Sums of costs over calls. */
+  interface TallyTold {
+    flops: number;
+    full_flops: number;
+    executed_flops: number;
+    vector_flops: number;
+    read_bytes: number;
+    written_bytes: number;
+    /** Of operators that do something. */
+    calls: number;
+    /** Those of them without a formula. */
+    unknown_calls: number;
+    /** Executed matrix and vector FLOPs a byte; null where none moves. */
+    intensity: number | null;
+  }
+  /** Rates of the whole job and of one GPU of it. */
+  interface ThroughputTold {
+    step_ns: number;
+    /** GPUs. */
+    world: number;
+    replicas: number;
+    /** Of the job's step. */
+    samples: number | null;
+    tokens: number | null;
+    samples_per_s: number | null;
+    tokens_per_s: number | null;
+    samples_per_s_per_gpu: number | null;
+    tokens_per_s_per_gpu: number | null;
+    flops_per_gpu: number;
+    executed_flops_per_gpu: number;
+    flops_per_s_per_gpu: number;
+    executed_flops_per_s_per_gpu: number;
+  }
+  /** Exclusive times, as columns. */
+  interface TimeColumns {
+    module: number[];
+    phase: ("backward" | "forward" | "optimizer" | "recompute")[];
+    /** One a timed step. */
+    samples_ns: number[][];
+  }
+  /** The four FLOP totals and the bytes of one step. */
+  interface TotalsTold {
+    /** Model FLOPs, forward and backward; causal attention exact. */
+    flops: number;
+    /** The same, attention over all pairs (PaLM's convention). */
+    full_flops: number;
+    /** Executed on matrix units in all phases, recomputation included. */
+    executed_flops: number;
+    /** Off the matrix units, all phases; never added to the others. */
+    vector_flops: number;
+    /** Half of flops. */
+    macs: number;
+    moved_bytes: number;
+    by_phase: Record<string, TallyTold>;
+  }
+  /** An operator without a formula. */
+  interface UnknownTold {
+    op: string;
+    calls: number;
+    moved_bytes: number;
+    note: string;
+  }
+  /** Parts of the accelerator's peak that the step reaches. */
+  interface UtilizationTold {
+    hardware: string;
+    /** Time at peak of the model FLOPs / step_ns. */
+    mfu: number;
+    /** The same, attention over all pairs. */
+    mfu_full: number;
+    /** The same of executed FLOPs. */
+    hfu: number;
+    step_ns: number;
+    flops_per_s: number;
+    executed_flops_per_s: number;
+    /** Executed FLOPs, by the dtype whose peak was used. */
+    time_at_peak_ns: Record<string, number>;
+    by_phase: Record<string, PhaseUtilizationTold>;
+    flags: string[];
+    notes: string[];
+  }
   interface Document {
     schema: "weftrace.flops/1";
     /** Version of weftrace that wrote it. */
     weftrace: string;
+    /** Of the model. */
     name: string;
+    /** "cpu", "meta", "cuda: NVIDIA H200" ... */
     device: string;
+    /** The accelerator as weftrace knows it, or "". */
     hardware: string;
+    /** Whether FP32 products may use TF32. */
     tf32: boolean;
     /** Of one step on this rank. */
     samples: number | null;
     tokens: number | null;
+    /** Forward calls of the root in the counted step. */
     micro_batches: number;
     rank: number;
     /** Ranks merged into the report. */
     ranks: number;
     torch_version: string;
-    parallel: {
-      data: number;
-      tensor: number;
-      pipeline: number;
-      context: number;
-      expert: number;
-    };
+    parallel: ParallelAxes;
     settings: Record<string, string>;
+    /** What is missing, assumed or odd, in sentences. */
     notes: string[];
-    clock: {
-      source: string;
-      steps: number;
-      warm_up: number;
-      step_ns: number[];
-      while_counting: boolean;
-      counted_step_ns: number | null;
-      own_ns: number;
-    };
+    clock: ClockTold;
     /** Depth first, parents before children. */
-    modules: {
-      /** As named_modules has it; "" is the root, "(outside)" what ran outside it. */
-      path: string;
-      name: string;
-      class_name: string;
-      /** Index of an earlier module. */
-      parent: number | null;
-      depth: number;
-      detail: string;
-      own_params: number;
-      own_trainable_params: number;
-      own_global_params: number;
-      own_param_bytes: number;
-      own_active_params: number;
-      aliases: string[];
-      calls: number;
-    }[];
+    modules: ModuleTold[];
     /** Distinct costs. */
-    costs: {
-      flops: number;
-      full_flops: number;
-      executed_flops: number;
-      vector_flops: number;
-      read_bytes: number;
-      written_bytes: number;
-      dtype: string;
-      kind: "matmul" | "conv" | "attention" | "vector" | "move" | "free" | "communication" | "unknown";
-      status: "exact" | "estimate" | "upper bound" | "unknown";
-      note: string;
-    }[];
+    costs: CostTold[];
     /** Distinct operators with shapes. */
-    signatures: {
-      op: string;
-      signature: string;
-      /** Index into costs. */
-      cost: number;
-    }[];
-    /** Local work, as columns: entry i of each belongs to call group i. */
-    ops: {
-      module: number[];
-      phase: ("forward" | "backward" | "recompute" | "optimizer")[];
-      /** Indices into signatures. */
-      signature: number[];
-      calls: number[];
-    };
+    signatures: SignatureTold[];
+    /** Local work. */
+    ops: CallColumns;
     /** Work of all ranks, where anything is sharded. */
-    global_ops: {
-      module: number[];
-      phase: ("forward" | "backward" | "recompute" | "optimizer")[];
-      /** Indices into signatures. */
-      signature: number[];
-      calls: number[];
-    };
-    /** Exclusive times, as columns. */
-    times: {
-      module: number[];
-      phase: ("forward" | "backward" | "recompute" | "optimizer")[];
-      samples_ns: number[][];
-    };
-    totals: {
-      local: {
-        /** Model FLOPs, forward and backward; causal attention exact. */
-        flops: number;
-        /** The same, attention over all pairs (PaLM's convention). */
-        full_flops: number;
-        /** Executed on matrix units in all phases, recomputation included. */
-        executed_flops: number;
-        /** Off the matrix units, all phases; never added to the others. */
-        vector_flops: number;
-        /** Half of flops. */
-        macs: number;
-        moved_bytes: number;
-        by_phase: Record<string, {
-          flops: number;
-          full_flops: number;
-          executed_flops: number;
-          vector_flops: number;
-          read_bytes: number;
-          written_bytes: number;
-          calls: number;
-          unknown_calls: number;
-          intensity: number | null;
-        }>;
-      };
-      global: {
-        /** Model FLOPs, forward and backward; causal attention exact. */
-        flops: number;
-        /** The same, attention over all pairs (PaLM's convention). */
-        full_flops: number;
-        /** Executed on matrix units in all phases, recomputation included. */
-        executed_flops: number;
-        /** Off the matrix units, all phases; never added to the others. */
-        vector_flops: number;
-        /** Half of flops. */
-        macs: number;
-        moved_bytes: number;
-        by_phase: Record<string, {
-          flops: number;
-          full_flops: number;
-          executed_flops: number;
-          vector_flops: number;
-          read_bytes: number;
-          written_bytes: number;
-          calls: number;
-          unknown_calls: number;
-          intensity: number | null;
-        }>;
-      } | null;
-    };
-    params: {
-      total: number;
-      trainable: number;
-      active: number;
-      bytes: number;
-      global_total: number;
-    };
-    coverage: {
-      calls: number | null;
-      moved_bytes: number | null;
-      /** An estimate: modules' times shared among operators by bytes. */
-      time: number | null;
-      calls_of_status: Record<string, number>;
-      unattributed_ns: number;
-      unknown: {
-        op: string;
-        calls: number;
-        moved_bytes: number;
-        note: string;
-      }[];
-    };
-    /** As columns: a module and phase each; null where nothing was timed. Times of a place that was not timed are 0. */
-    by_module: {
-      module: number[];
-      phase: ("forward" | "backward" | "recompute" | "optimizer")[];
-      params: number[];
-      inclusive: {
-        flops: number[];
-        full_flops: number[];
-        executed_flops: number[];
-        vector_flops: number[];
-        read_bytes: number[];
-        written_bytes: number[];
-        calls: number[];
-        unknown_calls: number[];
-      };
-      exclusive: {
-        flops: number[];
-        full_flops: number[];
-        executed_flops: number[];
-        vector_flops: number[];
-        read_bytes: number[];
-        written_bytes: number[];
-        calls: number[];
-        unknown_calls: number[];
-      };
-      inclusive_ns: {
-        median: number[];
-        lowest: number[];
-        highest: number[];
-        samples: number;
-      } | null;
-      exclusive_ns: {
-        median: number[];
-        lowest: number[];
-        highest: number[];
-        samples: number;
-      } | null;
-    };
-    throughput: {
-      step_ns: number;
-      flops_per_gpu: number;
-      executed_flops_per_gpu: number;
-      flops_per_s_per_gpu: number;
-      executed_flops_per_s_per_gpu: number;
-      world: number;
-      replicas: number;
-      samples: number | null;
-      tokens: number | null;
-      samples_per_s: number | null;
-      tokens_per_s: number | null;
-      samples_per_s_per_gpu: number | null;
-      tokens_per_s_per_gpu: number | null;
-    } | null;
+    global_ops: CallColumns;
+    times: TimeColumns;
+    totals: BothTotals;
+    params: ParamsTold;
+    coverage: CoverageTold;
+    by_module: PlaceColumns;
+    throughput: ThroughputTold | null;
     /** Why a timed report has no throughput; empty where it has one, or nothing was timed. */
     throughput_note: string;
-    roofline: {
-      hardware: string;
-      bound_ns: number;
-      by_phase: Record<string, number>;
-      /** As columns. */
-      exclusive: {
-        module: number[];
-        phase: ("forward" | "backward" | "recompute" | "optimizer")[];
-        bound_ns: number[];
-        compute_ns: number[];
-        memory_ns: number[];
-        matrix_ns: number[];
-        executed_flops: number[];
-        vector_flops: number[];
-        moved_bytes: number[];
-        comm_bytes: number[];
-        unknown_calls: number[];
-        bound: ("compute" | "memory")[];
-        measured_ns: (number | null)[];
-        above_ns: (number | null)[];
-        flops_per_s: (number | null)[];
-      };
-      /** As columns. */
-      inclusive: {
-        module: number[];
-        phase: ("forward" | "backward" | "recompute" | "optimizer")[];
-        bound_ns: number[];
-        compute_ns: number[];
-        memory_ns: number[];
-        matrix_ns: number[];
-        executed_flops: number[];
-        vector_flops: number[];
-        moved_bytes: number[];
-        comm_bytes: number[];
-        unknown_calls: number[];
-        bound: ("compute" | "memory")[];
-        measured_ns: (number | null)[];
-        above_ns: (number | null)[];
-        flops_per_s: (number | null)[];
-      };
-      flags: string[];
-      notes: string[];
-    } | null;
-    utilization: {
-      hardware: string;
-      /** Time at peak of the model FLOPs / step_ns. */
-      mfu: number;
-      mfu_full: number;
-      hfu: number;
-      step_ns: number;
-      flops_per_s: number;
-      executed_flops_per_s: number;
-      /** Executed FLOPs, by the dtype whose peak was used. */
-      time_at_peak_ns: Record<string, number>;
-      by_phase: Record<string, {
-        mfu: number;
-        mfu_full: number;
-        hfu: number;
-        flops_per_s: number;
-        executed_flops_per_s: number;
-        ns: {
-          median: number;
-          lowest: number;
-          highest: number;
-          samples: number;
-        };
-      }>;
-      flags: string[];
-      notes: string[];
-    } | null;
-    prediction: {
-      hardware: string;
-      bound_ns: number;
-      predicted_ns: number;
-      by_phase: Record<string, {
-        bound_ns: number;
-        predicted_ns: number;
-      }>;
-      assumptions: string[];
-    } | null;
+    /** null without an accelerator. */
+    roofline: RooflineTold | null;
+    /** null without an accelerator, and where no step was timed. */
+    utilization: UtilizationTold | null;
+    /** null without an accelerator. */
+    prediction: PredictionTold | null;
     /** What someone should look at, in sentences. */
     findings: string[];
+  }
+}
+
+declare namespace sweep {
+  /** One run, of one step. */
+  interface SweepPointTold {
+    /** Axis -> its value here. */
+    at: Record<string, number>;
+    flops: number;
+    full_flops: number;
+    executed_flops: number;
+    vector_flops: number;
+    moved_bytes: number;
+    /** Executed matrix and vector FLOPs a byte. */
+    intensity: number | null;
+    /** Of this rank's parameters. */
+    param_bytes: number;
+    tokens: number | null;
+    /** Measured, the median; null where nothing was timed. */
+    step_ns: number | null;
+    /** This and the next two: null without an accelerator. */
+    bound_ns: number | null;
+    predicted_ns: number | null;
+    /** Whichever is more of bound_ns. */
+    bound: "compute" | "memory" | null;
+    /** Over the measured time, else over the predicted one. */
+    tokens_per_s: number | null;
+  }
+  interface Document {
+    schema: "weftrace.flops.sweep/1";
+    model: string;
+    /** "" without an accelerator. */
+    hardware: string;
+    axes: Record<string, number[]>;
+    /** The last axis turns fastest. */
+    points: SweepPointTold[];
+    /** Of the predicted times. */
+    assumptions: string[];
+    /** Of the runs, each once. */
+    notes: string[];
   }
 }
 
