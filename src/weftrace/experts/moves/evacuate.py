@@ -19,12 +19,10 @@ def evacuate(
     expert_of_slot_LP: Ints,
     to_fill_LP: Bools,
     load_LN: Floats,
-    first_slot_G: Ints,
-    speed_G: Floats,
+    cluster: Cluster,
     *,
     pins_K3: Ints,
     home_LN: Ints,
-    node_of_gpu_G: Ints,
 ) -> Ints:
     """[L, P] the map with every expert in some slot, every pin kept and every slot of `to_fill_LP` filled.
 
@@ -34,10 +32,11 @@ def evacuate(
     latest GPU it touches is earliest.
     Raises `PlacementError` where pins leave an expert without a place.
     """
+    first_slot_G, node_of_gpu_G = cluster.first_slot_G, cluster.node_of_gpu_G
     copies_LN = copies_of(expert_of_slot_LP, load_LN.shape[1])
     share_LP = even_shares(expert_of_slot_LP, load_LN.shape[1])
     load_LG = load_of_gpus(expert_of_slot_LP, share_LP, load_LN, first_slot_G)
-    map_LP, left_LP, pace_G = expert_of_slot_LP.copy(), to_fill_LP.copy(), 1.0 / speed_G
+    map_LP, left_LP, pace_G = expert_of_slot_LP.copy(), to_fill_LP.copy(), 1.0 / cluster.speed_G
     for layer in range(len(map_LP)):
         state = _Layer(
             map_LP[layer], left_LP[layer], load_LN[layer], copies_LN[layer], home_LN[layer], load_LG[layer], pace_G,

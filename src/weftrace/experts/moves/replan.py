@@ -100,11 +100,9 @@ def replan(
         old_LP,
         empty_slots_to_fill(old_LP, problem.capacity_LG, cluster),
         problem.load_LN,
-        cluster.first_slot_G,
-        cluster.speed_G,
+        cluster,
         pins_K3=problem.pins_K3,
         home_LN=home_LN,
-        node_of_gpu_G=cluster.node_of_gpu_G,
     )
     new_LP = forced_LP
     if budget:

@@ -22,8 +22,9 @@ from typing import NamedTuple
 import numpy as np
 
 from weftrace.experts.arrays import Bools, Floats, Ints
+from weftrace.experts.cluster import Cluster
 from weftrace.experts.compiled import compiled
-from weftrace.experts.packing.improve_kernels import walk
+from weftrace.experts.packing.improve_kernels import Gpus, walk
 
 
 class Paths(NamedTuple):
@@ -46,10 +47,8 @@ def improve(
     expert_of_slot_LP: Ints,
     before_LP: Ints,
     load_LN: Floats,
-    first_slot_G: Ints,
-    speed_G: Floats,
+    cluster: Cluster,
     *,
-    node_of_gpu_G: Ints,
     home_LN: Ints,
     locked_LP: Bools,
     slack: float,
@@ -59,14 +58,14 @@ def improve(
     """The path of each layer from `expert_of_slot_LP`.
 
     before_LP: the map that changed slots are counted from. Empty slots stay empty, and so do GPUs that have no others.
-    speed_G: of each GPU. home_LN: the only node that an expert may enter from another or get another copy on, -1 for
+    home_LN: the only node that an expert may enter from another or get another copy on, -1 for
     any; an exchange inside a node is always allowed. locked_LP: slots that must keep their expert.
     slack: how far above the mean a GPU may stay, as a part of the mean. A path ends once `max_changed` slots changed on
     it; what differed from `before_LP` at its start does not count towards that.
     seed: 0 for the path as described; another number weighs each step's gain by a fixed random factor, 0.9 to 1.1, and
     gives another path that is as good on average: the best of several is better than each.
     """
-    gpu_of_slot_P = np.repeat(np.arange(len(speed_G)), np.diff(first_slot_G))
+    first_slot_G, speed_G = cluster.first_slot_G, cluster.speed_G
     takes_part_LG = np.zeros((len(load_LN), len(speed_G)), dtype=np.bool_)
     for gpu in range(len(speed_G)):
         takes_part_LG[:, gpu] = (expert_of_slot_LP[:, first_slot_G[gpu] : first_slot_G[gpu + 1]] >= 0).any(axis=1)
@@ -77,10 +76,7 @@ def improve(
             expert_of_slot_LP,
             before_LP,
             load_LN * scale_L[:, None],
-            gpu_of_slot_P,
-            first_slot_G,
-            1.0 / speed_G,
-            node_of_gpu_G,
+            Gpus(cluster.gpu_of_slot_P, first_slot_G, 1.0 / speed_G, cluster.node_of_gpu_G),
             home_LN,
             locked_LP,
             slack,

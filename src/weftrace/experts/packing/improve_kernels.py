@@ -10,6 +10,15 @@ from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.compiled import compiled
 
 
+class Gpus(NamedTuple):
+    """The GPUs of all layers."""
+
+    gpu_of_slot_P: Ints
+    first_slot_G: Ints
+    pace_G: Floats  # 1 / speed
+    node_of_gpu_G: Ints
+
+
 class _State(NamedTuple):
     """One layer on its way. Loads are over the mean time, so a perfectly balanced GPU has the time 1."""
 
@@ -38,18 +47,16 @@ def walk(
     map_LP: Ints,
     before_LP: Ints,
     load_LN: Floats,
-    gpu_of_slot_P: Ints,
-    first_slot_G: Ints,
-    pace_G: Floats,
-    node_of_gpu_G: Ints,
+    gpus: Gpus,
     home_LN: Ints,
     locked_LP: Bools,
     slack: float,
     max_changed: int,
     seed: int,
 ) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-    """Parts of `Paths`. load_LN: over the mean time of a GPU; pace_G: 1 / speed; the rest as in `improve`."""
+    """Parts of `Paths`. load_LN: over the mean time of a GPU; the rest as in `improve`."""
     num_layers, num_slots = map_LP.shape
+    pace_G = gpus.pace_G
     num_experts, num_gpus = load_LN.shape[1], len(pace_G)
     most = 2 * max_changed + 2
     num_steps_L = np.zeros(num_layers, dtype=np.int64)
@@ -61,10 +68,11 @@ def walk(
     was_GN = np.zeros((num_gpus, num_experts), dtype=np.int64)
     for layer in range(num_layers):
         state = _State(
-            map_LP[layer].copy(), np.zeros(num_slots), gpu_of_slot_P, first_slot_G, np.zeros(num_gpus), pace_G,
-            node_of_gpu_G, load_LN[layer], np.zeros(num_experts, dtype=np.int64), home_LN[layer], locked_LP[layer],
-            on_GN, was_GN, np.full(num_experts, -1, dtype=np.int64), np.full(num_slots, -1, dtype=np.int64),
-            np.zeros(num_gpus), np.zeros(num_slots), np.zeros((2, 2), dtype=np.int64),
+            map_LP[layer].copy(), np.zeros(num_slots), gpus.gpu_of_slot_P, gpus.first_slot_G, np.zeros(num_gpus),
+            pace_G, gpus.node_of_gpu_G, load_LN[layer], np.zeros(num_experts, dtype=np.int64), home_LN[layer],
+            locked_LP[layer], on_GN, was_GN, np.full(num_experts, -1, dtype=np.int64),
+            np.full(num_slots, -1, dtype=np.int64), np.zeros(num_gpus), np.zeros(num_slots),
+            np.zeros((2, 2), dtype=np.int64),
         )  # fmt: skip
         changed, num_puts, num_steps = _start(state, before_LP[layer]), 0, 0
         full = _fullest(state)
