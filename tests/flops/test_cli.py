@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
-import weftrace.flops
+import weftrace
 from tests.cli.test_cli import Run, run
 from weftrace.flops.cli.app import app
-from weftrace.flops.document import read_flops
+from weftrace.flops.cli.script import of_rank
+from weftrace.flops.document import DIFF_SCHEMA, read_flops
 
 __all__ = ["run"]  # the fixture
 
@@ -27,7 +32,7 @@ def squeezed(text: str) -> str:
 def saved(run: Run, tmp_path: Path) -> Path:
     """A report of GPT-2 over 16 tokens."""
     path = tmp_path / "gpt2.json"
-    assert run("flops", "gpt2", "--input", "2x8", "--json", path, "-q")[0] == 0
+    assert run("flops", "gpt2", "--input", "2x8", "-o", path, "-q")[0] == 0
     return path
 
 
@@ -66,35 +71,69 @@ def test_models_are_listed(run: Run) -> None:
 
 
 def test_files_of_every_kind(run: Run, tmp_path: Path) -> None:
-    names = {kind: tmp_path / f"report.{kind}" for kind in ("json", "csv", "markdown", "html")}
-    arguments = [part for kind, path in names.items() for part in (f"--{kind}", path)]
-    code, out, err = run("flops", WORDS, "--input", "3x5", "--device", "cpu", "--backward", *arguments, "-q")
+    names = {kind: tmp_path / f"report.{kind}" for kind in ("json", "csv", "md", "html", "trace.json.gz")}
+    arguments = [part for path in names.values() for part in ("-o", path)]
+    code, out, err = run(
+        "flops", WORDS, "--input", "3x5", "--device", "cpu", "--backward", "--steps", "1", *arguments, "-q"
+    )
     assert (code, out) == (0, ""), err
     assert all(f"wrote {path}" in err for path in names.values())
     report = read_flops(names["json"])
     assert report.samples == 3
     rows = list(csv.DictReader(names["csv"].open()))
     assert {row["phase"] for row in rows} == {"forward", "backward"}
-    assert "Words" in names["markdown"].read_text()
+    assert "Words" in names["md"].read_text()
     assert names["html"].read_text()[:15].lower() == "<!doctype html>"
+    assert json.loads(gzip.decompress(names["trace.json.gz"].read_bytes()))["traceEvents"]
 
 
-def test_one_file_may_have_stdout_alone(run: Run) -> None:
-    code, out, _ = run("flops", "gpt2", "--input", "1x4", "--json", "-")
+def test_the_document_may_have_stdout_alone(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("flops", "gpt2", "--input", "1x4", "--json")
     assert (code, json.loads(out)["schema"]) == (0, "weftrace.flops/1")
-    code, out, err = run("flops", WORDS.replace("Words", "Talks"), "--input", "1x4", "--device", "cpu", "--json", "-")
+    code, out, err = run("flops", WORDS.replace("Words", "Talks"), "--input", "1x4", "--device", "cpu", "--json")
     assert json.loads(out)["schema"] == "weftrace.flops/1"
     assert "here I am" in err
-    code, _, err = run("flops", "gpt2", "--input", "1x4", "--json", "-", "--csv", "-")
-    assert code == 2
-    assert "only one of them can have stdout" in squeezed(err)
+    table = tmp_path / "table.csv"
+    code, out, _ = run("flops", "gpt2", "--input", "1x4", "--json", "-o", table)
+    assert (code, json.loads(out)["schema"], table.is_file()) == (0, "weftrace.flops/1", True)
+
+
+def test_an_input_is_never_overwritten(run: Run, saved: Path, tmp_path: Path) -> None:
+    before = saved.read_bytes()
+    for arguments in (("show", saved), ("diff", saved, saved)):
+        code, _, err = run("flops", *arguments, "-o", saved)
+        assert (code, "is an input" in squeezed(err)) == (2, True)
+    config = tmp_path / "config.json"
+    config.write_text("{}")
+    for model in (config, tmp_path):
+        code, _, err = run("flops", model, "-o", config)
+        assert (code, "is an input" in squeezed(err)) == (2, True)
+    assert (saved.read_bytes(), config.read_text()) == (before, "{}")
+
+
+def test_the_doors_take_a_report_a_comparison_and_a_sweep(run: Run, saved: Path, tmp_path: Path) -> None:
+    report = weftrace.load(saved)
+    assert report == read_flops(saved)
+    weftrace.save(report, tmp_path / "a.json.zst", tmp_path / "a.html", tmp_path / "a.csv", tmp_path / "a.md")
+    assert weftrace.load(tmp_path / "a.json.zst") == report
+    assert (tmp_path / "a.csv").read_bytes().decode() == weftrace.flops.to_csv(report)
+    found, console = weftrace.flops.diff(report, report), Console(file=io.StringIO(), width=100)
+    weftrace.save(found, tmp_path / "diff.json")
+    assert weftrace.load(tmp_path / "diff.json") == found
+    assert run("flops", "gpt2", "--sweep", "seq=4,8", "-o", tmp_path / "sweep.json", "-q")[0] == 0
+    sweep = weftrace.load(tmp_path / "sweep.json")
+    assert [point.at["seq"] for point in sweep.points] == [4, 8]
+    for value in (report, weftrace.flops.account_of(report), found, sweep):
+        weftrace.show(value, console)
+    assert "Nothing changed" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert weftrace.figure(report, "tree").data and weftrace.figure(report, "phases").data
 
 
 def test_timed_steps_and_a_trace(run: Run, tmp_path: Path) -> None:
-    trace = tmp_path / "counters.json"
+    trace = tmp_path / "counters.trace.json"
     code, out, err = run(
         "flops", WORDS, "--input", "3x5", "--device", "cpu", "--optimizer", "sgd", "--steps", "2", "--warm-up", "1",
-        "--hardware", "h100", "--trace", trace,
+        "--hardware", "h100", "-o", trace,
     )  # fmt: skip
     assert code == 0, err
     for part in ("optimizer", "MFU", "peaks of H100 SXM", "2 steps after 1"):
@@ -129,21 +168,25 @@ def test_deepseeks_text(run: Run) -> None:
 
 def test_a_sweep_as_table_json_and_csv(run: Run, tmp_path: Path) -> None:
     options = ("flops", "gpt2", "--phase", "decode", "--sweep", "batch=1,2", "--sweep", "context=8,16")
-    code, out, err = run(*options, "--hardware", "a100", "--json", tmp_path / "s.json")
+    code, out, err = run(*options, "--hardware", "a100", "-o", tmp_path / "s.json", "-o", tmp_path / "s.csv")
     assert code == 0, err
     assert [line.split()[:2] for line in out.splitlines() if line.lstrip()[:1].isdigit()] == [
         ["1", "8"], ["1", "16"], ["2", "8"], ["2", "16"],
     ]  # fmt: skip
     assert "assumed:" in out
     assert len(json.loads((tmp_path / "s.json").read_text())["points"]) == 4
-    assert run(*options, "--csv", "-")[1].splitlines()[0].startswith("batch,context,flops")
-    code, _, err = run(*options, "--html", "page.html")
-    assert (code, "--json or --csv" in squeezed(err)) == (2, True)
+    assert (tmp_path / "s.csv").read_text().startswith("batch,context,flops")
+    code, out, _ = run(*options, "--json")
+    assert (code, json.loads(out)["schema"]) == (0, "weftrace.flops.sweep/1")
+    code, _, err = run(*options, "-o", "page.html")
+    assert (code, "End it in .csv, .json" in squeezed(err)) == (2, True)
+    code, _, err = run(*options, "--text-layout", "deepspeed")
+    assert (code, "not for a sweep" in squeezed(err)) == (2, True)
 
 
 def test_diff_exits_as_promised(run: Run, saved: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
-    run("flops", "gpt2", "--input", "2x9", "--json", other, "-q")
+    run("flops", "gpt2", "--input", "2x9", "-o", other, "-q")
     code, out, _ = run("flops", "diff", saved, saved, "--fail-above", "0%")
     assert (code, "Nothing changed" in out) == (0, True)
     code, out, err = run("flops", "diff", saved, other, "--fail-above", "1%")
@@ -151,19 +194,24 @@ def test_diff_exits_as_promised(run: Run, saved: Path, tmp_path: Path) -> None:
     assert "flops" in out and "differs from" in err
     assert run("flops", "diff", saved, other, "--fail-above", "50%")[0] == 0
     assert run("flops", "diff", saved, other)[0] == 0, "without a limit it only tells"
-    assert run("flops", "diff", saved, tmp_path / "absent.json")[0] == 2
+    assert run("flops", "diff", saved, tmp_path / "absent.json")[0] == 3
+    code, out, _ = run("flops", "diff", saved, other, "--json", "--fail-above", "1%")
+    assert (code, json.loads(out)["is_same"]) == (1, False)
+    jsonschema.validate(json.loads(out), json.loads(DIFF_SCHEMA.file.read_text()))
     code, _, err = run("flops", "diff", saved, other, "--fail-above", "much")
     assert (code, "is no fraction" in err) == (2, True)
 
 
 def test_show_draws_a_saved_report(run: Run, saved: Path, tmp_path: Path) -> None:
-    code, out, _ = run("flops", "show", saved, "--hardware", "h100", "--html", tmp_path / "again.html")
+    code, out, _ = run("flops", "show", saved, "--hardware", "h100", "-o", tmp_path / "again.html")
     assert code == 0
     assert "weftrace flops · gpt2" in out
     assert (tmp_path / "again.html").is_file()
     (tmp_path / "not.json").write_text("{}")
     code, _, err = run("flops", "show", tmp_path / "not.json")
-    assert (code, "not.json" in err) == (2, True)
+    assert (code, "not.json" in err) == (3, True)
+    code, _, err = run("flops", "show", saved, "-o", tmp_path / "step.trace.json")
+    assert (code, "no module was timed" in err) == (3, True)
 
 
 SCRIPT = """\
@@ -198,13 +246,25 @@ def test_a_script_gets_its_own_arguments(run: Run, script: tuple[Path, Path], tm
     page = tmp_path / "mine.json"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        code, out, err = run("flops", "--json", page, "--config", config, path, "--config", "theirs", "--json", "too")
+        code, out, err = run("flops", "-o", page, "--config", config, path, "--config", "theirs", "--json", "too")
     assert code == 0, err
     assert "trained theirs too" in out
     assert out.count("fwd MACs per GPU:") == 1
     assert "160 MACs" in out
     assert read_flops(page).modules[0].class_name == "Linear"
     assert not (tmp_path / "too").exists()
+
+
+def test_a_scripts_document_may_have_stdout_alone(run: Run, script: tuple[Path, Path]) -> None:
+    config, path = script
+    code, out, err = run("flops", "--json", "--config", config, path)
+    assert (code, json.loads(out)["schema"]) == (0, "weftrace.flops/1")
+    assert "trained" in err and "fwd MACs per GPU:" in err
+
+
+def test_each_rank_of_a_script_has_a_document_of_its_own() -> None:
+    paths = ("a/report.json.gz", "page.html", "x.trace.json", "b.JSON")
+    assert of_rank(paths, 3) == ("a/report.rank3.json.gz", "b.rank3.JSON")
 
 
 @pytest.mark.parametrize("depth", [0, 1])
@@ -214,7 +274,7 @@ def test_a_scripts_markdown_is_as_deep_as_asked(
     config, path = script
     path.write_text(SCRIPT.replace("nn.Linear(8, 4, bias=False)", "nn.Sequential(nn.Linear(8, 4, bias=False))"))
     table = tmp_path / "table.md"
-    code, _, err = run("flops", "--depth", depth, "--markdown", table, "--config", config, path)
+    code, _, err = run("flops", "--depth", depth, "-o", table, "--config", config, path)
     assert code == 0, err
     assert ("Linear" in table.read_text()) == bool(depth)
 
@@ -232,17 +292,13 @@ def test_a_scripts_exception_is_shown_as_python_would(run: Run, script: tuple[Pa
     [
         (("bert-lage",), "did you mean bert-large"),
         (("train.py",), "--config ds_config.json train.py"),
-        (("weftrace_absent:build",), "no module 'weftrace_absent'"),
-        (("tests.flops.user_models:broken", "--device", "meta"), "ValueError: two lines of trouble (--traceback"),
-        (("tests.flops.user_models:build", "--input", "2x3x9x9"), "cannot be multiplied"),
         (("gpt2",), "how many tokens"),
         (("gpt2", "gpt2"), "one model at a time"),
         (("gpt2", "--input", "2 by 8"), "is no input"),
         (("gpt2", "--input", "2x8", "--hardware", "abacus"), "abacus"),
         (("gpt2", "--input", "2x8", "--text-layout", "verse"), "is no layout"),
-        (("gpt2", "--input", "2x8", "--trace", "t.json"), "no module was timed"),
+        (("gpt2", "--input", "2x8", "-o", "t.trace.json"), "a trace draws timed steps: say --steps 10"),
         (("gpt2", "--phase", "decode", "--context", "0"), "decode needs a context"),
-        (("--config", "absent.json", "train.py"), "absent.json: cannot be read"),
         (("--config", "absent.json"), "name a script"),
         (("--batch", "3", "--config", "absent.json", "train.py"), "the script itself decides that"),
         (
@@ -256,7 +312,12 @@ def test_a_scripts_exception_is_shown_as_python_would(run: Run, script: tuple[Pa
         (("gpt2", "--input", "1x4", "--model", "GPT"), "for a script, with --config"),
         (("--hardware", "h100"), "name a model"),
         (("gpt2", "--sweep", "width=3"), "no sweep"),
-        (("gpt2", "--input", "1x4", "--json", "/proc/x.json"), "no file can be made in /proc"),
+        (("gpt2", "--input", "1x4", "-o", "/proc/x.json"), "no file can be made in /proc"),
+        (("gpt2", "--input", "1x4", "-o", "page.pdf"), "its ending does not say what to write"),
+        (("gpt2", "--input", "1x4", "-o", "-"), "standard output takes the JSON document: --json"),
+        (("gpt2", "--input", "1x4", "--phase", "later"), "no phase 'later'"),
+        (("gpt2", "--input", "1x4", "--parallel", "tp"), "write the axes once each"),
+        (("bert-large", "--seq", "4", "--phase", "decode", "--context", "8"), "it cannot decode"),
         (("gpt2", "--nonsense"), "--nonsense"),
         (("gpt2", "--nonsense"), "weftrace flops -h' for help"),
         (
@@ -272,13 +333,30 @@ def test_a_scripts_exception_is_shown_as_python_would(run: Run, script: tuple[Pa
         (("gpt2", "--sweep", "batch=0,1"), "a batch is at least 1"),
         (("gpt2", "--device", "foo"), "no device 'foo'"),
         (("gpt2", "--dtype", "int8"), "not int8"),
-        (("nothere.json",), "nothere.json: no such file"),
         ((WORDS, "--input", "2x8", "--device", "vulkan"), "torch cannot use the device 'vulkan' here; --device meta"),
     ],
 )
 def test_mistakes_are_told_in_words(run: Run, arguments: tuple[str, ...], text: str) -> None:
+    _is_told(run, arguments, 2, text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("weftrace_absent:build",), "no module 'weftrace_absent'"),
+        (("tests.flops.user_models:broken", "--device", "meta"), "ValueError: two lines of trouble (--traceback"),
+        (("tests.flops.user_models:build", "--input", "2x3x9x9"), "cannot be multiplied"),
+        (("--config", "absent.json", "train.py"), "absent.json: cannot be read"),
+        (("nothere.json",), "nothere.json: no such file"),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_words(run: Run, arguments: tuple[str, ...], text: str) -> None:
+    _is_told(run, arguments, 3, text)
+
+
+def _is_told(run: Run, arguments: tuple[str, ...], expected: int, text: str) -> None:
     code, _, err = run("flops", *arguments)
-    assert code == 2
+    assert code == expected
     assert text in squeezed(err)
     assert "Traceback" not in err
 
@@ -296,14 +374,14 @@ def test_what_is_wrong_with_a_configuration_comes_first(run: Run, tmp_path: Path
     path = tmp_path / "some.json"
     path.write_text(content)
     code, _, err = run("flops", path)
-    assert (code, text in err) == (2, True), err
+    assert (code, text in err) == (3, True), err
     assert err.count("\n") == 1
     assert "how many tokens" not in err
 
 
 def test_traceback_shows_the_users_own(run: Run) -> None:
     code, _, err = run("flops", "tests.flops.user_models:broken", "--traceback")
-    assert code == 2
+    assert code == 3
     assert 'raise ValueError("two' in err
 
 
@@ -315,7 +393,7 @@ def test_torch_is_asked_for_where_it_is_missing(run: Run, monkeypatch: pytest.Mo
     monkeypatch.delitem(vars(weftrace.flops), "run_model", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     code, _, err = run("flops", "gpt2", "--input", "1x4")
-    assert (code, "pip install 'weftrace[torch]'" in err) == (2, True)
+    assert (code, "pip install 'weftrace[torch]'" in err) == (3, True)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ def command(
     ] = False,
 ) -> None:
     """What a model costs: parameters, FLOPs, bytes and time of every module, forward and backward."""
+    from weftrace.flops.kinds import TRACE_SUFFIXES
     from weftrace.flops.run_spec import RunSpec, model_kind, parse_dtype, parse_input, parse_parallel
 
     if model is None:
@@ -124,6 +125,8 @@ def command(
         **({} if parallel is None else {"parallel": parse_parallel(parallel)}),
     )
     spec.check()
+    if asked.to.has(*TRACE_SUFFIXES) and not steps:
+        raise typer.BadParameter("a trace draws timed steps: say --steps 10", param_hint="--output")
     try:
         if sweeps:
             _sweep(spec, sweeps, asked)
