@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
@@ -18,7 +19,7 @@ class Quality:
     device events, or a third of compute time in kernels that no rule names.
     """
 
-    verdict: str
+    verdict: Literal["good", "usable", "doubtful"]
     dropped: int
     repaired: int
     clipped: int

@@ -23,7 +23,7 @@ from weftrace.analysis.time_account import Breakdown, breakdown, class_unions
 from weftrace.trace.job import Failure
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
-from weftrace.trace.work import Work, as_work, works_of
+from weftrace.trace.work import Basis, Work, as_work, works_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,14 +36,14 @@ class RankAnalysis:
     device_name: str
     num_sms: int | None
     path: str
-    basis: str
+    basis: Basis
     step: int | None
     simulated: bool
     breakdown: Breakdown
     overlap: Overlap
     phases: pl.DataFrame
     phase_means: pl.DataFrame
-    lanes: tuple[Lane, Lane]
+    lanes: tuple[Lane, ...]
     kernels: KernelTable
     operators: Operators
     idle: IdleCauses
