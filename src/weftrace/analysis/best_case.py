@@ -9,9 +9,9 @@ from typing import Literal
 
 import polars as pl
 
-from weftrace.analysis.time_account import Breakdown, breakdown
-from weftrace.trace.model import Trace, is_launch
-from weftrace.trace.work import Work, as_work
+from weftrace.analysis.time_account import Source, account_of
+from weftrace.trace.model import is_launch
+from weftrace.trace.work import Work
 
 Bound = Literal["compute", "communication", "chain"]
 
@@ -37,10 +37,10 @@ class Headroom:
         return self.span_ns - self.ideal_ns
 
 
-def headroom(source: Trace | Work, *, account: Breakdown | None = None) -> Headroom:
+def headroom(source: Source) -> Headroom:
     """Distance of a device's span from perfect overlap. Durations are taken as they are, contention included."""
-    work = as_work(source)
-    b = account or breakdown(work)
+    account = account_of(source)
+    work, b = account.work, account.breakdown
     waits = _recorded_waits(work)
     chain_ns = min(_longest_chain(work.events, waits), b.span_ns)
     bounds: dict[Bound, int] = {"compute": b.compute_ns, "communication": b.communication_ns, "chain": chain_ns}
