@@ -600,11 +600,282 @@ declare namespace sweep {
 }
 
 declare namespace report {
-  /** A duration in nanoseconds. */
-  type Ns = number;
-  type Count = number;
+  /** One contiguous stretch of a phase; without phases, of a kernel family. */
+  interface BoxDocument {
+    name: string;
+    /** Which occurrence of the name it is, from 0. */
+    index: number;
+    /** Number of the phase in the trace; boxes of one phase share it. */
+    phase: number | null;
+    /** What a plan says of a simulated phase; null where nothing does. */
+    layer: number | null;
+    /** As layer. */
+    micro_batch: number | null;
+    /** Forward, backward, weight gradient; null where none is told. */
+    direction: "B" | "F" | "W" | null;
+    start_ns: number;
+    end_ns: number;
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    sms: number | null;
+  }
+  /** A rank's clock against the first rank's. */
+  interface ClockDocument {
+    rank: number;
+    offset_ns: number | null;
+    spread_ns: number | null;
+    num_matched: number;
+  }
+  /** Communication of one kind. */
+  interface CollectiveDocument {
+    collective: string;
+    num_events: number;
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    /** A duration in nanoseconds. */
+    hidden_ns: number;
+    /** A duration in nanoseconds. */
+    exposed_ns: number;
+    /** A duration in nanoseconds. */
+    data_ns: number;
+    /** A duration in nanoseconds. */
+    barrier_ns: number;
+    payload_bytes: number | null;
+    algbw_GBps: number | null;
+    busbw_GBps: number | null;
+  }
+  /** A file that could not be used. */
+  interface FailureDocument {
+    path: string;
+    error: string;
+  }
+  /** Device events of one kernel family. */
+  interface FamilyDocument {
+    /** Class of device work: compute, communication or memory. */
+    kind: string;
+    family: string;
+    num_events: number;
+    /** A duration in nanoseconds. */
+    total_ns: number;
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+  }
+  /** Against perfect overlap. */
+  interface HeadroomDocument {
+    /** A duration in nanoseconds. */
+    ideal_ns: number;
+    /** A duration in nanoseconds. */
+    headroom_ns: number;
+    bound_by: "chain" | "communication" | "compute";
+    /** A duration in nanoseconds. */
+    longest_chain_ns: number;
+    assumption: string;
+  }
+  /** Host calls that wait for the device. */
+  interface HostCallDocument {
+    name: string;
+    num_events: number;
+    /** A duration in nanoseconds. */
+    total_ns: number;
+  }
+  /** Phases in which the host recorded nothing for a millisecond or more. */
+  interface HostStallDocument {
+    name: string;
+    num_events: number;
+    /** A duration in nanoseconds. */
+    total_ns: number;
+    /** A duration in nanoseconds. */
+    longest_ns: number;
+  }
+  /** Idle time of the device by cause; the four add up to idle_ns. */
+  interface IdleCausesDocument {
+    /** A duration in nanoseconds. */
+    threshold_ns: number;
+    /** A duration in nanoseconds. */
+    host_wait_ns: number;
+    /** A duration in nanoseconds. */
+    dependency_wait_ns: number;
+    /** A duration in nanoseconds. */
+    kernel_gap_ns: number;
+    /** A duration in nanoseconds. */
+    unknown_ns: number;
+    by_stream: StreamGapsDocument[];
+  }
+  /** FLOPs of a weftrace.flops report joined to this trace by phase; there with --flops only. */
+  interface JoinedDocument {
+    model: string;
+    /** Whose peaks count; null where none is known. */
+    hardware: string | null;
+    basis: string;
+    /** Steps of the report that the trace holds. */
+    steps: number;
+    /** A duration in nanoseconds. */
+    span_ns: number;
+    /** Executed FLOPs on matrix units of all phases / the span; null where the span is 0. */
+    flops_per_s: number | null;
+    mfu: number | null;
+    mfu_full: number | null;
+    hfu: number | null;
+    phases: JoinedPhaseDocument[];
+    ranges: JoinedRangeDocument[];
+    /** Elapsed time of events without a launch. With elapsed_ns of the phases it adds up to span_ns. */
+    no_phase_ns: number;
+    num_no_phase: number;
+    /** What is assumed, estimated, or does not agree. */
+    notes: string[];
+  }
+  /** FLOPs of one phase of the joined steps. */
+  interface JoinedPhaseDocument {
+    /** forward, backward (what a checkpoint ran again with it) or optimizer. */
+    phase: string;
+    /** Model FLOPs on matrix units, of all joined steps. */
+    flops: number;
+    full_flops: number;
+    executed_flops: number;
+    vector_flops: number;
+    moved_bytes: number;
+    num_events: number;
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    /** A duration in nanoseconds. */
+    elapsed_ns: number;
+    /** executed_flops / elapsed_ns. */
+    flops_per_s: number | null;
+    /** Time of flops at the device's peak / elapsed_ns; null where no peak is known. */
+    mfu: number | null;
+    mfu_full: number | null;
+    hfu: number | null;
+  }
+  /** FLOPs of a module's range in the trace. */
+  interface JoinedRangeDocument {
+    path: string;
+    flops: number;
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    mfu: number | null;
+  }
+  /** All calls of one kernel. */
+  interface KernelDocument {
+    name: string;
+    /** Class of device work: compute, communication or memory. */
+    kind: string;
+    family: string;
+    num_events: number;
+    /** A duration in nanoseconds. */
+    total_ns: number;
+    mean_ns: number;
+    p50_ns: number;
+    p99_ns: number;
+    /** A duration in nanoseconds. */
+    min_ns: number;
+    /** A duration in nanoseconds. */
+    max_ns: number;
+    share: number;
+    sms: number | null;
+    sms_exact: boolean;
+  }
+  /** One band of the lane picture: compute, communication, or whatever its name says. */
+  interface LaneDocument {
+    lane: string;
+    /** SMs that it holds; null where no launch grid is recorded. */
+    sms: number | null;
+    /** False where sms is an upper bound. */
+    sms_exact: boolean;
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    streams: number[];
+    boxes: BoxDocument[];
+  }
+  /** Launches and the queue. */
+  interface LaunchDocument {
+    num_linked: number;
+    /** Nanoseconds; null where nothing was measured. */
+    delay_p50_ns: number | null;
+    /** Nanoseconds; null where nothing was measured. */
+    delay_p99_ns: number | null;
+    /** Nanoseconds; null where nothing was measured. */
+    delay_max_ns: number | null;
+    queue_max: number | null;
+    queue_mean: number | null;
+    host_blocked: HostCallDocument[];
+    host_stalls: HostStallDocument[];
+  }
+  /** ns[i][j]: time in which communication[i] and compute[j] both ran. */
+  interface MatrixDocument {
+    communication: string[];
+    compute: string[];
+    ns: number[][];
+    hidden_ns: number[];
+    exposed_ns: number[];
+  }
+  /** All calls of one operator. */
+  interface OperatorDocument {
+    name: string;
+    num_calls: number;
+    num_events: number;
+    /** A duration in nanoseconds. */
+    total_ns: number;
+    share: number;
+  }
+  /** One occurrence of a phase, in device order. */
+  interface PhaseDocument {
+    name: string;
+    /** Which occurrence of the name in its step it is, from 0. */
+    index: number;
+    step: number | null;
+    /** What a plan says of a simulated phase; null where nothing does. */
+    layer: number | null;
+    /** As layer. */
+    micro_batch: number | null;
+    lane: "communication" | "compute";
+    start_ns: number;
+    end_ns: number;
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    /** A duration in nanoseconds. */
+    compute_ns: number;
+    /** A duration in nanoseconds. */
+    communication_ns: number;
+    /** A duration in nanoseconds. */
+    data_ns: number;
+    /** A duration in nanoseconds. */
+    hidden_ns: number;
+    /** A duration in nanoseconds. */
+    exposed_ns: number;
+    sms: number | null;
+    stream: number | null;
+    num_events: number;
+  }
+  /** All occurrences of a phase together. */
+  interface PhaseMeanDocument {
+    name: string;
+    lane: "communication" | "compute";
+    count: number;
+    /** A duration in nanoseconds. */
+    mean_busy_ns: number;
+    /** A duration in nanoseconds. */
+    mean_data_ns: number;
+    /** A duration in nanoseconds. */
+    mean_hidden_ns: number;
+    /** A duration in nanoseconds. */
+    mean_exposed_ns: number;
+  }
+  /** What was left out or mended. */
+  interface QualityDocument {
+    verdict: "doubtful" | "good" | "usable";
+    dropped: number;
+    repaired: number;
+    clipped: number;
+    unlinked: number;
+    unnamed_share: number;
+    overlapping: number;
+    out_of_window: number;
+    skipped: Record<string, number>;
+    truncated: string | null;
+    notes: string[];
+  }
   /** One device of one rank. Starts and ends count from start_ns. */
-  interface Rank {
+  interface RankDocument {
     /** Rank in the job; null where neither the file nor its name says. */
     rank: number | null;
     /** Device number; null where the file holds no device work. */
@@ -621,248 +892,105 @@ declare namespace report {
     simulated: boolean;
     /** First device start, absolute nanoseconds; does not fit a float64. */
     start_ns: number;
-    span_ns: Ns;
-    busy_ns: Ns;
-    idle_ns: Ns;
-    compute_ns: Ns;
-    communication_ns: Ns;
-    hidden_communication_ns: Ns;
-    exposed_communication_ns: Ns;
+    /** A duration in nanoseconds. */
+    span_ns: number;
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    /** A duration in nanoseconds. */
+    idle_ns: number;
+    /** A duration in nanoseconds. */
+    compute_ns: number;
+    /** A duration in nanoseconds. */
+    communication_ns: number;
+    /** A duration in nanoseconds. */
+    hidden_communication_ns: number;
+    /** A duration in nanoseconds. */
+    exposed_communication_ns: number;
     hidden_fraction: number | null;
-    memory_ns: Ns;
-    exposed_memory_ns: Ns;
-    serial_ns: Ns;
+    /** A duration in nanoseconds. */
+    memory_ns: number;
+    /** A duration in nanoseconds. */
+    exposed_memory_ns: number;
+    /** A duration in nanoseconds. */
+    serial_ns: number;
     overlap_speedup: number | null;
-    data_ns: Ns;
-    barrier_ns: Ns;
-    streams: {
-      stream: number;
-      busy_ns: Ns;
-      num_events: Count;
-      /** Class of device work: compute, communication or memory. */
-      kind: string;
-    }[];
-    families: {
-      /** Class of device work: compute, communication or memory. */
-      kind: string;
-      family: string;
-      num_events: Count;
-      total_ns: Ns;
-      busy_ns: Ns;
-    }[];
-    collectives: {
-      collective: string;
-      num_events: Count;
-      busy_ns: Ns;
-      hidden_ns: Ns;
-      exposed_ns: Ns;
-      data_ns: Ns;
-      barrier_ns: Ns;
-      payload_bytes: number | null;
-      algbw_GBps: number | null;
-      busbw_GBps: number | null;
-    }[];
-    phases: {
-      name: string;
-      index: Count;
-      step?: number | null;
-      lane: "compute" | "communication";
-      start_ns: number;
-      end_ns: number;
-      busy_ns: Ns;
-      compute_ns: Ns;
-      communication_ns: Ns;
-      data_ns: Ns;
-      hidden_ns: Ns;
-      exposed_ns: Ns;
-      sms: Count | null;
-      stream: number | null;
-      num_events: Count;
-    }[];
+    /** A duration in nanoseconds. */
+    data_ns: number;
+    /** A duration in nanoseconds. */
+    barrier_ns: number;
+    streams: StreamDocument[];
+    families: FamilyDocument[];
+    collectives: CollectiveDocument[];
+    phases: PhaseDocument[];
     /** Phases found; `phases` lists at most 20,000 of them. */
-    num_phases: Count;
-    phase_means: {
-      name: string;
-      lane: "compute" | "communication";
-      count: Count;
-      mean_busy_ns: Ns;
-      mean_data_ns: Ns;
-      mean_hidden_ns: Ns;
-      mean_exposed_ns: Ns;
-    }[];
-    /** ns[i][j]: time in which communication[i] and compute[j] both ran. */
-    overlap_matrix: {
-      communication: string[];
-      compute: string[];
-      ns: Ns[][];
-      hidden_ns: Ns[];
-      exposed_ns: Ns[];
-    };
-    lanes: {
-      lane: "compute" | "communication";
-      sms: Count | null;
-      sms_exact: boolean;
-      busy_ns: Ns;
-      streams: number[];
-      boxes: {
-        name: string;
-        index: Count;
-        start_ns: number;
-        end_ns: number;
-        busy_ns: Ns;
-        sms: Count | null;
-        direction: "F" | "B" | "W" | null;
-        phase: number | null;
-      }[];
-    }[];
-    /** Stretches [start, end] of exposed communication, longest first, at most 1,000. */
+    num_phases: number;
+    phase_means: PhaseMeanDocument[];
+    overlap_matrix: MatrixDocument;
+    /** Bands of the lane picture, in the order of drawing. */
+    lanes: LaneDocument[];
+    /** Stretches of exposed communication, longest first, at most 1,000. */
     exposed: number[][];
-    num_exposed: Count;
-    kernels: {
-      name: string;
-      /** Class of device work: compute, communication or memory. */
-      kind: string;
-      family: string;
-      num_events: Count;
-      total_ns: Ns;
-      mean_ns: number;
-      p50_ns: number;
-      p99_ns: number;
-      min_ns: Ns;
-      max_ns: Ns;
-      share: number;
-      sms: Count | null;
-      sms_exact: boolean;
-    }[];
+    num_exposed: number;
+    kernels: KernelDocument[];
     /** Device time by the innermost operator that launched it, longest first, at most 500. */
-    operators?: {
-      name: string;
-      num_calls: Count;
-      num_events: Count;
-      total_ns: Ns;
-      share: number;
-    }[];
-    num_without_operator?: Count;
-    without_operator_ns?: Ns;
-    unnamed: {
-      name: string;
-      num_events: Count;
-      total_ns: Ns;
-    }[];
+    operators: OperatorDocument[];
+    num_without_operator: number;
+    /** A duration in nanoseconds. */
+    without_operator_ns: number;
+    unnamed: UnnamedDocument[];
     /** Of compute time. */
     unnamed_share: number;
-    /** Idle time of the device by cause; the four add up to idle_ns. */
-    idle_causes: {
-      threshold_ns: Ns;
-      host_wait_ns: Ns;
-      dependency_wait_ns: Ns;
-      kernel_gap_ns: Ns;
-      unknown_ns: Ns;
-      by_stream: {
-        stream: number;
-        idle_ns: Ns;
-        host_wait_ns: Ns;
-        dependency_wait_ns: Ns;
-        kernel_gap_ns: Ns;
-        unknown_ns: Ns;
-      }[];
-    };
-    /** Launches and the queue. */
-    launch: {
-      num_linked: Count;
-      delay_p50_ns: number | null;
-      delay_p99_ns: number | null;
-      delay_max_ns: number | null;
-      queue_max: number | null;
-      queue_mean: number | null;
-      host_blocked: {
-        name: string;
-        num_events: Count;
-        total_ns: Ns;
-      }[];
-      host_stalls?: {
-        name: string;
-        num_events: Count;
-        total_ns: Ns;
-        longest_ns: Ns;
-      }[];
-    };
-    /** Against perfect overlap. */
-    headroom: {
-      ideal_ns: Ns;
-      headroom_ns: Ns;
-      bound_by: "compute" | "communication" | "chain";
-      longest_chain_ns: Ns;
-      assumption: string;
-    };
-    steps: {
-      step: number;
-      span_ns: Ns;
-      compute_ns: Ns;
-      exposed_communication_ns: Ns;
-      exposed_memory_ns: Ns;
-      idle_ns: Ns;
-      hidden_fraction: number | null;
-    }[];
-    /** What was left out or mended. */
-    quality: {
-      verdict: "good" | "usable" | "doubtful";
-      dropped: Count;
-      repaired: Count;
-      clipped: Count;
-      unlinked: Count;
-      unnamed_share: number;
-      overlapping: Count;
-      out_of_window: Count;
-      skipped: Record<string, Count>;
-      truncated: string | null;
-      notes: string[];
-    };
-    /** FLOPs of a weftrace.flops report joined to this trace by phase; there with --flops only. */
-    flops?: {
-      model: string;
-      /** Whose peaks count; null where none is known. */
-      hardware: string | null;
-      basis: string;
-      /** Steps of the report that the trace holds. */
-      steps: Count;
-      span_ns: Ns;
-      /** Executed FLOPs on matrix units of all phases / the span; null where the span is 0. */
-      flops_per_s: number | null;
-      mfu: number | null;
-      mfu_full: number | null;
-      hfu: number | null;
-      phases: {
-        /** forward, backward (what a checkpoint ran again with it) or optimizer. */
-        phase: string;
-        /** Model FLOPs on matrix units, of all joined steps. */
-        flops: Count;
-        full_flops: Count;
-        executed_flops: Count;
-        vector_flops: Count;
-        moved_bytes: Count;
-        num_events: Count;
-        busy_ns: Ns;
-        elapsed_ns: Ns;
-        /** executed_flops / elapsed_ns. */
-        flops_per_s: number | null;
-        /** Time of flops at the device's peak / elapsed_ns; null where no peak is known. */
-        mfu: number | null;
-        mfu_full: number | null;
-        hfu: number | null;
-      }[];
-      ranges: {
-        path: string;
-        flops: Count;
-        busy_ns: Ns;
-        mfu: number | null;
-      }[];
-      /** Elapsed time of events without a launch. With elapsed_ns of the phases it adds up to span_ns. */
-      no_phase_ns: Ns;
-      num_no_phase: Count;
-      /** What is assumed, estimated, or does not agree. */
-      notes: string[];
-    };
+    idle_causes: IdleCausesDocument;
+    launch: LaunchDocument;
+    headroom: HeadroomDocument;
+    steps: StepDocument[];
+    quality: QualityDocument;
+    flops?: JoinedDocument;
+  }
+  /** One ProfilerStep. */
+  interface StepDocument {
+    step: number;
+    /** A duration in nanoseconds. */
+    span_ns: number;
+    /** A duration in nanoseconds. */
+    compute_ns: number;
+    /** A duration in nanoseconds. */
+    exposed_communication_ns: number;
+    /** A duration in nanoseconds. */
+    exposed_memory_ns: number;
+    /** A duration in nanoseconds. */
+    idle_ns: number;
+    hidden_fraction: number | null;
+  }
+  /** One stream. */
+  interface StreamDocument {
+    stream: number;
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    num_events: number;
+    /** Class of device work: compute, communication or memory. */
+    kind: string;
+  }
+  /** Gaps of one stream. */
+  interface StreamGapsDocument {
+    stream: number;
+    /** A duration in nanoseconds. */
+    idle_ns: number;
+    /** A duration in nanoseconds. */
+    host_wait_ns: number;
+    /** A duration in nanoseconds. */
+    dependency_wait_ns: number;
+    /** A duration in nanoseconds. */
+    kernel_gap_ns: number;
+    /** A duration in nanoseconds. */
+    unknown_ns: number;
+  }
+  /** A kernel that no rule names. */
+  interface UnnamedDocument {
+    name: string;
+    num_events: number;
+    /** A duration in nanoseconds. */
+    total_ns: number;
   }
   /** What weftrace tells about a trace or a job. Times are integer nanoseconds. Fields may be added within a version; readers ignore what they do not know. docs/report-json.md explains each field. */
   interface Document {
@@ -872,20 +1000,12 @@ declare namespace report {
     source: string;
     headline: string;
     world_size: number | null;
-    num_ranks: Count;
-    failures: {
-      path: string;
-      error: string;
-    }[];
-    clocks: {
-      rank: number;
-      offset_ns: number | null;
-      spread_ns?: Ns | null;
-      num_matched: Count;
-    }[];
-    ranks: Rank[];
+    num_ranks: number;
+    failures: FailureDocument[];
+    clocks: ClockDocument[];
     /** What is missing from the whole: ranks without a file, ranks with several. */
-    notes?: string[];
+    notes: string[];
+    ranks: RankDocument[];
   }
 }
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from tests.analysis.random_traces import bits, device_events, of_kind, random_work, traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import breakdown
-from weftrace.analysis.time_account import class_unions
+from weftrace.analysis.time_account import account_of
 from weftrace.trace import Trace, events_frame
 from weftrace.units import US
 
@@ -106,5 +106,5 @@ def test_accounts_agree_with_a_bitmap_and_add_up(trace: Trace) -> None:
     assert b.exposed_memory_ns == (memory & ~compute & ~communication).sum()
     assert b.serial_ns == sum(events["end_ns"] - events["start_ns"])
     assert b.span_ns == b.compute_ns + b.exposed_communication_ns + b.exposed_memory_ns + b.idle_ns
-    assert class_unions(work).busy.total_ns == b.busy_ns
+    assert account_of(work).busy.total_ns == b.busy_ns
     assert work.events.height == events.height  # nothing lost, nothing twice

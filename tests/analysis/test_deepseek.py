@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from weftrace.analysis import RankAnalysis, analyze_rank, breakdown, host_stalls, union
-from weftrace.analysis.time_account import class_unions
+from weftrace.analysis.time_account import account_of
 from weftrace.plan import Op, Plan, Resource, timetable
 from weftrace.trace import Trace, Work, open_trace, work_of
 from weftrace.units import US
@@ -279,7 +279,7 @@ def test_headroom_and_quality(rank: RankAnalysis, work: Work) -> None:
     assert (rank.quality.verdict, rank.quality.notes) == ("good", ())
     (step,) = rank.steps
     assert (step.step, step.breakdown) == (1, rank.breakdown)
-    assert class_unions(work).busy.total_ns == rank.breakdown.busy_ns
+    assert account_of(work).busy.total_ns == rank.breakdown.busy_ns
 
 
 @pytest.mark.parametrize(

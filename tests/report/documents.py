@@ -24,7 +24,7 @@ NOTIFY_NS = 300_000
 LAYER_NS = 10_000_000
 NUM_SMS = 132
 
-Document = dict[str, Any]
+Document = Any  # a ReportDocument, or a part of one; made by hand, and changed by tests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +92,7 @@ def document(*ranks: Document, **changes: Any) -> Document:
         "num_ranks": len(ranks),
         "failures": [],
         "clocks": [],
+        "notes": [],
         "ranks": list(ranks),
         **changes,
     }
@@ -177,6 +178,8 @@ def no_phases(number: int = 2_000) -> Document:
             "sms": None,
             "direction": None,
             "phase": None,
+            "layer": None,
+            "micro_batch": None,
         }
         for n in range(number)
     ]
@@ -184,6 +187,17 @@ def no_phases(number: int = 2_000) -> Document:
     one["lanes"][1] |= {"boxes": []}
     one |= {"phases": [], "phase_means": []}
     one["overlap_matrix"] = {"communication": [], "compute": [], "ns": [], "hidden_ns": [], "exposed_ns": []}
+    return document(one)
+
+
+def bands(number: int) -> Document:
+    """So many bands in turn like the compute and the communication lane, each with a name of its own; only the boxes of
+    the odd ones have directions."""
+    one = rank()
+    lanes = one["lanes"]
+    one["lanes"] = [{**lanes[n % 2], "lane": f"rank {n}, stream 7", "sms": 100 + n} for n in range(number)]
+    for lane in one["lanes"][::2]:
+        lane["boxes"] = [{**box, "direction": None} for box in lane["boxes"]]
     return document(one)
 
 
@@ -290,6 +304,9 @@ def rank(
         "exposed": sorted(exposed, key=lambda stretch: stretch[0] - stretch[1]),
         "num_exposed": len(exposed),
         "kernels": _kernels(done, device=device),
+        "operators": [],
+        "num_without_operator": 0,
+        "without_operator_ns": 0,
         "unnamed": [{"name": "loss_kernel", "num_events": 1, "total_ns": 200_000}],
         "unnamed_share": 200_000 / _ns(compute) if compute else 0.0,
         "idle_causes": {
@@ -318,6 +335,7 @@ def rank(
             "queue_max": 9,
             "queue_mean": 4.25,
             "host_blocked": [{"name": "cudaDeviceSynchronize", "total_ns": 1_730_000, "num_events": 2}] * bool(done),
+            "host_stalls": [],
         },
         "headroom": {
             "ideal_ns": max(_ns(compute), _ns(communication)),
@@ -368,6 +386,9 @@ def _phase(event: Event, compute: set[int]) -> Document:
     return {
         "name": event.name,
         "index": event.index,
+        "step": None,
+        "layer": None,
+        "micro_batch": None,
         "lane": event.kind,
         "start_ns": event.start_ns,
         "end_ns": event.end_ns,
@@ -445,6 +466,8 @@ def _lane(events: list[Event], kind: str, *, device: bool) -> Document:
                 "sms": event.sms if device else None,
                 "direction": event.name[-2],
                 "phase": phases.index(event),
+                "layer": None,
+                "micro_batch": None,
             }
             for event in sorted(mine, key=lambda event: event.start_ns)
             if event.in_phase

@@ -25,7 +25,7 @@ OF_RANK = {
 }
 
 
-def every_figure(document: dict[str, Any]) -> dict[str, Any]:
+def every_figure(document: Any) -> dict[str, Any]:
     made = {name: draw(document) for name, draw in OF_DOCUMENT.items()}
     for name, draw in OF_RANK.items():
         if name == "overlap" and not document["ranks"][0]["communication_ns"]:
@@ -147,3 +147,28 @@ def test_without_plotly_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(builtins, "__import__", without_plotly)
     with pytest.raises(WeftraceError, match=r"pip install weftrace\[notebook\]"):
         figures.breakdown_figure(documents.document())
+
+
+@pytest.mark.parametrize("number", [1, 3, 8])
+def test_the_lane_figure_has_a_line_for_each_lane_in_their_order(number: int) -> None:
+    rank = documents.bands(number)["ranks"][0]
+    figure = figures.lanes_figure(rank)
+    expected = [f"rank {n}, stream 7<br>{100 + n} SMs" for n in range(number)]
+    assert list(figure.layout.yaxis.categoryarray) == ["exposed", *reversed(expected)]
+    drawn = {label for bar in figure.data for label in bar.y}
+    assert drawn == {*expected, "exposed"}
+    plain = {bar.name: bar.marker.color for bar in figure.data if str(bar.name).startswith("rank ")}
+    assert list(plain) == [f"rank {n}, stream 7" for n in range(0, number, 2)]
+    assert len(set(plain.values())) == min(len(plain), 3)
+    assert sum(len(bar.y) for bar in figure.data if bar.y[0] != "exposed") == sum(
+        len(lane["boxes"]) for lane in rank["lanes"]
+    )
+
+
+def test_lanes_of_one_name_are_drawn_apart() -> None:
+    rank = documents.bands(3)["ranks"][0]
+    for lane in rank["lanes"]:
+        lane |= {"lane": "stream 7", "sms": None}
+    lines = figures.lanes_figure(rank).layout.yaxis.categoryarray
+    assert len(set(lines)) == 4
+    assert [line.strip("\u200b") for line in lines[1:]] == ["stream 7"] * 3

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -13,8 +15,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+import weftrace as wt
 from tests.pages import check_modules
 from tests.report import documents
+from weftrace.errors import DocumentError
 from weftrace.render.page import content_policy
 from weftrace.report import Report, analyze, render_html
 from weftrace.report.render.page import ENTRY, HOME, TimelineBlock
@@ -101,6 +105,25 @@ def test_documents_fit_the_schema(name: str) -> None:
 
 def test_a_real_report_fits_the_schema(report: Report) -> None:
     validator().validate(json.loads(json.dumps(report.document)))
+
+
+def test_a_document_that_was_read_is_checked_against_its_type(tmp_path: Path) -> None:
+    """What is printed and drawn relies on every field: a file without one is refused with the field's place."""
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(documents.document()))
+    assert wt.load(path).document == documents.document()
+    breaks: dict[str, Callable[[Any], object]] = {
+        "missing required field `lanes` - at `$.ranks[0]`": lambda rank: rank.pop("lanes"),
+        "$.ranks[0].span_ns": lambda rank: rank.update(span_ns="long"),
+        "missing required field `share` - at `$.ranks[0].kernels[0]`": lambda rank: rank["kernels"][0].pop("share"),
+    }
+    for place, change in breaks.items():
+        broken = documents.document()
+        change(broken["ranks"][0])
+        path.write_text(json.dumps(broken))
+        with pytest.raises(DocumentError) as told:
+            wt.load(path)
+        assert f"{path}: not a weftrace.report/1 document" in str(told.value) and place in str(told.value)
 
 
 def validator() -> jsonschema.Draft202012Validator:

@@ -32,7 +32,7 @@ from weftrace.report.render.terminal import print_rank, print_report
 from weftrace.units import MS, US
 
 GOLDEN = Path(__file__).parent / "golden"
-DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
+DOCUMENTS: dict[str, Callable[[], Any]] = {
     "train": documents.document,
     "job": documents.job,
     "partial": documents.partial,
@@ -57,7 +57,7 @@ def drawn(
         return raw.getvalue().decode(encoding)
 
 
-def report(document: dict[str, Any], console: Console) -> None:
+def report(document: Any, console: Console) -> None:
     print_report(document, console)
 
 
@@ -257,11 +257,14 @@ def test_lanes_name_the_device_where_asked() -> None:
     assert "device 0" in text.splitlines()[0]
 
 
-def test_sections_that_a_document_lacks_are_left_out() -> None:
+def test_sections_that_a_document_has_nothing_for_are_left_out() -> None:
     document = documents.document()
     rank = document["ranks"][0]
-    for key in ("collectives", "phase_means", "overlap_matrix", "kernels", "unnamed", "idle_causes", "launch", "steps"):
-        del rank[key]
+    for key in ("collectives", "phase_means", "kernels", "unnamed", "steps"):
+        rank[key] = []
+    rank["overlap_matrix"] = {part: [] for part in ("communication", "compute", "ns", "hidden_ns", "exposed_ns")}
+    rank["idle_causes"]["by_stream"] = []
+    rank["launch"]["num_linked"] = 0
     text = drawn(report, document, width=80)
     for absent in ("Collectives", "Phases", "What hides", "Kernels", "No rule", "Why streams", "Launches", "Steps"):
         assert absent not in text
@@ -405,6 +408,8 @@ def test_any_boxes_can_be_drawn(
                 "sms": None,
                 "direction": "FBW"[n % 3],
                 "phase": n if phased else None,
+                "layer": None,
+                "micro_batch": None,
             }
             for n, (start, end) in enumerate(sorted(intervals))
         ]
@@ -456,3 +461,33 @@ def test_halves_are_rounded_up_as_elsewhere() -> None:
     assert Unit(name="µs", ns=US, decimals=0)(2_388_500) == "2,389"
     assert Unit(name="ms", ns=MS, decimals=2)(1_005_000) == "1.01"
     assert unit_for(1 * MS)(50) == "0.1"
+
+
+@pytest.mark.parametrize("number", [1, 3, 8])
+def test_a_picture_has_a_band_for_each_lane_in_their_order(number: int) -> None:
+    document = documents.bands(number)
+    made = picture(document, 100)
+    colours = [band.colour for band in made.rows[0].bands]
+    for row in made.rows:
+        assert [band.lane for band in row.bands] == [f"rank {n}, stream 7" for n in range(number)]
+        assert all(any(box for track in band.tracks for box in track) for band in row.bands)
+    assert len(set(colours)) == min(number, 6), "neighbours differ; after six bands colours come again"
+    text = drawn(lanes, document, width=120)
+    above, *rows = text.split("┬0 ms")
+    heads = [line for line in above.splitlines() if line.startswith("rank ")]
+    assert [line.partition(":")[0] for line in heads] == [f"rank {n}, stream 7" for n in range(number)]
+    body = rows[0].splitlines()
+    places = [next(at for at, line in enumerate(body) if line.startswith(f"{100 + n} SMs")) for n in range(number)]
+    assert places == sorted(places)
+    for n, at in enumerate(places):
+        assert body[at - 1].startswith(f"rank {n}") and ("attn(F) 0", "dispatch(F) 0")[n % 2] in body[at - 1]
+    assert re.search(r"^exposed .*█", text, re.MULTILINE)
+    assert "neither" not in text
+
+
+def test_a_box_is_numbered_by_layer_and_micro_batch_where_a_plan_told_them() -> None:
+    document = documents.document()
+    for box in document["ranks"][0]["lanes"][0]["boxes"]:
+        box |= {"layer": 7, "micro_batch": 3 if box["name"] == "mlp(B)" else None}
+    text = drawn(lanes, document, width=120)
+    assert "mlp(B) 7.3" in text and "attn(F) 7 " in text and "dispatch(F) 0" in text

@@ -1,7 +1,15 @@
 """Analyses: each answers one question about one device's work, and none prints or draws.
 
-Each takes a `Trace` of one device or a `Work`, and returns a frozen value whose docstring says how to compute
-it by hand.
+Each takes a `Trace` of one device or a `Work`, and returns a frozen value whose docstring says how to compute it by
+hand:
+
+    import weftrace as wt
+
+    wt.analysis.breakdown(trace)          # where the time went
+    work = wt.trace.work_of(trace)        # classed and linked once, for several questions
+    wt.analysis.overlap(work), wt.analysis.idle(work), wt.analysis.kernel_table(work)
+
+`analyze_rank` asks all of them. `account_of(work)` holds what several share: unions, hidden and exposed time.
 """
 
 from weftrace.analysis.best_case import Headroom, headroom
@@ -17,9 +25,10 @@ from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank
 from weftrace.analysis.step_times import Step, steps
-from weftrace.analysis.time_account import Breakdown, breakdown
+from weftrace.analysis.time_account import Account, Breakdown, account_of, breakdown
 
 __all__ = [
+    "Account",
     "Analysis",
     "Breakdown",
     "ClockOffset",
@@ -35,6 +44,7 @@ __all__ = [
     "Queueing",
     "RankAnalysis",
     "Step",
+    "account_of",
     "analyze_rank",
     "breakdown",
     "clock_offsets",

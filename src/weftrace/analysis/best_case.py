@@ -5,12 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
+from typing import Literal
 
 import polars as pl
 
-from weftrace.analysis.time_account import Breakdown, breakdown
-from weftrace.trace.model import Trace, is_launch
-from weftrace.trace.work import Work, as_work
+from weftrace.analysis.time_account import Source, account_of
+from weftrace.trace.model import is_launch
+from weftrace.trace.work import Work
+
+Bound = Literal["compute", "communication", "chain"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,7 @@ class Headroom:
 
     span_ns: int
     ideal_ns: int
-    bound_by: str
+    bound_by: Bound
     longest_chain_ns: int
     assumption: str
 
@@ -34,13 +37,13 @@ class Headroom:
         return self.span_ns - self.ideal_ns
 
 
-def headroom(source: Trace | Work, *, account: Breakdown | None = None) -> Headroom:
+def headroom(source: Source) -> Headroom:
     """Distance of a device's span from perfect overlap. Durations are taken as they are, contention included."""
-    work = as_work(source)
-    b = account or breakdown(work)
+    account = account_of(source)
+    work, b = account.work, account.breakdown
     waits = _recorded_waits(work)
     chain_ns = min(_longest_chain(work.events, waits), b.span_ns)
-    bounds = {"compute": b.compute_ns, "communication": b.communication_ns, "chain": chain_ns}
+    bounds: dict[Bound, int] = {"compute": b.compute_ns, "communication": b.communication_ns, "chain": chain_ns}
     bound_by = max(bounds, key=lambda bound: bounds[bound])
     known = (
         f"and of {waits.height:,} recorded wait{'s' if waits.height > 1 else ''} between streams"

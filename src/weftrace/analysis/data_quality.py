@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from weftrace.analysis.kernel_times import kernel_table
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
@@ -18,7 +20,7 @@ class Quality:
     device events, or a third of compute time in kernels that no rule names.
     """
 
-    verdict: str
+    verdict: Literal["good", "usable", "doubtful"]
     dropped: int
     repaired: int
     clipped: int
@@ -31,9 +33,11 @@ class Quality:
     notes: tuple[str, ...]
 
 
-def quality(source: Trace | Work, *, unnamed_share: float = 0.0) -> Quality:
-    """Judge a device's numbers. unnamed_share: of `KernelTable`."""
+def quality(source: Trace | Work, *, unnamed_share: float | None = None) -> Quality:
+    """Judge a device's numbers. unnamed_share: of its `KernelTable`, which is made where that is not given."""
     work = as_work(source)
+    if unnamed_share is None:
+        unnamed_share = kernel_table(work).unnamed_share
     read = work.trace.quality
     kept = len(work.trace)
     num_events = work.events.height

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from weftrace.analysis.intervals import Array, Intervals, covered, grouped_union, of_events, sums_by_group
-from weftrace.analysis.time_account import ClassUnions, class_unions
+from weftrace.analysis.time_account import Source, account_of
 from weftrace.trace.kernels import bus_factor
-from weftrace.trace.model import Trace
-from weftrace.trace.work import Work, as_work
+from weftrace.trace.work import Work
 
 NO_PHASE = "(no phase)"
 OTHER = "(other)"
@@ -67,19 +66,19 @@ class Overlap:
         return self.hidden_ns / self.communication_ns if self.communication_ns else None
 
 
-def overlap(source: Trace | Work, *, unions: ClassUnions | None = None) -> Overlap:
+def overlap(source: Source) -> Overlap:
     """Communication hidden behind computation: in total, by collective, and phase by phase."""
-    work = as_work(source)
-    u = unions or class_unions(work)
+    account = account_of(source)
+    work = account.work
     communication = work.events.filter(pl.col("kind") == "communication")
     return Overlap(
-        communication_ns=u.communication.total_ns,
-        hidden_ns=(u.communication & u.compute).total_ns,
+        communication_ns=account.communication.total_ns,
+        hidden_ns=account.hidden.total_ns,
         data_ns=of_events(communication.filter(pl.col("role") == "data")).total_ns,
         barrier_ns=of_events(communication.filter(pl.col("role") == "barrier")).total_ns,
-        collectives=_collectives(communication, u.compute),
-        matrix=_matrix(work, u.compute),
-        exposed=u.communication - u.compute,
+        collectives=_collectives(communication, account.compute),
+        matrix=_matrix(work, account.compute),
+        exposed=account.exposed,
     )
 
 

@@ -41,7 +41,7 @@ BOX_COLUMNS: dict[str, pl.DataType] = {
 class Lane:
     """One band of the picture.
 
-    lane: "compute" or "communication". streams: those it runs on. busy_ns: union of its events.
+    lane: its name, "compute" or "communication". streams: those it runs on. busy_ns: union of its events.
     sms: SMs that its persistent kernels hold, the value that held longest; sms_exact False where it has none and sms is
     only the largest launch grid seen, cut to the device's SMs; None where no grid is recorded.
     boxes: one a stretch of a phase, in device order: a frame of `BOX_COLUMNS`. Work outside all phases, where it is a
@@ -56,8 +56,11 @@ class Lane:
     boxes: pl.DataFrame
 
 
-def lanes(source: Trace | Work) -> tuple[Lane, Lane]:
-    """The compute and the communication lane of a device. Memory copies belong to neither."""
+def lanes(source: Trace | Work) -> tuple[Lane, ...]:
+    """The compute and the communication lane of a device, in this order. Memory copies belong to neither.
+
+    Pictures draw any number of lanes, in the order in which they stand.
+    """
     work = as_work(source)
     return _lane(work, "compute"), _lane(work, "communication")
 

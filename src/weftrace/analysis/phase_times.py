@@ -6,9 +6,7 @@ import numpy as np
 import polars as pl
 
 from weftrace.analysis.intervals import covered, grouped_union, sums_by_group, totals_by_group
-from weftrace.analysis.time_account import ClassUnions, class_unions
-from weftrace.trace.model import Trace
-from weftrace.trace.work import Work, as_work
+from weftrace.analysis.time_account import Source, account_of
 
 #: Columns of `phases`. Times in ns; starts and ends absolute; |X| as in `Breakdown`, over this phase's events only.
 PHASE_COLUMNS: dict[str, pl.DataType] = {
@@ -33,10 +31,10 @@ PHASE_COLUMNS: dict[str, pl.DataType] = {
 }
 
 
-def phases(source: Trace | Work, *, unions: ClassUnions | None = None) -> pl.DataFrame:
+def phases(source: Source) -> pl.DataFrame:
     """Every phase that has device events, in device order: a frame of `PHASE_COLUMNS`."""
-    work = as_work(source)
-    u = unions or class_unions(work)
+    account = account_of(source)
+    work = account.work
     events = work.events.filter(pl.col("phase").is_not_null()).with_columns(pl.col("phase").cast(pl.Int64))
     if events.is_empty():
         return pl.DataFrame(schema=PHASE_COLUMNS)
@@ -47,7 +45,7 @@ def phases(source: Trace | Work, *, unions: ClassUnions | None = None) -> pl.Dat
 
     communication = events.filter(pl.col("kind") == "communication")
     group, spans = grouped_union(*_spans(communication))
-    hidden = sums_by_group(group, covered(u.compute, spans.starts, spans.ends), number)
+    hidden = sums_by_group(group, covered(account.compute, spans.starts, spans.ends), number)
     totals = pl.DataFrame(
         {
             "phase": pl.Series(range(number), dtype=pl.Int64),

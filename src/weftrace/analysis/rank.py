@@ -19,11 +19,11 @@ from weftrace.analysis.launch_delays import Queueing, queueing
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
 from weftrace.analysis.step_times import Step, steps
-from weftrace.analysis.time_account import Breakdown, breakdown, class_unions
+from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.trace.job import Failure
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
-from weftrace.trace.work import Work, as_work, works_of
+from weftrace.trace.work import Basis, Work, as_work, works_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,14 +36,14 @@ class RankAnalysis:
     device_name: str
     num_sms: int | None
     path: str
-    basis: str
+    basis: Basis
     step: int | None
     simulated: bool
     breakdown: Breakdown
     overlap: Overlap
     phases: pl.DataFrame
     phase_means: pl.DataFrame
-    lanes: tuple[Lane, Lane]
+    lanes: tuple[Lane, ...]
     kernels: KernelTable
     operators: Operators
     idle: IdleCauses
@@ -73,9 +73,8 @@ class Analysis:
 def analyze_rank(source: Trace | Work) -> RankAnalysis:
     """Every analysis of one device. Raises TraceError when a Trace holds several devices: see `analyze`."""
     work = as_work(source)
-    unions = class_unions(work)
-    account = breakdown(work, unions=unions)
-    table = phases(work, unions=unions)
+    account = account_of(work)
+    table = phases(account)
     kernels = kernel_table(work)
     return RankAnalysis(
         rank=work.trace.rank,
@@ -87,8 +86,8 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         basis=work.basis,
         step=work.step,
         simulated=work.trace.simulated,
-        breakdown=account,
-        overlap=overlap(work, unions=unions),
+        breakdown=account.breakdown,
+        overlap=overlap(account),
         phases=table,
         phase_means=phase_means(table),
         lanes=lanes(work),
@@ -96,7 +95,7 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         operators=operators(work),
         idle=idle(work),
         queueing=queueing(work),
-        headroom=headroom(work, account=account),
+        headroom=headroom(account),
         steps=steps(work),
         quality=quality(work, unnamed_share=kernels.unnamed_share),
         collective_ends=collective_ends(work),

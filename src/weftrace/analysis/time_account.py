@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -53,44 +54,69 @@ class Breakdown:
         return self.serial_ns / self.busy_ns if self.busy_ns else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassUnions:
-    """The unions of each class's events, which most analyses need."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Account:
+    """A device's work with what most analyses make of it. Each part is computed when it is first asked for, and once.
 
-    compute: Intervals
-    communication: Intervals
-    memory: Intervals
+    compute, communication, memory: the union of that class's events. hidden: communication & compute. exposed:
+    communication - compute. busy: all three. breakdown: see `Breakdown`.
+    """
 
-    @property
+    work: Work
+
+    @cached_property
+    def compute(self) -> Intervals:
+        return self._union("compute")
+
+    @cached_property
+    def communication(self) -> Intervals:
+        return self._union("communication")
+
+    @cached_property
+    def memory(self) -> Intervals:
+        return self._union("memory")
+
+    @cached_property
+    def hidden(self) -> Intervals:
+        return self.communication & self.compute
+
+    @cached_property
+    def exposed(self) -> Intervals:
+        return self.communication - self.compute
+
+    @cached_property
     def busy(self) -> Intervals:
         return self.compute | self.communication | self.memory
 
+    @cached_property
+    def breakdown(self) -> Breakdown:
+        events = self.work.events
+        busy_ns = self.busy.total_ns
+        return Breakdown(
+            start_ns=self.work.start_ns,
+            span_ns=self.work.end_ns - self.work.start_ns,
+            busy_ns=busy_ns,
+            compute_ns=self.compute.total_ns,
+            communication_ns=self.communication.total_ns,
+            hidden_communication_ns=self.hidden.total_ns,
+            memory_ns=self.memory.total_ns,
+            exposed_memory_ns=busy_ns - (self.compute | self.communication).total_ns,
+            serial_ns=int(events.select((pl.col("end_ns") - pl.col("start_ns")).sum()).item()),
+        )
 
-def class_unions(work: Work) -> ClassUnions:
-    """Union of the compute, the communication and the memory events of a device."""
-    compute, communication, memory = (
-        of_events(work.events.filter(pl.col("kind") == kind)) for kind in ("compute", "communication", "memory")
-    )
-    return ClassUnions(compute=compute, communication=communication, memory=memory)
+    def _union(self, kind: str) -> Intervals:
+        return of_events(self.work.events.filter(pl.col("kind") == kind))
 
 
-def breakdown(source: Trace | Work, *, unions: ClassUnions | None = None) -> Breakdown:
-    """Account for a device's time. `unions` spares computing them again.
+#: What an analysis takes. Several of one device share its `Account`, so that nothing is computed twice.
+Source = Trace | Work | Account
 
-    Raises TraceError when a Trace holds several devices: make a Work of one of them.
-    """
-    work = as_work(source)
-    u = unions or class_unions(work)
-    occupied = u.compute | u.communication
-    busy = occupied | u.memory
-    return Breakdown(
-        start_ns=work.start_ns,
-        span_ns=work.end_ns - work.start_ns,
-        busy_ns=busy.total_ns,
-        compute_ns=u.compute.total_ns,
-        communication_ns=u.communication.total_ns,
-        hidden_communication_ns=(u.communication & u.compute).total_ns,
-        memory_ns=u.memory.total_ns,
-        exposed_memory_ns=busy.total_ns - occupied.total_ns,
-        serial_ns=int(work.events.select((pl.col("end_ns") - pl.col("start_ns")).sum()).item()),
-    )
+
+def account_of(source: Source) -> Account:
+    """The account of a device. Raises TraceError when a Trace holds several devices: make a Work of one of them."""
+    return source if isinstance(source, Account) else Account(work=as_work(source))
+
+
+def breakdown(source: Source) -> Breakdown:
+    """Account for a device's time. Raises as `account_of` does."""
+    return account_of(source).breakdown

@@ -13,13 +13,15 @@ from itertools import pairwise
 from typing import Any
 
 from weftrace.alphabet import stem_of
+from weftrace.render import palette
 from weftrace.render.console_text import clean
+from weftrace.render.lane_types import LaneDocument, LanePicture, number_of, sms_text
 
 MAX_ROWS = 12
 MAX_TRACKS = 3  # boxes of one lane that run at the same time are drawn under each other, up to this many
 LEGIBLE = 10  # columns that a short phase should have before two layers share a row
 
-_Key = tuple[str, int | None, str | None]  # name, index, direction of a box
+_Key = tuple[str, str, str | None]  # name, number, direction of a box
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +30,13 @@ class Box:
 
     left, right: columns, right excluded. duration_ns: of the whole phase, also where the row shows a part of it; 0 for
     boxes that are narrower than a column.
+    number: see `number_of`; none where the box stands for several.
     before, after: whether the phase began before this row, or goes on after it.
     """
 
     name: str
-    index: int | None
+    number: str
     direction: str | None
-    lane: str
     left: int
     right: int
     duration_ns: int
@@ -44,10 +46,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """One lane within one row. tracks: boxes that do not overlap, by column; more than one where phases run at once."""
+    """One lane within one row. tracks: boxes that do not overlap, by column; more than one where phases run at once.
+
+    colour: of boxes without a direction.
+    """
 
     lane: str
     sms: str
+    colour: str
     tracks: tuple[tuple[Box, ...], ...]
 
 
@@ -70,6 +76,7 @@ class Row:
 class Picture:
     """Rows of one scale, and what they could not show.
 
+    num_lanes: those that there are, drawn or empty.
     num_narrow: boxes narrower than a column, drawn as a mark or lost behind another. num_covered: boxes that overlap
     more than `MAX_TRACKS` others. end_ns: where the last row ends; asked_end_ns: where it should, had there been room.
     """
@@ -79,31 +86,33 @@ class Picture:
     start_ns: int
     end_ns: int
     asked_end_ns: int
+    num_lanes: int = 0
     num_narrow: int = 0
     num_covered: int = 0
     codes: Mapping[str, str] = field(default_factory=dict)
 
 
 def lane_picture(
-    rank: Mapping[str, Any], *, num_columns: int, start_ns: int | None = None, end_ns: int | None = None
+    picture: LanePicture, *, num_columns: int, start_ns: int | None = None, end_ns: int | None = None
 ) -> Picture:
-    """Lay out the lanes of one rank in rows of at most `num_columns` columns."""
-    lanes = [lane for lane in rank.get("lanes", ()) if lane["boxes"]]
+    """Lay out the lanes of a rank, or of whatever else has lanes, in rows of at most `num_columns` columns."""
+    lanes = [lane for lane in picture["lanes"] if lane["boxes"]]
     boxes = [box for lane in lanes for box in lane["boxes"]]
     start = max(0, start_ns or 0)
-    end = int(rank["span_ns"]) if end_ns is None else min(end_ns, int(rank["span_ns"]))
+    end = picture["span_ns"] if end_ns is None else min(end_ns, picture["span_ns"])
     if not boxes or end <= start:
         return Picture(rows=(), ns_per_column=1.0, start_ns=start, end_ns=start, asked_end_ns=start)
     cuts = _row_cuts(lanes, start, end, num_columns)
     scale = max(b - a for a, b in pairwise(cuts)) / num_columns
+    colours = palette.lane_colours([lane["lane"] for lane in lanes])
     rows, num_narrow, num_covered = [], 0, 0
     for a, b in pairwise(cuts):
         bands = []
-        for lane in lanes:
+        for lane, colour in zip(lanes, colours, strict=True):
             tracks, narrow, covered = _tracks(lane, a, b, scale)
             num_narrow += narrow
             num_covered += covered
-            bands.append(Band(lane=lane["lane"], sms=sms_text(lane), tracks=tracks))
+            bands.append(Band(lane=lane["lane"], sms=sms_text(lane), colour=colour, tracks=tracks))
         columns = _num_columns(a, b, scale)
         covered_part = _coverage(((box["start_ns"], box["end_ns"]) for box in boxes), a, columns, scale)
         rows.append(
@@ -112,7 +121,7 @@ def lane_picture(
                 end_ns=b,
                 num_columns=columns,
                 bands=tuple(bands),
-                exposed=_coverage(rank.get("exposed", ()), a, columns, scale),
+                exposed=_coverage(picture["exposed"], a, columns, scale),
                 idle=tuple(max(0.0, 1 - part) for part in covered_part),
             )
         )
@@ -122,13 +131,14 @@ def lane_picture(
         start_ns=cuts[0],
         end_ns=cuts[-1],
         asked_end_ns=end,
+        num_lanes=len(picture["lanes"]),
         num_narrow=num_narrow,
         num_covered=num_covered,
         codes=_codes({clean(box["name"]) for box in boxes}),
     )
 
 
-def _row_cuts(lanes: Sequence[Mapping[str, Any]], start: int, end: int, num_columns: int) -> list[int]:
+def _row_cuts(lanes: Sequence[LaneDocument], start: int, end: int, num_columns: int) -> list[int]:
     """Where rows begin, and where the last one ends.
 
     Rows begin with a repetition of the first compute phase, so that the layers of a model stand under each other; as
@@ -147,13 +157,13 @@ def _row_cuts(lanes: Sequence[Mapping[str, Any]], start: int, end: int, num_colu
     return [*range(start, end, length), end]
 
 
-def _repetitions(lanes: Sequence[Mapping[str, Any]], start: int, end: int) -> list[int]:
+def _repetitions(lanes: Sequence[LaneDocument], start: int, end: int) -> list[int]:
     """Starts of the boxes that repeat the first compute phase, when they come at even distances; else nothing."""
     lane = next((lane for lane in lanes if lane["lane"] == "compute"), lanes[0])
-    boxes = [box for box in lane["boxes"] if start <= box["start_ns"] < end and box.get("phase") is not None]
+    boxes = [box for box in lane["boxes"] if start <= box["start_ns"] < end and box["phase"] is not None]
     if not boxes:
         return []
-    first_of_phase: dict[int, int] = {}  # a phase that something interrupted has several boxes
+    first_of_phase: dict[int | None, int] = {}  # a phase that something interrupted has several boxes
     for box in boxes:
         if box["name"] == boxes[0]["name"]:
             first_of_phase.setdefault(box["phase"], box["start_ns"])
@@ -187,9 +197,7 @@ def _num_columns(start: int, end: int, scale: float) -> int:
     return max(1, round((end - start) / scale))
 
 
-def _tracks(
-    lane: Mapping[str, Any], start: int, end: int, scale: float
-) -> tuple[tuple[tuple[Box, ...], ...], int, int]:
+def _tracks(lane: LaneDocument, start: int, end: int, scale: float) -> tuple[tuple[tuple[Box, ...], ...], int, int]:
     """Boxes of a lane between two times, in as few tracks as keep them apart; and how many were narrow, or covered."""
     wide: list[list[Box]] = [[]]
     narrow: dict[int, dict[_Key, int]] = {}
@@ -199,7 +207,7 @@ def _tracks(
         if a >= b:
             continue
         left, right = round((a - start) / scale), round((b - start) / scale)
-        key = (clean(box["name"]), box.get("index"), box.get("direction"))
+        key = (clean(box["name"]), number_of(box), box["direction"])
         if right - left < 1:
             num_narrow += box["start_ns"] >= start  # a box cut by the row's start was counted in the row before
             column = min(int((a - start) / scale), _num_columns(start, end, scale) - 1)
@@ -213,8 +221,8 @@ def _tracks(
             num_covered += 1
             continue
         track, left = placed
-        track.append(_box(lane["lane"], key, left, right, whole_ns, before, after))
-    _fill_in(wide[0], narrow, lane["lane"])
+        track.append(_box(key, left, right, whole_ns, before, after))
+    _fill_in(wide[0], narrow)
     return tuple(tuple(track) for track in wide), num_narrow, num_covered
 
 
@@ -230,7 +238,7 @@ def _place(tracks: list[list[Box]], left: int, right: int) -> tuple[list[Box], i
     return None
 
 
-def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]], lane: str) -> None:
+def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]]) -> None:
     """Put boxes narrower than a column into the columns that are free; the longest of a column stands for all of it.
 
     Neighbours of one name make one box, without a duration: what else ran in its columns is not known here.
@@ -238,18 +246,17 @@ def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]], lane: s
     taken = {column for box in track for column in range(box.left, box.right)}
     runs: list[Box] = []
     for column in sorted(set(narrow) - taken):
-        name, index, direction = max(narrow[column], key=lambda key: narrow[column][key])
+        name, number, direction = max(narrow[column], key=lambda key: narrow[column][key])
         last = runs[-1] if runs else None
         if last and last.right == column and (last.name, last.direction) == (name, direction):
-            runs[-1] = _box(lane, (name, None, direction), last.left, column + 1, 0)
+            runs[-1] = _box((name, "", direction), last.left, column + 1, 0)
         else:
-            runs.append(_box(lane, (name, index, direction), column, column + 1, 0))
+            runs.append(_box((name, number, direction), column, column + 1, 0))
     track.extend(runs)
     track.sort(key=lambda box: box.left)
 
 
 def _box(
-    lane: str,
     key: _Key,
     left: int,
     right: int,
@@ -257,12 +264,11 @@ def _box(
     before: bool = False,
     after: bool = False,
 ) -> Box:
-    name, index, direction = key
+    name, number, direction = key
     return Box(
         name=name,
-        index=index,
+        number=number,
         direction=direction,
-        lane=lane,
         left=left,
         right=right,
         duration_ns=duration_ns,
@@ -296,9 +302,3 @@ def _codes(names: set[str]) -> dict[str, str]:
         numbered = (f"{letters[:1]}{n}{direction}" for n in range(1, len(names) + 1))
         codes[name] = next(code for code in (*candidates, *numbered) if code not in codes.values())
     return codes
-
-
-def sms_text(lane: Mapping[str, Any]) -> str:
-    if lane.get("sms") is None:
-        return ""
-    return f"{'' if lane.get('sms_exact') else '≤'}{lane['sms']} SMs"

@@ -1,4 +1,5 @@
-"""The lane picture in a terminal: what the compute lane runs while the communication lane moves data.
+"""The lane picture in a terminal: what the compute lane runs while the communication lane moves data, or whatever bands
+there are.
 
 One row of bands is a stretch of time, by preference one repetition of the phases (a layer); all rows have one scale. A
 box is as wide as its phase is long. Its fill tells the direction, in characters as well as in colour, so that the
@@ -8,7 +9,6 @@ picture survives a pipe. Under the bands, red marks where communication ran and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, Group
@@ -18,6 +18,7 @@ from rich.text import Text
 from weftrace.alphabet import DIRECTIONS, DRAWN, stem_of
 from weftrace.render import palette
 from weftrace.render.console_text import clean, fitted, joined, shorten_middle, suited
+from weftrace.render.lane_types import LanePicture, sms_text
 from weftrace.render.lanes_layout import (
     MAX_ROWS,
     MAX_TRACKS,
@@ -27,7 +28,6 @@ from weftrace.render.lanes_layout import (
     Row,
     lane_picture,
     round_up,
-    sms_text,
 )
 from weftrace.units import MS, US, duration, percent
 
@@ -45,7 +45,7 @@ _IDLE = Style(color=palette.IDLE)
 
 
 def print_lanes(
-    rank: Mapping[str, Any],
+    rank: LanePicture,
     console: Console,
     width: int | None = None,
     *,
@@ -69,31 +69,31 @@ def print_lanes(
     console.print(suited(Group(*lines), console), soft_wrap=True)
 
 
-def _heading(rank: Mapping[str, Any], picture: Picture, *, with_device: bool) -> list[Text]:
-    who = "lanes" if rank.get("rank") is None else f"lanes of rank {rank['rank']}"
-    device = clean(rank.get("device_name") or "")
+def _heading(rank: LanePicture, picture: Picture, *, with_device: bool) -> list[Text]:
+    who = "lanes" if rank["rank"] is None else f"lanes of rank {rank['rank']}"
+    device = clean(rank["device_name"])
     parts = [
         who,
-        f"device {rank.get('device')}" if with_device else "",
+        f"device {rank['device']}" if with_device else "",
         device,
-        "simulated" if rank.get("simulated") and "simulated" not in device else "",
+        "simulated" if rank["simulated"] and "simulated" not in device else "",
     ]
     lines = [joined([Text(parts[0], style="bold"), *[p for p in parts[1:] if p]], " · ")]
-    if rank.get("basis") == "host":
+    if rank["basis"] == "host":
         lines.append(Text("No device work in this file: host operators stand in for it.", style="bold yellow"))
     if not picture.rows:
-        lines.append(Text("Nothing ran in this stretch." if rank.get("lanes") else "There is no work to draw."))
+        lines.append(Text("Nothing ran in this stretch." if rank["lanes"] else "There is no work to draw."))
         return lines
-    for lane in rank.get("lanes", ()):
+    for lane in rank["lanes"]:
         if not lane["boxes"]:
             continue
         sms = sms_text(lane)
         line = f"{lane['lane']}: {duration(lane['busy_ns'])} busy{f' on {sms}' if sms else ''}"
         if lane["lane"] == "communication":
-            hidden = percent(rank.get("hidden_fraction"))
+            hidden = percent(rank["hidden_fraction"])
             line += f", {hidden} of it hidden, {duration(rank['exposed_communication_ns'])} exposed"
         lines.append(Text(line))
-    if not rank.get("communication_ns"):
+    if not rank["communication_ns"] and any(lane["lane"] == "communication" for lane in rank["lanes"]):
         lines.append(Text("No communication ran, so there is nothing to hide."))
     whole = (picture.start_ns, picture.end_ns) == (0, rank["span_ns"])
     span = duration(rank["span_ns"])
@@ -109,7 +109,8 @@ def _drawn(picture: Picture) -> tuple[list[Text], set[str]]:
     """All rows as lines, and the names for which only their code had room."""
     used: set[str] = set()
     lines: list[Text] = []
-    any_communication = any(band.lane == "communication" for band in picture.rows[0].bands) if picture.rows else False
+    bands = picture.rows[0].bands if picture.rows else ()
+    any_communication = any(band.lane == "communication" for band in bands) or any(any(r.exposed) for r in picture.rows)
     silent: list[Row] = []  # rows in which nothing ran share a line
     for row in [*picture.rows, None]:
         if row is not None and not any(track for band in row.bands for track in band.tracks):
@@ -117,7 +118,7 @@ def _drawn(picture: Picture) -> tuple[list[Text], set[str]]:
             continue
         if silent:
             stretch = f"{duration(silent[0].start_ns)} to {duration(silent[-1].end_ns)}"
-            lines += [Text(f"{'':{MARGIN}}╌╌ neither lane ran from {stretch}", style=_IDLE), Text()]
+            lines += [Text(f"{'':{MARGIN}}╌╌ {_none_ran(picture)} from {stretch}", style=_IDLE), Text()]
             silent = []
         if row is not None:
             lines.append(_axis(row, picture.ns_per_column))
@@ -156,14 +157,14 @@ def _band_lines(band: Band, num_columns: int, codes: Mapping[str, str], used: se
             room = max(0, width - 1 - box.after)
             name = _label(box, room, codes, used)
             time = _box_time(box, room)
-            names.append_text(_box_text(box, name, room))
-            times.append_text(_box_text(box, time, room))
+            names.append_text(_box_text(box, band.colour, name, room))
+            times.append_text(_box_text(box, band.colour, time, room))
             column = box.right
         gap = _gap(column, num_columns, track[-1] if track else None)
         names.append(gap)
         times.append(gap)
         lines += [names, times]
-    heads = [_LANE_NAMES.get(band.lane, clean(band.lane)), band.sms] + [""] * len(lines)
+    heads = [_LANE_NAMES.get(band.lane) or shorten_middle(clean(band.lane), MARGIN - 1), band.sms] + [""] * len(lines)
     for line, head, bold in zip(lines, heads, (True, *[False] * len(lines)), strict=False):
         _prepend(line, head, Style(bold=bold))
     return lines
@@ -184,9 +185,9 @@ def _gap(column: int, until: int, last: Box | None) -> str:
     return "▏" + " " * (length - 1) if closes else " " * length
 
 
-def _box_text(box: Box, text: str, room: int) -> Text:
+def _box_text(box: Box, colour: str, text: str, room: int) -> Text:
     """An edge, the text and the fill: one piece as wide as the box."""
-    ink, shade = _box_styles(box.direction, box.lane)
+    ink, shade = _box_styles(box.direction, colour)
     used = cell_len(text)
     padding = " " if text and used < room else ""
     edge = "‹" if box.before else "┃" if box.right - box.left == 1 else "│"
@@ -205,16 +206,19 @@ def _box_time(box: Box, room: int) -> str:
     return number if len(number) <= room and box.duration_ns >= MS else ""
 
 
-def _box_styles(direction: str | None, lane: str) -> tuple[Style, Style]:
-    """Styles of a box's text and of its fill: the fill is the ground a little darker, plain without colours."""
-    ground = palette.DIRECTION_COLOURS.get(direction or "") or palette.KIND_COLOURS.get(lane, palette.COMPUTE)
+def _box_styles(direction: str | None, colour: str = palette.COMPUTE) -> tuple[Style, Style]:
+    """Styles of a box's text and of its fill: the fill is the ground a little darker, plain without colours.
+
+    colour: the ground of a box without a direction.
+    """
+    ground = palette.DIRECTION_COLOURS.get(direction or "", colour)
     red, green, blue = (int(ground[n : n + 2], 16) * 4 // 5 for n in (1, 3, 5))
     ink = palette.INK if direction else palette.PAPER
     return Style(color=ink, bgcolor=ground), Style(color=f"#{red:02x}{green:02x}{blue:02x}", bgcolor=ground)
 
 
 def _marks(row: Row, head: str) -> Text:
-    """The third line of a row: how much of each column is exposed communication; dashes where neither lane ran."""
+    """The third line of a row: how much of each column is exposed communication; dashes where no lane ran."""
     line = Text(fitted(head, MARGIN), style=_EXPOSED if head == "exposed" else _IDLE)
     for exposed, idle in zip(row.exposed, row.idle, strict=True):
         if exposed >= MIN_MARK:
@@ -226,18 +230,22 @@ def _marks(row: Row, head: str) -> Text:
     return line
 
 
+def _none_ran(picture: Picture) -> str:
+    return {1: "nothing ran", 2: "neither lane ran"}.get(picture.num_lanes, "no lane ran")
+
+
 def _legend(picture: Picture, coded: set[str], width: int) -> list[Text]:
     shown = [box for row in picture.rows for band in row.bands for track in band.tracks for box in track]
     chips = []
     for direction in DRAWN:
         if any(box.direction == direction for box in shown):
-            ink, shade = _box_styles(direction, "compute")
+            ink, shade = _box_styles(direction)
             chip = Text(f"│{direction} ", style=ink).append(_FILL[direction] * 2, style=shade)
             chips.append(joined([chip, f" {DIRECTIONS[direction]}"]))
     if any(level >= MIN_MARK for row in picture.rows for level in row.exposed):
         chips.append(joined([Text("▂▅█", style=_EXPOSED), " exposed, by part of the column"]))
     if any(level >= 0.5 for row in picture.rows for level in row.idle):
-        chips.append(joined([Text("╌╌", style=_IDLE), " neither lane ran"]))
+        chips.append(joined([Text("╌╌", style=_IDLE), f" {_none_ran(picture)}"]))
     if any(box.before or box.after for box in shown):
         chips.append(Text("‹ › goes on in the row before or after"))
     explained = [Text(f"{picture.codes[name]} = {shorten_middle(name, 40)}") for name in coded]
@@ -255,7 +263,7 @@ def _flowed(chips: Sequence[Text], width: int) -> list[Text]:
     return lines
 
 
-def _left_out(rank: Mapping[str, Any], picture: Picture) -> list[Text]:
+def _left_out(rank: LanePicture, picture: Picture) -> list[Text]:
     """What the picture does not show, and what helps."""
     notes = []
     if picture.end_ns < picture.asked_end_ns:
@@ -271,7 +279,7 @@ def _left_out(rank: Mapping[str, Any], picture: Picture) -> list[Text]:
         )
     if picture.num_covered:
         notes.append(f"Not drawn: {picture.num_covered:,} boxes that overlap more than {MAX_TRACKS - 1} others.")
-    listed, total = len(rank.get("exposed", ())), rank.get("num_exposed", 0)
+    listed, total = len(rank["exposed"]), rank["num_exposed"]
     if total > listed:
         notes.append(f"The {listed:,} longest of {total:,} exposed stretches are marked.")
     return [Text(note, style=_NOTE) for note in notes]
@@ -281,7 +289,7 @@ def _label(box: Box, width: int, codes: Mapping[str, str], used_codes: set[str])
     """The longest that fits of: name and index, name, a telling part of it, its code; a code is explained below."""
     stem, direction = stem_of(box.name)
     bare = box.name.strip("#* ") or box.name  # some frameworks frame their phases: ## forward ##
-    named = [box.name if box.index is None else f"{box.name} {box.index}", box.name, bare]
+    named = [f"{box.name} {box.number}" if box.number else box.name, box.name, bare]
     if direction:
         telling = max(4, len(codes.get(box.name, "")) - len(direction))  # letters that can be read, and tell it apart
         named += [stem + direction, stem[:telling] + direction]

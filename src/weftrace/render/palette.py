@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from weftrace.alphabet import DRAWN
 
 #: Parts of a span, and classes of device work.
@@ -34,6 +36,9 @@ WEIGHT = "#3f7fe0"
 DIRECTION_COLOURS = dict(zip(DRAWN, (FORWARD, BACKWARD, WEIGHT), strict=True))
 KIND_COLOURS = {"compute": COMPUTE, "communication": COMMUNICATION, "memory": MEMORY}
 
+#: Bands of a lane picture that are no class of work, in turn: ranks, streams, stages.
+BANDS = (COMPUTE, "#7a5a46", "#46706b", "#6b4a72", "#5b6f3f", "#8a4f5d")
+
 #: Causes of idle time, as `idle_causes` of a report names them (without `_ns`).
 IDLE_CAUSE_COLOURS = {
     "host_wait": "#c98a3c",
@@ -41,3 +46,10 @@ IDLE_CAUSE_COLOURS = {
     "kernel_gap": "#c9c9c9",
     "unknown": "#8a8a8a",
 }
+
+
+def lane_colours(names: Sequence[str]) -> list[str]:
+    """The colour of each band's boxes that have no direction: its class's, else one of `BANDS` in turn."""
+    others = [name for name in dict.fromkeys(names) if name not in KIND_COLOURS]
+    turn = {name: BANDS[number % len(BANDS)] for number, name in enumerate(others)}
+    return [KIND_COLOURS.get(name) or turn[name] for name in names]

@@ -11,7 +11,7 @@ import polars as pl
 from weftrace.analysis.lane_boxes import lanes
 from weftrace.analysis.launch_delays import queue_length
 from weftrace.analysis.phase_times import phases, with_sms
-from weftrace.analysis.time_account import class_unions
+from weftrace.analysis.time_account import account_of
 from weftrace.errors import TraceError
 from weftrace.files.sources import DEFAULT_MAX_BYTES
 from weftrace.trace.chrome.annotate import Annotated, annotate, file_base_ns, is_annotated
@@ -55,15 +55,14 @@ def overlay(works: list[Work]) -> Iterator[dict[str, Any]]:
     boxes, exposed, counters, sms = [], [], {}, {}
     for work in works:
         device = f"device {work.device} " if len(works) > 1 else ""
-        unions = class_unions(work)
-        hidden = phases(work, unions=unions).select(pl.col("phase").cast(pl.Int64), "hidden_ns")
+        account = account_of(work)
+        hidden = phases(account).select(pl.col("phase").cast(pl.Int64), "hidden_ns")
         for lane in lanes(work):
             name = f"{device}{lane.lane}"
             sms[name] = lane.sms if lane.sms_exact else None
             drawn = lane.boxes.join(hidden, on="phase", how="left", maintain_order="left")
             boxes.append(drawn.with_columns(pl.lit(name).alias("lane")))
-        bare = unions.communication - unions.compute
-        exposed.append(pl.DataFrame({"start_ns": bare.starts, "end_ns": bare.ends}))
+        exposed.append(pl.DataFrame({"start_ns": account.exposed.starts, "end_ns": account.exposed.ends}))
         held = with_sms(work.events, work.num_sms).filter("persistent", pl.col("sms").is_not_null())
         counters[f"{device}SMs held"] = running_total(held, "sms")
         queued = queue_length(work)

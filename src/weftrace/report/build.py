@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, by_rank, collect
 from weftrace.facts import Hardware
 from weftrace.notebook import InNotebook
-from weftrace.report.document import Document, document_of
+from weftrace.report.document import document_of
+from weftrace.report.document_types import ReportDocument
 from weftrace.report.timeline import timeline_payload
 from weftrace.trace.job import Job, open_trace
 from weftrace.trace.kernels import KernelRules
@@ -45,7 +46,7 @@ class Report(InNotebook):
     analysis: the same as typed values and frames; None of a report that was loaded from its document.
     """
 
-    document: Document
+    document: ReportDocument
     timelines: tuple[dict[str, Any] | None, ...] = ()
     analysis: Analysis | None = None
 

@@ -1,33 +1,32 @@
 """The report document: an `Analysis` as plain JSON values, versioned. Every renderer draws from it, and only from it.
 
-docs/report-json.md explains each field; schema.json checks it.
+docs/report-json.md explains each field; document_types.py has their types, from which schema.json is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 import polars as pl
 
 from weftrace.analysis.rank import Analysis, RankAnalysis
+from weftrace.errors import DocumentError
+from weftrace.report.document_types import SCHEMA, JoinedDocument, JoinedPhaseDocument, RankDocument, ReportDocument
 from weftrace.units import MS, US, duration, percent
 from weftrace.version import __version__
 
 if TYPE_CHECKING:
     from weftrace.flops.join.join import PhaseWork, TraceJoin
 
-SCHEMA = "weftrace.report/1"
-
 _MAX_EXPOSED = 1000
 _MAX_OPERATORS = 500
 _MAX_PHASES = 20_000
 
-Document = dict[str, Any]
 
-
-def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -> Document:
+def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -> ReportDocument:
     """The whole report as JSON-able values. flops: of each rank of the analysis, what was joined to it, if anything."""
     joined = [*flops, *[None] * (len(analysis.ranks) - len(flops))]
     return {
@@ -92,12 +91,12 @@ def _of(part_ns: int, whole_ns: int) -> str:
     return f"{part_ns / unit:,.1f} of {whole_ns / unit:,.1f} {name}"
 
 
-def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None) -> Document:
+def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None) -> RankDocument:
     """One device of one rank. Starts and ends are relative to its first device start."""
     b, o, k = rank.breakdown, rank.overlap, rank.kernels
     zero = b.start_ns
     exposed = sorted(zip(o.exposed.starts.tolist(), o.exposed.ends.tolist(), strict=True), key=lambda x: x[0] - x[1])
-    return {
+    told: RankDocument = {
         "rank": rank.rank,
         "device": rank.device,
         "device_name": rank.device_name,
@@ -121,12 +120,12 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None) -> Docume
         "overlap_speedup": b.overlap_speedup,
         "data_ns": o.data_ns,
         "barrier_ns": o.barrier_ns,
-        "streams": k.streams.to_dicts(),
-        "families": k.families.to_dicts(),
-        "collectives": o.collectives.to_dicts(),
-        "phases": _relative(rank.phases.head(_MAX_PHASES), zero).drop("phase").to_dicts(),
+        "streams": _rows(k.streams),
+        "families": _rows(k.families),
+        "collectives": _rows(o.collectives),
+        "phases": _rows(_relative(rank.phases.head(_MAX_PHASES), zero).drop("phase")),
         "num_phases": rank.phases.height,
-        "phase_means": rank.phase_means.to_dicts(),
+        "phase_means": _rows(rank.phase_means),
         "overlap_matrix": {
             "communication": list(o.matrix.communication),
             "compute": list(o.matrix.compute),
@@ -141,17 +140,17 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None) -> Docume
                 "sms_exact": lane.sms_exact,
                 "busy_ns": lane.busy_ns,
                 "streams": list(lane.streams),
-                "boxes": _relative(lane.boxes.head(_MAX_PHASES), zero).to_dicts(),
+                "boxes": _rows(_relative(lane.boxes.head(_MAX_PHASES), zero)),
             }
             for lane in rank.lanes
         ],
         "exposed": [[start - zero, end - zero] for start, end in exposed[:_MAX_EXPOSED]],
         "num_exposed": len(exposed),
-        "kernels": k.kernels.to_dicts(),
-        "operators": rank.operators.operators.head(_MAX_OPERATORS).to_dicts(),
+        "kernels": _rows(k.kernels),
+        "operators": _rows(rank.operators.operators.head(_MAX_OPERATORS)),
         "num_without_operator": rank.operators.num_without,
         "without_operator_ns": rank.operators.without_ns,
-        "unnamed": k.unnamed.to_dicts(),
+        "unnamed": _rows(k.unnamed),
         "unnamed_share": k.unnamed_share,
         "idle_causes": {
             "threshold_ns": rank.idle.threshold_ns,
@@ -159,7 +158,7 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None) -> Docume
             "dependency_wait_ns": rank.idle.dependency_wait_ns,
             "kernel_gap_ns": rank.idle.kernel_gap_ns,
             "unknown_ns": rank.idle.unknown_ns,
-            "by_stream": rank.idle.by_stream.to_dicts(),
+            "by_stream": _rows(rank.idle.by_stream),
         },
         "launch": {
             "num_linked": rank.queueing.num_linked,
@@ -168,8 +167,8 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None) -> Docume
             "delay_max_ns": rank.queueing.delay_max_ns,
             "queue_max": rank.queueing.queue_max,
             "queue_mean": rank.queueing.queue_mean,
-            "host_blocked": rank.queueing.host_calls.to_dicts(),
-            "host_stalls": rank.queueing.host_stalls.to_dicts(),
+            "host_blocked": _rows(rank.queueing.host_calls),
+            "host_stalls": _rows(rank.queueing.host_stalls),
         },
         "headroom": {
             "ideal_ns": rank.headroom.ideal_ns,
@@ -203,8 +202,24 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None) -> Docume
             "truncated": rank.quality.truncated,
             "notes": list(rank.quality.notes),
         },
-        **({} if joined is None else {"flops": flops_of_rank(joined)}),
     }
+    if joined is not None:
+        told["flops"] = flops_of_rank(joined)
+    return told
+
+
+def report_document(document: Mapping[str, Any], what: str) -> ReportDocument:
+    """A document that was read, checked against its type. what: names it in errors. Raises `DocumentError`."""
+    try:
+        msgspec.convert(document, ReportDocument)
+    except msgspec.ValidationError as error:
+        raise DocumentError(f"{what}: not a {SCHEMA} document: {error}") from error
+    return cast(ReportDocument, document)
+
+
+def _rows(frame: pl.DataFrame) -> Any:
+    """A row an object; the frame's columns are the fields of the document's type."""
+    return frame.to_dicts()
 
 
 def _relative(frame: pl.DataFrame, zero_ns: int) -> pl.DataFrame:
@@ -216,7 +231,7 @@ def _file_name(path: str) -> str:
     return PurePath(path).name or path
 
 
-def flops_of_rank(joined: TraceJoin) -> Document:
+def flops_of_rank(joined: TraceJoin) -> JoinedDocument:
     """FLOPs joined to one device of one rank (`rank["flops"]`): counts of all joined steps, times of the trace."""
     return {
         "model": joined.model,
@@ -239,7 +254,7 @@ def flops_of_rank(joined: TraceJoin) -> Document:
     }
 
 
-def _flops_of_phase(part: PhaseWork) -> Document:
+def _flops_of_phase(part: PhaseWork) -> JoinedPhaseDocument:
     return {
         "phase": str(part.phase),
         "flops": part.tally.flops,

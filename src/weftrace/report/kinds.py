@@ -10,14 +10,15 @@ from rich.console import Console
 from weftrace.files.output import write_output
 from weftrace.kinds import Kind
 from weftrace.report.build import Report, analyze
-from weftrace.report.document import SCHEMA
+from weftrace.report.document import report_document
+from weftrace.report.document_types import REPORT_SCHEMA, SCHEMA
 from weftrace.report.render.page import render_html
 from weftrace.report.render.terminal import print_report
 from weftrace.trace import Job, Trace
 
 
 def _load(document: Mapping[str, Any], what: str) -> Report:
-    return Report(document=dict(document))
+    return Report(document=report_document(document, what))
 
 
 def _show(report: Report, console: Console) -> None:
@@ -81,3 +82,4 @@ def _analysed(value: type) -> Kind:
 
 
 KINDS = (REPORT, _analysed(Trace), _analysed(Job))
+SCHEMAS = (REPORT_SCHEMA,)

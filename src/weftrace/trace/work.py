@@ -7,6 +7,7 @@ here, so that all of them count the same events.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import polars as pl
 
@@ -17,6 +18,9 @@ from weftrace.trace.kernels import KINDS, KernelRules, class_of_metadata, classi
 from weftrace.trace.launches import link_launches
 from weftrace.trace.model import Trace, on_device
 from weftrace.trace.phases import assign_phases, find_phases, find_steps, step_at
+
+#: What is accounted: device events, host operators in their place, or nothing.
+Basis = Literal["device", "host", "none"]
 
 #: Columns of `Work.events`, in order of start. Times are absolute nanoseconds.
 WORK_SCHEMA: dict[str, pl.DataType] = {
@@ -60,7 +64,7 @@ class Work:
 
     trace: Trace
     device: int | None
-    basis: str
+    basis: Basis
     events: pl.DataFrame
     phases: pl.DataFrame
     step: int | None = None

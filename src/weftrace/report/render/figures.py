@@ -5,30 +5,26 @@ plotly is an optional dependency (`pip install weftrace[notebook]`) and is impor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from weftrace.alphabet import DIRECTIONS, DRAWN
 from weftrace.errors import WeftraceError
 from weftrace.render import palette
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.render.figure_parts import label, layout, plotly_objects
+from weftrace.render.lane_types import BoxDocument, LaneDocument, number_of, sms_text
+from weftrace.report.document_types import KernelDocument, RankDocument, ReportDocument
+from weftrace.report.render.parts import CAUSES, PARTS
 from weftrace.units import MS, US, duration, percent
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_PARTS = (
-    ("compute_ns", "compute", palette.COMPUTE),
-    ("exposed_communication_ns", "exposed communication", palette.EXPOSED),
-    ("exposed_memory_ns", "exposed memory", palette.MEMORY),
-    ("idle_ns", "idle", palette.IDLE),
-)
-_CAUSES = ("host_wait", "dependency_wait", "kernel_gap", "unknown")
 _MIN_EXPOSED = 1 / 2000  # of the span; shorter stretches would be drawn wider than they are
 
 
-def breakdown_figure(document: Mapping[str, Any]) -> go.Figure:
+def breakdown_figure(document: ReportDocument) -> go.Figure:
     """Where each rank's span went, in per cent of it: compute, exposed communication, exposed memory, idle.
 
     document: a report (schema weftrace.report/1). One bar a rank, in the document's order. Raises WeftraceError without
@@ -38,7 +34,7 @@ def breakdown_figure(document: Mapping[str, Any]) -> go.Figure:
     ranks = [rank for rank in document["ranks"] if rank["span_ns"]]
     names = _rank_names(ranks)
     figure = go.Figure()
-    for key, name, colour in _PARTS:
+    for key, name, colour in PARTS:
         shares = [100 * rank[key] / rank["span_ns"] for rank in ranks]
         figure.add_bar(
             name=name,
@@ -61,21 +57,29 @@ def breakdown_figure(document: Mapping[str, Any]) -> go.Figure:
     return figure
 
 
-def lanes_figure(rank: Mapping[str, Any]) -> go.Figure:
-    """The lane picture: the phases of the compute and of the communication lane over time in ms, exposed time in red.
+def lanes_figure(rank: RankDocument) -> go.Figure:
+    """The lane picture: the phases of each lane over time in ms, exposed time in red.
 
-    rank: a member of `ranks` of a report. Raises WeftraceError without plotly.
+    rank: a member of `ranks` of a report; each of its `lanes` is a band, in their order. Raises WeftraceError without
+    plotly.
     """
     go = plotly_objects()
     figure = go.Figure()
-    lanes = [lane for lane in rank.get("lanes") or [] if lane["boxes"]]
+    lanes = [lane for lane in rank["lanes"] if lane["boxes"]]
+    names = _lane_labels(lanes)
+    colours = palette.lane_colours([lane["lane"] for lane in lanes])
     for direction in (*DRAWN, None):
-        for lane in lanes:
+        for lane, name, colour in zip(lanes, names, colours, strict=True):
             boxes = [box for box in lane["boxes"] if _known_direction(box) == direction]
-            if boxes:
-                _add_boxes(figure, lane, boxes, direction, in_legend=not _named(figure, direction, lane))
+            if not boxes:
+                continue
+            if direction is None:
+                _add_boxes(figure, name, boxes, label(lane["lane"]), colour, palette.PAPER)
+            else:
+                ground = palette.DIRECTION_COLOURS[direction]
+                _add_boxes(figure, name, boxes, DIRECTIONS[direction], ground, palette.INK)
     least_ns = int(rank["span_ns"] * _MIN_EXPOSED)
-    exposed = [(start, end) for start, end in rank.get("exposed") or [] if end - start >= least_ns]
+    exposed = [(start, end) for start, end in rank["exposed"] if end - start >= least_ns]
     if exposed:
         figure.add_bar(
             name=f"exposed, {duration(least_ns)} or more",
@@ -88,9 +92,9 @@ def lanes_figure(rank: Mapping[str, Any]) -> go.Figure:
             customdata=[label(duration(end - start)) for start, end in exposed],
             hovertemplate="exposed for %{customdata}, from %{base:.3f} ms<extra></extra>",
         )
-    hidden = percent(rank["hidden_fraction"]) if rank.get("hidden_fraction") is not None else "undefined"
+    hidden = percent(rank["hidden_fraction"]) if rank["hidden_fraction"] is not None else "undefined"
     title = f"Lanes of {_rank_names([rank])[0]} ({hidden} of communication hidden)"
-    order = [_lane_label(lane) for lane in lanes] + ["exposed"] * bool(exposed)
+    order = names + ["exposed"] * bool(exposed)
     labels = {"mode": "hide", "minsize": 9}  # of one size, and none where it does not fit
     figure.update_layout(barmode="overlay", uniformtext=labels, **layout(title, height=200 + 60 * len(order)))
     figure.update_xaxes(title="time (ms)", range=[0, rank["span_ns"] / MS])
@@ -98,15 +102,15 @@ def lanes_figure(rank: Mapping[str, Any]) -> go.Figure:
     return figure
 
 
-def overlap_figure(rank: Mapping[str, Any]) -> go.Figure:
+def overlap_figure(rank: RankDocument) -> go.Figure:
     """Which communication phase (rows) ran behind which compute phase (columns), in ms, as a heat map.
 
     A last column, `exposed`, is communication that nothing hid. rank: a member of `ranks` of a report. Raises
     WeftraceError without plotly, and when the rank has no communication phases to show.
     """
     go = plotly_objects()
-    matrix = rank.get("overlap_matrix") or {}
-    all_rows = range(len(matrix.get("communication") or []))
+    matrix = rank["overlap_matrix"]
+    all_rows = range(len(matrix["communication"]))
     rows = [r for r in all_rows if any(matrix["ns"][r]) or matrix["exposed_ns"][r]]
     if not rows:
         raise WeftraceError(f"{_rank_names([rank])[0]}: no communication phase ran, so there is no overlap to draw")
@@ -133,13 +137,13 @@ def overlap_figure(rank: Mapping[str, Any]) -> go.Figure:
     return figure
 
 
-def kernels_figure(rank: Mapping[str, Any], top: int = 20) -> go.Figure:
+def kernels_figure(rank: RankDocument, top: int = 20) -> go.Figure:
     """The kernels that took most time, total in ms, coloured by class.
 
     rank: a member of `ranks` of a report. top: how many kernels. Raises WeftraceError without plotly.
     """
     go = plotly_objects()
-    kernels = (rank.get("kernels") or [])[:top]
+    kernels = rank["kernels"][:top]
     figure = go.Figure()
     # A bar is placed by its number: two kernels may shorten to one label.
     for kind in dict.fromkeys(kernel["kind"] for kernel in kernels):
@@ -156,36 +160,35 @@ def kernels_figure(rank: Mapping[str, Any], top: int = 20) -> go.Figure:
             hovertemplate="%{customdata}<extra></extra>",
         )
     labels = [label(kernel_label(kernel["name"], 44)) for kernel in kernels]
-    title = f"The top {len(kernels)} of {len(rank.get('kernels') or [])} kernels (ms in all)"
+    title = f"The top {len(kernels)} of {len(rank['kernels'])} kernels (ms in all)"
     figure.update_layout(**layout(title, height=160 + 24 * len(kernels)))
     figure.update_xaxes(title="total time (ms)")
     figure.update_yaxes(tickmode="array", tickvals=list(range(len(labels))), ticktext=labels, autorange="reversed")
     return figure
 
 
-def idle_figure(rank: Mapping[str, Any]) -> go.Figure:
+def idle_figure(rank: RankDocument) -> go.Figure:
     """Why each stream was idle between its kernels, in ms by cause.
 
     rank: a member of `ranks` of a report. Raises WeftraceError without plotly.
     """
     go = plotly_objects()
-    causes = rank.get("idle_causes") or {}
-    streams = causes.get("by_stream") or []
+    causes = rank["idle_causes"]
+    streams = causes["by_stream"]
     names = [label(f"stream {stream['stream']}") for stream in streams]
     figure = go.Figure()
-    for cause in _CAUSES:
-        times = [stream[f"{cause}_ns"] / MS for stream in streams]
+    for cause, name, colour in CAUSES:
+        times = [stream[cause] / MS for stream in streams]
         if any(times):
-            name = cause.replace("_", " ")
             figure.add_bar(
                 name=name,
                 y=names,
                 x=times,
                 orientation="h",
-                marker_color=palette.IDLE_CAUSE_COLOURS[cause],
+                marker_color=colour,
                 hovertemplate="%{y}: " + name + " %{x:.3f} ms<extra></extra>",
             )
-    threshold = f", kernel gap under {duration(causes['threshold_ns'])}" if causes.get("threshold_ns") else ""
+    threshold = f", kernel gap under {duration(causes['threshold_ns'])}" if causes["threshold_ns"] else ""
     title = f"Why streams were idle (ms{threshold})"
     figure.update_layout(barmode="stack", **layout(title, height=180 + 28 * len(streams)))
     figure.update_xaxes(title="idle time (ms)")
@@ -193,7 +196,7 @@ def idle_figure(rank: Mapping[str, Any]) -> go.Figure:
     return figure
 
 
-def ranks_figure(document: Mapping[str, Any]) -> go.Figure:
+def ranks_figure(document: ReportDocument) -> go.Figure:
     """The ranks of a job side by side, the longest span first: the parts of each span in ms, and the hidden share in %.
 
     document: a report (schema weftrace.report/1). Raises WeftraceError without plotly.
@@ -202,7 +205,7 @@ def ranks_figure(document: Mapping[str, Any]) -> go.Figure:
     ranks = sorted(document["ranks"], key=lambda rank: -rank["span_ns"])
     names = [name.removeprefix("rank ") for name in _rank_names(ranks)]
     figure = go.Figure()
-    for key, name, colour in _PARTS:
+    for key, name, colour in PARTS:
         figure.add_bar(
             name=name,
             x=names,
@@ -210,7 +213,7 @@ def ranks_figure(document: Mapping[str, Any]) -> go.Figure:
             marker_color=colour,
             hovertemplate="rank %{x}: " + name + " %{y:.3f} ms<extra></extra>",
         )
-    if any(rank.get("hidden_fraction") is not None for rank in ranks):
+    if any(rank["hidden_fraction"] is not None for rank in ranks):
         figure.add_scatter(
             name="hidden communication",
             x=names,
@@ -240,64 +243,41 @@ def ranks_figure(document: Mapping[str, Any]) -> go.Figure:
 # ---- small parts
 
 
-def _add_boxes(
-    figure: go.Figure,
-    lane: Mapping[str, Any],
-    boxes: Sequence[Mapping[str, Any]],
-    direction: str | None,
-    *,
-    in_legend: bool,
-) -> None:
-    """One trace for the boxes of a lane and a direction."""
-    width = 1 if direction else 0  # runs of kernels without phases are too many for outlines
+def _add_boxes(figure: go.Figure, lane: str, boxes: Sequence[BoxDocument], legend: str, colour: str, ink: str) -> None:
+    """One trace for the boxes of a lane and a direction. legend: its name there, which the first of a name shows."""
+    with_outline = ink == palette.INK  # runs of kernels without phases are too many for outlines
     figure.add_bar(
-        name=_legend_name(direction, lane),
-        legendgroup=_legend_name(direction, lane),
-        showlegend=in_legend,
-        y=[_lane_label(lane)] * len(boxes),
+        name=legend,
+        legendgroup=legend,
+        showlegend=not any(trace.name == legend for trace in figure.data),
+        y=[lane] * len(boxes),
         base=[box["start_ns"] / MS for box in boxes],
         x=[(box["end_ns"] - box["start_ns"]) / MS for box in boxes],
         orientation="h",
-        marker={"color": _box_colour(direction, lane), "line": {"color": "#ffffff", "width": width}},
+        marker={"color": colour, "line": {"color": "#ffffff", "width": int(with_outline)}},
         width=0.9,
         text=[label(shorten_middle(clean(box["name"]), 24)) for box in boxes],
         textposition="inside",
         insidetextanchor="start",
         constraintext="inside",
         textangle=0,
-        textfont={"color": palette.INK if direction else palette.PAPER},
+        textfont={"color": ink},
         customdata=[_box_hover(box) for box in boxes],
         hovertemplate="%{customdata}<extra></extra>",
     )
 
 
-def _named(figure: go.Figure, direction: str | None, lane: Mapping[str, Any]) -> bool:
-    return any(trace.name == _legend_name(direction, lane) for trace in figure.data)
+def _known_direction(box: BoxDocument) -> str | None:
+    return box["direction"] if box["direction"] in DRAWN else None
 
 
-def _known_direction(box: Mapping[str, Any]) -> str | None:
-    direction: str | None = box.get("direction")
-    return direction if direction in DRAWN else None
-
-
-def _legend_name(direction: str | None, lane: Mapping[str, Any]) -> str:
-    return DIRECTIONS[direction] if direction else label(lane["lane"])
-
-
-def _box_colour(direction: str | None, lane: Mapping[str, Any]) -> str:
-    if direction:
-        return palette.DIRECTION_COLOURS[direction]
-    return palette.KIND_COLOURS.get(lane["lane"], palette.COMPUTE)
-
-
-def _box_hover(box: Mapping[str, Any]) -> str:
-    index = "" if box.get("index") is None else f" {box['index']}"
-    sms = f"<br>{box['sms']} SMs" if box.get("sms") else ""
+def _box_hover(box: BoxDocument) -> str:
+    sms = f"<br>{box['sms']} SMs" if box["sms"] else ""
     start, length, busy = (duration(t) for t in (box["start_ns"], box["end_ns"] - box["start_ns"], box["busy_ns"]))
-    return f"<b>{label(box['name'])}{index}</b><br>from {start}, {length} long, {busy} busy{sms}"
+    return f"<b>{label(box['name'])} {number_of(box)}</b><br>from {start}, {length} long, {busy} busy{sms}"
 
 
-def _kernel_hover(kernel: Mapping[str, Any]) -> str:
+def _kernel_hover(kernel: KernelDocument) -> str:
     name = "<br>".join(label(part) for part in _wrapped(clean(kernel["name"])[:600], 90))
     times = f"{duration(kernel['total_ns'])} in {kernel['num_events']:,} events, mean {kernel['mean_ns'] / US:,.1f} µs"
     return f"<b>{name}</b><br>{times}<br>{label(kernel['family'])}"
@@ -307,19 +287,23 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [text[at : at + width] for at in range(0, len(text), width)]
 
 
-def _lane_label(lane: Mapping[str, Any]) -> str:
-    sms = "" if lane.get("sms") is None else f"<br>{'' if lane.get('sms_exact') else '≤'}{lane['sms']} SMs"
-    return label(lane["lane"]) + sms
+def _lane_labels(lanes: Sequence[LaneDocument]) -> list[str]:
+    """A label for each lane, unlike every other, for bands of one label would be drawn on one line."""
+    labels: list[str] = []
+    for lane in lanes:
+        name, sms = label(lane["lane"]), sms_text(lane)
+        found = name + (f"<br>{sms}" if sms else "")
+        copies = sum(other.partition("\u200b")[0] == found for other in labels)
+        labels.append(found + "\u200b" * copies)  # a blank without width, which no reader sees
+    return labels
 
 
-def _rank_names(ranks: Sequence[Mapping[str, Any]]) -> list[str]:
+def _rank_names(ranks: Sequence[RankDocument]) -> list[str]:
     """A name for each rank, unlike every other: with its device where one process drives several."""
     names = [
-        f"rank {rank['rank']}" if rank.get("rank") is not None else clean(rank.get("path") or "rank unknown")
-        for rank in ranks
+        f"rank {rank['rank']}" if rank["rank"] is not None else clean(rank["path"] or "rank unknown") for rank in ranks
     ]
     several = len(set(names)) < len(names)
     return [
-        label(f"{name}, device {rank.get('device')}" if several else name)
-        for name, rank in zip(names, ranks, strict=True)
+        label(f"{name}, device {rank['device']}" if several else name) for name, rank in zip(names, ranks, strict=True)
     ]

@@ -6,8 +6,7 @@ does not hold is left out; what is partial is said in a frame above the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -25,8 +24,10 @@ from weftrace.render.console_parts import (
     unit_for,
 )
 from weftrace.render.console_text import clean, joined
+from weftrace.report.document_types import ClockDocument, RankDocument, ReportDocument
+from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS
 from weftrace.report.render.terminal_quality import concerns
-from weftrace.report.render.terminal_rank import ACCOUNT_HEADS, ACCOUNT_KEYS, hidden_share, rank_blocks
+from weftrace.report.render.terminal_rank import hidden_share, rank_blocks
 from weftrace.units import duration
 
 MAX_WIDTH = 140
@@ -34,7 +35,7 @@ MAX_RANKS = 24
 MAX_FAILURES = 10
 
 
-def print_report(document: Mapping[str, Any], console: Console) -> None:
+def print_report(document: ReportDocument, console: Console) -> None:
     """Print a report document: the headline, its quality, the ranks of a job, and one rank in full.
 
     Of several ranks the one with the longest span is shown in full, for it sets the pace; `print_rank` prints another.
@@ -50,45 +51,45 @@ def print_report(document: Mapping[str, Any], console: Console) -> None:
     print_blocks(blocks, console, width)
 
 
-def print_rank(rank: Mapping[str, Any], console: Console) -> None:
+def print_rank(rank: RankDocument, console: Console) -> None:
     """Print one member of `ranks` of a report document in full."""
     width = min(console.width, MAX_WIDTH)
     print_blocks(rank_blocks(rank, width), console, width)
 
 
-def _opening(document: Mapping[str, Any]) -> list[RenderableType]:
-    title = joined([Text("weftrace", style=BOLD), clean(document.get("source") or ""), _scope(document)], " · ")
-    blocks: list[RenderableType] = [title, Text(clean(document.get("headline") or ""), style=BOLD)]
-    failures = document.get("failures") or []
+def _opening(document: ReportDocument) -> list[RenderableType]:
+    title = joined([Text("weftrace", style=BOLD), clean(document["source"]), _scope(document)], " · ")
+    blocks: list[RenderableType] = [title, Text(clean(document["headline"]), style=BOLD)]
+    failures = document["failures"]
     if failures:
         shown = [joined([clean(f["path"]), ": ", clean(f["error"])]) for f in failures[:MAX_FAILURES]]
         if len(failures) > MAX_FAILURES:
             shown.append(Text(f"… and {len(failures) - MAX_FAILURES:,} more, listed in the JSON report"))
         head = f"{len(failures):,} of {len(failures) + len(document['ranks']):,} files could not be used"
         blocks.append(frame(head, shown, ERROR))
-    if notes := document.get("notes"):
+    if notes := document["notes"]:
         blocks.append(frame("Not the whole job", [Text(clean(note)) for note in notes], WARNING))
     return blocks
 
 
-def _scope(document: Mapping[str, Any]) -> str:
-    ranks, world = document["ranks"], document.get("world_size")
+def _scope(document: ReportDocument) -> str:
+    ranks, world = document["ranks"], document["world_size"]
     if len(ranks) != 1:
-        number = len({(rank.get("rank"), rank.get("path")) for rank in ranks})
+        number = len({(rank["rank"], rank["path"]) for rank in ranks})
         if _several_devices(ranks):
             of_ranks = f"{number:,} of {world:,} ranks" if world else counted(number, "file")
             return f"{len(ranks):,} devices of {of_ranks}"
         return f"{len(ranks):,} of {world:,} ranks" if world else f"{len(ranks):,} ranks"
     rank = ranks[0]
-    who = "rank unknown" if rank.get("rank") is None else f"rank {rank['rank']}"
+    who = "rank unknown" if rank["rank"] is None else f"rank {rank['rank']}"
     return f"{who} of {world:,}" if world else who
 
 
-def _job(document: Mapping[str, Any], slowest: Mapping[str, Any], width: int) -> list[RenderableType]:
+def _job(document: ReportDocument, slowest: RankDocument, width: int) -> list[RenderableType]:
     ranks = document["ranks"]
     if len(ranks) < 2:
         return []
-    blocks: list[RenderableType] = [_rank_table(ranks, document.get("clocks") or [], width)]
+    blocks: list[RenderableType] = [_rank_table(ranks, document["clocks"], width)]
     partial = [rank for rank in ranks if rank is not slowest and concerns(rank)]
     if partial:
         lines = [joined([Text(rank_name(rank), style=BOLD), ": ", "; ".join(concerns(rank))]) for rank in partial]
@@ -104,7 +105,7 @@ def _job(document: Mapping[str, Any], slowest: Mapping[str, Any], width: int) ->
     return blocks
 
 
-def _rank_table(ranks: Sequence[Mapping[str, Any]], clocks: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
+def _rank_table(ranks: Sequence[RankDocument], clocks: Sequence[ClockDocument], width: int) -> RenderableType:
     ordered = sorted(ranks, key=lambda rank: -rank["span_ns"])
     fastest_kept = 3 if len(ordered) > MAX_RANKS else 0
     shown = ordered if not fastest_kept else ordered[: MAX_RANKS - fastest_kept]
@@ -122,9 +123,9 @@ def _rank_table(ranks: Sequence[Mapping[str, Any]], clocks: Sequence[Mapping[str
     note = f"longest span first; the slowest takes {slowest / fastest:.2f}× the time of the fastest" if fastest else ""
     parts: list[RenderableType] = [section("Ranks", note), body]
     if others := clocks[1:]:  # the first is the reference
-        known = [clock for clock in others if clock["offset_ns"] is not None]
-        matched = counted(sum(clock["num_matched"] for clock in known), "matched collective")
-        apart = duration(max((abs(clock["offset_ns"]) for clock in known), default=0))
+        known = [(clock["offset_ns"], clock["num_matched"]) for clock in others if clock["offset_ns"] is not None]
+        matched = counted(sum(num_matched for _, num_matched in known), "matched collective")
+        apart = duration(max((abs(offset_ns) for offset_ns, _ in known), default=0))
         text = f"By {matched}, clocks differ by {apart} at most" if known else "How far the clocks are apart is unknown"
         if unknown := len(others) - len(known):
             text += f": collectives of {counted(unknown, 'rank')} cannot be matched, or do not end together"
@@ -132,12 +133,12 @@ def _rank_table(ranks: Sequence[Mapping[str, Any]], clocks: Sequence[Mapping[str
     return Group(*parts)
 
 
-def _several_devices(ranks: Sequence[Mapping[str, Any]]) -> bool:
+def _several_devices(ranks: Sequence[RankDocument]) -> bool:
     """Whether some process drove several devices, so that its rank alone does not name one."""
-    devices = {(rank.get("rank"), rank.get("path"), rank.get("device")) for rank in ranks}
+    devices = {(rank["rank"], rank["path"], rank["device"]) for rank in ranks}
     return len({(number, path) for number, path, _ in devices}) < len(devices)
 
 
-def rank_name(rank: Mapping[str, Any], *, with_device: bool = False) -> str:
-    name = f"rank {rank['rank']}" if rank.get("rank") is not None else clean(rank.get("path") or "rank unknown")
-    return f"{name}, device {rank.get('device')}" if with_device else name
+def rank_name(rank: RankDocument, *, with_device: bool = False) -> str:
+    name = f"rank {rank['rank']}" if rank["rank"] is not None else clean(rank["path"] or "rank unknown")
+    return f"{name}, device {rank['device']}" if with_device else name

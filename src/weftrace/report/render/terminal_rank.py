@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.style import Style
@@ -14,6 +11,8 @@ from rich.text import Text
 from weftrace.render import palette
 from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, counted, section, table, unit_for
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
+from weftrace.report.document_types import KernelDocument, RankDocument
+from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
 from weftrace.units import MS, US, duration, percent
 
@@ -25,26 +24,12 @@ MAX_MATRIX_ROWS = 12
 MAX_STEPS = 16
 MAX_STREAMS = 8
 
-# The parts of a span, in the order of the bar: key in the document, name, fill of the bar, colour.
-_PARTS = (
-    ("compute_ns", "compute", "█", palette.COMPUTE),
-    ("exposed_communication_ns", "exposed communication", "▒", palette.EXPOSED),
-    ("exposed_memory_ns", "exposed memory", "▞", palette.MEMORY),
-    ("idle_ns", "idle", "░", palette.IDLE),
-)
-ACCOUNT_HEADS = ("compute", "exposed comm.", "exp. memory", "idle", "hidden")
-ACCOUNT_KEYS = ("span_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
-_CAUSES = (
-    ("host_wait_ns", "host wait"),
-    ("dependency_wait_ns", "dependency wait"),
-    ("kernel_gap_ns", "kernel gap"),
-    ("unknown_ns", "unknown"),
-)
+_FILLS = "█▒▞░"  # of the parts of the bar, in their order
 
 
-def rank_blocks(rank: Mapping[str, Any], width: int) -> list[RenderableType]:
+def rank_blocks(rank: RankDocument, width: int) -> list[RenderableType]:
     blocks: list[RenderableType | None] = [quality_frame(rank)]
-    if rank.get("basis") == "none" or not rank["span_ns"]:
+    if rank["basis"] == "none" or not rank["span_ns"]:
         text = "There is no work in this file that could be accounted for: neither on a device nor in host operators."
         return [block for block in (*blocks, Text(text), quality_line(rank)) if block is not None]
     blocks += [
@@ -65,10 +50,10 @@ def rank_blocks(rank: Mapping[str, Any], width: int) -> list[RenderableType]:
     return [block for block in blocks if block is not None]
 
 
-def _span(rank: Mapping[str, Any], width: int) -> RenderableType:
+def _span(rank: RankDocument, width: int) -> RenderableType:
     """The bar, whose parts add up to the span, and the parts in exact microseconds."""
     span = rank["span_ns"]
-    parts = [(name, rank[key], fill, colour) for key, name, fill, colour in _PARTS]
+    parts = [(name, rank[key], fill, colour) for (key, name, colour), fill in zip(PARTS, _FILLS, strict=True)]
     bar, at, column = Text(), 0, 0
     for _, time_ns, fill, colour in parts:
         at += time_ns
@@ -86,12 +71,12 @@ def _span(rank: Mapping[str, Any], width: int) -> RenderableType:
         share = Text(percent(time_ns / span))
         table.add_row(Text(fill * 2, style=Style(color=colour)), Text(name), Text(_us(time_ns, decimals)), share)
     table.add_row(Text(), Text("span", style=BOLD), Text(_us(span, decimals), style=BOLD), Text(percent(1.0)))
-    device = clean(rank.get("device_name") or "")
-    about = [device, f"{rank['num_sms']} SMs" if rank.get("num_sms") else "", _step_name(rank)]
+    device = clean(rank["device_name"])
+    about = [device, f"{rank['num_sms']} SMs" if rank["num_sms"] else "", _step_name(rank)]
     return Group(section("Where the time went", " · ".join(part for part in about if part)), bar, table)
 
 
-def _accounts(rank: Mapping[str, Any]) -> RenderableType:
+def _accounts(rank: RankDocument) -> RenderableType:
     """Communication, overlap, headroom and streams, a line of facts each."""
     decimals = _decimals(rank)
 
@@ -105,23 +90,23 @@ def _accounts(rank: Mapping[str, Any]) -> RenderableType:
         rows.append(
             ("communication", f"{us(total)}: {us(hidden)} hidden ({hidden_share(rank)}), {us(exposed)} exposed")
         )
-        data, barrier = rank.get("data_ns") or 0, rank.get("barrier_ns") or 0
+        data, barrier = rank["data_ns"], rank["barrier_ns"]
         if barrier:
             rows.append(("", f"{us(data)} move data, {us(barrier)} ({percent(barrier / total)}) only notify or wait"))
     else:
         rows.append(("communication", "none ran, so the hidden share is undefined"))
-    speedup = rank.get("overlap_speedup")
+    speedup = rank["overlap_speedup"]
     if speedup:
         rows.append(("overlap", f"{us(rank['serial_ns'])} of work in {us(rank['busy_ns'])}: {speedup:.2f}× as fast"))
-    headroom = rank.get("headroom")
-    if headroom:
-        bound = {"chain": "the longest chain"}.get(headroom["bound_by"], clean(headroom["bound_by"]))
-        share = percent(headroom["headroom_ns"] / rank["span_ns"])
-        best = f"at best {us(headroom['ideal_ns'])}, bound by {bound}"
-        rows.append(("headroom", f"{us(headroom['headroom_ns'])} ({share}); {best}"))
-        if headroom.get("assumption"):
-            rows.append(("", clean(headroom["assumption"])))
-    streams = rank.get("streams") or []
+    headroom = rank["headroom"]
+    bound = "the longest chain" if headroom["bound_by"] == "chain" else headroom["bound_by"]
+    share = percent(headroom["headroom_ns"] / rank["span_ns"])
+    rows.append(
+        ("headroom", f"{us(headroom['headroom_ns'])} ({share}); at best {us(headroom['ideal_ns'])}, bound by {bound}")
+    )
+    if headroom["assumption"]:
+        rows.append(("", clean(headroom["assumption"])))
+    streams = rank["streams"]
     for place, stream in enumerate(streams[:MAX_STREAMS]):
         busy = f"{us(stream['busy_ns'])} busy ({percent(stream['busy_ns'] / rank['span_ns'])})"
         text = f"{clean(stream['kind'])}, {busy}, {counted(stream['num_events'], 'event')}"
@@ -136,7 +121,7 @@ def _accounts(rank: Mapping[str, Any]) -> RenderableType:
     return table
 
 
-def _flops(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+def _flops(rank: RankDocument, width: int) -> RenderableType | None:
     if "flops" not in rank:
         return None
     from weftrace.flops.render.rank import flops_block  # only where a report of FLOPs was joined
@@ -144,12 +129,12 @@ def _flops(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     return flops_block(rank, width)
 
 
-def _collectives(rank: Mapping[str, Any], width: int) -> RenderableType | None:
-    rows = rank.get("collectives") or []
+def _collectives(rank: RankDocument, width: int) -> RenderableType | None:
+    rows = rank["collectives"]
     if not rows:
         return None
-    with_barrier = any(row.get("barrier_ns") for row in rows)
-    with_bandwidth = any(row.get("algbw_GBps") is not None for row in rows)
+    with_barrier = any(row["barrier_ns"] for row in rows)
+    with_bandwidth = any(row["algbw_GBps"] is not None for row in rows)
     unit = unit_for(rank["span_ns"])
     heads = ["collective", "count", f"busy {unit.name}", "hidden", "exposed"]
     heads += ["waits"] * with_barrier + ["algbw GB/s", "busbw GB/s"] * with_bandwidth
@@ -158,16 +143,16 @@ def _collectives(rank: Mapping[str, Any], width: int) -> RenderableType | None:
         hidden = percent(row["hidden_ns"] / row["busy_ns"] if row["busy_ns"] else None)
         cells = [clean(row["collective"]), f"{row['num_events']:,}", unit(row["busy_ns"]), hidden]
         cells += [unit(row["exposed_ns"])] + [unit(row["barrier_ns"])] * with_barrier
-        lines.append(cells + [_rate(row.get(key)) for key in ("algbw_GBps", "busbw_GBps") if with_bandwidth])
+        lines.append(cells + [_rate(row["algbw_GBps"]), _rate(row["busbw_GBps"])] * with_bandwidth)
     body = table(heads, lines, width, left=("collective",))
     return Group(section("Collectives"), body)
 
 
-def _phase_means(rank: Mapping[str, Any], width: int) -> RenderableType | None:
-    rows = rank.get("phase_means") or []
+def _phase_means(rank: RankDocument, width: int) -> RenderableType | None:
+    rows = rank["phase_means"]
     if not rows:
         return None
-    sms = {phase["name"]: phase["sms"] for phase in rank.get("phases") or [] if phase.get("sms")}
+    sms = {phase["name"]: phase["sms"] for phase in rank["phases"] if phase["sms"]}
     kept = sorted(rows, key=lambda row: -row["mean_busy_ns"] * row["count"])[:MAX_PHASES]
     with_communication = any(row["lane"] == "communication" for row in kept)
     us = Unit(name="µs", ns=US, decimals=0 if max(row["mean_busy_ns"] for row in kept) >= MS else 1)
@@ -177,8 +162,8 @@ def _phase_means(rank: Mapping[str, Any], width: int) -> RenderableType | None:
         moving = row["lane"] == "communication"
         cells = [clean(row["name"]), "comm." if moving else "compute", f"{row['count']:,}", us(row["mean_busy_ns"])]
         if with_communication:
-            keys = ("mean_data_ns", "mean_hidden_ns", "mean_exposed_ns")
-            cells += [us(row[key]) if moving else "" for key in keys]
+            times = (row["mean_data_ns"], row["mean_hidden_ns"], row["mean_exposed_ns"])
+            cells += [us(time_ns) if moving else "" for time_ns in times]
         lines.append([*cells, *[str(sms.get(row["name"], ""))] * bool(sms)])
     body = table([*heads, *["SMs"] * bool(sms)], lines, width, left=("phase", "lane"))
     left = len(rows) - len(kept)
@@ -186,10 +171,10 @@ def _phase_means(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     return Group(section("Phases", note), body)
 
 
-def _matrix(rank: Mapping[str, Any], width: int) -> RenderableType | None:
+def _matrix(rank: RankDocument, width: int) -> RenderableType | None:
     """Which communication phase is hidden behind which compute phase. Phases that hide nothing are left out."""
-    matrix = rank.get("overlap_matrix") or {}
-    names, heads, values = matrix.get("communication") or [], matrix.get("compute") or [], matrix.get("ns") or []
+    matrix = rank["overlap_matrix"]
+    names, heads, values = matrix["communication"], matrix["compute"], matrix["ns"]
     unit = unit_for(rank["span_ns"])
     least = unit.ns / 10**unit.decimals / 2  # prints as zero below
     totals = {c: sum(row[c] for row in values) for c in range(len(heads))}
@@ -224,13 +209,13 @@ def _matrix(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     return Group(section("What hides what", note + (f"; {left:,} shorter rows in the JSON" if left else "")), body)
 
 
-def _kernels(rank: Mapping[str, Any], width: int) -> RenderableType | None:
-    rows = (rank.get("kernels") or [])[:TOP_KERNELS]
+def _kernels(rank: RankDocument, width: int) -> RenderableType | None:
+    rows = rank["kernels"][:TOP_KERNELS]
     if not rows:
         return None
     unit = unit_for(rank["span_ns"])
-    spread = ["p50", "p99"] * (width >= 110)
-    heads = ["kernel", "count", f"total {unit.name}", "mean µs", *(f"{key} µs" for key in spread)]
+    with_spread = width >= 110
+    heads = ["kernel", "count", f"total {unit.name}", "mean µs", *["p50 µs", "p99 µs"] * with_spread]
     sms = [_kernel_sms(row) for row in rows]
     heads += ["share", "class", *["SMs"] * any(sms)]
     lines = []
@@ -241,7 +226,7 @@ def _kernels(rank: Mapping[str, Any], width: int) -> RenderableType | None:
             unit(row["total_ns"]),
             MICROSECONDS(row["mean_ns"]),
         ]
-        cells += [MICROSECONDS(row[f"{key}_ns"]) for key in spread]
+        cells += [MICROSECONDS(row["p50_ns"]), MICROSECONDS(row["p99_ns"])] * with_spread
         lines.append([*cells, percent(row["share"]), shorten_middle(clean(row["family"]), 18), *[blocks] * any(sms)])
     colours = [palette.KIND_COLOURS.get(row["kind"]) for row in rows]
     body = table(heads, lines, width, left=("kernel", "class"), coloured=("class", colours), shorten=kernel_label)
@@ -251,8 +236,8 @@ def _kernels(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     return Group(section("Kernels", note + upper), body)
 
 
-def _operators(rank: Mapping[str, Any], width: int) -> RenderableType | None:
-    rows = (rank.get("operators") or [])[:TOP_OPERATORS]
+def _operators(rank: RankDocument, width: int) -> RenderableType | None:
+    rows = rank["operators"][:TOP_OPERATORS]
     if not rows:
         return None
     unit = unit_for(rank["span_ns"])
@@ -271,15 +256,15 @@ def _operators(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     total = len(rank["operators"])
     note = f"the top {len(rows)} of {total:,} by device time" if total > len(rows) else "by device time"
     parts: list[RenderableType] = [section("Operators", note), body]
-    if without := rank.get("num_without_operator"):
+    if without := rank["num_without_operator"]:
         share = percent(rank["without_operator_ns"] / rank["serial_ns"]) if rank["serial_ns"] else "–"
         told = f"Launched outside every operator: {counted(without, 'device event')}, {share} of device time."
         parts.append(Text(told, style=DIM))
     return Group(*parts)
 
 
-def _unnamed(rank: Mapping[str, Any], width: int) -> RenderableType | None:
-    rows, share = rank.get("unnamed") or [], rank.get("unnamed_share")
+def _unnamed(rank: RankDocument, width: int) -> RenderableType | None:
+    rows, share = rank["unnamed"], rank["unnamed_share"]
     if not rows or not share:
         return None
     unit = unit_for(rank["span_ns"])
@@ -289,15 +274,15 @@ def _unnamed(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     return Group(section("No rule names", note), body)
 
 
-def _idle_causes(rank: Mapping[str, Any], width: int) -> RenderableType | None:
-    causes = rank.get("idle_causes") or {}
-    streams = [stream for stream in causes.get("by_stream") or [] if stream["idle_ns"]]
+def _idle_causes(rank: RankDocument, width: int) -> RenderableType | None:
+    causes = rank["idle_causes"]
+    streams = [stream for stream in causes["by_stream"] if stream["idle_ns"]]
     if not streams:
         return None
     unit = unit_for(rank["span_ns"])
-    present = [(key, name) for key, name in _CAUSES if causes[key] or any(stream[key] for stream in streams)]
+    present = [(key, name) for key, name, _ in CAUSES if causes[key] or any(stream[key] for stream in streams)]
     lines = [
-        [clean(stream["stream"]), *(unit(stream[key]) for key in ("idle_ns", *(key for key, _ in present)))]
+        [clean(stream["stream"]), unit(stream["idle_ns"]), *(unit(stream[key]) for key, _ in present)]
         for stream in streams[:MAX_STREAMS]
     ]
     lines.append(["whole device", unit(rank["idle_ns"]), *(unit(causes[key]) for key, _ in present)])
@@ -307,33 +292,34 @@ def _idle_causes(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     return Group(section("Why streams were idle", note), body)
 
 
-def _launch(rank: Mapping[str, Any]) -> RenderableType | None:
-    launch = rank.get("launch") or {}
-    if not launch.get("num_linked"):
+def _launch(rank: RankDocument) -> RenderableType | None:
+    launch = rank["launch"]
+    if not launch["num_linked"]:
         return None
-    median, late, most = (duration(launch[f"delay_{key}_ns"]) for key in ("p50", "p99", "max"))
+    delays = (launch["delay_p50_ns"], launch["delay_p99_ns"], launch["delay_max_ns"])
+    median, late, most = (duration(delay_ns) for delay_ns in delays if delay_ns is not None)  # all are, where one is
     lines = [
         f"A kernel started {median} after its launch call (median); 99 % within {late}, all within {most}.",
         f"The queue held {launch['queue_mean']:,.1f} launches on average, {launch['queue_max']:,} at most.",
     ]
     blocked = [
         f"{clean(call['name'])} {duration(call['total_ns'])} ({call['num_events']:,}×)"
-        for call in (launch.get("host_blocked") or [])[:4]
+        for call in launch["host_blocked"][:4]
     ]
     if blocked:
         lines.append("The host waited or polled in " + ", ".join(blocked) + ".")
     stalls = [
         f"{clean(stall['name'])} {duration(stall['total_ns'])} "
         f"({stall['num_events']:,}×, {duration(stall['longest_ns'])} at most)"
-        for stall in (launch.get("host_stalls") or [])[:3]
+        for stall in launch["host_stalls"][:3]
     ]
     if stalls:
         lines.append("It recorded nothing, computing or polling, in " + ", ".join(stalls) + ".")
     return Group(section("Launches", f"{launch['num_linked']:,} linked to their calls"), *map(Text, lines))
 
 
-def _steps(rank: Mapping[str, Any], width: int) -> RenderableType | None:
-    steps = rank.get("steps") or []
+def _steps(rank: RankDocument, width: int) -> RenderableType | None:
+    steps = rank["steps"]
     if len(steps) < 2:
         return None
     slowest = max(steps, key=lambda step: step["span_ns"])
@@ -351,24 +337,24 @@ def _steps(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     return Group(section("Steps", f"the {len(kept)} longest of {len(steps):,}" if left else ""), body)
 
 
-def _step_name(rank: Mapping[str, Any]) -> str:
-    return "" if rank.get("step") is None else f"step {rank['step']}"
+def _step_name(rank: RankDocument) -> str:
+    return "" if rank["step"] is None else f"step {rank['step']}"
 
 
-def hidden_share(rank: Mapping[str, Any]) -> str:
-    fraction = rank.get("hidden_fraction")
+def hidden_share(rank: RankDocument) -> str:
+    fraction = rank["hidden_fraction"]
     return "undefined" if fraction is None else percent(fraction)
 
 
-def _kernel_sms(kernel: Mapping[str, Any]) -> str:
-    if kernel.get("sms") is None:
+def _kernel_sms(kernel: KernelDocument) -> str:
+    if kernel["sms"] is None:
         return ""
-    return f"{'' if kernel.get('sms_exact') else '≤'}{kernel['sms']}"
+    return f"{'' if kernel['sms_exact'] else '≤'}{kernel['sms']}"
 
 
-def _decimals(rank: Mapping[str, Any]) -> int:
+def _decimals(rank: RankDocument) -> int:
     """Decimals that microseconds need to be exact: none where the trace has whole ones, as old traces do."""
-    times = [rank[key] for key in (*ACCOUNT_KEYS, "communication_ns", "busy_ns", "serial_ns")]
+    times = [*(rank[key] for key in ACCOUNT_KEYS), rank["communication_ns"], rank["busy_ns"], rank["serial_ns"]]
     return 0 if all(time_ns % US == 0 for time_ns in times) else 3
 
 

@@ -1,0 +1,77 @@
+"""What the lane picture is drawn from: bands of boxes in time, and who they belong to. Plain JSON values.
+
+A report's rank (`weftrace.report/1`) holds all of it; a schedule or a simulation may make it too, with any number of
+bands: the name of a band is data.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+from msgspec import Meta
+
+Ns = Annotated[int, Meta(ge=0, description="A duration in nanoseconds.")]
+Count = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class BoxDocument(TypedDict):
+    """One contiguous stretch of a phase; without phases, of a kernel family."""
+
+    name: str
+    index: Annotated[Count, Meta(description="Which occurrence of the name it is, from 0.")]
+    phase: Annotated[int | None, Meta(description="Number of the phase in the trace; boxes of one phase share it.")]
+    layer: Annotated[int | None, Meta(description="What a plan says of a simulated phase; null where nothing does.")]
+    micro_batch: Annotated[int | None, Meta(description="As layer.")]
+    direction: Annotated[
+        Literal["F", "B", "W"] | None, Meta(description="Forward, backward, weight gradient; null where none is told.")
+    ]
+    start_ns: int
+    end_ns: int
+    busy_ns: Ns
+    sms: Count | None
+
+
+class LaneDocument(TypedDict):
+    """One band of the lane picture: compute, communication, or whatever its name says."""
+
+    lane: str
+    sms: Annotated[Count | None, Meta(description="SMs that it holds; null where no launch grid is recorded.")]
+    sms_exact: Annotated[bool, Meta(description="False where sms is an upper bound.")]
+    busy_ns: Ns
+    streams: list[int]
+    boxes: list[BoxDocument]
+
+
+Stretch = Annotated[list[int], Meta(min_length=2, max_length=2, description="[start, end] in nanoseconds.")]
+
+
+class LanePicture(TypedDict):
+    """Whose lanes they are, and the lanes. Starts and ends count from its first device event.
+
+    exposed: stretches of exposed communication, the longest first; num_exposed: how many there are in all.
+    """
+
+    rank: int | None
+    device: int | None
+    device_name: str
+    basis: Literal["device", "host", "none"]
+    simulated: bool
+    span_ns: Ns
+    communication_ns: Ns
+    exposed_communication_ns: Ns
+    hidden_fraction: Share | None
+    lanes: list[LaneDocument]
+    exposed: list[Stretch]
+    num_exposed: Count
+
+
+def sms_text(lane: LaneDocument) -> str:
+    """The SMs of a lane: "20 SMs", "≤132 SMs", or nothing where they are not known."""
+    return "" if lane["sms"] is None else f"{'' if lane['sms_exact'] else '≤'}{lane['sms']} SMs"
+
+
+def number_of(box: BoxDocument) -> str:
+    """A box's number: its layer and micro-batch where a plan told them, "2" or "2.1", else its occurrence."""
+    told = [str(value) for value in (box["layer"], box["micro_batch"]) if value is not None]
+    return ".".join(told) or str(box["index"])

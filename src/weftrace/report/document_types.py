@@ -1,0 +1,386 @@
+"""The report document as a type (`weftrace.report/1`): every field of it, from which schema.json is made.
+
+Fields may be added within a version; readers ignore what they do not know. docs/report-json.md explains each field.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final, Literal, NotRequired, TypedDict
+
+from msgspec import Meta
+
+from weftrace.files.schemas import DocumentSchema
+from weftrace.render.lane_types import Count, LaneDocument, Ns, Share, Stretch
+
+SCHEMA: Final = "weftrace.report/1"
+
+Time = Annotated[float | None, Meta(description="Nanoseconds; null where nothing was measured.")]
+Ratio = Annotated[float, Meta(ge=0)]
+Kind = Annotated[str, Meta(description="Class of device work: compute, communication or memory.")]
+Lane = Literal["compute", "communication"]
+
+
+class FailureDocument(TypedDict):
+    """A file that could not be used."""
+
+    path: str
+    error: str
+
+
+class ClockDocument(TypedDict):
+    """A rank's clock against the first rank's."""
+
+    rank: int
+    offset_ns: int | None
+    spread_ns: Ns | None
+    num_matched: Count
+
+
+class StreamDocument(TypedDict):
+    """One stream."""
+
+    stream: int
+    busy_ns: Ns
+    num_events: Count
+    kind: Kind
+
+
+class FamilyDocument(TypedDict):
+    """Device events of one kernel family."""
+
+    kind: Kind
+    family: str
+    num_events: Count
+    total_ns: Ns
+    busy_ns: Ns
+
+
+class CollectiveDocument(TypedDict):
+    """Communication of one kind."""
+
+    collective: str
+    num_events: Count
+    busy_ns: Ns
+    hidden_ns: Ns
+    exposed_ns: Ns
+    data_ns: Ns
+    barrier_ns: Ns
+    payload_bytes: Count | None
+    algbw_GBps: float | None
+    busbw_GBps: float | None
+
+
+class PhaseDocument(TypedDict):
+    """One occurrence of a phase, in device order."""
+
+    name: str
+    index: Annotated[Count, Meta(description="Which occurrence of the name in its step it is, from 0.")]
+    step: int | None
+    layer: Annotated[int | None, Meta(description="What a plan says of a simulated phase; null where nothing does.")]
+    micro_batch: Annotated[int | None, Meta(description="As layer.")]
+    lane: Lane
+    start_ns: int
+    end_ns: int
+    busy_ns: Ns
+    compute_ns: Ns
+    communication_ns: Ns
+    data_ns: Ns
+    hidden_ns: Ns
+    exposed_ns: Ns
+    sms: Count | None
+    stream: int | None
+    num_events: Count
+
+
+class PhaseMeanDocument(TypedDict):
+    """All occurrences of a phase together."""
+
+    name: str
+    lane: Lane
+    count: Count
+    mean_busy_ns: Ns
+    mean_data_ns: Ns
+    mean_hidden_ns: Ns
+    mean_exposed_ns: Ns
+
+
+class MatrixDocument(TypedDict):
+    """ns[i][j]: time in which communication[i] and compute[j] both ran."""
+
+    communication: list[str]
+    compute: list[str]
+    ns: list[list[Ns]]
+    hidden_ns: list[Ns]
+    exposed_ns: list[Ns]
+
+
+class KernelDocument(TypedDict):
+    """All calls of one kernel."""
+
+    name: str
+    kind: Kind
+    family: str
+    num_events: Count
+    total_ns: Ns
+    mean_ns: float
+    p50_ns: float
+    p99_ns: float
+    min_ns: Ns
+    max_ns: Ns
+    share: Share
+    sms: Count | None
+    sms_exact: bool
+
+
+class OperatorDocument(TypedDict):
+    """All calls of one operator."""
+
+    name: str
+    num_calls: Count
+    num_events: Count
+    total_ns: Ns
+    share: Share
+
+
+class UnnamedDocument(TypedDict):
+    """A kernel that no rule names."""
+
+    name: str
+    num_events: Count
+    total_ns: Ns
+
+
+class StreamGapsDocument(TypedDict):
+    """Gaps of one stream."""
+
+    stream: int
+    idle_ns: Ns
+    host_wait_ns: Ns
+    dependency_wait_ns: Ns
+    kernel_gap_ns: Ns
+    unknown_ns: Ns
+
+
+class IdleCausesDocument(TypedDict):
+    """Idle time of the device by cause; the four add up to idle_ns."""
+
+    threshold_ns: Ns
+    host_wait_ns: Ns
+    dependency_wait_ns: Ns
+    kernel_gap_ns: Ns
+    unknown_ns: Ns
+    by_stream: list[StreamGapsDocument]
+
+
+class HostCallDocument(TypedDict):
+    """Host calls that wait for the device."""
+
+    name: str
+    num_events: Count
+    total_ns: Ns
+
+
+class HostStallDocument(TypedDict):
+    """Phases in which the host recorded nothing for a millisecond or more."""
+
+    name: str
+    num_events: Count
+    total_ns: Ns
+    longest_ns: Ns
+
+
+class LaunchDocument(TypedDict):
+    """Launches and the queue."""
+
+    num_linked: Count
+    delay_p50_ns: Time
+    delay_p99_ns: Time
+    delay_max_ns: Time
+    queue_max: float | None
+    queue_mean: float | None
+    host_blocked: list[HostCallDocument]
+    host_stalls: list[HostStallDocument]
+
+
+class HeadroomDocument(TypedDict):
+    """Against perfect overlap."""
+
+    ideal_ns: Ns
+    headroom_ns: Ns
+    bound_by: Literal["compute", "communication", "chain"]
+    longest_chain_ns: Ns
+    assumption: str
+
+
+class StepDocument(TypedDict):
+    """One ProfilerStep."""
+
+    step: int
+    span_ns: Ns
+    compute_ns: Ns
+    exposed_communication_ns: Ns
+    exposed_memory_ns: Ns
+    idle_ns: Ns
+    hidden_fraction: Share | None
+
+
+class QualityDocument(TypedDict):
+    """What was left out or mended."""
+
+    verdict: Literal["good", "usable", "doubtful"]
+    dropped: Count
+    repaired: Count
+    clipped: Count
+    unlinked: Count
+    unnamed_share: Share
+    overlapping: Count
+    out_of_window: Count
+    skipped: dict[str, Count]
+    truncated: str | None
+    notes: list[str]
+
+
+class JoinedPhaseDocument(TypedDict):
+    """FLOPs of one phase of the joined steps."""
+
+    phase: Annotated[str, Meta(description="forward, backward (what a checkpoint ran again with it) or optimizer.")]
+    flops: Annotated[Count, Meta(description="Model FLOPs on matrix units, of all joined steps.")]
+    full_flops: Count
+    executed_flops: Count
+    vector_flops: Count
+    moved_bytes: Count
+    num_events: Count
+    busy_ns: Ns
+    elapsed_ns: Ns
+    flops_per_s: Annotated[Ratio | None, Meta(description="executed_flops / elapsed_ns.")]
+    mfu: Annotated[
+        Ratio | None,
+        Meta(description="Time of flops at the device's peak / elapsed_ns; null where no peak is known."),
+    ]
+    mfu_full: Ratio | None
+    hfu: Ratio | None
+
+
+class JoinedRangeDocument(TypedDict):
+    """FLOPs of a module's range in the trace."""
+
+    path: str
+    flops: Count
+    busy_ns: Ns
+    mfu: Ratio | None
+
+
+class JoinedDocument(TypedDict):
+    """FLOPs of a weftrace.flops report joined to this trace by phase; there with --flops only."""
+
+    model: str
+    hardware: Annotated[str | None, Meta(description="Whose peaks count; null where none is known.")]
+    basis: str
+    steps: Annotated[Count, Meta(description="Steps of the report that the trace holds.")]
+    span_ns: Ns
+    flops_per_s: Annotated[
+        float | None,
+        Meta(description="Executed FLOPs on matrix units of all phases / the span; null where the span is 0."),
+    ]
+    mfu: Ratio | None
+    mfu_full: Ratio | None
+    hfu: Ratio | None
+    phases: list[JoinedPhaseDocument]
+    ranges: list[JoinedRangeDocument]
+    no_phase_ns: Annotated[
+        Ns,
+        Meta(
+            description="Elapsed time of events without a launch. With elapsed_ns of the phases it adds up to span_ns."
+        ),
+    ]
+    num_no_phase: Count
+    notes: Annotated[list[str], Meta(description="What is assumed, estimated, or does not agree.")]
+
+
+class RankDocument(TypedDict):
+    """One device of one rank. Starts and ends count from start_ns."""
+
+    rank: Annotated[Count | None, Meta(description="Rank in the job; null where neither the file nor its name says.")]
+    device: Annotated[Count | None, Meta(description="Device number; null where the file holds no device work.")]
+    device_name: str
+    num_sms: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="SMs (NVIDIA) or compute units (AMD) of the device.")
+    ]
+    path: Annotated[str, Meta(description="File name, without its folder.")]
+    basis: Annotated[
+        Literal["device", "host", "none"],
+        Meta(description="What was accounted: device events, host operators in their place, or nothing."),
+    ]
+    step: Annotated[int | None, Meta(description="The ProfilerStep asked for; null for the whole trace.")]
+    simulated: bool
+    start_ns: Annotated[int, Meta(description="First device start, absolute nanoseconds; does not fit a float64.")]
+    span_ns: Ns
+    busy_ns: Ns
+    idle_ns: Ns
+    compute_ns: Ns
+    communication_ns: Ns
+    hidden_communication_ns: Ns
+    exposed_communication_ns: Ns
+    hidden_fraction: Share | None
+    memory_ns: Ns
+    exposed_memory_ns: Ns
+    serial_ns: Ns
+    overlap_speedup: Ratio | None
+    data_ns: Ns
+    barrier_ns: Ns
+    streams: list[StreamDocument]
+    families: list[FamilyDocument]
+    collectives: list[CollectiveDocument]
+    phases: list[PhaseDocument]
+    num_phases: Annotated[Count, Meta(description="Phases found; `phases` lists at most 20,000 of them.")]
+    phase_means: list[PhaseMeanDocument]
+    overlap_matrix: MatrixDocument
+    lanes: Annotated[list[LaneDocument], Meta(description="Bands of the lane picture, in the order of drawing.")]
+    exposed: Annotated[
+        list[Stretch],
+        Meta(max_length=1000, description="Stretches of exposed communication, longest first, at most 1,000."),
+    ]
+    num_exposed: Count
+    kernels: list[KernelDocument]
+    operators: Annotated[
+        list[OperatorDocument],
+        Meta(description="Device time by the innermost operator that launched it, longest first, at most 500."),
+    ]
+    num_without_operator: Count
+    without_operator_ns: Ns
+    unnamed: list[UnnamedDocument]
+    unnamed_share: Annotated[Share, Meta(description="Of compute time.")]
+    idle_causes: IdleCausesDocument
+    launch: LaunchDocument
+    headroom: HeadroomDocument
+    steps: list[StepDocument]
+    quality: QualityDocument
+    flops: NotRequired[JoinedDocument]
+
+
+class ReportDocument(TypedDict):
+    """What weftrace tells about a trace or a job. Times are integer nanoseconds. Fields may be added within a version;
+    readers ignore what they do not know. docs/report-json.md explains each field.
+    """
+
+    schema: Literal["weftrace.report/1"]
+    weftrace: Annotated[str, Meta(description="Version of weftrace that wrote the document.")]
+    source: str
+    headline: str
+    world_size: Annotated[int, Meta(ge=1)] | None
+    num_ranks: Count
+    failures: list[FailureDocument]
+    clocks: list[ClockDocument]
+    notes: Annotated[
+        list[str], Meta(description="What is missing from the whole: ranks without a file, ranks with several.")
+    ]
+    ranks: list[RankDocument]
+
+
+REPORT_SCHEMA = DocumentSchema(
+    document=ReportDocument,
+    schema=SCHEMA,
+    title="What weftrace tells about a trace or a job",
+    file=Path(__file__).with_name("schema.json"),
+)

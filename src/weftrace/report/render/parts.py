@@ -1,0 +1,33 @@
+"""The parts of a span and the causes of idle time, as every picture of a report names and colours them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from weftrace.render import palette
+
+PartKey = Literal["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
+AccountKey = Literal["span_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
+CauseKey = Literal["host_wait_ns", "dependency_wait_ns", "kernel_gap_ns", "unknown_ns"]
+
+#: The parts of a span, in the order of the bar: key in the document, name, colour. They add up to the span.
+PARTS: tuple[tuple[PartKey, str, str], ...] = (
+    ("compute_ns", "compute", palette.COMPUTE),
+    ("exposed_communication_ns", "exposed communication", palette.EXPOSED),
+    ("exposed_memory_ns", "exposed memory", palette.MEMORY),
+    ("idle_ns", "idle", palette.IDLE),
+)
+
+#: The columns of a table of spans, and what each is called; the hidden share of communication goes last.
+ACCOUNT_KEYS: tuple[AccountKey, ...] = (
+    "span_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns",
+)  # fmt: skip
+ACCOUNT_HEADS = ("compute", "exposed comm.", "exp. memory", "idle", "hidden")
+
+#: Causes of idle time: key in the document, name, colour.
+CAUSES: tuple[tuple[CauseKey, str, str], ...] = (
+    ("host_wait_ns", "host wait", palette.IDLE_CAUSE_COLOURS["host_wait"]),
+    ("dependency_wait_ns", "dependency wait", palette.IDLE_CAUSE_COLOURS["dependency_wait"]),
+    ("kernel_gap_ns", "kernel gap", palette.IDLE_CAUSE_COLOURS["kernel_gap"]),
+    ("unknown_ns", "unknown", palette.IDLE_CAUSE_COLOURS["unknown"]),
+)
