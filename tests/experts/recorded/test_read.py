@@ -366,3 +366,12 @@ def test_saved_loads_are_read_back(name: str, tokens: int | None, tmp_path: Path
 def test_another_suffix_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"loads are written as .npz or .json"):
         save_loads([[1, 2]], tmp_path / "loads.xls")
+
+
+def test_windows_are_added_up() -> None:
+    history = as_history(LOADS)
+    np.testing.assert_array_equal(history.total(), [[8, 10, 12], [14, 16, 18]])
+    np.testing.assert_array_equal(history.total(last=1), LOADS[1])
+    for last in (0, 3, 1.5):
+        with pytest.raises(LoadsError, match=f"there are 2 windows, not {last}"):
+            history.total(last)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import pytest
 
 from weftrace.errors import PlacementError
 from weftrace.experts.recorded.generator import synthetic_loads
-from weftrace.experts.solvers.slot_budget import share_slots_among_layers
+from weftrace.experts.solvers.slot_budget import share_slots_among_layers, slots_for_budget
 
 
 def least_maximum(load_N: np.ndarray, slots: int, num_gpus: int) -> float:
@@ -70,3 +70,13 @@ def test_says_what_is_wrong() -> None:
         share_slots_among_layers([[1, 1]], 5, 0)
     with pytest.raises(PlacementError, match="total_slots must be a whole number"):
         share_slots_among_layers([[1, 1]], 5.5, 2)  # type: ignore[arg-type]
+
+
+def test_a_budget_gives_the_slots_of_a_cluster_too() -> None:
+    """Of 4 GPUs one is lost: layers get multiples of 3, and every GPU has what one in service needs for the largest."""
+    loads = [[100.0, 1, 1, 1, 1, 1], [1.0, 1, 1, 1, 1, 1]]
+    slots_L, num_slots = slots_for_budget(loads, 15, 4, num_lost=1)
+    np.testing.assert_array_equal(slots_L, share_slots_among_layers(loads, 15, 3))
+    assert slots_L.tolist() == [9, 6]
+    assert num_slots == 3 * 4
+    assert slots_for_budget(loads, 12, 1, num_lost=1)[1] == 6  # nothing is left: `make_cluster` says so
