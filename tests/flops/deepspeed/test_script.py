@@ -14,6 +14,7 @@ from torch.nn.modules import module as hooks
 from torch.optim import optimizer as optimizers
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+import weftrace
 from tests.conftest import ROOT
 from tests.flops.deepspeed.parse import HEADINGS, LABELS, aggregated, field, labels_in_order, modules, value
 from tests.flops.deepspeed.test_config import SAMPLE
@@ -26,6 +27,7 @@ from weftrace.flops.derived.tally import totals
 from weftrace.flops.values import FlopsReport
 
 ON = DeepSpeedFlopsConfig(enabled=True)
+PACKAGE = Path(weftrace.__file__).resolve().parent
 
 SMALL = """
 import argparse, sys, torch
@@ -268,7 +270,7 @@ def test_an_exception_is_the_scripts_own(tmp_path: Path, capsys: pytest.CaptureF
     assert HEADINGS[0] not in capsys.readouterr().out
     shown = traceback.extract_tb(own_traceback(error.value, script))
     assert (shown[0].filename, shown[0].lineno) == (str(script), 18)
-    assert not any("weftrace" in frame.filename for frame in shown[1:])
+    assert not any(Path(frame.filename).is_relative_to(PACKAGE) for frame in shown[1:])
 
 
 def test_a_script_without_a_model(tmp_path: Path) -> None:
