@@ -29,12 +29,15 @@ MAX_TIMELINE_EVENTS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankReport:
+class RankReport(InNotebook):
     """One device of one rank. timeline: its events, packed for the page; flops: a step's cost joined to its times."""
 
     analysis: RankAnalysis
     timeline: dict[str, Any] | None = None
     flops: TraceJoin | None = None
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        return self.analysis._told()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
