@@ -1010,7 +1010,7 @@ declare namespace report {
 }
 
 declare namespace timeline_block {
-  /** A rank's timeline as the page holds it: `timeline_payload`, and how far its start is from the rank's. */
+  /** A rank's timeline as the page holds it: shift_ns is how far its start is from the rank's. */
   interface Block {
     classes: string[];
     columns: TimelineColumns;

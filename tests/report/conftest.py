@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -64,7 +64,7 @@ def job_html(layered_trace: Callable[..., Trace]) -> str:
     reports = [analyze(layered_trace(rank=0)), analyze(layered_trace(rank=1, extra_idle_us=400))]
     ranks = [report.document["ranks"][0] for report in reports]
     failure = {"path": "rank2.json.gz", "error": "the gzip stream ends early"}
-    document = reports[0].document | {"ranks": ranks, "num_ranks": 2, "failures": [failure]}
+    document: Any = reports[0].document | {"ranks": ranks, "num_ranks": 2, "failures": [failure]}
     return render_html(document, [report.timelines[0] for report in reports])
 
 

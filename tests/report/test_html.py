@@ -35,7 +35,7 @@ def blocks(html: str) -> dict[str, Any]:
     return {name: json.loads(text) for name, text in found}
 
 
-def timeline_of(report: Report) -> dict[str, Any]:
+def timeline_of(report: Report) -> Any:
     timeline = report.timelines[0]
     assert timeline is not None
     return timeline
@@ -76,7 +76,7 @@ def test_timelines_may_be_missing(report: Report) -> None:
 
 
 def test_shift_joins_a_timeline_to_a_rank_that_starts_elsewhere(report: Report) -> None:
-    timeline = {**timeline_of(report), "start_ns": report.document["ranks"][0]["start_ns"] + 7}
+    timeline: Any = {**timeline_of(report), "start_ns": report.document["ranks"][0]["start_ns"] + 7}
     assert blocks(render_html(report.document, [timeline]))["weftrace-timeline-0"]["shift_ns"] == 7
 
 

@@ -20,13 +20,13 @@ from weftrace.trace.model import events_frame
 US = 1000
 
 
-def column(payload: dict[str, Any], name: str) -> list[int]:
+def column(payload: Any, name: str) -> list[int]:
     packed = payload["columns"][name]
     values = np.frombuffer(base64.b64decode(packed["data"]), dtype=f"<{packed['type']}")
     return [int(value) for value in values]
 
 
-def drawn(payload: dict[str, Any]) -> list[tuple[str, str, str, int, int, int]]:
+def drawn(payload: Any) -> list[tuple[str, str, str, int, int, int]]:
     """Every event as (track, class, name, row, start, duration); times in ns from start_ns."""
     starts, durs, names, kinds = (column(payload, name) for name in ("start", "dur", "name", "class"))
     out = []
@@ -40,7 +40,7 @@ def drawn(payload: dict[str, Any]) -> list[tuple[str, str, str, int, int, int]]:
     return out
 
 
-def payload_of(trace: Trace, **options: Any) -> dict[str, Any]:
+def payload_of(trace: Trace, **options: Any) -> Any:
     return timeline_payload(trace, work_of(trace).events, **options)
 
 

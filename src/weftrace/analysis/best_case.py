@@ -10,6 +10,7 @@ from typing import Literal
 import polars as pl
 
 from weftrace.analysis.time_account import Source, account_of
+from weftrace.notebook import InNotebook
 from weftrace.trace.model import is_launch
 from weftrace.trace.work import Work
 
@@ -17,7 +18,7 @@ Bound = Literal["compute", "communication", "chain"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Headroom:
+class Headroom(InNotebook):
     """Span against perfect overlap, ns.
 
     ideal_ns: max(|compute|, |communication|, longest dependent chain), never above the span. headroom_ns: span - ideal.

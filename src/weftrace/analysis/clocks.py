@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 from weftrace.units import MS
@@ -16,7 +17,7 @@ _MAX_SPREAD_NS = 1 * MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockOffset:
+class ClockOffset(InNotebook):
     """One rank's clock against the reference rank's.
 
     offset_ns: median over matched collectives of (end on this rank - end on the reference): subtract it from this

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weftrace.analysis.kernel_times import kernel_table
+from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quality:
+class Quality(InNotebook):
     """The verdict and what it rests on. Counts are events.
 
     verdict: "good"; "usable" when something small was lost or mended; "doubtful" when the numbers may mislead: a tenth

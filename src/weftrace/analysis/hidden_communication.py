@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
 from weftrace.analysis.intervals import Array, Intervals, covered, grouped_union, of_events, sums_by_group
 from weftrace.analysis.time_account import Source, account_of
+from weftrace.notebook import InNotebook
 from weftrace.trace.kernels import bus_factor
 from weftrace.trace.work import Work
+from weftrace.units import duration, percent
 
 NO_PHASE = "(no phase)"
 OTHER = "(other)"
@@ -22,7 +25,7 @@ _DTYPE_BYTES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OverlapMatrix:
+class OverlapMatrix(InNotebook):
     """Time in ns that both a communication phase (row) and a compute phase (column) were running.
 
     Two compute phases can run at once, so a row's sum can exceed its hidden_ns, which is a union.
@@ -37,7 +40,7 @@ class OverlapMatrix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Overlap:
+class Overlap(InNotebook):
     """Communication against computation on one device, ns; |X| as in `Breakdown`.
 
     communication_ns: |communication|. hidden_ns: |communication & compute|. exposed_ns: |communication - compute|.
@@ -59,6 +62,15 @@ class Overlap:
     @property
     def exposed_ns(self) -> int:
         return self.communication_ns - self.hidden_ns
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "communication", duration(self.communication_ns)
+        yield "hidden", f"{duration(self.hidden_ns)}, {percent(self.hidden_fraction)}"
+        yield "exposed", f"{duration(self.exposed_ns)} in {len(self.exposed.starts):,} stretches"
+        yield "moves data", duration(self.data_ns)
+        yield "notifies or waits", duration(self.barrier_ns)
+        for name, busy_ns, hidden_ns in self.collectives.select("collective", "busy_ns", "hidden_ns").iter_rows():
+            yield name, f"{duration(busy_ns)}, {percent(hidden_ns / busy_ns if busy_ns else None)} hidden"
 
     @property
     def hidden_fraction(self) -> float | None:

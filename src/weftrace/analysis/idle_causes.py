@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 from weftrace.units import US
@@ -16,7 +17,7 @@ _CAUSES = ("host_wait", "dependency_wait", "kernel_gap", "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class IdleCauses:
+class IdleCauses(InNotebook):
     """Idle time by cause, ns. The cause of a gap is told by the event that ends it.
 
     host_wait_ns: that event was launched after the gap had begun. kernel_gap_ns: launched in time, and the gap is

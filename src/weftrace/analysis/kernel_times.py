@@ -8,12 +8,13 @@ import polars as pl
 
 from weftrace.analysis.intervals import of_events
 from weftrace.analysis.phase_times import held_longest, with_sms
+from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KernelTable:
+class KernelTable(InNotebook):
     """Device events by name, by family, by stream. Times in ns.
 
     kernels: a row a name, longest total first: name, kind, family, num_events, total_ns, mean_ns, p50_ns, p99_ns,

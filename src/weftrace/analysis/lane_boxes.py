@@ -12,6 +12,7 @@ import polars as pl
 from weftrace.alphabet import direction_of
 from weftrace.analysis.intervals import of_events
 from weftrace.analysis.phase_times import held_longest, with_sms
+from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 from weftrace.units import US
@@ -38,7 +39,7 @@ BOX_COLUMNS: dict[str, pl.DataType] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Lane:
+class Lane(InNotebook):
     """One band of the picture.
 
     lane: its name, "compute" or "communication". streams: those it runs on. busy_ns: union of its events.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace, is_launch
 from weftrace.trace.phases import assign_phases, find_steps
 from weftrace.trace.work import Work, as_work
@@ -17,7 +18,7 @@ _WAITS = r"(?i)synchroni|StreamWaitValue|EventQuery|^cudaFree$|^cudaMalloc$|^hip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Queueing:
+class Queueing(InNotebook):
     """Launches against starts. Times in ns.
 
     num_linked: device events with a launch. delay: device start - start of the host's launch call; p50, p99 and max

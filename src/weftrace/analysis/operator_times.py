@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from weftrace.notebook import InNotebook
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Operators:
+class Operators(InNotebook):
     """Device time by the innermost operator that launched it.
 
     operators: a row a name, longest total first: name, num_calls (calls that launched something), num_events (device

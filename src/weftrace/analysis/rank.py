@@ -20,14 +20,16 @@ from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
 from weftrace.analysis.step_times import Step, steps
 from weftrace.analysis.time_account import Breakdown, account_of
+from weftrace.notebook import InNotebook
 from weftrace.trace.job import Failure
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Basis, Work, as_work, works_of
+from weftrace.units import duration, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RankAnalysis:
+class RankAnalysis(InNotebook):
     """All analyses of one device of one rank. See each part's type for what its numbers mean."""
 
     rank: int | None
@@ -53,9 +55,16 @@ class RankAnalysis:
     quality: Quality
     collective_ends: pl.DataFrame
 
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "rank", "–" if self.rank is None else str(self.rank)
+        yield "device", " ".join(str(part) for part in (self.device, self.device_name) if part not in (None, ""))
+        yield from self.breakdown._told()
+        yield "headroom", duration(self.headroom.headroom_ns)
+        yield "quality", self.quality.verdict
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Analysis:
+class Analysis(InNotebook):
     """A trace or a job, analysed.
 
     ranks: in order of rank, then device. failures: files that could not be used. clocks: offsets between ranks' clocks;
@@ -68,6 +77,15 @@ class Analysis:
     failures: tuple[Failure, ...] = ()
     clocks: tuple[ClockOffset, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "source", self.source
+        for r in self.ranks:
+            name = "rank unknown" if r.rank is None else f"rank {r.rank}"
+            hidden = percent(r.breakdown.hidden_fraction)
+            yield name, f"{duration(r.breakdown.span_ns)}, {hidden} of communication hidden"
+        yield from ((failure.path, failure.error) for failure in self.failures)
+        yield from (("", note) for note in self.notes)
 
 
 def analyze_rank(source: Trace | Work) -> RankAnalysis:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from weftrace.analysis.time_account import Breakdown, breakdown
+from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(InNotebook):
     """One ProfilerStep: the device events that its host window launched, from the first start to the last end.
 
     The device runs behind the host, so cutting at the host's window would give a step's end to its successor.

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
 
 from weftrace.analysis.intervals import Intervals, of_events
+from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
+from weftrace.units import duration, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breakdown:
+class Breakdown(InNotebook):
     """One device's time, in nanoseconds. |X| is the length of the union of X's events over all streams.
 
     start_ns: first device start, absolute. span_ns: last device end - first device start.
@@ -53,9 +56,21 @@ class Breakdown:
         """Serial sum / busy: how much faster than one event at a time; None when there is no work."""
         return self.serial_ns / self.busy_ns if self.busy_ns else None
 
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "span", duration(self.span_ns)
+        parts = {
+            "compute": self.compute_ns,
+            "exposed communication": self.exposed_communication_ns,
+            "exposed memory": self.exposed_memory_ns,
+            "idle": self.idle_ns,
+        }
+        for name, part_ns in parts.items():
+            yield name, f"{duration(part_ns)}, {percent(part_ns / self.span_ns if self.span_ns else None)}"
+        yield "communication", f"{duration(self.communication_ns)}, {percent(self.hidden_fraction)} hidden"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Account:
+class Account(InNotebook):
     """A device's work with what most analyses make of it. Each part is computed when it is first asked for, and once.
 
     compute, communication, memory: the union of that class's events. hidden: communication & compute. exposed:
@@ -103,6 +118,9 @@ class Account:
             exposed_memory_ns=busy_ns - (self.compute | self.communication).total_ns,
             serial_ns=int(events.select((pl.col("end_ns") - pl.col("start_ns")).sum()).item()),
         )
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        return self.breakdown._told()
 
     def _union(self, kind: str) -> Intervals:
         return of_events(self.work.events.filter(pl.col("kind") == kind))

@@ -10,15 +10,18 @@ Phases and ops are named in the alphabet of `weftrace.alphabet`: "attn(F)", "mlp
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+from weftrace.notebook import InNotebook
 
 Kind = Literal["compute", "communication", "memory"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Resource:
+class Resource(InNotebook):
     """One stream of one rank: it runs one op at a time, in the order of the plan."""
 
     rank: int = 0
@@ -29,7 +32,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Op:
+class Op(InNotebook):
     """One piece of work on one stream.
 
     id: unique in the plan. Other ops name it in their `after`, and errors name it too.
@@ -60,7 +63,7 @@ class Op:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(InNotebook):
     """Ops in the order in which they are issued, and what they run on.
 
     ops: on one resource, issue order is execution order. Consecutive ops of a rank that share phase, layer and
@@ -82,6 +85,13 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.name!r}, {len(self.ops):,} ops, {len(self.ranks)} ranks, {len(self.resources)} streams)"
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "name", self.name
+        yield "ops", f"{len(self.ops):,} on {len(self.resources):,} streams of {len(self.ranks):,} ranks"
+        yield "device", self.device_name
+        yield "source", self.source
+        yield from (("note", note) for note in self.notes)
 
     @property
     def resources(self) -> tuple[Resource, ...]:

@@ -5,20 +5,23 @@ Everything here is computed from the plan alone, without making a trace. Times a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weftrace.notebook import InNotebook
 from weftrace.plan.graph import Graph, Run, compile_plan, previous_on_stream, run
 from weftrace.plan.model import Op, Plan
+from weftrace.units import duration
 
 Reason = Literal["start", "dependency", "resource"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Timetable:
+class Timetable(InNotebook):
     """Start and end of every op, int64 arrays in the order of `plan.ops`.
 
     By hand: an op starts at the latest of 0, the end of each op in its `after` (plus that entry's lag), and the end of
@@ -34,9 +37,14 @@ class Timetable:
         """End of the last op; 0 for a plan without ops."""
         return int(self.end_ns.max(initial=0))
 
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "plan", self.plan.name
+        yield "makespan", duration(self.makespan_ns)
+        yield "ops", f"{len(self.plan.ops):,}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
+class Chain(InNotebook):
     """Ops each of which waits for the one before. length_ns: what they take together, lags and kernel gaps included."""
 
     ops: tuple[Op, ...]
@@ -44,7 +52,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CriticalStep:
+class CriticalStep(InNotebook):
     """One op that a shorter plan would have to shorten, and what its start waited for.
 
     reason: "dependency", the op `cause` of its `after` ended last; "resource", the op `cause` before it on its stream

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, by_rank, collect
 from weftrace.facts import Hardware
@@ -15,6 +15,7 @@ from weftrace.notebook import InNotebook
 from weftrace.report.document import document_of
 from weftrace.report.document_types import ReportDocument
 from weftrace.report.timeline import timeline_payload
+from weftrace.report.timeline_types import TimelinePayload
 from weftrace.trace.job import Job, open_trace
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
@@ -29,12 +30,15 @@ MAX_TIMELINE_EVENTS = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankReport:
+class RankReport(InNotebook):
     """One device of one rank. timeline: its events, packed for the page; flops: a step's cost joined to its times."""
 
     analysis: RankAnalysis
-    timeline: dict[str, Any] | None = None
+    timeline: TimelinePayload | None = None
     flops: TraceJoin | None = None
+
+    def _told(self) -> Iterable[tuple[str, str]]:
+        return self.analysis._told()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,7 @@ class Report(InNotebook):
     """
 
     document: ReportDocument
-    timelines: tuple[dict[str, Any] | None, ...] = ()
+    timelines: tuple[TimelinePayload | None, ...] = ()
     analysis: Analysis | None = None
 
     def _told(self) -> Iterable[tuple[str, str]]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from weftrace.report.timeline_types import PackedColumn, TimelineGroup, TimelinePayload, TimelineTrack
 from weftrace.trace.model import Trace, Track, is_annotation, is_launch, on_device
 
 #: Version of the payload's shape; the page checks it.
@@ -47,7 +48,7 @@ _COUNTED, _ANNOTATION, _HOST = 0, 1, 2  # what is kept first, when not everythin
 _KEPT_NAMES = {_COUNTED: "device", _ANNOTATION: "annotation", _HOST: "host"}
 
 
-def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_events: int = 200_000) -> dict[str, Any]:
+def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_events: int = 200_000) -> TimelinePayload:
     """The events of one trace as the page's timeline draws them.
 
     trace: all its device events, annotations and host ranges are candidates; Python stack frames are not.
@@ -203,7 +204,7 @@ def _most_telling(events: pl.DataFrame, max_events: int) -> tuple[pl.DataFrame, 
     return kept, {name: count for name, count in left.items() if count}
 
 
-def _placed(events: pl.DataFrame, trace: Trace) -> tuple[list[dict[str, Any]], list[dict[str, Any]], pl.DataFrame]:
+def _placed(events: pl.DataFrame, trace: Trace) -> tuple[list[TimelineTrack], list[TimelineGroup], pl.DataFrame]:
     """Tracks in drawing order, their groups, and the events sorted so that each drawn row is one slice."""
     keyed = events.with_columns(pl.col("pid", "tid").cast(pl.String).fill_null(""))
     on_stream = pl.col("stream").is_not_null()
@@ -227,19 +228,19 @@ def _placed(events: pl.DataFrame, trace: Trace) -> tuple[list[dict[str, Any]], l
         depth[first:last] = nesting_depth(start[first:last], end[first:last])
     keyed = keyed.with_columns(pl.Series("depth", depth)).sort("track", "depth", "start_ns", "row")
 
-    rows_of: dict[int, list[list[int]]] = {}
+    rows_of: dict[int, list[Any]] = {}
     first = 0
     for number, count in keyed.group_by("track", "depth", maintain_order=True).len().select("track", "len").iter_rows():
         rows_of.setdefault(number, []).append([first, count])
         first += count
     labels = _Labels(trace)
-    groups: list[dict[str, Any]] = []
-    tracks: list[dict[str, Any]] = []
+    groups: list[TimelineGroup] = []
+    tracks: list[TimelineTrack] = []
     for key in sorted(stored.to_dicts(), key=labels.sort_key):
-        label, group = labels.of(key)
+        named, group = labels.of(key)
         if group not in groups:
             groups.append(group)
-        tracks.append({"group": groups.index(group), **label, "rows": rows_of[key["track"]]})
+        tracks.append(cast(TimelineTrack, {"group": groups.index(group), **named, "rows": rows_of[key["track"]]}))
     return tracks, groups, keyed
 
 
@@ -261,7 +262,7 @@ class _Labels:
             *_natural(thread, key["tid"]),
         )
 
-    def of(self, key: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def of(self, key: Mapping[str, Any]) -> tuple[dict[str, Any], TimelineGroup]:
         """(track's label and kind, its group) for one track's key."""
         if key["stream"] is not None:
             device = self.trace.device(key["device"])
@@ -315,9 +316,11 @@ def _launch_of(events: pl.DataFrame, num_device: int) -> npt.NDArray[np.int64]:
     return (found.cast(pl.Int64) + 1).fill_null(0).to_numpy()
 
 
-def _packed(values: npt.NDArray[Any]) -> dict[str, str]:
+def _packed(values: npt.NDArray[Any]) -> PackedColumn:
     """The smallest little-endian type that holds the values exactly, and their bytes in base64."""
     top = int(values.max()) if values.size else 0
     assert not values.size or int(values.min()) >= 0, f"negative value {values.min()} in a timeline column"
-    kind = "u1" if top < 1 << 8 else "u2" if top < 1 << 16 else "u4" if top < 1 << 32 else "f8"
+    kind: Literal["u1", "u2", "u4", "f8"] = (
+        "u1" if top < 1 << 8 else "u2" if top < 1 << 16 else "u4" if top < 1 << 32 else "f8"
+    )
     return {"type": kind, "data": base64.b64encode(values.astype(f"<{kind}").tobytes()).decode("ascii")}

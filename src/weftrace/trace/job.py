@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from weftrace.errors import TraceError, WeftraceError
 from weftrace.files.sources import DEFAULT_MAX_BYTES, is_remote
+from weftrace.notebook import InNotebook
 from weftrace.trace.chrome.reader import rank_in_name, read_chrome
 from weftrace.trace.model import Trace
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(InNotebook):
     """A rank's file that could not be used, and why."""
 
     path: str
@@ -32,7 +33,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Generic[T]):
+class Outcome(InNotebook, Generic[T]):
     """What `Job.map` got from one file: a value, a failure, or neither where its rank was not asked for.
 
     rank: as the trace tells it; None where it does not, or could not be read.
@@ -45,7 +46,7 @@ class Outcome(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(InNotebook):
     """Traces of one run, a file a rank.
 
     paths: in order of rank as far as names tell it. ranks: only these, where given. max_bytes: limit on each file's

@@ -14,6 +14,7 @@ import polars as pl
 
 from weftrace.errors import RulesError, WeftraceError
 from weftrace.facts.tables import read_tables
+from weftrace.notebook import InNotebook
 
 Kind = Literal["compute", "communication", "memory"]
 Role = Literal["data", "barrier"]
@@ -57,7 +58,7 @@ CLASS_SCHEMA: dict[str, pl.DataType] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelRule:
+class KernelRule(InNotebook):
     """One rule: names that `match` finds are of this class.
 
     match: a regex in Rust's dialect, searched anywhere in the name.
@@ -80,7 +81,7 @@ class KernelRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelRules:
+class KernelRules(InNotebook):
     """Rules in the order in which they are tried; the first match wins."""
 
     rules: tuple[KernelRule, ...]

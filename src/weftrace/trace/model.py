@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import polars as pl
+
+from weftrace.notebook import InNotebook
 
 #: Columns of `Trace.events`, one row a complete event, in file order. Times are absolute integer nanoseconds.
 #: A column that a file does not fill is null throughout.
@@ -73,7 +75,7 @@ def is_annotation() -> pl.Expr:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class Device(InNotebook):
     """One accelerator as the file describes it; `num_sms` counts SMs (NVIDIA) or compute units (AMD)."""
 
     id: int
@@ -83,7 +85,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Track:
+class Track(InNotebook):
     """A process (tid is None) or a thread/stream, as the file's metadata names it."""
 
     pid: str
@@ -94,7 +96,7 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadQuality:
+class ReadQuality(InNotebook):
     """What reading left out, and why. Counts are events.
 
     dropped: reason -> events lost because they could not be used (bad JSON, no time, negative duration ...).
@@ -120,7 +122,7 @@ class ReadQuality:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Trace:
+class Trace(InNotebook):
     """One rank's events and what its file says of itself.
 
     events: frame with the columns of `EVENT_SCHEMA`.
@@ -156,6 +158,14 @@ class Trace:
     def __repr__(self) -> str:
         rank = "?" if self.rank is None else self.rank
         return f"Trace({self.path or 'in memory'!r}, rank {rank} of {self.world_size or '?'}, {len(self):,} events)"
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "path", self.path or "in memory"
+        yield "rank", f"{'?' if self.rank is None else self.rank} of {self.world_size or '?'}"
+        yield "events", f"{len(self):,}, {'simulated' if self.simulated else 'measured'}"
+        yield from (("device", f"{device.id} {device.name}") for device in self.devices)
+        if self.quality.num_dropped or self.quality.truncated:
+            yield "lost", f"{self.quality.num_dropped:,} events; {self.quality.truncated or 'the file is whole'}"
 
     @property
     def device_ids(self) -> tuple[int, ...]:

@@ -6,18 +6,21 @@ here, so that all of them count the same events.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import polars as pl
 
 from weftrace.errors import TraceError
+from weftrace.notebook import InNotebook
 from weftrace.trace.clipping import FARTHEST_NS, clipped, extent, inside_window
 from weftrace.trace.containment import with_host_metadata
 from weftrace.trace.kernels import KINDS, KernelRules, class_of_metadata, classify, load_rules
 from weftrace.trace.launches import link_launches
 from weftrace.trace.model import Trace, on_device
 from weftrace.trace.phases import assign_phases, find_phases, find_steps, step_at
+from weftrace.units import duration
 
 #: What is accounted: device events, host operators in their place, or nothing.
 Basis = Literal["device", "host", "none"]
@@ -52,7 +55,7 @@ WORK_SCHEMA: dict[str, pl.DataType] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Work:
+class Work(InNotebook):
     """One device's work, and what had to be left out or mended to account for it.
 
     basis: "device"; "host" where a trace has no device events and host operators stand in for them; "none".
@@ -72,6 +75,14 @@ class Work:
     num_clipped: int = 0
     num_out_of_window: int = 0
     num_overlapping: int = 0
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "trace", self.trace.path or "in memory"
+        yield "device", "–" if self.device is None else str(self.device)
+        yield "events", f"{self.events.height:,} in {self.phases.height:,} phases ({self.basis})"
+        yield "span", duration(self.end_ns - self.start_ns)
+        left = {"unlinked": self.num_unlinked, "clipped": self.num_clipped, "out of window": self.num_out_of_window}
+        yield from ((name, f"{count:,} events") for name, count in left.items() if count)
 
     @property
     def start_ns(self) -> int:

@@ -3,67 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any
 
 from weftrace.render.page import render_page
+from weftrace.report.document_types import ReportDocument
 from weftrace.report.render.words import TERMS
+from weftrace.report.timeline_types import TimelinePayload
 
 #: The package that holds the page's template and static files, and its first module.
 HOME, ENTRY = "weftrace.report.render", "main"
 
 
-class PackedColumn(TypedDict):
-    """Little-endian numbers in base64."""
+class TimelineBlock(TimelinePayload):
+    """A rank's timeline as the page holds it: shift_ns is how far its start is from the rank's."""
 
-    type: Literal["u1", "u2", "u4", "f8"]
-    data: str
-
-
-#: A number for each event. start, dur: in ns; name, class: positions in `names` and `classes`; launch: 1 + the position
-#: of the call that launched a device event, or 0.
-TimelineColumns = TypedDict(
-    "TimelineColumns",
-    {"start": PackedColumn, "dur": PackedColumn, "name": PackedColumn, "class": PackedColumn, "launch": PackedColumn},
-)
-
-
-class TimelineGroup(TypedDict):
-    label: str
-    kind: Literal["device", "host"]
-
-
-class TimelineTrack(TypedDict):
-    """A stream, what is noted beside one, or a host thread. rows: (first event, how many) of each depth of nesting."""
-
-    group: int
-    label: str
-    kind: Literal["stream", "notes", "thread"]
-    device: NotRequired[int]
-    stream: NotRequired[int]
-    rows: list[tuple[int, int]]
-
-
-class TimelineBlock(TypedDict):
-    """A rank's timeline as the page holds it: `timeline_payload`, and how far its start is from the rank's."""
-
-    format: str
-    rank: int | None
-    start_ns: int
-    first_ns: int
-    end_ns: int
-    num_events: int
-    num_device: int
-    columns: TimelineColumns
-    names: list[str]
-    classes: list[str]
-    groups: list[TimelineGroup]
-    tracks: list[TimelineTrack]
-    left_out: dict[str, int]
-    shortened_names: int
     shift_ns: int
 
 
-def render_html(document: Mapping[str, Any], timelines: Sequence[Mapping[str, Any] | None]) -> str:
+def render_html(document: ReportDocument, timelines: Sequence[TimelinePayload | None]) -> str:
     """One self-contained page for a report document, as text.
 
     document: the JSON report (`schema.json`).

@@ -20,6 +20,7 @@ import numpy as np
 from weftrace.errors import TraceError
 from weftrace.files.output import Sink, open_output
 from weftrace.files.sources import DEFAULT_MAX_BYTES, ByteStream, open_bytes
+from weftrace.notebook import InNotebook
 from weftrace.trace.chrome.lane_events import PROCESS
 from weftrace.trace.model import Trace
 from weftrace.units import MIB, size
@@ -33,7 +34,7 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Annotated:
+class Annotated(InNotebook):
     """What `annotate` wrote.
 
     num_events: events that it added.
