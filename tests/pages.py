@@ -27,6 +27,9 @@ def check_modules(home: str, entries: Iterable[str]) -> None:
             kind, _, name = module.partition("_")
             source = files(KIT if kind == "kit" else home).joinpath("static", f"{name}.js").read_text("utf-8")
             assert "innerHTML" not in source and "insertAdjacentHTML" not in source and "document.write" not in source
+            assert all(len(line) <= 120 for line in source.splitlines()), (
+                f"{name}.js: a line is longer than 120 columns"
+            )
             for where, needed in _NEEDED.findall(source):
                 before = f"{'kit' if where == 'render/' else kind}_{needed}"
                 assert order.index(before) < position, f"{module} comes before {before}"

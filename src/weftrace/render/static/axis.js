@@ -5,6 +5,15 @@ import { grouped } from "./format.js";
 /**
  * @typedef {import("./theme.js").Palette} Palette
  * @typedef {{ start: number, end: number, length: number }} View
+ *
+ * @typedef {object} Axis
+ * @property {View} view
+ * @property {number} left
+ * @property {number} width
+ * @property {number} height
+ * @property {number} bottom where its grid lines end
+ * @property {Palette} colors
+ * @property {string} font
  */
 
 /**
@@ -40,7 +49,7 @@ export function tickLabel(value, step, span) {
 /**
  * Draws ticks and labels along the top of a canvas; grid lines down to `bottom`.
  * @param {CanvasRenderingContext2D} context
- * @param {{ view: View, left: number, width: number, height: number, bottom: number, colors: Palette, font: string }} options
+ * @param {Axis} axis
  */
 export function drawAxis(context, { view, left, width, height, bottom, colors, font }) {
   const { step, values } = ticks(view.start, view.end, width);

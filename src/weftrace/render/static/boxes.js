@@ -16,7 +16,8 @@
  * @property {number} between
  */
 
-// A box's colour: by direction where the phases say one, else by micro-batch, else by name.
+// A box's colour: by direction where the phases say one, else by micro-batch, else by name. Letters and names are those of
+// weftrace.alphabet, which a test compares.
 /** @type {Record<string, [role: string, label: string]>} */
 const DIRECTIONS = {
   F: ["forward", "forward"],
@@ -108,7 +109,7 @@ function firstVisible(line, time) {
  * @param {Box} box
  * @returns {[role: string, label: string] | undefined}
  */
-function directed(box) {
+export function directionOf(box) {
   return DIRECTIONS[box.direction ?? ""];
 }
 
@@ -120,7 +121,7 @@ function directed(box) {
 function huesFor(boxes) {
   /** @type {Map<string, string>} */
   const legend = new Map();
-  const undirected = boxes.filter((box) => !directed(box));
+  const undirected = boxes.filter((box) => !directionOf(box));
   const batches = new Set(undirected.map((box) => box.name.match(MICRO_BATCH)?.[1]));
   const byBatch = batches.has("0") && batches.has("1");
   /** @type {Map<string, [string, string]>} */
@@ -130,7 +131,7 @@ function huesFor(boxes) {
    * @returns {[role: string, label: string]}
    */
   const of = (box) => {
-    const known = directed(box);
+    const known = directionOf(box);
     if (known) return known;
     const batch = byBatch ? box.name.match(MICRO_BATCH)?.[1] : undefined;
     if (batch !== undefined) return [batch === "0" ? "forward" : "backward", `micro-batch ${batch}`];

@@ -7,8 +7,8 @@
  */
 
 /**
- * Of an element: class, text, title, data (dataset), on (listeners), style (CSS properties, set through the CSSOM because
- * the content policy forbids style attributes); anything else is an attribute (null and false leave it out).
+ * Of an element: class, text, title, data (dataset), on (listeners), style (CSS properties, set through the CSSOM
+ * because the content policy forbids style attributes); anything else is an attribute (null and false leave it out).
  * @typedef {object} Known
  * @property {Text} [class]
  * @property {Text} [text]

@@ -88,7 +88,8 @@ export function plural(number, word) {
 }
 
 /**
- * A kernel's name without its return type, and of CUTLASS's wrapper only what it wraps: sorting and reading want what differs.
+ * A kernel's name without its return type, and of CUTLASS's wrapper only what it wraps: sorting and reading want what
+ * differs.
  * @param {string} name
  */
 export function bareName(name) {

@@ -4,7 +4,17 @@
  * @typedef {import("./viewport.js").Viewport} Viewport
  * @typedef {(x: number) => number} Time
  * @typedef {(event: MouseEvent) => [number, number]} Local
- * @typedef {{ x: number, y: number, lastY: number, start: number, end: number, from: number, ranging: boolean, moved: boolean }} Press
+ *
+ * A press of the pointer, and the view when it began. from: the time under it.
+ * @typedef {object} Press
+ * @property {number} x
+ * @property {number} y
+ * @property {number} lastY
+ * @property {number} start
+ * @property {number} end
+ * @property {number} from
+ * @property {boolean} ranging
+ * @property {boolean} moved
  */
 
 const DRAG_PX = 3; // below it a press is a click
@@ -48,8 +58,9 @@ export function attachGestures(element, view, handlers) {
 }
 
 /**
- * The wheel zooms at the pointer, once the reader has moved the pointer over the picture or pressed it. A wheel that only
- * scrolled the page until the picture came under a resting pointer goes on scrolling the page, and so does one at the limit.
+ * The wheel zooms at the pointer, once the reader has moved the pointer over the picture or pressed it. A wheel that
+ * only scrolled the page until the picture came under a resting pointer goes on scrolling the page, and so does one at
+ * the limit.
  * @param {HTMLElement} element
  * @param {Viewport} view
  * @param {Time} time

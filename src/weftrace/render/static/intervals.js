@@ -1,4 +1,5 @@
-// Interval algebra on sorted, disjoint intervals, held flat: [start0, end0, start1, end1, ...]. All integers, so all exact.
+// Interval algebra on sorted, disjoint intervals, held flat: [start0, end0, start1, end1, ...]. All integers, so all
+// exact.
 
 /**
  * Union of intervals given as pairs in any order.

@@ -1,8 +1,8 @@
-// The lane picture: which communication lies behind which computation. A band of boxes for each lane, one box a phase, as
-// in DeepSeek's published profiles; under the compute band a strip that says what became of the communication: hidden,
-// exposed, or the device idle.
+// The lane picture: which communication lies behind which computation. A band of boxes for each lane, one box a phase,
+// as in DeepSeek's published profiles; under the compute band a strip that says what became of the communication:
+// hidden, exposed, or the device idle.
 
-import { boxAtTime, laneBoxes, phaseOf } from "./boxes.js";
+import { boxAtTime, directionOf, laneBoxes, phaseOf } from "./boxes.js";
 import { byId, fill, h, oncePerFrame } from "./dom.js";
 import { duration, percent } from "./format.js";
 import { attachGestures, keysOver, moveByKey } from "./gestures.js";
@@ -15,17 +15,16 @@ import { Viewport } from "./viewport.js";
 /**
  * @typedef {import("./boxes.js").Box} Box
  * @typedef {import("./lanes_paint.js").Picture} Picture
+ * @typedef {{ hidden: number[], exposed: number[], busy: number[] }} Unions of a timeline's events
  */
 
-/** @type {Record<string, string>} */
-const DIRECTION_NAMES = { F: "forward", B: "backward", W: "weight gradient", I: "input gradient" };
 const MOST_KEYS = 10;
 
 /**
  * What the picture is told by, and tells.
  * @template Timeline
  * @typedef {object} Handlers
- * @property {(timeline: Timeline) => { hidden: number[], exposed: number[], busy: number[] }} accounts a timeline's unions
+ * @property {(timeline: Timeline) => Unions} accounts
  * @property {(box: Box) => void} onBox a box was chosen
  * @property {(from: number, to: number, finished: boolean) => void} onRange a range was drawn
  */
@@ -325,13 +324,13 @@ function showLegend({ hues, rank }) {
  */
 function boxTip({ rank, hues, exposed }, box) {
   const phase = phaseOf(rank, box);
-  const direction = box.direction ? `, ${DIRECTION_NAMES[box.direction] ?? box.direction}` : "";
+  const direction = directionOf(box)?.[1] ?? box.direction;
   const communicates = box.lane === "communication";
   const hidden = phase ? phase.hidden_ns / (phase.hidden_ns + phase.exposed_ns || 1) : 0;
   const exposedNs = phase ? phase.exposed_ns : lengthWithin(exposed, box.start_ns, box.end_ns);
   return tipRows(box.name, palette()[hues.of(box)], [
     phase ? ["occurrence", `${box.index + 1}`] : null,
-    ["lane", box.lane + direction],
+    ["lane", direction ? `${box.lane}, ${direction}` : box.lane],
     ["from", duration(box.start_ns, 5)],
     ["takes", duration(box.end_ns - box.start_ns, 4)],
     ["busy", duration(box.busy_ns, 4)],

@@ -1,4 +1,5 @@
-// Painting the lane picture: its bands of boxes, the strip between computation and communication, exposed and idle time.
+// Painting the lane picture: its bands of boxes, the strip between computation and communication, exposed and idle
+// time.
 
 import { drawAxis } from "./axis.js";
 import { eachBox } from "./boxes.js";

@@ -1,4 +1,5 @@
-// Small charts as SVG: elements, round ticks, redrawing when the width changes, and a column under the pointer or the keys.
+// Small charts as SVG: elements, round ticks, redrawing when the width changes, and a column under the pointer or the
+// keys.
 
 import { equip, fill } from "./dom.js";
 import { hideTip, showTip } from "./tooltip.js";
@@ -35,7 +36,8 @@ import { hideTip, showTip } from "./tooltip.js";
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
 /**
- * An SVG element; `text`, `data` and `on` as in dom.js, every other property is an attribute. Colours come from classes.
+ * An SVG element; `text`, `data` and `on` as in dom.js, every other property is an attribute. Colours come from
+ * classes.
  * @template {keyof SVGElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {Properties} [properties]
@@ -153,8 +155,9 @@ export function grid({ values, y, left, right, text, unit = "" }) {
 }
 
 /**
- * Makes a chart of columns answer: pointing at it (or the arrow keys) chooses a column, marks it, and shows tip(i), a list
- * of nodes; clicking it (or Enter) calls onPick(i). chart: the <svg>; mark: an SVG element moved to [from(i), to(i)).
+ * Makes a chart of columns answer: pointing at it (or the arrow keys) chooses a column, marks it, and shows tip(i), a
+ * list of nodes; clicking it (or Enter) calls onPick(i). chart: the <svg>; mark: an SVG element moved to [from(i),
+ * to(i)).
  * @param {SVGElement} chart
  * @param {Columns} columns
  */

@@ -1,4 +1,5 @@
-// How good can it be, layer by layer? Balancedness before and after against the bound; below, what is left to the bound.
+// How good can it be, layer by layer? Balancedness before and after against the bound; below, what is left to the
+// bound.
 
 import { byId, fill, h } from "render/dom.js";
 import { plural } from "render/format.js";
@@ -95,46 +96,24 @@ function picture(model, width, onLayer) {
   const thick = Math.max(1, Math.min(cell - (cell > 4 ? 2 : 0.5), 26));
   const inset = (cell - thick) / 2;
   const layers = Array.from({ length: numLayers }, (_, layer) => layer);
-  /**
-   * @param {Which | "bound"} which
-   * @param {number} layer
-   */
-  const value = (which, layer) => model.balancedness(which, layer) ?? 0;
+  /** @param {Which} which */
+  const bars = (which) =>
+    layers.map((layer) => {
+      const value = model.balancedness(which, layer) ?? 0;
+      return svg("rect", { class: which, x: x(layer) + inset, y: y(value), width: thick, height: value * MAIN });
+    });
+  const bounds = layers.map((layer) => {
+    const at = y(model.balancedness("bound", layer) ?? 0);
+    const left = x(layer) + inset - 1;
+    return svg("line", { class: "bound", x1: left, x2: left + thick + 2, y1: at, y2: at });
+  });
   const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: floor - TOP });
   const parts = [
     grid({ values: [0, 0.25, 0.5, 0.75, 1], y, left: LEFT, right: width - RIGHT, text: (v) => v.toFixed(2) }),
     mark,
-    layers.map((layer) =>
-      svg("rect", {
-        class: "after",
-        x: x(layer) + inset,
-        y: y(value("after", layer)),
-        width: thick,
-        height: value("after", layer) * MAIN,
-      }),
-    ),
-    model.hasBefore
-      ? layers.map((layer) =>
-          svg("rect", {
-            class: "before",
-            x: x(layer) + inset,
-            y: y(value("before", layer)),
-            width: thick,
-            height: value("before", layer) * MAIN,
-          }),
-        )
-      : null,
-    certificate
-      ? layers.map((layer) =>
-          svg("line", {
-            class: "bound",
-            x1: x(layer) + inset - 1,
-            x2: x(layer) + inset + thick + 1,
-            y1: y(value("bound", layer)),
-            y2: y(value("bound", layer)),
-          }),
-        )
-      : null,
+    bars("after"),
+    model.hasBefore ? bars("before") : null,
+    certificate ? bounds : null,
     certificate ? gapPanel(certificate, layers, { x, inset, thick, restTop, width }) : null,
     axis(numLayers, { x, cell, floor }),
   ];
@@ -156,23 +135,27 @@ function picture(model, width, onLayer) {
     to: (layer) => x(layer + 1),
     mark,
     onPick: onLayer,
-    tip: (layer) =>
-      tipRows(`Layer ${layer}`, null, [
-        model.hasBefore ? ["before", balance(value("before", layer))] : null,
-        ["after", balance(value("after", layer))],
-        certificate ? ["bound", balance(value("bound", layer))] : null,
-        certificate
-          ? [
-              "gap to the bound",
-              certificate.is_optimal[layer] ? "none: proved optimal" : smallPercent(gapOf(certificate, layer)),
-            ]
-          : null,
-        certificate
-          ? ["held back by", certificate.binding[layer] === "none" ? "nothing" : certificate.binding[layer]]
-          : null,
-      ]),
+    tip: (layer) => layerTip(model, layer),
   });
   return chart;
+}
+
+/**
+ * @param {PlacementModel} model
+ * @param {number} layer
+ */
+function layerTip(model, layer) {
+  const { certificate } = model.document;
+  const told = (/** @type {Which | "bound"} */ which) => balance(model.balancedness(which, layer));
+  const binding = certificate?.binding[layer];
+  const gap = certificate?.is_optimal[layer] ? "none: proved optimal" : null;
+  return tipRows(`Layer ${layer}`, null, [
+    model.hasBefore ? ["before", told("before")] : null,
+    ["after", told("after")],
+    certificate ? ["bound", told("bound")] : null,
+    certificate ? ["gap to the bound", gap ?? smallPercent(gapOf(certificate, layer))] : null,
+    binding ? ["held back by", binding === "none" ? "nothing" : binding] : null,
+  ]);
 }
 
 /**
@@ -252,8 +235,6 @@ export function mainBinding(certificate) {
   const held = [...counts].filter(([binding]) => binding !== "none").sort((a, b) => b[1] - a[1]);
   if (!held.length) return { word: "nothing", note: "every layer is at its mean" };
   const [word, count] = held[0];
-  return {
-    word,
-    note: `in ${count} of ${plural(certificate.binding.length, "layer")}${held.length > 1 ? `; then ${held[1][0]} in ${held[1][1]}` : ""}`,
-  };
+  const then = held.length > 1 ? `; then ${held[1][0]} in ${held[1][1]}` : "";
+  return { word, note: `in ${count} of ${plural(certificate.binding.length, "layer")}${then}` };
 }

@@ -1,30 +1,19 @@
 // Which GPU does how much in which layer? Layers down, GPUs across, before and after on one scale.
 
-import { byId, fill, h, oncePerFrame, sizedContext } from "render/dom.js";
+import { byId, fill, h, oncePerFrame } from "render/dom.js";
 import { percent } from "render/format.js";
-import { amount, balance, mean, times } from "./words.js";
-import { labelEvery } from "render/svg.js";
-import { hatch } from "render/hatch.js";
-import { mix, onTheme, palette, SANS } from "render/theme.js";
+import { onTheme } from "render/theme.js";
 import { defined, hideTip, showTip, tipRows } from "render/tooltip.js";
+import { loadColor, mapGeometry, paintMap, TOP } from "./heatmap_paint.js";
+import { amount, balance, mean, times } from "./words.js";
 
 /**
+ * @typedef {import("render/tooltip.js").TipRow} TipRow
+ * @typedef {import("./heatmap_paint.js").Cell} Cell
+ * @typedef {import("./heatmap_paint.js").HeatMap} HeatMap
  * @typedef {import("./placement_model.js").PlacementModel} PlacementModel
  * @typedef {import("./placement_model.js").Which} Which
- * @typedef {import("render/theme.js").Palette} Palette
- * @typedef {import("render/tooltip.js").TipRow} TipRow
- * @typedef {{ layer: number, gpu: number }} Cell
- * @typedef {{ which: Which, canvas: HTMLCanvasElement, cells: HTMLCanvasElement, look: string, box: HTMLElement }} HeatMap
  */
-
-const LEFT = 38;
-const TOP = 22;
-const BOTTOM = 20;
-const RIGHT = 2;
-const MAX_CELL = 30;
-const MAP_HEIGHT = 480;
-const MIN_ROW = 2; // pixels; rows are as high as fit the map's height
-const FONT = `11.5px ${SANS}`;
 
 /** How far from the mean the colours reach. The same scale serves both pictures, so that they can be compared. */
 const REACHES = [
@@ -33,47 +22,24 @@ const REACHES = [
   { half: 0.02, label: "± 2 %", low: "−2 % and less", high: "+2 % and more" },
 ];
 
+/** @type {Record<string, [layers: number, gpus: number]>} */
+const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
 /**
- * The heat maps. onCell(layer, gpu) when one is clicked. Returns {choose(layer)}, {place(which, layer, gpu)} for tests.
+ * The heat maps. onCell(layer, gpu) when one is clicked. Returns {choose(layer)}, and {place(which, layer, gpu)} for tests.
  * @param {PlacementModel} model
  * @param {(layer: number, gpu: number) => void} onCell
  */
 export function heatMaps(model, onCell) {
-  const { document: doc, numLayers, numGpus } = model;
   let reach = 0;
   let chosen = -1;
   /** @type {Cell | null} */
   let hover = null;
-  const draw = oncePerFrame(() => maps.forEach(paint));
-  /** @type {Which[]} */
-  const both = ["before", "after"];
-  const maps = both
-    .map((which) => ({ which, told: doc.gpu_load[which] }))
-    .filter((map) => map.told)
-    .map(({ which, told }) => {
-      const canvas = h("canvas", {
-        tabindex: 0,
-        role: "img",
-        "aria-label": `Load of every GPU in every layer, ${told?.label}. Arrow keys move, Enter chooses a layer.`,
-        data: { map: which },
-      });
-      const value = mean(told?.balancedness ?? []);
-      const title = h(
-        "div",
-        { class: "map-title" },
-        h("b", { text: which === "before" ? "Before" : "After" }),
-        h("span", { class: "muted", text: words(told?.label ?? "", which) }),
-        h(
-          "span",
-          { class: "map-value" },
-          defined("balancedness", "balancedness"),
-          h("b", { text: ` ${balance(value)}` }),
-        ),
-      );
-      const map = { which, canvas, cells: h("canvas"), look: "", box: h("div", { class: "map" }, title, canvas) };
-      listen(map);
-      return map;
-    });
+  const maps = emptyMaps(model);
+  const draw = oncePerFrame(() => {
+    for (const map of maps) paintMap(model, map, { reach: REACHES[reach].half, chosen, hover });
+  });
+  maps.forEach(listen);
   fill(
     byId("maps"),
     maps.map((map) => map.box),
@@ -99,118 +65,6 @@ export function heatMaps(model, onCell) {
   }
 
   /** @param {HeatMap} map */
-  function geometry({ box }) {
-    const width = box.clientWidth;
-    const gap = doc.cluster.num_nodes > 1 ? (numGpus > 128 ? 2 : 4) : 0;
-    const room = width - LEFT - RIGHT - gap * (doc.cluster.num_nodes - 1);
-    const cell = room / numGpus;
-    const row = Math.max(MIN_ROW, Math.min(MAX_CELL, Math.floor(MAP_HEIGHT / numLayers)));
-    /** @param {number} gpu */
-    const x = (gpu) => LEFT + gpu * cell + model.nodeOf(gpu) * gap;
-    return { width, height: TOP + row * numLayers + BOTTOM, cell, row, x };
-  }
-
-  /** @param {HeatMap} map */
-  function paint(map) {
-    const { width, height, cell, row, x } = geometry(map);
-    if (width <= 0) return;
-    const context = sizedContext(map.canvas, width, height);
-    const colors = palette();
-    context.clearRect(0, 0, width, height);
-    // Tens of thousands of cells stay as they are while the pointer moves over them.
-    const look = [width, reach, colors.level, devicePixelRatio].join();
-    if (map.look !== look) {
-      map.look = look;
-      cells(map, sizedContext(map.cells, width, height), colors);
-    }
-    context.drawImage(map.cells, 0, 0, width, height);
-    axes(context, colors, { height, cell, row, x });
-    if (chosen >= 0) {
-      context.strokeStyle = colors.accent;
-      context.lineWidth = 2;
-      context.strokeRect(LEFT - 2, TOP + chosen * row - 1.5, width - LEFT, row + 2);
-    }
-    if (hover) {
-      context.strokeStyle = colors.text;
-      context.lineWidth = 1.5;
-      context.strokeRect(x(hover.gpu) - 1, TOP + hover.layer * row - 1, cell + 1, row + 1);
-    }
-  }
-
-  /**
-   * @param {HeatMap} map
-   * @param {CanvasRenderingContext2D} context
-   * @param {Palette} colors
-   */
-  function cells(map, context, colors) {
-    const { width, height, cell, row, x } = geometry(map);
-    const { half } = REACHES[reach];
-    const lineX = cell >= 5 ? 1 : 0;
-    const lineY = row >= 5 ? 1 : 0;
-    context.clearRect(0, 0, width, height);
-    const unused = hatch(context, colors.faint);
-    for (let gpu = 0; gpu < numGpus; gpu += 1) {
-      const left = x(gpu);
-      const wide = Math.max(0.5, cell - lineX);
-      for (let layer = 0; layer < numLayers; layer += 1) {
-        const nothing = model.isOut(gpu) && doc.gpu_load[map.which]?.load[layer][gpu] === 0;
-        context.fillStyle = nothing ? unused : loadColor(model.ratio(map.which, layer, gpu), half);
-        context.fillRect(left, TOP + layer * row, wide, row - lineY);
-      }
-    }
-  }
-
-  /**
-   * @param {CanvasRenderingContext2D} context
-   * @param {Palette} colors
-   * @param {{ height: number, cell: number, row: number, x: (gpu: number) => number }} place
-   */
-  function axes(context, colors, { height, cell, row, x }) {
-    context.font = FONT;
-    context.fillStyle = colors.muted;
-    context.textBaseline = "middle";
-    context.textAlign = "right";
-    const every = labelEvery(numLayers, row, 13);
-    for (let layer = 0; layer < numLayers; layer += every) {
-      if (Math.abs(layer - chosen) * row < 13 && chosen >= 0) continue;
-      context.fillText(String(layer), LEFT - 7, TOP + (layer + 0.5) * row);
-    }
-    context.textAlign = "left";
-    const nodes = doc.cluster.num_nodes;
-    const wide = cell * model.perNode;
-    const some = labelEvery(nodes, wide, 46);
-    for (let node = 0; node < nodes && nodes > 1; node += some)
-      context.fillText(`node ${node}`, x(node * model.perNode), TOP - 11);
-    if (nodes === 1) context.fillText("one node", LEFT, TOP - 11);
-    context.textAlign = "center";
-    const step = labelEvery(numGpus, cell, 24);
-    for (let gpu = 0; gpu < numGpus; gpu += step)
-      context.fillText(String(gpu), x(gpu) + cell / 2, height - BOTTOM + 12);
-    if (chosen >= 0) {
-      context.fillStyle = colors.accent;
-      context.font = `bold ${FONT}`;
-      context.textAlign = "right";
-      context.fillText(String(chosen), LEFT - 7, TOP + (chosen + 0.5) * row);
-    }
-  }
-
-  /**
-   * @param {HeatMap} map
-   * @param {MouseEvent} event
-   * @returns {Cell | null}
-   */
-  function cellAt(map, event) {
-    const { cell, row, x } = geometry(map);
-    const box = map.canvas.getBoundingClientRect();
-    const layer = Math.floor((event.clientY - box.top - TOP) / row);
-    const from = event.clientX - box.left;
-    for (let gpu = 0; gpu < numGpus; gpu += 1) {
-      if (from >= x(gpu) && from < x(gpu) + cell && layer >= 0 && layer < numLayers) return { layer, gpu };
-    }
-    return null;
-  }
-
-  /** @param {HeatMap} map */
   function listen(map) {
     /**
      * @param {number} x
@@ -221,39 +75,32 @@ export function heatMaps(model, onCell) {
       if (hover) showTip(x, y, ...cellTip(model, map.which, hover.layer, hover.gpu));
       else hideTip();
     };
+    const leave = () => {
+      hover = null;
+      hideTip();
+      draw();
+    };
     map.canvas.addEventListener("pointermove", (event) => {
-      hover = cellAt(map, event);
+      hover = cellAt(model, map, event);
       tell(event.clientX, event.clientY);
     });
-    map.canvas.addEventListener("pointerleave", () => {
-      hover = null;
-      hideTip();
-      draw();
-    });
-    map.canvas.addEventListener("blur", () => {
-      hover = null;
-      hideTip();
-      draw();
-    });
+    map.canvas.addEventListener("pointerleave", leave);
+    map.canvas.addEventListener("blur", leave);
     map.canvas.addEventListener("click", (event) => {
-      const cell = cellAt(map, event);
+      const cell = cellAt(model, map, event);
       if (cell) onCell(cell.layer, cell.gpu);
     });
     map.canvas.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
-      if (event.key === "Enter" && hover) {
-        onCell(hover.layer, hover.gpu);
-        return;
-      }
+      if (event.key === "Enter" && hover) onCell(hover.layer, hover.gpu);
+      const step = STEPS[event.key];
       if (!step) return;
       event.preventDefault();
       const from = hover ?? { layer: Math.max(0, chosen) - step[0], gpu: -step[1] };
-      hover = { layer: clamp(from.layer + step[0], numLayers), gpu: clamp(from.gpu + step[1], numGpus) };
+      hover = { layer: clamp(from.layer + step[0], model.numLayers), gpu: clamp(from.gpu + step[1], model.numGpus) };
       const { x, y } = place(map.which, hover.layer, hover.gpu);
       tell(x, y);
-      byId("map-live").textContent = cellTip(model, map.which, hover.layer, hover.gpu)
-        .map((node) => node.textContent)
-        .join(", ");
+      const told = cellTip(model, map.which, hover.layer, hover.gpu);
+      byId("map-live").textContent = told.map((node) => node.textContent).join(", ");
     });
   }
 
@@ -265,7 +112,7 @@ export function heatMaps(model, onCell) {
    */
   function place(which, layer, gpu) {
     const map = maps.find((candidate) => candidate.which === which) ?? maps[0];
-    const { cell, row, x } = geometry(map);
+    const { cell, row, x } = mapGeometry(model, map.box.clientWidth);
     const box = map.canvas.getBoundingClientRect();
     return { x: box.left + x(gpu) + cell / 2, y: box.top + TOP + (layer + 0.5) * row };
   }
@@ -279,6 +126,53 @@ export function heatMaps(model, onCell) {
     place,
     reach: () => REACHES[reach].half,
   };
+}
+
+/**
+ * A map for each placement that the document holds, with its title and nothing painted.
+ * @param {PlacementModel} model
+ * @returns {HeatMap[]}
+ */
+function emptyMaps(model) {
+  /** @type {Which[]} */
+  const both = ["before", "after"];
+  return both.flatMap((which) => {
+    const told = model.document.gpu_load[which];
+    if (!told) return [];
+    const canvas = h("canvas", {
+      tabindex: 0,
+      role: "img",
+      "aria-label": `Load of every GPU in every layer, ${told.label}. Arrow keys move, Enter chooses a layer.`,
+      data: { map: which },
+    });
+    const value = balance(mean(told.balancedness));
+    const title = h(
+      "div",
+      { class: "map-title" },
+      h("b", { text: which === "before" ? "Before" : "After" }),
+      h("span", { class: "muted", text: words(told.label, which) }),
+      h("span", { class: "map-value" }, defined("balancedness", "balancedness"), h("b", { text: ` ${value}` })),
+    );
+    return [{ which, canvas, cells: h("canvas"), look: "", box: h("div", { class: "map" }, title, canvas) }];
+  });
+}
+
+/**
+ * @param {PlacementModel} model
+ * @param {HeatMap} map
+ * @param {MouseEvent} event
+ * @returns {Cell | null}
+ */
+function cellAt(model, map, event) {
+  const { cell, row, x } = mapGeometry(model, map.box.clientWidth);
+  const box = map.canvas.getBoundingClientRect();
+  const layer = Math.floor((event.clientY - box.top - TOP) / row);
+  const from = event.clientX - box.left;
+  if (layer < 0 || layer >= model.numLayers) return null;
+  for (let gpu = 0; gpu < model.numGpus; gpu += 1) {
+    if (from >= x(gpu) && from < x(gpu) + cell) return { layer, gpu };
+  }
+  return null;
 }
 
 /**
@@ -327,17 +221,6 @@ function words(label, which) {
  */
 function clamp(value, count) {
   return Math.max(0, Math.min(count - 1, value));
-}
-
-/**
- * A load as a multiple of the mean -> "#rrggbb", for a reach and the theme in force.
- * @param {number} ratio
- * @param {number} half
- */
-function loadColor(ratio, half) {
-  const colors = palette();
-  const at = Math.max(-1, Math.min(1, (ratio - 1) / half));
-  return mix(colors.level, at < 0 ? colors.under : colors.over, Math.abs(at));
 }
 
 /**

@@ -177,7 +177,8 @@ function profile(model, layer, width, mark) {
 }
 
 /**
- * One GPU: its slots stacked, the largest at the bottom; before, as a short line or an arrow where it is off the picture.
+ * One GPU: its slots stacked, the largest at the bottom; before, as a short line or an arrow where it is off the
+ * picture.
  * @param {PlacementModel} model
  * @param {number} layer
  * @param {number} gpu
@@ -298,12 +299,9 @@ function hottest(model, layer) {
         (slot) => (load * model.shareOf(layer, slot)) / model.document.cluster.speed_of_gpu[model.gpuOf(slot)] / mean,
       ),
     );
-    const gpus = slots
-      .map(
-        (slot) =>
-          `${model.gpuOf(slot)}${model.document.share_of_slot && slots.length > 1 ? ` (${smallPercent(model.shareOf(layer, slot))})` : ""}`,
-      )
-      .join(", ");
+    const uneven = model.document.share_of_slot && slots.length > 1;
+    const shareOf = (/** @type {number} */ slot) => (uneven ? ` (${smallPercent(model.shareOf(layer, slot))})` : "");
+    const gpus = slots.map((slot) => `${model.gpuOf(slot)}${shareOf(slot)}`).join(", ");
     return {
       expert,
       ratio: load / mean,

@@ -11,7 +11,14 @@ import { defined, tipRows } from "render/tooltip.js";
  * @typedef {import("render/dom.js").Child} Child
  * @typedef {import("./placement_model.js").PlacementModel} PlacementModel
  * @typedef {ReturnType<typeof rowsOf>[number]} Row
- * @typedef {{ upper: number[], lower?: number[], axis: string, tip: (i: number) => Child[], onPick?: (i: number) => void }} Bars
+ *
+ * Bars up, and bars down where `lower` is given.
+ * @typedef {object} Bars
+ * @property {number[]} upper
+ * @property {number[]} [lower]
+ * @property {string} axis
+ * @property {(i: number) => Child[]} tip
+ * @property {(i: number) => void} [onPick]
  */
 
 const LEFT = 46;
@@ -31,13 +38,27 @@ export function movesSection(model, onLayer) {
   byId("moves").hidden = !moves;
   if (!moves) return () => {};
   const list = rowsOf(moves.list, model);
+  byId("moves-lead").textContent = leadWords(moves);
+  showFacts(moves, list);
+  byId("moves-pictures").hidden = moves.num_moves === 0;
+  if (moves.num_moves === 0) return () => {};
+  showCharts(model, list, onLayer);
+  const table = moveTable();
+  fill(byId("moves-table"), table.element);
+  return (layer) => {
+    byId("moves-title").textContent = `Moves of layer ${layer}`;
+    table.setRows(list.filter((move) => move.layer === layer));
+  };
+}
+
+/**
+ * @param {page.Moves} moves
+ * @param {Row[]} list
+ */
+function showFacts(moves, list) {
   const remote = list.filter((move) => move.where === "other node").length;
   const local = list.filter((move) => move.where === "same GPU").length;
   const lost = list.filter((move) => move.fromSlot < 0).length;
-  byId("moves-lead").textContent =
-    moves.num_moves === 0
-      ? "Nothing has to move."
-      : `${plural(moves.num_moves, "slot")} of ${grouped(moves.num_slots)} (${smallPercent(moves.num_moves / moves.num_slots)}) take another expert: balancedness ${balance(moves.before_balancedness)} before, ${balance(moves.after_balancedness)} after.`;
   /** @type {[term: string, word: string, value: string][]} */
   const facts = [
     ["moves", "moves", grouped(moves.num_moves)],
@@ -53,9 +74,15 @@ export function movesSection(model, onLayer) {
     byId("moves-facts"),
     facts.map(([key, word, value]) => h("div", {}, h("dt", {}, defined(key, word)), h("dd", { text: value }))),
   );
-  byId("moves-pictures").hidden = moves.num_moves === 0;
-  if (moves.num_moves === 0) return () => {};
+}
 
+/**
+ * How many moves by layer, and by GPU.
+ * @param {PlacementModel} model
+ * @param {Row[]} list
+ * @param {(layer: number) => void} onLayer
+ */
+function showCharts(model, list, onLayer) {
   const perLayer = counted(list, model.numLayers, (move) => move.layer);
   drawnToWidth(byId("moves-layers"), (width) =>
     bars(width, {
@@ -87,7 +114,10 @@ export function movesSection(model, onLayer) {
         ]),
     }),
   );
-  const table = sortableTable({
+}
+
+function moveTable() {
+  return sortableTable({
     name: "moves",
     /** @type {Row[]} */
     rows: [],
@@ -114,11 +144,6 @@ export function movesSection(model, onLayer) {
       { key: "where", label: "over", kind: "text" },
     ],
   });
-  fill(byId("moves-table"), table.element);
-  return (layer) => {
-    byId("moves-title").textContent = `Moves of layer ${layer}`;
-    table.setRows(list.filter((move) => move.layer === layer));
-  };
 }
 
 /**
@@ -225,4 +250,13 @@ function bars(width, { upper, lower, axis, tip, onPick }) {
     onPick,
   });
   return chart;
+}
+
+/** @param {page.Moves} moves */
+function leadWords(moves) {
+  if (moves.num_moves === 0) return "Nothing has to move.";
+  const share = smallPercent(moves.num_moves / moves.num_slots);
+  const what = `${plural(moves.num_moves, "slot")} of ${grouped(moves.num_slots)} (${share}) take another expert`;
+  const [before, after] = [balance(moves.before_balancedness), balance(moves.after_balancedness)];
+  return `${what}: balancedness ${before} before, ${after} after.`;
 }

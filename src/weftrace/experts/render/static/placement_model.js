@@ -57,7 +57,8 @@ export function placementModel(document) {
     return told && means[layer] > 0 ? told.load[layer][gpu] / cluster.speed_of_gpu[gpu] / means[layer] : 1;
   };
   /**
-   * A GPU's experts in a layer, the largest load first: [{slot, expert, share, copies, ratio}], ratio in mean GPU times.
+   * A GPU's experts in a layer, the largest load first: [{slot, expert, share, copies, ratio}], ratio in mean GPU
+   * times.
    * @param {number} layer
    * @param {number} gpu
    */

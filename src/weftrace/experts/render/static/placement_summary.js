@@ -99,6 +99,10 @@ function cards(model, before, after) {
   const perGpu = new Set(doc.cluster.slots_of_gpu).size === 1 ? `, ${doc.cluster.slots_of_gpu[0]} a GPU` : "";
   const held = mainBinding(c);
   const proved = c ? c.is_optimal.filter(Boolean).length : 0;
+  const all = proved === doc.num_layers;
+  const optimal = all
+    ? "every layer is proved optimal"
+    : `${proved} of ${plural(doc.num_layers, "layer")} proved optimal`;
   return [
     card(
       "balancedness",
@@ -110,14 +114,7 @@ function cards(model, before, after) {
     c
       ? card("bound", "best possible", balance(c.bound_balancedness), "no placement under the same rules gets higher")
       : null,
-    c
-      ? card(
-          "gap",
-          "gap to the bound",
-          smallPercent(c.gap),
-          `in the worst layer; ${proved === doc.num_layers ? "every layer is proved optimal" : `${proved} of ${plural(doc.num_layers, "layer")} proved optimal`}`,
-        )
-      : null,
+    c ? card("gap", "gap to the bound", smallPercent(c.gap), `in the worst layer; ${optimal}`) : null,
     held ? card("binding", "held back by", held.word, held.note) : null,
     c
       ? card(
@@ -132,7 +129,7 @@ function cards(model, before, after) {
           "moves",
           "moves",
           grouped(moves.num_moves),
-          `${smallPercent(moves.num_slots ? moves.num_moves / moves.num_slots : 0)} of ${grouped(moves.num_slots)} slots`,
+          `${smallPercent(moves.num_moves / (moves.num_slots || 1))} of ${grouped(moves.num_slots)} slots`,
         )
       : card(
           "slot",
@@ -160,5 +157,6 @@ function gainWords(model) {
   /** @param {Which} which */
   const total = (which) => model.means.reduce((sum, mean, layer) => sum + mean * model.most(which, layer), 0);
   const saved = 1 - total("after") / (total("before") || 1);
-  return `the busiest GPUs do ${percent(Math.abs(saved), Math.abs(saved) < 0.01 ? 2 : 0)} ${saved >= 0 ? "less" : "more"}`;
+  const part = percent(Math.abs(saved), Math.abs(saved) < 0.01 ? 2 : 0);
+  return `the busiest GPUs do ${part} ${saved >= 0 ? "less" : "more"}`;
 }

@@ -8,8 +8,8 @@
 const EXTRA_LOOKS = 4; // colours for rows that the reader adds, used in turn
 
 /**
- * document: `weftrace.replay/1`. parts: the rows that play one, [{row, part, word, definition}]: recommended, cheaper, baseline,
- * once (planned once and left), ceiling (planned on the window it is scored on).
+ * document: `weftrace.replay/1`. parts: the rows that play one, [{row, part, word, definition}]: recommended, cheaper,
+ * baseline, once (planned once and left), ceiling (planned on the window it is scored on).
  * @param {page.Replay} document
  */
 export function replayModel(document) {

@@ -54,7 +54,7 @@ export function showReplaySummary(model) {
             {
               class: "band-bar",
               role: "img",
-              "aria-label": `${word}: ${balance(rows[row].balancedness)}, from ${balance(rows[row].low)} to ${balance(rows[row].high)}`,
+              "aria-label": `${word}: ${bandWords(rows[row])}`,
             },
             h("div", { class: `band-fill look-${part}`, style: { width: `${100 * at(rows[row].balancedness)}%` } }),
             h("div", {
@@ -113,7 +113,7 @@ function cards({ rows, recommendation: r, ceiling }) {
           "cheaper",
           "cheaper choice",
           `${smallPercent(cheaper.moved_fraction)} moved`,
-          `${cheaper.solver} on ${cheaper.estimator}, for ${Math.abs(100 * (best.balancedness - cheaper.balancedness)).toFixed(1)} points less`,
+          `${cheaper.solver} on ${cheaper.estimator}, for ${less(best, cheaper)} points less`,
         )
       : card("cheaper", "cheaper choice", "none", "no row that moves less is as good"),
     card(
@@ -123,4 +123,18 @@ function cards({ rows, recommendation: r, ceiling }) {
       best.plan_ms === null ? "not measured" : "all layers, on average",
     ),
   ];
+}
+
+/** @param {page.ReplayRow} row */
+function bandWords({ balancedness, low, high }) {
+  return `${balance(balancedness)}, from ${balance(low)} to ${balance(high)}`;
+}
+
+/**
+ * By how many points the cheaper row is less balanced.
+ * @param {page.ReplayRow} best
+ * @param {page.ReplayRow} cheaper
+ */
+function less(best, cheaper) {
+  return Math.abs(100 * (best.balancedness - cheaper.balancedness)).toFixed(1);
 }

@@ -1,4 +1,5 @@
-// How did it go, window by window? Balancedness of the chosen rows, their means with bands at the right; below, what moved.
+// How did it go, window by window? Balancedness of the chosen rows, their means with bands at the right; below, what
+// moved.
 
 import { byId, fill, h } from "render/dom.js";
 import { columnPicker, digitsFor, drawnToWidth, grid, roundTicks, svg, wholeStep } from "render/svg.js";
@@ -211,7 +212,8 @@ function means(model, rows, { y, left }) {
   return [...rows].reverse().map((row, at) => {
     const { balancedness, low, high } = model.rows[row];
     const x = left + (at + 0.5) * MEAN_STEP - 6;
-    const words = `${model.partOf(row)?.word ?? model.name(row)}: mean ${balance(balancedness)}, 95 % between ${balance(low)} and ${balance(high)}`;
+    const band = `95 % between ${balance(low)} and ${balance(high)}`;
+    const words = `${model.partOf(row)?.word ?? model.name(row)}: mean ${balance(balancedness)}, ${band}`;
     return svg(
       "g",
       { class: `mean-of look-${model.look(row)}` },

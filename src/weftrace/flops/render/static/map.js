@@ -1,4 +1,5 @@
-// Where does it go? The tree as an icicle: a module's width is its part, its children lie under it; a click goes into it.
+// Where does it go? The tree as an icicle: a module's width is its part, its children lie under it; a click goes into
+// it.
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, percent } from "render/format.js";

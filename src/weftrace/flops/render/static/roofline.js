@@ -1,5 +1,5 @@
-// The roofline: work done for each byte against work done in a second, both on scales of powers of ten. The roofs are the
-// named device's; a point is what one module does itself in one phase, or all operators of a kind.
+// The roofline: work done for each byte against work done in a second, both on scales of powers of ten. The roofs are
+// the named device's; a point is what one module does itself in one phase, or all operators of a kind.
 
 import { byId, fill, h } from "render/dom.js";
 import { duration } from "render/format.js";
@@ -79,7 +79,8 @@ function nothingWords(doc) {
 /** @param {page.Flops} doc */
 function leadWords({ timed, roofs }) {
   const what = timed
-    ? "Filled points are measured: what a module does itself in one phase, over its median time. A point's area is its time."
+    ? "Filled points are measured: what a module does itself in one phase, over its median time. " +
+      "A point's area is its time."
     : "Nothing was timed: hollow points stand where the device's limits put them, not where they were measured.";
   const held = "under the slanted part memory holds a module back, under the flat part arithmetic does.";
   const above = roofs

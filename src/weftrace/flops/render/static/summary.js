@@ -8,7 +8,14 @@ import { defined } from "render/tooltip.js";
 
 /** @typedef {import("./model.js").FlopsModel} FlopsModel */
 
-/** @typedef {{ key: "time" | "executed" | "vector" | "bytes", word: string, term: string, text: (value: number) => string }} Bar */
+/**
+ * A sum that the phases share.
+ * @typedef {object} Bar
+ * @property {"time" | "executed" | "vector" | "bytes"} key
+ * @property {string} word
+ * @property {string} term key of its definition
+ * @property {(value: number) => string} text
+ */
 
 /** @type {Bar[]} */
 const BARS = [

@@ -1,4 +1,5 @@
-// Tables of the cost page: what is furthest above its roofline, the operators, those without a formula, and the remarks.
+// Tables of the cost page: what is furthest above its roofline, the operators, those without a formula, and the
+// remarks.
 
 import { byId, fill, h } from "render/dom.js";
 import { count } from "render/format.js";
@@ -63,13 +64,14 @@ function covered(fraction) {
 /** @param {FlopsModel} model */
 export function showOperators({ doc }) {
   const { coverage } = doc;
+  const time = coverage.time === null ? "" : ` and, as an estimate, ${covered(coverage.time)} of the time`;
   fill(
     byId("unknown-box"),
     h(
       "p",
       { class: `notice ${doc.unknown.length ? "warn" : "ok"}` },
       defined("coverage", "Coverage"),
-      `: a formula for ${covered(coverage.calls)} of the operator calls, ${covered(coverage.bytes)} of the bytes${coverage.time === null ? "" : ` and, as an estimate, ${covered(coverage.time)} of the time`}.`,
+      `: a formula for ${covered(coverage.calls)} of the operator calls, ${covered(coverage.bytes)} of the bytes${time}.`,
       doc.unknown.length
         ? ` Without one: ${doc.unknown.map(unknownWords).join(", ")}. They add nothing to any total.`
         : " No operator is missing.",

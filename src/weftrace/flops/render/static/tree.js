@@ -1,4 +1,5 @@
-// The module tree as a table: branches open and close, siblings that are alike fold into one row, columns sort siblings.
+// The module tree as a table: branches open and close, siblings that are alike fold into one row, columns sort
+// siblings.
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, percent } from "render/format.js";

@@ -1,4 +1,5 @@
-// Where did a stretch of time go? The report's own accounting, for any range: the four parts add up to the range exactly.
+// Where did a stretch of time go? The report's own accounting, for any range: the four parts add up to the range
+// exactly.
 
 import { classUnions } from "./data.js";
 import { difference, intersection, lengthWithin, merged } from "render/intervals.js";
@@ -6,7 +7,16 @@ import { difference, intersection, lengthWithin, merged } from "render/intervals
 /**
  * @typedef {import("./data.js").Timeline} Timeline
  * @typedef {import("./parts.js").Parts} Parts
- * @typedef {{ compute: number[], communication: number[], hidden: number[], exposed: number[], exposedMemory: number[], busy: number[] }} Accounts
+ *
+ * Unions of intervals.
+ * @typedef {object} Accounts
+ * @property {number[]} compute
+ * @property {number[]} communication
+ * @property {number[]} hidden
+ * @property {number[]} exposed
+ * @property {number[]} exposedMemory
+ * @property {number[]} busy
+ *
  * @typedef {{ name: string, kind: string, num_events: number, total_ns: number }} KernelTime
  */
 
@@ -58,7 +68,8 @@ export function breakdown(timeline, from, to) {
 }
 
 /**
- * Counted events (kernels, copies; host operators where they stand in) that ran in [from, to), by name: [{name, kind, num_events, total_ns}], most time first. Clipped to the range.
+ * Counted events (kernels, copies; host operators where they stand in) that ran in [from, to), by name: [{name, kind,
+ * num_events, total_ns}], most time first. Clipped to the range.
  * @param {Timeline} timeline
  * @param {number} from
  * @param {number} to

@@ -42,7 +42,8 @@ export function readTimeline(index) {
   const payload = JSON.parse(block.textContent);
   const columns = payload.columns;
   const start = unpacked(columns.start);
-  // Times count from the rank's own start, as everywhere in the report: int64 on disk, exact in a float64 up to 2^53 ns.
+  // Times count from the rank's own start, as everywhere in the report: int64 on disk, exact in a float64 up to 2^53
+  // ns.
   const origin = payload.first_ns + payload.shift_ns;
   const startNs = new Float64Array(start.length);
   for (let i = 0; i < start.length; i += 1) startNs[i] = start[i] + origin;

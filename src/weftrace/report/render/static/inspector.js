@@ -83,7 +83,7 @@ export function showRange(timeline, range, clear) {
     parts.communication > 0
       ? h("p", {
           class: "muted",
-          text: `Communication ${duration(parts.communication, 4)}, of which ${duration(parts.hidden, 4)} (${percent(parts.hidden / parts.communication)}) is hidden.`,
+          text: hiddenWords(parts),
         })
       : null,
     timeline.left_out.device
@@ -147,4 +147,10 @@ function fact(label, value) {
 /** @param {() => void} close */
 function closer(close) {
   return h("button", { type: "button", class: "close", "aria-label": "Close", text: "×", on: { click: close } });
+}
+
+/** @param {import("./parts.js").Parts} parts */
+function hiddenWords({ communication, hidden }) {
+  const share = percent(hidden / communication);
+  return `Communication ${duration(communication, 4)}, of which ${duration(hidden, 4)} (${share}) is hidden.`;
 }

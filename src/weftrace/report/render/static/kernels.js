@@ -146,9 +146,8 @@ function showOperators({
       ],
     }).element,
   );
-  byId("operator-rest").textContent = without
-    ? `${plural(without, "device event")} (${percent(rest / (serial || 1))} of the time) were launched outside every recorded operator.`
-    : "";
+  const outside = `${plural(without, "device event")} (${percent(rest / (serial || 1))} of the time)`;
+  byId("operator-rest").textContent = without ? `${outside} were launched outside every recorded operator.` : "";
 }
 
 /** @param {page.Rank} rank */

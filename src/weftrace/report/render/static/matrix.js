@@ -1,4 +1,5 @@
-// Which communication phase is hidden behind which compute phase? A heat map of the overlap, rows and columns as the report has them.
+// Which communication phase is hidden behind which compute phase? A heat map of the overlap, rows and columns as the
+// report has them.
 
 import { byId, fill, h } from "render/dom.js";
 import { grouped, percent, unitFor } from "render/format.js";
@@ -30,10 +31,11 @@ export function showMatrix(rank) {
   const cell = (row, column) => {
     const value = ns[row][column];
     const color = mix(colors.panel, colors.communication, value === 0 ? 0 : 0.08 + 0.82 * (value / peak));
+    const share = `${percent(value / (rowTotal(row) || 1))} of ${communication[row]}`;
     return h("td", {
       class: value === 0 ? "zero" : "",
       text: shown(value),
-      title: `${communication[row]} while ${compute[column]} ran: ${shown(value)} ${unit.name}, ${percent(value / (rowTotal(row) || 1))} of ${communication[row]}`,
+      title: `${communication[row]} while ${compute[column]} ran: ${shown(value)} ${unit.name}, ${share}`,
       style: value === 0 ? {} : { background: color, color: inkOn(color) },
     });
   };

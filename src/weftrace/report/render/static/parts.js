@@ -1,4 +1,5 @@
-// A stretch of time and what it is made of: the stacked bar and the sum under it. Used for ranks, steps and ranges alike.
+// A stretch of time and what it is made of: the stacked bar and the sum under it. Used for ranks, steps and ranges
+// alike.
 
 import { h } from "render/dom.js";
 import { duration, microseconds, percent } from "render/format.js";
@@ -64,8 +65,8 @@ export function stackedBar(parts, size = "tall") {
 }
 
 /**
- * The communication bar, on the scale of the stacked bar above it: its exposed part lies under the exposed part there, and
- * its hidden part under compute, which is what hides it.
+ * The communication bar, on the scale of the stacked bar above it: its exposed part lies under the exposed part there,
+ * and its hidden part under compute, which is what hides it.
  * @param {Parts} parts
  */
 export function communicationBar(parts) {

@@ -51,7 +51,7 @@ export function showQuality(rank) {
     rank.num_exposed > rank.exposed.length
       ? h("p", {
           class: "muted",
-          text: `The report lists the ${grouped(rank.exposed.length)} longest of ${grouped(rank.num_exposed)} exposed stretches; all of them are in the totals.`,
+          text: listedWords(rank),
         })
       : null,
     quality.notes.length
@@ -83,4 +83,10 @@ export function showQuality(rank) {
  */
 function lossWords(number, word) {
   return number ? `${plural(number, "event")} ${word}` : "";
+}
+
+/** @param {page.Rank} rank */
+function listedWords(rank) {
+  const listed = `The report lists the ${grouped(rank.exposed.length)} longest of ${grouped(rank.num_exposed)}`;
+  return `${listed} exposed stretches; all of them are in the totals.`;
 }

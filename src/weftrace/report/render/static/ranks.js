@@ -7,7 +7,8 @@ import { sortableTable } from "render/tables.js";
 import { rankName } from "./summary.js";
 
 /**
- * The rank table and selector of a report with several ranks. onRank(position) shows another one. Returns chosen(position).
+ * The rank table and selector of a report with several ranks. onRank(position) shows another one. Returns
+ * chosen(position).
  * @param {page.Report} report
  * @param {(position: number) => void} onRank
  * @returns {(position: number) => void}
@@ -116,11 +117,13 @@ function showFailures(failures, report) {
   const box = byId("failures");
   box.hidden = failures.length === 0;
   if (!failures.length) return;
+  const num = report.ranks.length;
+  const read = plural(num, "rank");
   const files = failures.length === 1 ? "1 file" : `${failures.length} files`;
   fill(
     box,
     h("b", {
-      text: `${files} could not be read; ${plural(report.ranks.length, "rank")} of ${report.ranks.length + failures.length} ${report.ranks.length === 1 ? "is" : "are"} shown.`,
+      text: `${files} could not be read; ${read} of ${num + failures.length} ${num === 1 ? "is" : "are"} shown.`,
     }),
     h(
       "ul",

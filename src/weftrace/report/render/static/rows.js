@@ -1,5 +1,5 @@
-// Painting one row of events at any zoom. A row is sorted by start, so a window is a binary search, and what is thinner than
-// a pixel is gathered: the cost of a row is the pixels it is wide, not the events it holds.
+// Painting one row of events at any zoom. A row is sorted by start, so a window is a binary search, and what is thinner
+// than a pixel is gathered: the cost of a row is the pixels it is wide, not the events it holds.
 
 import { shortName } from "render/format.js";
 import { inkOn, mix } from "render/theme.js";
@@ -11,7 +11,17 @@ import { inkOn, mix } from "render/theme.js";
  * @typedef {import("./tracks.js").Row} Row
  * @typedef {ReturnType<typeof shadesFor>} Look
  * @typedef {(name: number, left: number, right: number, y: number, height: number, ink: string) => void} NameWriter
- * @typedef {{ view: View, width: number, y: number, height: number, look: Look, sums: Float64Array, hits: Uint32Array | null, label: NameWriter | null }} RowOptions
+ *
+ * How a row is painted. hits: matches summed up to each event; label: writes the names of its events.
+ * @typedef {object} RowOptions
+ * @property {View} view
+ * @property {number} width
+ * @property {number} y
+ * @property {number} height
+ * @property {Look} look
+ * @property {Float64Array} sums
+ * @property {Uint32Array | null} hits
+ * @property {NameWriter | null} label
  */
 
 const SHADES = 6; // how finely a pixel's shade tells the share of it that is covered

@@ -1,4 +1,5 @@
-// Which events does a search find? Names are few and events many, so names are matched once and events by their name's number.
+// Which events does a search find? Names are few and events many, so names are matched once and events by their name's
+// number.
 
 /**
  * @typedef {import("./data.js").Timeline} Timeline

@@ -7,7 +7,9 @@ import { communicationBar, partsList, partsOf, stackedBar, sumLine } from "./par
 
 /** @type {Record<string, string>} */
 const BASIS = {
-  host: "This file holds no device events: host operators stand in for the device, so overlap with kernels cannot be seen.",
+  host:
+    "This file holds no device events: host operators stand in for the device, " +
+    "so overlap with kernels cannot be seen.",
   none: "This file holds neither device nor host operators: there is nothing to account for.",
 };
 /** @type {Record<string, string>} */

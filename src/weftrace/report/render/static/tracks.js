@@ -47,7 +47,8 @@ export function rowOf(rows, event) {
 
 /**
  * Positions for the groups that are open or closed. A closed group keeps one line: the first row of each of its tracks.
- * Returns {lines: [{y, height, rows, kind}], headers: [{y, group}], tracks: [{y, height, track}], height, yOf: Map(row -> line)}.
+ * Returns {lines: [{y, height, rows, kind}], headers: [{y, group}], tracks: [{y, height, track}], height, yOf: Map(row
+ * -> line)}.
  * @param {Timeline} timeline
  * @param {Row[]} rows
  * @param {Set<number>} closed

@@ -1,4 +1,5 @@
-// Painting the tracks of the timeline: their events, the selected range, the event under the pointer and the selected one.
+// Painting the tracks of the timeline: their events, the selected range, the event under the pointer and the selected
+// one.
 
 import { drawAxis } from "render/axis.js";
 import { duration } from "render/format.js";

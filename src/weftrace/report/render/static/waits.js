@@ -70,7 +70,9 @@ function showIdle(idle, streams) {
     ),
     h("p", {
       class: "muted",
-      text: `Above, the time in which nothing ran; below, each stream's own, while others may have been busy. Gaps under ${duration(idle.threshold_ns, 2)} between kernels count as kernel gaps.`,
+      text:
+        "Above, the time in which nothing ran; below, each stream's own, while others may have been busy. " +
+        `Gaps under ${duration(idle.threshold_ns, 2)} between kernels count as kernel gaps.`,
     }),
   );
   const present = CAUSES.filter(([key]) => idle.by_stream.some((row) => row[key]));
