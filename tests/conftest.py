@@ -61,9 +61,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     item.stash[_STARTED_S] = processor_s(item)
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """For `python -m tests.times`."""
+    """For `python -m tests.times`. Before fixtures end: the last test would else get what the browser used in all."""
     item.user_properties.append((PROPERTY, f"{processor_s(item) - item.stash[_STARTED_S]:.3f}"))
 
 

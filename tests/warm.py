@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
+from tests.compile_once import share_compiled_functions
+
 LIBRARIES = (
     "fsspec",
     "isal",
@@ -79,6 +81,7 @@ def serve(path: str) -> None:
     """Fork for each call, until stdin ends: then the tests are over."""
     for library in LIBRARIES:
         importlib.import_module(library)
+    share_compiled_functions()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         server.listen()
