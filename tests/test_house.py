@@ -50,20 +50,28 @@ except SystemExit as stop:
 def test_every_module_imports_without_extras() -> None:
     """torch and plotly are made unimportable; each module and each public name of weftrace must load all the same.
 
-    weftrace.flops.runtime is what runs models: without torch it has nothing to be, and weftrace.flops says so:
-    test_package.py.
+    The folders `runtime` of flops/ are what runs models: without torch they have nothing to be, and weftrace.flops says
+    so: test_package.py.
     """
     python("""
-import importlib, pkgutil, sys
+import importlib, pkgutil, re, sys
 sys.modules["torch"] = sys.modules["plotly"] = sys.modules["transformers"] = None
 import weftrace
+runs_models = re.compile(r"weftrace\\.flops(\\.deepspeed)?\\.runtime\\b").match
 def refused(name):
-    assert name.startswith("weftrace.flops.runtime"), name
+    assert runs_models(name), name
 for module in pkgutil.walk_packages(weftrace.__path__, "weftrace.", onerror=refused):
-    if not module.name.endswith("__main__") and not module.name.startswith("weftrace.flops.runtime."):
+    if not module.name.endswith("__main__") and not runs_models(module.name):
         importlib.import_module(module.name)
-for name in weftrace.__all__:
+for name in set(weftrace.__all__) - {"count", "profile"}:
     getattr(weftrace, name)
+for name in ("count", "profile"):
+    try:
+        getattr(weftrace, name)
+    except weftrace.WeftraceError as error:
+        assert "pip install 'weftrace[torch]'" in str(error), error
+    else:
+        raise AssertionError(f"weftrace.{name} runs models without torch?")
 """)
 
 

@@ -220,7 +220,7 @@ def test_lane_labels_say_the_sms(page: Page) -> None:
 LANES = ("compute", "communication", "memory", "optimizer", "host", "network", "storage", "other")
 
 
-def with_lanes(report: Report, number: int) -> dict[str, Any]:
+def with_lanes(report: Report, number: int) -> Any:
     """The report's document with that many lanes: its two, then copies of the first under other names."""
     rank = report.document["ranks"][0]
     compute, communication = rank["lanes"]
