@@ -16,8 +16,8 @@
  * @property {number} between
  */
 
-// A box's colour: by direction where the phases say one, else by micro-batch, else by name. Letters and names are those of
-// weftrace.alphabet, which a test compares.
+// A box's colour: by direction where the phases say one, else by micro-batch, else by name. Letters and names are those
+// of weftrace.alphabet; a test compares them.
 /** @type {Record<string, [role: string, label: string]>} */
 const DIRECTIONS = {
   F: ["forward", "forward"],

@@ -26,7 +26,7 @@ const REACHES = [
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 /**
- * The heat maps. onCell(layer, gpu) when one is clicked. Returns {choose(layer)}, and {place(which, layer, gpu)} for tests.
+ * The heat maps. onCell(layer, gpu) when one is clicked. Returns {choose(layer)}; {place(which, layer, gpu)} for tests.
  * @param {PlacementModel} model
  * @param {(layer: number, gpu: number) => void} onCell
  */

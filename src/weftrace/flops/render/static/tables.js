@@ -64,6 +64,7 @@ function covered(fraction) {
 /** @param {FlopsModel} model */
 export function showOperators({ doc }) {
   const { coverage } = doc;
+  const calls = covered(coverage.calls);
   const time = coverage.time === null ? "" : ` and, as an estimate, ${covered(coverage.time)} of the time`;
   fill(
     byId("unknown-box"),
@@ -71,7 +72,7 @@ export function showOperators({ doc }) {
       "p",
       { class: `notice ${doc.unknown.length ? "warn" : "ok"}` },
       defined("coverage", "Coverage"),
-      `: a formula for ${covered(coverage.calls)} of the operator calls, ${covered(coverage.bytes)} of the bytes${time}.`,
+      `: a formula for ${calls} of the operator calls, ${covered(coverage.bytes)} of the bytes${time}.`,
       doc.unknown.length
         ? ` Without one: ${doc.unknown.map(unknownWords).join(", ")}. They add nothing to any total.`
         : " No operator is missing.",
