@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,6 +74,18 @@ for name in ("count", "profile"):
     else:
         raise AssertionError(f"weftrace.{name} runs models without torch?")
 """)
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Imports for type checkers count too: what two modules need of each other belongs below both."""
+    graph = grimp.build_graph("weftrace", exclude_type_checking_imports=False)
+    circles = [
+        (module, needed)
+        for module in graph.modules
+        for needed in graph.find_modules_directly_imported_by(module)
+        if graph.chain_exists(importer=needed, imported=module)
+    ]
+    assert circles == []
 
 
 def test_public_names_are_listed_and_exist() -> None:

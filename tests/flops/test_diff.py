@@ -9,7 +9,7 @@ import pytest
 
 from tests.flops.small_reports import MODULES, OPS, TINY, UNTIMED, B, F, matmul, op
 from weftrace.errors import FlopsError
-from weftrace.flops.derived.diff import Change, diff, parse_fraction
+from weftrace.flops.several.diff import Change, diff, parse_fraction
 from weftrace.flops.values import Clock, FlopsReport, Module, Timing
 
 

@@ -15,10 +15,10 @@ from tests.flops.small_reports import TINY, UNTIMED, B, F, huge, matmul, op
 from tests.test_house import python
 from weftrace.errors import FlopsError
 from weftrace.facts import Hardware, hardware
-from weftrace.flops.derived.merge import merge
 from weftrace.flops.derived.module_time import times_of
 from weftrace.flops.derived.tally import exclusive, inclusive, totals
 from weftrace.flops.document import FLOPS_SCHEMA, flops_document, read_flops, report_of
+from weftrace.flops.several.merge import merge
 from weftrace.flops.values import FlopsReport, Parallel
 
 H200 = hardware("h200")

@@ -9,11 +9,11 @@ import pytest
 from tests.flops.small_reports import MODULES, OPS, TINY, UNTIMED, B, F, matmul, op
 from weftrace.errors import FlopsError
 from weftrace.flops.deepspeed.numbers import Sizes, module_lines, step_line
-from weftrace.flops.derived.merge import merge, rank_rows, rank_spread
 from weftrace.flops.derived.module_time import times_of
 from weftrace.flops.derived.params import params
 from weftrace.flops.derived.tally import inclusive, totals
 from weftrace.flops.derived.throughput import throughput
+from weftrace.flops.several.merge import merge, rank_rows, rank_spread
 from weftrace.flops.values import FlopsReport, Parallel, Timing
 
 BASE = replace(TINY, parallel=Parallel(data=2))

@@ -13,8 +13,8 @@ import weftrace.flops
 from tests.flops.small_reports import TINY, huge
 from weftrace.facts import hardware
 from weftrace.flops.derived.account import account_of
-from weftrace.flops.derived.diff import diff
-from weftrace.flops.derived.sweep import Sweep, point_of
+from weftrace.flops.several.diff import diff
+from weftrace.flops.several.sweep import Sweep, point_of
 from weftrace.notebook import InNotebook
 
 MOST = 8_000

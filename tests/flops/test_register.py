@@ -141,3 +141,14 @@ class Product(torch.nn.Module):
         return x @ x
 assert [row.cost.flops for row in count(Product(), torch.ones(3, 3)).ops] == [7]
 """)
+
+
+def test_operators_that_torch_defines_later_have_weftraces_formulas() -> None:
+    """`torch.distributed` defines some when DTensor is imported, which may be after the formulas are."""
+    python("""
+from weftrace.flops.runtime.formulas.registry import operator, rule_of
+name = "_c10d_functional::_wrap_tensor_autograd"
+assert operator(name) is None, "torch has it without DTensor: take another operator for this test"
+import torch.distributed.tensor
+assert rule_of(operator(name)) is not None
+""")

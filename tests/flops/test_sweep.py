@@ -10,10 +10,10 @@ import pytest
 
 from weftrace.errors import FlopsError
 from weftrace.facts import hardware
-from weftrace.flops.derived.sweep import parse_axis, sweep
 from weftrace.flops.document import sweep_document
 from weftrace.flops.run_spec import RunSpec
 from weftrace.flops.runtime.run.run_model import run_model
+from weftrace.flops.several.sweep import parse_axis, sweep
 from weftrace.flops.tables import sweep_csv
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, huge
 from weftrace.errors import FlopsError, WeftraceError
-from weftrace.flops.derived.merge import merge
 from weftrace.flops.join.counters import RECONSTRUCTED, annotate_flops, reconstructed_step, write_counters
+from weftrace.flops.several.merge import merge
 from weftrace.flops.values import Parallel
 from weftrace.trace import Trace, open_trace
 

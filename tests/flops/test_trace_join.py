@@ -216,7 +216,7 @@ def test_weftrace_report_prints_mfu_by_phase(run: tuple[FlopsReport, Path, Path]
     report, marked, _ = run
     flops, out = tmp_path / "flops.json", tmp_path / "report.json"
     flops.write_text(json.dumps(flops_document(report)))
-    options = ["report", str(marked), "--flops", str(flops), "--hardware", "a100", "--json", str(out)]
+    options = ["report", str(marked), "--flops", str(flops), "--hardware", "a100", "-o", str(out)]
     told = CliRunner().invoke(app, options)
     assert told.exit_code == 0, told.output
     assert "FLOPs by phase" in told.output and "2 steps" in told.output

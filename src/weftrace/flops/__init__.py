@@ -35,12 +35,7 @@ if TYPE_CHECKING:  # what a type checker sees
     from weftrace.flops.derived.coverage import UnknownOp as UnknownOp
     from weftrace.flops.derived.coverage import coverage as coverage
     from weftrace.flops.derived.device import device_of as device_of
-    from weftrace.flops.derived.diff import Change as Change
-    from weftrace.flops.derived.diff import FlopsDiff as FlopsDiff
-    from weftrace.flops.derived.diff import diff as diff
-    from weftrace.flops.derived.diff import parse_fraction as parse_fraction
     from weftrace.flops.derived.findings import findings as findings
-    from weftrace.flops.derived.merge import merge as merge
     from weftrace.flops.derived.params import Params as Params
     from weftrace.flops.derived.params import module_params as module_params
     from weftrace.flops.derived.params import params as params
@@ -50,9 +45,6 @@ if TYPE_CHECKING:  # what a type checker sees
     from weftrace.flops.derived.roofline import Roofline as Roofline
     from weftrace.flops.derived.roofline import RooflineRow as RooflineRow
     from weftrace.flops.derived.roofline import roofline as roofline
-    from weftrace.flops.derived.sweep import Sweep as Sweep
-    from weftrace.flops.derived.sweep import SweepPoint as SweepPoint
-    from weftrace.flops.derived.sweep import sweep as sweep
     from weftrace.flops.derived.tally import Totals as Totals
     from weftrace.flops.derived.tally import inclusive as inclusive
     from weftrace.flops.derived.tally import totals as totals
@@ -85,6 +77,14 @@ if TYPE_CHECKING:  # what a type checker sees
     from weftrace.flops.runtime.profile import count as count
     from weftrace.flops.runtime.profile import profile as profile
     from weftrace.flops.runtime.run.run_model import run_model as run_model
+    from weftrace.flops.several.diff import Change as Change
+    from weftrace.flops.several.diff import FlopsDiff as FlopsDiff
+    from weftrace.flops.several.diff import diff as diff
+    from weftrace.flops.several.diff import parse_fraction as parse_fraction
+    from weftrace.flops.several.merge import merge as merge
+    from weftrace.flops.several.sweep import Sweep as Sweep
+    from weftrace.flops.several.sweep import SweepPoint as SweepPoint
+    from weftrace.flops.several.sweep import sweep as sweep
     from weftrace.flops.tables import to_csv as to_csv
     from weftrace.flops.tables import to_markdown as to_markdown
     from weftrace.flops.values import Clock as Clock
@@ -114,13 +114,13 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.flops.derived.account": ("Account", "account_of"),
             "weftrace.flops.derived.coverage": ("Coverage", "UnknownOp", "coverage"),
             "weftrace.flops.derived.device": ("device_of",),
-            "weftrace.flops.derived.diff": ("Change", "FlopsDiff", "diff", "parse_fraction"),
+            "weftrace.flops.several.diff": ("Change", "FlopsDiff", "diff", "parse_fraction"),
             "weftrace.flops.derived.findings": ("findings",),
-            "weftrace.flops.derived.merge": ("merge",),
+            "weftrace.flops.several.merge": ("merge",),
             "weftrace.flops.derived.params": ("Params", "module_params", "params"),
             "weftrace.flops.derived.predict": ("Prediction", "predict", "published_errors"),
             "weftrace.flops.derived.roofline": ("Roofline", "RooflineRow", "roofline"),
-            "weftrace.flops.derived.sweep": ("Sweep", "SweepPoint", "sweep"),
+            "weftrace.flops.several.sweep": ("Sweep", "SweepPoint", "sweep"),
             "weftrace.flops.derived.tally": ("Totals", "inclusive", "totals"),
             "weftrace.flops.derived.throughput": ("Throughput", "throughput"),
             "weftrace.flops.derived.utilization": ("PhaseUtilization", "Utilization", "utilization"),

@@ -10,8 +10,6 @@ from rich.console import Console
 
 from weftrace.files.output import write_output
 from weftrace.flops.derived.account import Account
-from weftrace.flops.derived.diff import FlopsDiff
-from weftrace.flops.derived.sweep import Sweep
 from weftrace.flops.document import (
     DIFF_SCHEMA,
     FLOPS_SCHEMA,
@@ -28,6 +26,8 @@ from weftrace.flops.render.diff_terminal import print_flops_diff
 from weftrace.flops.render.page import render_flops_html
 from weftrace.flops.render.predictions import print_sweep
 from weftrace.flops.render.terminal import print_flops
+from weftrace.flops.several.diff import FlopsDiff
+from weftrace.flops.several.sweep import Sweep
 from weftrace.flops.tables import sweep_csv, to_csv, to_markdown
 from weftrace.flops.values import FlopsReport
 from weftrace.kinds import Kind

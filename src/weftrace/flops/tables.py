@@ -10,7 +10,7 @@ from dataclasses import fields
 from weftrace.facts import Hardware
 from weftrace.flops.cost import COUNTED, NOTHING, PHASES
 from weftrace.flops.derived.account import Account, account_of
-from weftrace.flops.derived.sweep import Sweep, SweepPoint
+from weftrace.flops.several.sweep import Sweep, SweepPoint
 from weftrace.flops.values import FlopsReport
 from weftrace.units import duration, percent, si, size
 

@@ -12,12 +12,12 @@ from tests.flops.small_reports import TINY, UNTIMED, huge
 from weftrace.errors import WeftraceError
 from weftrace.flops.cost import Phase
 from weftrace.flops.derived.account import account_of
-from weftrace.flops.derived.diff import diff
-from weftrace.flops.derived.merge import merge
 from weftrace.flops.render.diff_terminal import print_flops_diff
 from weftrace.flops.render.fold import alike, tree_rows, worst_of
 from weftrace.flops.render.terminal import print_flops
 from weftrace.flops.render.words import covered_text, share_text, short_time, si
+from weftrace.flops.several.diff import diff
+from weftrace.flops.several.merge import merge
 from weftrace.flops.values import FlopsReport, Module, Parallel
 
 

@@ -147,8 +147,8 @@ def _count(spec: RunSpec, asked: Wanted) -> None:
 
 
 def _sweep(spec: RunSpec, texts: list[str], asked: Wanted) -> None:
-    from weftrace.flops.derived.sweep import sweep
     from weftrace.flops.kinds import SWEEP
+    from weftrace.flops.several.sweep import sweep
 
     axes = flops_run_options.parse_sweeps(texts)
     run_model = flops_options.needs_torch()

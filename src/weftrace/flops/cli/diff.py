@@ -29,9 +29,9 @@ def command(
     quiet: outputs.Quiet = False,
 ) -> None:
     """Compare two saved reports. Exit: 0 within the limit, 1 above it, 2 and 3 for mistakes."""
-    from weftrace.flops.derived.diff import diff, parse_fraction
     from weftrace.flops.document import read_flops
     from weftrace.flops.kinds import DIFF
+    from weftrace.flops.several.diff import diff, parse_fraction
 
     to = outputs.wanted(output, writes=DIFF, inputs=[before, after], json=json, quiet=quiet)
     limit = None if fail_above is None else parse_fraction(fail_above)

@@ -181,7 +181,7 @@ def refuse_beside_own_model(ctx: typer.Context) -> None:
 
 def parse_sweeps(texts: list[str]) -> dict[str, tuple[int, ...]]:
     """Axis -> its values, in the order given. Raises `FlopsError`, or `typer.BadParameter` for what cannot be run."""
-    from weftrace.flops.derived.sweep import parse_axis
+    from weftrace.flops.several.sweep import parse_axis
 
     axes: dict[str, tuple[int, ...]] = {}
     for text in texts:

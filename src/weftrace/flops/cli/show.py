@@ -35,8 +35,8 @@ def command(
     quiet: outputs.Quiet = False,
 ) -> None:
     """Print or write saved reports, without torch and without running anything."""
-    from weftrace.flops.derived.merge import merge
     from weftrace.flops.document import read_flops
+    from weftrace.flops.several.merge import merge
 
     asked = wanted(
         output,

@@ -13,8 +13,8 @@ from msgspec import Meta
 from weftrace.errors import FlopsError
 from weftrace.files.schemas import DocumentSchema
 from weftrace.flops.cost import Phase
-from weftrace.flops.derived.diff import Change, FlopsDiff
 from weftrace.flops.document.types import PhaseName, Version
+from weftrace.flops.several.diff import Change, FlopsDiff
 from weftrace.version import __version__
 
 SCHEMA: Final = "weftrace.flops.diff/1"

@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from weftrace.errors import FlopsError
 from weftrace.files.schemas import DocumentSchema
-from weftrace.flops.derived.sweep import Sweep, SweepPoint
 from weftrace.flops.document.types import BoundName, Count
+from weftrace.flops.several.sweep import Sweep, SweepPoint
 
 SCHEMA: Final = "weftrace.flops.sweep/1"
 

@@ -7,7 +7,7 @@ numbers; a reader in a language without big integers takes them as floats.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypedDict
+from typing import Annotated, Final, Literal, TypedDict, get_args
 
 from msgspec import Meta
 
@@ -21,6 +21,8 @@ PhaseName = Literal["forward", "backward", "recompute", "optimizer"]
 KindName = Literal["matmul", "conv", "attention", "vector", "move", "free", "communication", "unknown"]
 StatusName = Literal["exact", "estimate", "upper bound", "unknown"]
 BoundName = Literal["compute", "memory"]
+#: Of an object whose keys are phases: JSON Schemas say it apart from the keys' type.
+OF_PHASES = Meta(extra_json_schema={"propertyNames": {"enum": list(get_args(PhaseName))}})
 Version = Annotated[str, Meta(description="Version of weftrace that wrote it.")]
 ModuleIndex = Annotated[Count, Meta(description="Index into modules.")]
 
@@ -138,7 +140,7 @@ class TotalsTold(TypedDict):
     vector_flops: Annotated[Count, Meta(description="Off the matrix units, all phases; never added to the others.")]
     macs: Annotated[Count, Meta(description="Half of flops.")]
     moved_bytes: Count
-    by_phase: dict[PhaseName, TallyTold]
+    by_phase: Annotated[dict[PhaseName, TallyTold], OF_PHASES]
 
 
 BothTotals = TypedDict(
@@ -257,7 +259,7 @@ class RooflineTold(TypedDict):
 
     hardware: str
     bound_ns: float
-    by_phase: dict[PhaseName, float]
+    by_phase: Annotated[dict[PhaseName, float], OF_PHASES]
     exclusive: RoofColumns
     inclusive: RoofColumns
     flags: Annotated[list[str], Meta(description="Rates above the peak, in sentences.")]
@@ -295,7 +297,7 @@ class UtilizationTold(TypedDict):
     flops_per_s: float
     executed_flops_per_s: float
     time_at_peak_ns: Annotated[dict[str, float], Meta(description="Executed FLOPs, by the dtype whose peak was used.")]
-    by_phase: dict[PhaseName, PhaseUtilizationTold]
+    by_phase: Annotated[dict[PhaseName, PhaseUtilizationTold], OF_PHASES]
     flags: list[str]
     notes: list[str]
 
@@ -313,7 +315,7 @@ class PredictionTold(TypedDict):
     hardware: str
     bound_ns: Annotated[float, Meta(description="What no implementation of the same operators beats.")]
     predicted_ns: Annotated[float, Meta(description="The bounds over the stated efficiencies: an estimate.")]
-    by_phase: dict[PhaseName, PhasePrediction]
+    by_phase: Annotated[dict[PhaseName, PhasePrediction], OF_PHASES]
     assumptions: list[str]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.flops.derived.diff import Change, FlopsDiff
 from weftrace.flops.render.words import share_text
+from weftrace.flops.several.diff import Change, FlopsDiff
 from weftrace.render.console_parts import BOLD, DIM, counted, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.units import short_time, si

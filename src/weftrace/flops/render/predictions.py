@@ -7,7 +7,7 @@ from rich.text import Text
 
 from weftrace.flops.cost import Phase
 from weftrace.flops.derived.account import Account
-from weftrace.flops.derived.sweep import Sweep
+from weftrace.flops.several.sweep import Sweep
 from weftrace.render.console_parts import BOLD, DIM, WARNING, section, table
 from weftrace.units import short_time, si, size
 

@@ -223,7 +223,8 @@ def overloads(name: str) -> tuple[OpOverload, ...]:
 
 
 def rule(*names: str, key: Key = Key.SHAPES) -> Callable[[Formula], Formula]:
-    """Register one formula for every overload of the named operators ("aten::mm"); those torch lacks are passed over.
+    """Register one formula for every overload of the named operators ("aten::mm"). Those that torch lacks are waited
+    for: parts of torch that are imported later define operators of their own.
 
     A name with an overload, "aten::mm.out", means that overload alone. Used by weftrace's own formulas, once an
     operator.
@@ -232,6 +233,8 @@ def rule(*names: str, key: Key = Key.SHAPES) -> Callable[[Formula], Formula]:
     def register(formula: Formula) -> Formula:
         for name in names:
             ops: tuple[Operator, ...] = overloads(name) if "." not in name else tuple(filter(None, (operator(name),)))
+            if not ops:
+                _BY_NAME[name] = Rule(formula, key)
             for op in ops:
                 assert op not in RULES, f"{op} has a formula: {RULES[op].formula.__qualname__}"
                 RULES[op] = Rule(formula, key)
