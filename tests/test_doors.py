@@ -79,7 +79,9 @@ def test_a_plan_comes_back_from_its_document(tmp_path: Path) -> None:
 
 
 def test_an_ending_that_says_nothing_is_refused_with_those_that_do(report: wt.Report, tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match=r"report\.xlsx: its ending .* \.html, \.json, \.json\.gz, \.json\.zst"):
+    with pytest.raises(
+        OutputError, match=r"report\.xlsx: its ending .* \.html, \.md, \.csv, \.json, \.json\.gz, \.json\.zst"
+    ):
         wt.save(report, tmp_path / "report.xlsx")
     with pytest.raises(OutputError, match="ending"):
         wt.save(object(), tmp_path / "x.json")

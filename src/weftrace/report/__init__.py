@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from weftrace.lazy import lazily
 
 if TYPE_CHECKING:  # what a type checker sees
+    from weftrace.render.lanes_text import print_lanes as print_lanes
     from weftrace.report.added_lanes import annotate_trace as annotate_trace
     from weftrace.report.added_lanes import overlay as overlay
     from weftrace.report.build import RankReport as RankReport
@@ -36,6 +37,7 @@ if not TYPE_CHECKING:  # so that `weftrace --help`, which names this wing's comm
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
+            "weftrace.render.lanes_text": ("print_lanes",),
             f"{__name__}.added_lanes": ("annotate_trace", "overlay"),
             f"{__name__}.build": ("RankReport", "Report", "analyze"),
             f"{__name__}.document": ("document_of",),

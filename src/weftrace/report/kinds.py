@@ -13,6 +13,7 @@ from weftrace.report.build import Report, analyze
 from weftrace.report.document import report_document
 from weftrace.report.document_types import REPORT_SCHEMA, SCHEMA
 from weftrace.report.render.page import render_html
+from weftrace.report.render.tables import kernels_csv, to_markdown
 from weftrace.report.render.terminal import print_report
 from weftrace.trace import Job, Trace
 
@@ -27,6 +28,14 @@ def _show(report: Report, console: Console) -> None:
 
 def _save_page(report: Report, path: str) -> None:
     write_output(path, [render_html(report.document, report.timelines)])
+
+
+def _save_markdown(report: Report, path: str) -> None:
+    write_output(path, [to_markdown(report.document)])
+
+
+def _save_kernels(report: Report, path: str) -> None:
+    write_output(path, [kernels_csv(report.document)])
 
 
 def _of_document(name: str) -> Callable[[Report], Any]:
@@ -53,7 +62,7 @@ REPORT = Kind(
     document=lambda report: report.document,
     load=_load,
     show=_show,
-    save={".html": _save_page},
+    save={".html": _save_page, ".md": _save_markdown, ".csv": _save_kernels},
     figures={
         "lanes": _of_first_rank("lanes_figure"),
         "breakdown": _of_document("breakdown_figure"),

@@ -1,0 +1,84 @@
+"""The report to paste and to compute with: Markdown of its headline, spans and phases, and the kernels as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from weftrace.render.console_text import clean
+from weftrace.report.document_types import RankDocument, ReportDocument
+from weftrace.report.render.parts import PARTS
+from weftrace.report.render.terminal import rank_name
+from weftrace.report.render.terminal_quality import concerns
+from weftrace.units import duration, percent
+
+_MAX_PHASES = 20
+_KERNEL_COLUMNS = ("kind", "family", "num_events", "total_ns", "mean_ns", "p50_ns", "p99_ns", "min_ns", "max_ns",
+                   "share", "sms", "sms_exact")  # fmt: skip
+
+
+def to_markdown(document: ReportDocument) -> str:
+    """A short report: the headline, a row a rank that adds up to its span, and the phases of the longest span."""
+    parts = [f"**{_cell(document['headline'])}**", f"weftrace {document['weftrace']} of {_cell(document['source'])}"]
+    ranks = sorted(document["ranks"], key=lambda rank: -rank["span_ns"])
+    if ranks:
+        heads = ("rank", "span", *(name for _, name, _ in PARTS), "communication hidden", "")
+        parts.append(_table(heads, (_account(rank, with_device=_several(ranks)) for rank in ranks)))
+        if ranks[0]["phase_means"]:
+            parts.append(f"Phases of {_cell(rank_name(ranks[0], with_device=_several(ranks)))}, means:")
+            parts.append(_phases(ranks[0]))
+    parts += [f"- not used: {_cell(failure['path'])}: {_cell(failure['error'])}" for failure in document["failures"]]
+    parts += [f"- {_cell(note)}" for note in document["notes"]]
+    return "\n\n".join(parts) + "\n"
+
+
+def kernels_csv(document: ReportDocument) -> str:
+    """Every kernel of every rank, a row each: who ran it, then the fields of `kernels` in the report's JSON."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("rank", "device", "name", *_KERNEL_COLUMNS))
+    for rank in document["ranks"]:
+        for kernel in rank["kernels"]:
+            values = dict(kernel)
+            writer.writerow(
+                (rank["rank"], rank["device"], clean(kernel["name"]), *(values[c] for c in _KERNEL_COLUMNS))
+            )
+    return text.getvalue()
+
+
+def _account(rank: RankDocument, *, with_device: bool) -> list[str]:
+    span = rank["span_ns"]
+    shares = (f"{duration(rank[key])} ({percent(rank[key] / span)})" if span else "–" for key, _, _ in PARTS)
+    told = "; ".join(concerns(rank))
+    return [rank_name(rank, with_device=with_device), duration(span), *shares, percent(rank["hidden_fraction"]), told]
+
+
+def _phases(rank: RankDocument) -> str:
+    longest = sorted(rank["phase_means"], key=lambda row: -row["mean_busy_ns"] * row["count"])[:_MAX_PHASES]
+    lines = []
+    for row in (row for row in rank["phase_means"] if row in longest):
+        times = (row["mean_busy_ns"], row["mean_hidden_ns"], row["mean_exposed_ns"])
+        told = (
+            [duration(time_ns) for time_ns in times] if row["lane"] == "communication" else [duration(times[0]), "", ""]
+        )
+        lines.append([row["name"], row["lane"], f"{row['count']:,}", *told])
+    return _table(("phase", "lane", "count", "busy", "hidden", "exposed"), lines)
+
+
+def _several(ranks: Sequence[RankDocument]) -> bool:
+    """Whether some process drove several devices, so that its rank alone does not name one."""
+    return len({(rank["rank"], rank["path"]) for rank in ranks}) < len(ranks)
+
+
+def _table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rows = [heads, ["---"] * len(heads), *([_cell(text) for text in line] for line in lines)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(text: str) -> str:
+    """Untrusted text, which Markdown must not read as its own."""
+    escaped = clean(text).replace("\\", "\\\\")
+    for character in "`*_[]<>|#":
+        escaped = escaped.replace(character, f"\\{character}")
+    return escaped
