@@ -37,9 +37,12 @@ LIBRARIES = (
     "typer.rich_utils",
 )
 
-# What stands for `weftrace` on PATH. -S -E: it needs no site-packages. argv[1] is a script where the name is "python".
+# What stands for `weftrace` on PATH, and for `python`. -S -E: it needs no site-packages. For sh, the second and third
+# line are a command, for Python a text; a "#!" with Python's path could hold no space.
 PROGRAM = """\
-#!{python} -SE
+#!/bin/sh
+'''exec' "{python}" -SE "$0" "$@"
+' '''
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({path!r})
