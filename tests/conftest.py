@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.browser import browser, open_html
+from tests.browser import browser, idle_pages, open_html
 from tests.compile_once import share_compiled_functions
 from tests.fuzz import fuzz_cases, fuzz_seed
 from tests.times import PROPERTY, processor_s
 
-__all__ = ["browser", "open_html"]
+__all__ = ["browser", "idle_pages", "open_html"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
