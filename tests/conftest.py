@@ -43,6 +43,11 @@ def pytest_report_header() -> str:
     return f"fuzz: WEFTRACE_FUZZ_SEED={fuzz_seed()} WEFTRACE_FUZZ_CASES={fuzz_cases()}"
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Packed data hold the time at which they were packed, and workers must agree on a test's name."""
+    return argname if isinstance(val, bytes) and val.startswith(b"\x1f\x8b") else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
     """Loading a model from a file puts its folder first on the import path, for good; not in the tests."""
