@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, Page
 
 CHROMIUM_ARGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -19,6 +20,7 @@ CHROMIUM_ARGS = [
 ]  # fmt: skip
 
 Open = Callable[..., "Page"]
+Pool = defaultdict[str, list["Page"]]
 
 
 @pytest.fixture(scope="session")
@@ -38,28 +40,46 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def idle_pages() -> Pool:
+    """Tabs that earlier tests opened, by their options. A new one costs three times what the page in it does."""
+    return defaultdict(list)
+
+
 @pytest.fixture
-def open_html(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+def open_html(browser: Browser, idle_pages: Pool, tmp_path: Path) -> Iterator[Open]:
     """Opens a page's text from a file, with no network; at the end, nothing may have been said on the console."""
     said: list[str] = []
-    contexts: list[BrowserContext] = []
+    in_use: list[tuple[str, Page, dict[str, Callable[[Any], None]]]] = []
 
     def opened(html: str, *, expect_errors: bool = False, **options: Any) -> Page:
-        path = tmp_path / f"report{len(contexts)}.html"
+        path = tmp_path / f"report{len(in_use)}.html"
         path.write_text(html, encoding="utf-8")
         # No motion: a glide would make what is on the screen depend on when one looks.
         usual: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce"}
-        contexts.append(browser.new_context(**{**usual, "offline": True, **options}))
-        page = contexts[-1].new_page()
+        context = {**usual, "offline": True, **options}
+        kind = repr(sorted(context.items()))
+        page = idle_pages[kind].pop() if idle_pages[kind] else browser.new_context(**context).new_page()
+        listeners: dict[str, Callable[[Any], None]] = {
+            "request": lambda request: said.append(request.url) if request.url.startswith("http") else None
+        }
         if not expect_errors:
-            page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-            page.on("pageerror", lambda error: said.append(f"error: {error}"))
-        page.on("request", lambda request: said.append(request.url) if request.url.startswith("http") else None)
+            listeners["console"] = lambda message: said.append(f"{message.type}: {message.text}")
+            listeners["pageerror"] = lambda error: said.append(f"error: {error}")
+        for event, listener in listeners.items():
+            page.on(event, listener)  # type: ignore[call-overload] # one overload an event
+        in_use.append((kind, page, listeners))
         page.goto(path.as_uri())
         page.wait_for_function("() => performance.getEntriesByName('weftrace-first-paint').length === 1")
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
+    for kind, page, listeners in in_use:
+        page.mouse.up()
+        page.mouse.move(0, 0)
+        page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        page.goto("about:blank")
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+        idle_pages[kind].append(page)
     assert not said, said

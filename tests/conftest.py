@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.browser import browser, open_html
+from tests.browser import browser, idle_pages, open_html
 from tests.compile_once import share_compiled_functions
 from tests.fuzz import fuzz_cases, fuzz_seed
 from tests.times import PROPERTY, processor_s
 
-__all__ = ["browser", "open_html"]
+__all__ = ["browser", "idle_pages", "open_html"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -41,6 +41,11 @@ def shared_data_folder() -> Path:
 def pytest_report_header() -> str:
     """Fuzz cases are others in every run; the seed that repeats them stands at the head and in each failure."""
     return f"fuzz: WEFTRACE_FUZZ_SEED={fuzz_seed()} WEFTRACE_FUZZ_CASES={fuzz_cases()}"
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Packed data hold the time at which they were packed, and workers must agree on a test's name."""
+    return argname if isinstance(val, bytes) and val.startswith(b"\x1f\x8b") else None
 
 
 @pytest.hookimpl(wrapper=True)

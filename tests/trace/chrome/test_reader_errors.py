@@ -34,9 +34,7 @@ def said(folder: Path, data: bytes | str, name: str = "trace.json") -> str:
     return text.removeprefix(f"{folder / name}: ")
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b" \n\t ", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0), zstandard.compress(b"")]
-)
+@pytest.mark.parametrize("data", [b"", b" \n\t ", b"\xef\xbb\xbf", gzip.compress(b""), zstandard.compress(b"")])
 def test_empty(data: bytes, tmp_path: Path) -> None:
     assert said(tmp_path, data) == "is empty. Was the profiler stopped before it could write?"
 
