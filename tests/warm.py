@@ -81,7 +81,7 @@ class WarmWeftrace:
             (folder / name).write_text(PROGRAM.format(python=sys.executable, path=path))
             (folder / name).chmod(0o755)
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.warm", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "tests.warm", path], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
         return cls(folder, process)
