@@ -16,7 +16,7 @@ PARALLEL := --numprocesses auto --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz lint format schemas types bench docs dist clean
+.PHONY: help setup demo test times fuzz lint format schemas types bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -65,6 +65,9 @@ demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo
 
 test: $(VENV)/.ready-dev ## run the tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
+
+times: $(VENV)/.ready-dev ## run the tests, then say where the processor time went
+	@$(BIN)/python -m pytest $(PARALLEL) --junitxml=out/tests.xml $(PYTEST); $(BIN)/python -m tests.times out/tests.xml
 
 fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files, where `make test` reads 1,200
 	@WEFTRACE_FUZZ_CASES=24000 $(BIN)/python -m pytest $(PARALLEL) tests/trace/chrome/test_reader_fuzz.py $(PYTEST)

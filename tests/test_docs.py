@@ -23,8 +23,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.warm import WarmWeftrace
-
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
@@ -103,14 +101,6 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for rank in range(4):
         weftrace.save(replace(trace, rank=rank, world_size=4), folder / "traces" / f"rank{rank}.json.gz")
     return folder
-
-
-@pytest.fixture(scope="session")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder for PATH in which `weftrace` and `python` are there at once: see tests/warm.py."""
-    server = WarmWeftrace.start(tmp_path_factory.mktemp("warm"))
-    yield server.bin
-    server.stop()
 
 
 def run(command: list[str], folder: Path, programs: Path) -> subprocess.CompletedProcess[str]:

@@ -131,7 +131,7 @@ def test_every_dependency_is_pinned() -> None:
     assert pins["torch"] == "2.13.0"
 
 
-@pytest.mark.parametrize("name", ["test", "fuzz", "lint", "bench", "docs"])
+@pytest.mark.parametrize("name", ["test", "times", "fuzz", "lint", "bench", "docs"])
 def test_make_target_sets_up_by_itself(name: str) -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert re.search(rf"^{name}: \$\(VENV\)/\.ready-dev", makefile, re.MULTILINE), f"{name} does not set up"

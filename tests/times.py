@@ -1,5 +1,4 @@
-"""Where a run of the tests spends processor time: `make test PYTEST=--junitxml=out/tests.xml`, then
-`python -m tests.times out/tests.xml` prints a table, a row a folder of tests.
+"""Where a run of the tests spends processor time: `make times` prints it as a table, a row a folder of tests.
 
 Processor time, and not the clock's: it does not depend on who else uses the machine. It counts the test's process, the
 processes that it started and waited for, and, where a test looks at a page or runs a warm command, the browser and the

@@ -17,13 +17,17 @@ import select
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
+import pytest
+
 from tests.compile_once import share_compiled_functions
 
+ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = (
     "fsspec",
     "isal",
@@ -54,6 +58,14 @@ sys.exit(code[0] if code else "the warm weftrace ended without an exit code")
 """
 
 
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for PATH in which `weftrace` and `python` are there at once."""
+    server = WarmWeftrace.start(tmp_path_factory.mktemp("warm"))
+    yield server.bin
+    server.stop()
+
+
 @dataclass(frozen=True, slots=True)
 class WarmWeftrace:
     """A running server. bin: the folder with its `weftrace` and `python`, to be put first on PATH."""
@@ -69,7 +81,7 @@ class WarmWeftrace:
             (folder / name).write_text(PROGRAM.format(python=sys.executable, path=path))
             (folder / name).chmod(0o755)
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "tests.warm", path], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
         return cls(folder, process)
@@ -140,8 +152,8 @@ def _run(program: str, arguments: list[str]) -> NoReturn:
     SystemExit from here reaches the top of this process, as nothing above catches it.
     """
     sys.stdin, sys.stdout, sys.stderr = (open(number, mode) for number, mode in enumerate("rww"))  # noqa: SIM115
+    sys.path[0] = os.getcwd() if program == "python" else str(Path(sys.executable).parent)
     if program == "python":
-        sys.path[0] = os.getcwd()
         sys.argv = arguments
         runpy.run_path(arguments[0], run_name="__main__")
     else:
