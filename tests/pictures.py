@@ -33,5 +33,5 @@ def take(page_path: Path, picture: Path, width: int = 1440, height: int = 900, s
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    html, png, *rest = sys.argv[1:]
-    take(Path(html), Path(png), *map(int, rest[:2]), *rest[2:])
+    html, png, width, height, section, *_ = [*sys.argv[1:], *["1440", "900", ""][len(sys.argv) - 3 :]]
+    take(Path(html), Path(png), int(width), int(height), section)
