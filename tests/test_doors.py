@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 import weftrace as wt
+from tests.flops.small_reports import TINY
 from weftrace.errors import DocumentError, OutputError, TraceError
 from weftrace.kinds import writers
 from weftrace.plan import deepseek_training_layers
@@ -92,9 +94,11 @@ def test_an_input_is_never_overwritten(trace: wt.Trace, tmp_path: Path) -> None:
     wt.save(trace, path)
     before = path.read_bytes()
     (tmp_path / "link.json.gz").symlink_to(path)
-    for same in (path, tmp_path / "link.json.gz"):
-        with pytest.raises(OutputError, match="never overwritten"):
-            wt.save(wt.open(path), same)
+    again = wt.open(path)
+    for value in (again, wt.analyze(again), wt.analyze(wt.open(tmp_path, ranks=[0]))):
+        for same in (path, tmp_path / "link.json.gz"):
+            with pytest.raises(OutputError, match="never overwritten"):
+                wt.save(value, same)
     assert path.read_bytes() == before
 
 
@@ -118,6 +122,30 @@ def test_what_is_no_document_of_ours_is_told_apart(trace: wt.Trace, tmp_path: Pa
         wt.load(tmp_path / "absent.json")
 
 
+def test_what_has_no_summary_is_told_as_in_a_notebook(trace: wt.Trace) -> None:
+    told = shown(wt.plan.deepseek_training_layers(2))
+    assert (told.startswith("Plan\n") and "112 ops" in told.replace(",", "")) or "ops" in told
+    assert "hidden" in shown(wt.analysis.overlap(trace))
+
+
+def test_a_value_is_told_in_a_line_at_the_prompt(report: wt.Report) -> None:
+    assert repr(report) == f"<Report: {report.document['headline']}>"
+
+
+def test_what_follows_from_a_value_is_worked_out_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls = []
+    home = sys.modules["weftrace.flops.derived.account"]
+    columns = home.columns
+
+    def counted(*given: object) -> object:
+        calls.append(given)
+        return columns(*given)
+
+    monkeypatch.setattr(home, "columns", counted)
+    wt.save(TINY, tmp_path / "a.html", tmp_path / "a.json", tmp_path / "a.csv", tmp_path / "a.md")
+    assert len(calls) == 1
+
+
 def test_what_cannot_be_shown_or_drawn_says_so(report: wt.Report) -> None:
     with pytest.raises(wt.WeftraceError, match="a set is not a value"):
         wt.show(set())
@@ -139,7 +167,7 @@ def test_every_kind_can_leave_the_house() -> None:
     for kind in kinds():
         assert kind.show is not None or kind.save or kind.document, kind.value
         assert not kind.schema or kind.load is not None, kind.value
-        assert all(suffix.startswith(".") for suffix in writers([kind]))
+        assert all(suffix.startswith(".") for suffix in writers(kind))
 
 
 def test_several_files_are_one_job(trace: wt.Trace, tmp_path: Path) -> None:

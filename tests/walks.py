@@ -1,11 +1,11 @@
-"""How many files does a value pass through? The walks of ARCHITECTURE.md, counted.
+"""How many files does a value pass through, and how often from one to another? The walks of ARCHITECTURE.md, counted.
 
     python -m tests.walks
 
 Four small runs, each with one thing in it: one device event to the JSON of a report; one layer's loads to the JSON of a
 placement; one operator call to all files that a report of FLOPs is written as; one Op to the trace that simulating it
-gives. While a run goes on, every Python function of the package that is called notes its file. Compiled loops are not
-seen, and what runs while a module is imported does not count.
+gives. While a run goes on, every Python function of the package that is called notes its file, and a move where its
+caller stands in another. Compiled loops are not seen, and what runs while a module is imported does not count.
 """
 
 from __future__ import annotations
@@ -31,14 +31,19 @@ _EVENT = {
 _MODEL = "from torch import nn\nbuild = lambda: nn.Linear(4, 2)\n"
 
 
-def files_entered(run: Callable[[], object], package: str) -> list[str]:
-    """The package's files, from its folder on, in which a function was called while `run` ran."""
+def walk(run: Callable[[], object], package: str) -> tuple[list[str], int]:
+    """(the package's files, from its folder on, in which a function was called while `run` ran; calls between them)."""
     root = str(Path(str(import_module(package).__file__)).parent) + "/"
     seen: set[str] = set()
+    moves = 0
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_name != "<module>":
-            seen.add(frame.f_code.co_filename)
+        nonlocal moves
+        here = frame.f_code.co_filename
+        if event == "call" and frame.f_code.co_name != "<module>" and here.startswith(root):
+            seen.add(here)
+            there = "" if frame.f_back is None else frame.f_back.f_code.co_filename
+            moves += there.startswith(root) and there != here
 
     threading.setprofile(note)
     sys.setprofile(note)
@@ -47,7 +52,7 @@ def files_entered(run: Callable[[], object], package: str) -> list[str]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return sorted(name.removeprefix(root) for name in seen if name.startswith(root))
+    return sorted(name.removeprefix(root) for name in seen), moves
 
 
 def command(package: str, *arguments: object) -> Callable[[], None]:
@@ -67,8 +72,11 @@ def command(package: str, *arguments: object) -> Callable[[], None]:
     return run
 
 
-def walks(package: str, folder: Path) -> dict[str, list[str]]:
-    """Walk -> the files it enters. package: "weftrace", or "weft" as it was called before; folder: to write to."""
+def walks(package: str, folder: Path) -> dict[str, tuple[list[str], int]]:
+    """Walk -> the files it enters, and its moves between them.
+
+    package: "weftrace", or "weft" as it was called before. folder: to write to.
+    """
     is_old = package == "weft"
     trace, loads, model = folder / "trace.json", folder / "loads.json", folder / "model.py"
     trace.write_text(json.dumps(_EVENT))
@@ -93,10 +101,10 @@ def walks(package: str, folder: Path) -> dict[str, list[str]]:
     }
     for run in runs.values():
         run()  # once before: what is imported and compiled at the first use is not the walk
-    return {name: files_entered(run, package) for name, run in runs.items()}
+    return {name: walk(run, package) for name, run in runs.items()}
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
-        for name, entered in walks(sys.argv[1] if len(sys.argv) > 1 else "weftrace", Path(made)).items():
-            print(f"{name}: {len(entered)} files\n    " + "\n    ".join(entered))
+        for name, (entered, moves) in walks(sys.argv[1] if len(sys.argv) > 1 else "weftrace", Path(made)).items():
+            print(f"{name}: {len(entered)} files, {moves} calls between them\n    " + "\n    ".join(entered))

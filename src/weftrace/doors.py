@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from weftrace.cli.outputs import stdout
 from weftrace.errors import DocumentError, WeftraceError
 from weftrace.files.documents import read_document
 from weftrace.files.output import write_output
-from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, refuse_input, suffix_of, writers
+from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, refuse_inputs_of, suffix_of, writers
+from weftrace.notebook import InNotebook
 from weftrace.plan import Plan, plan_of, to_json
 from weftrace.trace import Trace, save_parquet, write_chrome
 from weftrace.wings import kinds
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 _GROUND = (
     Kind(
         value=Trace,
+        inputs=lambda trace: [trace.path] if trace.path else [],
         save={
             **dict.fromkeys(DOCUMENT_SUFFIXES, write_chrome),
             ".parquet": save_parquet,
@@ -38,7 +41,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     """The value of a document that weftrace wrote: a Report, a Placement, a Replay, a FlopsReport, a Plan.
 
     path: JSON, plain or compressed; its field `schema` tells which document it is. Traces have a door of their own:
-    `weftrace.open`. Raises `DocumentError`, naming the file, where it cannot be read or is no such document.
+    `weftrace.open`. Raises a `WeftraceError` that names the file (a `DocumentError` for most) where it cannot be read
+    or is no such document.
     """
     document = read_document(path)
     schema = document.get("schema")
@@ -55,26 +59,35 @@ def load(path: str | os.PathLike[str]) -> Any:
 def show(value: Any, console: Console | None = None) -> None:
     """Print a value's summary: to the terminal, to a notebook's cell, or to the console that is given.
 
-    Raises `WeftraceError` for what weftrace does not know how to show.
+    What has no summary of its own is told as in a notebook, a line a fact. Raises `WeftraceError` for what is no value
+    of weftrace.
     """
+    to = stdout() if console is None else console
     for kind in _kinds_of(value):
         if kind.show is not None:
-            kind.show(value, console or _console())
+            kind.show(value, to)
             return
-    raise WeftraceError(f"a {type(value).__name__} is not a value that weftrace can show")
+    if not isinstance(value, InNotebook):
+        raise WeftraceError(f"a {type(value).__name__} is not a value that weftrace can show")
+    to.print(str(value.in_lines()), markup=False, highlight=False)
 
 
 def save(value: Any, *paths: str | os.PathLike[str]) -> None:
     """Write a value to files; the suffix of each decides what is written: a page, a document, a table, a trace.
 
     A Trace, a Job or a Report becomes a page as .html. Files are written whole or not at all. Raises `OutputError`,
-    listing the suffixes that the value can be saved as, and where a path is the file that the value came from.
+    listing the suffixes that the value can be saved as, and where a path is a file that the value came from.
     """
-    found = writers(list(_kinds_of(value)))
-    chosen = [(os.fspath(path), found[suffix_of(path, found)]) for path in paths]
-    for path, write in chosen:
-        refuse_input(path, [source for source in [getattr(value, "path", "")] if source])
-        write(value, path)
+    homes = {suffix: kind for kind in reversed(list(_kinds_of(value))) for suffix in writers(kind)}
+    chosen = [(path, suffix_of(path, homes)) for path in (os.fspath(each) for each in paths)]
+    for path, suffix in chosen:
+        refuse_inputs_of(homes[suffix], value, [path])
+    prepared: dict[int, Any] = {}
+    for path, suffix in chosen:
+        kind = homes[suffix]
+        if id(kind) not in prepared:
+            prepared[id(kind)] = kind.prepared(value)
+        writers(kind)[suffix](prepared[id(kind)], path)
 
 
 def figure(value: Any, kind: str | None = None) -> Any:
@@ -83,13 +96,14 @@ def figure(value: Any, kind: str | None = None) -> Any:
     kind: which of its figures; the first by default. Raises `WeftraceError`, listing them, where it has no such figure,
     and where plotly is missing.
     """
-    known = {name: draw for each in _kinds_of(value) for name, draw in each.figures.items()}
+    known = {name: each for each in _kinds_of(value) for name in each.figures}
     if not known:
         raise WeftraceError(f"a {type(value).__name__} has no figures")
     chosen = next(iter(known)) if kind is None else kind
     if chosen not in known:
         raise WeftraceError(f"a {type(value).__name__} has no figure {kind!r}; choose from {', '.join(known)}")
-    return known[chosen](value)
+    home = known[chosen]
+    return home.figures[chosen](home.prepared(value))
 
 
 def _kinds() -> Iterator[Kind]:
@@ -99,9 +113,3 @@ def _kinds() -> Iterator[Kind]:
 
 def _kinds_of(value: Any) -> Iterator[Kind]:
     return (kind for kind in _kinds() if isinstance(value, kind.value))
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(soft_wrap=False)

@@ -4,8 +4,8 @@ Every error a user can cause derives from `WeftraceError`, and its text names th
 Anything else that escapes is a bug of ours.
 """
 
-#: Exit codes of the command line. 0: fine. 1: a gate or `--strict` was not met.
-USAGE, UNUSABLE_INPUT = 2, 3
+#: Exit codes of the command line besides 0, fine: a gate or `--strict` was not met; wrong usage; an unusable input.
+NOT_MET, USAGE, UNUSABLE_INPUT = 1, 2, 3
 
 
 class WeftraceError(Exception):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from weftrace.errors import OutputError, WeftraceError
+from weftrace.errors import OutputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +25,8 @@ class Kind:
     way back, `what` naming the document in errors. show(value, console): its summary in the terminal.
     save: suffix of a file -> writer(value, path); documents save themselves as `DOCUMENT_SUFFIXES`.
     figures: name -> function(value) that gives a plotly figure; the first is the one to show where none is named.
+    prepared(value): what follows from a value and all that leaves the house needs, worked out once; `document`, `save`
+    and `figures` take it. inputs(value): the files that it was made of, which it is never written over.
     """
 
     value: type
@@ -34,18 +36,16 @@ class Kind:
     show: Callable[[Any, Console], None] | None = None
     save: Mapping[str, Callable[[Any, str], object]] = field(default_factory=dict)
     figures: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    prepared: Callable[[Any], Any] = lambda value: value
+    inputs: Callable[[Any], Iterable[str]] = lambda value: ()
 
 
-def writers(kinds: Iterable[Kind]) -> dict[str, Callable[[Any, str], object]]:
-    """Suffix -> writer(value, path), of several kinds of one type together; the first that writes a suffix has it."""
-    found: dict[str, Callable[[Any, str], object]] = {}
-    for kind in kinds:
-        for suffix, writer in kind.save.items():
-            found.setdefault(suffix, writer)
-    for kind in kinds:
-        if kind.document is not None:
-            for suffix in DOCUMENT_SUFFIXES:
-                found.setdefault(suffix, _document_writer(kind.document))
+def writers(kind: Kind) -> dict[str, Callable[[Any, str], object]]:
+    """Suffix -> writer(prepared value, path), the kind's own and those of its document."""
+    found = dict(kind.save)
+    if kind.document is not None:
+        for suffix in DOCUMENT_SUFFIXES:
+            found.setdefault(suffix, _document_writer(kind.document))
     return found
 
 
@@ -67,11 +67,11 @@ def refuse_input(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLik
             raise OutputError(f"{path}: is an input, which is never overwritten. Choose another name.")
 
 
-def document_of(kind: Kind, value: Any) -> Mapping[str, Any]:
-    """The value as JSON-able values. Raises `WeftraceError` where its kind has no document."""
-    if kind.document is None:
-        raise WeftraceError(f"a {kind.value.__name__} has no JSON document")
-    return kind.document(value)
+def refuse_inputs_of(kind: Kind, value: Any, paths: Iterable[str]) -> None:
+    """Raises `OutputError` where one of the paths is a file that the value was made of."""
+    sources = list(kind.inputs(value))
+    for path in paths:
+        refuse_input(path, sources)
 
 
 def _document_writer(document: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any, str], object]:

@@ -19,6 +19,17 @@ class InNotebook:
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        """The first fact, for values whose fields would fill a screen: dataclasses with repr=False."""
+        name, text = next(iter(self._told()), ("", ""))
+        return f"<{type(self).__name__}: {name}{': ' * bool(name)}{text}>"
+
+    def in_lines(self) -> str:
+        """What a notebook shows, as text: a line a fact."""
+        rows = list(self._told())
+        width = max((len(name) for name, _ in rows), default=0) + 2
+        return "\n".join([type(self).__name__, *(f"{name:{width}}{text}" for name, text in rows)])
+
     def _repr_html_(self) -> str:
         rows = list(self._told())
         more = [("…", f"{len(rows) - _MAX_ROWS} more")] if len(rows) > _MAX_ROWS else []

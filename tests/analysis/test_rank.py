@@ -13,9 +13,8 @@ from tests.analysis.random_traces import few_rules, random_work, traces
 from tests.trace.strategies import traces as hostile_traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
 from weftrace.analysis import Analysis, RankAnalysis, analyze_rank
-from weftrace.analysis.rank import analyze_devices
 from weftrace.errors import TraceError
-from weftrace.trace import Trace, events_frame, open_trace
+from weftrace.trace import Trace, events_frame, open_trace, works_of
 
 
 def rank_file(rank: int, *, world_size: int = 2, late: float = 0) -> TraceFile:
@@ -130,8 +129,8 @@ def account(rank: RankAnalysis) -> None:
 @settings(max_examples=30)
 @given(hostile_traces())
 def test_no_trace_is_too_broken_to_account_for(trace: Trace) -> None:
-    for rank in analyze_devices(trace, rules=few_rules()):
-        account(rank)
+    for work in works_of(trace, rules=few_rules()):
+        account(analyze_rank(work))
 
 
 @settings(max_examples=15)

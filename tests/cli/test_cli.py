@@ -135,6 +135,53 @@ def test_other_inputs_are_not_overwritten_either(run: Run, train: Path, tmp_path
     assert rules.read_bytes() == before
 
 
+@pytest.mark.parametrize(("command", "name"), [("convert", "rank0.parquet"), ("annotate", "rank0.json")])
+def test_two_ranks_of_one_name_do_not_overwrite_each_other(run: Run, tmp_path: Path, command: str, name: str) -> None:
+    for folder in ("monday", "tuesday"):
+        (tmp_path / folder).mkdir()
+        small().write(tmp_path / folder / "rank0.json")
+    traces = [tmp_path / folder / "rank0.json" for folder in ("monday", "tuesday")]
+    code, _, err = run(command, *traces, "-o", tmp_path / "out")
+    assert code == 2 and all(part in flat(err) for part in ("monday", "tuesday", name, "folder of its own"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["annotate", "train.json", "-o", "lanes.html"], ".json.zst"),
+        (["annotate", "train.json", "-o", "lanes.parquet"], ".json.zst"),
+        (["convert", "train.json", "-o", "train.csv"], ".parquet"),
+        (["convert", "train.json", "train2.json", "-o", "both.parquet"], "folder"),
+        (["annotate", "train.json", "train2.json", "-o", "both.json.gz"], "folder"),
+        (["report", "train.json", "-o", "absent/report.html"], "no folder absent"),
+    ],
+)
+def test_an_output_that_does_not_fit_is_refused_before_a_trace_is_read(
+    run: Run, train: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str
+) -> None:
+    small(1).write(tmp_path / "train2.json")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("weftrace.trace.open_trace", None)
+    before = sorted(tmp_path.iterdir())
+    code, out, err = run(*arguments)
+    assert code == 2 and told in flat(err) and out == ""
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("how", [["-q"], ["--json"]])
+def test_a_rank_that_cannot_be_read_is_told_whatever_is_printed(run: Run, tmp_path: Path, how: list[str]) -> None:
+    small(0).write(tmp_path / "rank0.json")
+    (tmp_path / "rank1.json").write_text("{broken")
+    code, _, err = run("report", tmp_path, *how)
+    assert code == 0 and "rank1.json" in err
+
+
+def flat(text: str) -> str:
+    """A boxed message as one line, whatever its width."""
+    return " ".join(re.sub(r"[│╭╮╰╯─]", " ", text).split()).replace("- ", "-")
+
+
 def test_annotate_in_place_is_asked_for(run: Run, tmp_path: Path) -> None:
     one = small().write(tmp_path / "one.json")
     code, _, err = run("annotate", one)

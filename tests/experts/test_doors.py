@@ -96,7 +96,7 @@ def test_a_placement_alone_is_shown_and_says_what_saving_needs(report: Placement
     alone = wt.balance(LOADS, 48, 8, time_budget_s=0)
     assert "48 a layer, 6 a GPU" in shown(alone)
     assert "placement_report(placement, loads)" in shown(alone)
-    endings = [name for kind in kinds() if kind.value is PlacementReport for name in writers([kind])]
+    endings = [name for kind in kinds() if kind.value is PlacementReport for name in writers(kind)]
     assert {".html", ".csv", ".json", ".json.gz"} <= set(endings)
     for ending in endings:
         with pytest.raises(PlacementError, match=r"placement_report\(placement, loads\)"):

@@ -22,13 +22,12 @@ from weftrace.analysis.step_times import Step, steps
 from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Failure
-from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
-from weftrace.trace.work import Basis, Work, as_work, works_of
+from weftrace.trace.work import Basis, Work, as_work
 from weftrace.units import duration, percent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RankAnalysis(InNotebook):
     """All analyses of one device of one rank. See each part's type for what its numbers mean."""
 
@@ -63,7 +62,7 @@ class RankAnalysis(InNotebook):
         yield "quality", self.quality.verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Analysis(InNotebook):
     """A trace or a job, analysed.
 
@@ -118,11 +117,6 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         quality=quality(work, unnamed_share=kernels.unnamed_share),
         collective_ends=collective_ends(work),
     )
-
-
-def analyze_devices(trace: Trace, *, rules: KernelRules | None = None, step: int | None = None) -> list[RankAnalysis]:
-    """Every device that a trace's process drove; one for most traces."""
-    return [analyze_rank(work) for work in works_of(trace, rules=rules, step=step)]
 
 
 def by_rank(rank: RankAnalysis) -> tuple[bool, int, int, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weftrace.cli.outputs import stderr
+from weftrace.cli.outputs import check_output, stderr
 from weftrace.errors import UNUSABLE_INPUT
 
 if TYPE_CHECKING:
@@ -107,8 +107,22 @@ def inputs_of(sources: list[str], *others: str | Path | None) -> list[str]:
     from weftrace.trace import find_traces
 
     local = [source for source in sources if not is_remote(source)]
-    named = [path for source in local for path in (find_traces(source) if Path(source).exists() else [source])]
+    named = [path for source in local for path in find_traces(source)]
     return [*named, *(str(other) for other in others if other is not None)]
+
+
+def check_target(
+    output: str, sources: list[str], ranks: str | None, *, endings: Iterable[str], inputs: Iterable[str]
+) -> None:
+    """Before any trace is read: one is written to a file of one of the endings, many into a folder.
+
+    inputs: files that must not be overwritten. Raises `typer.BadParameter`.
+    """
+    num = len(inputs_of(sources))
+    if num == 1 and ranks is None:
+        check_output(output, endings, inputs)
+    elif num > 1 and output.lower().endswith(tuple(endings)) and not Path(output).is_dir():
+        raise typer.BadParameter(f"{output}: many ranks go into a folder; give its name", param_hint="--output")
 
 
 @contextmanager
@@ -145,11 +159,18 @@ def save_ranks(
     """Save something of each rank in a folder, made if need be, under the rank's own name.
 
     ending: of the new names; None keeps each file's own. Names ranks that failed, and exits with 3 for them. Raises
-    `typer.BadParameter` where that would overwrite a rank's own file and `in_place` does not ask for it.
+    `typer.BadParameter` where that would overwrite a rank's own file and `in_place` does not ask for it, and where two
+    ranks would have one name.
     """
     from weftrace.errors import OutputError
     from weftrace.kinds import refuse_input
 
+    sources: dict[str, str] = {}
+    for path in job.paths:
+        other = sources.setdefault(_in_folder(path, folder, ending), path)
+        if other != path:
+            told = f"{other} and {path} would both be written as {_in_folder(path, folder, ending)}"
+            raise typer.BadParameter(f"{told}; give each a folder of its own", param_hint="--output")
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path in () if in_place else job.paths:

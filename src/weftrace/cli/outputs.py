@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weftrace.errors import OutputError
-from weftrace.kinds import Kind, document_of, refuse_input, suffix_of, writers
+from weftrace.kinds import Kind, refuse_input, suffix_of, writers
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,8 +25,7 @@ Output = Annotated[
     typer.Option(
         "-o",
         "--output",
-        help="File to write, repeatable. Its ending decides what: .html a page that opens offline, .json the numbers, "
-        "and more, which a wrong ending lists.",
+        help="File to write, repeatable; its ending decides what. a wrong one lists those of this command.",
         metavar="FILE",
         show_default=False,
         rich_help_panel=PANEL,
@@ -65,19 +64,27 @@ def wanted(
     writes: what the command makes, or the endings that it can write. inputs: files that must not be overwritten.
     Raises `typer.BadParameter` for an ending that nothing is written as, a file named twice, and an input.
     """
-    suffixes = list(writers([writes])) if isinstance(writes, Kind) else list(writes)
+    suffixes = list(writers(writes)) if isinstance(writes, Kind) else list(writes)
     named = list(inputs)
     for number, path in enumerate(output or ()):
         if path == "-":
             raise typer.BadParameter("standard output takes the JSON document: --json", param_hint="--output")
-        try:
-            suffix_of(path, suffixes)
-            refuse_input(path, named)
-        except OutputError as error:
-            raise typer.BadParameter(str(error), param_hint="--output") from error
+        check_output(path, suffixes, named)
         if os.path.realpath(path) in {os.path.realpath(other) for other in (output or ())[:number]}:
             raise typer.BadParameter(f"{path}: is named twice", param_hint="--output")
     return Wanted(paths=tuple(output or ()), json=json, quiet=quiet)
+
+
+def check_output(path: str, suffixes: Iterable[str], inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Raises `typer.BadParameter` for an ending that nothing is written as, an input, a folder that is not there."""
+    try:
+        suffix_of(path, suffixes)
+        refuse_input(path, inputs)
+    except OutputError as error:
+        raise typer.BadParameter(str(error), param_hint="--output") from error
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{path}: there is no folder {folder}; make it first", param_hint="--output")
 
 
 def deliver(
@@ -92,14 +99,16 @@ def deliver(
 
     show: instead of the kind's own summary. save: writers that go before the kind's own, by suffix.
     """
-    found = {**writers([kind]), **(save or {})}
+    found = {**writers(kind), **(save or {})}
+    prepared = kind.prepared(value)
     for path in to.paths:
-        found[suffix_of(path, found)](value, path)
+        found[suffix_of(path, found)](prepared, path)
         tell_written(path)
     if to.json:
-        print_json(document_of(kind, value))
+        assert kind.document is not None, kind.value
+        print_json(kind.document(prepared))
     elif not to.quiet and (printed := show or kind.show) is not None:
-        printed(value, stdout())
+        printed(prepared, stdout())
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -129,14 +138,3 @@ def stderr() -> Console:
     from rich.console import Console
 
     return Console(stderr=True)
-
-
-def write_json(document: Mapping[str, Any], path: str) -> None:
-    """The document as JSON to a file, whole or not at all, or to stdout for "-"."""
-    if path == "-":
-        print_json(document)
-        return
-    from weftrace.files.documents import write_document
-
-    write_document(document, path)
-    tell_written(path)

@@ -36,7 +36,7 @@ from weftrace.notebook import InNotebook
 from weftrace.version import __version__
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PlacementReport(InNotebook):
     """A placement, and what it does to loads.
 
@@ -60,7 +60,7 @@ class PlacementReport(InNotebook):
         yield from self.placement._told()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ReplayReport(InNotebook):
     """A replay, and what it recommends.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import polars as pl
@@ -73,16 +74,13 @@ REPLAY = Kind(
 )
 
 
-def _as_report(do: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda replay, *others: do(replay_report(replay), *others)
-
-
-_REPLAY_ITSELF = Kind(
+_REPLAY_ITSELF = replace(
+    REPLAY,
     value=Replay,
-    document=lambda replay: replay_report(replay).document,
-    show=_as_report(_of_document(print_replay)),
-    save={suffix: _as_report(write) for suffix, write in REPLAY.save.items()},
-    figures={name: _as_report(draw) for name, draw in REPLAY.figures.items()},
+    schema="",
+    load=None,
+    prepared=replay_report,
+    show=lambda replay, console: print_replay(replay_report(replay).document, console),
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from weftrace.files.output import write_output
-from weftrace.flops.derived.account import Account
+from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.document import (
     DIFF_SCHEMA,
     FLOPS_SCHEMA,
@@ -71,7 +71,11 @@ ACCOUNT = Kind(
     },
 )
 REPORT = replace(
-    ACCOUNT, value=FlopsReport, schema=FLOPS_SCHEMA.schema, load=lambda document, what: report_of(document, what=what)
+    ACCOUNT,
+    value=FlopsReport,
+    schema=FLOPS_SCHEMA.schema,
+    load=lambda document, what: report_of(document, what=what),
+    prepared=account_of,
 )
 DIFF = Kind(value=FlopsDiff, schema=DIFF_SCHEMA.schema, document=diff_document, load=diff_of, show=print_flops_diff)
 SWEEP = Kind(

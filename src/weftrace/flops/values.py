@@ -114,7 +114,7 @@ class Parallel(InNotebook):
         return self.data * self.tensor * self.pipeline * self.context
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FlopsReport(InNotebook):
     """What a model costs on one rank, in one step.
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # and imported where a report of FLOPs is at hand: traces are
 MAX_TIMELINE_EVENTS = 200_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RankReport(InNotebook):
     """One device of one rank. timeline: its events, packed for the page; flops: a step's cost joined to its times."""
 
@@ -41,7 +41,7 @@ class RankReport(InNotebook):
         return self.analysis._told()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report(InNotebook):
     """What a trace, or each rank of a job, tells.
 

@@ -26,6 +26,14 @@ def _show(report: Report, console: Console) -> None:
     print_report(report.document, console)
 
 
+def _sources(report: Report) -> list[str]:
+    """The traces that a report was made of; of one that was loaded from its document, only names are known."""
+    if report.analysis is None:
+        return []
+    ranks, failures = report.analysis.ranks, report.analysis.failures
+    return [path for path in (*(rank.path for rank in ranks), *(failure.path for failure in failures)) if path]
+
+
 def _save_page(report: Report, path: str) -> None:
     write_output(path, [render_html(report.document, report.timelines)])
 
@@ -63,6 +71,7 @@ REPORT = Kind(
     load=_load,
     show=_show,
     save={".html": _save_page, ".md": _save_markdown, ".csv": _save_kernels},
+    inputs=_sources,
     figures={
         "lanes": _of_first_rank("lanes_figure"),
         "breakdown": _of_document("breakdown_figure"),
@@ -76,18 +85,14 @@ REPORT = Kind(
 
 def _analysed(value: type) -> Kind:
     """A trace or a job: what its report can do, but for the document, which for these is the trace itself."""
-
-    def show(source: Trace | Job, console: Console) -> None:
-        _show(analyze(source, timelines=False), console)
-
-    def save(source: Trace | Job, path: str) -> None:
-        _save_page(analyze(source), path)
-
-    def figure(draw: Callable[[Report], Any]) -> Callable[[Trace | Job], Any]:
-        return lambda source: draw(analyze(source, timelines=False))
-
-    figures = {name: figure(draw) for name, draw in REPORT.figures.items()}
-    return Kind(value=value, show=show, save={".html": save}, figures=figures)
+    return Kind(
+        value=value,
+        prepared=analyze,
+        inputs=lambda source: source.paths if isinstance(source, Job) else filter(None, [source.path]),
+        show=lambda source, console: _show(analyze(source, timelines=False), console),
+        save=REPORT.save,
+        figures=REPORT.figures,
+    )
 
 
 KINDS = (REPORT, _analysed(Trace), _analysed(Job))

@@ -39,7 +39,7 @@ def command(
 
     history = generate_loads("real", windows, layers, 256, seed=seed)
     as_loads = {".npz": lambda _, path: save_loads(history, path)}
-    wanted = outputs.wanted(output, writes={**writers([PLACEMENT]), **as_loads}, json=json, quiet=quiet)
+    wanted = outputs.wanted(output, writes={**writers(PLACEMENT), **as_loads}, json=json, quiet=quiet)
     loads = history.total()
     with experts_options.told("balancing") as on_progress:
         placement = balance(loads, 288, 32, 4, 8, on_progress=on_progress)

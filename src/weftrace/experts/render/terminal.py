@@ -54,7 +54,9 @@ def print_placement(document: PlacementDocument, console: Console) -> None:
 def print_placement_alone(placement: Placement, console: Console) -> None:
     """Print what a placement says without loads: its shape, its policy, its certificate."""
     width = min(console.width, MAX_WIDTH)
-    lines = [joined([Text(f"{clean(name):24}", style=DIM), clean(text)]) for name, text in placement._told()]
+    told = [(clean(name), clean(text)) for name, text in placement._told()]
+    column = max(len(name) for name, _ in told) + 2
+    lines = [joined([Text(f"{name:{column}}", style=DIM), text]) for name, text in told]
     hint = "What it does to loads: weftrace.experts.placement_report(placement, loads)"
     print_blocks([Text("placement of experts", style=BOLD), Group(*lines), Text(hint, style=DIM)], console, width)
 

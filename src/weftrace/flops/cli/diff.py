@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from weftrace.cli import outputs
+from weftrace.errors import NOT_MET
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -45,4 +46,4 @@ def command(
             f"{where} by {100 * worst.relative:+.2f} %",
             err=True,
         )
-        raise typer.Exit(1)
+        raise typer.Exit(NOT_MET)

@@ -37,7 +37,7 @@ class OpRow:
     tally: Tally
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Account(InNotebook):
     """A report and what follows from it, worked out once: what every document, table and picture is made of.
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weftrace.cli import options, outputs
-from weftrace.errors import OutputError, WeftraceError
-from weftrace.kinds import refuse_input
+from weftrace.errors import WeftraceError
+from weftrace.kinds import DOCUMENT_SUFFIXES
+from weftrace.report.cli.report import read_counted
 
 if TYPE_CHECKING:
     from weftrace.trace import Annotated as Done
@@ -55,7 +56,9 @@ def command(
     """Add lanes, phases and counters to a trace for chrome://tracing and Perfetto; every original byte stays."""
     if (output is None) != in_place:
         raise typer.BadParameter("say where to: either -o PATH or --in-place", param_hint="--output")
-    inputs = options.inputs_of(sources, flops, *(kernels or ()))
+    if output is not None:
+        inputs = options.inputs_of(sources, flops, *(kernels or ()))
+        options.check_target(output, sources, ranks, endings=DOCUMENT_SUFFIXES, inputs=inputs)
     rules = options.load_kernels(kernels)
     limit = options.parse_size(max_bytes)
     if flops is None and device is not None:
@@ -76,12 +79,6 @@ def command(
                 options.save_ranks(job, one, folder, workers, in_place=in_place)
             return
         path = trace.path if output is None else output
-        if output is not None:
-            try:
-                refuse_input(output, inputs)
-            except OutputError as error:
-                told = f"{error} To replace the original by its annotated copy: --in-place."
-                raise typer.BadParameter(told, param_hint="--output") from error
         if flops is not None:
             done = _with_flops(trace, flops, device, path, limit)
         else:
@@ -116,6 +113,7 @@ def _annotated(trace: Trace, path: str, *, rules: KernelRules, step: int | None,
 
 
 def _with_flops(trace: Trace, flops: str, device: str | None, path: str, limit: int) -> Done:
-    from weftrace.flops import annotate_flops, read_flops
+    counted = read_counted(flops)
+    from weftrace.flops import annotate_flops
 
-    return annotate_flops(trace, read_flops(flops), path, device=device, max_bytes=limit)
+    return annotate_flops(trace, counted, path, device=device, max_bytes=limit)

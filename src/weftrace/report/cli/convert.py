@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weftrace.cli import options, outputs
-from weftrace.errors import OutputError
-from weftrace.kinds import refuse_input, suffix_of
 
 if TYPE_CHECKING:
     from weftrace.trace import Trace
@@ -28,26 +26,21 @@ def command(
     sources: options.Sources,
     output: Annotated[
         str,
-        typer.Option("-o", "--output", help=f"File ending in {', '.join(SUFFIXES)}; for many ranks, a folder.",
+        typer.Option("-o", "--output", help=f"File ending in {', '.join(SUFFIXES)}; for many, a folder.",
                      metavar="PATH", show_default=False),
     ],
     ranks: options.Ranks = None,
     workers: options.Workers = None,
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
 ) -> None:  # fmt: skip
-    """Convert traces: JSON to Parquet, so that a big job is parsed once, or back."""
-    inputs = options.inputs_of(sources)
+    """Convert traces: JSON to Parquet, so that a big job is parsed once, or back. Many ranks become Parquet."""
+    options.check_target(output, sources, ranks, endings=SUFFIXES, inputs=options.inputs_of(sources))
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
         from weftrace.trace import Job
 
         if isinstance(trace, Job):
             options.save_ranks(trace, save, output, workers, ending=".parquet")
             return
-    try:
-        suffix_of(output, SUFFIXES)
-        refuse_input(output, inputs)
-    except OutputError as error:
-        raise typer.BadParameter(str(error), param_hint="--output") from error
     save(trace, output)
     outputs.tell_written(output)
 

@@ -40,7 +40,7 @@ def command(
     as_trace = dict.fromkeys(
         (".trace.json", ".trace.json.gz", ".trace.json.zst"), lambda report, path: write_chrome(trace, path)
     )
-    wanted = outputs.wanted(output, writes={**writers([REPORT]), **as_trace}, json=json, quiet=quiet)
+    wanted = outputs.wanted(output, writes={**writers(REPORT), **as_trace}, json=json, quiet=quiet)
     report = analyze(trace, timelines=wanted.has(".html"))
     outputs.deliver(report, REPORT, wanted, show=partial(_show, layers=layers), save=as_trace)
 

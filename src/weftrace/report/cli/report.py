@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weftrace.cli import options, outputs
-from weftrace.errors import UNUSABLE_INPUT
+from weftrace.errors import NOT_MET, UNUSABLE_INPUT
+
+if TYPE_CHECKING:
+    from weftrace.flops import FlopsReport
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -20,8 +23,6 @@ weftrace report traces/*.json.gz --workers 8                        many ranks; 
 weftrace report train.json.gz --flops flops.json --hardware h100    FLOP/s and MFU of each phase
 
 weftrace report train.json.gz --step 3 --json | jq '.ranks[0].hidden_fraction'"""
-
-NOT_MET = 1
 
 
 def command(
@@ -61,9 +62,7 @@ def command(
     rules = options.load_kernels(kernels)
     counted = None
     if flops is not None:
-        from weftrace.flops import read_flops
-
-        counted = read_flops(flops)
+        counted = read_counted(flops)
     elif hardware is not None:
         raise typer.BadParameter("it has no meaning without --flops", param_hint="--hardware")
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
@@ -82,7 +81,7 @@ def command(
             )
     outputs.deliver(report, REPORT, wanted)
     document = report.document
-    if strict or not document["ranks"]:
+    if json or quiet or strict or not document["ranks"]:  # else the summary has named them
         for failure in document["failures"]:
             typer.echo(f"weftrace: {failure['error']}", err=True)
     if not document["ranks"]:
@@ -91,3 +90,12 @@ def command(
         lost = sum(rank["quality"]["dropped"] for rank in document["ranks"])
         typer.echo(f"weftrace: --strict: {len(document['failures'])} unusable files, {lost:,} lost events", err=True)
         raise typer.Exit(NOT_MET)
+
+
+def read_counted(path: str) -> FlopsReport:
+    """The report of FLOPs in a file. Raises `typer.BadParameter` in a house without that wing."""
+    try:
+        from weftrace.flops import read_flops
+    except ModuleNotFoundError as missing:
+        raise typer.BadParameter("this weftrace counts no FLOPs", param_hint="--flops") from missing
+    return read_flops(path)
