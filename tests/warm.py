@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import IO, NoReturn
 
 import pytest
@@ -29,17 +30,9 @@ from tests.compile_once import share_compiled_functions
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = (
-    "fsspec",
-    "isal",
-    "jinja2",
-    "msgspec",
-    "numba",
-    "numpy",
-    "polars",
-    "rich.table",
-    "torch",
-    "typer.rich_utils",
-)
+    "fsspec", "isal", "jinja2", "msgspec", "numba", "numpy", "polars", "rich.table", "torch", "torch._dynamo",
+    "torch.distributed.tensor", "torch.testing._internal", "typer.rich_utils",
+)  # fmt: skip
 
 # What stands for `weftrace` on PATH, and for `python`. -S -E: it needs no site-packages. For sh, the second and third
 # line are a command, for Python a text; a "#!" with Python's path could hold no space.
@@ -152,6 +145,9 @@ def _run(program: str, arguments: list[str]) -> NoReturn:
     SystemExit from here reaches the top of this process, as nothing above catches it.
     """
     sys.stdin, sys.stdout, sys.stderr = (open(number, mode) for number, mode in enumerate("rww"))  # noqa: SIM115
+    # Workers import their parent's main module again: what "weftrace" is on PATH, as if that had been started.
+    sys.modules["__main__"] = ModuleType("__main__")
+    sys.modules["__main__"].__file__ = str(Path(sys.executable).parent / "weftrace")
     sys.path[0] = os.getcwd() if program == "python" else str(Path(sys.executable).parent)
     # What processes that the command starts take for the main program: its own file, not this one.
     main_module = sys.modules["__main__"]
