@@ -9,6 +9,8 @@ weftrace itself is imported anew, as late as in a command that was started from 
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import json
 import os
@@ -17,11 +19,12 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import IO, NoReturn
 
 import pytest
@@ -89,6 +92,7 @@ def serve(path: str) -> None:
     """Fork for each call, until stdin ends: then the tests are over."""
     for library in LIBRARIES:
         importlib.import_module(library)
+    gc.freeze()  # forks look at none of these objects when they collect, and so copy none
     share_compiled_functions()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
@@ -124,7 +128,7 @@ def _answer(call: socket.socket) -> NoReturn:
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
-        _run(program, arguments)
+        _end_after(partial(_run, program, arguments))
     for file in files:
         os.close(file)
     _, status = os.waitpid(command, 0)
@@ -139,15 +143,9 @@ def _read(file: IO[bytes], length: int) -> bytes:
     return data
 
 
-def _run(program: str, arguments: list[str]) -> NoReturn:
-    """`weftrace ARGUMENTS` or `python SCRIPT`, to the end of the interpreter: buffers flushed, pools shut down.
-
-    SystemExit from here reaches the top of this process, as nothing above catches it.
-    """
+def _run(program: str, arguments: list[str]) -> None:
+    """`weftrace ARGUMENTS` or `python SCRIPT`."""
     sys.stdin, sys.stdout, sys.stderr = (open(number, mode) for number, mode in enumerate("rww"))  # noqa: SIM115
-    # Workers import their parent's main module again: what "weftrace" is on PATH, as if that had been started.
-    sys.modules["__main__"] = ModuleType("__main__")
-    sys.modules["__main__"].__file__ = str(Path(sys.executable).parent / "weftrace")
     sys.path[0] = os.getcwd() if program == "python" else str(Path(sys.executable).parent)
     if program == "python":
         sys.argv = arguments
@@ -157,7 +155,32 @@ def _run(program: str, arguments: list[str]) -> NoReturn:
         from weftrace.cli.main import main
 
         main()
-    sys.exit(0)
+
+
+def _end_after(run: Callable[[], None]) -> NoReturn:
+    """Run it, and end the process as Python does: wait for threads, shut pools down, flush, exit with its code.
+
+    But leave the memory as it is, as multiprocessing does after a fork. To take all of torch apart would copy every
+    page that is shared with the server, and cost more than most commands.
+    """
+    code: object = 0
+    try:
+        run()
+    except SystemExit as stop:
+        code = stop.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        code = 120
+    os._exit(code or 0)
 
 
 if __name__ == "__main__":
