@@ -147,6 +147,10 @@ def _run(program: str, arguments: list[str]) -> None:
     """`weftrace ARGUMENTS` or `python SCRIPT`."""
     sys.stdin, sys.stdout, sys.stderr = (open(number, mode) for number, mode in enumerate("rww"))  # noqa: SIM115
     sys.path[0] = os.getcwd() if program == "python" else str(Path(sys.executable).parent)
+    # What processes that the command starts take for the main program: its own file, not this one.
+    main_module = sys.modules["__main__"]
+    main_module.__spec__ = None
+    main_module.__file__ = arguments[0] if program == "python" else str(Path(sys.executable).parent / "weftrace")
     if program == "python":
         sys.argv = arguments
         runpy.run_path(arguments[0], run_name="__main__")
