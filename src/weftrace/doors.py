@@ -10,7 +10,7 @@ from weftrace.cli.outputs import stdout
 from weftrace.errors import DocumentError, WeftraceError
 from weftrace.files.documents import read_document
 from weftrace.files.output import write_output
-from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, refuse_inputs_of, suffix_of, writers
+from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, refuse_input, suffix_of, writers
 from weftrace.notebook import InNotebook
 from weftrace.plan import Plan, plan_of, to_json
 from weftrace.trace import Trace, save_parquet, write_chrome
@@ -69,7 +69,7 @@ def show(value: Any, console: Console | None = None) -> None:
             return
     if not isinstance(value, InNotebook):
         raise WeftraceError(f"a {type(value).__name__} is not a value that weftrace can show")
-    to.print(str(value.in_lines()), markup=False, highlight=False)
+    to.print(value.in_lines(), markup=False, highlight=False)
 
 
 def save(value: Any, *paths: str | os.PathLike[str]) -> None:
@@ -78,16 +78,15 @@ def save(value: Any, *paths: str | os.PathLike[str]) -> None:
     A Trace, a Job or a Report becomes a page as .html. Files are written whole or not at all. Raises `OutputError`,
     listing the suffixes that the value can be saved as, and where a path is a file that the value came from.
     """
-    homes = {suffix: kind for kind in reversed(list(_kinds_of(value))) for suffix in writers(kind)}
+    found = list(_kinds_of(value))
+    homes = {suffix: number for number, kind in reversed(list(enumerate(found))) for suffix in writers(kind)}
     chosen = [(path, suffix_of(path, homes)) for path in (os.fspath(each) for each in paths)]
     for path, suffix in chosen:
-        refuse_inputs_of(homes[suffix], value, [path])
-    prepared: dict[int, Any] = {}
+        refuse_input(path, found[homes[suffix]].inputs(value))
+    prepared = {number: found[number].prepared(value) for number in {homes[suffix] for _, suffix in chosen}}
     for path, suffix in chosen:
-        kind = homes[suffix]
-        if id(kind) not in prepared:
-            prepared[id(kind)] = kind.prepared(value)
-        writers(kind)[suffix](prepared[id(kind)], path)
+        number = homes[suffix]
+        writers(found[number])[suffix](prepared[number], path)
 
 
 def figure(value: Any, kind: str | None = None) -> Any:

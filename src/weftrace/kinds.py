@@ -67,13 +67,6 @@ def refuse_input(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLik
             raise OutputError(f"{path}: is an input, which is never overwritten. Choose another name.")
 
 
-def refuse_inputs_of(kind: Kind, value: Any, paths: Iterable[str]) -> None:
-    """Raises `OutputError` where one of the paths is a file that the value was made of."""
-    sources = list(kind.inputs(value))
-    for path in paths:
-        refuse_input(path, sources)
-
-
 def _document_writer(document: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any, str], object]:
     def write(value: Any, path: str) -> None:
         from weftrace.files.documents import write_document

@@ -25,7 +25,7 @@ Output = Annotated[
     typer.Option(
         "-o",
         "--output",
-        help="File to write, repeatable; its ending decides what. a wrong one lists those of this command.",
+        help="File to write, repeatable; its ending decides what; a wrong one lists those of this command.",
         metavar="FILE",
         show_default=False,
         rich_help_panel=PANEL,
