@@ -28,6 +28,14 @@ def duration(time_ns: float) -> str:
     return f"{time_ns / S:,.2f} s"
 
 
+def of_whole(part_ns: float, whole_ns: float) -> str:
+    """A part and its whole, in one unit unless the part would vanish in it: "4.7 of 129.0 ms", "25.5 µs of 10.7 ms"."""
+    unit, name = (MS, "ms") if whole_ns >= 10 * MS else (US, "µs")
+    if 0 < part_ns < unit:
+        return f"{duration(part_ns)} of {duration(whole_ns)}"
+    return f"{part_ns / unit:,.1f} of {whole_ns / unit:,.1f} {name}"
+
+
 def short_time(time_ns: float) -> str:
     """Three significant digits and a unit: "850 ns", "12.4 µs", "1.21 ms", "3.21 s"."""
     if 0 < abs(time_ns) < 9.95:

@@ -189,13 +189,25 @@ def test_matrix(rank: RankAnalysis) -> None:
 
 def test_lanes_have_the_published_order(rank: RankAnalysis) -> None:
     compute, communication = rank.lanes
-    assert compute.boxes["name"].to_list() == ["attn(F)", "mlp(B)", "mlp(W)", "mlp(F)", "attn(B)", "attn(W)"] * 4
-    assert communication.boxes["name"].to_list() == ["combine(B)", "dispatch(F)", "dispatch(B)", "combine(F)"] * 4
-    assert "".join(compute.boxes["direction"]) == "FBWFBW" * 4
-    assert "".join(communication.boxes["direction"]) == "BFBF" * 4
+    # Beside them stand copies and casts of the communication phases, and what no phase claims: 3 % of the lane.
+    boxes = compute.boxes.filter(pl.col("name").str.contains("attn|mlp"), pl.col("busy_ns") > 10 * US)
+    moved = communication.boxes.filter(pl.col("busy_ns") > 10 * US)
+    order = boxes["name"].to_list()
+    assert [b for a, b in zip([None, *order], order, strict=False) if a != b] == (
+        ["attn(F)", "mlp(B)", "mlp(W)", "mlp(F)", "attn(B)", "attn(W)"] * 4
+    )
+    order = moved["name"].to_list()
+    assert [b for a, b in zip([None, *order], order, strict=False) if a != b] == (
+        ["combine(B)", "dispatch(F)", "dispatch(B)", "combine(F)"] * 4
+    )
+    assert boxes["busy_ns"].sum() > 0.97 * compute.busy_ns
+    assert dict(boxes.select("name", "direction").iter_rows()) == {
+        "attn(F)": "F", "mlp(B)": "B", "mlp(W)": "W", "mlp(F)": "F", "attn(B)": "B", "attn(W)": "W"
+    }  # fmt: skip
     assert (compute.sms, compute.sms_exact, communication.sms, communication.sms_exact) == (112, True, 20, True)
-    assert set(compute.boxes["sms"]) == {112} and set(communication.boxes["sms"]) == {20}
-    assert compute.boxes["index"].to_list() == [layer for layer in range(4) for _ in range(6)]
+    assert set(boxes["sms"]) - {None} == {112}
+    assert moved.filter(sms=20)["busy_ns"].sum() > 0.95 * moved["busy_ns"].sum()  # notify kernels hold 9
+    assert boxes["index"].to_list() == sorted(boxes["index"]) and set(boxes["index"]) == set(range(4))
 
 
 def test_launch_grids(work: Work) -> None:

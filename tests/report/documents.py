@@ -185,9 +185,27 @@ def no_phases(number: int = 2_000) -> Document:
     ]
     one["lanes"][0] |= {"boxes": runs, "sms": 132, "sms_exact": False}
     one["lanes"][1] |= {"boxes": []}
+    fill_lanes(one)
     one |= {"phases": [], "phase_means": []}
     one["overlap_matrix"] = {"communication": [], "compute": [], "ns": [], "hidden_ns": [], "exposed_ns": []}
     return document(one)
+
+
+def fill_lanes(one: Document) -> None:
+    """Make each lane, and the device, busy just where its boxes are: for tests that change boxes."""
+    for lane in one["lanes"]:
+        lane["busy"] = _covered(lane["boxes"])
+    one["busy"] = _covered([box for lane in one["lanes"] for box in lane["boxes"]])
+
+
+def _covered(boxes: list[Document]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for start, end in sorted((box["start_ns"], box["end_ns"]) for box in boxes):
+        if found and start <= found[-1][1]:
+            found[-1][1] = max(found[-1][1], end)
+        else:
+            found.append([start, end])
+    return [[start, end, end - start] for start, end in found]
 
 
 def bands(number: int) -> Document:
@@ -300,6 +318,7 @@ def rank(
         "num_phases": len(phases),
         "phase_means": _phase_means(phases),
         "overlap_matrix": _matrix([event for event in done if event.in_phase], compute),
+        "busy": _triples(busy),
         "lanes": [_lane(done, kind, device=device) for kind in ("compute", "communication")],
         "exposed": sorted(exposed, key=lambda stretch: stretch[0] - stretch[1]),
         "num_exposed": len(exposed),
@@ -379,6 +398,10 @@ def _stretches(cells: set[int]) -> list[list[int]]:
     return [[start * CELL_NS, end * CELL_NS] for start, end in zip(starts, ends, strict=True)]
 
 
+def _triples(cells: set[int]) -> list[list[int]]:
+    return [[start, end, end - start] for start, end in _stretches(cells)]
+
+
 def _phase(event: Event, compute: set[int]) -> Document:
     mine = set(event.cells())
     moving = event.kind == "communication"
@@ -455,6 +478,7 @@ def _lane(events: list[Event], kind: str, *, device: bool) -> Document:
         "sms": sms,
         "sms_exact": True,
         "busy_ns": _ns(_cells(mine)),
+        "busy": _triples(_cells(mine)),
         "streams": sorted({event.stream for event in mine}),
         "boxes": [
             {
@@ -464,13 +488,12 @@ def _lane(events: list[Event], kind: str, *, device: bool) -> Document:
                 "end_ns": event.end_ns,
                 "busy_ns": event.end_ns - event.start_ns,
                 "sms": event.sms if device else None,
-                "direction": event.name[-2],
-                "phase": phases.index(event),
+                "direction": event.name[-2] if event.in_phase else None,
+                "phase": phases.index(event) if event.in_phase else None,
                 "layer": None,
                 "micro_batch": None,
             }
             for event in sorted(mine, key=lambda event: event.start_ns)
-            if event.in_phase
         ],
     }
 

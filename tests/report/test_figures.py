@@ -56,7 +56,7 @@ def test_lanes_have_a_box_a_phase_in_the_colour_of_its_direction() -> None:
         if trace.text is not None
         for n in range(len(trace.x))
     ]
-    assert len(boxes) == 14
+    assert len(boxes) == 15
     assert ("compute<br>112 SMs", 2.0, 3.0, palette.BACKWARD) in boxes  # mlp(B) of layer 0, 2 to 5 ms
     assert ("communication<br>20 SMs", 6.5, 1.5, palette.FORWARD) in boxes  # combine(F) of layer 0
     exposed = next(trace for trace in figure.data if trace.name.startswith("exposed"))
@@ -67,7 +67,30 @@ def test_lanes_have_a_box_a_phase_in_the_colour_of_its_direction() -> None:
 def test_each_direction_stands_once_in_the_legend() -> None:
     figure = figures.lanes_figure(documents.rank())
     named = [trace.name for trace in figure.data if trace.showlegend is not False]
-    assert named == ["forward", "backward", "weight gradient", "exposed, 10.2 µs or more"]
+    assert named == ["forward", "backward", "weight gradient", "compute", "exposed, 10.2 µs or more"]
+
+
+def test_a_box_is_as_high_as_it_was_dense() -> None:
+    """Length times height is busy time: a box of 522 ms in which 8 µs ran is no thicker than a hair."""
+    rank = documents.rank()
+    box = {**rank["lanes"][0]["boxes"][0], "end_ns": 10_000_000, "busy_ns": 2_500_000}
+    rank["lanes"][0]["boxes"] = [box]
+    figure = figures.lanes_figure(rank)
+    drawn = next(trace for trace in figure.data if trace.y and trace.y[0].startswith("compute"))
+    assert [x * width for x, width in zip(drawn.x, drawn.width, strict=True)] == pytest.approx([0.9 * 2.5])
+    assert "2.5 of 10.0 ms busy" in drawn.customdata[0]
+
+
+def test_every_box_has_its_name() -> None:
+    figure = figures.lanes_figure(documents.rank(documents.layers(4)))
+    bars = [bar for bar in figure.data if not bar.name.startswith("exposed")]
+    assert sum(len(bar.text) for bar in bars) == 4 * 7 + 1 and all(text for bar in bars for text in bar.text)
+    assert {bar.textangle for bar in bars if len(bar.text) > 4} == {-90}  # upright, where a box is narrow
+
+
+def test_no_communication_is_no_undefined_share() -> None:
+    title = figures.lanes_figure(documents.no_communication()["ranks"][0]).layout.title.text
+    assert title == "Lanes of rank 0: compute 18.2 of 20.5 ms busy"
 
 
 def test_overlap_leaves_out_what_never_met() -> None:

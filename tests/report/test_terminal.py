@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import re
 import unicodedata
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -25,8 +28,8 @@ from tests.report import documents
 from tests.tracefile import GEMM, TraceFile
 from weftrace.render.console_parts import Unit, unit_for
 from weftrace.render.console_text import ascii_text, clean, kernel_label, shorten_middle
-from weftrace.render.lanes_layout import MAX_ROWS, Picture, lane_picture
-from weftrace.render.lanes_text import MARGIN, print_lanes
+from weftrace.render.lanes_layout import MAX_ROWS, Picture, coverage, lane_picture
+from weftrace.render.lanes_text import MARGIN, levels, print_lanes
 from weftrace.report import analyze
 from weftrace.report.render.terminal import print_rank, print_report
 from weftrace.units import MS, US
@@ -331,6 +334,7 @@ def test_a_phase_that_crosses_rows_is_drawn_in_both() -> None:
     document = documents.document()
     communication = document["ranks"][0]["lanes"][1]["boxes"]
     communication[2] |= {"end_ns": 11_000_000}
+    documents.fill_lanes(document["ranks"][0])
     # The longer row, 10.5 ms, takes all 70 columns: a column is 150 µs, the first row ends in column 67 (10.0 ms).
     first, second = (row.bands[1].tracks[0] for row in picture(document, 70).rows)
     assert (first[-1].name, first[-1].left, first[-1].right, first[-1].after) == ("combine(F)", 43, 67, True)
@@ -413,6 +417,7 @@ def test_any_boxes_can_be_drawn(
             }
             for n, (start, end) in enumerate(sorted(intervals))
         ]
+    documents.fill_lanes(rank)
     made = picture(document, num_columns)
     for row in made.rows:
         assert row.num_columns <= num_columns
@@ -425,6 +430,49 @@ def test_any_boxes_can_be_drawn(
     assert [row.end_ns for row in made.rows[:-1]] == [row.start_ns for row in made.rows[1:]]
     for line in drawn(lanes, document, width=num_columns + MARGIN).splitlines():
         assert cell_len(line) <= num_columns + MARGIN
+
+
+@st.composite
+def busy_stretches(draw: st.DrawFn) -> list[list[int]]:
+    """Apart and in order; all of it busy, or a part where several were merged."""
+    edges = sorted(draw(st.sets(st.integers(0, 3_000), max_size=60)))
+    pairs = list(zip(edges[::2], edges[1::2], strict=False))
+    return [[a, b, draw(st.integers(1, b - a)) if draw(st.booleans()) else b - a] for a, b in pairs]
+
+
+@given(busy_stretches(), st.integers(0, 2_000), st.integers(1, 90), st.sampled_from([1.0, 2.5, 7.0, 40.0]))
+def test_each_column_is_as_full_as_the_lane_was_busy_in_it(
+    busy: list[list[int]], start: int, num_columns: int, scale: float
+) -> None:
+    # By a method of its own: each half nanosecond is full, or as full as its stretch.
+    ticks = np.zeros(2 * (start + math.ceil(num_columns * scale) + 3_001))
+    for a, b, ran in busy:
+        ticks[2 * a : 2 * b] = ran / (b - a)
+    width = round(2 * scale)
+    wanted = ticks[2 * start : 2 * start + num_columns * width].reshape(num_columns, width).mean(axis=1)
+    assert coverage(busy, start, num_columns, scale) == pytest.approx(wanted, abs=1e-9)
+
+
+@given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 1.0]), max_size=200))
+def test_the_bars_of_a_lane_show_its_busy_share(busy: list[float]) -> None:
+    """Within half an eighth of a column over any stretch, not only in each column: nothing adds up."""
+    heights = [" ▁▂▃▄▅▆▇█".find(bar) / 8 if bar != "·" else 0 for bar in levels(busy)]
+    assert all(0 <= height <= 1 for height in heights)
+    assert all(height == 0 for height, part in zip(heights, busy, strict=True) if not part)
+    owed = np.cumsum(np.subtract(busy, heights))
+    assert (np.abs(owed) <= 1 / 16 + 1e-9).all()
+
+
+def test_a_phase_that_was_mostly_idle_says_so_and_is_not_filled() -> None:
+    """1 µs of work every 29 µs: one box by name, which says how little of it ran, and bars of an eighth at most."""
+    document = documents.document()
+    rank = document["ranks"][0]
+    box = {**rank["lanes"][0]["boxes"][0], "end_ns": 9_001_000, "busy_ns": 301_000}
+    rank["lanes"][0] |= {"boxes": [box], "busy": [[at, at + 1_000, 1_000] for at in range(0, 9_001_000, 30_000)]}
+    text = drawn(lanes, document, width=100)
+    boxes, bars = next((line, after) for line, after in pairwise(text.splitlines()) if line.startswith("compute  "))
+    assert "attn(F) 0  301.0 of 9,001.0 µs" in boxes and "░" not in boxes
+    assert set(bars[MARGIN:]) <= {" ", "·", "▁"} and bars.count("▁") in range(9, 13)  # 301 of 9,001 in 85 columns
 
 
 # ---- names

@@ -1,6 +1,7 @@
 """The lane picture: what the compute lane and the communication lane of a device did, box by box, in device order.
 
-DeepSeek publishes its profiles this way: two bands, a box a phase, and the SMs that each band holds.
+DeepSeek publishes its profiles this way: two bands, a box a phase, and the SMs that each band holds. A box says who
+ran, `Lane.busy` when: a box is broken where its phase waits, and shorter gaps are told by `busy`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from weftrace.alphabet import direction_of
-from weftrace.analysis.intervals import of_events
+from weftrace.analysis.intervals import Intervals, of_events
 from weftrace.analysis.phase_times import held_longest, with_sms
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
@@ -19,9 +20,8 @@ from weftrace.units import US
 
 _MANY = 50  # events in the only phase of a trace above which its inside is drawn
 _BREAK_NS = 30 * US  # the gap that `idle` takes for a wait
-_MAX_BOXES = 1500  # a lane without phases is coarsened to about this many
-_MINOR = 0.1  # a phase's compute (or communication) below this part of its time draws no box in that lane
-_STRAY = 0.1  # work outside all phases below this part of a lane's time draws no box
+_MAX_STRAYS = 1500  # runs of kernels outside phases are coarsened to about this many
+_MAX_BOXES = 20_000  # and stretches of phases to about this many
 
 #: Columns of `Lane.boxes`. Absolute ns.
 BOX_COLUMNS: dict[str, pl.DataType] = {
@@ -31,9 +31,9 @@ BOX_COLUMNS: dict[str, pl.DataType] = {
     "layer": pl.Int64(),  # what a plan says of the phase, or null
     "micro_batch": pl.Int64(),
     "direction": pl.String(),  # one of weftrace.alphabet.DRAWN, or null
-    "start_ns": pl.Int64(),
-    "end_ns": pl.Int64(),
-    "busy_ns": pl.Int64(),
+    "start_ns": pl.Int64(),  # of its first event
+    "end_ns": pl.Int64(),  # of its last event
+    "busy_ns": pl.Int64(),  # |its events|, which may leave gaps of less than 30 µs in it
     "sms": pl.Int64(),
 }
 
@@ -42,19 +42,25 @@ BOX_COLUMNS: dict[str, pl.DataType] = {
 class Lane(InNotebook):
     """One band of the picture.
 
-    lane: its name, "compute" or "communication". streams: those it runs on. busy_ns: union of its events.
+    lane: its name, "compute" or "communication". streams: those it runs on. busy: union of its events, exact; busy_ns:
+    its length.
     sms: SMs that its persistent kernels hold, the value that held longest; sms_exact False where it has none and sms is
     only the largest launch grid seen, cut to the device's SMs; None where no grid is recorded.
-    boxes: one a stretch of a phase, in device order: a frame of `BOX_COLUMNS`. Work outside all phases, where it is a
-    tenth of the lane or more, is boxed too: a run of one kernel family a box.
+    boxes: one a stretch of a phase, in device order: a frame of `BOX_COLUMNS`. Work outside all phases is boxed too: a
+    run of one kernel family a box. All events of the lane are in a box; none spans a wait of 30 µs or more, but where
+    there are too many to draw and neighbours are merged.
     """
 
     lane: str
     sms: int | None
     sms_exact: bool
-    busy_ns: int
+    busy: Intervals
     streams: tuple[int, ...]
     boxes: pl.DataFrame
+
+    @property
+    def busy_ns(self) -> int:
+        return self.busy.total_ns
 
 
 def lanes(source: Trace | Work) -> tuple[Lane, ...]:
@@ -74,7 +80,7 @@ def _lane(work: Work, kind: str) -> Lane:
         lane=kind,
         sms=int(exact.get_column("sms")[0]) if exact.height else most,  # type: ignore[arg-type]
         sms_exact=exact.height > 0,
-        busy_ns=of_events(events).total_ns,
+        busy=of_events(events),
         streams=tuple(events.get_column("stream").unique().sort().to_list()),
         boxes=_boxes(work, events, kind),
     )
@@ -86,8 +92,7 @@ def _boxes(work: Work, events: pl.DataFrame, kind: str) -> pl.DataFrame:
     claimed = work.events.get_column("phase").drop_nulls()
     if claimed.n_unique() == 1 and len(claimed) > _MANY:
         events = events.with_columns(phase=pl.lit(None, dtype=pl.Int32))  # one range around all: draw inside
-    is_drawn = pl.col("phase").is_in(_drawn(work, kind).implode()).fill_null(_strays_count(events))
-    events = events.filter(is_drawn).with_columns(
+    events = events.with_columns(
         pl.coalesce(pl.col("phase").cast(pl.Int64), -1 - pl.col("family").to_physical().cast(pl.Int64)).alias("key")
     )
     runs = _runs(events)
@@ -95,13 +100,6 @@ def _boxes(work: Work, events: pl.DataFrame, kind: str) -> pl.DataFrame:
         [_phase_boxes(work, runs.filter(pl.col("key") >= 0)), _stray_boxes(runs.filter(pl.col("key") < 0))]
     )
     return boxes.sort("start_ns", "name", "phase", maintain_order=True)
-
-
-def _strays_count(events: pl.DataFrame) -> bool:
-    """Whether work outside all phases is too much of the lane to be left out."""
-    dur = pl.col("end_ns") - pl.col("start_ns")
-    stray_ns, all_ns = events.select(dur.filter(pl.col("phase").is_null()).sum().alias("stray"), dur.sum()).row(0)
-    return bool(stray_ns >= _STRAY * all_ns)
 
 
 def _phase_boxes(work: Work, runs: pl.DataFrame) -> pl.DataFrame:
@@ -114,36 +112,27 @@ def _phase_boxes(work: Work, runs: pl.DataFrame) -> pl.DataFrame:
     runs = (
         runs.drop("name").join(named, on="key").join(directions, on="name").with_columns(pl.col("key").alias("phase"))
     )
+    runs = _coarser(runs.sort("start_ns", "name", "phase"), _MAX_BOXES)
     return runs.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
 
 
 def _stray_boxes(runs: pl.DataFrame) -> pl.DataFrame:
     """A box a run of a kernel family outside all phases."""
-    runs = _coarser(runs.sort("start_ns", "name")).with_columns(
+    runs = _coarser(runs.sort("start_ns", "name"), _MAX_STRAYS).with_columns(
         pl.int_range(pl.len()).over("name").alias("index"), phase=None, layer=None, micro_batch=None, direction=None
     )
     return runs.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
 
 
-def _drawn(work: Work, kind: str) -> pl.Series:
-    """Phases with a box in this lane: all whose time is not nearly all in the other lane."""
-    dur = pl.col("end_ns") - pl.col("start_ns")
-    part = (
-        work.events.filter(pl.col("phase").is_not_null())
-        .group_by("phase")
-        .agg(dur.filter(pl.col("kind") == kind).sum().alias("mine"), dur.sum().alias("whole"))
-    )
-    return part.filter(pl.col("mine") > _MINOR * pl.col("whole")).get_column("phase")
-
-
 def _runs(events: pl.DataFrame) -> pl.DataFrame:
-    """Stretches of one key, uninterrupted on their stream; those of several streams that overlap are one stretch.
+    """Stretches of one key, without a wait and uninterrupted on their stream; those of several streams that overlap are
+    one stretch.
 
     Columns box, key, start_ns, end_ns, busy_ns, name (the most frequent family), sms; in no particular order.
     """
     idle_ns = pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1).over("stream")
     changed = pl.col("key") != pl.col("key").shift(1).over("stream")
-    changed |= (pl.col("key") < 0) & (idle_ns > _BREAK_NS)  # a phase may wait; a run of kernels that waits is two
+    changed |= idle_ns >= _BREAK_NS
     number = changed.fill_null(True).cum_sum().over("stream")
     events = events.with_columns(number.alias("run"))
     by_stream = (
@@ -171,18 +160,17 @@ def _union_length() -> pl.Expr:
     return (pl.col("end_ns") - pl.max_horizontal("start_ns", before)).clip(0).sum()
 
 
-def _coarser(runs: pl.DataFrame) -> pl.DataFrame:
-    """Merge neighbours, where there are too many to draw, under the name that took most of their time."""
-    if runs.height <= _MAX_BOXES:
-        return runs
-    start, end = runs.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    cell = (pl.col("start_ns") - start) // max(1, -(-(end - start) // _MAX_BOXES))
-    longest = pl.col("busy_ns").arg_max()
+def _coarser(boxes: pl.DataFrame, most: int) -> pl.DataFrame:
+    """Merge neighbours, where there are too many to draw, under the one that took most of their time."""
+    if boxes.height <= most:
+        return boxes
+    start, end = boxes.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    cell = (pl.col("start_ns") - start) // max(1, -(-(end - start) // most))
     return (
-        runs.with_columns(cell.alias("cell"))
+        boxes.with_columns(cell.alias("cell"))
         .group_by("cell", maintain_order=True)
         .agg(
-            pl.col("name").get(longest), pl.col("start_ns").min(), pl.col("end_ns").max(),
-            pl.col("busy_ns").sum(), pl.col("sms").get(longest),
+            pl.exclude("start_ns", "end_ns", "busy_ns").get(pl.col("busy_ns").arg_max()),
+            pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("busy_ns").sum(),
         )
     )  # fmt: skip

@@ -13,6 +13,7 @@ from weftrace.analysis.clocks import ClockOffset, clock_offsets, collective_ends
 from weftrace.analysis.data_quality import Quality, quality
 from weftrace.analysis.hidden_communication import Overlap, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
+from weftrace.analysis.intervals import Intervals
 from weftrace.analysis.kernel_times import KernelTable, kernel_table
 from weftrace.analysis.lane_boxes import Lane, lanes
 from weftrace.analysis.launch_delays import Queueing, queueing
@@ -41,6 +42,7 @@ class RankAnalysis(InNotebook):
     step: int | None
     simulated: bool
     breakdown: Breakdown
+    busy: Intervals  # when the device ran anything
     overlap: Overlap
     phases: pl.DataFrame
     phase_means: pl.DataFrame
@@ -104,6 +106,7 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         step=work.step,
         simulated=work.trace.simulated,
         breakdown=account.breakdown,
+        busy=account.busy,
         overlap=overlap(account),
         phases=table,
         phase_means=phase_means(table),

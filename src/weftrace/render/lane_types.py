@@ -15,8 +15,19 @@ Count = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
+BusyStretch = Annotated[
+    list[int],
+    Meta(
+        min_length=3,
+        max_length=3,
+        description="[start, end, busy] in nanoseconds: busy throughout, but where there were too many to list and "
+        "neighbours are merged; then busy is less than end - start.",
+    ),
+]
+
+
 class BoxDocument(TypedDict):
-    """One contiguous stretch of a phase; without phases, of a kernel family."""
+    """One stretch of a phase, or of a kernel family outside phases. It spans no wait of 30 µs or more."""
 
     name: str
     index: Annotated[Count, Meta(description="Which occurrence of the name it is, from 0.")]
@@ -39,6 +50,7 @@ class LaneDocument(TypedDict):
     sms: Annotated[Count | None, Meta(description="SMs that it holds; null where no launch grid is recorded.")]
     sms_exact: Annotated[bool, Meta(description="False where sms is an upper bound.")]
     busy_ns: Ns
+    busy: Annotated[list[BusyStretch], Meta(description="When it ran, in order: what pictures fill.")]
     streams: list[int]
     boxes: list[BoxDocument]
 
@@ -49,7 +61,8 @@ Stretch = Annotated[list[int], Meta(min_length=2, max_length=2, description="[st
 class LanePicture(TypedDict):
     """Whose lanes they are, and the lanes. Starts and ends count from its first device event.
 
-    exposed: stretches of exposed communication, the longest first; num_exposed: how many there are in all.
+    busy: when the device ran anything, copies included; it was idle in between. exposed: stretches of exposed
+    communication, the longest first; num_exposed: how many there are in all.
     """
 
     rank: int | None
@@ -61,6 +74,7 @@ class LanePicture(TypedDict):
     communication_ns: Ns
     exposed_communication_ns: Ns
     hidden_fraction: Share | None
+    busy: list[BusyStretch]
     lanes: list[LaneDocument]
     exposed: list[Stretch]
     num_exposed: Count

@@ -7,29 +7,36 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from weftrace.alphabet import stem_of
 from weftrace.render import palette
 from weftrace.render.console_text import clean
-from weftrace.render.lane_types import LaneDocument, LanePicture, number_of, sms_text
+from weftrace.render.lane_types import BoxDocument, LaneDocument, LanePicture, number_of, sms_text
 
 MAX_ROWS = 12
+MAX_ROWS_WITHOUT_PHASES = 4  # runs of kernels say less than phases: an overview, and the reader chooses a stretch
 MAX_TRACKS = 3  # boxes of one lane that run at the same time are drawn under each other, up to this many
 LEGIBLE = 10  # columns that a short phase should have before two layers share a row
+JOINED = 2  # stretches of one phase that are fewer columns apart are drawn as one box; how busy it was is said
 
+_TRIFLE = 0.1  # of the busy time of a box; what takes less does not part it
+_TELLING = 0.05  # a phase that takes less of the compute lane is no mark for where a row begins
 _Key = tuple[str, str, str | None]  # name, number, direction of a box
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A box of one row: a phase, or the part of it that falls into the row. Columns are relative to the row's start.
+    """A box of one row: stretches of a phase, or the part of them that falls into the row. Columns are relative to the
+    row's start.
 
-    left, right: columns, right excluded. duration_ns: of the whole phase, also where the row shows a part of it; 0 for
-    boxes that are narrower than a column.
+    left, right: columns, right excluded. duration_ns: from its start to its end, also where the row shows a part of it;
+    busy_ns: of it, when the phase ran; both 0 for boxes of a column or less.
     number: see `number_of`; none where the box stands for several.
     before, after: whether the phase began before this row, or goes on after it.
     """
@@ -40,27 +47,35 @@ class Box:
     left: int
     right: int
     duration_ns: int
+    busy_ns: int
     before: bool = False
     after: bool = False
+
+    @property
+    def density(self) -> float:
+        """The part of the box in which it ran; 1 where that is not known."""
+        return self.busy_ns / self.duration_ns if self.duration_ns else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
     """One lane within one row. tracks: boxes that do not overlap, by column; more than one where phases run at once.
 
-    colour: of boxes without a direction.
+    busy: the part of each column in which the lane ran (0 to 1). colour: of boxes without a direction.
     """
 
     lane: str
     sms: str
     colour: str
     tracks: tuple[tuple[Box, ...], ...]
+    busy: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A stretch of time as it is drawn: its bands, and per column the part of it that is exposed, or idle (0 to 1).
 
+    idle: the device ran nothing. elsewhere: it ran what is in no lane, memory copies; at least this part.
     num_columns: columns that the stretch fills; a last row may be shorter than the others.
     """
 
@@ -70,6 +85,7 @@ class Row:
     bands: tuple[Band, ...]
     exposed: tuple[float, ...]
     idle: tuple[float, ...]
+    elsewhere: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,24 +121,30 @@ def lane_picture(
     cuts = _row_cuts(lanes, start, end, num_columns)
     scale = max(b - a for a, b in pairwise(cuts)) / num_columns
     colours = palette.lane_colours([lane["lane"] for lane in lanes])
+    exposed = [(start, end, end - start) for start, end in sorted(picture["exposed"])]
     rows, num_narrow, num_covered = [], 0, 0
     for a, b in pairwise(cuts):
+        columns = _num_columns(a, b, scale)
         bands = []
         for lane, colour in zip(lanes, colours, strict=True):
             tracks, narrow, covered = _tracks(lane, a, b, scale)
             num_narrow += narrow
             num_covered += covered
-            bands.append(Band(lane=lane["lane"], sms=sms_text(lane), colour=colour, tracks=tracks))
-        columns = _num_columns(a, b, scale)
-        covered_part = _coverage(((box["start_ns"], box["end_ns"]) for box in boxes), a, columns, scale)
+            busy = coverage(lane["busy"], a, columns, scale)
+            bands.append(
+                Band(lane=lane["lane"], sms=sms_text(lane), colour=colour, tracks=tracks, busy=tuple(busy.tolist()))
+            )
+        device = coverage(picture["busy"], a, columns, scale)
+        in_lanes = np.sum([band.busy for band in bands], axis=0)
         rows.append(
             Row(
                 start_ns=a,
                 end_ns=b,
                 num_columns=columns,
                 bands=tuple(bands),
-                exposed=_coverage(picture["exposed"], a, columns, scale),
-                idle=tuple(max(0.0, 1 - part) for part in covered_part),
+                exposed=tuple(coverage(exposed, a, columns, scale).tolist()),
+                idle=tuple((1 - device).tolist()),
+                elsewhere=tuple(np.maximum(0.0, device - in_lanes).tolist()),
             )
         )
     return Picture(
@@ -144,28 +166,44 @@ def _row_cuts(lanes: Sequence[LaneDocument], start: int, end: int, num_columns: 
     Rows begin with a repetition of the first compute phase, so that the layers of a model stand under each other; as
     many repetitions share a row as stay legible. Where phases do not repeat evenly, rows are equally long.
     """
-    boxes = [(box["start_ns"], box["end_ns"]) for lane in lanes for box in lane["boxes"]]
-    legible_ns = num_columns * _short_ns([(a, b) for a, b in boxes if b > start and a < end]) / LEGIBLE
+    whole = [(a, b) for lane in lanes for a, b in _phases(lane["boxes"]) if b > start and a < end]
+    legible_ns = num_columns * _short_ns(whole) / LEGIBLE
     anchors = _repetitions(lanes, start, end)
     if anchors:
         periods = [b - a for a, b in pairwise([*anchors, end])]
         together = max(1, int(legible_ns // max(periods)))
         cuts = [start, *anchors[together::together], end]
         return cuts[: MAX_ROWS + 1]
-    num_rows = max(1, min(MAX_ROWS, math.ceil((end - start) / max(legible_ns, 1))))
+    phased = any(box["phase"] is not None for lane in lanes for box in lane["boxes"])
+    most = MAX_ROWS if phased else MAX_ROWS_WITHOUT_PHASES
+    num_rows = max(1, min(most, math.ceil((end - start) / max(legible_ns, 1))))
     length = round_up((end - start) / num_rows) if num_rows > 1 else end - start
     return [*range(start, end, length), end]
+
+
+def _phases(boxes: Sequence[BoxDocument]) -> Iterator[tuple[int, int]]:
+    """From the first to the last box of each phase; of work in no phase, each box."""
+    found: dict[int, tuple[int, int]] = {}
+    for box in boxes:
+        if box["phase"] is None:
+            yield box["start_ns"], box["end_ns"]
+            continue
+        start, end = found.get(box["phase"], (box["start_ns"], box["end_ns"]))
+        found[box["phase"]] = min(start, box["start_ns"]), max(end, box["end_ns"])
+    yield from found.values()
 
 
 def _repetitions(lanes: Sequence[LaneDocument], start: int, end: int) -> list[int]:
     """Starts of the boxes that repeat the first compute phase, when they come at even distances; else nothing."""
     lane = next((lane for lane in lanes if lane["lane"] == "compute"), lanes[0])
     boxes = [box for box in lane["boxes"] if start <= box["start_ns"] < end and box["phase"] is not None]
-    if not boxes:
-        return []
+    busy_of: dict[str, int] = {}
+    for box in boxes:
+        busy_of[box["name"]] = busy_of.get(box["name"], 0) + box["busy_ns"]
+    first = next((name for name, busy in busy_of.items() if busy >= _TELLING * sum(busy_of.values())), None)
     first_of_phase: dict[int | None, int] = {}  # a phase that something interrupted has several boxes
     for box in boxes:
-        if box["name"] == boxes[0]["name"]:
+        if box["name"] == first:
             first_of_phase.setdefault(box["phase"], box["start_ns"])
     anchors = sorted(set(first_of_phase.values()))
     if len(anchors) < 2:
@@ -202,28 +240,58 @@ def _tracks(lane: LaneDocument, start: int, end: int, scale: float) -> tuple[tup
     wide: list[list[Box]] = [[]]
     narrow: dict[int, dict[_Key, int]] = {}
     num_narrow = num_covered = 0
-    for box in sorted(lane["boxes"], key=lambda box: (box["start_ns"], -box["end_ns"])):
-        a, b = max(box["start_ns"], start), min(box["end_ns"], end)
-        if a >= b:
-            continue
+    for stretch in joined(lane["boxes"], start, end, scale):
+        a, b = max(stretch.start_ns, start), min(stretch.end_ns, end)
         left, right = round((a - start) / scale), round((b - start) / scale)
-        key = (clean(box["name"]), number_of(box), box["direction"])
-        if right - left < 1:
-            num_narrow += box["start_ns"] >= start  # a box cut by the row's start was counted in the row before
+        if right - left <= 1:
+            counts = right == left and stretch.start_ns >= start  # one cut by the row's start was counted before
+            num_narrow += counts
             column = min(int((a - start) / scale), _num_columns(start, end, scale) - 1)
             shares = narrow.setdefault(column, {})
-            shares[key] = shares.get(key, 0) + b - a
+            shares[stretch.key] = shares.get(stretch.key, 0) + b - a
             continue
-        before, after = box["start_ns"] < start, box["end_ns"] > end
-        whole_ns = box["end_ns"] - box["start_ns"]
         placed = _place(wide, left, right)
         if placed is None:
             num_covered += 1
             continue
         track, left = placed
-        track.append(_box(key, left, right, whole_ns, before, after))
+        track.append(_box(stretch, left, right, stretch.start_ns < start, stretch.end_ns > end))
     _fill_in(wide[0], narrow)
     return tuple(tuple(track) for track in wide), num_narrow, num_covered
+
+
+@dataclass(slots=True, kw_only=True)
+class Stretch:
+    """Boxes of one phase that stand so near to each other that one is drawn for all. key: name, number, direction."""
+
+    key: _Key
+    phase: int | None
+    sms: int | None
+    start_ns: int
+    end_ns: int
+    busy_ns: int
+
+
+def joined(boxes: Sequence[BoxDocument], start: int, end: int, scale: float) -> list[Stretch]:
+    """Boxes between two times, in order, for a picture of `scale` ns a column. Neighbours of one phase (outside phases,
+    of one name) less than `JOINED` columns apart are one, unless more than a trifle stands between them."""
+    found: list[Stretch] = []
+    last: Stretch | None = None
+    for box in sorted(boxes, key=lambda box: (box["start_ns"], -box["end_ns"])):
+        a, b = box["start_ns"], box["end_ns"]
+        if b <= start or a >= end:
+            continue
+        key = (clean(box["name"]), number_of(box), box["direction"])
+        near = last is not None and a - last.end_ns < JOINED * scale
+        if last and near and last.phase == box["phase"] and (last.key[0], last.key[2]) == (key[0], key[2]):
+            last.key = key if key == last.key else (key[0], "", key[2])  # several runs have no number
+            last.end_ns = max(last.end_ns, b)
+            last.busy_ns += box["busy_ns"]
+            continue
+        found.append(Stretch(key=key, phase=box["phase"], sms=box["sms"], start_ns=a, end_ns=b, busy_ns=box["busy_ns"]))
+        if last is None or not near or b - a > _TRIFLE * last.busy_ns:
+            last = found[-1]
+    return found
 
 
 def _place(tracks: list[list[Box]], left: int, right: int) -> tuple[list[Box], int] | None:
@@ -239,57 +307,51 @@ def _place(tracks: list[list[Box]], left: int, right: int) -> tuple[list[Box], i
 
 
 def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]]) -> None:
-    """Put boxes narrower than a column into the columns that are free; the longest of a column stands for all of it.
+    """Put boxes of a column or less into the columns that are free; the longest of a column stands for all of it.
 
     Neighbours of one name make one box, without a duration: what else ran in its columns is not known here.
     """
     taken = {column for box in track for column in range(box.left, box.right)}
     runs: list[Box] = []
     for column in sorted(set(narrow) - taken):
-        name, number, direction = max(narrow[column], key=lambda key: narrow[column][key])
+        key = max(narrow[column], key=lambda key: narrow[column][key])
         last = runs[-1] if runs else None
-        if last and last.right == column and (last.name, last.direction) == (name, direction):
-            runs[-1] = _box((name, "", direction), last.left, column + 1, 0)
+        if last and last.right == column and (last.name, last.direction) == (key[0], key[2]):
+            runs[-1] = replace(last, number="", right=column + 1)
         else:
-            runs.append(_box((name, number, direction), column, column + 1, 0))
+            name, number, direction = key
+            box = Box(name=name, number=number, direction=direction, left=column, right=column + 1,
+                      duration_ns=0, busy_ns=0)  # fmt: skip
+            runs.append(box)
     track.extend(runs)
     track.sort(key=lambda box: box.left)
 
 
-def _box(
-    key: _Key,
-    left: int,
-    right: int,
-    duration_ns: int,
-    before: bool = False,
-    after: bool = False,
-) -> Box:
-    name, number, direction = key
+def _box(stretch: Stretch, left: int, right: int, before: bool, after: bool) -> Box:
+    name, number, direction = stretch.key
     return Box(
         name=name,
         number=number,
         direction=direction,
         left=left,
         right=right,
-        duration_ns=duration_ns,
+        duration_ns=stretch.end_ns - stretch.start_ns,
+        busy_ns=stretch.busy_ns,
         before=before,
         after=after,
     )
 
 
-def _coverage(intervals: Any, start: int, num_columns: int, scale: float) -> tuple[float, ...]:
-    """Per column, which part of it the intervals cover (they may overlap each other; 1 at most)."""
-    covered = [0.0] * num_columns
-    reached = start
-    for interval_start, interval_end in sorted(intervals):
-        a, b = max(interval_start, reached), min(interval_end, start + num_columns * scale)
-        reached = max(reached, interval_end)
-        if a >= b:
-            continue
-        first, last = (a - start) / scale, (b - start) / scale
-        for column in range(int(first), min(math.ceil(last), num_columns)):
-            covered[column] += min(last, column + 1) - max(first, column)
-    return tuple(min(1.0, part) for part in covered)
+def coverage(busy: Sequence[Sequence[int]], start: int, num_columns: int, scale: float) -> npt.NDArray[np.float64]:
+    """Which part of each column is busy, 0 to 1. busy: [start, end, busy] in order and apart; `BusyStretch`."""
+    if not busy:
+        return np.zeros(num_columns)
+    stretches = np.asarray(busy, dtype=np.float64)
+    times = stretches[:, :2].ravel()
+    before = np.concatenate(([0.0], np.cumsum(stretches[:, 2])))
+    so_far = np.column_stack((before[:-1], before[1:])).ravel()
+    edges = start + scale * np.arange(num_columns + 1)
+    return np.clip(np.diff(np.interp(edges, times, so_far)) / scale, 0.0, 1.0)
 
 
 def _codes(names: set[str]) -> dict[str, str]:

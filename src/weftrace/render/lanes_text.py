@@ -2,8 +2,9 @@
 there are.
 
 One row of bands is a stretch of time, by preference one repetition of the phases (a layer); all rows have one scale. A
-box is as wide as its phase is long. Its fill tells the direction, in characters as well as in colour, so that the
-picture survives a pipe. Under the bands, red marks where communication ran and no compute did.
+box is as wide as its phase is long; below the boxes stands how much of each column the lane was busy. A box's fill
+tells the direction, in characters as well as in colour, so that the picture survives a pipe; a box that was idle for
+most of its time has none. Under the bands, red marks where communication ran and no compute did.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from weftrace.render.lanes_layout import (
     lane_picture,
     round_up,
 )
-from weftrace.units import MS, US, duration, percent
+from weftrace.units import MS, US, duration, of_whole, percent
 
 MIN_WIDTH = 60
 MAX_WIDTH = 200
@@ -37,6 +38,9 @@ MARGIN = 12  # columns left of the bands, for a lane's name and SMs
 MIN_MARK = 0.05  # a smaller part of a column exposed is not marked: kernels leave microseconds between them
 
 _LEVELS = "▁▂▃▄▅▆▇█"
+_TRACE = "·"  # busy, but for less than half a level
+_DENSE = 0.5  # a box that was busy for less of its time is not filled
+_WHOLE = 0.95  # a box that was busy for less of its time says so
 _FILL: dict[str | None, str] = {None: " ", **dict(zip(DRAWN, "░▒▓", strict=True))}
 _LANE_NAMES = {"compute": "compute", "communication": "communic."}
 _NOTE = Style(dim=True)
@@ -88,7 +92,8 @@ def _heading(rank: LanePicture, picture: Picture, *, with_device: bool) -> list[
         if not lane["boxes"]:
             continue
         sms = sms_text(lane)
-        line = f"{lane['lane']}: {duration(lane['busy_ns'])} busy{f' on {sms}' if sms else ''}"
+        busy = f"{of_whole(lane['busy_ns'], rank['span_ns'])} busy"
+        line = f"{lane['lane']}: {busy}{f' on {sms}' if sms else ''}"
         if lane["lane"] == "communication":
             hidden = percent(rank["hidden_fraction"])
             line += f", {hidden} of it hidden, {duration(rank['exposed_communication_ns'])} exposed"
@@ -113,12 +118,12 @@ def _drawn(picture: Picture) -> tuple[list[Text], set[str]]:
     any_communication = any(band.lane == "communication" for band in bands) or any(any(r.exposed) for r in picture.rows)
     silent: list[Row] = []  # rows in which nothing ran share a line
     for row in [*picture.rows, None]:
-        if row is not None and not any(track for band in row.bands for track in band.tracks):
+        if row is not None and min(row.idle) == 1:
             silent.append(row)
             continue
         if silent:
             stretch = f"{duration(silent[0].start_ns)} to {duration(silent[-1].end_ns)}"
-            lines += [Text(f"{'':{MARGIN}}╌╌ {_none_ran(picture)} from {stretch}", style=_IDLE), Text()]
+            lines += [Text(f"{'':{MARGIN}}╌╌ idle from {stretch}", style=_IDLE), Text()]
             silent = []
         if row is not None:
             lines.append(_axis(row, picture.ns_per_column))
@@ -145,29 +150,54 @@ def _axis(row: Row, scale: float) -> Text:
 
 
 def _band_lines(band: Band, num_columns: int, codes: Mapping[str, str], used: set[str]) -> list[Text]:
+    """A line of boxes for each track, and one that says how busy each column was."""
     lines: list[Text] = []
     for track in band.tracks:
-        names, times = Text(), Text()
+        line = Text()
         column = 0
         for at, box in enumerate(track):
-            gap = _gap(column, box.left, track[at - 1] if at else None)
-            names.append(gap)
-            times.append(gap)
-            width = box.right - box.left
-            room = max(0, width - 1 - box.after)
-            name = _label(box, room, codes, used)
-            time = _box_time(box, room)
-            names.append_text(_box_text(box, band.colour, name, room))
-            times.append_text(_box_text(box, band.colour, time, room))
+            line.append(_gap(column, box.left, track[at - 1] if at else None))
+            room = max(0, box.right - box.left - 1 - box.after)
+            line.append_text(_box_text(box, band.colour, _label(box, room, codes, used), room))
             column = box.right
-        gap = _gap(column, num_columns, track[-1] if track else None)
-        names.append(gap)
-        times.append(gap)
-        lines += [names, times]
-    heads = [_LANE_NAMES.get(band.lane) or shorten_middle(clean(band.lane), MARGIN - 1), band.sms] + [""] * len(lines)
+        line.append(_gap(column, num_columns, track[-1] if track else None))
+        lines.append(line)
+    lines.append(_busy_line(band))
+    heads = [_LANE_NAMES.get(band.lane) or shorten_middle(clean(band.lane), MARGIN - 1), band.sms]
+    heads = heads + [""] * (len(lines) - 2)
     for line, head, bold in zip(lines, heads, (True, *[False] * len(lines)), strict=False):
         _prepend(line, head, Style(bold=bold))
     return lines
+
+
+def _busy_line(band: Band) -> Text:
+    """How much of each column the lane was busy, in the colour of the box above it."""
+    colours = [band.colour] * len(band.busy)
+    for box in reversed([box for track in band.tracks for box in track]):
+        if box.direction:
+            colours[box.left : box.right] = [palette.DIRECTION_COLOURS[box.direction]] * (box.right - box.left)
+    line = Text()
+    for level, colour in zip(levels(band.busy), colours, strict=False):
+        line.append(level, style=Style(color=colour))
+    return line
+
+
+def levels(busy: Sequence[float]) -> list[str]:
+    """A character for each column: a bar as high as the part of it that is busy, in eighths.
+
+    What rounding takes from a column is given to the next busy one, so that the bars of any stretch show its busy time
+    within half an eighth of a column.
+    """
+    owed = 0.0
+    drawn = []
+    for part in busy:
+        if not part:
+            drawn.append(" ")
+            continue
+        eighths = min(len(_LEVELS), max(0, round(part * len(_LEVELS) + owed)))
+        owed += part * len(_LEVELS) - eighths
+        drawn.append(_LEVELS[eighths - 1] if eighths else _TRACE)
+    return drawn
 
 
 def _prepend(line: Text, head: str, style: Style) -> None:
@@ -186,24 +216,26 @@ def _gap(column: int, until: int, last: Box | None) -> str:
 
 
 def _box_text(box: Box, colour: str, text: str, room: int) -> Text:
-    """An edge, the text and the fill: one piece as wide as the box."""
+    """An edge, the text and the fill: one piece as wide as the box. A box that was mostly idle has its text only."""
     ink, shade = _box_styles(box.direction, colour)
+    fill = _FILL.get(box.direction, " ")
+    if box.density < _DENSE:
+        ink = shade = Style(color=palette.DIRECTION_COLOURS.get(box.direction or "", colour))
+        fill = " "
     used = cell_len(text)
     padding = " " if text and used < room else ""
     edge = "‹" if box.before else "┃" if box.right - box.left == 1 else "│"
     piece = Text(edge, style=ink)
     piece.append(text + padding, style=ink)
-    piece.append(_FILL.get(box.direction, " ") * max(0, room - used - len(padding)), style=shade)
+    piece.append(fill * max(0, room - used - len(padding)), style=shade)
     return piece.append("›" if box.after and box.right - box.left > 1 else "", style=ink)
 
 
-def _box_time(box: Box, room: int) -> str:
-    """How long the phase took, in the unit that fits."""
-    text = duration(box.duration_ns)
-    if box.duration_ns and len(text) <= room:
-        return text
-    number = text.partition(" ")[0]
-    return number if len(number) <= room and box.duration_ns >= MS else ""
+def _box_time(box: Box) -> str:
+    """How long the phase took, and what of it the lane worked where that is less."""
+    if not box.duration_ns:
+        return ""
+    return duration(box.duration_ns) if box.density >= _WHOLE else of_whole(box.busy_ns, box.duration_ns)
 
 
 def _box_styles(direction: str | None, colour: str = palette.COMPUTE) -> tuple[Style, Style]:
@@ -218,25 +250,24 @@ def _box_styles(direction: str | None, colour: str = palette.COMPUTE) -> tuple[S
 
 
 def _marks(row: Row, head: str) -> Text:
-    """The third line of a row: how much of each column is exposed communication; dashes where no lane ran."""
+    """The last line of a row: how much of each column is exposed communication; dashes where the device was idle for
+    half of it or more, c where it copied."""
     line = Text(fitted(head, MARGIN), style=_EXPOSED if head == "exposed" else _IDLE)
-    for exposed, idle in zip(row.exposed, row.idle, strict=True):
+    for exposed, idle, elsewhere in zip(row.exposed, row.idle, row.elsewhere, strict=True):
         if exposed >= MIN_MARK:
             line.append(_LEVELS[min(len(_LEVELS) - 1, int(exposed * len(_LEVELS)))], style=_EXPOSED)
         elif idle >= 0.5:
             line.append("╌", style=_IDLE)
+        elif elsewhere >= 0.5:
+            line.append("c", style=_IDLE)
         else:
             line.append(" ")
     return line
 
 
-def _none_ran(picture: Picture) -> str:
-    return {1: "nothing ran", 2: "neither lane ran"}.get(picture.num_lanes, "no lane ran")
-
-
 def _legend(picture: Picture, coded: set[str], width: int) -> list[Text]:
     shown = [box for row in picture.rows for band in row.bands for track in band.tracks for box in track]
-    chips = []
+    chips = [joined([Text("▁▄█"), " busy, by part of the column"])] if shown else []
     for direction in DRAWN:
         if any(box.direction == direction for box in shown):
             ink, shade = _box_styles(direction)
@@ -245,7 +276,9 @@ def _legend(picture: Picture, coded: set[str], width: int) -> list[Text]:
     if any(level >= MIN_MARK for row in picture.rows for level in row.exposed):
         chips.append(joined([Text("▂▅█", style=_EXPOSED), " exposed, by part of the column"]))
     if any(level >= 0.5 for row in picture.rows for level in row.idle):
-        chips.append(joined([Text("╌╌", style=_IDLE), f" {_none_ran(picture)}"]))
+        chips.append(joined([Text("╌╌", style=_IDLE), " idle: the device ran nothing"]))
+    if any(c >= 0.5 > i for row in picture.rows for c, i in zip(row.elsewhere, row.idle, strict=True)):
+        chips.append(joined([Text("cc", style=_IDLE), " memory copies only"]))
     if any(box.before or box.after for box in shown):
         chips.append(Text("‹ › goes on in the row before or after"))
     explained = [Text(f"{picture.codes[name]} = {shorten_middle(name, 40)}") for name in coded]
@@ -286,10 +319,12 @@ def _left_out(rank: LanePicture, picture: Picture) -> list[Text]:
 
 
 def _label(box: Box, width: int, codes: Mapping[str, str], used_codes: set[str]) -> str:
-    """The longest that fits of: name and index, name, a telling part of it, its code; a code is explained below."""
+    """The longest that fits of: name, index and time, without time, name, a telling part of it, its code; a code is
+    explained below."""
     stem, direction = stem_of(box.name)
     bare = box.name.strip("#* ") or box.name  # some frameworks frame their phases: ## forward ##
-    named = [f"{box.name} {box.number}" if box.number else box.name, box.name, bare]
+    numbered, time = f"{box.name} {box.number}" if box.number else box.name, _box_time(box)
+    named = [f"{numbered}  {time}"] * bool(time) + [numbered, box.name, bare]
     if direction:
         telling = max(4, len(codes.get(box.name, "")) - len(direction))  # letters that can be read, and tell it apart
         named += [stem + direction, stem[:telling] + direction]

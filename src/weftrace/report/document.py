@@ -10,12 +10,14 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+import numpy as np
 import polars as pl
 
+from weftrace.analysis.intervals import Intervals
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.errors import DocumentError
 from weftrace.report.document_types import SCHEMA, JoinedDocument, JoinedPhaseDocument, RankDocument, ReportDocument
-from weftrace.units import MS, US, duration, percent
+from weftrace.units import duration, of_whole, percent
 from weftrace.version import __version__
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 _MAX_EXPOSED = 1000
 _MAX_OPERATORS = 500
 _MAX_PHASES = 20_000
+_MAX_STRETCHES = 20_000  # of busy time of one lane; of a job's lane, less
+_LEAST_STRETCHES = 2_000
 
 
 def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -> ReportDocument:
@@ -42,7 +46,10 @@ def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -
             for c in analysis.clocks
         ],
         "notes": list(analysis.notes),
-        "ranks": [rank_document(rank, found) for rank, found in zip(analysis.ranks, joined, strict=True)],
+        "ranks": [
+            rank_document(rank, found, most_stretches=max(_LEAST_STRETCHES, _MAX_STRETCHES // len(joined)))
+            for rank, found in zip(analysis.ranks, joined, strict=True)
+        ],
     }
 
 
@@ -77,22 +84,16 @@ def _headline_of_rank(rank: RankAnalysis) -> str:
     if rank.basis == "none":
         return "This trace holds no device work and no host operators: there is nothing to account for."
     on = "" if rank.basis == "device" else " (host operators: no device events in this trace)"
-    room = f"at most {_of(rank.headroom.headroom_ns, b.span_ns)} could"
+    room = f"at most {of_whole(rank.headroom.headroom_ns, b.span_ns)} could"
     if b.hidden_fraction is None:
         return f"No communication in this trace{on}; {room} be saved by filling idle time."
     return f"{percent(b.hidden_fraction)} of communication is hidden behind computation{on}; {room} still be saved."
 
 
-def _of(part_ns: int, whole_ns: int) -> str:
-    """A part and its whole, in one unit unless the part would vanish in it: "4.7 of 129.0 ms", "25.5 µs of 10.7 ms"."""
-    unit, name = (MS, "ms") if whole_ns >= 10 * MS else (US, "µs")
-    if 0 < part_ns < unit:
-        return f"{duration(part_ns)} of {duration(whole_ns)}"
-    return f"{part_ns / unit:,.1f} of {whole_ns / unit:,.1f} {name}"
-
-
-def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None) -> RankDocument:
-    """One device of one rank. Starts and ends are relative to its first device start."""
+def rank_document(
+    rank: RankAnalysis, joined: TraceJoin | None = None, *, most_stretches: int = _MAX_STRETCHES
+) -> RankDocument:
+    """One device of one rank. Starts and ends are relative to its first device start. most_stretches: see `_busy`."""
     b, o, k = rank.breakdown, rank.overlap, rank.kernels
     zero = b.start_ns
     exposed = sorted(zip(o.exposed.starts.tolist(), o.exposed.ends.tolist(), strict=True), key=lambda x: x[0] - x[1])
@@ -133,14 +134,16 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None) -> RankDo
             "hidden_ns": list(o.matrix.hidden_ns),
             "exposed_ns": list(o.matrix.exposed_ns),
         },
+        "busy": _busy(rank.busy, zero, most_stretches),
         "lanes": [
             {
                 "lane": lane.lane,
                 "sms": lane.sms,
                 "sms_exact": lane.sms_exact,
                 "busy_ns": lane.busy_ns,
+                "busy": _busy(lane.busy, zero, most_stretches),
                 "streams": list(lane.streams),
-                "boxes": _rows(_relative(lane.boxes.head(_MAX_PHASES), zero)),
+                "boxes": _rows(_relative(lane.boxes, zero)),
             }
             for lane in rank.lanes
         ],
@@ -224,6 +227,21 @@ def _rows(frame: pl.DataFrame) -> Any:
 
 def _relative(frame: pl.DataFrame, zero_ns: int) -> pl.DataFrame:
     return frame.with_columns(pl.col("start_ns", "end_ns") - zero_ns)
+
+
+def _busy(intervals: Intervals, zero_ns: int, most: int) -> list[list[int]]:
+    """[start, end, busy] of each stretch; where there are more than `most`, those that begin in one of `most` equal
+    cells of time are one, but for those as long as a cell."""
+    starts, ends = intervals.starts - zero_ns, intervals.ends - zero_ns
+    lengths = ends - starts
+    if len(starts) <= most:
+        return np.column_stack((starts, ends, lengths)).tolist()
+    cell_ns = -(-int(ends[-1] - starts[0]) // most)
+    cell = (starts - starts[0]) // cell_ns
+    alone = lengths >= cell_ns
+    first = np.flatnonzero(np.concatenate(([True], (cell[1:] != cell[:-1]) | alone[1:] | alone[:-1])))
+    last = np.concatenate((first[1:], [len(starts)])) - 1
+    return np.column_stack((starts[first], ends[last], np.add.reduceat(lengths, first))).tolist()
 
 
 def _file_name(path: str) -> str:

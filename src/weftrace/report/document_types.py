@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, NotRequired, TypedDict
 from msgspec import Meta
 
 from weftrace.files.schemas import DocumentSchema
-from weftrace.render.lane_types import Count, LaneDocument, Ns, Share, Stretch
+from weftrace.render.lane_types import BusyStretch, Count, LaneDocument, Ns, Share, Stretch
 
 SCHEMA: Final = "weftrace.report/1"
 
@@ -336,6 +336,9 @@ class RankDocument(TypedDict):
     num_phases: Annotated[Count, Meta(description="Phases found; `phases` lists at most 20,000 of them.")]
     phase_means: list[PhaseMeanDocument]
     overlap_matrix: MatrixDocument
+    busy: Annotated[
+        list[BusyStretch], Meta(description="When the device ran anything, in order; it was idle in between.")
+    ]
     lanes: Annotated[list[LaneDocument], Meta(description="Bands of the lane picture, in the order of drawing.")]
     exposed: Annotated[
         list[Stretch],

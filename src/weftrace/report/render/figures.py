@@ -13,14 +13,17 @@ from weftrace.errors import WeftraceError
 from weftrace.render import palette
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.render.figure_parts import label, layout, plotly_objects
-from weftrace.render.lane_types import BoxDocument, LaneDocument, number_of, sms_text
+from weftrace.render.lane_types import LaneDocument, sms_text
+from weftrace.render.lanes_layout import Stretch, joined
 from weftrace.report.document_types import KernelDocument, RankDocument, ReportDocument
 from weftrace.report.render.parts import CAUSES, PARTS
-from weftrace.units import MS, US, duration, percent
+from weftrace.units import MS, US, duration, of_whole, percent
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+_FEW = 4  # boxes of a lane and a direction that have room for their names side by side
+_COLUMNS = 1500  # stretches of a phase that 2 of them hold apart are boxes of their own
 _MIN_EXPOSED = 1 / 2000  # of the span; shorter stretches would be drawn wider than they are
 
 
@@ -60,6 +63,7 @@ def breakdown_figure(document: ReportDocument) -> go.Figure:
 def lanes_figure(rank: RankDocument) -> go.Figure:
     """The lane picture: the phases of each lane over time in ms, exposed time in red.
 
+    A box is as high as it was dense: half as high as its lane where the lane ran for half of the box's time.
     rank: a member of `ranks` of a report; each of its `lanes` is a band, in their order. Raises WeftraceError without
     plotly.
     """
@@ -68,9 +72,13 @@ def lanes_figure(rank: RankDocument) -> go.Figure:
     lanes = [lane for lane in rank["lanes"] if lane["boxes"]]
     names = _lane_labels(lanes)
     colours = palette.lane_colours([lane["lane"] for lane in lanes])
+    scale = rank["span_ns"] / _COLUMNS
+    stretches = {
+        name: joined(lane["boxes"], 0, rank["span_ns"], scale) for name, lane in zip(names, lanes, strict=True)
+    }
     for direction in (*DRAWN, None):
         for lane, name, colour in zip(lanes, names, colours, strict=True):
-            boxes = [box for box in lane["boxes"] if _known_direction(box) == direction]
+            boxes = [box for box in stretches[name] if _known_direction(box) == direction]
             if not boxes:
                 continue
             if direction is None:
@@ -92,11 +100,12 @@ def lanes_figure(rank: RankDocument) -> go.Figure:
             customdata=[label(duration(end - start)) for start, end in exposed],
             hovertemplate="exposed for %{customdata}, from %{base:.3f} ms<extra></extra>",
         )
-    hidden = percent(rank["hidden_fraction"]) if rank["hidden_fraction"] is not None else "undefined"
-    title = f"Lanes of {_rank_names([rank])[0]} ({hidden} of communication hidden)"
+    busy = ", ".join(f"{clean(lane['lane'])} {of_whole(lane['busy_ns'], rank['span_ns'])} busy" for lane in lanes[:2])
+    hidden = "" if rank["hidden_fraction"] is None else f", {percent(rank['hidden_fraction'])} of it hidden"
+    title = f"Lanes of {_rank_names([rank])[0]}: {label(busy)}{hidden}"
     order = names + ["exposed"] * bool(exposed)
-    labels = {"mode": "hide", "minsize": 9}  # of one size, and none where it does not fit
-    figure.update_layout(barmode="overlay", uniformtext=labels, **layout(title, height=200 + 60 * len(order)))
+    labels = {"mode": "hide", "minsize": 8}  # of one size, and none where it does not fit
+    figure.update_layout(barmode="overlay", uniformtext=labels, **layout(title, height=220 + 100 * len(names) + 40))
     figure.update_xaxes(title="time (ms)", range=[0, rank["span_ns"] / MS])
     figure.update_yaxes(categoryorder="array", categoryarray=order[::-1], type="category")
     return figure
@@ -243,7 +252,7 @@ def ranks_figure(document: ReportDocument) -> go.Figure:
 # ---- small parts
 
 
-def _add_boxes(figure: go.Figure, lane: str, boxes: Sequence[BoxDocument], legend: str, colour: str, ink: str) -> None:
+def _add_boxes(figure: go.Figure, lane: str, boxes: Sequence[Stretch], legend: str, colour: str, ink: str) -> None:
     """One trace for the boxes of a lane and a direction. legend: its name there, which the first of a name shows."""
     with_outline = ink == palette.INK  # runs of kernels without phases are too many for outlines
     figure.add_bar(
@@ -251,30 +260,31 @@ def _add_boxes(figure: go.Figure, lane: str, boxes: Sequence[BoxDocument], legen
         legendgroup=legend,
         showlegend=not any(trace.name == legend for trace in figure.data),
         y=[lane] * len(boxes),
-        base=[box["start_ns"] / MS for box in boxes],
-        x=[(box["end_ns"] - box["start_ns"]) / MS for box in boxes],
+        base=[box.start_ns / MS for box in boxes],
+        x=[(box.end_ns - box.start_ns) / MS for box in boxes],
         orientation="h",
         marker={"color": colour, "line": {"color": "#ffffff", "width": int(with_outline)}},
-        width=0.9,
-        text=[label(shorten_middle(clean(box["name"]), 24)) for box in boxes],
+        width=[0.9 * min(1.0, box.busy_ns / (box.end_ns - box.start_ns)) for box in boxes],
+        text=[label(shorten_middle(box.key[0], 24)) for box in boxes],
         textposition="inside",
-        insidetextanchor="start",
+        insidetextanchor="middle",
         constraintext="inside",
-        textangle=0,
+        textangle=-90 if len(boxes) > _FEW else 0,  # upright, a name fits where its box is narrow
         textfont={"color": ink},
         customdata=[_box_hover(box) for box in boxes],
         hovertemplate="%{customdata}<extra></extra>",
     )
 
 
-def _known_direction(box: BoxDocument) -> str | None:
-    return box["direction"] if box["direction"] in DRAWN else None
+def _known_direction(box: Stretch) -> str | None:
+    return box.key[2] if box.key[2] in DRAWN else None
 
 
-def _box_hover(box: BoxDocument) -> str:
-    sms = f"<br>{box['sms']} SMs" if box["sms"] else ""
-    start, length, busy = (duration(t) for t in (box["start_ns"], box["end_ns"] - box["start_ns"], box["busy_ns"]))
-    return f"<b>{label(box['name'])} {number_of(box)}</b><br>from {start}, {length} long, {busy} busy{sms}"
+def _box_hover(box: Stretch) -> str:
+    name, number, _ = box.key
+    sms = f"<br>{box.sms} SMs" if box.sms else ""
+    busy = of_whole(box.busy_ns, box.end_ns - box.start_ns)
+    return f"<b>{label(f'{name} {number}'.strip())}</b><br>from {duration(box.start_ns)}, {busy} busy{sms}"
 
 
 def _kernel_hover(kernel: KernelDocument) -> str:
