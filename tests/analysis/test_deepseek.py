@@ -206,7 +206,7 @@ def test_lanes_have_the_published_order(rank: RankAnalysis) -> None:
     }  # fmt: skip
     assert (compute.sms, compute.sms_exact, communication.sms, communication.sms_exact) == (112, True, 20, True)
     assert set(boxes["sms"]) - {None} == {112}
-    assert moved.filter(sms=20)["busy_ns"].sum() > 0.95 * moved["busy_ns"].sum()  # notify kernels hold 9
+    assert moved.filter(sms=20)["busy_ns"].sum() > 0.9 * moved["busy_ns"].sum()  # notify kernels hold 9
     assert boxes["index"].to_list() == sorted(boxes["index"]) and set(boxes["index"]) == set(range(4))
 
 
