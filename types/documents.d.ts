@@ -600,7 +600,7 @@ declare namespace sweep {
 }
 
 declare namespace report {
-  /** One contiguous stretch of a phase; without phases, of a kernel family. */
+  /** One stretch of a phase, or of a kernel family outside phases. It spans no wait of 30 µs or more. */
   interface BoxDocument {
     name: string;
     /** Which occurrence of the name it is, from 0. */
@@ -783,6 +783,8 @@ declare namespace report {
     sms_exact: boolean;
     /** A duration in nanoseconds. */
     busy_ns: number;
+    /** When it ran, in order: what pictures fill. */
+    busy: number[][];
     streams: number[];
     boxes: BoxDocument[];
   }
@@ -926,6 +928,8 @@ declare namespace report {
     num_phases: number;
     phase_means: PhaseMeanDocument[];
     overlap_matrix: MatrixDocument;
+    /** When the device ran anything, in order; it was idle in between. */
+    busy: number[][];
     /** Bands of the lane picture, in the order of drawing. */
     lanes: LaneDocument[];
     /** Stretches of exposed communication, longest first, at most 1,000. */

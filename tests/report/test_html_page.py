@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from tests.report import documents
@@ -215,6 +217,61 @@ def test_lanes_zoom(page: Page) -> None:
 def test_lane_labels_say_the_sms(page: Page) -> None:
     labels = [label.splitlines()[:2] for label in page.locator(".lane-label").all_inner_texts()]
     assert labels[:2] == [["compute", "≤ 112 SMs"], ["communication", "20 SMs"]]
+
+
+#: For each column of a lane in the picture, which part of it is painted. Text is not drawn, so that it does not count.
+FILLED = """([row, start, end]) => {
+  const draw = CanvasRenderingContext2D.prototype;
+  draw.fillText = draw.strokeText = () => {};
+  weftrace.lanes.view.reset(start, end);
+  return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+    const canvas = document.getElementById("lanes-canvas"), width = canvas.getBoundingClientRect().width;
+    const label = document.querySelectorAll(".lane-label:not(.strip-label)")[row].style;
+    const [top, height] = [parseFloat(label.top), parseFloat(label.height)];
+    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+    copy.drawImage(canvas, 0, 0);
+    const wide = Math.floor(width);
+    const { data } = copy.getImageData(0, top, wide, height);
+    const raised = getComputedStyle(document.documentElement).getPropertyValue("--raised").trim();
+    const ground = [1, 3, 5].map((at) => parseInt(raised.slice(at, at + 2), 16));
+    const filled = new Array(wide).fill(0);
+    for (let y = 0; y < height; y += 1)
+      for (let x = 0; x < wide; x += 1)
+        filled[x] += ground.some((c, i) => Math.abs(c - data[4 * (y * wide + x) + i]) > 24);
+    done(filled.map((pixels) => pixels / height));
+  })));
+}"""
+
+
+def test_the_painted_share_of_a_lane_is_its_busy_share_at_every_zoom(open_html: Any) -> None:
+    """A box every 200 µs, each with gaps of its own: from the whole span down to 50 µs, by a method of the test's."""
+    rank = documents.rank()
+    steps = random.Random(7)
+    busy, boxes = [], []
+    for number in range(100):
+        start = number * 200_000
+        edges = sorted(steps.sample(range(start, start + 200_000, 1_000), 2 * steps.randint(1, 6)))
+        mine = list(zip(edges[::2], edges[1::2], strict=True))
+        busy += mine
+        boxes.append({
+            "name": f"p{number}(F)", "index": 0, "start_ns": mine[0][0], "end_ns": mine[-1][1],
+            "busy_ns": sum(b - a for a, b in mine), "sms": None, "direction": "F", "phase": number, "layer": None,
+            "micro_batch": None,
+        })  # fmt: skip
+    rank["lanes"][0] |= {"boxes": boxes, "busy": [[a, b, b - a] for a, b in busy]}
+    rank |= {"busy": [[0, rank["span_ns"], rank["span_ns"]]], "exposed": [], "num_exposed": 0}
+    page = open_html(render_html(documents.document(rank), [None]))
+    ran = np.zeros(rank["span_ns"] // 1_000)
+    for a, b in busy:
+        ran[a // 1_000 : b // 1_000] = 1
+    so_far = np.concatenate(([0], np.cumsum(ran)))
+    for start, end in ((0, 20_000_000), (3_000_000, 5_000_000), (3_300_000, 3_700_000), (3_400_000, 3_450_000)):
+        filled = np.array(page.evaluate(FILLED, [0, start, end]))
+        edges = np.linspace(start, end, len(filled) + 1) / 1_000
+        wanted = np.diff(np.interp(edges, np.arange(len(so_far)), so_far)) / np.diff(edges)
+        drift = np.cumsum(filled - wanted)
+        assert np.abs(drift).max() < 1.5, (start, end)  # columns, over any stretch from the left edge
+        assert filled.sum() == pytest.approx(wanted.sum(), abs=1)
 
 
 LANES = ("compute", "communication", "memory", "optimizer", "host", "network", "storage", "other")

@@ -1,9 +1,13 @@
-// The boxes of a rank's lanes, ready to draw: by row, in time order, each with its colour. Both pictures show them.
+// The boxes of a rank's lanes, ready to draw: by row, in time order, each with its colour; and how busy the lane was,
+// for a box says who ran and not that it ran all the time. Both pictures show them.
 
 /**
  * @typedef {import("./axis.js").View} View
  * @typedef {page.LaneBox & { row: number, lane: string }} Box
  * @typedef {{ of: (box: Box) => string, legend: [role: string, label: string][] }} Hues
+ *
+ * How busy a lane was until each of its times: `coverage` asks it.
+ * @typedef {{ times: Float64Array, busy: Float64Array }} Fill
  *
  * The lanes of a rank, in its order. computeRow: the row of computation, -1 for none; between: the row under which the
  * strip stands that says what became of the communication.
@@ -11,6 +15,7 @@
  * @property {page.Lane[]} lanes
  * @property {Box[]} boxes
  * @property {Box[][]} byRow
+ * @property {Fill[]} fills a row
  * @property {Hues} hues
  * @property {number} computeRow
  * @property {number} between
@@ -25,6 +30,8 @@ const DIRECTIONS = {
   I: ["backward", "input gradient"],
   W: ["weight", "weight gradient"],
 };
+const NEAR = 12; // pixels: boxes of one phase that are nearer share a name
+const TRIFLE = 0.1; // of a run's busy time: what takes less does not part it
 const MICRO_BATCH = /(?:^|\D)([01])\)?$/; // ATTN0, DISPATCH1, attn(1): DeepSeek's names for two micro-batches
 
 /**
@@ -40,7 +47,119 @@ export function laneBoxes(rank) {
   const boxes = byRow.flat();
   const computeRow = lanes.findIndex((lane) => lane.lane === "compute");
   const between = Math.max(0, Math.min(computeRow, lanes.length - 2));
-  return { lanes, boxes, byRow, hues: huesFor(boxes), computeRow, between };
+  return {
+    lanes,
+    boxes,
+    byRow,
+    fills: lanes.map((lane) => fillOf(lane.busy)),
+    hues: huesFor(boxes),
+    computeRow,
+    between,
+  };
+}
+
+/**
+ * @param {number[][]} stretches [start, end, busy], in order and apart
+ * @returns {Fill}
+ */
+export function fillOf(stretches) {
+  const times = new Float64Array(2 * stretches.length);
+  const busy = new Float64Array(2 * stretches.length);
+  let sum = 0;
+  stretches.forEach(([start, end, ran], i) => {
+    times[2 * i] = start;
+    times[2 * i + 1] = end;
+    busy[2 * i] = sum;
+    sum += ran;
+    busy[2 * i + 1] = sum;
+  });
+  return { times, busy };
+}
+
+/**
+ * The part of [from, to) in which a lane was busy, 0 to 1.
+ * @param {Fill} fill
+ * @param {number} from
+ * @param {number} to
+ */
+export function coverage(fill, from, to) {
+  return (busyUntil(fill, to) - busyUntil(fill, from)) / (to - from);
+}
+
+/**
+ * @param {Fill} fill
+ * @param {number} time
+ */
+function busyUntil({ times, busy }, time) {
+  let low = 0;
+  let high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] > time) high = middle;
+    else low = middle + 1;
+  }
+  if (low === 0) return 0;
+  if (low === times.length) return busy[low - 1];
+  const part = (time - times[low - 1]) / (times[low] - times[low - 1]);
+  return busy[low - 1] + part * (busy[low] - busy[low - 1]);
+}
+
+/**
+ * Takes away what is painted of a lane where it did not run: of each pixel's column, the part that it was not busy,
+ * from above. What is left is as much as the lane worked, at every zoom.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Fill} fill
+ * @param {View} view
+ * @param {{ width: number, y: number, height: number, ground: string }} place
+ */
+export function clearLulls(context, fill, view, { width, y, height, ground }) {
+  const pixels = window.devicePixelRatio || 1;
+  const columns = Math.ceil(width * pixels);
+  const ns = view.length / (width * pixels);
+  context.fillStyle = ground;
+  let from = 0;
+  let lull = 0;
+  for (let column = 0; column <= columns; column += 1) {
+    const start = view.start + column * ns;
+    const now = column < columns ? 1 - coverage(fill, start, start + ns) : 0;
+    if (Math.abs(now - lull) < 1e-6) continue;
+    if (lull > 1e-6) context.fillRect(from / pixels, y, (column - from) / pixels, lull * height);
+    from = column;
+    lull = now;
+  }
+}
+
+/**
+ * What is drawn under one name: boxes of one phase (outside phases, of one name) that hardly a pixel parts.
+ * @typedef {{ box: Box, start_ns: number, end_ns: number, busy_ns: number }} Run
+ */
+
+/**
+ * Calls draw(run, x0, x1) for the runs of boxes in view.
+ * @param {Box[]} line
+ * @param {View} view
+ * @param {number} width
+ * @param {(run: Run, x0: number, x1: number) => void} draw
+ */
+export function eachRun(line, view, width, draw) {
+  const scale = width / view.length;
+  /** @type {Run | null} */
+  let run = null;
+  const flush = () => {
+    if (run) draw(run, (run.start_ns - view.start) * scale, (run.end_ns - view.start) * scale);
+  };
+  for (let i = firstVisible(line, view.start); i < line.length && line[i].start_ns < view.end; i += 1) {
+    const box = line[i];
+    const near = run !== null && (box.start_ns - run.end_ns) * scale < NEAR;
+    if (run && near && box.name === run.box.name && box.phase === run.box.phase) {
+      run.end_ns = Math.max(run.end_ns, box.end_ns);
+      run.busy_ns += box.busy_ns;
+    } else if (!run || !near || box.busy_ns > TRIFLE * run.busy_ns) {
+      flush();
+      run = { box, start_ns: box.start_ns, end_ns: box.end_ns, busy_ns: box.busy_ns };
+    }
+  }
+  flush();
 }
 
 /**

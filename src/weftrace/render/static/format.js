@@ -21,6 +21,18 @@ export function duration(ns, digits = 3) {
 }
 
 /**
+ * A part and its whole, in one unit: 12.6 of 98.0 ms.
+ * @param {number} part
+ * @param {number} whole
+ */
+export function ofWhole(part, whole) {
+  const unit = unitFor(whole);
+  if (part > 0 && part < unit.size / 10) return `${duration(part)} of ${duration(whole)}`;
+  const digits = unit.name === "ns" ? 0 : 1;
+  return `${grouped(part / unit.size, digits)} of ${grouped(whole / unit.size, digits)} ${unit.name}`;
+}
+
+/**
  * Exact microseconds: whole ones without decimals, others with their nanoseconds. 129,012 or 0.512.
  * @param {number} ns
  */
@@ -99,12 +111,15 @@ export function bareName(name) {
 // Kernels that only wrap another one, which their first template argument names.
 const WRAPPERS = /^(?:cutlass::)?(?:device_kernel|Kernel2?)<(?:enable_\w+<)?/;
 
+// What some frameworks put around the names of their ranges: ## forward ##
+const FRAME = /^[#*\s]+|[#*\s]+$/g;
+
 /**
  * A kernel's name without its return type, template arguments and parameters: what an engineer calls it.
  * @param {string} name
  */
 export function shortName(name) {
-  const bare = bareName(name).replace(WRAPPERS, "");
+  const bare = bareName(name).replace(WRAPPERS, "").replace(FRAME, "");
   const end = bare.search(/[<(,>]/);
   const head = end > 0 ? bare.slice(0, end) : bare;
   // "(F)" and the like are part of a phase's name, not parameters.

@@ -2,9 +2,9 @@
 // as in DeepSeek's published profiles; under the compute band a strip that says what became of the communication:
 // hidden, exposed, or the device idle.
 
-import { boxAtTime, directionOf, laneBoxes, phaseOf } from "./boxes.js";
+import { boxAtTime, directionOf, fillOf, laneBoxes, phaseOf } from "./boxes.js";
 import { byId, fill, h, oncePerFrame } from "./dom.js";
-import { duration, percent } from "./format.js";
+import { duration, ofWhole, percent } from "./format.js";
 import { attachGestures, keysOver, moveByKey } from "./gestures.js";
 import { difference, lengthWithin, union } from "./intervals.js";
 import { laneGeometry, paintLanes, STRIP } from "./lanes_paint.js";
@@ -15,7 +15,8 @@ import { Viewport } from "./viewport.js";
 /**
  * @typedef {import("./boxes.js").Box} Box
  * @typedef {import("./lanes_paint.js").Picture} Picture
- * @typedef {{ hidden: number[], exposed: number[], busy: number[] }} Unions of a timeline's events
+ * Unions of a timeline's events.
+ * @typedef {Record<"compute" | "communication" | "hidden" | "exposed" | "busy", number[]>} Unions
  */
 
 const MOST_KEYS = 10;
@@ -31,7 +32,7 @@ const MOST_KEYS = 10;
 
 /**
  * The lane picture in its section: {show(rank, timeline), view, mark(window), range(range), boxes(), place(box)}.
- * @template {{ num: number }} Timeline
+ * @template {{ num: number, left_out: Record<string, number> }} Timeline
  * @param {Handlers<Timeline>} handlers
  */
 export function lanePicture({ accounts, onBox, onRange }) {
@@ -106,7 +107,8 @@ export function lanePicture({ accounts, onBox, onRange }) {
    */
   function show(rank, timeline) {
     const lanes = laneBoxes(rank);
-    picture = { rank, ...lanes, ...fates(rank, timeline), at: laneGeometry(lanes.lanes.length, lanes.between) };
+    const fills = lanes.lanes.map((lane, row) => exactFill(lane, timeline) ?? lanes.fills[row]);
+    picture = { rank, ...lanes, fills, ...fates(rank, timeline), at: laneGeometry(lanes.lanes.length, lanes.between) };
     hovered = null;
     focused = null;
     marked = null;
@@ -133,7 +135,24 @@ export function lanePicture({ accounts, onBox, onRange }) {
       const of = accounts(timeline);
       return { hidden: of.hidden, exposed: of.exposed, idle: difference([0, rank.span_ns], of.busy) };
     }
-    return { hidden: [], exposed: union(rank.exposed.map(([start, end]) => [start, end])), idle: [] };
+    const busy = union(rank.busy.map(([start, end]) => [start, end]));
+    const exposed = union(rank.exposed.map(([start, end]) => [start, end]));
+    return { hidden: [], exposed, idle: difference([0, rank.span_ns], busy) };
+  }
+
+  /**
+   * Where the report had too much to list and merged neighbours, the lane's own events, when the page has them all.
+   * @param {page.Lane} lane
+   * @param {Timeline | null} timeline
+   */
+  function exactFill(lane, timeline) {
+    const merged = lane.busy.some(([start, end, busy]) => busy < end - start);
+    if (!merged || !timeline?.num || timeline.left_out.device) return null;
+    if (lane.lane !== "compute" && lane.lane !== "communication") return null;
+    const flat = accounts(timeline)[lane.lane];
+    const stretches = [];
+    for (let i = 0; i < flat.length; i += 2) stretches.push([flat[i], flat[i + 1], flat[i + 1] - flat[i]]);
+    return fillOf(stretches);
   }
 
   /** @param {Box} box */
@@ -269,7 +288,7 @@ function across({ byRow }, from, step, viewStart) {
 }
 
 /** @param {Picture} picture */
-function showLabels({ lanes, at }) {
+function showLabels({ rank, lanes, at }) {
   const labels = lanes.map((lane, row) =>
     h(
       "div",
@@ -278,7 +297,7 @@ function showLabels({ lanes, at }) {
       lane.sms === null
         ? null
         : h("span", { class: "lane-sms" }, `${lane.sms_exact ? "" : "≤ "}${lane.sms} `, defined("sms")),
-      h("span", { class: "muted", text: `${duration(lane.busy_ns)} busy` }),
+      h("span", { class: "muted", text: `${ofWhole(lane.busy_ns, rank.span_ns)} busy` }),
       h("span", { class: "faint", text: streamWords(lane.streams) }),
     ),
   );
@@ -332,8 +351,7 @@ function boxTip({ rank, hues, exposed }, box) {
     phase ? ["occurrence", `${box.index + 1}`] : null,
     ["lane", direction ? `${box.lane}, ${direction}` : box.lane],
     ["from", duration(box.start_ns, 5)],
-    ["takes", duration(box.end_ns - box.start_ns, 4)],
-    ["busy", duration(box.busy_ns, 4)],
+    ["busy", ofWhole(box.busy_ns, box.end_ns - box.start_ns)],
     phase && communicates ? ["hidden", `${duration(phase.hidden_ns, 4)} (${percent(hidden)})`] : null,
     communicates ? ["exposed", duration(exposedNs, 4)] : null,
     phase && communicates ? ["moves data", duration(phase.data_ns, 4)] : null,
@@ -345,8 +363,8 @@ function boxTip({ rank, hues, exposed }, box) {
 
 /** @param {Box} box */
 function boxWords(box) {
-  const length = duration(box.end_ns - box.start_ns, 4);
-  return `${box.name}, ${box.lane} lane, from ${duration(box.start_ns, 4)}, takes ${length}`;
+  const busy = ofWhole(box.busy_ns, box.end_ns - box.start_ns);
+  return `${box.name}, ${box.lane} lane, from ${duration(box.start_ns, 4)}, ${busy} busy`;
 }
 
 /** @param {Picture} picture */

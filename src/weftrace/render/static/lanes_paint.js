@@ -2,14 +2,16 @@
 // time.
 
 import { drawAxis } from "./axis.js";
-import { eachBox } from "./boxes.js";
+import { clearLulls, eachBox, eachRun } from "./boxes.js";
 import { sizedContext } from "./dom.js";
-import { duration, shortName } from "./format.js";
+import { duration, ofWhole, shortName } from "./format.js";
 import { eachStretch, hatch, joined, paintFates } from "./hatch.js";
+import { lengthWithin } from "./intervals.js";
 import { inkOn, mix, palette, SANS } from "./theme.js";
 
 /**
  * @typedef {import("./boxes.js").Box} Box
+ * @typedef {import("./boxes.js").Run} Run
  * @typedef {import("./theme.js").Palette} Palette
  *
  * Where things are, in pixels from the picture's top.
@@ -37,6 +39,11 @@ const FULL_BANDS = 3; // more bands than these share their height
 const GAP = 5;
 const FOOT = 8;
 const NUM_CALLOUTS = 6;
+const MOSTLY = 0.8; // of a stretch of the strip: only then does a word stand in it
+const DENSE = 0.6; // a run that was busy for less of its time has its name in the page's ink, with a rim
+const NAMED = 0.3; // a run that was busy for less of its time, and is not wide, has no name: it would hide what ran
+const LEAST_ROOM = 80;
+const WHOLE = 0.95; // a run that was busy for less of its time says so
 
 export const STRIP = 22;
 
@@ -71,7 +78,12 @@ export function paintLanes(canvas, scene) {
     context.fillStyle = colors.raised;
     context.fillRect(0, top, width, band);
   }
-  for (const line of picture.byRow) paintBoxes(context, scene, line, colors);
+  picture.byRow.forEach((line, row) => {
+    paintBoxes(context, scene, line, colors);
+    const place = { width, y: tops[row], height: band, ground: colors.raised };
+    clearLulls(context, picture.fills[row], view, place);
+  });
+  for (const line of picture.byRow) paintChosen(context, scene, line, colors);
   paintStops(context, scene, colors);
   paintExposed(context, scene, colors);
   for (const line of picture.byRow) paintNames(context, scene, line, colors);
@@ -86,21 +98,48 @@ export function paintLanes(canvas, scene) {
  * @param {Box[]} line
  * @param {Palette} colors
  */
-function paintBoxes(context, { picture, view, width, hovered, focused }, line, colors) {
-  eachBox(line, view, width, (box, x0, x1) => {
+function paintBoxes(context, { picture, view, width, hovered }, line, colors) {
+  /**
+   * @param {Box} box
+   * @param {number} x0
+   * @param {number} x1
+   */
+  const paint = (box, x0, x1) => {
     const color = colors[picture.hues.of(box)];
-    const w = Math.max(1, x1 - x0 - (x1 - x0 > 4 ? 1 : 0));
+    const y = picture.at.tops[box.row];
+    const w = Math.max(1, x1 - x0);
     context.fillStyle = box === hovered ? mix(color, inkOn(color), 0.14) : color;
-    context.beginPath();
-    context.roundRect(x0, picture.at.tops[box.row], w, picture.at.band, Math.min(4, w / 3));
-    context.fill();
-    if (box === hovered || box === focused) {
-      context.strokeStyle = colors.text;
-      context.lineWidth = 2;
-      context.stroke();
-      context.lineWidth = 1;
-    }
-  });
+    context.fillRect(x0, y, w, picture.at.band);
+    if (w <= 4) return;
+    context.fillStyle = mix(color, colors.raised, 0.5); // its edge: an empty column would say that nothing ran
+    context.fillRect(x0 + w - 1, y, 1, picture.at.band);
+  };
+  eachBox(line, view, width, paint);
+  // Over them what goes by one name, in one piece: where it did not run is cleared from both.
+  eachRun(line, view, width, (run, x0, x1) => run.end_ns > run.box.end_ns && paint(run.box, x0, x1));
+  if (hovered && line[0]?.row === hovered.row) {
+    const [x0, x1] = [hovered.start_ns, hovered.end_ns].map((ns) => ((ns - view.start) / view.length) * width);
+    paint(hovered, x0, x1);
+  }
+}
+
+/**
+ * An outline around the box under the pointer, and the one that the keys chose: from its first to its last event.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Box[]} line
+ * @param {Palette} colors
+ */
+function paintChosen(context, { picture, view, width, hovered, focused }, line, colors) {
+  const { tops, band } = picture.at;
+  for (const box of [hovered, focused]) {
+    if (!box || line[0]?.row !== box.row) continue;
+    const [x0, x1] = [box.start_ns, box.end_ns].map((ns) => ((ns - view.start) / view.length) * width);
+    context.strokeStyle = colors.text;
+    context.lineWidth = 2;
+    context.strokeRect(x0, tops[box.row], Math.max(2, x1 - x0), band);
+    context.lineWidth = 1;
+  }
 }
 
 /**
@@ -111,24 +150,52 @@ function paintBoxes(context, { picture, view, width, hovered, focused }, line, c
  */
 function paintNames(context, { picture, view, width }, line, colors) {
   const { tops, band } = picture.at;
-  eachBox(line, view, width, (box, x0, x1) => {
+  eachRun(line, view, width, (run, x0, x1) => {
     const left = Math.max(0, x0);
     const room = Math.min(width, x1) - left;
-    context.fillStyle = inkOn(colors[picture.hues.of(box)]);
+    if (room < 11) return;
+    const density = run.busy_ns / (run.end_ns - run.start_ns);
+    if (density < NAMED && room < LEAST_ROOM) return;
+    const dense = density >= DENSE;
+    context.fillStyle = dense ? inkOn(colors[picture.hues.of(run.box)]) : colors.text;
+    context.strokeStyle = dense ? "transparent" : colors.raised; // where the ground is thin, a rim keeps it legible
     context.textAlign = "center";
     context.textBaseline = "middle";
-    if (room >= 11) paintName(context, box, { middle: left + room / 2, room, y: tops[box.row] + band / 2, band });
+    paintName(context, run, { middle: left + room / 2, room, y: tops[run.box.row] + band / 2, band });
   });
 }
 
 /**
- * A box's name: on one line, else broken before its bracket, else upright; with its time where there is room.
+ * How long a run took, and what of it the lane worked, where that is less.
+ * @param {Run} run
+ */
+function timeOf({ start_ns, end_ns, busy_ns }) {
+  const length = end_ns - start_ns;
+  return busy_ns >= WHOLE * length ? duration(length, 2) : `${ofWhole(busy_ns, length)} busy`;
+}
+
+/**
  * @param {CanvasRenderingContext2D} context
- * @param {Box} box
+ * @param {string} text
+ * @param {number} x
+ * @param {number} y
+ */
+function rimmed(context, text, x, y) {
+  context.lineWidth = 3;
+  context.lineJoin = "round";
+  if (context.strokeStyle !== "rgba(0, 0, 0, 0)") context.strokeText(text, x, y);
+  context.fillText(text, x, y);
+  context.lineWidth = 1;
+}
+
+/**
+ * A run's name: on one line, else broken before its bracket, else upright; with its time where there is room.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Run} run
  * @param {{ middle: number, room: number, y: number, band: number }} place
  */
-function paintName(context, box, { middle, room, y, band }) {
-  const name = shortName(box.name);
+function paintName(context, run, { middle, room, y, band }) {
+  const name = shortName(run.box.name);
   const cut = name.lastIndexOf("(");
   const broken = cut > 0 ? [name.slice(0, cut), name.slice(cut)] : [name];
   /**
@@ -146,16 +213,30 @@ function paintName(context, box, { middle, room, y, band }) {
     { lines: broken, size: 11, edge: 4 },
   ].find(({ lines, size, edge }) => widest(lines, size) <= room - edge);
   if (fits) {
-    writeLines(context, fits.lines, fits.size, duration(box.end_ns - box.start_ns, 2), { middle, room, y });
+    writeLines(context, fits.lines, fits.size, timeOf(run), { middle, room, y });
     return;
   }
   context.font = bold(room > 15 ? 12 : 9);
-  if (context.measureText(name).width > band - 8) return;
+  const upright = fitting(context, name, band - 8);
+  if (!upright) return;
   context.save();
   context.translate(middle, y);
   context.rotate(-Math.PI / 2);
-  context.fillText(name, 0, 0.5);
+  rimmed(context, upright, 0, 0.5);
   context.restore();
+}
+
+/**
+ * A text that fits into a width, its end cut off if it must be; "" where too little of it would be left.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} text
+ * @param {number} width
+ */
+function fitting(context, text, width) {
+  const whole = context.measureText(text).width;
+  if (whole <= width) return text;
+  const kept = Math.floor((text.length * width) / whole) - 2;
+  return kept >= 4 ? `${text.slice(0, kept)}…` : "";
 }
 
 /**
@@ -171,11 +252,11 @@ function writeLines(context, lines, size, time, { middle, room, y }) {
   const step = size + 3;
   const top = y - ((lines.length - 1) * step + (withTime ? 17 : 0)) / 2;
   context.font = bold(size);
-  lines.forEach((text, i) => context.fillText(text, middle, top + i * step));
+  lines.forEach((text, i) => rimmed(context, text, middle, top + i * step));
   if (!withTime) return;
   context.font = `400 11px ${SANS}`;
   context.globalAlpha = 0.85;
-  context.fillText(time, middle, top + (lines.length - 1) * step + 18);
+  rimmed(context, time, middle, top + (lines.length - 1) * step + 18);
   context.globalAlpha = 1;
 }
 
@@ -283,13 +364,29 @@ function paintStrip(context, { picture, view, width }, colors) {
   context.font = `500 11px ${SANS}`;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  for (const word of /** @type {const} */ (["hidden", "exposed", "idle"])) {
+  /** @type {[from: number, to: number][]} */
+  const taken = [];
+  for (const word of /** @type {const} */ (["exposed", "idle", "hidden"])) {
     eachStretch(joined(picture[word], (2 * view.length) / width), view, 0, width, (x, w) => {
-      if (w < context.measureText(word).width + 12) return;
+      const half = context.measureText(word).width / 2 + 6;
+      const middle = x + w / 2;
+      if (w < 2 * half || taken.some(([from, to]) => middle + half > from && middle - half < to)) return;
+      const filled = lengthWithin(picture[word], timeOfPixel(view, width, x), timeOfPixel(view, width, x + w));
+      if (filled < (MOSTLY * w * view.length) / width) return; // a stretch of many short ones is not one of them
+      taken.push([middle - half, middle + half]);
       context.fillStyle = inkOn(colors[word]);
-      context.fillText(word, x + w / 2, y + STRIP / 2 + 0.5);
+      context.fillText(word, middle, y + STRIP / 2 + 0.5);
     });
   }
+}
+
+/**
+ * @param {import("./axis.js").View} view
+ * @param {number} width
+ * @param {number} x
+ */
+function timeOfPixel(view, width, x) {
+  return view.start + (x / width) * view.length;
 }
 
 /**

@@ -2,7 +2,7 @@
 // communication.
 
 import { drawAxis } from "render/axis.js";
-import { boxAtTime, eachBox, laneBoxes } from "render/boxes.js";
+import { boxAtTime, clearLulls, eachBox, eachRun, laneBoxes } from "render/boxes.js";
 import { shortName } from "render/format.js";
 import { paintFates } from "render/hatch.js";
 import { difference } from "render/intervals.js";
@@ -81,13 +81,17 @@ export function paintPinned(context, pinned, view, width, range) {
     eachBox(pinned.mini.byRow[row], view, width, (box, x0, x1) => {
       const color = colors[pinned.mini.hues.of(box)];
       context.fillStyle = color;
-      context.fillRect(x0, y, Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0)), MINI);
+      context.fillRect(x0, y, Math.max(1, x1 - x0), MINI);
+    });
+    clearLulls(context, pinned.mini.fills[row], view, { width, y, height: MINI, ground: colors.panel });
+    eachRun(pinned.mini.byRow[row], view, width, ({ box, start_ns, end_ns, busy_ns }, x0, x1) => {
       const left = Math.max(0, x0);
       const room = Math.min(width, x1) - left - 6;
       const text = shortName(box.name);
       context.font = FONT;
       if (room < 18 || context.measureText(text).width > room) return;
-      context.fillStyle = inkOn(color);
+      const dense = busy_ns >= 0.6 * (end_ns - start_ns);
+      context.fillStyle = dense ? inkOn(colors[pinned.mini.hues.of(box)]) : colors.text;
       context.textAlign = "left";
       context.textBaseline = "middle";
       context.fillText(text, left + 4, y + MINI / 2 + 0.5);
