@@ -120,6 +120,24 @@ def test_sms_of_a_lane_are_the_value_that_held_longest(tmp_path: Path) -> None:
     assert lanes(TraceFile(num_sms=100).kernel(PERSISTENT, 100, 10, blocks=132).trace(tmp_path))[0].sms == 100
 
 
+def test_sms_of_a_lane_are_those_of_most_of_its_time(tmp_path: Path) -> None:
+    # [persistent, 112 SMs, 100-110][add 110-200, 64 blocks]: 112 SMs are a tenth of the lane, and no fact about it
+    file = TraceFile().kernel(PERSISTENT, 100, 10, blocks=112).kernel(ADD, 110, 90, blocks=64)
+    lane = lanes(file.trace(tmp_path))[0]
+    assert (lane.sms, lane.sms_exact) == (112, False)  # the largest grid: no more than 112
+    # the same with grids that the file does not tell: no bound either
+    file = TraceFile().kernel(PERSISTENT, 100, 10, blocks=112).kernel(ADD, 110, 90)
+    lane = lanes(file.trace(tmp_path))[0]
+    assert (lane.sms, lane.sms_exact) == (None, False)
+
+
+def test_an_amd_device_has_compute_units(tmp_path: Path) -> None:
+    # Kineto leaves the device's name empty on some ROCm hosts; the calls of HIP tell it too.
+    file = TraceFile(num_sms=304).kernel(ADD, 100, 10, blocks=999, call="hipLaunchKernel")
+    assert {lane.sm_unit for lane in lanes(file.trace(tmp_path))} == {"CUs"}
+    assert {lane.sm_unit for lane in lanes(TraceFile().kernel(ADD, 100, 10, blocks=9).trace(tmp_path))} == {"SMs"}
+
+
 def test_many_boxes_are_coarsened() -> None:
     rows = 5000
     columns = {

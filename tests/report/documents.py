@@ -256,6 +256,7 @@ def rank(
         "device": number % 8,
         "device_name": "NVIDIA H800",
         "num_sms": NUM_SMS,
+        "sm_unit": "SMs",
         "path": f"rank{number}.json.gz",
         "basis": "device",
         "step": None,
@@ -454,6 +455,7 @@ def _lane(events: list[Event], kind: str, *, device: bool) -> Document:
         "lane": kind,
         "sms": sms,
         "sms_exact": True,
+        "sm_unit": "SMs",
         "busy_ns": _ns(_cells(mine)),
         "streams": sorted({event.stream for event in mine}),
         "boxes": [

@@ -22,7 +22,7 @@ from weftrace.analysis.step_times import Step, steps
 from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Failure
-from weftrace.trace.model import Trace
+from weftrace.trace.model import SmUnit, Trace
 from weftrace.trace.work import Basis, Work, as_work
 from weftrace.units import duration, percent
 
@@ -36,6 +36,7 @@ class RankAnalysis(InNotebook):
     device: int | None
     device_name: str
     num_sms: int | None
+    sm_unit: SmUnit
     path: str
     basis: Basis
     step: int | None
@@ -99,6 +100,7 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         device=work.device,
         device_name="" if work.device is None else work.trace.device(work.device).name,
         num_sms=work.num_sms,
+        sm_unit=work.sm_unit,
         path=work.trace.path,
         basis=work.basis,
         step=work.step,

@@ -18,7 +18,7 @@ from weftrace.trace.clipping import FARTHEST_NS, clipped, extent, inside_window
 from weftrace.trace.containment import with_host_metadata
 from weftrace.trace.kernels import KINDS, KernelRules, class_of_metadata, classify, load_rules
 from weftrace.trace.launches import link_launches
-from weftrace.trace.model import Trace, on_device
+from weftrace.trace.model import SmUnit, Trace, on_device
 from weftrace.trace.phases import assign_phases, find_phases, find_steps, step_at
 from weftrace.units import duration
 
@@ -98,6 +98,11 @@ class Work(InNotebook):
     def num_sms(self) -> int | None:
         """SMs (or compute units) of the device, where the file says."""
         return None if self.device is None else self.trace.device(self.device).num_sms
+
+    @property
+    def sm_unit(self) -> SmUnit:
+        """What the device's multiprocessors are called."""
+        return "CUs" if self.trace.on_rocm else "SMs"
 
     @property
     def steps(self) -> tuple[int, ...]:
