@@ -781,6 +781,8 @@ declare namespace report {
     sms: number | null;
     /** False where sms is an upper bound. */
     sms_exact: boolean;
+    /** What `sms` counts: compute units (CUs) on AMD. */
+    sm_unit: "CUs" | "SMs";
     /** A duration in nanoseconds. */
     busy_ns: number;
     /** When it ran, in order: what pictures fill. */
@@ -885,6 +887,8 @@ declare namespace report {
     device_name: string;
     /** SMs (NVIDIA) or compute units (AMD) of the device. */
     num_sms: number | null;
+    /** What `sms` counts: compute units (CUs) on AMD. */
+    sm_unit: "CUs" | "SMs";
     /** File name, without its folder. */
     path: string;
     /** What was accounted: device events, host operators in their place, or nothing. */

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, of_kind, random_work, traces
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.analysis import Lane, lanes
+from weftrace.analysis.busy_stretches import stretches_of
+from weftrace.analysis.intervals import Intervals, covered_before
 from weftrace.analysis.lane_boxes import BOX_COLUMNS
 from weftrace.trace import Trace, events_frame
 from weftrace.units import US
@@ -119,6 +123,20 @@ def test_a_gap_shorter_than_a_wait_stays_in_the_box_and_is_told_by_busy(tmp_path
     assert (lane.busy.starts // US).tolist() == [100, 139, 179]
 
 
+def test_stretches_stay_few_and_keep_what_ran_where_it_ran() -> None:
+    starts = np.arange(100_000, dtype=np.int64) * 10
+    many = Intervals(starts, starts + 1 + starts // 10 % 7)
+    long = Intervals(np.append(starts, 2_000_000), np.append(starts + 5, 3_000_000))
+    for intervals in (many, long):
+        few = stretches_of(intervals)
+        assert len(few.starts) <= 2 * 20_000 and few.total_ns == intervals.total_ns
+        assert (few.starts[1:] >= few.ends[:-1]).all() and (few.busy_ns <= few.ends - few.starts).all()
+        at = np.linspace(0, 3_000_000, 301).astype(np.int64)
+        knots = np.column_stack((few.starts, few.ends)).ravel()
+        so_far = np.column_stack((np.cumsum(few.busy_ns) - few.busy_ns, np.cumsum(few.busy_ns))).ravel()
+        assert np.interp(at, knots, so_far) == pytest.approx(covered_before(intervals, at), abs=150)  # a cell of time
+
+
 def test_one_range_around_everything_is_drawn_inside(tmp_path: Path) -> None:
     file = TraceFile().host("model", 0, 10)
     for number in range(60):
@@ -137,6 +155,24 @@ def test_sms_of_a_lane_are_the_value_that_held_longest(tmp_path: Path) -> None:
     file = TraceFile().kernel(PERSISTENT, 100, 10, blocks=132).kernel(PERSISTENT, 120, 30, blocks=112)
     assert lanes(file.trace(tmp_path))[0].sms == 112
     assert lanes(TraceFile(num_sms=100).kernel(PERSISTENT, 100, 10, blocks=132).trace(tmp_path))[0].sms == 100
+
+
+def test_sms_of_a_lane_are_those_of_most_of_its_time(tmp_path: Path) -> None:
+    # [persistent, 112 SMs, 100-110][add 110-200, 64 blocks]: 112 SMs are a tenth of the lane, and no fact about it
+    file = TraceFile().kernel(PERSISTENT, 100, 10, blocks=112).kernel(ADD, 110, 90, blocks=64)
+    lane = lanes(file.trace(tmp_path))[0]
+    assert (lane.sms, lane.sms_exact) == (112, False)  # the largest grid: no more than 112
+    # the same with grids that the file does not tell: no bound either
+    file = TraceFile().kernel(PERSISTENT, 100, 10, blocks=112).kernel(ADD, 110, 90)
+    lane = lanes(file.trace(tmp_path))[0]
+    assert (lane.sms, lane.sms_exact) == (None, False)
+
+
+def test_an_amd_device_has_compute_units(tmp_path: Path) -> None:
+    # Kineto leaves the device's name empty on some ROCm hosts; the calls of HIP tell it too.
+    file = TraceFile(num_sms=304).kernel(ADD, 100, 10, blocks=999, call="hipLaunchKernel")
+    assert {lane.sm_unit for lane in lanes(file.trace(tmp_path))} == {"CUs"}
+    assert {lane.sm_unit for lane in lanes(TraceFile().kernel(ADD, 100, 10, blocks=9).trace(tmp_path))} == {"SMs"}
 
 
 def test_many_boxes_are_coarsened() -> None:

@@ -36,6 +36,13 @@ def test_by_pencil(tmp_path: Path) -> None:
     assert (dispatch["sms"], dispatch["stream"], dispatch["num_events"]) == (20, 20, 3)
 
 
+def test_a_compute_phase_does_not_show_the_sms_of_its_collective(tmp_path: Path) -> None:
+    # [GEMM 100-200, grid of no fixed SMs] with a dispatch of 20 SMs beside it
+    file = TraceFile().host("backward", 0, 10).kernel(GEMM, 100, 100, launch=1, blocks=999)
+    row = phases(file.kernel(DISPATCH, 130, 60, stream=20, launch=2, blocks=20).trace(tmp_path)).row(0, named=True)
+    assert (row["lane"], row["sms"]) == ("compute", None)
+
+
 def test_a_phase_that_computes_longer_than_it_communicates_is_compute(tmp_path: Path) -> None:
     # A backward pass with its reduce-scatters beside it: both are most of its busy time.
     file = TraceFile().host("backward", 0, 10).kernel(GEMM, 100, 100, launch=1)

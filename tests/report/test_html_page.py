@@ -267,8 +267,8 @@ def test_the_painted_share_of_a_lane_is_its_busy_share_at_every_zoom(open_html: 
     so_far = np.concatenate(([0], np.cumsum(ran)))
     for start, end in ((0, 20_000_000), (3_000_000, 5_000_000), (3_300_000, 3_700_000), (3_400_000, 3_450_000)):
         filled = np.array(page.evaluate(FILLED, [0, start, end]))
-        edges = np.linspace(start, end, len(filled) + 1) / 1_000
-        wanted = np.diff(np.interp(edges, np.arange(len(so_far)), so_far)) / np.diff(edges)
+        columns = np.linspace(start, end, len(filled) + 1) / 1_000
+        wanted = np.diff(np.interp(columns, np.arange(len(so_far)), so_far)) / np.diff(columns)
         drift = np.cumsum(filled - wanted)
         assert np.abs(drift).max() < 1.5, (start, end)  # columns, over any stretch from the left edge
         assert filled.sum() == pytest.approx(wanted.sum(), abs=1)

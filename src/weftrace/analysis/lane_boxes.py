@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from weftrace.alphabet import direction_of
-from weftrace.analysis.intervals import Intervals, of_events
+from weftrace.analysis.busy_stretches import Stretches, stretches_of
+from weftrace.analysis.intervals import of_events
 from weftrace.analysis.phase_times import held_longest, with_sms
 from weftrace.notebook import InNotebook
-from weftrace.trace.model import Trace
+from weftrace.trace.model import SmUnit, Trace
 from weftrace.trace.work import Work, as_work
 from weftrace.units import US
 
@@ -42,10 +43,11 @@ BOX_COLUMNS: dict[str, pl.DataType] = {
 class Lane(InNotebook):
     """One band of the picture.
 
-    lane: its name, "compute" or "communication". streams: those it runs on. busy: union of its events, exact; busy_ns:
-    its length.
-    sms: SMs that its persistent kernels hold, the value that held longest; sms_exact False where it has none and sms is
-    only the largest launch grid seen, cut to the device's SMs; None where no grid is recorded.
+    lane: its name, "compute" or "communication". streams: those it runs on. busy: union of its events; busy_ns: its
+    length.
+    sms: SMs that its persistent kernels hold, where they hold as many for at least half of the lane's time; else
+    sms_exact is False and sms is only the largest launch grid, cut to the device's SMs; None where half of the lane's
+    time tells no grid. sm_unit: what they are called, "SMs" or, on AMD, "CUs".
     boxes: one a stretch of a phase, in device order: a frame of `BOX_COLUMNS`. Work outside all phases is boxed too: a
     run of one kernel family a box. All events of the lane are in a box; none spans a wait of 30 µs or more, but where
     there are too many to draw and neighbours are merged.
@@ -54,7 +56,8 @@ class Lane(InNotebook):
     lane: str
     sms: int | None
     sms_exact: bool
-    busy: Intervals
+    sm_unit: SmUnit
+    busy: Stretches
     streams: tuple[int, ...]
     boxes: pl.DataFrame
 
@@ -74,16 +77,35 @@ def lanes(source: Trace | Work) -> tuple[Lane, ...]:
 
 def _lane(work: Work, kind: str) -> Lane:
     events = with_sms(work.events.filter(pl.col("kind") == kind), work.num_sms)
-    exact = held_longest(events.filter("persistent").with_columns(pl.lit(0).alias("all")), "all", "sms")
-    most = None if exact.height else events.get_column("sms").max()
+    sms, sms_exact = _sms(events)
     return Lane(
         lane=kind,
-        sms=int(exact.get_column("sms")[0]) if exact.height else most,  # type: ignore[arg-type]
-        sms_exact=exact.height > 0,
-        busy=of_events(events),
+        sms=sms,
+        sms_exact=sms_exact,
+        sm_unit=work.sm_unit,
+        busy=stretches_of(of_events(events)),
         streams=tuple(events.get_column("stream").unique().sort().to_list()),
         boxes=_boxes(work, events, kind),
     )
+
+
+def _sms(events: pl.DataFrame) -> tuple[int | None, bool]:
+    """SMs of a lane, and whether they are exact rather than an upper bound; see `Lane`."""
+    dur = pl.col("end_ns") - pl.col("start_ns")
+    all_ns = events.select(dur.sum()).item()
+    held = (
+        events.filter("persistent", pl.col("sms").is_not_null())
+        .group_by("sms")
+        .agg(dur.sum().alias("held_ns"))
+        .sort("held_ns", "sms", descending=[True, False])
+        .filter(2 * pl.col("held_ns") >= all_ns)
+    )
+    if not held.is_empty():
+        return int(held.get_column("sms")[0]), True
+    told_ns, most = (
+        events.filter(pl.col("sms").is_not_null()).select(dur.sum().alias("told"), pl.col("sms").max()).row(0)
+    )
+    return (most if 2 * told_ns >= all_ns else None), False
 
 
 def _boxes(work: Work, events: pl.DataFrame, kind: str) -> pl.DataFrame:

@@ -25,7 +25,7 @@ PHASE_COLUMNS: dict[str, pl.DataType] = {
     "data_ns": pl.Int64(),  # |communication kernels that move data rather than wait|
     "hidden_ns": pl.Int64(),  # |this phase's communication & all compute of the device|
     "exposed_ns": pl.Int64(),  # |this phase's communication - all compute of the device|
-    "sms": pl.Int64(),  # SMs of its persistent kernels, the value that held longest; null where it has none
+    "sms": pl.Int64(),  # SMs of its persistent kernels of that lane, the value that held longest; null without one
     "stream": pl.Int64(),  # the one that it used most
     "num_events": pl.Int64(),
 }
@@ -63,7 +63,6 @@ def phases(source: Source) -> pl.DataFrame:
     return (
         extent.join(totals, on="phase")
         .join(held_longest(events, "phase", "stream"), on="phase", how="left")
-        .join(held_longest(with_sms(events, work.num_sms).filter("persistent"), "phase", "sms"), on="phase", how="left")
         .join(named, on="phase")
         .with_columns(
             pl.when(
@@ -76,6 +75,7 @@ def phases(source: Source) -> pl.DataFrame:
             .alias("lane"),
             (pl.col("communication_ns") - pl.col("hidden_ns")).alias("exposed_ns"),
         )
+        .join(_sms_by_lane(with_sms(events, work.num_sms)), on=("phase", "lane"), how="left")
         .sort("start_ns", "phase")
         .select(pl.col(name).cast(dtype) for name, dtype in PHASE_COLUMNS.items())
     )
@@ -89,6 +89,16 @@ def phase_means(table: pl.DataFrame) -> pl.DataFrame:
         *(pl.col(f"{part}_ns").mean().round().cast(pl.Int64).alias(f"mean_{part}_ns")
           for part in ("busy", "data", "hidden", "exposed")),
     )  # fmt: skip
+
+
+def _sms_by_lane(events: pl.DataFrame) -> pl.DataFrame:
+    """phase, lane, sms: a collective's SMs are not those of the phase that computes beside it, nor the reverse."""
+    return pl.concat(
+        held_longest(events.filter("persistent", pl.col("kind") == lane), "phase", "sms").with_columns(
+            lane=pl.lit(lane)
+        )
+        for lane in ("compute", "communication")
+    )
 
 
 def with_sms(events: pl.DataFrame, num_sms: int | None) -> pl.DataFrame:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from weftrace.analysis.best_case import Headroom, headroom
+from weftrace.analysis.busy_stretches import Stretches, stretches_of
 from weftrace.analysis.clocks import ClockOffset, clock_offsets, collective_ends
 from weftrace.analysis.data_quality import Quality, quality
 from weftrace.analysis.hidden_communication import Overlap, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
-from weftrace.analysis.intervals import Intervals
 from weftrace.analysis.kernel_times import KernelTable, kernel_table
 from weftrace.analysis.lane_boxes import Lane, lanes
 from weftrace.analysis.launch_delays import Queueing, queueing
@@ -23,7 +23,7 @@ from weftrace.analysis.step_times import Step, steps
 from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Failure
-from weftrace.trace.model import Trace
+from weftrace.trace.model import SmUnit, Trace
 from weftrace.trace.work import Basis, Work, as_work
 from weftrace.units import duration, percent
 
@@ -37,12 +37,13 @@ class RankAnalysis(InNotebook):
     device: int | None
     device_name: str
     num_sms: int | None
+    sm_unit: SmUnit
     path: str
     basis: Basis
     step: int | None
     simulated: bool
     breakdown: Breakdown
-    busy: Intervals  # when the device ran anything
+    busy: Stretches  # when the device ran anything
     overlap: Overlap
     phases: pl.DataFrame
     phase_means: pl.DataFrame
@@ -101,12 +102,13 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         device=work.device,
         device_name="" if work.device is None else work.trace.device(work.device).name,
         num_sms=work.num_sms,
+        sm_unit=work.sm_unit,
         path=work.trace.path,
         basis=work.basis,
         step=work.step,
         simulated=work.trace.simulated,
         breakdown=account.breakdown,
-        busy=account.busy,
+        busy=stretches_of(account.busy),
         overlap=overlap(account),
         phases=table,
         phase_means=phase_means(table),

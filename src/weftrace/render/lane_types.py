@@ -13,6 +13,7 @@ from msgspec import Meta
 Ns = Annotated[int, Meta(ge=0, description="A duration in nanoseconds.")]
 Count = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+SmUnit = Annotated[Literal["SMs", "CUs"], Meta(description="What `sms` counts: compute units (CUs) on AMD.")]
 
 
 BusyStretch = Annotated[
@@ -49,6 +50,7 @@ class LaneDocument(TypedDict):
     lane: str
     sms: Annotated[Count | None, Meta(description="SMs that it holds; null where no launch grid is recorded.")]
     sms_exact: Annotated[bool, Meta(description="False where sms is an upper bound.")]
+    sm_unit: SmUnit
     busy_ns: Ns
     busy: Annotated[list[BusyStretch], Meta(description="When it ran, in order: what pictures fill.")]
     streams: list[int]
@@ -81,8 +83,8 @@ class LanePicture(TypedDict):
 
 
 def sms_text(lane: LaneDocument) -> str:
-    """The SMs of a lane: "20 SMs", "≤132 SMs", or nothing where they are not known."""
-    return "" if lane["sms"] is None else f"{'' if lane['sms_exact'] else '≤'}{lane['sms']} SMs"
+    """The SMs of a lane: "20 SMs", "≤304 CUs", or nothing where they are not known."""
+    return "" if lane["sms"] is None else f"{'' if lane['sms_exact'] else '≤'}{lane['sms']} {lane['sm_unit']}"
 
 
 def number_of(box: BoxDocument) -> str:

@@ -351,7 +351,8 @@ def coverage(busy: Sequence[Sequence[int]], start: int, num_columns: int, scale:
     before = np.concatenate(([0.0], np.cumsum(stretches[:, 2])))
     so_far = np.column_stack((before[:-1], before[1:])).ravel()
     edges = start + scale * np.arange(num_columns + 1)
-    return np.clip(np.diff(np.interp(edges, times, so_far)) / scale, 0.0, 1.0)
+    parts: npt.NDArray[np.float64] = np.clip(np.diff(np.interp(edges, times, so_far)) / scale, 0.0, 1.0)
+    return parts
 
 
 def _codes(names: set[str]) -> dict[str, str]:

@@ -59,12 +59,12 @@ def overlay(works: list[Work]) -> Iterator[dict[str, Any]]:
         hidden = phases(account).select(pl.col("phase").cast(pl.Int64), "hidden_ns")
         for lane in lanes(work):
             name = f"{device}{lane.lane}"
-            sms[name] = lane.sms if lane.sms_exact else None
+            sms[name] = f"{lane.sms} {lane.sm_unit}" if lane.sms_exact else None
             drawn = lane.boxes.join(hidden, on="phase", how="left", maintain_order="left")
             boxes.append(drawn.with_columns(pl.lit(name).alias("lane")))
         exposed.append(pl.DataFrame({"start_ns": account.exposed.starts, "end_ns": account.exposed.ends}))
         held = with_sms(work.events, work.num_sms).filter("persistent", pl.col("sms").is_not_null())
-        counters[f"{device}SMs held"] = running_total(held, "sms")
+        counters[f"{device}{work.sm_unit} held"] = running_total(held, "sms")
         queued = queue_length(work)
         counters[f"{device}queue length"] = queued.rename({"queue_length": "value"})
         counters[f"{device}exposed communication"] = running_total(exposed[-1])

@@ -10,10 +10,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
-import numpy as np
 import polars as pl
 
-from weftrace.analysis.intervals import Intervals
+from weftrace.analysis.busy_stretches import MOST, Stretches, fewer
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.errors import DocumentError
 from weftrace.report.document_types import SCHEMA, JoinedDocument, JoinedPhaseDocument, RankDocument, ReportDocument
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 _MAX_EXPOSED = 1000
 _MAX_OPERATORS = 500
 _MAX_PHASES = 20_000
-_MAX_STRETCHES = 20_000  # of busy time of one lane; of a job's lane, less
-_LEAST_STRETCHES = 2_000
+_LEAST_STRETCHES = 2_000  # of busy time that each lane of a job may have, however many ranks it has
 
 
 def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -> ReportDocument:
@@ -47,7 +45,7 @@ def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -
         ],
         "notes": list(analysis.notes),
         "ranks": [
-            rank_document(rank, found, most_stretches=max(_LEAST_STRETCHES, _MAX_STRETCHES // len(joined)))
+            rank_document(rank, found, most_stretches=max(_LEAST_STRETCHES, MOST // len(joined)))
             for rank, found in zip(analysis.ranks, joined, strict=True)
         ],
     }
@@ -90,9 +88,7 @@ def _headline_of_rank(rank: RankAnalysis) -> str:
     return f"{percent(b.hidden_fraction)} of communication is hidden behind computation{on}; {room} still be saved."
 
 
-def rank_document(
-    rank: RankAnalysis, joined: TraceJoin | None = None, *, most_stretches: int = _MAX_STRETCHES
-) -> RankDocument:
+def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None, *, most_stretches: int = MOST) -> RankDocument:
     """One device of one rank. Starts and ends are relative to its first device start. most_stretches: see `_busy`."""
     b, o, k = rank.breakdown, rank.overlap, rank.kernels
     zero = b.start_ns
@@ -102,6 +98,7 @@ def rank_document(
         "device": rank.device,
         "device_name": rank.device_name,
         "num_sms": rank.num_sms,
+        "sm_unit": rank.sm_unit,
         "path": _file_name(rank.path),
         "basis": rank.basis,
         "step": rank.step,
@@ -140,6 +137,7 @@ def rank_document(
                 "lane": lane.lane,
                 "sms": lane.sms,
                 "sms_exact": lane.sms_exact,
+                "sm_unit": lane.sm_unit,
                 "busy_ns": lane.busy_ns,
                 "busy": _busy(lane.busy, zero, most_stretches),
                 "streams": list(lane.streams),
@@ -229,19 +227,11 @@ def _relative(frame: pl.DataFrame, zero_ns: int) -> pl.DataFrame:
     return frame.with_columns(pl.col("start_ns", "end_ns") - zero_ns)
 
 
-def _busy(intervals: Intervals, zero_ns: int, most: int) -> list[list[int]]:
-    """[start, end, busy] of each stretch; where there are more than `most`, those that begin in one of `most` equal
-    cells of time are one, but for those as long as a cell."""
-    starts, ends = intervals.starts - zero_ns, intervals.ends - zero_ns
-    lengths = ends - starts
-    if len(starts) <= most:
-        return np.column_stack((starts, ends, lengths)).tolist()
-    cell_ns = -(-int(ends[-1] - starts[0]) // most)
-    cell = (starts - starts[0]) // cell_ns
-    alone = lengths >= cell_ns
-    first = np.flatnonzero(np.concatenate(([True], (cell[1:] != cell[:-1]) | alone[1:] | alone[:-1])))
-    last = np.concatenate((first[1:], [len(starts)])) - 1
-    return np.column_stack((starts[first], ends[last], np.add.reduceat(lengths, first))).tolist()
+def _busy(stretches: Stretches, zero_ns: int, most: int) -> list[list[int]]:
+    """[start, end, busy] of each stretch, of about `most` at most."""
+    starts, ends, busy_ns = fewer(stretches, most)
+    columns = (starts - zero_ns).tolist(), (ends - zero_ns).tolist(), busy_ns.tolist()
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _file_name(path: str) -> str:

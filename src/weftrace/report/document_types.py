@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, NotRequired, TypedDict
 from msgspec import Meta
 
 from weftrace.files.schemas import DocumentSchema
-from weftrace.render.lane_types import BusyStretch, Count, LaneDocument, Ns, Share, Stretch
+from weftrace.render.lane_types import BusyStretch, Count, LaneDocument, Ns, Share, SmUnit, Stretch
 
 SCHEMA: Final = "weftrace.report/1"
 
@@ -307,6 +307,7 @@ class RankDocument(TypedDict):
     num_sms: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="SMs (NVIDIA) or compute units (AMD) of the device.")
     ]
+    sm_unit: SmUnit
     path: Annotated[str, Meta(description="File name, without its folder.")]
     basis: Annotated[
         Literal["device", "host", "none"],

@@ -68,7 +68,7 @@ def clipped(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
         cut = (
             pl.when(contradicted & (end > recording_end + (0 if stated else slack))).then("following_ns").otherwise(cut)
         )
-    if rows.select(contradicted.any()).item() and not _on_rocm(trace):
+    if rows.select(contradicted.any()).item() and not trace.on_rocm:
         cut = pl.when(contradicted & (pl.col("excess_ns") > (last - first) // 2)).then("following_ns").otherwise(cut)
     rows = rows.with_columns(cut.alias("end_ns"), end.alias("recorded_end_ns"))
     return rows, int(rows.select((pl.col("end_ns") != pl.col("recorded_end_ns")).sum()).item())
@@ -81,8 +81,3 @@ def _recording(trace: Trace) -> tuple[int, int] | None:
     host = trace.events.filter(is_launch() | is_annotation() | (pl.col("cat") == "cpu_op"))
     start, end = host.select(pl.col("ts_ns").min(), (pl.col("ts_ns") + pl.col("dur_ns")).max().alias("end")).row(0)
     return None if start is None else (start, end)
-
-
-def _on_rocm(trace: Trace) -> bool:
-    calls = trace.events.filter(is_launch()).get_column("name").unique().cast(pl.String)
-    return bool(calls.str.starts_with("hip").any())

@@ -6,6 +6,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.trace.kernels import HOST_FAMILY, KernelRules, classify
+
 #: What a collective's host record says of its kernels.
 METADATA = ("collective", "in_elems", "out_elems", "dtype", "group", "group_size", "group_ranks", "comm_seq")
 
@@ -77,3 +79,22 @@ def with_host_metadata(rows: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame
     said = bare.select("at").hstack(records.select(pl.col(METADATA).gather(open_at_launch(records, bare))))
     joined = rows.with_row_index("at").join(said, on="at", how="left", suffix="_said", maintain_order="left")
     return joined.with_columns(pl.coalesce(name, f"{name}_said").alias(name) for name in METADATA).select(rows.columns)
+
+
+def collective_of_range(launched: pl.DataFrame, events: pl.DataFrame, rules: KernelRules) -> pl.Series:
+    """The collective that the innermost range open at each launch names: `c10d::alltoall_base_`, `nccl:all_gather`.
+
+    Ranges that name none (`nccl:coalesced`, `record_param_comms`) leave the word to those around them. A range that
+    the user named is a phase and no record. launched: as in `open_at_launch`. Null where no range names one.
+    """
+    hosts = KernelRules(rules=tuple(r for r in rules.rules if r.family == HOST_FAMILY and _is_one(r.collective)))
+    ranges = events.filter(pl.col("cat").is_in(("cpu_op", "user_annotation")))
+    names = ranges.get_column("name").unique()
+    classes = classify(names, hosts).filter(pl.col("rule").is_not_null())
+    named = pl.DataFrame({"name": classes.get_column("name").cast(pl.Categorical()), "says": classes["collective"]})
+    ranges = ranges.join(named, on="name", maintain_order="left")
+    return ranges.get_column("says").gather(open_at_launch(ranges, launched)).alias("ranged")
+
+
+def _is_one(collective: str | None) -> bool:
+    return collective not in (None, "coalesced")

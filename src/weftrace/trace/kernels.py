@@ -42,6 +42,8 @@ COLLECTIVES = (
 
 #: Family of a name that no rule matches; its kind is compute.
 OTHER = "other"
+#: Family of the host's names for collectives: operators of c10d, and ranges of its backends ("nccl:", "gloo:").
+HOST_FAMILY = "host"
 _MAX_KNOWN = 200_000  # names remembered; beyond it, all are forgotten
 
 BUILT_IN = Path(__file__).with_name("kernels.toml")

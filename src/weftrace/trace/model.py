@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Literal
 
 import polars as pl
 
 from weftrace.notebook import InNotebook
+
+#: What a device's multiprocessors are called: streaming multiprocessors, or compute units on AMD.
+SmUnit = Literal["SMs", "CUs"]
 
 #: Columns of `Trace.events`, one row a complete event, in file order. Times are absolute integer nanoseconds.
 #: A column that a file does not fill is null throughout.
@@ -166,6 +170,14 @@ class Trace(InNotebook):
         yield from (("device", f"{device.id} {device.name}") for device in self.devices)
         if self.quality.num_dropped or self.quality.truncated:
             yield "lost", f"{self.quality.num_dropped:,} events; {self.quality.truncated or 'the file is whole'}"
+
+    @property
+    def on_rocm(self) -> bool:
+        """Whether an AMD device was driven: its name tells, or HIP's calls, where Kineto left the name empty."""
+        if any(device.name.startswith("AMD") for device in self.devices):
+            return True
+        calls = self.events.filter(is_launch()).get_column("name").unique().cast(pl.String)
+        return bool(calls.str.starts_with("hip").any())
 
     @property
     def device_ids(self) -> tuple[int, ...]:

@@ -15,10 +15,11 @@ import polars as pl
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.trace.clipping import FARTHEST_NS, clipped, extent, inside_window
-from weftrace.trace.containment import with_host_metadata
-from weftrace.trace.kernels import KINDS, KernelRules, class_of_metadata, classify, load_rules
+from weftrace.trace.containment import collective_of_range, with_host_metadata
+from weftrace.trace.host_collectives import one_each
+from weftrace.trace.kernels import HOST_FAMILY, KINDS, KernelRules, class_of_metadata, classify, load_rules
 from weftrace.trace.launches import link_launches
-from weftrace.trace.model import Trace, on_device
+from weftrace.trace.model import SmUnit, Trace, on_device
 from weftrace.trace.phases import assign_phases, find_phases, find_steps, step_at
 from weftrace.units import duration
 
@@ -98,6 +99,11 @@ class Work(InNotebook):
     def num_sms(self) -> int | None:
         """SMs (or compute units) of the device, where the file says."""
         return None if self.device is None else self.trace.device(self.device).num_sms
+
+    @property
+    def sm_unit(self) -> SmUnit:
+        """What the device's multiprocessors are called."""
+        return "CUs" if self.trace.on_rocm else "SMs"
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -203,7 +209,10 @@ def _with_neighbours_step() -> pl.Expr:
 
 
 def _classified(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Class by name; memory by category; what a simulated event's plan or NCCL's metadata says beats its name."""
+    """Class by name; memory by category; what a simulated event's plan or NCCL's metadata says beats its name.
+
+    events: the trace's, in which the host's records say more of device events.
+    """
     names = rows.get_column("name").unique().cast(pl.String)
     classes = classify(names, rules).with_columns(pl.col("name").cast(pl.Categorical()))
     rows = rows.join(classes, on="name", how="left", maintain_order="left", suffix="_class")
@@ -217,21 +226,32 @@ def _classified(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFrame | N
         rows = with_host_metadata(rows.with_columns(eligible.alias("eligible")), events)
     if rows.get_column("op_kind").null_count() < rows.height:
         rows = _as_planned(rows)
-    if rows.get_column("collective").null_count() == rows.height:
-        return rows.with_columns(pl.col("collective_class").alias("collective"))
+    return _with_collective(rows, rules, events)
+
+
+def _with_collective(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFrame | None) -> pl.DataFrame:
+    """`collective`: NCCL's metadata, else the innermost range at the launch, else the name."""
     recorded = rows.get_column("collective").cast(pl.String)
     known = {name: class_of_metadata(name) for name in recorded.drop_nulls().unique()}
     said = recorded.replace_strict(known, default=None, return_dtype=pl.String).alias("said")
-    return rows.with_columns(said).with_columns(
-        pl.when(pl.col("said").is_not_null()).then(pl.lit("communication")).otherwise(pl.col("kind")).alias("kind"),
-        pl.when(pl.col("said").is_not_null() & (pl.col("kind") != "communication"))
+    ranged = pl.Series("ranged", [None], dtype=pl.String).new_from_index(0, rows.height)
+    moves = (pl.col("kind") == "communication") & (pl.col("role") == "data") & (pl.col("family") != HOST_FAMILY)
+    if events is not None and rows.select(moves.any()).item():
+        ranged = collective_of_range(rows, events, rules)
+    told = pl.col("said").is_not_null()
+    rows = rows.with_columns(said, ranged).with_columns(
+        pl.coalesce("said", pl.when(moves).then("ranged")).alias("by_record"),
+        pl.when(told).then(pl.lit("communication")).otherwise(pl.col("kind")).alias("kind"),
+        pl.when(told & (pl.col("kind") != "communication"))
         .then(pl.lit("collective"))
         .otherwise(pl.col("family"))
         .alias("family"),
-        pl.coalesce("said", "collective_class").alias("collective"),
-        pl.when(pl.col("said") == "barrier")  # torch.distributed.barrier is an all-reduce of nothing
+    )
+    return rows.with_columns(
+        pl.coalesce("by_record", "collective_class").alias("collective"),
+        pl.when(pl.col("by_record") == "barrier")  # torch.distributed.barrier is an all-reduce of nothing
         .then(pl.lit("barrier"))
-        .when(pl.col("said").is_not_null())
+        .when(told)
         .then(pl.coalesce("role", pl.lit("data")))
         .otherwise(pl.col("role"))
         .alias("role"),
@@ -257,7 +277,7 @@ def _as_planned(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _work_of_host(trace: Trace, rules: KernelRules | None) -> Work:
     """Host operators in place of device events, for a run on CPUs: each thread is a stream, top-level operators are
-    compute, gloo and c10d ranges communication."""
+    compute, collectives communication."""
     events = trace.events.with_row_index("row")
     ops = events.filter(
         pl.col("cat").is_in(("cpu_op", "user_annotation")), pl.col("ts_ns").is_between(-FARTHEST_NS, FARTHEST_NS)
@@ -275,15 +295,14 @@ def _work_of_host(trace: Trace, rules: KernelRules | None) -> Work:
         pl.when(pl.col("rule").is_null()).then(pl.lit("host operator")).otherwise(pl.col("family")).alias("family"),
         pl.lit("host operator").alias("rule"),
     )
-    waiting = ops.filter(is_communication)
-    rows = pl.concat([compute, waiting], how="vertical_relaxed").with_columns(
-        pl.col("start_ns").alias("launch_ts_ns"),
-        pl.col("pid").alias("launch_pid"),
-        pl.col("tid").alias("launch_tid"),
+    rows = pl.concat([compute, one_each(ops.filter(is_communication))], how="diagonal_relaxed").with_columns(
+        pl.coalesce("launch_ts_ns", "start_ns").alias("launch_ts_ns"),
+        pl.coalesce("launch_pid", "pid").alias("launch_pid"),
+        pl.coalesce("launch_tid", "tid").alias("launch_tid"),
         pl.lit("host").alias("link"),
-        pl.lit(None, dtype=pl.Int64).alias("payload_elems"),
-        step_at(pl.concat([compute, waiting], how="vertical_relaxed").get_column("start_ns"), steps),
+        pl.when(kind="communication").then(pl.max_horizontal("in_elems", "out_elems")).alias("payload_elems"),
     )
+    rows = rows.with_columns(step_at(rows.get_column("launch_ts_ns"), steps))
     rows = rows.with_columns(assign_phases(phases, rows, trace.events)).sort("start_ns", "row")
     return Work(
         trace=trace,

@@ -283,7 +283,7 @@ def of_kind(events: list[dict[str, Any]], ph: str) -> list[dict[str, Any]]:
 
 def test_lanes_by_hand() -> None:
     counters = {"SMs in use": pl.DataFrame({"ts_ns": [BASE, BASE + 1], "value": [112, 132]})}
-    lane_sms = {"compute": 112, "communication": None}
+    lane_sms = {"compute": "112 SMs", "communication": None}
     events = list(lane_events(boxes(), exposed(), counters, base_ns=BASE, lane_sms=lane_sms))
     titles = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert titles == {

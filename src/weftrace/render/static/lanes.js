@@ -296,7 +296,7 @@ function showLabels({ rank, lanes, at }) {
       h("b", { text: lane.lane }),
       lane.sms === null
         ? null
-        : h("span", { class: "lane-sms" }, `${lane.sms_exact ? "" : "≤ "}${lane.sms} `, defined("sms")),
+        : h("span", { class: "lane-sms" }, `${lane.sms_exact ? "" : "≤ "}${lane.sms} `, defined("sms", lane.sm_unit)),
       h("span", { class: "muted", text: `${ofWhole(lane.busy_ns, rank.span_ns)} busy` }),
       h("span", { class: "faint", text: streamWords(lane.streams) }),
     ),
@@ -355,7 +355,7 @@ function boxTip({ rank, hues, exposed }, box) {
     phase && communicates ? ["hidden", `${duration(phase.hidden_ns, 4)} (${percent(hidden)})`] : null,
     communicates ? ["exposed", duration(exposedNs, 4)] : null,
     phase && communicates ? ["moves data", duration(phase.data_ns, 4)] : null,
-    box.sms === null || box.sms === undefined ? null : ["SMs", `${box.sms}`],
+    box.sms === null || box.sms === undefined ? null : [rank.sm_unit, `${box.sms}`],
     phase && phase.stream !== null && phase.stream !== undefined ? ["stream", `${phase.stream}`] : null,
     ["", "click: show it in the timeline"],
   ]);
@@ -370,7 +370,7 @@ function boxWords(box) {
 /** @param {Picture} picture */
 function described({ rank, lanes }) {
   const of = lanes.map((lane) => {
-    const sms = lane.sms === null ? "" : ` on ${lane.sms} SMs`;
+    const sms = lane.sms === null ? "" : ` on ${lane.sms} ${lane.sm_unit}`;
     return `${lane.lane}${sms}: ${lane.boxes.length} boxes`;
   });
   const exposed = `Exposed communication ${duration(rank.exposed_communication_ns)}.`;

@@ -72,7 +72,7 @@ def _span(rank: RankDocument, width: int) -> RenderableType:
         table.add_row(Text(fill * 2, style=Style(color=colour)), Text(name), Text(_us(time_ns, decimals)), share)
     table.add_row(Text(), Text("span", style=BOLD), Text(_us(span, decimals), style=BOLD), Text(percent(1.0)))
     device = clean(rank["device_name"])
-    about = [device, f"{rank['num_sms']} SMs" if rank["num_sms"] else "", _step_name(rank)]
+    about = [device, f"{rank['num_sms']} {rank['sm_unit']}" if rank["num_sms"] else "", _step_name(rank)]
     return Group(section("Where the time went", " · ".join(part for part in about if part)), bar, table)
 
 
@@ -165,7 +165,7 @@ def _phase_means(rank: RankDocument, width: int) -> RenderableType | None:
             times = (row["mean_data_ns"], row["mean_hidden_ns"], row["mean_exposed_ns"])
             cells += [us(time_ns) if moving else "" for time_ns in times]
         lines.append([*cells, *[str(sms.get(row["name"], ""))] * bool(sms)])
-    body = table([*heads, *["SMs"] * bool(sms)], lines, width, left=("phase", "lane"))
+    body = table([*heads, *[rank["sm_unit"]] * bool(sms)], lines, width, left=("phase", "lane"))
     left = len(rows) - len(kept)
     note = f"mean of each, in µs{f'; {left:,} shorter phases are in the JSON report' if left else ''}"
     return Group(section("Phases", note), body)
@@ -217,7 +217,7 @@ def _kernels(rank: RankDocument, width: int) -> RenderableType | None:
     with_spread = width >= 110
     heads = ["kernel", "count", f"total {unit.name}", "mean µs", *["p50 µs", "p99 µs"] * with_spread]
     sms = [_kernel_sms(row) for row in rows]
-    heads += ["share", "class", *["SMs"] * any(sms)]
+    heads += ["share", "class", *[rank["sm_unit"]] * any(sms)]
     lines = []
     for row, blocks in zip(rows, sms, strict=True):
         cells = [
@@ -232,7 +232,7 @@ def _kernels(rank: RankDocument, width: int) -> RenderableType | None:
     body = table(heads, lines, width, left=("kernel", "class"), coloured=("class", colours), shorten=kernel_label)
     total = len(rank["kernels"])
     note = f"the top {len(rows)} of {total:,} by total time" if total > len(rows) else "by total time"
-    upper = "; ≤ marks an upper bound of the SMs" if any(text.startswith("≤") for text in sms) else ""
+    upper = f"; ≤ marks an upper bound of the {rank['sm_unit']}" if any(text.startswith("≤") for text in sms) else ""
     return Group(section("Kernels", note + upper), body)
 
 

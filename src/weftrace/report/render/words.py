@@ -84,8 +84,8 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "sms": (
             "SMs",
-            "Streaming multiprocessors a kernel holds: min(blocks, SMs of the device) for kernels that keep one block"
-            " on each SM. “≤” marks an upper bound.",
+            "Streaming multiprocessors (on AMD compute units, CUs) a kernel holds: min(blocks, SMs of the device) for "
+            "kernels that keep one block on each SM. “≤” marks an upper bound.",
         ),
         "overlap_matrix": (
             "Overlap matrix",

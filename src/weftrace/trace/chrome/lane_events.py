@@ -23,7 +23,7 @@ def lane_events(
     counters: Mapping[str, pl.DataFrame] | None = None,
     *,
     base_ns: int,
-    lane_sms: Mapping[str, int | None] | None = None,
+    lane_sms: Mapping[str, str | None] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """A process `weftrace`, above all others: one thread a lane, one for exposed communication, and counters.
 
@@ -33,7 +33,7 @@ def lane_events(
     which they appear; boxes of one lane that overlap go to further threads, since a thread's spans must nest.
     exposed: `start_ns`, `end_ns`.
     counters: name -> frame of `ts_ns`, `value`: the value from that moment on.
-    lane_sms: SMs of a lane, for its title.
+    lane_sms: SMs of a lane, as its title says them: "20 SMs".
     """
     yield _named("process_name", 0, name=PROCESS)
     yield _named("process_labels", 0, labels="lanes of computation and communication")
@@ -41,7 +41,7 @@ def lane_events(
     rows: list[tuple[str, pl.DataFrame]] = []
     for (lane,), lane_boxes in boxes.group_by("lane", maintain_order=True):
         sms = (lane_sms or {}).get(str(lane))
-        title = f"{lane} lane ({sms} SMs)" if sms is not None else f"{lane} lane"
+        title = f"{lane} lane ({sms})" if sms is not None else f"{lane} lane"
         rows += [(title if n == 0 else f"{title}, {n + 1}", row) for n, row in enumerate(_without_overlap(lane_boxes))]
     exposed_as_boxes = exposed.with_columns(name=pl.lit("exposed communication"), direction=pl.lit("exposed"))
     rows += [("exposed communication", row) for row in _without_overlap(exposed_as_boxes)]

@@ -19,7 +19,7 @@ export function showKernels(rank, onFind) {
   /** @type {import("render/tables.js").Column<page.Rank["kernels"][number]>} */
   const sms = {
     key: "sms",
-    label: "SMs",
+    label: rank.sm_unit,
     kind: "count",
     def: "sms",
     text: (row) => (row.sms === null ? "–" : `${row.sms_exact ? "" : "≤ "}${row.sms}`),

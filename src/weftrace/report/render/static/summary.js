@@ -33,7 +33,7 @@ export function showSummary(report, rank) {
       ? null
       : `rank ${rank.rank}${report.world_size ? ` of ${report.world_size}` : ""}`,
     rank.device_name || null,
-    rank.num_sms ? `${rank.num_sms} SMs` : null,
+    rank.num_sms ? `${rank.num_sms} ${rank.sm_unit}` : null,
     rank.step === null || rank.step === undefined ? null : `profiler step ${rank.step}`,
     rank.simulated ? "simulated" : "measured",
     rank.path,
