@@ -876,6 +876,8 @@ declare namespace report {
     out_of_window: number;
     skipped: Record<string, number>;
     truncated: string | null;
+    /** Device work of a kind that is not read: how many events by category. */
+    unused: Record<string, number>;
     notes: string[];
   }
   /** One device of one rank. Starts and ends count from start_ns. */

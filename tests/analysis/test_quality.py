@@ -28,7 +28,7 @@ def test_good(tmp_path: Path) -> None:
     trace = twenty().trace(tmp_path)
     assert quality(trace) == Quality(
         verdict="good", dropped=0, repaired=0, clipped=0, unlinked=0, unnamed_share=0.0, overlapping=0, out_of_window=0,
-        skipped={}, truncated=None, notes=(),
+        skipped={}, truncated=None, unused={}, notes=(),
     )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def train(tmp_path: Path) -> Path:
 def test_report_prints_the_headline_and_the_exact_account(run: Run, train: Path) -> None:
     code, out, err = run("report", train)
     assert code == 0
-    assert "50.0 % of communication is hidden behind computation" in " ".join(out.split())
+    assert "all of it in dispatch; 50.0 % of communication is hidden." in " ".join(out.split())
     assert re.search(r"exposed communication +50 µs +33.3 %", out)
     assert "\x1b[" not in out, "no colour where stdout is no terminal"
     assert err == ""

@@ -17,7 +17,7 @@ from weftrace.report.render.tables import kernels_csv, to_markdown
 
 def test_markdown_by_hand() -> None:
     text = to_markdown(documents.document())
-    assert text.startswith("**82.1 % of communication is hidden behind computation; at most ")
+    assert text.startswith("**82.1 % of communication is hidden behind computation, and the largest loss ")
     assert "weftrace 0.1.0 of train.json.gz" in text
     rows = text.splitlines()
     # span 20.5 ms: compute 18.2, exposed communication 2.0, exposed memory 0.2, idle 0.1

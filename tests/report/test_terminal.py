@@ -245,7 +245,7 @@ def test_devices_of_one_rank_are_told_apart() -> None:
 def test_one_file_of_two_devices_is_told_as_devices(tmp_path: Path) -> None:
     trace = TraceFile().kernel(GEMM, 100, 50).kernel(GEMM, 120, 60, device=1).trace(tmp_path)
     text = drawn(report, analyze(trace).document, width=200)
-    assert "2 devices, none of which communicates; the slowest, device 1, takes" in text
+    assert "Over 2 devices, computation fills 100.0 % of the time" in text and "The longest, device 1, takes" in text
     assert re.search("In full: [^,]+, device 1, which", text)
     assert "2 devices of 1 of 1 ranks" in text.splitlines()[0]
     assert "Not the whole job" not in text

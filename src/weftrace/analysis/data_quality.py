@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import polars as pl
+
 from weftrace.analysis.kernel_times import kernel_table
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
@@ -31,6 +33,7 @@ class Quality(InNotebook):
     out_of_window: int
     skipped: Mapping[str, int]
     truncated: str | None
+    unused: Mapping[str, int]
     notes: tuple[str, ...]
 
 
@@ -48,6 +51,10 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None) -> Qual
         doubts.append("no device events and no host operators: nothing to account for")
     if work.basis == "host":
         doubts.append("no device events in this file: host operators stand in for them, each thread as a stream")
+    unused = _unused(work.trace)
+    for category, count in unused.items():
+        worth = remarks if work.basis == "device" else doubts
+        worth.append(f"{_events(count)} of category {category} are not used: device work that is not read")
     if read.truncated:
         doubts.append(f"the file is incomplete: {read.truncated}; what it still held is shown")
     for reason, count in read.dropped.items():
@@ -89,8 +96,16 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None) -> Qual
         out_of_window=work.num_out_of_window,
         skipped=dict(read.skipped),
         truncated=read.truncated,
+        unused=unused,
         notes=tuple(doubts + remarks + notes),
     )
+
+
+def _unused(trace: Trace) -> dict[str, int]:
+    """Events of accelerators whose work is not read, by category: MTIA's (mtia_ccp_events and its like)."""
+    found = trace.events.get_column("cat").cast(pl.String).value_counts().sort("cat")
+    foreign = found.filter(pl.col("cat").str.starts_with("mtia_"), pl.col("cat") != "mtia_runtime")
+    return dict(foreign.iter_rows())
 
 
 def _events(count: int) -> str:

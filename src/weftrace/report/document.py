@@ -16,7 +16,7 @@ from weftrace.analysis.busy_stretches import MOST, Stretches, fewer
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.errors import DocumentError
 from weftrace.report.document_types import SCHEMA, JoinedDocument, JoinedPhaseDocument, RankDocument, ReportDocument
-from weftrace.units import duration, of_whole, percent
+from weftrace.report.headline import headline
 from weftrace.version import __version__
 
 if TYPE_CHECKING:
@@ -31,11 +31,15 @@ _LEAST_STRETCHES = 2_000  # of busy time that each lane of a job may have, howev
 def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -> ReportDocument:
     """The whole report as JSON-able values. flops: of each rank of the analysis, what was joined to it, if anything."""
     joined = [*flops, *[None] * (len(analysis.ranks) - len(flops))]
+    most = max(_LEAST_STRETCHES, MOST // max(1, len(joined)))
+    ranks = [
+        rank_document(rank, found, most_stretches=most) for rank, found in zip(analysis.ranks, joined, strict=True)
+    ]
     return {
         "schema": SCHEMA,
         "weftrace": __version__,
         "source": _file_name(analysis.source),
-        "headline": headline(analysis),
+        "headline": headline(ranks),
         "world_size": analysis.world_size,
         "num_ranks": len(analysis.ranks),
         "failures": [{"path": _file_name(f.path), "error": f.error} for f in analysis.failures],
@@ -44,48 +48,8 @@ def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -
             for c in analysis.clocks
         ],
         "notes": list(analysis.notes),
-        "ranks": [
-            rank_document(rank, found, most_stretches=max(_LEAST_STRETCHES, MOST // len(joined)))
-            for rank, found in zip(analysis.ranks, joined, strict=True)
-        ],
+        "ranks": ranks,
     }
-
-
-def headline(analysis: Analysis) -> str:
-    """The result in a sentence that a manager can read."""
-    if not analysis.ranks:
-        return "No rank could be read."
-    if len(analysis.ranks) == 1:
-        return _headline_of_rank(analysis.ranks[0])
-    spans = [rank.breakdown.span_ns for rank in analysis.ranks]
-    slowest = max(analysis.ranks, key=lambda rank: rank.breakdown.span_ns)
-    hidden = sum(rank.breakdown.hidden_communication_ns for rank in analysis.ranks)
-    communication = sum(rank.breakdown.communication_ns for rank in analysis.ranks)
-    num_processes = len({(rank.rank, rank.path) for rank in analysis.ranks})
-    counted = f"{len(spans)} {'ranks' if num_processes == len(spans) else 'devices'}"
-    told = (
-        f"{percent(hidden / communication)} of communication is hidden behind computation over {counted}"
-        if communication
-        else f"{counted}, none of which communicates"
-    )
-    names = [_file_name(slowest.path) if slowest.rank is None else f"rank {slowest.rank}"] * (num_processes > 1)
-    names += [f"device {slowest.device}"] * (num_processes < len(spans))
-    return (
-        f"{told}; the slowest, {' '.join(names)}, takes {duration(max(spans))} against a mean of "
-        f"{duration(sum(spans) / len(spans))}, and at most {duration(slowest.headroom.headroom_ns)} of that could be "
-        "saved."
-    )
-
-
-def _headline_of_rank(rank: RankAnalysis) -> str:
-    b = rank.breakdown
-    if rank.basis == "none":
-        return "This trace holds no device work and no host operators: there is nothing to account for."
-    on = "" if rank.basis == "device" else " (host operators: no device events in this trace)"
-    room = f"at most {of_whole(rank.headroom.headroom_ns, b.span_ns)} could"
-    if b.hidden_fraction is None:
-        return f"No communication in this trace{on}; {room} be saved by filling idle time."
-    return f"{percent(b.hidden_fraction)} of communication is hidden behind computation{on}; {room} still be saved."
 
 
 def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None, *, most_stretches: int = MOST) -> RankDocument:
@@ -201,6 +165,7 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None, *, most_s
             "out_of_window": rank.quality.out_of_window,
             "skipped": dict(rank.quality.skipped),
             "truncated": rank.quality.truncated,
+            "unused": dict(rank.quality.unused),
             "notes": list(rank.quality.notes),
         },
     }

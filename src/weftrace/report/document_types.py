@@ -238,6 +238,9 @@ class QualityDocument(TypedDict):
     out_of_window: Count
     skipped: dict[str, Count]
     truncated: str | None
+    unused: Annotated[
+        dict[str, Count], Meta(description="Device work of a kind that is not read: how many events by category.")
+    ]
     notes: list[str]
 
 

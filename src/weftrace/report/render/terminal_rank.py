@@ -99,11 +99,12 @@ def _accounts(rank: RankDocument) -> RenderableType:
     if speedup:
         rows.append(("overlap", f"{us(rank['serial_ns'])} of work in {us(rank['busy_ns'])}: {speedup:.2f}× as fast"))
     headroom = rank["headroom"]
-    bound = "the longest chain" if headroom["bound_by"] == "chain" else headroom["bound_by"]
+    chain = "the longest chain" if headroom["bound_by"] == "chain" else "compute"
+    bound = f"at best {us(headroom['ideal_ns'])}, bound by {chain}"
+    if headroom["bound_by"] == "communication":  # NCCL waits for other ranks inside its kernels
+        bound = f"communication alone took {us(headroom['ideal_ns'])}, waits for other ranks included: no bound"
     share = percent(headroom["headroom_ns"] / rank["span_ns"])
-    rows.append(
-        ("headroom", f"{us(headroom['headroom_ns'])} ({share}); at best {us(headroom['ideal_ns'])}, bound by {bound}")
-    )
+    rows.append(("headroom", f"{us(headroom['headroom_ns'])} ({share}) by overlap alone; {bound}"))
     if headroom["assumption"]:
         rows.append(("", clean(headroom["assumption"])))
     streams = rank["streams"]

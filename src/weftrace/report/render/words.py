@@ -26,7 +26,8 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "hidden": (
             "Hidden communication",
             "|communication & compute| / |communication|: the part of communication time during which some compute "
-            "kernel ran too. It costs nothing extra. Undefined where there is no communication.",
+            "kernel ran too. It adds no exposed time, but holds SMs and bandwidth. Undefined where there is no "
+            "communication.",
         ),
         "exposed": (
             "Exposed communication",
@@ -57,7 +58,9 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "headroom": (
             "Headroom",
             "Span minus the ideal step. The ideal step is max(|compute|, |communication|, longest dependent chain): "
-            "what would remain if all overlapped perfectly. An upper bound on what can be saved by overlap alone.",
+            "what would remain if all overlapped perfectly and nothing was idle. An upper bound on what can be saved "
+            "by overlap alone, every kernel as long as it is; where communication is the longest of the three it is "
+            "none, for collectives also hold their waiting for other ranks.",
         ),
         "chain": (
             "Longest dependent chain",

@@ -4,7 +4,7 @@ import { byId, fill, h } from "render/dom.js";
 import { count, duration, grouped, percent } from "render/format.js";
 import { sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
-import { bound } from "./summary.js";
+import { boundWords } from "./summary.js";
 
 /**
  * @typedef {"host_wait_ns" | "dependency_wait_ns" | "kernel_gap_ns" | "unknown_ns"} Cause
@@ -157,7 +157,7 @@ function showHeadroom({ headroom, span_ns: span }) {
     ["span", "span", duration(span, 4)],
     ["headroom", "ideal step", duration(headroom.ideal_ns, 4)],
     ["headroom", "headroom", `${duration(headroom.headroom_ns, 4)} (${percent(headroom.headroom_ns / (span || 1))})`],
-    [null, "bound by", bound(headroom.bound_by)],
+    [null, "ideal step is", boundWords(headroom.bound_by)],
     ["chain", "longest dependent chain", duration(headroom.longest_chain_ns, 4)],
   ]);
   byId("headroom-note").textContent = headroom.assumption ? `Assumes: ${headroom.assumption}` : "";

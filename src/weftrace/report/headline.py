@@ -1,0 +1,130 @@
+"""The result in a sentence: the largest loss first, with its cause; then what communication costs beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weftrace.report.document_types import RankDocument
+from weftrace.units import duration, percent
+
+_MUCH = 0.05  # of the span: where no loss is larger, the kernels lead
+_WORTH_SAYING = 0.01  # of the span: a second loss that is smaller is not in the sentence
+_MOST = 0.5  # of a loss: a cause that has more is named as most of it
+
+_IDLE = {
+    "host_wait_ns": "waiting for the host to launch work",
+    "dependency_wait_ns": "waiting for an event or another stream",
+    "kernel_gap_ns": "between kernels that follow each other",
+    "unknown_ns": "for a cause that the file does not tell",
+}
+
+
+def headline(ranks: Sequence[RankDocument]) -> str:
+    """The result of one rank, or over several, in a sentence or two that a manager can read.
+
+    ranks: those that are summed up: of one job, and each once.
+    """
+    if not ranks:
+        return "No rank could be read."
+    device = [rank for rank in ranks if rank["basis"] == "device" and rank["span_ns"]]
+    if not device:
+        host = [rank for rank in ranks if rank["basis"] == "host" and rank["span_ns"]]
+        if not host:
+            return "This trace holds no device work and no host operators: there is nothing to account for."
+        return _of_host(host)
+    if len(device) == 1:
+        return _of_devices(device, duration(device[0]["span_ns"])) + "."
+    num_processes = len({(rank["rank"], rank["path"]) for rank in device})
+    counted = f"{len(device)} {'ranks' if num_processes == len(device) else 'devices'}"
+    told = _of_devices(device, "the time")
+    return f"Over {counted}, {told[0].lower()}{told[1:]}. {_slowest(device, num_processes)}"
+
+
+def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
+    """The sentence for device work, without its end. whole: what shares are shares of, in words."""
+    span = _sum(ranks, "span_ns")
+    idle, exposed, copies = (_sum(ranks, f"{part}_ns") for part in ("idle", "exposed_communication", "exposed_memory"))
+    causes = {cause: sum(rank["idle_causes"][cause] for rank in ranks) for cause in _IDLE}  # type: ignore[literal-required]
+    cause = max(causes, key=lambda name: causes[name])
+    losses = {"idle": causes[cause], "exposed communication": exposed, "exposed memory": copies}
+    loss = max(losses, key=lambda name: losses[name])
+    if losses[loss] < _MUCH * span:
+        return _of_kernels(ranks, whole, loss, losses[loss])
+    also = ""
+    if loss == "idle":
+        lead = f"The device idled {percent(idle / span)} of {whole}{_part(causes[cause], idle, _IDLE[cause])}"
+        if exposed >= _WORTH_SAYING * span:
+            also = f"; exposed communication takes another {percent(exposed / span)}"
+    elif loss == "exposed communication":
+        collective, most = _largest(ranks, "collectives", "collective", "exposed_ns")
+        named = _part(most, exposed, f"in {collective}") if collective != "other" else ""
+        lead = f"Exposed communication takes {percent(exposed / span)} of {whole}{named}"
+        if idle >= _WORTH_SAYING * span:
+            also = f"; the device idled another {percent(idle / span)}"
+    else:
+        lead = f"Copies with no kernel beside them take {percent(copies / span)} of {whole}"
+    if exposed >= _WORTH_SAYING * span:
+        also += f"; {_hidden(ranks)} of communication is hidden"
+    return lead + also
+
+
+def _of_kernels(ranks: Sequence[RankDocument], whole: str, loss: str, loss_ns: int) -> str:
+    """Where little is lost: what fills the time, and what little is lost most."""
+    span, compute = _sum(ranks, "span_ns"), _sum(ranks, "compute_ns")
+    family, most = _largest(ranks, "families", "family", "busy_ns", kind="compute")
+    kernels = f", {percent(most / span)} of it in {family} kernels" if family else ""
+    told = f"Computation fills {percent(compute / span)} of {whole}{kernels}"
+    if _sum(ranks, "communication_ns"):
+        told += f", and hides {_hidden(ranks)} of communication"
+    if loss_ns:
+        named = "idle time" if loss == "idle" else loss
+        told += f"; the largest loss is {named}, {duration(loss_ns)} ({percent(loss_ns / span)})"
+    return told
+
+
+def _of_host(ranks: Sequence[RankDocument]) -> str:
+    """Files without device work: what the host recorded, which is no account of a device."""
+    span = _sum(ranks, "span_ns")
+    unused = sorted({name for rank in ranks for name in rank["quality"]["unused"]})
+    why = f"device work of kind {', '.join(unused)} is not read" if unused else "there is no device work here"
+    busy = f"operators ran for {percent(_sum(ranks, 'compute_ns') / span)}"
+    if moved := _sum(ranks, "communication_ns"):
+        busy += f" and communication for {percent(moved / span)}"
+    whole = duration(span) if len(ranks) == 1 else f"the time of {len(ranks)} ranks"
+    rest = percent(_sum(ranks, "idle_ns") / span)
+    return f"Host only: {why}. On the host's threads {busy} of {whole}; for {rest} none of them recorded an operator."
+
+
+def _slowest(ranks: Sequence[RankDocument], num_processes: int) -> str:
+    spans = [rank["span_ns"] for rank in ranks]
+    slowest = max(ranks, key=lambda rank: rank["span_ns"])
+    names = [slowest["path"] if slowest["rank"] is None else f"rank {slowest['rank']}"] * (num_processes > 1)
+    names += [f"device {slowest['device']}"] * (num_processes < len(ranks))
+    mean = duration(sum(spans) / len(spans))
+    return f"The longest, {' '.join(names)}, takes {duration(max(spans))} against a mean of {mean}."
+
+
+def _part(part_ns: int, whole_ns: int, words: str) -> str:
+    """What most of a loss is: ", all of it waiting ...", ", most of it in all_to_all (12.4 ms)"."""
+    if part_ns >= 0.999 * whole_ns:
+        return f", all of it {words}"
+    share = "most of it" if part_ns >= _MOST * whole_ns else "the most of it"
+    return f", {share} {words} ({duration(part_ns)})"
+
+
+def _largest(ranks: Sequence[RankDocument], table: str, key: str, value: str, **only: str) -> tuple[str, int]:
+    """The row of a table with the largest sum over the ranks: its name and sum; ("", 0) of nothing."""
+    sums: dict[str, int] = {}
+    for rank in ranks:
+        for row in rank[table]:  # type: ignore[literal-required]
+            if all(row[name] == wanted for name, wanted in only.items()):
+                sums[row[key]] = sums.get(row[key], 0) + row[value]
+    return max(sums.items(), key=lambda item: item[1], default=("", 0))
+
+
+def _hidden(ranks: Sequence[RankDocument]) -> str:
+    return percent(_sum(ranks, "hidden_communication_ns") / _sum(ranks, "communication_ns"))
+
+
+def _sum(ranks: Sequence[RankDocument], key: str) -> int:
+    return sum(rank[key] for rank in ranks)  # type: ignore[literal-required]

@@ -1,0 +1,122 @@
+"""The first sentence: the largest loss and its cause, on small traces by pencil and on recorded ones by a golden file.
+
+After a wanted change: WEFTRACE_UPDATE_GOLDENS=1 pytest tests/report/test_headline.py, then read the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.report import documents
+from tests.report.test_terminal import drawn, report
+from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
+from weftrace.report import analyze
+from weftrace.report.headline import headline
+from weftrace.trace import open_trace
+
+GOLDEN = Path(__file__).parent / "golden" / "headlines.txt"
+COPY = "Memcpy HtoD (Pinned -> Device)"
+
+
+def told(file: TraceFile, folder: Path) -> str:
+    return analyze(file.trace(folder), timelines=False).document["headline"]
+
+
+def test_it_leads_with_the_host_where_communication_is_little(tmp_path: Path) -> None:
+    """72.9 of 84.5 ms idle for the host, 2.1 ms of communication, none hidden: the host is the story."""
+    file = TraceFile()
+    for number in range(10):  # 0.95 ms of work every 8.3 ms, each launched just before it starts
+        file.kernel(GEMM, 1_000 + 8_300 * number, 950)
+    file.kernel(ALL_REDUCE, 2_000, 2_100, stream=20, launch=1_990)
+    said = told(file, tmp_path)
+    assert said.startswith("The device idled 84.7 % of 75.7 ms, all of it waiting for the host to launch work;")
+    assert "exposed communication takes another 2.8 %; 0.0 % of communication is hidden" in said
+    assert "saved" not in said
+
+
+def test_it_leads_with_exposed_communication_and_names_the_collective(tmp_path: Path) -> None:
+    # compute 0-60, all_reduce 40-100: 20 hidden, 40 exposed of 100 ms
+    file = TraceFile().kernel(GEMM, 1_000, 60_000).kernel(ALL_REDUCE, 41_000, 60_000, stream=20, launch=500)
+    said = told(file, tmp_path)
+    assert said == (
+        "Exposed communication takes 40.0 % of 100.0 ms, all of it in all_reduce; 33.3 % of communication is hidden."
+    )
+
+
+def test_it_leads_with_copies(tmp_path: Path) -> None:
+    file = TraceFile().kernel(GEMM, 1_000, 60_000).kernel(COPY, 61_000, 40_000, launch=500, cat="gpu_memcpy")
+    assert told(file, tmp_path) == "Copies with no kernel beside them take 40.0 % of 100.0 ms."
+
+
+def test_where_little_is_lost_the_kernels_lead(tmp_path: Path) -> None:
+    file = TraceFile().kernel(GEMM, 1_000, 99_000).kernel(ALL_REDUCE, 41_000, 60_000, stream=20, launch=500)
+    assert told(file, tmp_path) == (
+        "Computation fills 99.0 % of 100.0 ms, 99.0 % of it in gemm kernels, and hides 98.3 % of communication; the "
+        "largest loss is exposed communication, 1.0 ms (1.0 %)."
+    )
+
+
+def test_no_communication_is_not_mentioned(tmp_path: Path) -> None:
+    said = told(TraceFile().kernel(GEMM, 1_000, 99_000), tmp_path)
+    assert said == "Computation fills 100.0 % of 99.0 ms, 100.0 % of it in gemm kernels."
+
+
+def test_a_job_sums_its_ranks_and_names_the_longest() -> None:
+    said = headline(documents.job()["ranks"])
+    assert said.startswith("Over 4 ranks, exposed communication takes 9.5 % of the time")
+    assert said.endswith("The longest, rank 3, takes 21.7 ms against a mean of 21.1 ms.")
+
+
+def test_a_file_without_device_work_is_told_as_what_it_is(tmp_path: Path) -> None:
+    file = TraceFile().host("aten::mm", 0, 300, cat="cpu_op").host("aten::add", 900, 100, cat="cpu_op")
+    assert told(file, tmp_path) == (
+        "Host only: there is no device work here. On the host's threads operators ran for 40.0 % of 1.0 ms; for "
+        "60.0 % none of them recorded an operator."
+    )
+
+
+def test_device_work_that_is_not_read_is_named(tmp_path: Path) -> None:
+    file = TraceFile().host("aten::mm", 0, 300, cat="cpu_op")
+    file.host("fbgemm::tbe", 50, 200, cat="mtia_ccp_events").host("mtiaLaunch", 10, 5, cat="mtia_runtime")
+    made = analyze(file.trace(tmp_path), timelines=False)
+    assert "device work of kind mtia_ccp_events is not read" in made.document["headline"]
+    quality = made.document["ranks"][0]["quality"]
+    assert quality["unused"] == {"mtia_ccp_events": 1} and quality["verdict"] == "doubtful"
+    assert any("1 event of category mtia_ccp_events" in note for note in quality["notes"])
+
+
+def test_what_waits_for_other_ranks_is_called_no_bound(tmp_path: Path) -> None:
+    file = TraceFile().kernel(GEMM, 1_000, 10_000).kernel(ALL_REDUCE, 1_000, 60_000, stream=20, launch=500)
+    text = re.sub(r"\s+", " ", drawn(report, analyze(file.trace(tmp_path), timelines=False).document, width=200))
+    assert "by overlap alone; communication alone took 60,000 µs, waits for other ranks included: no bound" in text
+    file = TraceFile().kernel(GEMM, 1_000, 60_000).kernel(ALL_REDUCE, 1_000, 70_000, stream=20, launch=500)
+    file.kernel(GEMM, 71_000, 60_000)
+    text = re.sub(r"\s+", " ", drawn(report, analyze(file.trace(tmp_path), timelines=False).document, width=200))
+    assert "by overlap alone; at best 120,000 µs, bound by compute" in text
+
+
+def test_nothing_is_promised_to_cost_nothing() -> None:
+    package = Path(__file__).resolve().parents[2] / "src" / "weftrace" / "report"
+    for path in package.rglob("*"):
+        if path.suffix in {".py", ".js", ".html"}:
+            assert "costs nothing" not in path.read_text(encoding="utf-8"), path
+
+
+def test_recorded_traces(shared_data: Path) -> None:
+    names = sorted(path.name for path in shared_data.iterdir() if path.name != "README.md")
+    found = {}
+    for name in names:
+        source = open_trace(shared_data / name)
+        found[name] = analyze(source, timelines=False, workers=1).document["headline"]
+    text = "".join(f"{name}\n    {said}\n" for name, said in found.items())
+    if os.environ.get("WEFTRACE_UPDATE_GOLDENS"):
+        GOLDEN.write_text(text, encoding="utf-8")
+    golden = dict(re.findall(r"^(\S.*)\n    (.*)$", GOLDEN.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    for name in golden.keys() & found.keys():
+        assert found[name] == golden[name], name
+    if not golden.keys() & found.keys():
+        pytest.skip("none of the recorded traces is here: WEFTRACE_DATA names their folder")
