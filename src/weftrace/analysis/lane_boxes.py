@@ -14,7 +14,7 @@ from weftrace.analysis.intervals import of_events
 from weftrace.analysis.phase_times import held_longest, with_sms
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import SmUnit, Trace
-from weftrace.trace.work import Work, as_work
+from weftrace.trace.work import LaneName, Work, as_work, in_lane
 from weftrace.units import US
 
 _MANY = 50  # events in the only phase of a trace above which its inside is drawn
@@ -68,8 +68,8 @@ def lanes(source: Trace | Work) -> tuple[Lane, ...]:
     return _lane(work, "compute"), _lane(work, "communication")
 
 
-def _lane(work: Work, kind: str) -> Lane:
-    events = with_sms(work.events.filter(pl.col("kind") == kind), work.num_sms)
+def _lane(work: Work, kind: LaneName) -> Lane:
+    events = with_sms(work.events.filter(in_lane(kind)), work.num_sms)
     sms, sms_exact = _sms(events)
     return Lane(
         lane=kind,
@@ -101,7 +101,7 @@ def _sms(events: pl.DataFrame) -> tuple[int | None, bool]:
     return (most if 2 * told_ns >= all_ns else None), False
 
 
-def _boxes(work: Work, events: pl.DataFrame, kind: str) -> pl.DataFrame:
+def _boxes(work: Work, events: pl.DataFrame, kind: LaneName) -> pl.DataFrame:
     if events.is_empty():
         return pl.DataFrame(schema=BOX_COLUMNS)
     claimed = work.events.get_column("phase").drop_nulls()
@@ -146,13 +146,13 @@ def _stray_boxes(runs: pl.DataFrame) -> pl.DataFrame:
     return runs.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
 
 
-def _drawn(work: Work, kind: str) -> pl.Series:
+def _drawn(work: Work, kind: LaneName) -> pl.Series:
     """Phases with a box in this lane: all whose time is not nearly all in the other lane."""
     dur = pl.col("end_ns") - pl.col("start_ns")
     part = (
         work.events.filter(pl.col("phase").is_not_null())
         .group_by("phase")
-        .agg(dur.filter(pl.col("kind") == kind).sum().alias("mine"), dur.sum().alias("whole"))
+        .agg(dur.filter(in_lane(kind)).sum().alias("mine"), dur.sum().alias("whole"))
     )
     return part.filter(pl.col("mine") > _MINOR * pl.col("whole")).get_column("phase")
 

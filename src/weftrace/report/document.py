@@ -79,7 +79,8 @@ def _headline_of_rank(rank: RankAnalysis) -> str:
     on = "" if rank.basis == "device" else " (host operators: no device events in this trace)"
     room = f"at most {_of(rank.headroom.headroom_ns, b.span_ns)} could"
     if b.hidden_fraction is None:
-        return f"No communication in this trace{on}; {room} be saved by filling idle time."
+        fused = f" but what is fused with computation ({duration(b.fused_ns)}, not separable)" if b.fused_ns else ""
+        return f"No communication in this trace{fused}{on}; {room} be saved by filling idle time."
     return f"{percent(b.hidden_fraction)} of communication is hidden behind computation{on}; {room} still be saved."
 
 
@@ -111,6 +112,7 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None) -> RankDo
         "busy_ns": b.busy_ns,
         "idle_ns": b.idle_ns,
         "compute_ns": b.compute_ns,
+        "fused_ns": b.fused_ns,
         "communication_ns": b.communication_ns,
         "hidden_communication_ns": b.hidden_communication_ns,
         "exposed_communication_ns": b.exposed_communication_ns,
