@@ -49,7 +49,7 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
     losses = {"idle": causes[cause], "exposed communication": exposed, "exposed memory": copies}
     loss = max(losses, key=lambda name: losses[name])
     if losses[loss] < _MUCH * span:
-        return _of_kernels(ranks, whole, loss, losses[loss])
+        return _of_kernels(ranks, whole, loss, losses[loss]) + _fused(ranks)
     also = ""
     if loss == "idle":
         lead = f"The device idled {percent(idle / span)} of {whole}{_part(causes[cause], idle, _IDLE[cause])}"
@@ -65,7 +65,7 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
         lead = f"Copies with no kernel beside them take {percent(copies / span)} of {whole}"
     if exposed >= _WORTH_SAYING * span:
         also += f"; {_hidden(ranks)} of communication is hidden"
-    return lead + also
+    return lead + also + _fused(ranks)
 
 
 def _of_kernels(ranks: Sequence[RankDocument], whole: str, loss: str, loss_ns: int) -> str:
@@ -80,6 +80,14 @@ def _of_kernels(ranks: Sequence[RankDocument], whole: str, loss: str, loss_ns: i
         named = "idle time" if loss == "idle" else loss
         told += f"; the largest loss is {named}, {duration(loss_ns)} ({percent(loss_ns / span)})"
     return told
+
+
+def _fused(ranks: Sequence[RankDocument]) -> str:
+    """What of the time hides communication that nobody can tell apart."""
+    fused, span = _sum(ranks, "fused_ns"), _sum(ranks, "span_ns")
+    if fused < _WORTH_SAYING * span:
+        return ""
+    return f"; {percent(fused / span)} is in fused kernels, whose communication is not separable"
 
 
 def _of_host(ranks: Sequence[RankDocument]) -> str:
