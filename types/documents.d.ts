@@ -2,7 +2,7 @@
 
 declare namespace placement {
   interface BeforeAndAfter {
-    /** Before: another placement, or experts in order without copies. */
+    /** The placement before, or the published EPLB on the same loads; null where it has no answer. */
     before: GpuLoadTold | null;
     /** With this placement. */
     after: GpuLoadTold;
@@ -52,6 +52,7 @@ declare namespace placement {
   /** A slot that gets another expert. */
   interface MoveTold {
     round: number;
+    /** One of `layers`. */
     layer: number;
     slot: number;
     expert: number;
@@ -68,22 +69,40 @@ declare namespace placement {
     num_slots: number;
     /** Experts of which no copy was left. */
     num_from_storage: number;
-    /** Between GPUs; neither copies within a GPU nor what storage delivers. */
-    bytes: number;
-    expert_bytes: number;
-    /** Estimated. */
-    time_s: number;
+    /** Between GPUs; neither copies within a GPU nor what storage delivers. Null: not priced. */
+    bytes: number | null;
+    /** Null where the model, so its price, is not known. */
+    expert_bytes: number | null;
+    /** Estimated. Null: not priced. */
+    time_s: number | null;
     rounds: number;
     /** Most experts that a GPU holds in staging memory at once. */
     most_staged: number;
     assumptions: string[];
-    /** Estimated, of computation alone. */
-    saved_s_per_step: number;
-    /** Steps after which the moves have paid; null where they never do. */
+    /** Estimated, of computation alone. Null: not priced. */
+    saved_s_per_step: number | null;
+    /** Steps after which the moves have paid; null where they never do, or are not priced. */
     break_even_steps: number | null;
     before_balancedness: number;
     after_balancedness: number;
     list: MoveTold[];
+  }
+  /** A way of planning, judged on windows that it had not seen. */
+  interface NextWindowRow {
+    name: string;
+    /** this: as this placement was planned. baseline: what it is compared with. */
+    part: "baseline" | "beside" | "this";
+    /** [W] mean over layers in each judged window. */
+    balancedness: number[];
+  }
+  /** Windows that came after those planned on; the figures to expect of a placement. */
+  interface NextWindowsTold {
+    /** [W] the judged windows of the recording, from 0. */
+    windows: number[];
+    /** Windows that each plan was made on; null: all before the judged one. */
+    look_back: number | null;
+    /** The first is this placement's way. */
+    rows: NextWindowRow[];
   }
   /** What one policy would cost an average layer and micro-batch, estimated. */
   interface PolicyCostTold {
@@ -102,6 +121,8 @@ declare namespace placement {
     /** Where the loads are from. */
     source: string;
     num_layers: number;
+    /** [L] the number of each layer in the model, as recorded. */
+    layers: number[];
     num_experts: number;
     /** P, physical slots a layer, those of GPUs out of service included. */
     num_slots: number;
@@ -119,6 +140,9 @@ declare namespace placement {
     choice: ChoiceTold | null;
     /** [L][N] what the placement was judged on. */
     loads: number[][];
+    /** Null where the loads came without windows, or as one. */
+    next_windows: NextWindowsTold | null;
+    /** Under `loads`: what the placement was planned on, so a fit, no prediction. */
     gpu_load: BeforeAndAfter;
     moves: MovesTold | null;
   }

@@ -26,7 +26,11 @@ declare namespace page {
   type Timeline = timeline_block.Block;
 
   /** A placement as its page holds it: `placement_block`. */
-  type Placement = Omit<placement.Document, "moves"> & { moves: Moves | null; meanings: Record<string, string> };
+  type Placement = Omit<placement.Document, "moves"> & {
+    moves: Moves | null;
+    meanings: Record<string, string>;
+    words: Record<string, string>;
+  };
   type Moves = Omit<NonNullable<placement.Document["moves"]>, "list"> & { list: moves_block.Block };
   type Certificate = NonNullable<placement.Document["certificate"]>;
   type Policy = NonNullable<placement.Document["choice"]>;

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
+from rich.console import Console
 
+from weftrace import figure, load, save, show
 from weftrace.errors import DocumentError
-from weftrace.experts import balance, generate_loads, placement_of, read_placement, replan, replay
+from weftrace.experts import (
+    as_history,
+    balance,
+    generate_loads,
+    placement_of,
+    placement_report,
+    read_placement,
+    rebalance_experts,
+    replan,
+    replay,
+    slot_table,
+)
 from weftrace.experts.build import placement_document
 from weftrace.experts.document import PLACEMENT_SCHEMA
 from weftrace.experts.recorded.generator import synthetic_loads
@@ -51,8 +67,55 @@ def test_loads_before_and_after_are_those_of_the_placements() -> None:
     told = document["gpu_load"]["before"]
     assert told is not None
     before = np.asarray(told["load"])
-    np.testing.assert_allclose(before, LOADS.reshape(3, 8, 4).sum(axis=2))  # experts in order, four a GPU
+    phy2log, _, logcnt = rebalance_experts(LOADS, 48, 1, 1, 8, order="stable")
+    each = np.take_along_axis(LOADS / logcnt, phy2log, axis=1)  # the load of every slot, six to a GPU
+    np.testing.assert_allclose(before, each.reshape(3, 8, 6).sum(axis=2))
     np.testing.assert_allclose(told["balancedness"], before.mean(1) / before.max(1))
+    assert told["label"] == "the published EPLB"
+
+
+def test_the_baseline_is_what_the_published_code_does_with_nodes_and_groups() -> None:
+    by_node = placement_document(balance(LOADS, 48, 8, 2, 4, time_budget_s=0), LOADS, num_groups=4)
+    told = by_node["gpu_load"]["before"]
+    assert told is not None and told["label"] == "the published EPLB by node"
+    phy2log, _, logcnt = rebalance_experts(LOADS, 48, 4, 2, 8, order="stable")
+    each = np.take_along_axis(LOADS / logcnt, phy2log, axis=1)
+    np.testing.assert_allclose(told["load"], each.reshape(3, 8, 6).sum(axis=2))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"dead": [3]}, {"speed_of_gpu": [1] * 7 + [0.5]}, {"slots_of_layer": [48, 40, 36]}],
+    ids=["dead", "slow", "budget"],
+)
+def test_what_the_published_code_cannot_do_has_no_baseline(options: dict[str, Any]) -> None:
+    placement = balance(LOADS, 48, 8, time_budget_s=0, **options)
+    document = placement_document(placement, LOADS)
+    jsonschema.validate(plain(document), json.loads(PLACEMENT_SCHEMA.file.read_text()))
+    assert document["gpu_load"]["before"] is None
+
+
+def test_layers_keep_their_numbers_in_the_document_and_in_what_is_made_of_it(tmp_path: Path) -> None:
+    """Loads of layers 3, 4 and 60: in the document, its moves, its table of slots, the terminal and the figures."""
+    history = replace(as_history(np.stack([LOADS, LOADS[::-1]])), layers=(3, 4, 60))
+    old = balance(LOADS, 48, 8, time_budget_s=0)
+    planned = replan(old, LOADS[::-1].copy(), max_moves=0.3)
+    report = placement_report(planned.placement, history, before=old, last=1)
+    assert report.document["layers"] == [3, 4, 60]
+    moves = report.document["moves"]
+    assert moves is not None and {move["layer"] for move in moves["list"]} <= {3, 4, 60}
+    assert 60 in {move["layer"] for move in moves["list"]}
+    assert set(slot_table(report)["layer"]) == {3, 4, 60}
+    console = Console(file=io.StringIO(), width=120)
+    show(report, console)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "(layer 60)" in printed or "(layer 4)" in printed or "(layer 3)" in printed
+    assert re.findall(r"(?m)^(\d+) +[ ▁▂▃▄▅▆▇█]{8}", printed) == ["3", "4", "60"]
+    assert list(figure(report, "balancedness").data[0].x) == ["3", "4", "60"]
+    assert list(figure(report).data[0].y) == ["3", "4", "60"]
+    save(report, tmp_path / "placement.json")
+    again = load(tmp_path / "placement.json")
+    assert again.document["layers"] == [3, 4, 60]
 
 
 def test_moves_are_part_of_the_document() -> None:

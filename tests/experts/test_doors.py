@@ -137,8 +137,10 @@ def test_every_result_shows_itself_in_a_notebook(report: PlacementReport, replay
     assert exported == {*RESULTS, "Estimator"}
     placement = wt.balance(LOADS, 48, 8, 2, 4, time_budget_s=0)
     planned = wt.replan(placement, HISTORY.total(last=1))
-    moves = wt.experts.moves_between(placement, planned.placement)
-    paid = wt.experts.break_even(placement, planned.placement, LOADS, moving_s=moves.time_s)
+    moves = wt.experts.moves_between(placement, planned.placement, expert_bytes=wt.experts.CostModel().expert_bytes)
+    assert moves.time_s is not None
+    token_s = wt.experts.CostModel().row_s
+    paid = wt.experts.break_even(placement, planned.placement, LOADS, moving_s=moves.time_s, token_s=token_s)
     served = wt.experts.realised(placement, wt.experts.dispatch_table(placement))
     assert placement.certificate is not None and placement.choice is not None
     values = (

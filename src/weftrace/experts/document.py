@@ -80,16 +80,38 @@ class GpuLoadTold(TypedDict):
 
 class BeforeAndAfter(TypedDict):
     before: Annotated[
-        GpuLoadTold | None, Meta(description="Before: another placement, or experts in order without copies.")
+        GpuLoadTold | None,
+        Meta(description="The placement before, or the published EPLB on the same loads; null where it has no answer."),
     ]
     after: Annotated[GpuLoadTold, Meta(description="With this placement.")]
+
+
+class NextWindowRow(TypedDict):
+    """A way of planning, judged on windows that it had not seen."""
+
+    name: str
+    part: Annotated[
+        Literal["this", "baseline", "beside"],
+        Meta(description="this: as this placement was planned. baseline: what it is compared with."),
+    ]
+    balancedness: Annotated[list[Fraction], Meta(description="[W] mean over layers in each judged window.")]
+
+
+class NextWindowsTold(TypedDict):
+    """Windows that came after those planned on; the figures to expect of a placement."""
+
+    windows: Annotated[list[Count], Meta(min_length=1, description="[W] the judged windows of the recording, from 0.")]
+    look_back: Annotated[
+        Positive | None, Meta(description="Windows that each plan was made on; null: all before the judged one.")
+    ]
+    rows: Annotated[list[NextWindowRow], Meta(min_length=1, description="The first is this placement's way.")]
 
 
 class MoveTold(TypedDict):
     """A slot that gets another expert."""
 
     round: Count
-    layer: Count
+    layer: Annotated[Count, Meta(description="One of `layers`.")]
     slot: Count
     expert: Count
     from_slot: Annotated[int, Meta(ge=-1, description="-1: from storage.")]
@@ -107,15 +129,19 @@ class MovesTold(TypedDict):
     num_moves: Count
     num_slots: Count
     num_from_storage: Annotated[Count, Meta(description="Experts of which no copy was left.")]
-    bytes: Annotated[Amount, Meta(description="Between GPUs; neither copies within a GPU nor what storage delivers.")]
-    expert_bytes: Positive
-    time_s: Annotated[Amount, Meta(description="Estimated.")]
+    bytes: Annotated[
+        Amount | None,
+        Meta(description="Between GPUs; neither copies within a GPU nor what storage delivers. Null: not priced."),
+    ]
+    expert_bytes: Annotated[Positive | None, Meta(description="Null where the model, so its price, is not known.")]
+    time_s: Annotated[Amount | None, Meta(description="Estimated. Null: not priced.")]
     rounds: Count
     most_staged: Annotated[Count, Meta(description="Most experts that a GPU holds in staging memory at once.")]
     assumptions: list[str]
-    saved_s_per_step: Annotated[float, Meta(description="Estimated, of computation alone.")]
+    saved_s_per_step: Annotated[float | None, Meta(description="Estimated, of computation alone. Null: not priced.")]
     break_even_steps: Annotated[
-        int | None, Meta(description="Steps after which the moves have paid; null where they never do.")
+        int | None,
+        Meta(description="Steps after which the moves have paid; null where they never do, or are not priced."),
     ]
     before_balancedness: Fraction
     after_balancedness: Fraction
@@ -127,6 +153,7 @@ class PlacementDocument(TypedDict):
     weftrace: Annotated[str, Meta(description="Version of weftrace that wrote it.")]
     source: Annotated[str, Meta(description="Where the loads are from.")]
     num_layers: Positive
+    layers: Annotated[list[Count], Meta(description="[L] the number of each layer in the model, as recorded.")]
     num_experts: Positive
     num_slots: Annotated[
         Positive, Meta(description="P, physical slots a layer, those of GPUs out of service included.")
@@ -146,7 +173,12 @@ class PlacementDocument(TypedDict):
     certificate: CertificateTold | None
     choice: ChoiceTold | None
     loads: Annotated[list[list[Amount]], Meta(description="[L][N] what the placement was judged on.")]
-    gpu_load: BeforeAndAfter
+    next_windows: Annotated[
+        NextWindowsTold | None, Meta(description="Null where the loads came without windows, or as one.")
+    ]
+    gpu_load: Annotated[
+        BeforeAndAfter, Meta(description="Under `loads`: what the placement was planned on, so a fit, no prediction.")
+    ]
     moves: MovesTold | None
 
 

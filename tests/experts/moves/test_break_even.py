@@ -6,8 +6,9 @@ import pytest
 
 from weftrace.errors import PlacementError
 from weftrace.experts.cluster import make_cluster
-from weftrace.experts.moves.break_even import TOKEN_S, break_even
+from weftrace.experts.moves.break_even import break_even
 from weftrace.experts.placement import make_placement
+from weftrace.facts import sustained_flops_per_s
 
 CLUSTER = make_cluster(4, 2)
 OLD = make_placement([[0, 1, 2, 3]], CLUSTER, 4)
@@ -29,11 +30,11 @@ def test_layers_add_up() -> None:
 
 
 def test_what_saves_nothing_never_pays() -> None:
-    worse = break_even(NEW, OLD, LOADS, moving_s=1)
+    worse = break_even(NEW, OLD, LOADS, moving_s=1, token_s=2)
     assert worse.num_steps is None
     assert worse.saved_s < 0
-    assert break_even(OLD, OLD, LOADS, moving_s=1).num_steps is None
-    assert break_even(OLD, OLD, LOADS, moving_s=0).num_steps == 0
+    assert break_even(OLD, OLD, LOADS, moving_s=1, token_s=2).num_steps is None
+    assert break_even(OLD, OLD, LOADS, moving_s=0, token_s=2).num_steps == 0
 
 
 def test_a_slow_gpu_counts_by_its_speed() -> None:
@@ -44,13 +45,13 @@ def test_a_slow_gpu_counts_by_its_speed() -> None:
 def test_deepseek_v3_computes_a_seventh_of_a_second_a_step() -> None:
     """58 layers, 4096 tokens a GPU, 8 experts a token: 32768 rows a GPU of 74 ns; 0.5 s of moving pays for itself in 19
     steps if a fifth of that is saved."""
-    assert pytest.approx(0.141, rel=0.01) == 58 * 32768 * TOKEN_S
+    assert pytest.approx(0.141, rel=0.01) == 58 * 32768 * 6 * 7168 * 2048 / sustained_flops_per_s("expert gemm")
 
 
 def test_bad_options() -> None:
     with pytest.raises(PlacementError, match="moving_s must be a number of at least 0, not -1"):
-        break_even(OLD, NEW, LOADS, moving_s=-1)
+        break_even(OLD, NEW, LOADS, moving_s=-1, token_s=2)
     with pytest.raises(PlacementError, match="token_s must be a number above 0, not 0"):
         break_even(OLD, NEW, LOADS, moving_s=1, token_s=0)
     with pytest.raises(PlacementError, match="4 experts, and the loads of 1 and 3"):
-        break_even(OLD, NEW, [[1, 2, 3]], moving_s=1)
+        break_even(OLD, NEW, [[1, 2, 3]], moving_s=1, token_s=2)

@@ -230,6 +230,33 @@ def test_windows_add_steps_up() -> None:
         windows_of(history, 0)
 
 
+@pytest.mark.parametrize("name", ["loads.npz", "loads.json", "loads.json.gz"])
+def test_saved_loads_keep_the_numbers_of_their_layers(name: str, tmp_path: Path) -> None:
+    """A model whose first three layers are dense: its experts' layers are 3 and 4, and stay so through a file."""
+    lines = "".join(f"{step},{layer},{expert},{1 + step}\n" for step in (0, 1) for layer in (3, 4) for expert in (0, 1))
+    (tmp_path / "recorded.csv").write_text("step,layer,expert,count\n" + lines)
+    history = read_loads(tmp_path / "recorded.csv")
+    assert history.layers == (3, 4)
+    save_loads(history, tmp_path / name)
+    again = read_loads(tmp_path / name)
+    assert again.layers == (3, 4)
+    np.testing.assert_array_equal(again.load_TLN, history.load_TLN)
+    assert windows_of(again, 2).layers == (3, 4)
+
+
+def test_wrong_loads_are_named_by_their_layers_number(tmp_path: Path) -> None:
+    (tmp_path / "loads.csv").write_text("layer,expert,count\n3,0,1\n4,0,2\n4,1,-5\n")
+    with pytest.raises(LoadsError, match=r"expert 1, layer 4, window 0 is -5\.0, which is negative"):
+        read_loads(tmp_path / "loads.csv")
+
+
+@pytest.mark.parametrize("layers", [[3], [3, 3], [3, "a"], [3, -1], [0.5, 1]])
+def test_numbers_of_layers_that_are_none_are_refused(layers: object, tmp_path: Path) -> None:
+    (tmp_path / "loads.json").write_text(json.dumps({"loads": LOADS, "layers": layers}))
+    with pytest.raises(LoadsError, match=r"loads\.json: layers must be 2 different whole numbers"):
+        read_loads(tmp_path / "loads.json")
+
+
 def test_arrays_lists_and_tensors_as_history() -> None:
     for given_loads in (LOADS, np.array(LOADS), torch.tensor(LOADS), torch.tensor(LOADS, dtype=torch.bfloat16)):
         np.testing.assert_array_equal(as_history(given_loads).load_TLN, LOADS)
@@ -258,6 +285,15 @@ BAD: dict[str, tuple[bytes, str]] = {
     "text.json": (b'[["a", "b"]]', "not an array of numbers"),
     "ragged.json": (b"[[1, 2], [3]]", "not an array of numbers"),
     "number.json": (b"{}", "no loads among its fields"),
+    "sglang.json": (
+        json.dumps({"physical_to_logical_map": MAP}).encode(),
+        r"physical_to_logical_map says which expert stands in which slot: a placement, not loads.*make_placement",
+    ),
+    "phy2log.npz": (_npz(phy2log=MAP), "phy2log says which expert stands in which slot: a placement, not loads"),
+    "counts.pt": (
+        _pt({"logical_to_all_physical_map": torch.tensor(MAP), "rank": 0}),
+        "logical_to_all_physical_map says which slots hold which expert: a placement, not loads",
+    ),
     "other.json": (b'{"a": 1, "b": 2}', "no loads among its fields \\(a, b\\)"),
     "flat.json": (b"[1, 2]", r"\[steps, layers, experts\] or \[layers, experts\], not \[2\]"),
     "history.json": (b'{"load_history": [{}]}', r"load_history\[0\] has no logical_expert_load"),

@@ -1,15 +1,15 @@
 """Documents about experts for tests of what draws them: small ones for the pencil, large ones made with a seed.
 
-The placement: 2 layers, 4 experts, 2 nodes of one GPU with 3 slots each, even split.
+The placement: 2 layers after three dense ones, 4 experts, 2 nodes of one GPU with 3 slots each, even split.
 
-    layer 0, loads 8 4 2 2      before  GPU 0: 0 1   = 12   GPU 1: 2 3   =  4      mean 8   balancedness 8/12  = 0.6667
+    layer 3, loads 8 4 2 2      before  GPU 0: 0 1   = 12   GPU 1: 2 3   =  4      mean 8   balancedness 8/12  = 0.6667
                                 after   GPU 0: 0 1 2 =  8   GPU 1: 0 1 3 =  8                            8/8   = 1
-    layer 1, loads 12 1 0 3     before  GPU 0: 0 1   = 13   GPU 1: 2 3   =  3      mean 8                8/13  = 0.6154
+    layer 4, loads 12 1 0 3     before  GPU 0: 0 1   = 13   GPU 1: 2 3   =  3      mean 8                8/13  = 0.6154
                                 after   GPU 0: 0 1 2 = 6.5  GPU 1: 0 1 3 = 9.5                           8/9.5 = 0.8421
 
-With copies of 0 and 3 instead, layer 1 would have 6 + 1.5 + 1 = 8.5 and 7.5: the bound given is 8.5, and the gap
+With copies of 0 and 3 instead, layer 4 would have 6 + 1.5 + 1 = 8.5 and 7.5: the bound given is 8.5, and the gap
 9.5 / 8.5 - 1 = 11.8 %. The moves are three of the twelve slots, one of them from storage; they go with no particular
-map before.
+map before. The next window: two of them, which gained 20 and 10 points over the placement before, kept.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def placement(**changes: Any) -> Document:
         "weftrace": "0.0.0",
         "source": "pencil.json",
         "num_layers": 2,
+        "layers": [3, 4],
         "num_experts": 4,
         "num_slots": 6,
         "num_groups": 2,
@@ -76,9 +77,18 @@ def placement(**changes: Any) -> Document:
             "ruled_out": [["semi-hierarchical", "no foreign replicas were allowed"]],
         },
         "loads": [[8.0, 4.0, 2.0, 2.0], [12.0, 1.0, 0.0, 3.0]],
+        "next_windows": {
+            "windows": [10, 11],
+            "look_back": 4,
+            "rows": [
+                {"name": "this re-plan", "part": "this", "balancedness": [0.9, 0.8]},
+                {"name": "the placement before, kept", "part": "baseline", "balancedness": [0.7, 0.7]},
+                {"name": "the published EPLB", "part": "beside", "balancedness": [0.8, 0.78]},
+            ],
+        },
         "gpu_load": {
             "before": {
-                "label": "experts in order, no copies",
+                "label": "the placement before",
                 "load": [[12.0, 4.0], [13.0, 3.0]],
                 "balancedness": [8 / 12, 8 / 13],
             },
@@ -94,9 +104,9 @@ def placement(**changes: Any) -> Document:
             "before_balancedness": (8 / 12 + 8 / 13) / 2,
             "after_balancedness": (1 + 8 / 9.5) / 2,
             "list": [
-                move(0, 0, 3, 0, 0, 0, 1),
-                move(1, 0, 4, 1, 1, 0, 1),
-                move(0, 1, 2, 2, -1, -1, 0),
+                move(0, 3, 3, 0, 0, 0, 1),
+                move(1, 3, 4, 1, 1, 0, 1),
+                move(0, 4, 2, 2, -1, -1, 0),
             ],
         },
     }
@@ -129,8 +139,8 @@ def move(at: int, layer: int, slot: int, expert: int, from_slot: int, from_gpu: 
 
 
 def bare_placement() -> Document:
-    """No certificate, no choice, no moves, nothing before."""
-    document = placement(certificate=None, choice=None, moves=None, solver_of_layer=[])
+    """No certificate, no choice, no moves, nothing before, no next window."""
+    document = placement(certificate=None, choice=None, moves=None, solver_of_layer=[], next_windows=None)
     return {**document, "gpu_load": {"before": None, "after": document["gpu_load"]["after"]}}
 
 
@@ -178,6 +188,7 @@ def large_placement(
     document = placement(
         source=f"{num_layers} layers of lognormal loads, seed {seed}",
         num_layers=num_layers,
+        layers=list(range(3, 3 + num_layers)),
         num_experts=num_experts,
         num_slots=num_slots,
         num_groups=8,
@@ -195,7 +206,7 @@ def large_placement(
         loads=[layer["loads"] for layer in layers],
         gpu_load={
             "before": {
-                "label": "experts in order, no copies",
+                "label": "the placement before",
                 "load": before,
                 "balancedness": [m / max(row) for m, row in zip(mean, before, strict=True)],
             },
@@ -230,7 +241,9 @@ def large_placement(
         **MOVING,
         "before_balancedness": document["gpu_load"]["before"]["balancedness"][0],
         "after_balancedness": balancedness,
-        "list": [_some_move(draw, layer, slot, layers, per_gpu, num_slots) for layer, slot in moving],
+        "list": [
+            _some_move(draw, layer, slot, layers, per_gpu, num_slots) | {"layer": layer + 3} for layer, slot in moving
+        ],
     }
     return document
 
@@ -279,6 +292,7 @@ def replay(**changes: Any) -> Document:
         "source": "pencil.npz",
         "num_windows": 6,
         "num_layers": 2,
+        "layers": [3, 4],
         "num_experts": 4,
         "num_slots": 6,
         "num_gpus": 2,

@@ -13,7 +13,7 @@ import pytest
 from tests.experts.render import documents
 from tests.pages import check_modules
 from weftrace.experts.render.page import HOME, placement_block, render_placement_html, render_replay_html
-from weftrace.experts.render.words import placement_headline, replay_headline, row_words
+from weftrace.experts.render.words import next_windows_words, page_words, placement_headline, replay_headline, row_words
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -54,16 +54,39 @@ def test_modules_are_joined_after_what_they_import() -> None:
 
 
 def test_headlines() -> None:
+    """First what to expect on loads not seen; a fit to the placement's own loads is called one."""
     document = documents.placement()
-    assert (
-        placement_headline(document) == "Balancedness 0.9211, up from 0.6410, of at most 0.9706 under the same rules."
+    next_window = (
+        "On the next window balancedness 0.8500, 15.0 points (10.0 to 20.0) over the placement before, kept (0.7000): "
+        "the mean of 2 windows, each planned on the 4 before it. On the loads that it was planned on: 0.9211"
     )
+    assert placement_headline(document) == f"{next_window} (at most 0.9706 under the same rules)."
     document["certificate"]["is_optimal"] = [True, True]
-    assert placement_headline(document) == "Balancedness 0.9211, up from 0.6410: proved the best possible."
-    assert placement_headline(documents.bare_placement()) == "Balancedness 0.9211."
+    assert placement_headline(document) == f"{next_window} (proved the best possible)."
+    document["next_windows"] = None
+    assert placement_headline(document) == (
+        "Balancedness 0.9211 (proved the best possible) on the loads that it was planned on, where the placement "
+        "before reaches 0.6410: a fit, no prediction."
+    )
+    document["loads"] = [[1.0] * 4] * 2  # not those of the certificate
+    assert placement_headline(document) == (
+        "Balancedness 0.9211 on the loads given, where the placement before reaches 0.6410: a prediction only if it "
+        "was not planned on them."
+    )
     near = documents.bare_placement()
     near["gpu_load"]["after"]["balancedness"] = [1.0, 0.99996]
-    assert placement_headline(near) == "Balancedness 0.99998."  # what is not perfect does not look perfect
+    assert "Balancedness 0.99998 " in placement_headline(near)  # what is not perfect does not look perfect
+
+
+def test_a_loss_on_the_next_window_is_called_one() -> None:
+    judged = documents.placement()["next_windows"] | {"look_back": None, "windows": [11]}
+    judged["rows"] = [{**row, "balancedness": row["balancedness"][1:]} for row in judged["rows"][:2]]
+    judged["rows"][0]["balancedness"] = [0.65]
+    told = "0.6500, 5.0 points under the placement before, kept (0.7000): one window, planned on all windows before it"
+    assert next_windows_words(judged) == told
+
+
+def test_replay_headline() -> None:
     told = "balance+resplit on mean of 4, every 2 windows: balancedness 0.9600, 6.0 points over the baseline."
     assert replay_headline(documents.replay()) == told
 
@@ -125,6 +148,11 @@ def replay_page(open_html: Any) -> Page:
     return page
 
 
+def scrolled(page: Page) -> None:
+    """Wait until a scroll has been told to the page: it hides the tooltip."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def rows(table: Locator) -> list[list[str]]:
     return [[text.strip() for text in row.locator("td").all_inner_texts()] for row in table.locator("tbody tr").all()]
 
@@ -134,14 +162,20 @@ def card(page: Page, key: str) -> str:
 
 
 def test_first_screen_of_a_placement(placement_page: Page) -> None:
-    assert placement_page.locator("h1").inner_text().startswith("Balancedness 0.9211, up from 0.6410")
-    assert [card(placement_page, key) for key in ("balancedness", "bound", "gap", "binding", "slots_for_target")] == [
-        "0.9211", "0.9706", "11.8 %", "packing", "8",
-    ]  # fmt: skip
-    widths = placement_page.locator(".work-before, .work-after, .work-bound").evaluate_all(
+    assert placement_page.locator("h1").inner_text().startswith("On the next window balancedness 0.8500, 15.0 points")
+    cards = placement_page.locator("[data-card]").evaluate_all("(cards) => cards.map((card) => card.dataset.card)")
+    assert cards[0] == "next_window"
+    assert [
+        card(placement_page, key)
+        for key in ("next_window", "balancedness", "bound", "gap", "binding", "slots_for_target")
+    ] == ["0.8500", "0.9211", "0.9706", "11.8 %", "packing", "8"]
+    assert "15.0 points over" in placement_page.locator('[data-card="next_window"]').inner_text()
+    widths = placement_page.locator(".work-before, .work-after, .work-beside, .work-fit").evaluate_all(
         "(parts) => parts.map((part) => part.offsetWidth / part.parentElement.offsetWidth)"
     )
-    assert widths == pytest.approx([(8 / 12 + 8 / 13) / 2, (1 + 8 / 9.5) / 2, (1 + 8 / 8.5) / 2], abs=0.01)
+    assert widths == pytest.approx([0.85, 0.7, 0.79, (1 + 8 / 9.5) / 2], abs=0.01)
+    assert "Fit, no prediction" in placement_page.locator("#account").inner_text()
+    assert "may have been planned on these windows" in placement_page.locator("#account").inner_text()
     assert (
         "the busiest GPUs do 30 % less" in placement_page.locator('[data-card="balancedness"]').inner_text()
     )  # 25 to 17.5
@@ -157,16 +191,16 @@ def test_model_by_the_pencil(placement_page: Page) -> None:
 
 def test_it_opens_at_the_layer_with_most_to_gain(placement_page: Page) -> None:
     assert placement_page.evaluate("weftrace.layer()") == 1
-    assert placement_page.locator("#layer-title").inner_text() == "Layer 1"
+    assert placement_page.locator("#layer-title").inner_text() == "Layer 4"
     facts = placement_page.locator("#layer-facts").inner_text()
     assert (
-        facts == "Balancedness 0.8421; 0.6154 before; at most 0.9412 possible; held back by packing; found by deepseek."
+        facts == "Balancedness 0.8421; before 0.6154; at most 0.9412 possible; held back by packing; found by deepseek."
     )
 
 
 def test_layers_are_chosen_by_select_buttons_and_map(placement_page: Page) -> None:
     placement_page.select_option("#layer-select", "0")
-    assert placement_page.locator("#layer-title").inner_text() == "Layer 0"
+    assert placement_page.locator("#layer-title").inner_text() == "Layer 3"
     assert placement_page.locator("#layer-prev").is_disabled()
     placement_page.click("#layer-next")
     assert placement_page.evaluate("weftrace.layer()") == 1
@@ -178,10 +212,11 @@ def test_layers_are_chosen_by_select_buttons_and_map(placement_page: Page) -> No
 
 def test_a_cell_tells_its_experts(placement_page: Page) -> None:
     placement_page.locator("#maps").scroll_into_view_if_needed()
+    scrolled(placement_page)
     place = placement_page.evaluate("weftrace.place('after', 1, 1)")
     placement_page.mouse.move(place["x"], place["y"])
     tip = placement_page.locator("#tooltip").inner_text().split("\n")
-    assert tip[0] == "Layer 1, GPU 1, node 1"
+    assert tip[0] == "Layer 4, GPU 1, node 1"
     assert "1.188× the mean, load 9.5" in tip
     assert "0.750×, 50.0 % of it (2 copies)" in tip
     placement_page.mouse.move(2, 2)
@@ -192,7 +227,7 @@ def test_maps_by_keyboard(placement_page: Page) -> None:
     placement_page.locator('canvas[data-map="after"]').focus()
     for key in ("ArrowUp", "ArrowLeft"):
         placement_page.keyboard.press(key)
-    assert placement_page.locator("#map-live").inner_text().startswith("Layer ")
+    assert placement_page.locator("#map-live").inner_text().startswith("Layer 4, ")
     placement_page.keyboard.press("ArrowUp")
     placement_page.keyboard.press("Enter")
     assert placement_page.evaluate("weftrace.layer()") == 0
@@ -226,7 +261,7 @@ def test_hottest_experts(placement_page: Page) -> None:
 
 def test_what_holds_back_and_why_this_policy(placement_page: Page) -> None:
     binding = rows(placement_page.locator("[data-table=binding]"))
-    assert sorted(row[:4] for row in binding) == [["nothing", "1", "0 %", "0"], ["packing", "1", "11.8 %", "1"]]
+    assert sorted(row[:4] for row in binding) == [["nothing", "1", "0 %", "3"], ["packing", "1", "11.8 %", "4"]]
     policies = rows(placement_page.locator("[data-table=policy]"))
     assert [row[0].split()[0] for row in policies] == ["global", "hierarchical"]
     assert policies[0][1] == "270.0"
@@ -241,6 +276,33 @@ def test_moves(placement_page: Page) -> None:
     assert rows(placement_page.locator("[data-table=moves]")) == [["0", "2", "storage", "slot 2, GPU 0", "storage"]]
     placement_page.select_option("#layer-select", "0")
     assert [row[4] for row in rows(placement_page.locator("[data-table=moves]"))] == ["other node", "other node"]
+
+
+def test_every_picture_names_layers_by_their_numbers_in_the_model(placement_page: Page) -> None:
+    """Layers 3 and 4: no picture, table, tooltip or list knows a layer 0 or 1."""
+    assert placement_page.locator("#layer-select option").all_inner_texts() == ["3", "4"]
+    for chart in ("#certificate-chart", "#moves-layers"):
+        ticks = placement_page.locator(f"{chart} text.tick").all_text_contents()
+        assert ticks[-3:] == ["3", "4", "layer"]
+        placement_page.locator(f"{chart} svg").focus()
+        placement_page.keyboard.press("End")
+        assert placement_page.locator("#tooltip").inner_text().startswith("Layer 4")
+        placement_page.keyboard.press("Escape")
+    assert placement_page.locator("#layer-title").inner_text() == "Layer 4"
+    assert placement_page.locator("#moves-title").inner_text() == "Moves of layer 4"
+    assert "in layer 4" in (placement_page.locator("#layer-chart svg").get_attribute("aria-label") or "")
+
+
+def test_without_a_placement_before_the_published_eplb_stands_beside(open_html: Any) -> None:
+    document = documents.placement(moves=None, next_windows=None)
+    document["gpu_load"]["before"]["label"] = "the published EPLB by node"
+    assert page_words(document)["before"] == "published EPLB by node"
+    page = open_html(render_placement_html(document))
+    text = page.locator("main").inner_text()
+    assert "published EPLB by node" in page.locator("#maps").inner_text()
+    assert page.locator("#certificate .legend").inner_text().startswith("published EPLB by node")
+    assert not re.search(r"\b[Bb]efore\b", text.split("DEFINITIONS")[0].split("Definitions")[0])
+    assert "No window after these loads is known" in page.locator("#account").inner_text()
 
 
 def test_by_layer_chart_answers_keys(placement_page: Page) -> None:
@@ -272,9 +334,10 @@ def test_lost_gpus_are_said(open_html: Any) -> None:
     page = open_html(render_placement_html(documents.large_placement(3, 16, 24, 8, 2, dead=(3,))))
     assert "1 GPU out of service" in page.locator("#facts").inner_text()
     page.locator("#maps").scroll_into_view_if_needed()
+    scrolled(page)
     place = page.evaluate("weftrace.place('after', 0, 3)")
     page.mouse.move(place["x"], place["y"])
-    assert "Layer 0, GPU 3, node 0: dead" in page.locator("#tooltip").inner_text()
+    assert "Layer 3, GPU 3, node 0: dead" in page.locator("#tooltip").inner_text()
 
 
 def test_first_screen_of_a_replay(replay_page: Page) -> None:

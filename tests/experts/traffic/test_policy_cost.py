@@ -15,7 +15,7 @@ from weftrace.experts.problem import Problem, Solution
 from weftrace.experts.recorded.generator import synthetic_loads
 from weftrace.experts.solvers.hierarchical import solve_hierarchical
 from weftrace.experts.solvers.semi_hierarchical import solve_semi_hierarchical
-from weftrace.experts.traffic.policy_cost import CostModel, policy_costs
+from weftrace.experts.traffic.policy_cost import CostModel, cost_model_of, model_of_shape, policy_costs
 from weftrace.facts import hardware
 
 H800 = hardware("H800")
@@ -127,6 +127,21 @@ def test_a_small_model_takes_fewer_experts_a_token() -> None:
     problem = problem_of(np.ones((1, 8)), make_cluster(8, 4, 2), 8)
     told = policy_costs({"global": solve_lpt_swaps(problem)}, problem).assumptions
     assert "routing: top 4 of 8 experts, from 4 of 8 groups" in told
+
+
+def test_models_are_known_by_name_by_widths_or_by_their_layers_of_experts() -> None:
+    """DeepSeek-V3's expert in FP8: 3 x 7168 x 2048 weights and 3 x 56 x 16 scales of 4 bytes."""
+    assert cost_model_of("H800") == cost_model_of("H800", "deepseek-v3")
+    assert cost_model_of("H800").expert_bytes == 3 * 7168 * 2048 + 3 * 56 * 16 * 4
+    assert cost_model_of("A100").expert_bytes == 2 * 3 * 7168 * 2048
+    qwen = cost_model_of("H800", "qwen3-30b-a3b")
+    assert (qwen.hidden, qwen.expert_hidden, qwen.top_k, qwen.combine_bytes) == (2048, 768, 8, 4096)
+    assert cost_model_of("H800", "1024x512").row_s == pytest.approx(cost_model_of("H800").row_s / 28)
+    assert model_of_shape(58, 256) == "deepseek-v3"
+    assert model_of_shape(48, 128) == "qwen3-30b-a3b"
+    assert model_of_shape(8, 256) is None and model_of_shape(58, 128) is None
+    with pytest.raises(PlacementError, match="gpt2 has no experts"):
+        cost_model_of("H800", "gpt2")
 
 
 def test_mistakes_are_named() -> None:

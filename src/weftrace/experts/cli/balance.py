@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from weftrace.cli import outputs
 from weftrace.experts.cli import options as experts_options
 from weftrace.experts.cli.options import Gpus, Groups, Loads, Nodes, WindowSteps
+
+if TYPE_CHECKING:
+    from weftrace.experts import Placement
+    from weftrace.experts.arrays import Floats
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -70,6 +76,14 @@ def command(
     hardware: Annotated[
         str, typer.Option("--hardware", help="Accelerator that policies and moves are priced for.")
     ] = "H800",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            help="Whose experts these are, for prices: deepseek-v3, or an expert's two widths, 7168x2048.",
+            metavar="NAME",
+        ),
+    ] = None,
     time_budget: Annotated[
         float, typer.Option("--time-budget", help="Seconds to search for better.", min=0.0, metavar="S")
     ] = 1.0,
@@ -79,10 +93,10 @@ def command(
     quiet: outputs.Quiet = False,
 ) -> None:
     """Place experts so that the busiest GPU has as little to do as can be, and say how near that is to the best."""
-    from weftrace.experts import balance, make_cluster, placement_report, read_placement, replan
+    from weftrace.experts import make_cluster, placement_report
     from weftrace.experts.kinds import PLACEMENT
     from weftrace.experts.solvers.slot_budget import slots_for_budget
-    from weftrace.experts.traffic.policy_cost import cost_model_of
+    from weftrace.experts.traffic.policy_cost import cost_model_of, model_of_shape
 
     inputs = experts_options.inputs_of(loads, old)
     wanted = outputs.wanted(output, writes=PLACEMENT, inputs=inputs, json=json, quiet=quiet)
@@ -94,13 +108,15 @@ def command(
     }
     slots_G = experts_options.parse_whole_numbers(slots_of_gpu, "--slots-of-gpu")
     speed_G = experts_options.parse_numbers(speeds, "--speeds")
-    pins = experts_options.parse_pins(pin or [])
     most_moved = experts_options.parse_fraction(max_moves, "--max-moves")
     history = experts_options.read_history(loads, window_steps)
     if last is not None and last > history.num_windows:
         raise typer.BadParameter(f"there are {history.num_windows} windows, not {last}", param_hint="--last")
+    pins = experts_options.parse_pins(pin or [], history.layers)
     load_LN = history.total(last)
-    before = read_placement(old) if old is not None else None
+    before = None
+    if old is not None:
+        before, history = experts_options.read_before(old, history)
     slots_L = None
     if slots is None and slots_G is None and before is not None:
         slots_G = before.cluster.slots_G.tolist()
@@ -109,27 +125,50 @@ def command(
         slots_L, largest = slots_for_budget(load_LN, budget, gpus, num_lost=num_lost)
         slots = largest if slots is None and slots_G is None else slots
     cluster = make_cluster(slots, gpus, nodes, slots_of_gpu=slots_G, speed_of_gpu=speed_G, **out_of_service)
-    model = cost_model_of(hardware)
-    if before is not None:
-        placement = replan(
-            before, load_LN, max_moves=most_moved, cluster=cluster, pins=pins, num_groups=groups
-        ).placement
-    else:
-        with experts_options.told("balancing") as on_progress:
-            placement = balance(
-                load_LN,
+    named = model or model_of_shape(history.num_layers, history.num_experts)
+    priced = cost_model_of(hardware, named)
+    with experts_options.told("balancing") as on_progress:
+        plan: Callable[..., Placement]
+        if before is not None:
+            plan = partial(
+                _replanned, before=before, max_moves=most_moved, cluster=cluster, pins=pins, num_groups=groups
+            )
+        else:
+            plan = partial(
+                _balanced,
                 cluster=cluster,
                 num_groups=groups,
-                policy=policy,
                 split=split,
                 pins=pins,
                 slots_of_layer=None if slots_L is None else slots_L.tolist(),
-                time_budget_s=time_budget,
-                cost_model=model,
+                cost_model=priced,
                 on_progress=on_progress,
             )
-    report = placement_report(placement, load_LN, source=history.source, num_groups=groups, before=before, model=model)
+        placement = plan(load_LN, policy=policy, time_budget_s=time_budget)
+        report = placement_report(
+            placement,
+            history,
+            num_groups=groups,
+            before=before,
+            model=priced if named else None,
+            last=last,
+            plan=partial(plan, policy=placement.policy, time_budget_s=0.0),
+            on_progress=lambda done, total: on_progress(f"judging on the next window, {done} of {total}"),
+        )
     outputs.deliver(report, PLACEMENT, wanted)
+
+
+def _balanced(load_LN: Floats, **options: Any) -> Placement:
+    from weftrace.experts import balance
+
+    return balance(load_LN, **options)
+
+
+def _replanned(load_LN: Floats, *, before: Placement, policy: str, time_budget_s: float, **options: Any) -> Placement:
+    """A re-plan keeps the policy, and searches as long as its paths are."""
+    from weftrace.experts import replan
+
+    return replan(before, load_LN, **options).placement
 
 
 def _refuse_unused(given: dict[str, bool]) -> None:

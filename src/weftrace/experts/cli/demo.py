@@ -43,7 +43,7 @@ def command(
     loads = history.total()
     with experts_options.told("balancing") as on_progress:
         placement = balance(loads, 288, 32, 4, 8, on_progress=on_progress)
-    report = placement_report(placement, loads, source=history.source, num_groups=8)
+        report = placement_report(placement, history, num_groups=8)
     outputs.deliver(report, PLACEMENT, wanted, show=partial(_show, history=history), save=as_loads)
 
 

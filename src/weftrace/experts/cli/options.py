@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,7 @@ import typer
 from weftrace.cli import options, outputs
 
 if TYPE_CHECKING:
-    from weftrace.experts import LoadHistory
+    from weftrace.experts import LoadHistory, Placement
 
 Loads = Annotated[
     str,
@@ -68,13 +69,18 @@ def parse_gpus(text: str | None, name: str) -> list[int]:
         raise typer.BadParameter(error.message.replace("ranks", "GPUs"), param_hint=name) from error
 
 
-def parse_pins(texts: list[str]) -> list[tuple[int, ...]]:
-    """ "12:3" -> (12, 3), expert 12 on GPU 3 in all layers; "0:12:3" the same in layer 0 alone."""
+def parse_pins(texts: list[str], layers: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """ "12:3" -> (12, 3), expert 12 on GPU 3 in all layers; "5:12:3" the same in the layer that has number 5 alone,
+    which is (2, 12, 3) where `layers` are numbered from 3."""
     pins = []
     for text in texts:
         if re.fullmatch(r"\d{1,9}(:\d{1,9}){1,2}", text) is None:
             raise typer.BadParameter(f"{text!r} is no pin; write EXPERT:GPU or LAYER:EXPERT:GPU", param_hint="--pin")
-        pins.append(tuple(int(number) for number in text.split(":")))
+        *layer, expert, gpu = (int(number) for number in text.split(":"))
+        if layer and layer[0] not in layers:
+            known = f"{min(layers)} to {max(layers)}"
+            raise typer.BadParameter(f"{text!r}: the loads have no layer {layer[0]}, but {known}", param_hint="--pin")
+        pins.append((*(layers.index(number) for number in layer), expert, gpu))
     return pins
 
 
@@ -111,6 +117,27 @@ def read_history(source: str, window_steps: int) -> LoadHistory:
     for note in history.notes:
         typer.echo(f"weftrace: {note}", err=True)
     return history
+
+
+def read_before(path: str, history: LoadHistory) -> tuple[Placement, LoadHistory]:
+    """The placement before, and the loads with its layers' numbers where a recording numbers none of its own.
+
+    Raises `LoadsError` where both number their layers, and differ.
+    """
+    from weftrace.errors import LoadsError
+    from weftrace.experts import placement_of
+    from weftrace.experts.document import SCHEMA
+    from weftrace.files.documents import read_document
+
+    document = read_document(path, schema=SCHEMA)
+    before, layers = placement_of(document, what=path), tuple(document["layers"])
+    plain = tuple(range(history.num_layers))
+    if history.layers in (layers, plain) and len(layers) == history.num_layers:
+        return before, replace(history, layers=layers)
+    if layers != plain:
+        ours, its = (f"{len(those)} layers from {those[0]} to {those[-1]}" for those in (history.layers, layers))
+        raise LoadsError(f"{history.source}: the loads are of {ours}, and the placement {path} of {its}")
+    return before, history
 
 
 @contextmanager

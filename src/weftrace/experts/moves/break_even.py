@@ -10,12 +10,8 @@ from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Floats
 from weftrace.experts.loads import as_loads
 from weftrace.experts.placement import Placement
-from weftrace.facts import sustained_flops_per_s
 from weftrace.notebook import InNotebook
 from weftrace.units import duration
-
-#: Seconds that an H800 computes for one token in one expert of DeepSeek-V3: three projections of 7,168 x 2,048.
-TOKEN_S = 6 * 7168 * 2048 / sustained_flops_per_s("expert gemm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +46,15 @@ def break_even(
     loads: object,
     *,
     moving_s: float,
+    token_s: float,
     steps_in_loads: float = 1.0,
-    token_s: float = TOKEN_S,
 ) -> BreakEven:
     """How long a new placement has to serve these loads before it was worth moving to.
 
     loads: [L, N] tokens that each expert gets in `steps_in_loads` steps; what is to come, which an estimate of the past
     may miss. moving_s: `Moves.time_s`, or what of it is not hidden behind serving. token_s: seconds for a token in an
-    expert on a GPU of speed 1; a GPU's time is its tokens times that over its speed. Communication counts for nothing.
+    expert on a GPU of speed 1 (`CostModel.row_s`); a GPU's time is its tokens times that over its speed. Communication
+    counts for nothing.
     Raises `LoadsError` for bad loads, `PlacementError` for another shape or an option that is out of range.
     """
     for value, name, least in (

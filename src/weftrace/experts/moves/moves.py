@@ -17,10 +17,6 @@ from weftrace.facts import Hardware, hardware
 from weftrace.notebook import InNotebook
 from weftrace.units import duration, size
 
-# DeepSeek-V3's routed expert in FP8: gate, up and down projections of 7168 x 2048, and a float32 scale for each
-# 128 x 128 block of them (DeepSeek-V3 technical report, 2024; its checkpoint's `weight_scale_inv`).
-EXPERT_BYTES = 3 * 7168 * 2048 + 3 * (7168 // 128) * (2048 // 128) * 4
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Moves(InNotebook):
@@ -35,8 +31,8 @@ class Moves(InNotebook):
     to_gpu_M: the GPU of slot_M. Moves inside a GPU and from storage need no other GPU and stand in round 0.
     num_slots: slots that the new placement fills.
     most_staged: experts that a GPU keeps in staging memory at once, at most, those that arrive in the round included.
-    expert_bytes: size of one expert of one layer. time_s: an estimate, the sum over rounds of the slowest transfer.
-    assumptions: what time_s takes for granted.
+    expert_bytes: size of one expert of one layer; None where it was not given. time_s: an estimate, the sum over rounds
+        of the slowest transfer; None with it. assumptions: what time_s takes for granted.
     """
 
     round_M: Ints
@@ -50,8 +46,8 @@ class Moves(InNotebook):
     num_slots: int
     gpus_per_node: int
     most_staged: int
-    expert_bytes: int
-    time_s: float
+    expert_bytes: int | None
+    time_s: float | None
     assumptions: tuple[str, ...]
 
     @property
@@ -99,34 +95,38 @@ class Moves(InNotebook):
         return self.num_moves - self.num_local - self.num_from_storage - self.num_in_node
 
     @property
-    def num_bytes(self) -> int:
-        """Bytes between GPUs; neither copies inside a GPU nor what storage delivers."""
-        return (self.num_in_node + self.num_between_nodes) * self.expert_bytes
+    def num_bytes(self) -> int | None:
+        """Bytes between GPUs; neither copies inside a GPU nor what storage delivers. None without a size."""
+        sent = self.num_in_node + self.num_between_nodes
+        return None if self.expert_bytes is None else sent * self.expert_bytes
 
     def _told(self) -> Iterable[tuple[str, str]]:
         yield "slots rewritten", f"{self.num_moves:,} of {self.num_slots:,}"
         yield "from storage", f"{self.num_from_storage:,}"
-        yield "weights sent", size(self.num_bytes)
-        yield "estimated time", f"{duration(self.time_s * 1e9)} in {self.num_rounds:,} rounds"
-        yield "assumed", "; ".join(self.assumptions)
+        yield "rounds", f"{self.num_rounds:,}"
+        if self.num_bytes is not None and self.time_s is not None:
+            yield "weights sent", size(self.num_bytes)
+            yield "estimated time", duration(self.time_s * 1e9)
+            yield "assumed", "; ".join(self.assumptions)
 
 
 def moves_between(
-    old: Placement, new: Placement, *, expert_bytes: int = EXPERT_BYTES, device: Hardware | None = None
+    old: Placement, new: Placement, *, expert_bytes: int | None = None, device: Hardware | None = None
 ) -> Moves:
     """What has to move for `old` to become `new`.
 
     Each slot whose expert changes reads a slot that held it in `old`: on its own GPU if there is one, else in its node,
     else elsewhere; among equals, from the GPU that sends least so far. GPUs that are dead in `new`'s cluster are not
     read, draining ones are. `relabel` first, if `new` was planned without a look at `old`.
-    expert_bytes: of one expert in one layer; DeepSeek-V3's in FP8. device: whose link and network count, H800 if None.
+    expert_bytes: of one expert in one layer (`CostModel.expert_bytes`); without it moves are counted, not priced.
+    device: whose link and network count, H800 if None.
 
     The order: rounds are filled one after the other with the pairs of GPUs that have most left to exchange, an
     approximation of the shortest edge colouring; no GPU with d moves in or out can be done before d rounds, and about
     1.2 d are usual. Raises `PlacementError` where the two are of different layers, experts or slots.
     """
     check_alike(old, new)
-    if not is_whole(expert_bytes, least=1):
+    if expert_bytes is not None and not is_whole(expert_bytes, least=1):
         raise PlacementError(f"expert_bytes must be a whole number of bytes, at least 1, not {expert_bytes!r}")
     device = hardware("H800") if device is None else device
     cluster = new.cluster
@@ -144,7 +144,10 @@ def moves_between(
     layer_M, slot_M, from_slot_M = layer_M[order.order_M], slot_M[order.order_M], from_slot_M[order.order_M]
     from_gpu_M = np.where(from_slot_M >= 0, gpu_of_slot_P[from_slot_M], -1)
     to_gpu_M = gpu_of_slot_P[slot_M]
-    time_s, assumptions = _time(order.round_M, from_gpu_M, to_gpu_M, cluster.gpus_per_node, expert_bytes, device)
+    time_s: float | None = None
+    assumptions: tuple[str, ...] = ()
+    if expert_bytes is not None:
+        time_s, assumptions = _time(order.round_M, from_gpu_M, to_gpu_M, cluster.gpus_per_node, expert_bytes, device)
     return Moves(
         round_M=order.round_M,
         layer_M=layer_M,
@@ -157,7 +160,7 @@ def moves_between(
         num_slots=int((new_LP >= 0).sum()),
         gpus_per_node=cluster.gpus_per_node,
         most_staged=order.most_staged,
-        expert_bytes=expert_bytes,
+        expert_bytes=None if expert_bytes is None else int(expert_bytes),
         time_s=time_s,
         assumptions=assumptions,
     )

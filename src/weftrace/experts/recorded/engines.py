@@ -6,24 +6,33 @@ Layouts, as the engines' sources have them:
   with "global_physical_count" [L, P]; ranks are added up; "last_physical_to_logical_map" [L, P] names the experts.
 - vLLM: "expert_load_window" [steps, L, P] with "physical_to_logical_map" [L, P]; without the map, slots are experts.
 - ADRS and OpenEvolve: {"load_history": [{"logical_expert_load": [L][N]}, ...]}.
-- Plain: "loads" (or "load", "counts", or the only array there is) [L, N] or [steps, L, N].
+- Plain: "loads" (or "load", "counts", or the only array there is) [L, N] or [steps, L, N]; "layers" [L] numbers them.
+
+A map of slots alone (SGLang's --init-expert-location, vLLM's phy2log) is a placement, and refused as such.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from weftrace.errors import LoadsError
-from weftrace.experts.arrays import Floats
+from weftrace.experts.arrays import Floats, is_whole
 from weftrace.experts.recorded.steps import Steps, as_steps, numbered, of_experts, refuse_size
 
 _PLAIN = ("loads", "load", "counts", "load_TLN", "load_LN")
 _PHYSICAL = ("expert_load_window", "global_physical_count", "physical_count")
 _MAPS = ("physical_to_logical_map", "last_physical_to_logical_map", "phy2log")
+_PLACEMENTS = {
+    **dict.fromkeys((*_MAPS, "physical_to_logical"), "says which expert stands in which slot"),
+    **dict.fromkeys(
+        ("logical_to_all_physical_map", "logical_to_physical_map", "log2phy"), "says which slots hold which expert"
+    ),
+}
 _MAP_MAY_HAVE_CHANGED = (
     "SGLang keeps only the last map of slots: counts from before a re-plan within the recording are credited to the "
     "wrong experts (record in mode stat, or without re-planning)"
@@ -58,6 +67,8 @@ def steps_of(values: Any, path: str) -> Steps:
         if physical in values:
             return _physical(values, physical, path)
     name = next((name for name in _PLAIN if name in values), None)
+    if name is None:
+        _refuse_placement(values, path)
     if name is None and len(values) == 1:
         name = next(iter(values))
     if name is None:
@@ -66,7 +77,29 @@ def steps_of(values: Any, path: str) -> Steps:
             f"{path}: no loads among its fields ({named}); they are called loads, logical_count, expert_load_window, "
             "load_history or records"
         )
-    return numbered("arrays", as_steps(_decoded(values[name], path), f"{path}: {name}"))
+    steps = numbered("arrays", as_steps(_decoded(values[name], path), f"{path}: {name}"))
+    layers = _decoded(values["layers"], path) if "layers" in values else None
+    if not isinstance(layers, list | tuple | np.ndarray):  # none, or another's count of them
+        return steps
+    return replace(steps, layers=_layer_numbers(layers, len(steps.layers), path))
+
+
+def _refuse_placement(values: Values, path: str) -> None:
+    """A map of slots read as loads would balance by the experts' own numbers."""
+    for name, what in _PLACEMENTS.items():
+        if name in values:
+            raise LoadsError(
+                f"{path}: {name} {what}: a placement, not loads, which count the tokens of each expert. Give what the "
+                "engine recorded of them; weftrace.experts.make_placement takes the map, to be judged on loads"
+            )
+
+
+def _layer_numbers(layers: Any, num_layers: int, path: str) -> tuple[int, ...]:
+    numbers = np.asarray(layers).tolist()
+    are_whole = all(is_whole(number, least=0) for number in numbers)
+    if len(numbers) != num_layers or not are_whole or len(set(numbers)) != num_layers:
+        raise LoadsError(f"{path}: layers must be {num_layers} different whole numbers of at least 0, not {numbers}")
+    return tuple(numbers)
 
 
 def sglang_records(files: Sequence[tuple[str, Values]]) -> Steps:

@@ -153,19 +153,20 @@ def windows_of(history: LoadHistory, steps_per_window: int) -> LoadHistory:
 def save_loads(history: object, path: str | os.PathLike[str]) -> None:
     """Write a `LoadHistory`, or loads [T, L, N] or [L, N]: .npz (compressed), or .json and .json.gz, by the name.
 
-    Numbers that are all whole are written as int64. Raises `OutputError` for another suffix and where the file cannot
-    be written, `LoadsError` for bad loads.
+    Numbers that are all whole are written as int64; the layers' numbers go along. Raises `OutputError` for another
+    suffix and where the file cannot be written, `LoadsError` for bad loads.
     """
-    load_TLN = as_history(history).load_TLN
+    held = as_history(history)
+    load_TLN = held.load_TLN
     whole = bool((load_TLN == np.floor(load_TLN)).all() and load_TLN.max() < 2**53)
     values = load_TLN.astype(np.int64) if whole else load_TLN
     name = os.fspath(path).lower()
     if name.endswith(".npz"):
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, loads=values)
+        np.savez_compressed(buffer, loads=values, layers=np.array(held.layers))
         write_output(path, [buffer.getvalue()])
     elif name.endswith((".json", ".json.gz", ".json.zst")):
-        write_output(path, [msgspec.json.encode({"loads": values.tolist()})])
+        write_output(path, [msgspec.json.encode({"layers": held.layers, "loads": values.tolist()})])
     else:
         raise OutputError(f"{path}: loads are written as .npz or .json; name it so")
 
@@ -239,8 +240,8 @@ def _in_time(recordings: Sequence[tuple[str, Steps]]) -> Steps:
 
 def _checked(steps: Steps, source: str, *, drop_empty: bool = False) -> LoadHistory:
     load_TLN = steps.load_TLN
-    _refuse(~np.isfinite(load_TLN), load_TLN, source, "is not finite")
-    _refuse(load_TLN < 0, load_TLN, source, "is negative")
+    _refuse(~np.isfinite(load_TLN), steps, source, "is not finite")
+    _refuse(load_TLN < 0, steps, source, "is negative")
     with np.errstate(over="ignore"):
         if not np.isfinite(load_TLN.sum()):
             raise LoadsError(f"{source}: the sum of the loads is above the range of float64")
@@ -260,10 +261,10 @@ def _checked(steps: Steps, source: str, *, drop_empty: bool = False) -> LoadHist
     )
 
 
-def _refuse(wrong_TLN: Bools, load_TLN: Floats, source: str, what: str) -> None:
+def _refuse(wrong_TLN: Bools, steps: Steps, source: str, what: str) -> None:
     if wrong_TLN.any():
         window, layer, expert = (int(i) for i in np.argwhere(wrong_TLN)[0])
         raise LoadsError(
-            f"{source}: the load of expert {expert}, layer {layer}, window {window} is "
-            f"{load_TLN[window, layer, expert]}, which {what}"
+            f"{source}: the load of expert {expert}, layer {steps.layers[layer]}, window {window} is "
+            f"{steps.load_TLN[window, layer, expert]}, which {what}"
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weftrace.errors import WeftraceError
 from weftrace.experts.document import PlacementDocument
-from weftrace.experts.render.words import gpu_ratios, loads_told, mean_of, row_words
+from weftrace.experts.render.words import fit_words, gpu_ratios, loads_told, mean_of, row_words
 from weftrace.experts.replays.document import ReplayDocument
 from weftrace.render import palette
 from weftrace.render.figure_parts import label, layout, plotly_objects
@@ -36,6 +36,7 @@ def figure_gpu_load(document: PlacementDocument) -> go.Figure:
         axis = "" if number == 0 else str(number + 1)
         figure.add_heatmap(
             z=gpu_ratios(document, told["load"]),
+            y=_layer_names(document),
             name=which,
             xaxis=f"x{axis}",
             yaxis=f"y{axis}",
@@ -56,6 +57,7 @@ def figure_gpu_load(document: PlacementDocument) -> go.Figure:
                 f"yaxis{axis}": {
                     "autorange": "reversed",
                     "anchor": f"x{axis}",
+                    "type": "category",
                     "title": "layer" if number == 0 else "",
                 },
             }
@@ -68,7 +70,9 @@ def figure_gpu_load(document: PlacementDocument) -> go.Figure:
             "cmax": _REACH[1],
             "colorbar": {"title": "load / mean"},
         },
-        **layout("Load of every GPU in every layer", height=220 + _ROW_PX * document["num_layers"]),
+        **layout(
+            f"Load of every GPU in every layer, {fit_words(document)}", height=220 + _ROW_PX * document["num_layers"]
+        ),
     )
     return figure
 
@@ -80,7 +84,7 @@ def figure_balancedness(document: PlacementDocument) -> go.Figure:
     """
     go = plotly_objects()
     figure = go.Figure()
-    layers = list(range(document["num_layers"]))
+    layers = _layer_names(document)
     for which, told in loads_told(document).items():
         figure.add_bar(
             name=which,
@@ -101,9 +105,10 @@ def figure_balancedness(document: PlacementDocument) -> go.Figure:
             customdata=[label(binding) for binding in certificate["binding"]],
             hovertemplate="layer %{x}, bound: %{y:.4f}, held back by %{customdata}<extra></extra>",
         )
-    title = f"Balancedness by layer ({mean_of(document['gpu_load']['after']['balancedness']):.4f} on average)"
+    mean = mean_of(document["gpu_load"]["after"]["balancedness"])
+    title = f"Balancedness by layer, {fit_words(document)} ({mean:.4f} on average)"
     figure.update_layout(barmode="group", **layout(title, height=420))
-    figure.update_xaxes(title="layer")
+    figure.update_xaxes(title="layer", type="category")
     figure.update_yaxes(title="mean / largest GPU time", range=[0, 1.02])
     return figure
 
@@ -131,7 +136,8 @@ def figure_moves(document: PlacementDocument) -> go.Figure:
             customdata=[counts[gpu] for gpu in gpus],
             hovertemplate="GPU %{x} " + name + " %{customdata}<extra></extra>",
         )
-    title = f"Moves: {moves['num_moves']:,} of {moves['num_slots']:,} slots, {moves['bytes'] / 1e9:,.1f} GB"
+    gigabytes = "" if moves["bytes"] is None else f", {moves['bytes'] / 1e9:,.1f} GB"
+    title = f"Moves: {moves['num_moves']:,} of {moves['num_slots']:,} slots{gigabytes}"
     figure.update_layout(barmode="relative", **layout(title, height=380))
     figure.update_xaxes(title="GPU")
     figure.update_yaxes(title="expert weights: received up, sent down")
@@ -176,6 +182,11 @@ def figure_replay(document: ReplayDocument, rows: Sequence[int] | None = None) -
     figure.update_xaxes(title="window")
     figure.update_yaxes(title="balancedness")
     return figure
+
+
+def _layer_names(document: PlacementDocument) -> list[str]:
+    """The layers' numbers in the model, as names: where they leave some out, a picture leaves no gap."""
+    return [str(layer) for layer in document["layers"]]
 
 
 def _node_lines(figure: go.Figure, document: PlacementDocument, axis: str) -> None:

@@ -10,6 +10,7 @@ from weftrace.experts.render.words import (
     PLACEMENT_TERMS,
     REPLAY_TERMS,
     loads_told,
+    page_words,
     placement_headline,
     replay_headline,
     row_words,
@@ -74,8 +75,9 @@ def render_replay_html(document: ReplayDocument) -> str:
 def placement_block(document: PlacementDocument) -> dict[str, Any]:
     """The document as the page holds it: loads and shares of `DIGITS` digits, the list of moves as columns, meanings.
 
-    A slot names its GPU, so the moves are told without the GPUs: {"round": [...], "layer": [...], "expert": [...],
-    "slot": [...], "from_slot": [...]}. "meanings" says in words what may hold a layer back.
+    A move's layer is its place among the layers. A slot names its GPU, so the moves are told without the GPUs:
+    {"round": [...], "layer": [...], "expert": [...], "slot": [...], "from_slot": [...]}. "meanings" says in words what
+    may hold a layer back; "words" what the two placements and their loads are called.
     """
     moves = document["moves"]
     loads = {
@@ -86,15 +88,17 @@ def placement_block(document: PlacementDocument) -> dict[str, Any]:
         "share_of_slot": short_numbers(document["share_of_slot"], DIGITS),
         "loads": short_numbers(document["loads"], DIGITS),
         "gpu_load": {"before": None, **loads},
-        "moves": None if moves is None else {**moves, "list": _columns(moves["list"])},
+        "moves": None if moves is None else {**moves, "list": _columns(moves["list"], document["layers"])},
         "meanings": dict(BINDING_MEANINGS),
+        "words": page_words(document),
     }
 
 
-def _columns(moves: list[MoveTold]) -> MoveColumns:
+def _columns(moves: list[MoveTold], layers: list[int]) -> MoveColumns:
+    place = {number: at for at, number in enumerate(layers)}
     return {
         "round": [move["round"] for move in moves],
-        "layer": [move["layer"] for move in moves],
+        "layer": [place[move["layer"]] for move in moves],
         "expert": [move["expert"] for move in moves],
         "slot": [move["slot"] for move in moves],
         "from_slot": [move["from_slot"] for move in moves],

@@ -9,9 +9,20 @@ import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.experts.document import CertificateTold, ChoiceTold, MovesTold, PlacementDocument
+from weftrace.experts.document import CertificateTold, ChoiceTold, MovesTold, NextWindowsTold, PlacementDocument
 from weftrace.experts.placement import Placement
-from weftrace.experts.render.words import balance_text, gpu_ratios, loads_told, mean_of, placement_headline
+from weftrace.experts.render.words import (
+    balance_text,
+    fit_words,
+    gpu_ratios,
+    how_judged,
+    loads_told,
+    may_have_seen,
+    mean_of,
+    page_words,
+    placement_headline,
+    points,
+)
 from weftrace.experts.replays.document import RecommendationTold, ReplayDocument, ReplayRow
 from weftrace.render.console_parts import BOLD, DIM, counted, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
@@ -38,7 +49,8 @@ def print_placement(document: PlacementDocument, console: Console) -> None:
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
         joined([Text("weftrace experts", style=BOLD), clean(document["source"]), _shape(document)], " · "),
-        Text(placement_headline(document), style=BOLD),
+        Text(clean(placement_headline(document)), style=BOLD),
+        *([] if document["next_windows"] is None else [_next_windows(document, document["next_windows"], width)]),
         _before_after(document, width),
         _profiles(document, width),
     ]
@@ -88,6 +100,29 @@ def _shape(document: PlacementDocument) -> str:
     )
 
 
+def _next_windows(document: PlacementDocument, judged: NextWindowsTold, width: int) -> RenderableType:
+    lines = []
+    for row in judged["rows"]:
+        values = row["balancedness"]
+        worst = int(np.argmin(values))
+        gain = round(points(values, judged["rows"][0]["balancedness"]), 1) + 0.0  # + 0 turns -0 into 0
+        name = f"{row['name']}, as here" if row["part"] == "this" else row["name"]
+        lines.append(
+            [
+                clean(name),
+                balance_text(mean_of(values)),
+                f"{balance_text(values[worst])} (window {judged['windows'][worst]})",
+                "" if row["part"] == "this" else f"{gain:+.1f}",
+            ]
+        )
+    note = f"balancedness on windows not seen when planning: {how_judged(judged)}"
+    heads = ("", "balancedness", "worst window", "points to the first")
+    parts: list[RenderableType] = [section("Next window", note), table(heads, lines, width, left=("",), bold=0)]
+    if caution := may_have_seen(document):
+        parts.append(Text(caution))
+    return Group(*parts)
+
+
 def _before_after(document: PlacementDocument, width: int) -> RenderableType:
     lines = []
     for told in loads_told(document).values():
@@ -97,7 +132,7 @@ def _before_after(document: PlacementDocument, width: int) -> RenderableType:
             [
                 clean(name),
                 balance_text(mean_of(told["balancedness"])),
-                f"{balance_text(told['balancedness'][worst])} (layer {worst})",
+                f"{balance_text(told['balancedness'][worst])} (layer {document['layers'][worst]})",
                 f"{1 / told['balancedness'][worst]:.3f} × mean",
             ]
         )
@@ -105,7 +140,7 @@ def _before_after(document: PlacementDocument, width: int) -> RenderableType:
         lines.append(["no placement exceeds", balance_text(certificate["bound_balancedness"]), "", ""])
     heads = ("", "balancedness", "worst layer", "hottest GPU")
     return Group(
-        section("Balance", "balancedness: mean over layers of mean / maximum GPU time; 1 is perfect"),
+        section("Balance", f"{fit_words(document)}: mean over layers of mean / maximum GPU time; 1 is perfect"),
         table(heads, lines, width, left=("",), bold=len(lines) - (2 if certificate is not None else 1)),
     )
 
@@ -117,10 +152,15 @@ def _profiles(document: PlacementDocument, width: int) -> RenderableType:
     layers = np.sort(np.argsort(first["balancedness"], kind="stable")[:MAX_LAYERS])
     room = max((width - 14) // 2 - 2, 8)
     ratios = [gpu_ratios(document, told["load"]) for told in loads.values()]
-    lines = [[str(int(layer)), *(_bars(ratio_LG[layer], room) for ratio_LG in ratios)] for layer in layers]
-    heads = ("layer", *loads)
-    note = f"the {len(layers)} layers least balanced before, GPU by GPU: ▄ is the mean, █ twice that or more"
-    return Group(section("GPU time", note), table(heads, lines, width, left=("layer", "before", "after")))
+    lines = [
+        [str(document["layers"][layer]), *(_bars(ratio_LG[layer], room) for ratio_LG in ratios)] for layer in layers
+    ]
+    called = page_words(document)
+    heads = ("layer", *(called[which] for which in loads))
+    least = next(iter(loads.values()))["label"]
+    least = "" if least == "after" else f" under {least}"
+    note = f"the {len(layers)} layers least balanced{least}, GPU by GPU: ▄ is the mean, █ twice that or more"
+    return Group(section("GPU time", note), table(heads, lines, width, left=heads))
 
 
 def _bars(relative_G: Sequence[float], room: int) -> str:
@@ -183,29 +223,34 @@ def _choice(choice: ChoiceTold, policy: str, width: int) -> RenderableType:
 def _moves(moves: MovesTold, width: int) -> RenderableType:
     lines = [
         ["slots rewritten", f"{moves['num_moves']:,} of {moves['num_slots']:,}"],
-        ["weights sent", size(moves["bytes"])],
-        [
-            "estimated time",
-            f"{duration(moves['time_s'] * 1e9)} in {moves['rounds']:,} rounds; "
-            f"a GPU holds {moves['most_staged']} experts aside at most",
-        ],
-        [
-            "pays after",
-            "never: the busiest GPUs get no less to do"
-            if moves["break_even_steps"] is None
-            else f"{counted(moves['break_even_steps'], 'step')}, "
-            f"each {duration(moves['saved_s_per_step'] * 1e9)} shorter (estimated)",
-        ],
+        ["rounds", f"{moves['rounds']:,}; a GPU holds {moves['most_staged']} experts aside at most"],
+        *_price(moves),
         [
             "balancedness",
             f"{balance_text(moves['before_balancedness'])} before, {balance_text(moves['after_balancedness'])} after",
         ],
-        ["assumed", clean("; ".join(moves["assumptions"]))],
+        ["not priced" if moves["bytes"] is None else "assumed", clean("; ".join(moves["assumptions"]))],
     ]
     if moves["num_from_storage"]:
         lines.insert(1, ["of which from storage", f"{moves['num_from_storage']:,}: every copy is lost"])
     body = Group(*(joined([Text(f"{name:22}", style=DIM), text]) for name, text in lines))
     return Group(section("Moves", "one peer a rank in each round; the JSON lists them in order"), body)
+
+
+def _price(moves: MovesTold) -> list[list[str]]:
+    """What the moves cost and when that has paid; nothing where the size of an expert is not known."""
+    sent, time_s, saved_s, steps = (
+        moves["bytes"],
+        moves["time_s"],
+        moves["saved_s_per_step"],
+        moves["break_even_steps"],
+    )
+    if sent is None or time_s is None or saved_s is None:
+        return []
+    pays = "never: the busiest GPUs get no less to do"
+    if steps is not None:
+        pays = f"{counted(steps, 'step')}, each {duration(saved_s * 1e9)} shorter (estimated)"
+    return [["weights sent", size(sent)], ["estimated time", duration(time_s * 1e9)], ["pays after", pays]]
 
 
 def _replay_rows(rows: Sequence[ReplayRow], recommendation: RecommendationTold, width: int) -> RenderableType:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from weftrace.experts.document import GpuLoadTold, PlacementDocument
+from weftrace.experts.document import GpuLoadTold, NextWindowsTold, PlacementDocument
 from weftrace.experts.replays.document import ReplayDocument, ReplayRow
 
 #: The rows of every replay that no service runs: its floor and its ceiling.
@@ -40,6 +40,17 @@ _SLOT = (
 PLACEMENT_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "balancedness": _BALANCEDNESS,
+        "next_window": (
+            "Next window",
+            "What to expect. The same way of planning was played on windows of the past, and each plan was judged on "
+            "the window after those that it was made on, which it had not seen. The loads that a placement was planned "
+            "on say how well it fits them, not how it will do.",
+        ),
+        "published": (
+            "Published EPLB",
+            "DeepSeek's published balancer on the same loads and slots: by node where the nodes can share the groups, "
+            "else global, with copies that take equal parts.",
+        ),
         "load": (
             "Load",
             "Tokens that an expert receives, as counted or estimated. A GPU's load is the sum over its slots of the "
@@ -184,19 +195,107 @@ REPLAY_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def placement_headline(document: PlacementDocument) -> str:
-    """The placement in a sentence: how balanced, from where, and how far from what is possible."""
-    loads = document["gpu_load"]
-    after = mean_of(loads["after"]["balancedness"])
-    text = f"Balancedness {balance_text(after)}"
-    if loads["before"] is not None:
-        before = mean_of(loads["before"]["balancedness"])
-        text += f", {'up' if after >= before else 'down'} from {balance_text(before)}"
+    """The placement in a sentence or two: what to expect of it on loads not seen, then how well it fits those it was
+    planned on. Without a next window, that it is a fit and no prediction.
+    """
+    judged = document["next_windows"]
+    fit = f"{balance_text(mean_of(document['gpu_load']['after']['balancedness']))}{_at_most(document)}"
+    where = fit_words(document)
+    if judged is not None:
+        return f"On the next window balancedness {next_windows_words(judged)}. {where[0].upper()}{where[1:]}: {fit}."
+    before = document["gpu_load"]["before"]
+    against = ""
+    if before is not None:
+        against = f", where {before['label']} reaches {balance_text(mean_of(before['balancedness']))}"
+    no_prediction = "a fit, no prediction" if is_fitted(document) else "a prediction only if it was not planned on them"
+    return f"Balancedness {fit} {where}{against}: {no_prediction}."
+
+
+def next_windows_words(judged: NextWindowsTold) -> str:
+    """ "0.9092, 4.8 points (4.1 to 5.2) over published EPLB, by node (0.8616); the mean of 8 windows, each planned on
+    the one before it"; the points in brackets are of single windows."""
+    this = judged["rows"][0]["balancedness"]
+    text = balance_text(mean_of(this))
+    for row in judged["rows"]:
+        if row["part"] == "baseline":
+            that = row["balancedness"]
+            text += f", {gain_words(this, that)} {row['name']} ({balance_text(mean_of(that))})"
+    return f"{text}: {how_judged(judged)}"
+
+
+def how_judged(judged: NextWindowsTold) -> str:
+    """ "the mean of 8 windows, each planned on the one before it"."""
+    number = len(judged["windows"])
+    many = f"the mean of {number} windows, each" if number > 1 else "one window,"
+    return f"{many} planned on {look_back_words(judged)}"
+
+
+def gain_words(these: Sequence[float], those: Sequence[float]) -> str:
+    """ "4.8 points (4.1 to 5.2) over": the mean and, of several windows, the least and the most."""
+    gains = [100 * (this - that) for this, that in zip(these, those, strict=True)]
+    mean = points(these, those)
+    ends = sorted((abs(min(gains)), abs(max(gains)))) if min(gains) * max(gains) > 0 else (min(gains), max(gains))
+    spread = f" ({ends[0]:.1f} to {ends[1]:.1f})" if len(gains) > 1 else ""
+    return f"{abs(mean):.1f} points{spread} {'over' if mean >= 0 else 'under'}"
+
+
+def points(these: Sequence[float], those: Sequence[float]) -> float:
+    """The mean of `these` above that of `those`, in points: hundredths of balancedness."""
+    return 100 * (mean_of(these) - mean_of(those))
+
+
+def look_back_words(judged: NextWindowsTold) -> str:
+    """What each plan was made on."""
+    if judged["look_back"] is None:
+        return "all windows before it"
+    return "the one before it" if judged["look_back"] == 1 else f"the {judged['look_back']} before it"
+
+
+def page_words(document: PlacementDocument) -> dict[str, str]:
+    """What a page calls the two placements and their loads; "before" is the published EPLB where none was in force."""
+    judged, before = document["next_windows"], document["gpu_load"]["before"]
+    replanned = document["moves"] is not None
+    label = "" if before is None else before["label"]
+    return {
+        "before": "before" if replanned else label.removeprefix("the "),
+        "before_more": label if replanned else "",
+        "after": "after" if replanned else "this placement",
+        "after_more": "this placement" if replanned else "",
+        "of": fit_words(document),
+        "fit": "fit to its loads" if is_fitted(document) else "on these loads",
+        "next": "" if judged is None else how_judged(judged),
+        "caution": may_have_seen(document),
+    }
+
+
+def may_have_seen(document: PlacementDocument) -> str:
+    """What a re-plan's figures on the next window may owe to the placement before; nothing where there is none."""
+    if document["moves"] is None:
+        return ""
+    return "The placement before may have been planned on these windows, and the re-plan starts from it."
+
+
+def is_fitted(document: PlacementDocument) -> bool:
+    """Whether the loads are those of the certificate, which the placement was planned on; a re-plan has none."""
     certificate = document["certificate"]
     if certificate is None:
-        return f"{text}."
+        return document["moves"] is not None
+    means = mean_times(document)
+    return all(math.isclose(mine, its, rel_tol=1e-6) for mine, its in zip(means, certificate["mean"], strict=True))
+
+
+def fit_words(document: PlacementDocument) -> str:
+    """ "on the loads that it was planned on", or "on the loads given" where it may have been planned on others."""
+    return "on the loads that it was planned on" if is_fitted(document) else "on the loads given"
+
+
+def _at_most(document: PlacementDocument) -> str:
+    certificate = document["certificate"]
+    if certificate is None or not is_fitted(document):
+        return ""
     if all(certificate["is_optimal"]):
-        return f"{text}: proved the best possible."
-    return f"{text}, of at most {balance_text(certificate['bound_balancedness'])} under the same rules."
+        return " (proved the best possible)"
+    return f" (at most {balance_text(certificate['bound_balancedness'])} under the same rules)"
 
 
 def replay_headline(document: ReplayDocument) -> str:
@@ -240,14 +339,18 @@ def loads_told(document: PlacementDocument) -> dict[str, GpuLoadTold]:
     return {**before, "after": loads["after"]}
 
 
+def mean_times(document: PlacementDocument) -> list[float]:
+    """[L] what perfect balance would give every GPU in service: sum of loads / sum of speeds."""
+    cluster = document["cluster"]
+    out = {*cluster["dead"], *cluster["draining"]}
+    speed = sum(value for gpu, value in enumerate(cluster["speed_of_gpu"]) if gpu not in out)
+    return [sum(loads) / speed for loads in document["loads"]]
+
+
 def gpu_ratios(document: PlacementDocument, load_LG: Sequence[Sequence[float]]) -> list[list[float]]:
     """[L][G] GPU time / mean GPU time of the layer; 1 throughout a layer of zeros."""
-    cluster = document["cluster"]
-    speeds = cluster["speed_of_gpu"]
-    out = {*cluster["dead"], *cluster["draining"]}
-    speed = sum(value for gpu, value in enumerate(speeds) if gpu not in out)
+    speeds = document["cluster"]["speed_of_gpu"]
     rows = []
-    for loads, gpu_loads in zip(document["loads"], load_LG, strict=True):
-        mean = sum(loads) / speed
+    for mean, gpu_loads in zip(mean_times(document), load_LG, strict=True):
         rows.append([load / own / mean if mean > 0 else 1.0 for load, own in zip(gpu_loads, speeds, strict=True)])
     return rows

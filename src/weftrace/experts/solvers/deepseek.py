@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from weftrace.errors import LoadsError, PlacementError
 from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.cluster import Cluster
 from weftrace.experts.loads import as_loads
+from weftrace.experts.placement import Placement, make_placement
 from weftrace.experts.problem import NotApplicable, Problem, Solution
 from weftrace.experts.runtime import order as torch_order
 from weftrace.experts.slots import even_shares
@@ -125,6 +127,23 @@ def solve_deepseek(problem: Problem) -> Solution | NotApplicable:
     expert_of_slot_LP = placed[0]
     part_copies(expert_of_slot_LP, problem.load_LN, num_nodes, cluster.num_gpus)
     return Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=even_shares(expert_of_slot_LP, num_experts))
+
+
+def published_placement(loads: object, cluster: Cluster, num_groups: int = 1) -> Placement | NotApplicable:
+    """The published algorithm's placement as a service would run it, repeats on a GPU included: what others are
+    compared with. By node where the nodes can share the groups, else global; ties in the order of the experts' numbers.
+    """
+    load_LN = as_loads(loads)
+    if not cluster.is_uniform:
+        return NotApplicable(reason="the published EPLB knows equal GPUs alone, all in service")
+    by_node = cluster.num_nodes > 1 and num_groups % cluster.num_nodes == 0
+    groups, nodes = (num_groups, cluster.num_nodes) if by_node else (1, 1)
+    slots, gpus, experts = cluster.num_slots, cluster.num_gpus, load_LN.shape[1]
+    if reason := _beyond_float32(load_LN) or _disagreement(experts, slots, groups, nodes, gpus):
+        return NotApplicable(reason=reason)
+    phy2log_LP, _, _ = rebalance_experts(load_LN, slots, groups, nodes, gpus, order="stable")
+    policy = "hierarchical" if by_node else "global"
+    return make_placement(phy2log_LP, cluster, experts, policy=policy, solver_of_layer=("published",) * len(load_LN))
 
 
 def stable_descending(load_RK: Float32s) -> Ints:

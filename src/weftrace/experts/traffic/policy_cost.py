@@ -7,6 +7,7 @@ overlaps communication with computation pays less for both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +20,7 @@ from weftrace.experts.proof.bounds import mean_time
 from weftrace.experts.proof.certify import worst_time
 from weftrace.experts.traffic.routing import simulate_routing
 from weftrace.experts.traffic.traffic import Traffic, expert_traffic
-from weftrace.facts import Hardware, efficiency, hardware
+from weftrace.facts import Hardware, efficiency, hardware, load_models, model_config
 from weftrace.notebook import InNotebook
 
 COPIES = {
@@ -32,6 +33,7 @@ COPIES = {
 class CostModel(InNotebook):
     """A model, its tokens, and the machine's rates. The defaults are DeepSeek-V3 in prefill or training on H800.
 
+    name: of the model, as sentences call it.
     hardware: rates of NVLink and NIC, and the GEMMs' peak in `dtype`.
     tokens_per_gpu: tokens of a micro-batch on each GPU (4,096: the published training profile).
     top_k, top_groups: experts a token takes, and from how many groups (DeepSeek-V3: 8 from 4 of 8 groups). Where the
@@ -48,6 +50,7 @@ class CostModel(InNotebook):
     sampled_layers, sampled_tokens, seed: of the simulated routing that traffic is counted on.
     """
 
+    name: str = "deepseek-v3"
     hardware: Hardware = field(default_factory=lambda: hardware("H800"))
     dtype: str = "fp8"
     tokens_per_gpu: int = 4096
@@ -74,15 +77,68 @@ class CostModel(InNotebook):
         """Seconds that a GPU of speed 1 computes for one token in one expert."""
         return 6 * self.hidden * self.expert_hidden / (self.hardware.peak(self.dtype) * self.gemm_efficiency)
 
+    @property
+    def expert_bytes(self) -> int:
+        """One expert of one layer in `dtype`: gate, up and down projections; in FP8 with a float32 scale for each block
+        of 128 x 128 (DeepSeek-V3 technical report, 2024; its checkpoint's `weight_scale_inv`), else 2 bytes a weight.
+        """
+        weights = 3 * self.hidden * self.expert_hidden
+        scales = 3 * -(-self.hidden // 128) * -(-self.expert_hidden // 128)
+        return weights + 4 * scales if self.dtype == "fp8" else 2 * weights
+
+    @property
+    def expert_words(self) -> str:
+        return (
+            f"an expert of {self.name}: 3 × {self.hidden:,} × {self.expert_hidden:,} weights in {self.dtype}, "
+            f"{self.expert_bytes / 1e6:,.1f} MB"
+        )
+
     def _told(self) -> Iterable[tuple[str, str]]:
         yield "hardware", self.hardware.name
         yield from [line for line in InNotebook._told(self) if line[0] != "hardware"]
 
 
-def cost_model_of(name: str) -> CostModel:
-    """The default model on a named accelerator; in BF16 where that computes no FP8. Raises for an unknown name."""
+def cost_model_of(name: str, model: str | None = None) -> CostModel:
+    """A model on a named accelerator; in BF16 where that computes no FP8.
+
+    model: a name that `weftrace.facts` knows, or the two widths of an expert, "7168x2048"; None: DeepSeek-V3.
+    Raises for an unknown name, and `PlacementError` for a model without experts.
+    """
     device = hardware(name)
-    return CostModel(hardware=device, dtype="fp8" if "fp8" in device.peak_flops else "bf16")
+    base = CostModel(hardware=device, dtype="fp8" if "fp8" in device.peak_flops else "bf16")
+    if model is None:
+        return base
+    if widths := re.fullmatch(r"([1-9]\d{0,6})x([1-9]\d{0,6})", model):
+        return _of_widths(base, f"widths {model}", int(widths[1]), int(widths[2]))
+    config = model_config(model)
+    if config.experts is None:
+        raise PlacementError(
+            f"{config.name} has no experts; name a model that has, or give an expert's widths: 7168x2048"
+        )
+    sized = _of_widths(base, config.name, config.hidden_size, config.experts.intermediate_size)
+    return replace(sized, top_k=config.experts.top_k, top_groups=config.experts.top_groups)
+
+
+def _of_widths(base: CostModel, name: str, hidden: int, expert_hidden: int) -> CostModel:
+    return replace(
+        base,
+        name=name,
+        hidden=hidden,
+        expert_hidden=expert_hidden,
+        dispatch_bytes=hidden + 4 * -(-hidden // 128),
+        combine_bytes=2 * hidden,
+    )
+
+
+def model_of_shape(num_layers: int, num_experts: int) -> str | None:
+    """The known model that has so many layers of so many experts; None where none or several have."""
+    with_experts = [(config, config.experts) for config in load_models() if config.experts is not None]
+    found = [
+        config.name
+        for config, experts in with_experts
+        if (config.num_layers - experts.num_dense_layers, experts.num_experts) == (num_layers, num_experts)
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def policy_costs(
@@ -199,7 +255,7 @@ def _assumptions(
         f"routing: top {top_k} of {problem.num_experts} experts, from {top_groups} of {problem.num_groups} groups",
         f"routing is simulated: {model.sampled_tokens:,} tokens in each of {num_layers} layers; at most {error:.1%} of "
         "the choices differ from the loads",
-        f"hidden: {model.hidden:,}; inner width of an expert: {model.expert_hidden:,}",
+        f"model: {model.name}; hidden: {model.hidden:,}; inner width of an expert: {model.expert_hidden:,}",
         f"bytes a token and place: {model.dispatch_bytes:,.0f} dispatched, {model.combine_bytes:,.0f} combined",
         f"GEMMs: {device.peak(model.dtype) * model.gemm_efficiency / 1e12:,.0f} TFLOP/s in {model.dtype}",
         f"NIC: {device.nic_bytes_per_s * model.nic_efficiency / 1e9:.1f} GB/s a GPU",

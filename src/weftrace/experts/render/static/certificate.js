@@ -41,7 +41,7 @@ export function certificateSection(model, onLayer) {
         binding,
         count: list.length,
         worst: Math.max(...list.map((layer) => gapOf(certificate, layer))),
-        which: ranges(list),
+        which: ranges(list.map(model.numberOf)),
         meaning: model.document.meanings[binding] ?? "",
       })),
       sort: { key: "count", down: true },
@@ -115,7 +115,7 @@ function picture(model, width, onLayer) {
     model.hasBefore ? bars("before") : null,
     certificate ? bounds : null,
     certificate ? gapPanel(certificate, layers, { x, inset, thick, restTop, width }) : null,
-    axis(numLayers, { x, cell, floor }),
+    axis(model, { x, cell, floor }),
   ];
   const chart = svg(
     "svg",
@@ -124,7 +124,8 @@ function picture(model, width, onLayer) {
       width,
       height,
       role: "img",
-      "aria-label": "Balancedness by layer, before, after and at best. Arrow keys move, Enter chooses a layer.",
+      "aria-label":
+        "Balancedness by layer: baseline, this placement and at best. Arrow keys move, Enter chooses a layer.",
     },
     parts,
   );
@@ -145,13 +146,13 @@ function picture(model, width, onLayer) {
  * @param {number} layer
  */
 function layerTip(model, layer) {
-  const { certificate } = model.document;
+  const { certificate, words } = model.document;
   const told = (/** @type {Which | "bound"} */ which) => balance(model.balancedness(which, layer));
   const binding = certificate?.binding[layer];
   const gap = certificate?.is_optimal[layer] ? "none: proved optimal" : null;
-  return tipRows(`Layer ${layer}`, null, [
-    model.hasBefore ? ["before", told("before")] : null,
-    ["after", told("after")],
+  return tipRows(`Layer ${model.numberOf(layer)}`, null, [
+    model.hasBefore ? [words.before, told("before")] : null,
+    [words.after, told("after")],
     certificate ? ["bound", told("bound")] : null,
     certificate ? ["gap to the bound", gap ?? smallPercent(gapOf(certificate, layer))] : null,
     binding ? ["held back by", binding === "none" ? "nothing" : binding] : null,
@@ -203,10 +204,10 @@ function gapPanel(certificate, layers, { x, inset, thick, restTop, width }) {
 }
 
 /**
- * @param {number} count
+ * @param {PlacementModel} model
  * @param {{ x: (layer: number) => number, cell: number, floor: number }} place
  */
-function axis(count, { x, cell, floor }) {
+function axis({ numLayers: count, numberOf }, { x, cell, floor }) {
   const step = labelEvery(count, cell, 26);
   const shown = Array.from({ length: Math.ceil(count / step) }, (_, i) => i * step);
   return [
@@ -216,7 +217,7 @@ function axis(count, { x, cell, floor }) {
         x: x(layer) + cell / 2,
         y: floor + 15,
         "text-anchor": "middle",
-        text: String(layer),
+        text: String(numberOf(layer)),
       }),
     ),
     svg("text", { class: "tick", x: LEFT - 6, y: floor + 15, "text-anchor": "end", text: "layer" }),

@@ -149,8 +149,8 @@ function emptyMaps(model) {
     const title = h(
       "div",
       { class: "map-title" },
-      h("b", { text: which === "before" ? "Before" : "After" }),
-      h("span", { class: "muted", text: words(told.label, which) }),
+      h("b", { text: model.document.words[which] }),
+      h("span", { class: "muted", text: model.document.words[`${which}_more`] }),
       h("span", { class: "map-value" }, defined("balancedness", "balancedness"), h("b", { text: ` ${value}` })),
     );
     return [{ which, canvas, cells: h("canvas"), look: "", box: h("div", { class: "map" }, title, canvas) }];
@@ -195,24 +195,17 @@ export function cellTip(model, which, layer, gpu) {
       `expert ${slot.expert}`,
       `${times(slot.ratio)}${slot.copies > 1 ? `, ${percent(slot.share)} of it (${slot.copies} copies)` : ""}`,
     ]);
+  const state = model.state(gpu);
   return tipRows(
-    `Layer ${layer}, GPU ${gpu}, node ${model.nodeOf(gpu)}${model.state(gpu) ? `: ${model.state(gpu)}` : ""}`,
+    `Layer ${model.numberOf(layer)}, GPU ${gpu}, node ${model.nodeOf(gpu)}${state ? `: ${state}` : ""}`,
     loadColor(model.ratio(which, layer, gpu), 1),
     [
-      [which, `${times(model.ratio(which, layer, gpu))} the mean, load ${amount(load)}`],
+      [doc.words[which], `${times(model.ratio(which, layer, gpu))} the mean, load ${amount(load)}`],
       speed === 1 ? null : ["speed", `${speed}, so its time is ${amount(load / speed)}`],
       ...experts,
       there.length > most ? ["", `and ${there.length - most} more`] : null,
     ],
   );
-}
-
-/**
- * @param {string} label
- * @param {Which} which
- */
-function words(label, which) {
-  return label && label !== which ? label : "";
 }
 
 /**

@@ -129,7 +129,7 @@ function paintAxes(context, model, { height, cell, row, x }, chosen, colors) {
   const every = labelEvery(numLayers, row, 13);
   for (let layer = 0; layer < numLayers; layer += every) {
     if (Math.abs(layer - chosen) * row < 13 && chosen >= 0) continue;
-    context.fillText(String(layer), LEFT - 7, TOP + (layer + 0.5) * row);
+    context.fillText(String(model.numberOf(layer)), LEFT - 7, TOP + (layer + 0.5) * row);
   }
   context.textAlign = "left";
   const nodes = model.document.cluster.num_nodes;

@@ -90,14 +90,14 @@ export function layerSection(model) {
     const before = model.balancedness("before", layer);
     const bound = model.balancedness("bound", layer);
     const extra = [
-      before === null ? null : `${balance(before)} before`,
+      before === null ? null : `${doc.words.before} ${balance(before)}`,
       bound === null ? null : `at most ${balance(bound)} possible`,
       doc.certificate && doc.certificate.binding[layer] !== "none"
         ? `held back by ${doc.certificate.binding[layer]}`
         : null,
       doc.solver_of_layer[layer] ? `found by ${doc.solver_of_layer[layer]}` : null,
     ].filter(Boolean);
-    fill(byId("layer-title"), `Layer ${layer}`);
+    fill(byId("layer-title"), `Layer ${model.numberOf(layer)}`);
     fill(
       byId("layer-facts"),
       h("b", { text: `Balancedness ${balance(model.balancedness("after", layer))}` }),
@@ -163,7 +163,7 @@ function profile(model, layer, width, mark) {
       width,
       height: HEIGHT,
       role: "img",
-      "aria-label": `Load of each GPU in layer ${layer}: the busiest is at ${times(after)} the mean`,
+      "aria-label": `Load of each GPU in layer ${model.numberOf(layer)}: the busiest is at ${times(after)} the mean`,
       on: {
         pointermove: (event) => point(model, layer, event, mark),
         pointerleave: () => {
@@ -268,7 +268,7 @@ function point(model, layer, event, mark) {
   const gpu = Number(group.dataset.gpu);
   const head = target.dataset.expert;
   const note = model.hasBefore
-    ? h("p", { text: `before: ${times(model.ratio("before", layer, gpu))} the mean` })
+    ? h("p", { text: `${model.document.words.before}: ${times(model.ratio("before", layer, gpu))} the mean` })
     : null;
   const here =
     head === undefined

@@ -17,6 +17,7 @@ import { defined, tipRows } from "render/tooltip.js";
  * @property {number[]} upper
  * @property {number[]} [lower]
  * @property {string} axis
+ * @property {(i: number) => number} [named] number that a bar is called by; its place where not given
  * @property {(i: number) => Child[]} tip
  * @property {(i: number) => void} [onPick]
  */
@@ -26,6 +27,7 @@ const RIGHT = 10;
 const TOP = 10;
 const BOTTOM = 22;
 const HEIGHT = 170;
+const UNPRICED = "unknown"; // the size of an expert is
 
 /**
  * The section about moves. onLayer(layer) when a layer is chosen. Returns show(layer).
@@ -46,7 +48,7 @@ export function movesSection(model, onLayer) {
   const table = moveTable();
   fill(byId("moves-table"), table.element);
   return (layer) => {
-    byId("moves-title").textContent = `Moves of layer ${layer}`;
+    byId("moves-title").textContent = `Moves of layer ${model.numberOf(layer)}`;
     table.setRows(list.filter((move) => move.layer === layer));
   };
 }
@@ -62,9 +64,9 @@ function showFacts(moves, list) {
   /** @type {[term: string, word: string, value: string][]} */
   const facts = [
     ["moves", "moves", grouped(moves.num_moves)],
-    ["moves", "to copy", decimalBytes(moves.bytes)],
-    ["move_time", "estimated time", duration(moves.time_s * 1e9)],
-    ["break_even", "pays after", moves.break_even_steps === null ? "never" : plural(moves.break_even_steps, "step")],
+    ["moves", "to copy", moves.bytes === null ? UNPRICED : decimalBytes(moves.bytes)],
+    ["move_time", "estimated time", moves.time_s === null ? UNPRICED : duration(moves.time_s * 1e9)],
+    ["break_even", "pays after", payWords(moves)],
     ["rounds", "rounds", grouped(moves.rounds)],
     ["moves", "from the same GPU", grouped(local)],
     ["moves", "from another node", grouped(remote)],
@@ -74,6 +76,12 @@ function showFacts(moves, list) {
     byId("moves-facts"),
     facts.map(([key, word, value]) => h("div", {}, h("dt", {}, defined(key, word)), h("dd", { text: value }))),
   );
+}
+
+/** @param {page.Moves} moves */
+function payWords({ saved_s_per_step: saved, break_even_steps: steps }) {
+  if (saved === null) return UNPRICED;
+  return steps === null ? "never" : plural(steps, "step");
 }
 
 /**
@@ -88,9 +96,10 @@ function showCharts(model, list, onLayer) {
     bars(width, {
       upper: perLayer,
       axis: "layer",
+      named: model.numberOf,
       onPick: onLayer,
       tip: (layer) =>
-        tipRows(`Layer ${layer}`, null, [
+        tipRows(`Layer ${model.numberOf(layer)}`, null, [
           ["moves", grouped(perLayer[layer])],
           ["of its slots", smallPercent(perLayer[layer] / model.document.num_slots)],
         ]),
@@ -195,7 +204,7 @@ function counted(rows, size, index) {
  * @param {number} width
  * @param {Bars} chart
  */
-function bars(width, { upper, lower, axis, tip, onPick }) {
+function bars(width, { upper, lower, axis, named = (i) => i, tip, onPick }) {
   const count = upper.length;
   const cell = (width - LEFT - RIGHT) / count;
   /** @param {number} i */
@@ -234,7 +243,7 @@ function bars(width, { upper, lower, axis, tip, onPick }) {
           x: x(i * step) + cell / 2,
           y: floor + 15,
           "text-anchor": "middle",
-          text: String(i * step),
+          text: String(named(i * step)),
         }),
       ),
       svg("text", { class: "tick", x: LEFT - 6, y: floor + 15, "text-anchor": "end", text: axis }),

@@ -18,6 +18,9 @@ startPage("weftrace-placement", (/** @type {page.Placement} */ block) => {
 
   document.body.classList.toggle("no-before", !model.hasBefore);
   document.body.classList.toggle("no-certificate", !block.certificate);
+  for (const element of document.querySelectorAll("[data-word]")) {
+    if (element instanceof HTMLElement) element.textContent = block.words[element.dataset.word ?? ""] ?? "";
+  }
   showPlacementSummary(model);
   byId("maps-lead").textContent = mapWords(model);
   const maps = heatMaps(model, openLayer);
@@ -32,7 +35,7 @@ startPage("weftrace-placement", (/** @type {page.Placement} */ block) => {
   const layers = Array.from({ length: model.numLayers }, (_, layer) => layer);
   fill(
     select,
-    layers.map((layer) => h("option", { value: layer, text: String(layer) })),
+    layers.map((layer) => h("option", { value: layer, text: String(model.numberOf(layer)) })),
   );
   select.addEventListener("change", () => showLayer(Number(select.value)));
   previous.addEventListener("click", () => showLayer(Math.max(0, current - 1)));
@@ -84,5 +87,6 @@ function mapWords(model) {
   const both = model.hasBefore ? " Both pictures have one scale." : "";
   const colors =
     "Orange GPUs do more than the mean and the others wait for them; blue ones wait; a layer in balance is plain grey.";
-  return `A row is a layer, a column a GPU. ${colors}${both} Click a cell to open its layer.`;
+  const loads = `Loads are those ${model.document.words.of}.`;
+  return `A row is a layer, a column a GPU. ${loads} ${colors}${both} Click a cell to open its layer.`;
 }

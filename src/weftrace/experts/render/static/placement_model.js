@@ -7,7 +7,8 @@
  */
 
 /**
- * document: `weftrace.placement/1`. "before" and "after" are the two placements of `gpu_load`.
+ * document: `weftrace.placement/1`. "before" and "after" are the two placements of `gpu_load`; "before" is the
+ * published EPLB's where no placement was in force.
  * Returns lookups by layer l, GPU g, expert e and slot s.
  * @param {page.Placement} document
  */
@@ -98,6 +99,8 @@ export function placementModel(document) {
     contents,
     most,
     numLayers: document.num_layers,
+    /** @param {number} layer its number in the model: recordings may begin at 3, or leave some out */
+    numberOf: (layer) => document.layers[layer],
     hasBefore: gpuLoad.before !== null,
     /** @param {number} gpu */
     nodeOf: (gpu) => Math.floor(gpu / perNode),

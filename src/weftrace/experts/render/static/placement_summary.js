@@ -1,4 +1,5 @@
-// The first screen of a placement: how much of the time GPUs work, and six numbers with what they mean.
+// The first screen of a placement: how much of the time GPUs work on the next window and on the loads that were planned
+// for, and some numbers with what they mean.
 
 import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
@@ -15,7 +16,7 @@ import { defined } from "render/tooltip.js";
 /** @param {PlacementModel} model */
 export function showPlacementSummary(model) {
   const { document: doc } = model;
-  const { cluster, certificate } = doc;
+  const { cluster } = doc;
   const out = cluster.dead.length + cluster.draining.length;
   fill(
     byId("facts"),
@@ -46,17 +47,39 @@ export function showPlacementSummary(model) {
       defined("balancedness", "Balancedness"),
       " is the share of that time in which the average GPU works.",
     ),
-    h(
-      "div",
-      { class: "work" },
-      [
-        before === null ? null : workBar("before", `before: ${doc.gpu_load.before?.label}`, before),
-        workBar("after", "after: this placement", after),
-        certificate ? workBar("bound", "bound: no placement can do better", certificate.bound_balancedness) : null,
-      ].filter(Boolean),
-    ),
+    h("div", { class: "work" }, doc.next_windows ? nextWindowBars(doc) : fitBars(doc, before, after)),
   );
   fill(byId("cards"), cards(model, before, after));
+}
+
+/**
+ * The next window, which tells what to expect, and how well the placement fits its own loads, which does not.
+ * @param {page.Placement} doc
+ */
+function nextWindowBars(doc) {
+  const looks = { this: "after", baseline: "before", beside: "beside" };
+  const rows = doc.next_windows?.rows ?? [];
+  return [
+    h("p", { class: "work-head" }, defined("next_window", "On the next window"), `, ${doc.words.next}`),
+    rows.map((row) => workBar(looks[row.part], row.name, mean(row.balancedness) ?? 1)),
+    doc.words.caution ? h("p", { class: "work-note", text: doc.words.caution }) : null,
+    h("p", { class: "work-head", text: `Fit, no prediction: ${doc.words.of}` }),
+    workBar("fit", "this placement", mean(doc.gpu_load.after.balancedness) ?? 1),
+  ].flat();
+}
+
+/**
+ * @param {page.Placement} doc
+ * @param {number | null} before
+ * @param {number} after
+ */
+function fitBars({ certificate, gpu_load: load, words }, before, after) {
+  return [
+    h("p", { class: "work-head", text: `No window after these loads is known. A fit, no prediction: ${words.of}` }),
+    before === null ? null : workBar("before", load.before?.label ?? "", before),
+    workBar("fit", "this placement", after),
+    certificate ? workBar("bound", "bound: no placement can do better", certificate.bound_balancedness) : null,
+  ];
 }
 
 /**
@@ -104,13 +127,7 @@ function cards(model, before, after) {
     ? "every layer is proved optimal"
     : `${proved} of ${plural(doc.num_layers, "layer")} proved optimal`;
   return [
-    card(
-      "balancedness",
-      "balancedness",
-      balance(after),
-      before === null ? "mean over the layers" : `${balance(before)} before: ${gainWords(model)}`,
-      "good",
-    ),
+    ...headCards(model, before, after),
     c
       ? card("bound", "best possible", balance(c.bound_balancedness), "no placement under the same rules gets higher")
       : null,
@@ -138,6 +155,24 @@ function cards(model, before, after) {
           `${grouped(doc.num_slots)} a layer${perGpu}`,
         ),
   ];
+}
+
+/**
+ * What to expect, where that is known; then how well the placement fits its loads.
+ * @param {PlacementModel} model
+ * @param {number | null} before
+ * @param {number} after
+ */
+function headCards(model, before, after) {
+  const { next_windows: judged, words } = model.document;
+  const fit = before === null ? "mean over the layers" : `${words.before} ${balance(before)}: ${gainWords(model)}`;
+  const fitCard = card("balancedness", words.fit, balance(after), fit);
+  if (!judged) return [fitCard];
+  const [mine, baseline] = judged.rows;
+  const expected = mean(mine.balancedness) ?? 1;
+  const gain = baseline ? 100 * (expected - (mean(baseline.balancedness) ?? 1)) : 0;
+  const note = baseline ? `${Math.abs(gain).toFixed(1)} points ${gain < 0 ? "under" : "over"} ${baseline.name}` : "";
+  return [card("next_window", "next window", balance(expected), note, "good"), fitCard];
 }
 
 /**
