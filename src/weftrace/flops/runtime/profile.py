@@ -285,7 +285,7 @@ def summed(outputs: Any) -> torch.Tensor:
 def batch_size(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """(samples, tokens) of a call, as its inputs suggest: the first dimension; tokens where a tensor holds ids."""
     found = [tensor for tensor in tensors_in((*args, *kwargs.values())) if not tensor.is_nested and tensor.ndim > 0]
-    ids = next((tensor for tensor in found if tensor.ndim == 2 and not tensor.dtype.is_floating_point), None)
+    ids = next((t for t in found if t.ndim == 2 and not t.dtype.is_floating_point and t.dtype is not torch.bool), None)
     if ids is not None:
         return ids.shape[0], ids.numel()
     return (found[0].shape[0], None) if found else (None, None)
