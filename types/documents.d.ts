@@ -298,6 +298,8 @@ declare namespace flops {
     /** An estimate: modules' times shared among operators by bytes. */
     time: number | null;
     calls_of_status: Record<string, number>;
+    /** Model FLOPs of each status: with any under 'upper bound', totals are at most what they say. */
+    flops_of_status: Record<string, number>;
     /** Time in which no operator was counted. */
     unattributed_ns: number;
     unknown: UnknownTold[];
@@ -1092,13 +1094,14 @@ declare namespace timeline_block {
 }
 
 declare namespace flops_block {
-  /** The page's data. Counts have few digits, times are in ns. */
+  /** The page's data. exact: the model FLOPs to the last one, and how far they can be trusted. Counts have few digits, times are in ns. */
   interface Block {
     bounded: boolean;
     cards: Card[];
     classes: string[];
     coverage: Covered;
     details: string[];
+    exact: string;
     facts: string[];
     kinds: KindTotal[];
     modules: ModuleColumns;

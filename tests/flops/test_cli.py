@@ -153,7 +153,7 @@ def test_decode_of_deepseek_is_predicted_with_its_assumptions(run: Run) -> None:
         "does not fit",
         "Prediction one step on one H800 SXM",
         "tokens/s: predicted, at most",
-        "assumed: Matrix and vector work",
+        "What was assumed - Matrix and vector work",
     ):
         assert part in told
 

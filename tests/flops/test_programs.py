@@ -114,8 +114,8 @@ def test_nested_tensors() -> None:
     rows = [torch.randn(3, 8), torch.randn(5, 8)]
     jagged = torch.nested.nested_tensor(rows, layout=torch.jagged)
     assert phases(count(mlp(), jagged)) == (2 * (2 * 8 * 8 * 8), 0)
-    report = count(mlp(), torch.nested.nested_tensor(rows))  # tells no sizes
-    assert {row.op for row in report.ops if row.cost.status is Status.UNKNOWN} >= {"aten.linear.default"}
+    strided = torch.nested.nested_tensor(rows)  # has no shape; its parts have
+    assert phases(count(mlp(), strided)) == (2 * (2 * 8 * 8 * 8), 0)
 
 
 def test_autocast_counts_in_the_dtype_that_ran() -> None:
@@ -179,6 +179,7 @@ def test_generation_is_forward_work_with_all_its_calls() -> None:
         num_key_value_heads=2,
         vocab_size=100,
     )
+    torch.manual_seed(0)  # other weights may end the text early
     model = transformers.LlamaForCausalLM(config).eval()
     with profile(model, time=False) as run:
         model.generate(torch.ones(2, 5, dtype=torch.int64), max_new_tokens=4, do_sample=False)

@@ -55,7 +55,7 @@ def test_markdown() -> None:
         "| Vector FLOPs | 144 |",
         "| Operator calls with a formula | 90.0 % |",
         "| Step | 490 ns (480 ns to 500 ns) |",
-        "| `fc1` | Linear | 32 | 192 | 105 ns | 192 | 115 ns | – | – |",
+        "| `fc1` | Linear | 32 | 192 | 110 ns | 192 | 110 ns | – | – |",
         "Without a formula, in no FLOP total: `mylib.loss.default` (1 calls).",
         "- made by hand",
     ):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from weftrace.facts import Hardware
-from weftrace.flops.cost import COUNTED, NOTHING, PHASES
+from weftrace.flops.cost import COUNTED, NOTHING, PHASES, Status
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.several.sweep import Sweep, SweepPoint
 from weftrace.flops.values import FlopsReport
@@ -83,6 +83,7 @@ def to_markdown(report: FlopsReport | Account, hardware: Hardware | str | None =
     account = account_of(report, hardware)
     report, timed = account.report, account.step
     step, found, covered = account.totals, account.params, account.coverage
+    most = covered.flops_share(Status.UPPER_BOUND)
     rows = [
         ("Parameters", f"{found.total:,} ({size(found.bytes)})"),
         ("Trainable parameters", f"{found.trainable:,} ({percent(found.trainable_share)})"),
@@ -94,11 +95,12 @@ def to_markdown(report: FlopsReport | Account, hardware: Hardware | str | None =
         ("Vector FLOPs", si(step.vector_flops)),
         ("Bytes", size(step.moved_bytes)),
         *((f"Model FLOPs, {phase}", si(tally.flops)) for phase, tally in step.by_phase.items() if tally.flops),
+        *([("Part of them that is an upper bound", percent(most))] if most else []),
         ("Operator calls with a formula", percent(covered.calls)),
         ("Time with a formula (estimate)", percent(covered.time)),
     ]
     if timed is not None:
-        rows.append(("Step", f"{duration(timed.median)} ({duration(timed.lowest)} to {duration(timed.highest)})"))
+        rows.append(("Step", f"{duration(timed.typical)} ({duration(timed.lowest)} to {duration(timed.highest)})"))
     if (used := account.utilization) is not None:
         rows.append((f"MFU on {used.hardware}", percent(used.mfu)))
         rows.append(("MFU, attention over all pairs", percent(used.mfu_full)))
@@ -142,7 +144,7 @@ def _modules(account: Account, depth: int | None) -> list[str]:
             unknown = "" if tally is None or not tally.unknown_calls else f" + {tally.unknown_calls:,} unknown calls"
             row.append("–" if tally is None else f"{si(tally.flops)}{unknown}")
             if times:
-                row.append("–" if took is None else duration(took.median))
+                row.append("–" if took is None else duration(took.typical))
         rows.append(tuple(row))
     return _table(tuple(head), rows)
 

@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.flops.formulas.single_op import Op, assert_same, count_op, forward_and_backward
 from weftrace.flops.cost import Cost, Phase, Status
-from weftrace.flops.runtime.formulas.attention import pairs_seen
+from weftrace.flops.runtime.formulas.pairs import pairs_seen
 from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
 
 META = torch.device("meta")
@@ -105,10 +105,70 @@ def test_grouped_queries_cost_what_all_heads_cost() -> None:
     assert forward.cost.flops == 2 * (6 * 16) * 16
 
 
-def test_a_mask_is_not_read() -> None:
-    forward, _ = _sdpa(((1, 2, 4, 8),) * 3, attn_mask=torch.ones(4, 4, dtype=torch.bool).tril())
-    assert forward.cost.flops == 2 * (2 * 16) * 16 and "mask" in forward.cost.note
-    assert forward.cost.vector_flops == 2 * 16 * 7  # and the mask is added
+def _low(mask: Tensor) -> Tensor:
+    """The same mask to be added: 0 where a pair is seen, the lowest number where it is not."""
+    return torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
+
+
+# Four tokens, causal; the second sequence is padded by two on its left.    X . . .    . . . .
+#                                                                           X X . .    . . . .
+#                                                                           X X X .    . . X .
+#                                                                           X X X X    . . X X
+CAUSAL = torch.ones(4, 4, dtype=torch.bool).tril()
+LEFT_PADDED = torch.stack([CAUSAL, CAUSAL & (torch.arange(4) >= 2) & (torch.arange(4) >= 2)[:, None]])[:, None]
+
+
+@pytest.mark.parametrize(
+    ("mask", "pairs"),
+    [
+        (CAUSAL, 2 * 2 * 10),  # both sequences, both heads
+        (_low(CAUSAL), 2 * 2 * 10),
+        (_low(CAUSAL).clamp(-1e9), 2 * 2 * 10),
+        (LEFT_PADDED, 2 * (10 + 3)),
+        (_low(LEFT_PADDED).expand(2, 2, 4, 4), 2 * (10 + 3)),
+        (CAUSAL & ~CAUSAL.tril(-2), 2 * 2 * (1 + 2 + 2 + 2)),  # a window of two
+        (torch.linspace(-8, 8, 16).view(4, 4), 2 * 2 * 16),  # a bias masks nothing
+        (torch.stack([CAUSAL, torch.ones(4, 4, dtype=torch.bool)])[None], 2 * (10 + 16)),  # one for each head
+    ],
+)
+def test_a_tensor_mask_is_counted_by_the_pairs_that_it_lets_through(mask: Tensor, pairs: int) -> None:
+    forward, backward = _sdpa(((2, 2, 4, 8),) * 3, attn_mask=mask)
+    every = 2 * 2 * 16
+    assert backward.cost.flops == 2 * forward.cost.flops == 2 * 2 * pairs * 16
+    assert backward.cost.full_flops == 2 * forward.cost.full_flops == 2 * 2 * every * 16
+    assert forward.cost.executed_flops == 2 * every * 16  # the kernel skips nothing
+    assert backward.cost.executed_flops == 5 * 2 * every * 8
+    assert forward.cost.status is backward.cost.status is Status.EXACT
+    assert forward.cost.vector_flops == 2 * 2 * 16 * 7  # and the mask is added
+
+
+def test_two_masks_of_one_shape_are_two_costs() -> None:
+    query = torch.randn(1, 2, 4, 8)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        counted = count_op(lambda: [F.scaled_dot_product_attention(query, query, query, m) for m in (CAUSAL, ~CAUSAL)])
+    assert counted.forward == 2 * 2 * (10 + 6) * 16
+
+
+@pytest.mark.parametrize("name", ["efficient_attention", "cudnn_attention"])
+def test_a_mask_that_cannot_be_read_makes_an_upper_bound(name: str) -> None:
+    query = torch.empty(2, 3, 5, 8, device=META)
+    mask = torch.empty(2, 3, 5, 5, device=META)
+    cost = cost_of(f"aten::_scaled_dot_product_{name}", query, query, query, mask, True, 0.0, False)
+    assert cost.status is Status.UPPER_BOUND and "not read" in cost.note
+    assert cost.flops == cost.full_flops == cost.executed_flops == 2 * (2 * 3 * 25) * 16
+
+
+def test_a_bias_of_xformers_attention_is_a_mask() -> None:
+    query = torch.empty(2, 5, 3, 8)
+    seen = torch.ones(5, 5, dtype=torch.bool).tril()
+    masks = _low(seen).expand(2, 3, 5, 5), torch.empty(2, 3, 5, 5, device=META)
+    read, unread = (
+        cost_of("aten::_efficient_attention_forward", query, query, query, mask, None, None, None, None, 0.0, 0)
+        for mask in masks
+    )
+    assert (read.status, read.flops) == (Status.EXACT, 2 * (2 * 3 * 15) * 16)
+    assert (unread.status, unread.flops) == (Status.UPPER_BOUND, 2 * (2 * 3 * 25) * 16)
+    assert read.executed_flops == unread.executed_flops == unread.flops
 
 
 def test_wider_values() -> None:

@@ -12,11 +12,13 @@ import pytest
 from tests.flops.small_reports import TINY, UNTIMED, huge
 from tests.pages import check_modules
 from weftrace.errors import FlopsError
+from weftrace.flops.cost import Phase
+from weftrace.flops.derived.account import account_of
 from weftrace.flops.document import flops_document
 from weftrace.flops.render.figures import flops_phases_figure, flops_roofline_figure, flops_treemap_figure
-from weftrace.flops.render.page import HOME, render_flops_html
+from weftrace.flops.render.page import HOME, page_block, render_flops_html
 from weftrace.flops.render.words import TERMS
-from weftrace.flops.values import FlopsReport
+from weftrace.flops.values import FlopsReport, Timing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -50,9 +52,9 @@ def test_block_holds_the_numbers_of_the_pencil() -> None:
     assert held["work"]["forward"]["flops"] == [0, 192, 0, 96, 0]
     assert held["work"]["backward"]["flops"] == [0, 192, 0, 192, 0]
     assert held["work"]["optimizer"]["vector"] == [0, 0, 0, 0, 96]
-    assert held["work"]["forward"]["own_time"] == [11, 105, 20, 60, 5]
+    assert held["work"]["forward"]["own_time"] == [12, 110, 20, 60, 5]  # of the second step, 490 of 480 490 500
     assert "executed" not in held["work"]["forward"]  # the same as flops
-    assert [phase["time"] for phase in held["phases"]] == [207, 240, 41]
+    assert [phase["time"] for phase in held["phases"]] == [207, 230, 41]
     assert held["unknown"] == [{"op": "mylib.loss.default", "calls": 1}]
     assert {card["key"] for card in held["cards"]} <= set(TERMS)
     assert held["roofs"]["name"] == "H100 SXM"
@@ -133,7 +135,7 @@ def test_names_stay_names(open_html: Any) -> None:
 def test_figures_hold_the_numbers() -> None:
     tree = flops_treemap_figure(TINY, "flops").data[0]
     assert list(tree.values) == [672, 384, 0, 288, 0] and list(tree.parents) == ["", "0", "0", "0", ""]
-    assert flops_treemap_figure(TINY).data[0].values[0] == 436  # 11 + 220 + 50 + 155
+    assert flops_treemap_figure(TINY).data[0].values[0] == 432  # 12 + 220 + 50 + 150
     assert [bar.name for bar in flops_phases_figure(TINY).data] == ["forward", "backward", "optimizer"]
     titles = [flops_roofline_figure(report, "h100").layout.title.text for report in (TINY, UNTIMED)]
     assert "measured" in titles[0] and "nothing was timed" in titles[1]
@@ -156,3 +158,25 @@ def test_report_is_not_touched() -> None:
     before: FlopsReport = replace(TINY)
     render_flops_html(TINY, "h100")
     assert before == TINY
+
+
+def test_page_holds_the_prediction_and_how_far_its_numbers_can_be_trusted() -> None:
+    held = page_block(account_of(UNTIMED, "h100"))
+    assert [card["key"] for card in held["cards"][:3]] == ["predicted", "tokens_per_s", "fits"]
+    assert held["exact"] == "exactly: model FLOPs 288 forward, 384 backward"
+    assert {card["key"] for card in page_block(account_of(TINY, "h100"))["cards"]}.isdisjoint({"predicted", "fits"})
+
+
+def test_shares_of_the_page_are_of_one_step() -> None:
+    """Times of a module, of its parts and of the phases add up to the step, whatever the medians of each are."""
+    steps = ((10, 20, 30), (11, 40, 5), (12, 6, 50))  # of the root, fc1 and act; medians 11, 20, 30 are of no step
+    columns = list(zip(*steps, strict=True))
+    report = replace(
+        TINY,
+        times=tuple(Timing(module=m, phase=Phase.FORWARD, samples_ns=column) for m, column in enumerate(columns)),
+        clock=replace(TINY.clock, step_ns=tuple(map(sum, steps))),
+    )
+    held = page_block(account_of(report))
+    assert held["work"]["forward"]["own_time"][:3] == [10, 20, 30]  # the first step, 60 of 60 56 68
+    assert held["work"]["forward"]["time"][0] == held["phases"][0]["time"] == 60
+    assert next(card["value"] for card in held["cards"] if card["key"] == "step") == "60 ns"

@@ -10,9 +10,11 @@ from rich.console import Console
 
 from tests.flops.small_reports import TINY, UNTIMED, huge
 from weftrace.errors import WeftraceError
-from weftrace.flops.cost import Phase
+from weftrace.facts import hardware
+from weftrace.flops.cost import Phase, Status
 from weftrace.flops.derived.account import account_of
 from weftrace.flops.render.diff_terminal import print_flops_diff
+from weftrace.flops.render.facts import flops_headline
 from weftrace.flops.render.fold import alike, tree_rows, worst_of
 from weftrace.flops.render.terminal import print_flops
 from weftrace.flops.render.words import covered_text, share_text, short_time, si
@@ -98,7 +100,7 @@ def test_alike_modules_stand_together() -> None:
     labels = [label for label, _ in alike(numbers)]
     assert "layers.*.fc1 Linear ×3" in labels and "layers.3.fc1 Linear" in labels
     worst = worst_of(numbers, 3)
-    assert (worst[0].label, worst[0].phase, worst[0].measured_ns) == ("layers.*.fc1 Linear ×3", Phase.BACKWARD, 345)
+    assert (worst[0].label, worst[0].phase, worst[0].measured_ns) == ("layers.*.fc1 Linear ×3", Phase.FORWARD, 330)
     assert worst_of(account_of(layers(4)), 3) == []
 
 
@@ -165,3 +167,42 @@ def test_diff() -> None:
     same = io.StringIO()
     print_flops_diff(diff(TINY, TINY), Console(file=same, width=80))
     assert "Nothing changed: every count, parameter and module agrees." in same.getvalue()
+
+
+def test_an_upper_bound_is_said_in_the_first_and_the_last_line() -> None:
+    """fc2's products, 96 forward and 2 x 96 backward of 672 FLOPs: 42.9 %."""
+    unread = "all pairs: the mask's values were not read"
+    ops = [
+        replace(op, cost=replace(op.cost, status=Status.UPPER_BOUND, note=unread)) if op.module == 3 else op
+        for op in UNTIMED.ops
+    ]
+    found = account_of(replace(UNTIMED, ops=tuple(ops)))
+    assert found.coverage.flops_of_status[Status.UPPER_BOUND] == 288
+    assert sum(found.coverage.flops_of_status.values()) == found.totals.flops == 672
+    lines = [line for line in printed(found.report, 200).splitlines() if line]
+    assert "at most 672 FLOP a step" in lines[1]
+    assert "at most: 42.9 % of them are an upper bound" in lines[2]
+    assert lines[-1].startswith("at most: model FLOPs 288 forward, 384 backward; 42.9 % of them are an upper bound")
+    assert printed(UNTIMED, 200).splitlines()[-1] == "exactly: model FLOPs 288 forward, 384 backward"
+
+
+def test_the_prediction_stands_first_where_nothing_was_timed() -> None:
+    lines = [line for line in printed(UNTIMED, 200, hardware="h100").splitlines() if line]
+    assert "; predicted " in lines[1] and " on H100 SXM" in lines[1] and " tokens/s" in lines[1]
+    assert [line.split("  ")[0] for line in lines[2:5]] == ["predicted step", "tokens/s, predicted", "memory"]
+    assert "fits" in lines[4]
+    sections = [line.split("  ")[0] for line in lines]
+    assert sections.index("Prediction") < sections.index("Phases")
+    assert "redicted" not in printed(TINY, 200, hardware="h100")
+    small = replace(hardware("h100"), hbm_bytes=100)
+    assert "on which it does not fit" in flops_headline(account_of(UNTIMED, small))
+
+
+def test_folded_rows_hold_all_of_their_modules_in_every_column() -> None:
+    """Time, bound and share of "×3" are three times those of one."""
+    numbers = account_of(layers(4), "h100")
+    folded = next(line for line in printed(layers(4), 200, hardware="h100").splitlines() if "×3" in line)
+    members = next(row.members for row in tree_rows(numbers) if len(row.members) == 3)
+    took = sum(numbers.time_of(index) or 0 for index in members)
+    bound = sum(numbers.bound_of(index)[0] for index in members)
+    assert short_time(took) in folded and short_time(bound) in folded

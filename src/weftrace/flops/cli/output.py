@@ -91,14 +91,9 @@ def deliver(report: FlopsReport, asked: Wanted) -> None:
 
 
 def _show(account: Account, console: Console, asked: Wanted) -> None:
-    """The tables; of an accelerator that was named also the predicted time; the exact counts."""
-    from weftrace.flops.render.predictions import print_exact, print_prediction
     from weftrace.flops.render.terminal import print_flops
 
     print_flops(account, console, depth=asked.depth, top=asked.top)
-    if asked.hardware is not None:
-        print_prediction(account, console)
-    print_exact(account, console)
 
 
 def deepspeed(account: Account, name: str, depth: int | None, top: int) -> str:

@@ -90,18 +90,23 @@ class Account(InNotebook):
         yield "bytes moved", size(self.totals.moved_bytes)
         yield "parameters", f"{si(self.params.total)} ({size(self.params.bytes)})"
         if self.step is not None:
-            yield "step", duration(self.step.median)
+            yield "step", duration(self.step.typical)
         if self.utilization is not None:
             yield "MFU, HFU", f"{percent(self.utilization.mfu)}, {percent(self.utilization.hfu)}"
         if self.roofline is not None:
             yield "roofline bound", duration(self.roofline.bound_ns)
-        if self.prediction is not None and not self.timed:
-            yield "predicted", duration(self.prediction.predicted_ns)
+        if self.foretold is not None:
+            yield "predicted", duration(self.foretold.predicted_ns)
         yield "calls with a formula", percent(self.coverage.calls)
 
     @property
     def timed(self) -> bool:
         return bool(self.times.exclusive)
+
+    @property
+    def foretold(self) -> Prediction | None:
+        """The prediction where it is what there is to know of the time: nothing was timed."""
+        return None if self.timed else self.prediction
 
     @property
     def step(self) -> Spread | None:
@@ -117,15 +122,17 @@ class Account(InNotebook):
     @property
     def flops_per_s(self) -> float | None:
         """Executed FLOPs of a step over its wall time, on one rank."""
-        return None if self.step is None else self.rate(self.totals.executed_flops, self.step.median)
+        return None if self.step is None else self.rate(self.totals.executed_flops, self.step.typical)
 
     def rate(self, flops: int, time_ns: float) -> float | None:
         """FLOPs a second on one rank, of FLOPs that all merged ranks did in that time; None where there is no time."""
         return flops * S / (time_ns * self.report.ranks) if time_ns else None
 
     def time_of(self, module: int) -> int | None:
-        """A module's median time with all below it, all phases together, ns; None where it was not timed."""
-        found = [spread.median for phase in PHASES if (spread := self.times.inclusive.get((module, phase))) is not None]
+        """A module's typical time with all below it, all phases together, ns; None where it was not timed."""
+        found = [
+            spread.typical for phase in PHASES if (spread := self.times.inclusive.get((module, phase))) is not None
+        ]
         return sum(found) if found else None
 
     def over_phases(self, tallies: Mapping[Key, Tally], module: int) -> Tally:
@@ -157,7 +164,7 @@ def account_of(report: FlopsReport | Account, device: Hardware | str | None = No
     global_cols = columns(report.global_ops) if report.global_ops else None
     global_own = None if global_cols is None else global_sums(report, global_cols)
     roofs = None if chip is None else roofline_of(report, chip, cols, times)
-    is_used = times.step is not None and times.step.median > 0
+    is_used = times.step is not None and times.step.typical > 0
     rates, no_rates = _throughput(report, totals)
     return Account(
         report=report,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from weftrace.flops.cost import PHASES, Kind, Status
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.module_time import Times, times_of
+from weftrace.flops.derived.tally import MODEL_PHASES
 from weftrace.flops.values import FlopsReport
 from weftrace.notebook import InNotebook
 
@@ -30,9 +31,10 @@ class Coverage(InNotebook):
 
     calls, moved_bytes, time: fractions of operator calls, of bytes, and of time with a formula; None where there is
         nothing to take a part of (time: nothing was timed).
-        time is an ESTIMATE: the clock knows modules, not operators; the median exclusive time of each module and phase
+        time is an ESTIMATE: the clock knows modules, not operators; the exclusive time of each module and phase
         is shared among its operators by their bytes, by calls where no byte moves.
-    calls_of_status: calls with an exact formula, with an estimate, an upper bound, and with none.
+    calls_of_status: calls with an exact formula, with an estimate, an upper bound, and with none. flops_of_status: the
+        model FLOPs (forward and backward) of each.
     unattributed_ns: time of modules and phases in which no operator was counted; in neither part of `time`.
     unknown: the operators without a formula, most bytes first.
     """
@@ -41,12 +43,18 @@ class Coverage(InNotebook):
     moved_bytes: float | None
     time: float | None
     calls_of_status: Mapping[Status, int]
+    flops_of_status: Mapping[Status, int]
     unattributed_ns: int
     unknown: tuple[UnknownOp, ...]
 
     @property
     def is_complete(self) -> bool:
         return not self.unknown
+
+    def flops_share(self, status: Status) -> float:
+        """The part of the model FLOPs that has a status; 0 where there are none."""
+        whole = sum(self.flops_of_status.values())
+        return self.flops_of_status[status] / whole if whole else 0.0
 
 
 def coverage(report: FlopsReport) -> Coverage:
@@ -72,9 +80,19 @@ def coverage_of(report: FlopsReport, cols: Columns, times: Times) -> Coverage:
         moved_bytes=known_bytes / (known_bytes + unknown_bytes) if known_bytes + unknown_bytes else None,
         time=time,
         calls_of_status=calls_of_status,
+        flops_of_status=_flops_of_status(cols),
         unattributed_ns=unattributed,
         unknown=_unknown(report, cols),
     )
+
+
+def _flops_of_status(cols: Columns) -> dict[Status, int]:
+    found = dict.fromkeys(Status, 0)
+    is_model_K = np.isin(cols.key_K % len(PHASES), [PHASES.index(phase) for phase in MODEL_PHASES])
+    model = replace(cols, calls_K=np.where(is_model_K, cols.calls_K, 0))
+    for cost, calls in zip(model.costs, model.calls_C(), strict=True):
+        found[cost.status] += calls * cost.flops
+    return found
 
 
 def _unknown(report: FlopsReport, cols: Columns) -> tuple[UnknownOp, ...]:
@@ -106,7 +124,7 @@ def _time(report: FlopsReport, cols: Columns, times: Times) -> tuple[float | Non
     known = whole = 0.0
     unattributed = 0
     for (module, phase), spread in times.exclusive.items():
-        took = spread.median
+        took = spread.typical
         key = module * len(PHASES) + PHASES.index(phase)
         if not all_calls[key]:
             unattributed += took

@@ -41,12 +41,12 @@ def _optimizer(times: Times) -> list[str]:
     update = times.by_phase.get(Phase.OPTIMIZER)
     if update is None:
         return []
-    whole = times.step.median if times.step is not None else sum(took.median for took in times.by_phase.values())
-    if not whole or update.median <= OPTIMIZER_SHARE * whole:
+    whole = times.step.typical if times.step is not None else sum(took.typical for took in times.by_phase.values())
+    if not whole or update.typical <= OPTIMIZER_SHARE * whole:
         return []
     return [
-        f"The weight update takes {duration(update.median)} of a step of {duration(whole)} "
-        f"({percent(update.median / whole)}); below {percent(OPTIMIZER_SHARE, 0)} is usual. Look at the optimizer's "
+        f"The weight update takes {duration(update.typical)} of a step of {duration(whole)} "
+        f"({percent(update.typical / whole)}); below {percent(OPTIMIZER_SHARE, 0)} is usual. Look at the optimizer's "
         "implementation (fused, foreach), at where its state lies, and at the communication in it."
     ]
 
@@ -105,13 +105,13 @@ def _above(account: Account) -> list[str]:
     if account.roofline is None:
         return []
     worst, timed = account.roofline.worst(1), account.step
-    if not worst or timed is None or not timed.median:
+    if not worst or timed is None or not timed.typical:
         return []
     row = worst[0]
-    if row.measured is None or row.above_ns is None or row.above_ns <= ABOVE_ROOFLINE_SHARE * timed.median:
+    if row.measured is None or row.above_ns is None or row.above_ns <= ABOVE_ROOFLINE_SHARE * timed.typical:
         return []
     return [
-        f"{row.path or 'The model itself'}, {row.phase}, takes {duration(row.measured.median)} where its roofline on "
+        f"{row.path or 'The model itself'}, {row.phase}, takes {duration(row.measured.typical)} where its roofline on "
         f"{account.roofline.hardware} is {duration(row.bound_ns)} ({row.bound}-bound): "
-        f"{percent(row.above_ns / timed.median)} of the step is above it."
+        f"{percent(row.above_ns / timed.typical)} of the step is above it."
     ]

@@ -1,7 +1,7 @@
 """How long did each module and each phase take? Medians and spreads over the timed steps, in integer nanoseconds.
 
 Sums are taken sample by sample before the median is, so that in each step children and self make up the parent exactly.
-Medians of parts need not add up to the median of the whole.
+Medians of parts need not add up to the median of the whole: what is shown is the time in one step, the typical one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,14 @@ Samples = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread(InNotebook):
-    """Some samples of a time: their median (of an even number, the mean of the middle two, rounded down), the lowest
-    and the highest, in ns, and how many there are.
+    """Some samples of a time, one a timed step, in ns: their median (of an even number, the mean of the middle two,
+    rounded down), the lowest and the highest, how many there are, and the typical one.
+
+    typical: the sample of one step, the same for all times of a report: the one of median length (of an even number,
+        the lower of the middle two). What is shown as time and share is this, so that parts add up to the whole.
     """
 
+    typical: int
     median: int
     lowest: int
     highest: int
@@ -35,9 +39,17 @@ class Spread(InNotebook):
         return (self.highest - self.lowest) / self.median if self.median and self.samples > 1 else None
 
 
-def spread(samples: Sequence[int]) -> Spread:
-    """The spread of at least one sample."""
-    return Spread(median=median(samples), lowest=min(samples), highest=max(samples), samples=len(samples))
+def spread(samples: Sequence[int], typical: int | None = None) -> Spread:
+    """The spread of at least one sample. typical: the place of the typical one, by default of that of median length."""
+    at = middle(samples) if typical is None else typical
+    return Spread(
+        typical=samples[at], median=median(samples), lowest=min(samples), highest=max(samples), samples=len(samples)
+    )
+
+
+def middle(samples: Sequence[int]) -> int:
+    """The place of the median, of an even number the lower of the middle two, among at least one sample."""
+    return sorted(range(len(samples)), key=samples.__getitem__)[(len(samples) - 1) // 2]
 
 
 def median(samples: Sequence[int]) -> int:
@@ -72,13 +84,14 @@ def times_of(report: FlopsReport) -> Times:
     """
     own = _exclusive(report)
     whole, phases = _inclusive(report, own), _by_phase(own)
+    at = typical_step(report, phases)
     return Times(
         exclusive_samples=own,
         inclusive_samples=whole,
         phase_samples=phases,
-        exclusive={key: spread(samples) for key, samples in own.items()},
-        inclusive={key: spread(samples) for key, samples in whole.items()},
-        by_phase={phase: spread(samples) for phase, samples in phases.items()},
+        exclusive={key: spread(samples, at) for key, samples in own.items()},
+        inclusive={key: spread(samples, at) for key, samples in whole.items()},
+        by_phase={phase: spread(samples, at) for phase, samples in phases.items()},
         step=step_spread(report),
     )
 
@@ -86,6 +99,14 @@ def times_of(report: FlopsReport) -> Times:
 def step_spread(report: FlopsReport) -> Spread | None:
     """Wall time of a step; None where no step was timed."""
     return spread(report.clock.step_ns) if report.clock.step_ns else None
+
+
+def typical_step(report: FlopsReport, phase_samples: Mapping[Phase, Samples]) -> int | None:
+    """The place of the step of median length among the samples; None where nothing was timed. By the sums of the
+    samples where the clock has not as many steps."""
+    sums = [sum(samples) for samples in zip(*phase_samples.values(), strict=True)]
+    steps = report.clock.step_ns
+    return middle(steps if len(steps) == len(sums) else sums) if sums else None
 
 
 def step_time(report: FlopsReport, given: float | None, what: str) -> float:
@@ -96,7 +117,7 @@ def step_time(report: FlopsReport, given: float | None, what: str) -> float:
     timed = step_spread(report)
     if given is None and timed is None:
         raise FlopsError(f"{report.name}: no step was timed, so there is no {what}; time steps, or give step_ns")
-    step_ns = given if timed is None or given is not None else timed.median
+    step_ns = given if timed is None or given is not None else timed.typical
     if step_ns is None or step_ns <= 0:
         raise FlopsError(f"{report.name}: a step of {step_ns} ns cannot be used; step_ns must be above 0")
     return step_ns

@@ -39,7 +39,7 @@ class RooflineRow(InNotebook):
         memory. comm_bytes: bytes of collectives, in no bound.
     unknown_calls: calls of operators without a formula; of these the bytes alone are in the bound, which is then too
         low.
-    measured: time of the phase in the module; None where nothing was timed. above_ns: its median - bound_ns.
+    measured: time of the phase in the module; None where nothing was timed. above_ns: its typical - bound_ns.
     """
 
     module: int
@@ -62,12 +62,12 @@ class RooflineRow(InNotebook):
 
     @property
     def above_ns(self) -> float | None:
-        return None if self.measured is None else self.measured.median - self.bound_ns
+        return None if self.measured is None else self.measured.typical - self.bound_ns
 
     @property
     def flops_per_s(self) -> float | None:
         """Executed matrix FLOPs a second of measured time; None where there is no time."""
-        return 1e9 * self.executed_flops / self.measured.median if self.measured and self.measured.median else None
+        return 1e9 * self.executed_flops / self.measured.typical if self.measured and self.measured.typical else None
 
     @property
     def intensity(self) -> float | None:
@@ -192,14 +192,14 @@ def _flags(rows: tuple[RooflineRow, ...], times: Times, hardware: Hardware) -> t
     for row in rows:
         if row.measured is not None:
             name = f"{row.path or 'the model itself'}, {row.phase}"
-            flags.append(_flag(name, row.matrix_ns, row.executed_flops, row.measured.median, hardware))
+            flags.append(_flag(name, row.matrix_ns, row.executed_flops, row.measured.typical, hardware))
     for phase, took in times.by_phase.items():
         least = sum(row.matrix_ns for row in rows if row.phase is phase)
         flops = sum(row.executed_flops for row in rows if row.phase is phase)
-        flags.append(_flag(f"the whole {phase}", least, flops, took.median, hardware))
+        flags.append(_flag(f"the whole {phase}", least, flops, took.typical, hardware))
     if times.step is not None:
         least, flops = sum(row.matrix_ns for row in rows), sum(row.executed_flops for row in rows)
-        flags.append(_flag("the whole step", least, flops, times.step.median, hardware))
+        flags.append(_flag("the whole step", least, flops, times.step.typical, hardware))
     return tuple(flag for flag in flags if flag)
 
 

@@ -102,7 +102,7 @@ def utilization_of(
         )
     by_phase = {}
     for phase, took in times.by_phase.items():
-        if took.median > 0:
+        if took.typical > 0:
             by_phase[phase] = work.in_phase(phase, took)
             if by_phase[phase].hfu > 1 + TOLERANCE:
                 above = si(by_phase[phase].executed_flops_per_s, "FLOP/s")
@@ -204,9 +204,9 @@ class _Work:
         wanted = (phase,) if phase in MODEL_PHASES else ()
         return PhaseUtilization(
             time=took,
-            mfu=self.at_peak("flops", wanted) / took.median,
-            mfu_full=self.at_peak("full", wanted) / took.median,
-            hfu=self.at_peak("executed", (phase,)) / took.median,
-            flops_per_s=1e9 * self.flops("flops", wanted) / took.median,
-            executed_flops_per_s=1e9 * self.flops("executed", (phase,)) / took.median,
+            mfu=self.at_peak("flops", wanted) / took.typical,
+            mfu_full=self.at_peak("full", wanted) / took.typical,
+            hfu=self.at_peak("executed", (phase,)) / took.typical,
+            flops_per_s=1e9 * self.flops("flops", wanted) / took.typical,
+            executed_flops_per_s=1e9 * self.flops("executed", (phase,)) / took.typical,
         )

@@ -178,6 +178,10 @@ class CoverageTold(TypedDict):
     moved_bytes: float | None
     time: Annotated[float | None, Meta(description="An estimate: modules' times shared among operators by bytes.")]
     calls_of_status: dict[StatusName, Count]
+    flops_of_status: Annotated[
+        dict[StatusName, Count],
+        Meta(description="Model FLOPs of each status: with any under 'upper bound', totals are at most what they say."),
+    ]
     unattributed_ns: Annotated[Count, Meta(description="Time in which no operator was counted.")]
     unknown: list[UnknownTold]
 

@@ -156,6 +156,7 @@ def _coverage(found: Coverage) -> Columns:
         "moved_bytes": found.moved_bytes,
         "time": found.time,
         "calls_of_status": {status.value: calls for status, calls in found.calls_of_status.items()},
+        "flops_of_status": {status.value: flops for status, flops in found.flops_of_status.items()},
         "unattributed_ns": found.unattributed_ns,
         "unknown": [_fields(op, ("op", "calls", "moved_bytes", "note")) for op in found.unknown],
     }
@@ -224,12 +225,12 @@ _ROW = tuple(name for name in RooflineRow.__dataclass_fields__ if name not in ("
 
 
 def _lines(rows: Sequence[RooflineRow]) -> Columns:
-    """Columns, one entry a row. above_ns and measured_ns (the median) are null where nothing was timed."""
+    """Columns, one entry a row. above_ns, measured_ns (in the step of median length): null where nothing was timed."""
     values = zip(*map(attrgetter(*_ROW), rows), strict=True) if rows else ([] for _ in _ROW)
     return {name: list(column) for name, column in zip(_ROW, values, strict=True)} | {
         "phase": [row.phase.value for row in rows],
         "bound": [row.bound for row in rows],
-        "measured_ns": [None if row.measured is None else row.measured.median for row in rows],
+        "measured_ns": [None if row.measured is None else row.measured.typical for row in rows],
         "above_ns": [row.above_ns for row in rows],
         "flops_per_s": [row.flops_per_s for row in rows],
     }

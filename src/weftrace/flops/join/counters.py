@@ -51,7 +51,7 @@ class Slice:
 def reconstructed_step(report: FlopsReport | Account) -> list[Slice]:
     """The median step as nested slices, parents before children. Empty where nothing was timed."""
     account = account_of(report)
-    own = {key: spread.median for key, spread in account.times.exclusive.items()}
+    own = {key: spread.typical for key, spread in account.times.exclusive.items()}
     children, slices = account.children, list[Slice]()
     at = 0
 

@@ -115,7 +115,9 @@ class Covered(TypedDict):
 
 
 class FlopsBlock(TypedDict):
-    """The page's data. Counts have few digits, times are in ns."""
+    """The page's data. exact: the model FLOPs to the last one, and how far they can be trusted.
+
+    Counts have few digits, times are in ns."""
 
     name: str
     ranks: int
@@ -134,5 +136,6 @@ class FlopsBlock(TypedDict):
     worst: list[WorstRow]
     ops: list[OperatorRow]
     unknown: list[UnknownRow]
+    exact: str
     coverage: Covered
     remarks: list[tuple[str, list[str]]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weftrace.flops.cost import Phase
+from weftrace.flops.cost import Phase, Status
 from weftrace.flops.derived.account import Account
 from weftrace.flops.derived.findings import findings
 from weftrace.flops.render.words import covered_text, share_text
@@ -28,9 +28,16 @@ class Shown:
 
 def flops_headline(account: Account) -> str:
     """The report in a sentence: what a step costs, how fast it was, and whether anything is missing."""
-    text = f"{account.report.name}: {si(account.totals.flops, 'FLOP')} a step, {si(account.params.total)} parameters"
+    most = "at most " if account.coverage.flops_of_status[Status.UPPER_BOUND] else ""
+    text = f"{account.report.name}: {most}{si(account.totals.flops, 'FLOP')} a step, "
+    text += f"{si(account.params.total)} parameters"
+    if (told := account.foretold) is not None:
+        text += f"; predicted {short_time(told.predicted_ns)} on {told.hardware}"
+        if (rate := told.tokens_per_s()) is not None:
+            text += f", {rate[0]:,.0f} tokens/s"
+        text += "" if told.fits else ", on which it does not fit"
     if account.step is not None:
-        text += f", {short_time(account.step.median)}"
+        text += f", {short_time(account.step.typical)}"
     if account.utilization is not None:
         text += f", {share_text(account.utilization.mfu)} MFU"
     elif account.flops_per_s is not None:
@@ -67,15 +74,11 @@ def headline_numbers(account: Account) -> list[Shown]:
     report, totals = account.report, account.totals
     params, coverage = account.params, account.coverage
     phases = [str(phase) for phase in (Phase.FORWARD, Phase.BACKWARD) if phase in totals.by_phase] or ["forward"]
-    shown = [
-        Shown(
-            "flops",
-            "model FLOPs",
-            si(totals.flops, "FLOP"),
-            f"{si(totals.model.macs, 'MAC')}, {' and '.join(phases)}",
-            "first",
-        )
-    ]
+    told = f"{si(totals.model.macs, 'MAC')}, {' and '.join(phases)}"
+    if share := coverage.flops_share(Status.UPPER_BOUND):
+        told += f"; at most: {share_text(share)} of them are an upper bound"
+    shown = _foretold(account)
+    shown.append(Shown("flops", "model FLOPs", si(totals.flops, "FLOP"), told, "doubt" if share else "first"))
     if totals.full_flops != totals.flops:
         shown.append(Shown("full_flops", "with full attention", si(totals.full_flops, "FLOP"), "the PaLM convention"))
     again = totals.executed_flops - totals.flops
@@ -97,7 +100,7 @@ def headline_numbers(account: Account) -> list[Shown]:
         told = f"median of {spread.samples}, {short_time(spread.lowest)} to {short_time(spread.highest)}"
         if spread.samples == 1:
             told = "one step"
-        shown.append(Shown("step", "step time", short_time(spread.median), told))
+        shown.append(Shown("step", "step time", short_time(spread.typical), told))
         told = of_one(account, ", ")
         shown.append(
             Shown("flops_per_s", "rate", si(account.flops_per_s, "FLOP/s"), f"executed, over the step time{told}")
@@ -110,7 +113,7 @@ def headline_numbers(account: Account) -> list[Shown]:
         if totals.full_flops != totals.flops:
             shown.append(Shown("mfu_full", "MFU, PaLM", share_text(used.mfu_full), "with full attention"))
         shown.append(Shown("hfu", "HFU", share_text(used.hfu), "recomputation included"))
-    if account.roofline is not None:
+    if account.roofline is not None and account.foretold is None:
         shown.append(
             Shown("bound", "bound", short_time(account.roofline.bound_ns), f"least time on {account.roofline.hardware}")
         )
@@ -124,6 +127,39 @@ def headline_numbers(account: Account) -> list[Shown]:
         told += f", {covered_text(coverage.time)} of time (estimated)"
     shown.append(Shown("coverage", "coverage", value, told, "doubt" if coverage.unknown else ""))
     return shown
+
+
+def _foretold(account: Account) -> list[Shown]:
+    """Time, tokens a second and room in memory, as far as they are predicted: what is asked first."""
+    told, chip = account.foretold, account.device
+    if told is None or chip is None:
+        return []
+    least = f"no faster than {short_time(told.bound_ns)} on {told.hardware}"
+    shown = [Shown("predicted", "predicted step", short_time(told.predicted_ns), least, "first")]
+    if (rate := told.tokens_per_s()) is not None:
+        shown.append(
+            Shown("tokens_per_s", "tokens/s, predicted", f"{rate[0]:,.0f}", f"at most {rate[1]:,.0f}", "first")
+        )
+    room = f"parameters alone take {size(told.param_bytes)} of {size(chip.hbm_bytes)}"
+    shown.append(
+        Shown("fits", "memory", "fits" if told.fits else "does not fit", room, "first" if told.fits else "doubt")
+    )
+    return shown
+
+
+def exact_line(account: Account) -> str:
+    """The model FLOPs to the last one: the tables round. And how far they can be trusted, where that is not wholly."""
+    parts = [f"{tally.flops:,} {phase}" for phase, tally in account.totals.by_phase.items() if tally.flops]
+    flops = f"model FLOPs {', '.join(parts) or '0'}"
+    share = account.coverage.flops_share
+    if most := share(Status.UPPER_BOUND):
+        return (
+            f"at most: {flops}; {share_text(most)} of them are an upper bound: values that decide (masks, lengths) "
+            "were not read"
+        )
+    if estimated := share(Status.ESTIMATE):
+        return f"counted: {flops}; {share_text(estimated)} of them are an estimate"
+    return f"exactly: {flops}"
 
 
 def of_one(account: Account, before: str) -> str:
@@ -167,6 +203,7 @@ def remarks_of(account: Account) -> list[tuple[str, list[str]]]:
         took = short_time(account.coverage.unattributed_ns)
         missing.append(f"{took} were spent where no operator was counted, in Python mostly.")
     assumed = [
+        *(account.foretold.assumptions if account.foretold else ()),
         *(account.utilization.notes if account.utilization else ()),
         *(account.roofline.notes if account.roofline else ()),
     ]

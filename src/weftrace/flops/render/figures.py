@@ -37,9 +37,9 @@ PHASE_COLOURS = {
 def flops_treemap_figure(report: FlopsReport | Account, metric: str | None = None) -> go.Figure:
     """The tree of modules, areas by what they take.
 
-    metric: "time" (sums of median exclusive times), "flops" (model FLOPs), "params" or "bytes"; by default time where
-    it was measured, else flops. Raises `WeftraceError` without plotly, `FlopsError` for another metric or time that was
-    not measured.
+    metric: "time" (exclusive times in the step of median length), "flops" (model FLOPs), "params" or "bytes"; by
+    default time where it was measured, else flops. Raises `WeftraceError` without plotly, `FlopsError` for another
+    metric or time that was not measured.
     """
     go = plotly_objects()
     account = account_of(report)
@@ -89,7 +89,7 @@ def flops_roofline_figure(report: FlopsReport | Account, hardware: Hardware | st
     for phase in PHASES:
         points = []
         for row in account.roofline.rows:
-            took = row.bound_ns if not account.timed else row.measured.median if row.measured is not None else 0
+            took = row.bound_ns if not account.timed else row.measured.typical if row.measured is not None else 0
             if row.phase is phase and row.intensity and took:
                 rate = 1e9 * (row.executed_flops + row.vector_flops) / took
                 points.append((row.intensity, rate, label(row.path or report.name), short_time(took)))
@@ -143,7 +143,7 @@ def flops_phases_figure(report: FlopsReport | Account) -> go.Figure:
         "bytes": {phase: tally.moved_bytes for phase, tally in by_phase.items()},
         "vector FLOPs": {phase: tally.vector_flops for phase, tally in by_phase.items()},
         "FLOPs": {phase: tally.executed_flops for phase, tally in by_phase.items()},
-        "time": {phase: spread.median for phase, spread in times.items()},
+        "time": {phase: spread.typical for phase, spread in times.items()},
     }
     shown = {name: values for name, values in bars.items() if sum(values.values())}
     figure = go.Figure()
@@ -168,6 +168,6 @@ def _own(account: Account, index: int, metric: str) -> int:
         return account.report.modules[index].own_params
     if metric == "time":
         spreads = [account.times.exclusive.get((index, phase)) for phase in PHASES]
-        return sum(spread.median for spread in spreads if spread is not None)
+        return sum(spread.typical for spread in spreads if spread is not None)
     tally = account.over_phases(account.exclusive, index)
     return tally.flops if metric == "flops" else tally.moved_bytes

@@ -54,7 +54,7 @@ def worst_of(account: Account, k: int) -> list[Above]:
         Above(
             label=label,
             phase=phase,
-            measured_ns=sum(row.measured.median for row in rows if row.measured is not None),
+            measured_ns=sum(row.measured.typical for row in rows if row.measured is not None),
             bound_ns=sum(row.bound_ns for row in rows),
             above_ns=sum(row.above_ns or 0.0 for row in rows),
             bound=rows[0].bound if rows[0].bound_ns else None,

@@ -11,7 +11,7 @@ from weftrace.flops.cost import PHASES, Cost, Kind, Phase, Status
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.rates import limits, used_peaks, vector_rate
 from weftrace.flops.document import read_flops, report_of
-from weftrace.flops.render.facts import facts_of, flops_headline, headline_numbers, remarks_of, warnings_of
+from weftrace.flops.render.facts import exact_line, facts_of, flops_headline, headline_numbers, remarks_of, warnings_of
 from weftrace.flops.render.fold import worst_of
 from weftrace.flops.render.words import TERMS
 from weftrace.flops.values import FlopsReport
@@ -78,7 +78,7 @@ def page_block(account: Account) -> dict[str, Any]:
                 "executed": tally.executed_flops,
                 "vector": tally.vector_flops,
                 "bytes": tally.moved_bytes,
-                "time": None if (took := account.times.by_phase.get(phase)) is None else took.median,
+                "time": None if (took := account.times.by_phase.get(phase)) is None else took.typical,
             }
             for phase, tally in totals.by_phase.items()
         ],
@@ -101,6 +101,7 @@ def page_block(account: Account) -> dict[str, Any]:
             for row in _most_telling(account)
         ],
         "unknown": [{"op": op.op, "calls": op.calls} for op in account.coverage.unknown],
+        "exact": exact_line(account),
         "coverage": {
             "calls": account.coverage.calls,
             "bytes": account.coverage.moved_bytes,
@@ -145,7 +146,7 @@ def _work(account: Account, phase: Phase) -> dict[str, Any]:
     indices = range(len(own))
     if account.timed:
         for name, times in (("time", account.times.inclusive), ("own_time", account.times.exclusive)):
-            found[name] = column(lambda spread: spread.median, [times.get((index, phase)) for index in indices])
+            found[name] = column(lambda spread: spread.typical, [times.get((index, phase)) for index in indices])
     if account.roofline is not None:
         rows = {row.module: row for row in account.roofline.rows if row.phase is phase}
         found["bound"] = column(lambda row: row.bound_ns, [rows.get(index) for index in indices])

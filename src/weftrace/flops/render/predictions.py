@@ -1,8 +1,8 @@
-"""What the commands of `weftrace flops` print beside the report's own tables: exact counts, predictions, sweeps."""
+"""What is foretold, in a terminal: the predicted times of a step, and a sweep."""
 
 from __future__ import annotations
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.flops.cost import Phase
@@ -14,20 +14,11 @@ from weftrace.units import short_time, si, size
 MAX_WIDTH = 160
 
 
-def print_exact(account: Account, console: Console) -> None:
-    """The totals to the last FLOP: the tables round."""
-    parts = [f"{tally.flops:,} {phase}" for phase, tally in account.totals.by_phase.items() if tally.flops]
-    console.print()
-    console.print(Text(f"exactly: model FLOPs {', '.join(parts) or '0'}", style=DIM), soft_wrap=True)
-
-
-def print_prediction(account: Account, console: Console) -> None:
-    """Roofline bound and predicted time of a step that was counted and not timed, and what the prediction assumes."""
-    device, found = account.device, account.prediction
-    if device is None or found is None or account.timed:
-        return
-    console.print()
-    console.print(section("Prediction", f"one step on one {device.name}; nothing was timed"))
+def prediction_block(account: Account, width: int) -> RenderableType | None:
+    """Roofline bound and predicted time of each phase of a step that was counted and not timed; None of others."""
+    device, found = account.device, account.foretold
+    if device is None or found is None:
+        return None
     lines = [
         [
             str(phase),
@@ -37,20 +28,19 @@ def print_prediction(account: Account, console: Console) -> None:
         ]
         for phase, (bound, likely) in found.by_phase.items()
     ]
-    bound, likely = found.bound_ns, found.predicted_ns
-    lines.append(["step", short_time(bound), short_time(likely), _rate(found.tokens_per_s())])
+    lines.append(["step", short_time(found.bound_ns), short_time(found.predicted_ns), _rate(found.tokens_per_s())])
     if len(lines) == 2:
         del lines[0]
-    width = min(console.width, MAX_WIDTH)
     heads = ["", "no faster than", "predicted", "tokens/s: predicted, at most"]
     shown = range(len(heads) if account.report.tokens else len(heads) - 1)
-    console.print(table([heads[i] for i in shown], [[line[i] for i in shown] for line in lines], width, left=("",)))
+    parts: list[RenderableType] = [
+        section("Prediction", f"one step on one {device.name}; nothing was timed"),
+        table([heads[i] for i in shown], [[line[i] for i in shown] for line in lines], width, left=("",)),
+    ]
     if not found.fits:
         told = f"the parameters take {size(found.param_bytes)}, and {device.name} has {size(device.hbm_bytes)}"
-        told = f"it does not fit: {told}"
-        console.print(Text(f"{told}; these are times of one with enough memory", style=WARNING), width=width)
-    for text in found.assumptions:
-        console.print(Text(f"assumed: {text}", style=DIM), width=width)
+        parts.append(Text(f"it does not fit: {told}; these are times of one with enough memory", style=WARNING))
+    return Group(*parts)
 
 
 def _rate(predicted_and_bound: tuple[float, float] | None) -> str:

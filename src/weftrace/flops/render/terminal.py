@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Any
 
 from rich.cells import cell_len
@@ -13,8 +12,17 @@ from rich.text import Text
 from weftrace.facts import Hardware
 from weftrace.flops.cost import NOTHING, PHASES, Phase, Status
 from weftrace.flops.derived.account import Account, account_of
-from weftrace.flops.render.facts import facts_of, flops_headline, headline_numbers, of_one, remarks_of, warnings_of
+from weftrace.flops.render.facts import (
+    exact_line,
+    facts_of,
+    flops_headline,
+    headline_numbers,
+    of_one,
+    remarks_of,
+    warnings_of,
+)
 from weftrace.flops.render.fold import Row, alike, tree_rows, worst_of
+from weftrace.flops.render.predictions import prediction_block
 from weftrace.flops.values import FlopsReport
 from weftrace.render.console_parts import BOLD, DIM, WARNING, counted, frame, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
@@ -41,11 +49,16 @@ def print_flops(
     """
     account = account_of(report, hardware)
     width = min(console.width, MAX_WIDTH)
-    blocks = [*_opening(account, width), *_phases(account, width), *_tree(account, width, depth)]
+    blocks = _opening(account, width)
+    if (told := prediction_block(account, width)) is not None:
+        blocks.append(told)
+    blocks += [*_phases(account, width), *_tree(account, width, depth)]
     if top:
         blocks += _dearest(account, width, top)
     blocks += [*_operators(account, width), *_missing(account)]
     print_blocks(blocks, console, width)
+    console.print()
+    console.print(Text(clean(exact_line(account)), style=DIM), width=width)
 
 
 def _opening(account: Account, width: int) -> list[RenderableType]:
@@ -88,13 +101,13 @@ def _phases(account: Account, width: int) -> list[RenderableType]:
         cells = [str(phase), si(tally.flops), si(tally.full_flops), si(tally.executed_flops), si(tally.vector_flops)]
         cells += [si(tally.moved_bytes, "B"), "–" if tally.intensity is None else si(tally.intensity)]
         if account.timed:
-            cells += _time_and_rate(account, None if took is None else took.median, tally.executed_flops)
+            cells += _time_and_rate(account, None if took is None else took.typical, tally.executed_flops)
         lines.append(cells)
     step = totals.step
     cells = ["step", si(totals.flops), si(totals.full_flops), si(step.executed_flops), si(step.vector_flops)]
     cells += [si(step.moved_bytes, "B"), "–" if step.intensity is None else si(step.intensity)]
     if account.timed:
-        cells += _time_and_rate(account, account.step.median if account.step else None, step.executed_flops)
+        cells += _time_and_rate(account, account.step.typical if account.step else None, step.executed_flops)
     lines.append(cells)
     note = "model FLOPs of the step are those of forward and backward" if len(totals.by_phase) > 1 else ""
     if account.timed and (told := of_one(account, "FLOP/s: ")):
@@ -126,11 +139,7 @@ def _tree(account: Account, width: int, depth: int | None) -> list[RenderableTyp
     about = "share: of the time of all modules" if account.timed else "nothing was timed; share: of the model FLOPs"
     about += of_one(account, "; FLOP/s: ") if account.timed else ""
     if any(len(row.members) > 1 for row in rows):
-        about += (
-            "; ×n: equal siblings, together"
-            + (", but time, the median of one;" if account.timed else ";")
-            + " below, one's parts"
-        )
+        about += "; ×n: equal siblings, together; below, the first one's parts"
     parts: list[RenderableType] = [
         section("Modules", about),
         _fitting(heads, lines, width, ("vector", "bytes", "by", "bound"), shorten=_shorten_tree),
@@ -155,14 +164,15 @@ def _tree_line(account: Account, row: Row, phases: Sequence[Phase]) -> list[str]
     times = [time for index in row.members if (time := account.time_of(index)) is not None]
     whole = sum(account.time_of(root) or 0 for root in account.children[None])
     if account.timed:
-        line += [short_time(median(times)) if times else "–", percent(sum(times) / whole if whole else None)]
+        line += [short_time(sum(times)) if times else "–", percent(sum(times) / whole if whole else None)]
         line += [si(account.rate(tally.executed_flops, sum(times))) if sum(times) and tally.executed_flops else "–"]
     else:
         model = account.totals.flops
         own = sum(account.inclusive.get((i, phase), NOTHING).flops for i in row.members for phase in phases)
         line += [percent(own / model if model else None)]
     if account.roofline is not None:
-        bound_ns, kind = account.bound_of(row.first)
+        bounds = [account.bound_of(index) for index in row.members]
+        bound_ns, kind = sum(bound for bound, _ in bounds), bounds[0][1]
         line += [short_time(bound_ns) if bound_ns else "–", kind or "–"]
     return line
 
@@ -173,7 +183,7 @@ def _dearest(account: Account, width: int, top: int) -> list[RenderableType]:
     own = {index: account.over_phases(account.exclusive, index) for index in indices}
     own_time = {
         index: sum(
-            spread.median for phase in PHASES if (spread := account.times.exclusive.get((index, phase))) is not None
+            spread.typical for phase in PHASES if (spread := account.times.exclusive.get((index, phase))) is not None
         )
         for index in indices
     }

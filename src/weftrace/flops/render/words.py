@@ -72,16 +72,17 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "step": (
             "Step time",
-            "Wall time of a step from end to end: the median of the timed steps.",
+            "Wall time of a step from end to end: the median of the timed steps (of an even number, the lower one).",
         ),
         "time": (
             "Time",
             "Time between a module's start and its end, children included, forward, backward and recomputation "
-            "together: the median of the timed steps. Of folded modules, the median of one of them.",
+            "together, in the step of median length: so parts add up.",
         ),
         "share": (
             "Share",
-            "Of the step: the module's part of the time of all modules; of FLOPs where nothing was timed.",
+            "The module's part of the time of all modules in the step of median length; of the model FLOPs where "
+            "nothing was timed.",
         ),
         "flops_per_s": (
             "FLOP/s",
@@ -107,6 +108,19 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the peak of their dtype, its vector FLOPs at the vector peak, and its bytes at the memory's bandwidth. "
             "The kind, compute or memory, is what the most of that time goes to.",
         ),
+        "predicted": (
+            "Predicted step",
+            "The bound's parts over the efficiencies that real kernels reach (see remarks): an estimate, without "
+            "launch gaps, communication and overlap.",
+        ),
+        "tokens_per_s": (
+            "Tokens a second, predicted",
+            "A step's tokens on one device over the predicted time; at most: over the bound.",
+        ),
+        "fits": (
+            "Memory",
+            "Whether the parameters alone fit the device; gradients, optimizer state, activations, caches come on top.",
+        ),
         "above": (
             "Above the roofline",
             "Measured time minus the bound: what better kernels could save at most.",
@@ -126,7 +140,7 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "folded": (
             "Folded modules",
             "Siblings with the same class and the same counts, all the way down, stand in one row; its numbers are "
-            "those of all of them together, but for time (the median) and bound, which are of one.",
+            "those of all of them together. Below it stand the parts of the first.",
         ),
     }
 )

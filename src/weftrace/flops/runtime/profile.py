@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from types import TracebackType
 from typing import Any, Self
@@ -102,7 +102,7 @@ class Profile:
             with suppress(RuntimeError):  # a ScriptModule takes no hook: its batch size stays unknown
                 stack.callback(self.model.register_forward_pre_hook(self._root_called, with_kwargs=True).remove)
             if self.device.type == "meta":
-                self.fused_attention = stack.enter_context(FusedAttentionOnMeta())
+                self.fused_attention = stack.enter_context(FusedAttentionOnMeta(self.tracker.lost))
             if self.clock is not None:
                 stack.callback(self.clock.close)
             self.counter.__enter__()  # type: ignore[no-untyped-call]
@@ -160,7 +160,11 @@ class Profile:
             return
         self.micro_batches += 1
         if self._guesses:
-            samples, tokens = batch_size(args, kwargs)
+            try:
+                samples, tokens = batch_size(args, kwargs)
+            except Exception as error:  # inputs may be anything
+                self.tracker.lost.note("the batch size", error)
+                return
             self.samples = _plus(self.samples, samples)
             self.tokens = _plus(self.tokens, tokens)
 
@@ -201,6 +205,22 @@ class Profile:
 
 
 profile = Profile  # the name for a `with` line
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """What runs inside is of no profile that is open: it makes ready what is counted."""
+    open_profiles = [(each, each.counter.paused) for each in _ACTIVE]
+    calls = {id(frame): frame.calls for each in _ACTIVE for frame in each.tracker.frames.values()}
+    for each, _ in open_profiles:
+        each.counter.pause(True)
+    try:
+        yield
+    finally:
+        for each, paused in open_profiles:
+            each.counter.pause(paused)
+            for frame in each.tracker.frames.values():
+                frame.calls = calls.get(id(frame), 0)
 
 
 def add_cost(name: str, cost: Cost | int, calls: int = 1) -> None:
@@ -265,7 +285,7 @@ def summed(outputs: Any) -> torch.Tensor:
 def batch_size(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """(samples, tokens) of a call, as its inputs suggest: the first dimension; tokens where a tensor holds ids."""
     found = [tensor for tensor in tensors_in((*args, *kwargs.values())) if not tensor.is_nested and tensor.ndim > 0]
-    ids = next((tensor for tensor in found if tensor.ndim == 2 and not tensor.dtype.is_floating_point), None)
+    ids = next((t for t in found if t.ndim == 2 and not t.dtype.is_floating_point and t.dtype is not torch.bool), None)
     if ids is not None:
         return ids.shape[0], ids.numel()
     return (found[0].shape[0], None) if found else (None, None)

@@ -130,7 +130,7 @@ def point_of(
     if hardware is not None and account.roofline is not None:
         rows = account.roofline.rows
         bound = COMPUTE if sum(r.compute_ns for r in rows) >= sum(r.memory_ns for r in rows) else MEMORY
-    step_ns = None if timed is None else timed.median
+    step_ns = None if timed is None else timed.typical
     took = step_ns or (None if predicted is None else predicted.predicted_ns)
     point = SweepPoint(
         at=dict(at),

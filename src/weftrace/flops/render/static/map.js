@@ -217,8 +217,8 @@ function metricsOf(model) {
     own: (node) => ownTimeOf(model, node),
     text: (value) => duration(value),
     lead:
-      "Width: a module's time in a step, forward, backward and recomputation together (sums of medians). " +
-      "The pale part is its own, outside its children.",
+      "Width: a module's time in a step (the timed one of median length), forward, backward and recomputation " +
+      "together. The pale part is its own, outside its children.",
   };
   return [
     ...(model.timed ? [time] : []),

@@ -211,14 +211,3 @@ export function sum(list, value) {
   for (const item of list) result += value(item);
   return result;
 }
-
-/**
- * Of numbers; null for none.
- * @param {(number | null)[]} values
- */
-export function median(values) {
-  const known = values.filter((value) => value !== null).sort((a, b) => a - b);
-  if (!known.length) return null;
-  const middle = known.length >> 1;
-  return known.length % 2 ? known[middle] : (known[middle - 1] + known[middle]) / 2;
-}

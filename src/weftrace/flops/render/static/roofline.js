@@ -4,7 +4,7 @@
 import { byId, fill, h } from "render/dom.js";
 import { duration } from "render/format.js";
 import { drawnToWidth, svg } from "render/svg.js";
-import { median } from "./model.js";
+import { sum } from "./model.js";
 import { phaseClass, si, siTick } from "./words.js";
 import { hideTip, showTip, tipPlace, tipRows } from "render/tooltip.js";
 
@@ -79,7 +79,7 @@ function nothingWords(doc) {
 /** @param {page.Flops} doc */
 function leadWords({ timed, roofs }) {
   const what = timed
-    ? "Filled points are measured: what a module does itself in one phase, over its median time. " +
+    ? "Filled points are measured: what a module does itself in one phase, over its time. " +
       "A point's area is its time."
     : "Nothing was timed: hollow points stand where the device's limits put them, not where they were measured.";
   const held = "under the slanted part memory holds a module back, under the flat part arithmetic does.";
@@ -314,7 +314,7 @@ function modulePoints(model) {
 function pointOf(model, phase, nodes) {
   const [node] = nodes;
   const { executed, vector, bytes, bound } = node.own[phase];
-  const time = median(nodes.map((each) => each.ownTime[phase])) ?? 0;
+  const time = sum(nodes, (each) => each.ownTime[phase] ?? 0) / nodes.length;
   const took = time > 0 ? time : bound;
   if (!took) return null;
   const path = node.path || model.doc.name;

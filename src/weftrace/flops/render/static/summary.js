@@ -47,6 +47,7 @@ export function showSummary({ doc }) {
         h("span", { class: "key" }, h("i", { class: `swatch ${phaseClass(phase.phase)}` }), phase.phase),
       ),
     ),
+    h("p", { class: "account-lead", text: doc.exact }),
   );
 }
 

@@ -3,15 +3,16 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, percent } from "render/format.js";
-import { folded, groupName, median, overPhases, pathTo, sum } from "./model.js";
+import { folded, groupName, overPhases, pathTo, sum } from "./model.js";
 import { phaseClass, si } from "./words.js";
 import { explained } from "render/tooltip.js";
 
 const MOST_ROWS = 400;
 const FIRST_ROWS = 18;
 
-const LEAD = "Each row holds a module with all below it; below a folded row stand the parts of one of its modules.";
-const TIMED = "Time is the median of the timed steps; the share is of the time of all modules.";
+const LEAD =
+  "Each row holds a module with all below it, a folded one all of its modules; below it stand the first one's parts.";
+const TIMED = "Time and share are of one step, the timed one of median length.";
 const UNTIMED = "Nothing was timed, so the share is of the model FLOPs.";
 
 /**
@@ -295,18 +296,16 @@ function flopShareColumn(model) {
  */
 function timeColumns(model) {
   /** @param {Group} group */
-  const time = (group) => median(group.nodes.map((node) => node.totalTime));
-  /** @param {Group} group */
-  const together = (group) => sum(group.nodes, (node) => node.totalTime ?? 0);
+  const time = (group) => sum(group.nodes, (node) => node.totalTime ?? 0);
   return [
     { key: "time", label: "Time", def: "time", value: time, show: (value) => duration(value) },
-    { key: "parts", label: "Phases", value: time, node: ({ node }) => phaseParts(model, node) },
+    { key: "parts", label: "Phases", value: time, node: (group) => phaseParts(model, group.nodes) },
     {
       key: "share",
       label: "Share",
       def: "share",
       bar: true,
-      value: (group) => together(group) / (model.whole.time || 1),
+      value: (group) => time(group) / (model.whole.time || 1),
       show: (value) => percent(value),
     },
     {
@@ -315,23 +314,24 @@ function timeColumns(model) {
       def: "flops_per_s",
       value: (group) =>
         (sum(group.nodes, (node) => overPhases(model, node, "executed")) * 1e9) /
-        (model.doc.ranks * together(group) || Infinity),
+        (model.doc.ranks * time(group) || Infinity),
       show: (value) => si(value),
     },
   ];
 }
 
 /**
- * A module's time by phase, as a bar.
+ * Modules' time by phase, as a bar.
  * @param {FlopsModel} model
- * @param {Module} node
+ * @param {Module[]} nodes
  */
-function phaseParts({ phases }, node) {
-  const share = (/** @type {page.PhaseName} */ phase) => (node.time[phase] ?? 0) / (node.totalTime || 1);
+function phaseParts({ phases }, nodes) {
+  const time = (/** @type {page.PhaseName} */ phase) => sum(nodes, (node) => node.time[phase] ?? 0);
+  const whole = sum(phases, time) || 1;
   return h(
     "span",
-    { class: "two", title: phases.map((phase) => `${phase} ${duration(node.time[phase])}`).join(", ") },
-    phases.map((phase) => h("i", { class: phaseClass(phase), style: { width: `${100 * share(phase)}%` } })),
+    { class: "two", title: phases.map((phase) => `${phase} ${duration(time(phase))}`).join(", ") },
+    phases.map((phase) => h("i", { class: phaseClass(phase), style: { width: `${(100 * time(phase)) / whole}%` } })),
   );
 }
 
@@ -345,7 +345,7 @@ function boundColumns(model) {
       key: "bound",
       label: "Bound",
       def: "bound",
-      value: ({ node }) => overPhases(model, node, "bound"),
+      value: (group) => sum(group.nodes, (node) => overPhases(model, node, "bound")),
       show: (value) => duration(value),
     },
     {

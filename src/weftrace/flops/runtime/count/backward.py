@@ -88,6 +88,8 @@ class BackwardMarks:
                 self._tops.append(node.register_prehook(self._reached))
         except RuntimeError:  # torch forbids to ask some views, changed in place, for their node
             return
+        except Exception as error:  # what a module returns may be anything, with properties that raise
+            self.tracker.lost.note(f"the backward's times of what a {type(module).__name__} returned", error)
 
     # -- hooks in the graph; they run in the threads of the engine
 
@@ -96,6 +98,12 @@ class BackwardMarks:
             self._log.append((self._take(), frame, phase))
 
     def _reached(self, gradients: Any) -> None:
+        try:
+            self._found()
+        except Exception as error:  # raised here, it would end the backward
+            self.tracker.lost.note("the modules' times in a backward", error)
+
+    def _found(self) -> None:
         node = current_node()
         if not self._running or node is None:
             return

@@ -16,7 +16,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 
-from weftrace.flops.cost import Cost
+from weftrace.flops.cost import Cost, Kind, Status
 from weftrace.flops.runtime.count.keys import all_dense, key_of_any, result_of, sized, tensors_of
 from weftrace.flops.runtime.count.signatures import Signatures, find_rule
 from weftrace.flops.runtime.count.tracker import LEAF, Tracker, current_node
@@ -59,6 +59,7 @@ class Counter(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.tracker = tracker
         self.signatures = Signatures()
+        self.lost = tracker.lost
         self.paused = False
         self._careful = False  # paused, or inside an operator on DTensors
         # id of an operator (hashing one is a Python call) -> what to do, what to call, what takes the tensors from its
@@ -82,38 +83,39 @@ class Counter(TorchDispatchMode):
         if how > _PASS:
             return self._run_inside(how, func, args, kwargs or {})
         out = call(*args, **kwargs) if kwargs else call(*args)
-        node = current_node()
-        if self._careful:
-            if self.paused or self._only_fake():
-                return out
-            counts = self._place(node, "local_counts")
-        elif node is None:
-            counts = self.tracker.counts
-        elif node._sequence_nr() == self._last_node and not is_grad_enabled() and not self.tracker.again:
-            counts = self._last_counts
-        else:
-            counts = self._backward_counts(node)
-        if how == _SHAPES or (how == _DENSE and not kwargs and all_dense(args)):
-            try:
-                key: Any = tuple(map(sized, tensors(args)))
-                if result is not None:
-                    key = (key, result(out))
-            except (AttributeError, IndexError, TypeError):  # no tensor where the schema has one; a list of them
-                key = key_of_any(args, kwargs, out)
-            except RuntimeError:  # a nested tensor of the old kind has no shape
-                key = None
-            number = numbers.get(key)
-            if key is None:
-                number = self.signatures.of(Call(func, args, kwargs or {}, out), by_value=True)
-            elif number is None:
-                number = numbers[key] = self.signatures.add(Call(func, args, kwargs or {}, out))
-        else:
-            by_value = how in (_DENSE, _VALUES)
-            number = self.signatures.of(Call(func, args, kwargs or {}, out), by_value=by_value)
         try:
-            counts[number] += 1
-        except KeyError:
-            counts[number] = 1
+            node = current_node()
+            if self._careful:
+                if self.paused or self._only_fake():
+                    return out
+                counts = self._place(node, "local_counts")
+            elif node is None:
+                counts = self.tracker.counts
+            elif node._sequence_nr() == self._last_node and not is_grad_enabled() and not self.tracker.again:
+                counts = self._last_counts
+            else:
+                counts = self._backward_counts(node)
+            if how == _SHAPES or (how == _DENSE and not kwargs and all_dense(args)):
+                try:
+                    key: Any = tuple(map(sized, tensors(args)))
+                    if result is not None:
+                        key = (key, result(out))
+                except (AttributeError, IndexError, TypeError, RuntimeError):
+                    key = key_of_any(args, kwargs, out)  # no tensor where the schema has one; a list; none has a shape
+                number = numbers.get(key, -1)
+                if key is None:
+                    number = self.signatures.of(Call(func, args, kwargs or {}, out), by_value=True)
+                elif number < 0:
+                    number = numbers[key] = self.signatures.add(Call(func, args, kwargs or {}, out))
+            else:
+                by_value = how in (_DENSE, _VALUES)
+                number = self.signatures.of(Call(func, args, kwargs or {}, out), by_value=by_value)
+            try:
+                counts[number] += 1
+            except KeyError:
+                counts[number] = 1
+        except Exception as error:  # whatever fails here is weftrace's own, and must not stop the program
+            self._lose(func, error, "local_counts" if self._careful else "counts")
         return out
 
     def add(self, name: str, cost: Cost, calls: int = 1) -> None:
@@ -125,18 +127,11 @@ class Counter(TorchDispatchMode):
         self.paused = self._careful = paused
 
     def _learn(self, func: Any) -> _Known:
-        if getattr(func, "namespace", "") == "prim":  # an error here would end the process: torch asks from C++
-            how = _PASS
-        elif rule_of(func) is None and isinstance(func, OpOverload) and _is_composite(func):
-            how = _DECOMPOSE
-        elif isinstance(func, HigherOrderOperator) and func.name() in _CONTROL_FLOW:
-            how = _ENTER
-        elif (rule := find_rule(func)) is not None:
-            how = _HOW[rule.key]
-        else:
-            how = _SHAPES if isinstance(func, OpOverload) else _ARGUMENTS
-        call = func._op if type(func) is OpOverload else func  # an OpOverload's own call is one more Python function
-        entry: _Known = how, call, tensors_of(func), result_of(func), {}
+        try:
+            entry = _known_of(func)
+        except Exception as error:  # an operator that weftrace cannot look into: by all of its arguments
+            self.lost.note(f"what is special about {func}", error)
+            entry = _ARGUMENTS, func, tensors_of(None), None, {}
         self._known[id(func)] = entry
         self._learned.append(func)
         return entry
@@ -151,8 +146,24 @@ class Counter(TorchDispatchMode):
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
         out = func(*args, **kwargs)  # nested tensors have a kernel of their own for it
         if not self.paused:
-            self._add(self.signatures.of(Call(func, args, kwargs, out)), "counts")
+            self._count_apart(Call(func, args, kwargs, out), "counts")
         return out
+
+    def _count_apart(self, call: Call, which: str, *, by_value: bool = False) -> None:
+        """Count a call that does not come by the hot path."""
+        try:
+            self._add(self.signatures.of(call, by_value=by_value), which)
+        except Exception as error:
+            self._lose(call.op, error, which)
+
+    def _lose(self, func: Any, error: Exception, which: str) -> None:
+        """Counting a call failed: it stands in the report as an operator without a formula, and in a note."""
+        why = self.lost.note(f"a call of {func}", error)
+        try:
+            cost = Cost(kind=Kind.UNKNOWN, status=Status.UNKNOWN, note=f"not counted: {why}")
+            self._add(self.signatures.stated(str(func), cost), which)
+        except Exception as second:  # then the note alone tells of it
+            self.lost.note(f"a call of {func}, even by name,", second)
 
     def _backward_counts(self, node: Any) -> dict[int, int]:
         tracker = self.tracker
@@ -203,7 +214,7 @@ class Counter(TorchDispatchMode):
             self._sharded, self._careful, self._outer_fake = outer
         how = (self._known.get(id(func)) or self._learn(func))[0]
         if not self.paused and how != _PASS:
-            self._add(self.signatures.of(Call(func, args, kwargs, out), by_value=how == _VALUES), "global_counts")
+            self._count_apart(Call(func, args, kwargs, out), "global_counts", by_value=how == _VALUES)
         return out
 
     def _only_fake(self) -> bool:
@@ -224,6 +235,22 @@ class Counter(TorchDispatchMode):
 
 # torch.compile is kept from looking into the mode. (Torch's own way, a wrapper, costs a tenth of a small operator.)
 set_code_exec_strategy(Counter.__torch_dispatch__.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
+
+
+def _known_of(func: Any) -> _Known:
+    """What to do with the calls of an operator that is met for the first time."""
+    if getattr(func, "namespace", "") == "prim":  # an error here would end the process: torch asks from C++
+        how = _PASS
+    elif rule_of(func) is None and isinstance(func, OpOverload) and _is_composite(func):
+        how = _DECOMPOSE
+    elif isinstance(func, HigherOrderOperator) and func.name() in _CONTROL_FLOW:
+        how = _ENTER
+    elif (rule := find_rule(func)) is not None:
+        how = _HOW[rule.key]
+    else:
+        how = _SHAPES if isinstance(func, OpOverload) else _ARGUMENTS
+    call = func._op if type(func) is OpOverload else func  # an OpOverload's own call is one more Python function
+    return how, call, tensors_of(func), result_of(func), {}
 
 
 def _fake_mode() -> Any:

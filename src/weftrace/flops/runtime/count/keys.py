@@ -74,9 +74,13 @@ def _all_sized(out: Any) -> Any:
 
 
 def key_of_any(args: Any, kwargs: Any, out: Any) -> Any:
-    """Shapes and dtypes of all tensors of a call, and where one that may be there is not."""
+    """Shapes and dtypes of all tensors of a call, and where one that may be there is not; None where one has no shape:
+    a strided nested tensor."""
     parts: list[Any] = []
-    _add_shapes(parts, (args, kwargs, out))
+    try:
+        _add_shapes(parts, (args, kwargs, out))
+    except RuntimeError:
+        return None
     return tuple(parts)
 
 

@@ -16,24 +16,35 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
+from weftrace.flops.runtime.count.lost import Lost
+
 
 class FusedAttentionOnMeta(TorchFunctionMode):
     """Within it, `scaled_dot_product_attention` of meta tensors is one fused operator. used: calls that were
     replaced."""
 
-    def __init__(self) -> None:
+    def __init__(self, lost: Lost) -> None:
         super().__init__()
         self.used = 0
+        self._lost = lost
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func is scaled_dot_product_attention:
+        if func is not scaled_dot_product_attention:
+            return func(*args, **(kwargs or {}))
+        failed = out = None
+        try:
             out = _fused(*args, **(kwargs or {}))
-            if out is not None:
-                self.used += 1
-                return out
-        return func(*args, **(kwargs or {}))
+        except Exception as error:
+            failed = error
+        if out is not None:
+            self.used += 1
+            return out
+        out = func(*args, **(kwargs or {}))  # the program's own mistakes are told by torch
+        if failed is not None:
+            self._lost.note("attention on the meta device, as one kernel,", failed)
+        return out
 
 
 def _fused(

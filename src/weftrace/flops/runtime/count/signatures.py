@@ -11,6 +11,7 @@ import weftrace.flops.runtime.formulas  # noqa: F401  (fills the table of rules)
 from weftrace.flops.cost import Cost, Kind, Status
 from weftrace.flops.runtime.formulas.elementwise import fallback_rule
 from weftrace.flops.runtime.formulas.registry import (
+    WHOLE_RULES,
     Call,
     Key,
     Operator,
@@ -36,9 +37,11 @@ class Signatures:
 
     def add(self, call: Call, text: str | None = None, cost: Cost | None = None) -> int:
         """A new signature; its number."""
-        self.ops.append(call.op)
-        self.costs.append(self.cost(call) if cost is None else cost)
-        self.texts.append(signature_text(call) if text is None else text)
+        cost = self.cost(call) if cost is None else cost
+        text = signature_text(call) if text is None else text
+        self.ops.append(call.op)  # the three lists grow together or, where something failed above, not at all
+        self.costs.append(cost)
+        self.texts.append(text)
         return len(self.ops) - 1
 
     def of(self, call: Call, *, by_value: bool = False) -> int:
@@ -75,7 +78,18 @@ class Signatures:
 
 def find_rule(op: Operator) -> Rule | None:
     """weftrace's rule or a user's, else what was registered with torch's own counter, else what torch's tags tell."""
-    return rule_of(op) or _rule_registered_with_torch(op) or fallback_rule(op) or _rule_of_namesake(op)
+    return (
+        rule_of(op)
+        or _rule_registered_with_torch(op)
+        or fallback_rule(op)
+        or _rule_of_namesake(op)
+        or WHOLE_RULES.get(_name(op))
+    )
+
+
+def _name(op: Operator) -> str:
+    schema = getattr(op, "_schema", None)
+    return "" if schema is None else schema.name
 
 
 def _rule_of_namesake(op: Operator) -> Rule | None:

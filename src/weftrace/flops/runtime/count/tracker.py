@@ -26,6 +26,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from weftrace.flops.cost import Phase
 from weftrace.flops.runtime.count.frames import Again, Frame, Segments, Stack
+from weftrace.flops.runtime.count.lost import Lost
 from weftrace.flops.values import OUTSIDE
 
 current_node: Callable[[], Any] = torch._C._current_autograd_node
@@ -52,6 +53,7 @@ class Tracker:
             self.paths.setdefault(id(module), []).append(path)
             modules[path] = module
         self.frames = {path: Frame(path, type(module).__name__, module) for path, module in modules.items()}
+        self.lost = Lost()
         self.elsewhere = 0  # calls of the model's modules in other threads, where nothing is counted
         self.moved: Callable[[Frame, Phase], None] | None = None
         self.counts = self.outside.counts[Phase.FORWARD]  # of the module that runs now, for the counter's hot path
@@ -122,6 +124,12 @@ class Tracker:
     def _enter(self, module: nn.Module, args: Any) -> None:
         if is_compiling():  # nothing for torch.compile to trace: a compiled model is timed as a whole
             return
+        try:
+            self._entered(module)
+        except Exception as error:  # hooks run in the user's program, which goes on
+            self.lost.note(f"the start of a {type(module).__name__}", error)
+
+    def _entered(self, module: nn.Module) -> None:
         if (node := current_node()) is not None:
             self._enter_again(module, node)
             return
@@ -145,6 +153,12 @@ class Tracker:
     def _leave(self, module: nn.Module, args: Any, out: Any) -> None:
         if is_compiling():
             return
+        try:
+            self._left(module)
+        except Exception as error:
+            self.lost.note(f"the end of a {type(module).__name__}", error)
+
+    def _left(self, module: nn.Module) -> None:
         if current_node() is not None:
             self._leave_again(module)
             return

@@ -14,6 +14,7 @@ from weftrace.flops.runtime.formulas import (  # noqa: F401
     linalg,
     matmul,
     movement,
+    nested,
     norms,
     optimizers,
     quantized,

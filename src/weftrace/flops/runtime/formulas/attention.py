@@ -6,79 +6,40 @@ A pair is a query with a key that it may see. Forward: 2 FLOPs x pairs x (d_qk +
 P^T dO and dP = dO V^T over d_v, dQ = dS K and dK = dS^T Q over d_qk: twice the forward; a fused kernel computes QK^T
 once more (Dao, FlashAttention-2, 2023, section 3.1: 5 products to the forward's 2).
 
-Causal: query i sees keys 0..i where the mask starts at the top left (SDPA's is_causal), or the last query sees every
-key where it ends at the bottom right (flash attention's). Fused kernels skip the blocks that are wholly masked; the
-masked half of the blocks on the diagonal is computed and thrown away, and is not counted here, because the block sizes
-are the kernel's own affair.
+A mask that is a tensor: see `masks`. Causal: query i sees keys 0..i where the mask starts at the top left (SDPA's
+is_causal), or the last query sees every key where it ends at the bottom right (flash attention's). Fused kernels skip
+the blocks that are wholly masked; the masked half of the blocks on the diagonal is computed and thrown away, and is not
+counted here, because the block sizes are the kernel's own affair.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from weftrace.flops.cost import Cost, Kind, Status
+from weftrace.flops.cost import Cost, Kind
+from weftrace.flops.runtime.formulas.masks import masked_pairs
+from weftrace.flops.runtime.formulas.pairs import Pairs, pairs_seen
 from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule
 from weftrace.flops.runtime.formulas.softmax_and_loss import SOFTMAX
 
 SKIPS = "blocks that the mask leaves partly filled are counted by their unmasked pairs"
-_MASK = "all pairs: the values of the mask are not read"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pairs:
-    """Pairs of a query and a key, summed over the batch and not over heads.
-
-    seen: those that the mask lets through, as far as it is known. every: all, masked or not. queries: rows.
-    """
-
-    seen: int
-    every: int
-    queries: int
-    status: Status = Status.EXACT
-    note: str = ""
-
-
-def pairs_seen(num_q: int, num_k: int, *, offset: int = 0, left: int = -1, right: int = -1) -> int:
-    """Pairs (i, j), i < num_q, j < num_k, with i + offset - left <= j <= i + offset + right; -1: no bound on that side.
-
-    Causal from the top left: right=0. From the bottom right: right=0, offset=num_k - num_q.
-    """
-    upper = num_q * num_k if right < 0 else _clamped_sum(num_q, offset + right + 1, num_k)
-    lower = 0 if left < 0 else _clamped_sum(num_q, offset - left, num_k)
-    return max(upper - lower, 0)
-
-
-def _clamped_sum(num: int, start: int, most: int) -> int:
-    """Sum over i < num of start + i, each held within 0..most."""
-
-    def below(end: int) -> int:  # sum over t < end of t, held within 0..most
-        if end <= 0:
-            return 0
-        ramp = min(end, most + 1)
-        return ramp * (ramp - 1) // 2 + (end - ramp) * most
-
-    return below(start + num) - below(start)
 
 
 def attention_cost(
-    call: Call, pairs: Pairs, heads: int, d_qk: int, d_v: int, *, dtype: torch.dtype, extra: int = 0, fused: bool = True
+    call: Call, pairs: Pairs, heads: int, d_qk: int, d_v: int, *, dtype: torch.dtype, extra: int = 0
 ) -> Cost:
-    """A forward. heads: of the queries. extra: vector FLOPs for each score beside the scale and the softmax.
-
-    fused: the kernel skips masked blocks; else it computes every pair.
-    """
+    """A forward. heads: of the queries. extra: vector FLOPs for each score beside the scale and the softmax."""
     each = 2 * heads * (d_qk + d_v)
-    done = pairs.seen if fused else pairs.every
     return matrix_cost(
         call,
         pairs.seen * each,
         kind=Kind.ATTENTION,
         full_flops=pairs.every * each,
-        executed_flops=done * each,
-        vector_flops=heads * done * (1 + SOFTMAX + extra),
+        executed_flops=pairs.done * each,
+        vector_flops=heads * pairs.done * (1 + SOFTMAX + extra),
         dtype=dtype,
         status=pairs.status,
         note=pairs.note,
@@ -110,8 +71,8 @@ def attention_backward_cost(
         2 * heads * pairs.seen * widths,
         kind=Kind.ATTENTION,
         full_flops=2 * heads * pairs.every * widths,
-        executed_flops=2 * heads * pairs.seen * every,
-        vector_flops=heads * (pairs.seen * (6 + extra) + 2 * d_v * pairs.queries),
+        executed_flops=2 * heads * pairs.done * every,
+        vector_flops=heads * (pairs.done * (6 + extra) + 2 * d_v * pairs.queries),
         dtype=dtype,
         status=pairs.status,
         note=pairs.note,
@@ -123,21 +84,18 @@ def scores_extra(call: Call, mask: Any) -> int:
     return (mask is not None and mask.numel() > 0) + 2 * (call.arg("dropout_p", 0.0) > 0)
 
 
-def _dense_pairs(batch: int, num_q: int, num_k: int, call: Call, *, bottom: bool, mask: Any = None) -> Pairs:
-    causal = bool(call.arg("is_causal", False))
+def _dense_pairs(batch: int, heads: int, num_q: int, num_k: int, call: Call, *, bottom: bool) -> tuple[Pairs, int]:
+    """Pairs, and of how many heads they are: of one where a mask tells them for each head."""
     left, right = window_of(call)
-    notes = [_MASK] if mask is not None and mask.numel() else []
-    if causal:
+    if call.arg("is_causal", False):
         right = 0
-    if left >= 0 or right >= 0:
-        notes.append(SKIPS)
     offset = num_k - num_q if bottom else 0
-    return Pairs(
-        seen=batch * pairs_seen(num_q, num_k, offset=offset, left=left, right=right),
-        every=batch * num_q * num_k,
-        queries=batch * num_q,
-        note="; ".join(notes),
-    )
+    seen = batch * pairs_seen(num_q, num_k, offset=offset, left=left, right=right)
+    mask = mask_of(call)
+    if mask is not None and mask.numel():
+        return masked_pairs(mask, batch, heads, num_q, num_k, most=seen), 1
+    note = SKIPS if left >= 0 or right >= 0 else ""
+    return Pairs(seen=seen, every=batch * num_q * num_k, queries=batch * num_q, note=note), heads
 
 
 def window_of(call: Call) -> tuple[int, int]:
@@ -150,10 +108,11 @@ def window_of(call: Call) -> tuple[int, int]:
 
 
 def heads_first(call: Call, *, bottom: bool) -> tuple[Pairs, int, int, int]:
-    """Pairs, heads, d_qk, d_v of query (B, H_q, S_q, d_qk), key (B, H_kv, S_k, d_qk), value (B, H_kv, S_k, d_v)."""
+    """Pairs, heads that they are of, d_qk, d_v of query (B, H_q, S_q, d_qk), key (B, H_kv, S_k, d_qk), value (B, H_kv,
+    S_k, d_v)."""
     query, key, value = call.arg("query"), call.arg("key"), call.arg("value")
     batch, heads, num_q, d_qk = query.shape
-    pairs = _dense_pairs(batch, num_q, key.shape[2], call, bottom=bottom, mask=mask_of(call))
+    pairs, heads = _dense_pairs(batch, heads, num_q, key.shape[2], call, bottom=bottom)
     return pairs, heads, d_qk, value.shape[3]
 
 
@@ -171,7 +130,7 @@ _TOP_LEFT = (
 )
 
 
-@rule(*_TOP_LEFT, key=Key.ARGUMENTS)
+@rule(*_TOP_LEFT, key=Key.VALUES)
 def _sdpa(call: Call) -> Cost:
     sizes = heads_first(call, bottom=False)
     return attention_cost(call, *sizes, dtype=call.arg("query").dtype, extra=scores_extra(call, mask_of(call)))
@@ -184,7 +143,7 @@ def _sdpa_flash(call: Call) -> Cost:
     )
 
 
-@rule(*(f"{name}_backward" for name in _TOP_LEFT), key=Key.ARGUMENTS)
+@rule(*(f"{name}_backward" for name in _TOP_LEFT), key=Key.VALUES)
 def _sdpa_backward(call: Call) -> Cost:
     wanted = tuple(call.arg("grad_input_mask") or (True, True, True))[:3]
     return attention_backward_cost(
@@ -202,22 +161,20 @@ def _sdpa_flash_backward(call: Call) -> Cost:
     return attention_backward_cost(call, *sizes, dtype=call.arg("query").dtype, extra=scores_extra(call, None))
 
 
-@rule("aten::_scaled_dot_product_attention_math", "aten::_scaled_dot_product_attention_math_for_mps", key=Key.ARGUMENTS)
+@rule("aten::_scaled_dot_product_attention_math", "aten::_scaled_dot_product_attention_math_for_mps", key=Key.VALUES)
 def _sdpa_math(call: Call) -> Cost:
     """Two products over every pair, whatever the mask. Seen whole under inference_mode; else as bmm and softmax."""
     query, mask = call.arg("query"), mask_of(call)
     batch, heads = query.shape[0] if query.ndim > 3 else 1, query.shape[-3] if query.ndim > 2 else 1
-    pairs = _dense_pairs(batch, query.shape[-2], call.arg("key").shape[-2], call, bottom=False, mask=mask)
-    pairs = Pairs(seen=pairs.seen, every=pairs.every, queries=pairs.queries, note=_MASK if mask is not None else "")
+    pairs, heads = _dense_pairs(batch, heads, query.shape[-2], call.arg("key").shape[-2], call, bottom=False)
     return attention_cost(
         call,
-        pairs,
+        replace(pairs, skips=False, note=pairs.note if mask is not None else ""),
         heads,
         query.shape[-1],
         call.arg("value").shape[-1],
         dtype=query.dtype,
         extra=scores_extra(call, mask) + bool(call.arg("is_causal", False)),
-        fused=False,
     )
 
 

@@ -6,23 +6,23 @@ upper bound counts, and says so.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
-
-import torch
 
 from weftrace.flops.cost import Cost, Status
 from weftrace.flops.runtime.formulas.attention import (
     SKIPS,
-    Pairs,
     attention_backward_cost,
     attention_cost,
     heads_first,
     mask_of,
-    pairs_seen,
     scores_extra,
     window_of,
 )
+from weftrace.flops.runtime.formulas.macs import readable
+from weftrace.flops.runtime.formulas.masks import UNREAD, masked_pairs
+from weftrace.flops.runtime.formulas.pairs import Pairs, pairs_seen
 from weftrace.flops.runtime.formulas.registry import Call, Key, Rule, rule, set_rule
 
 _LENGTHS = "upper bound: the lengths of the sequences were not read"
@@ -83,6 +83,7 @@ def _efficient(call: Call) -> Cost:
         call.arg("cu_seqlens_k"),
         bottom=kind == 2,
         window=(int(window) - 1 if window else -1, 0 if kind else -1),
+        mask=call.arg("bias"),
     )
     extra = scores_extra(call, call.arg("bias"))
     count = attention_backward_cost if "backward" in str(call.op) else attention_cost
@@ -90,9 +91,15 @@ def _efficient(call: Call) -> Cost:
 
 
 def _heads_inside(
-    call: Call, starts_q: Any, starts_k: Any, *, bottom: bool = True, window: tuple[int, int] | None = None
+    call: Call,
+    starts_q: Any,
+    starts_k: Any,
+    *,
+    bottom: bool = True,
+    window: tuple[int, int] | None = None,
+    mask: Any = None,
 ) -> tuple[Pairs, int, int, int]:
-    """Pairs, heads, d_qk, d_v of query (B, S_q, H_q, d_qk) or (T_q, H_q, d_qk), key and value likewise.
+    """Pairs, heads that they are of, d_qk, d_v of query (B, S_q, H_q, d_qk) or (T_q, H_q, d_qk), key, value likewise.
 
     starts_q, starts_k: where each sequence starts in the packed tokens, and their end; None where nothing is packed.
     """
@@ -126,7 +133,14 @@ def _heads_inside(
             pairs = Pairs(seen=seen, every=every, queries=batch * num_q, status=Status.UPPER_BOUND, note=_LENGTHS)
         else:
             pairs = Pairs(seen=seen, every=every, queries=batch * num_q, note=masked)
-    return pairs, query.shape[-2], query.shape[-1], value.shape[-1]
+    heads = query.shape[-2]
+    if mask is not None and mask.numel():
+        if starts_q is None and pairs.status is Status.EXACT:
+            most, batch = pairs.seen, query.shape[0]
+            pairs, heads = masked_pairs(mask, batch, heads, query.shape[1], key.shape[1], most=most), 1
+        else:  # a bias for packed sequences has a layout of its own
+            pairs = replace(pairs, skips=False, status=Status.UPPER_BOUND, note=UNREAD)
+    return pairs, heads, query.shape[-1], value.shape[-1]
 
 
 def _most_pairs(call: Call, num_q: int, right: int, *, itself: bool) -> Pairs:
@@ -141,11 +155,6 @@ def _most_pairs(call: Call, num_q: int, right: int, *, itself: bool) -> Pairs:
     every = num_q * longest
     seen = -(-num_q * (longest + 1) // 2) if itself and right == 0 else every
     return Pairs(seen=seen, every=every, queries=num_q, status=Status.UPPER_BOUND, note=_LENGTHS)
-
-
-def readable(tensor: torch.Tensor) -> bool:
-    """Whether the values can be read for nothing: not on a device (that would wait for it), not meta, not fake."""
-    return tensor.device.type == "cpu" and type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
 
 def lengths(starts: Any) -> list[int] | None:

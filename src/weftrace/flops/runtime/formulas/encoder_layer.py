@@ -8,11 +8,13 @@ anything). Nested tensors have the sum over their sequences, which is what torch
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from weftrace.flops.cost import Cost, Status
 from weftrace.flops.runtime.formulas.elementwise import GELU
+from weftrace.flops.runtime.formulas.masks import UNREAD
 from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, vector_cost
 from weftrace.flops.runtime.formulas.softmax_and_loss import SOFTMAX
 
@@ -34,6 +36,14 @@ def _attention(queries: Sequence[int], keys: Sequence[int], width: int, heads: i
     return 4 * pairs * width, pairs * heads * (SOFTMAX + 1)
 
 
+def _trust(tokens: torch.Tensor, mask: torch.Tensor | None) -> dict[str, Any]:
+    if tokens.is_nested:
+        return {"status": Status.ESTIMATE, "note": _PADDED}
+    if mask is not None and mask.numel():
+        return {"status": Status.UPPER_BOUND, "note": UNREAD}
+    return {"status": Status.EXACT, "note": ""}
+
+
 @rule("aten::_transformer_encoder_layer_fwd", key=Key.VALUES)
 def _encoder_layer(call: Call) -> Cost:
     x = call.arg("src")
@@ -49,8 +59,7 @@ def _encoder_layer(call: Call) -> Cost:
         tokens * (8 * width * width + 4 * width * inner) + attention,
         vector_flops=softmax + tokens * (2 * _NORM * width + activation * inner) + biases_and_sums,
         dtype=call.arg("qkv_weight").dtype,
-        status=Status.ESTIMATE if x.is_nested else Status.EXACT,
-        note=_PADDED if x.is_nested else "",
+        **_trust(x, call.arg("mask")),
     )
 
 
@@ -70,8 +79,7 @@ def _multi_head(call: Call) -> Cost:
         2 * width * width * projected + attention,
         vector_flops=softmax + averaged + width * projected,
         dtype=call.arg("qkv_weight").dtype,
-        status=Status.ESTIMATE if query.is_nested else Status.EXACT,
-        note=_PADDED if query.is_nested else "",
+        **_trust(query, call.arg("mask")),
     )
 
 

@@ -18,8 +18,9 @@ import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from weftrace.flops.cost import Cost, Status
-from weftrace.flops.runtime.formulas.attention import Pairs, attention_backward_cost, attention_cost
-from weftrace.flops.runtime.formulas.attention_packed import readable
+from weftrace.flops.runtime.formulas.attention import attention_backward_cost, attention_cost
+from weftrace.flops.runtime.formulas.macs import readable
+from weftrace.flops.runtime.formulas.pairs import Pairs
 from weftrace.flops.runtime.formulas.registry import RULES, Call, Formula, Key, Rule
 
 _blocks_of: Any = WeakTensorKeyDictionary()  # counts of blocks, read once for each mask: -> (version, sum)

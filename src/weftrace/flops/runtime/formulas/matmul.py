@@ -10,6 +10,7 @@ import torch
 
 from weftrace.flops.cost import Cost
 from weftrace.flops.runtime.formulas.macs import additions, flops_per_mac
+from weftrace.flops.runtime.formulas.nested import is_ragged, ragged_product
 from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, storage_bytes, vector_cost
 from weftrace.flops.runtime.formulas.sparse import added_sparse_product, is_sparse, sparse_product
 
@@ -23,6 +24,8 @@ def product_flops(a: torch.Tensor, b: torch.Tensor) -> int:
 @rule("aten::mm", "aten::bmm", "aten::mv", key=Key.DENSE)
 def _product(call: Call) -> Cost:
     a, b = call.args[0], call.args[1]
+    if is_ragged(a):
+        return ragged_product(call)
     if is_sparse(a) or is_sparse(b):
         return sparse_product(call, a, b)
     return matrix_cost(call, product_flops(a, b))

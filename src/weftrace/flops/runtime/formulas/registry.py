@@ -193,6 +193,7 @@ def vector_cost(
 
 
 RULES: dict[Operator, Rule] = {}
+WHOLE_RULES: dict[str, Rule] = {}  # by name, as `whole_rule` has it
 _BY_NAME: dict[str, Rule] = {}  # operators registered by name, which may be defined later
 
 
@@ -238,6 +239,16 @@ def rule(*names: str, key: Key = Key.SHAPES) -> Callable[[Formula], Formula]:
             for op in ops:
                 assert op not in RULES, f"{op} has a formula: {RULES[op].formula.__qualname__}"
                 RULES[op] = Rule(formula, key)
+        return formula
+
+    return register
+
+
+def whole_rule(name: str) -> Callable[[Formula], Formula]:
+    """Register a formula for an operator that torch makes of others, and that comes whole for nested tensors alone."""
+
+    def register(formula: Formula) -> Formula:
+        WHOLE_RULES[name] = Rule(formula)
         return formula
 
     return register

@@ -8,8 +8,8 @@ experts asks for the values of the routing, so that another loop gives every exp
 
 from __future__ import annotations
 
-import importlib
 import os
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from weftrace.errors import FlopsError, SpecError
 from weftrace.flops.runtime.models.attention import Attention
+from weftrace.flops.runtime.models.hf_cache import remembered
 from weftrace.flops.runtime.run.hf_config import find_transformers, read_config
 
 _NAME = "weftrace_meta"
@@ -30,13 +31,15 @@ def hf_model(
     dtype: torch.dtype = torch.bfloat16,
     attention: str = "sdpa",
     experts: str = "grouped_mm",
+    plain: bool = False,
 ) -> nn.Module:
     """The model of a configuration, with random weights; with none on a meta device.
 
     source: a config.json, a folder that holds one, or a configuration object of transformers. The class is the one that
         the configuration names first, else a causal LM (for encoders: all pre-training heads).
     attention: "sdpa" or "eager". experts: "grouped_mm", "bmm" (every row with a copy of its expert's weights, as
-        transformers does it) or "eager"; of no meaning without experts.
+        transformers does it) or "eager"; of no meaning without experts. plain: transformers as it is, on a meta device
+        too, with the attention and the experts that the model has where those asked for do not fit it.
     Raises `FlopsError` where transformers is missing, or the configuration cannot be read or built.
     """
     transformers = find_transformers()
@@ -49,12 +52,13 @@ def hf_model(
     options: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention}
     if getattr(config, "num_experts_per_tok", None):
         options["experts_implementation"] = _EXPERTS[experts]
-    if device.type == "meta":
-        _register()
-        if attention == "sdpa":
-            options["attn_implementation"] = _NAME
-        if options.get("experts_implementation") == "eager":
-            options["experts_implementation"] = _NAME
+    if plain or device.type != "meta":
+        return _plain_model(transformers, config, device, options)
+    _register()
+    if attention == "sdpa":
+        options["attn_implementation"] = _NAME
+    if options.get("experts_implementation") == "eager":
+        options["experts_implementation"] = _NAME
     try:
         with device:
             model: nn.Module = _class_of(transformers, config)._from_config(config, **options)
@@ -63,10 +67,13 @@ def hf_model(
     return model.train()
 
 
-def hf_inputs(model: nn.Module, batch: int, seq_len: int, *, phase: str = "train", context: int = 0) -> dict[str, Any]:
+def hf_inputs(
+    model: nn.Module, batch: int, seq_len: int, *, phase: str = "train", context: int = 0, masked: bool = True
+) -> dict[str, Any]:
     """Keyword arguments of one forward, on the model's device. Phases and context as of `models.model_inputs`.
 
-    No attention mask: every token is real. The cache is set aside whole; a step writes its own positions into it.
+    No attention mask: every token is real. masked: but in training on a meta device, where one that
+    has no values stands for the causal one. What is remembered of a context: see `hf_cache`.
     """
     if phase not in ("train", "prefill", "decode"):
         raise SpecError(f"phase {phase!r} is unknown; choose from train, prefill, decode")
@@ -82,12 +89,14 @@ def hf_inputs(model: nn.Module, batch: int, seq_len: int, *, phase: str = "train
         return inputs
     inputs["use_cache"] = phase != "train"
     if phase == "train":
-        if device.type == "meta":  # without a mask and a cache, transformers looks for packed sequences: at values
+        if (
+            device.type == "meta" and masked
+        ):  # without a mask and a cache, transformers looks for packed sequences: at values
             mask = torch.full((1, 1, seq_len, seq_len), float("-inf"), dtype=torch.bfloat16, device=device)
             inputs["attention_mask"] = mask.triu(1)
         return inputs
     start = context - seq_len if phase == "decode" else context
-    inputs["past_key_values"] = _cache(model, start, start + seq_len)
+    inputs |= remembered(model, batch, start, seq_len)
     if phase == "prefill":
         inputs["logits_to_keep"] = 1
     return inputs
@@ -129,6 +138,21 @@ def hf_active_fraction(model: nn.Module) -> dict[str, float]:
 # -- transformers
 
 
+def _plain_model(transformers: Any, config: Any, device: torch.device, options: dict[str, Any]) -> nn.Module:
+    """The first that can be built: as asked, with eager attention, with the experts that the model has."""
+    tried: list[dict[str, Any]] = [options, options | {"attn_implementation": "eager"}]
+    tried += [{name: value for name, value in each.items() if name != "experts_implementation"} for each in tried]
+    for number, each in enumerate(tried, 1):
+        try:
+            with device:
+                model: nn.Module = _class_of(transformers, config)._from_config(deepcopy(config), **each)
+            return model.train()
+        except (ValueError, KeyError, TypeError, ImportError) as error:
+            if number == len(tried):
+                raise FlopsError(f"transformers cannot build {type(config).__name__}: {error}") from error
+    raise AssertionError("the last attempt returns or raises")
+
+
 def _config(source: Any) -> Any:
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "model_type"):
@@ -154,29 +178,6 @@ def _class_of(transformers: Any, config: Any) -> Any:
 def _is_causal(model: nn.Module) -> bool:
     config = getattr(model, "config", None)
     return type(config) not in find_transformers().MODEL_FOR_MASKED_LM_MAPPING
-
-
-def _cache(model: nn.Module, start: int, length: int) -> Any:
-    """A cache with room for every position, made when a layer first writes; a longer one is never copied together."""
-    cache_utils: Any = importlib.import_module("transformers.cache_utils")
-    config: Any = model.config
-
-    class FullLayer(cache_utils.DynamicLayer):  # type: ignore[misc]
-        ready = False
-
-        def update(self, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-            if not self.ready:
-                self.keys = key.new_empty(*key.shape[:2], length, key.shape[3])
-                self.values = value.new_empty(*value.shape[:2], length, value.shape[3])
-                self.ready = self.is_initialized = True
-            self.keys[:, :, start:].copy_(key)
-            self.values[:, :, start:].copy_(value)
-            return self.keys, self.values
-
-        def get_seq_length(self) -> int:
-            return start
-
-    return cache_utils.Cache(layers=[FullLayer() for _ in range(config.num_hidden_layers)])
 
 
 def _register() -> None:

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weftrace.flops.cost import Cost
-from weftrace.flops.runtime.formulas.attention import Pairs, attention_cost, pairs_seen
+from weftrace.flops.runtime.formulas.attention import attention_cost
+from weftrace.flops.runtime.formulas.pairs import Pairs, pairs_seen
 from weftrace.flops.runtime.formulas.registry import Call, rule
 from weftrace.flops.runtime.models.attention import causal_mask
 

@@ -88,8 +88,9 @@ def built_in(spec: RunSpec) -> Ready:
     )
 
 
-def from_config(spec: RunSpec) -> Ready:
-    """A model of Hugging Face from its config.json or the folder of one. Raises `SpecError` as `hf_model` does."""
+def from_config(spec: RunSpec, *, plain: bool = False, masked: bool = True) -> Ready:
+    """A model of Hugging Face from its config.json or the folder of one; plain, masked: as `hf_model` and `hf_inputs`
+    have them. Raises `SpecError` as those do."""
     path = Path(spec.model)
     name = path.parent.name or path.name if path.name == "config.json" else path.stem
     config = read_config(spec.model)
@@ -98,10 +99,10 @@ def from_config(spec: RunSpec) -> Ready:
     batch, seq = _batch_and_seq(spec, spec.model)
     if spec.masked_positions is not None:
         raise SpecError(f"{spec.model}: --masked-positions is for weftrace's own BERT models")
-    model = hf_model(config, device=device, dtype=dtype, attention=spec.attention, experts=spec.experts)
+    model = hf_model(config, device=device, dtype=dtype, attention=spec.attention, experts=spec.experts, plain=plain)
     check_room(batch, seq, device)
     with told_in_words(f"{spec.model}: its inputs cannot be made on {device}"):
-        kwargs = hf_inputs(model, batch, seq, phase=spec.phase or "train", context=spec.context)
+        kwargs = hf_inputs(model, batch, seq, phase=spec.phase or "train", context=spec.context, masked=masked)
     return Ready(
         model=model,
         name=name or type(model).__name__,
@@ -110,7 +111,15 @@ def from_config(spec: RunSpec) -> Ready:
         active=hf_active_fraction(model),
         samples=batch,
         tokens=batch * seq,
-        notes=(*_whole_notes(spec), *_not_split(spec)),
+        notes=(*_whole_notes(spec), *_not_split(spec), *_other_attention(spec, model, name)),
+    )
+
+
+def _other_attention(spec: RunSpec, model: nn.Module, name: str) -> list[str]:
+    """What is said where transformers has not the attention that was asked for: an eager one stands in."""
+    is_eager = getattr(model.config, "_attn_implementation", None) == "eager"
+    return [f"{name} has no attention {spec.attention!r} in transformers: eager ran"] * (
+        is_eager and spec.attention != "eager"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from weftrace.errors import FlopsError
+from weftrace.errors import FlopsError, SpecError
 from weftrace.flops.run_spec import RunSpec, model_kind
 from weftrace.flops.runtime.profile import profile
 from weftrace.flops.runtime.run.load_model import one_line, told_in_words
@@ -25,6 +25,12 @@ FAKE_NOTE = (
 )
 
 
+PLAIN_NOTE = (
+    "{name} does not take what weftrace hands to transformers on the meta device ({why}): it was counted as "
+    "transformers runs it there, with attention and experts of its own"
+)
+
+
 def run_model(spec: RunSpec, *, on_step: OnStep | None = None) -> FlopsReport:
     """The report of a model run as `spec` says: one step counted, `spec.steps` more timed after a warm-up.
 
@@ -36,7 +42,7 @@ def run_model(spec: RunSpec, *, on_step: OnStep | None = None) -> FlopsReport:
     if kind == "built-in":
         return _run(spec, built_in(spec), on_step)
     if kind == "config":
-        return _run(spec, from_config(spec), on_step)
+        return _run_config(spec, on_step)
     device = device_of_spec(spec)
     try:
         return _run(spec, users_own(spec, device, fake=False), on_step)
@@ -53,6 +59,32 @@ def run_model(spec: RunSpec, *, on_step: OnStep | None = None) -> FlopsReport:
                 f"{error}; nor on fake tensors ({why}). --device cpu or cuda runs the real thing"
             ) from cause
     return replace(report, device="meta", notes=(*report.notes, FAKE_NOTE.format(why=one_line(cause, 160))))
+
+
+def _run_config(spec: RunSpec, on_step: OnStep | None) -> FlopsReport:
+    """Hugging Face's model as weftrace prepares it for the meta device or, where that breaks it, as it is."""
+    try:
+        return _run(spec, from_config(spec), on_step)
+    except SpecError:
+        raise
+    except FlopsError as error:
+        first, cause = error, error.__cause__
+        if device_of_spec(spec).type != "meta" or isinstance(cause, ImportError):
+            raise
+    why = one_line(cause or first, 160)
+    others = []
+    for masked in (False, True):  # some make a mask only where they can look at values, some take none
+        try:
+            ready = from_config(spec, plain=True, masked=masked)
+            report = _run(spec, ready, on_step)
+        except SpecError:
+            raise
+        except FlopsError as error:
+            others.append(one_line(error.__cause__ or error, 160))
+        else:
+            return replace(report, notes=(*report.notes, PLAIN_NOTE.format(name=ready.name, why=why)))
+    told = ", ".join(dict.fromkeys(others))
+    raise FlopsError(f"{first}; nor does it as transformers alone would run it ({told})") from cause
 
 
 def run_steps(
