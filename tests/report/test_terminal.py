@@ -446,9 +446,11 @@ def test_kernel_names_are_shortened_where_it_hurts_least() -> None:
     assert kernel_label("triton_poi_fused_0") == "triton_poi_fused_0"
 
 
-@pytest.mark.parametrize("part", ["a", "1_", "a::", "a::b", "::", "(anonymous namespace)", "void ", "f<", "g(", ")", " "])
+@pytest.mark.parametrize(
+    "part", ["a", "1_", "a::", "a::b", "::", "(anonymous namespace)", "void ", "f<", "g(", ")", " "]
+)
 def test_shortening_a_long_name_takes_time_in_proportion_to_its_length(part: str) -> None:
-    """What tries every letter of a name as the start of a namespace takes minutes for 100 kB, and a millisecond else."""
+    """What tries every letter of a name as the start of a namespace takes minutes for 100 kB; else, a millisecond."""
     name = part * (100_000 // len(part))
     started = time.process_time()
     for width in (None, 12, 60):
