@@ -60,11 +60,17 @@ def suffix_of(path: str | os.PathLike[str], suffixes: Iterable[str]) -> str:
     return max(fitting, key=len)
 
 
-def refuse_input(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]]) -> None:
-    """Raises `OutputError` where writing `path` would overwrite one of the inputs."""
-    for source in inputs:
-        if _same_file(path, source):
+def refuse_inputs(paths: Iterable[str | os.PathLike[str]], inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Raises `OutputError` where writing one of the paths would overwrite one of the inputs, by whatever name."""
+    read = {_file(source) for source in inputs}
+    for path in paths:
+        if _file(path) in read:
             raise OutputError(f"{path}: is an input, which is never overwritten. Choose another name.")
+
+
+def refuse_input(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """`refuse_inputs` of one path."""
+    refuse_inputs([path], inputs)
 
 
 def _document_writer(document: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any, str], object]:
@@ -76,8 +82,10 @@ def _document_writer(document: Callable[[Any], Mapping[str, Any]]) -> Callable[[
     return write
 
 
-def _same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+def _file(path: str | os.PathLike[str]) -> object:
+    """Which file a path means: equal for all its names, links included; of one that is not there, where it would be."""
     try:
-        return os.path.samefile(one, other)
-    except (OSError, ValueError):  # one of them is not there, or no path of this machine
-        return os.path.realpath(one) == os.path.realpath(other)
+        found = os.stat(path)
+    except (OSError, ValueError):  # it is not there, or no path of this machine
+        return os.path.realpath(path)
+    return found.st_dev, found.st_ino

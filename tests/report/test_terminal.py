@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import time
 import unicodedata
 from collections.abc import Callable
 from itertools import pairwise
@@ -491,6 +492,19 @@ def test_kernel_names_are_shortened_where_it_hurts_least() -> None:
     assert kernel_label("(anonymous namespace)::f") == "(anonymous namespace)::f"
     assert kernel_label("()") == "()"
     assert kernel_label("triton_poi_fused_0") == "triton_poi_fused_0"
+
+
+@pytest.mark.parametrize(
+    "part", ["a", "1_", "a::", "a::b", "::", "(anonymous namespace)", "void ", "f<", "g(", ")", " "]
+)
+def test_shortening_a_long_name_takes_time_in_proportion_to_its_length(part: str) -> None:
+    """What tries every letter of a name as the start of a namespace takes minutes for 100 kB; else, a millisecond."""
+    name = part * (100_000 // len(part))
+    started = time.process_time()
+    for width in (None, 12, 60):
+        label = kernel_label(name + "x", width)
+        assert width is None or cell_len(label) <= width
+    assert time.process_time() - started < 5
 
 
 @given(st.text(), st.integers(0, 40))

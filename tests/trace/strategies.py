@@ -28,7 +28,18 @@ _idents = st.sampled_from(("0", "7", "-1", "-12", "1166", "stream 7", "Spans", "
     max_size=6
 ).map(str.strip)
 _categories = st.sampled_from(
-    (*DEVICE_CATEGORIES, *LAUNCH_CATEGORIES, "cpu_op", "user_annotation", "gpu_user_annotation", "cuda_sync", "", '"}]')
+    (
+        *DEVICE_CATEGORIES,
+        *LAUNCH_CATEGORIES,
+        "cpu_op",
+        "user_annotation",
+        "gpu_user_annotation",
+        "cuda_sync",
+        "overhead",
+        "mtia_ccp_events",
+        "",
+        '"}]',
+    )
 )
 _int64 = st.integers(0, 9) | st.integers(-(2**63), 2**63 - 1).filter(lambda n: n != -(1 << 62))
 _int32 = st.integers(0, 9) | st.integers(-(2**31) + 1, 2**31 - 1)
@@ -65,19 +76,21 @@ def _rows(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def _settled(row: dict[str, Any]) -> dict[str, Any]:
-    """As the reader leaves it: device events have a device and a stream, other host events have no place on a device
-    (launches may tell their grid), graphs have ids above 0, a collective has a name or a group."""
+    """As the reader leaves it: device events have a device and a stream, host calls have no place on a device (but may
+    tell grids, bytes and waits), graphs have ids above 0, an operator's collective has a name or a group."""
     if row["cat"] in DEVICE_CATEGORIES:
         row.setdefault("device", 0)
         row.setdefault("stream", 7)
-    elif row["cat"] not in ("cuda_sync", "gpu_user_annotation"):
+    elif row["cat"] in (*LAUNCH_CATEGORIES, "cpu_op", "user_annotation"):
         _drop(row, "device", "stream")
+    if row["cat"] == "cpu_op":
+        _drop(row, "moved_bytes", "graph_id", "graph_node_id", "wait_stream", "wait_correlation")
         if "num_blocks" not in row:
-            _drop(row, "num_threads", "moved_bytes", "graph_id", "graph_node_id", "wait_stream", "wait_correlation")
+            _drop(row, "num_threads")
+        if not row.keys() & {"collective", "group"}:
+            _drop(row, "in_elems", "out_elems", "dtype", "group_size", "group_ranks", "comm_seq")
     if row.get("graph_id", 0) <= 0:
         _drop(row, "graph_id", "graph_node_id")
-    if not row.keys() & {"collective", "group"}:
-        _drop(row, "in_elems", "out_elems", "dtype", "group_size", "group_ranks", "comm_seq")
     return row
 
 

@@ -153,17 +153,18 @@ def save_ranks(
     folder: str,
     workers: int | None,
     *,
+    inputs: Iterable[str] = (),
     ending: str | None = None,
     in_place: bool = False,
 ) -> None:
     """Save something of each rank in a folder, made if need be, under the rank's own name.
 
-    ending: of the new names; None keeps each file's own. Names ranks that failed, and exits with 3 for them. Raises
-    `typer.BadParameter` where that would overwrite a rank's own file and `in_place` does not ask for it, and where two
-    ranks would have one name.
+    inputs: files that must not be overwritten; the ranks' own where none are given. ending: of the new names; None
+    keeps each file's own. Names ranks that failed, and exits with 3 for them. Raises `typer.BadParameter` where that
+    would overwrite an input and `in_place` does not ask for it, and where two ranks would have one name.
     """
     from weftrace.errors import OutputError
-    from weftrace.kinds import refuse_input
+    from weftrace.kinds import refuse_inputs
 
     sources: dict[str, str] = {}
     for path in job.paths:
@@ -173,8 +174,8 @@ def save_ranks(
             raise typer.BadParameter(f"{told}; give each a folder of its own", param_hint="--output")
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        for path in () if in_place else job.paths:
-            refuse_input(_in_folder(path, folder, ending), [path])
+        if not in_place:
+            refuse_inputs(sources, inputs or job.paths)
     except OSError as error:
         raise OutputError(
             f"{folder}: a folder is needed for many ranks, and cannot be made: {error.strerror}"

@@ -231,7 +231,7 @@ def test_categories_of_old_profilers_have_todays_names() -> None:
     trace = read_text(text_of(*(event(cat=cat, args={"stream": 7}) for cat in old)))
     now = ["kernel", "gpu_memcpy", "gpu_memset", "cpu_op", "cuda_runtime", "cuda_driver", "kernel", "anything"]
     assert column(trace, "cat") == now
-    assert column(trace, "stream") == [7, 7, 7, None, None, None, 7, None]
+    assert column(trace, "stream") == [7, 7, 7, None, None, None, 7, 7]
 
 
 def test_metadata_names_orders_and_labels_processes_and_threads() -> None:

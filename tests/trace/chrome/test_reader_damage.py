@@ -235,6 +235,9 @@ def test_events_beyond_a_stray_closing_bracket_are_kept() -> None:
     [
         '{"', '{"a":{"b":1},', '{"a":1 {"ph":', '{"ph":', '{"ph":{"ph":[', '{"a":[', "],[", '"ph":1,{', '{"ph":1},',
         '{"ph":"X" "', "[", '{"ph":"X","args":{"a":', '{"traceEvents":[', "\\", "},{", '"distributedInfo":{',
+        '{"ph":"X","name":"a" b ', '{"ph":"X","name":"a"b","ts":1,', '{"ph":"X","a":inf,',
+        '{"ph":"X","name":"\\x', 'inf,', '" "',
+        '{"ph":"X","a":["b"c', '{"ph":"X","name":"a", "b" c',
     ],
 )  # fmt: skip
 def test_hostile_text_takes_time_in_proportion_to_its_length(pattern: str) -> None:

@@ -15,7 +15,7 @@ from weftrace.cli import outputs
 from weftrace.errors import FlopsError
 from weftrace.flops.cli import options as flops_options
 from weftrace.flops.cli.output import TEXT_LAYOUTS, Wanted, deliver
-from weftrace.kinds import DOCUMENT_SUFFIXES, suffix_of
+from weftrace.kinds import DOCUMENT_SUFFIXES, refuse_inputs, suffix_of
 
 if TYPE_CHECKING:
     from weftrace.flops import FlopsReport
@@ -39,6 +39,7 @@ def run(config: Path, script: Path, arguments: list[str], model_class: str | Non
     def save(report: FlopsReport) -> None:
         """Rank 0 writes what is wanted; the others their documents, for weftrace flops show to merge."""
         paths = asked.to.paths if not report.rank else of_rank(asked.to.paths, report.rank)
+        refuse_inputs(paths, [config, script])
         deliver(report, replace(asked, to=outputs.Wanted(paths=paths, quiet=True)))
         if not report.rank:
             printed.append(report)

@@ -56,6 +56,7 @@ def command(
     """Add lanes, phases and counters to a trace for chrome://tracing and Perfetto; every original byte stays."""
     if (output is None) != in_place:
         raise typer.BadParameter("say where to: either -o PATH or --in-place", param_hint="--output")
+    inputs: list[str] = []
     if output is not None:
         inputs = options.inputs_of(sources, flops, *(kernels or ()))
         options.check_target(output, sources, ranks, endings=DOCUMENT_SUFFIXES, inputs=inputs)
@@ -76,7 +77,7 @@ def command(
                 raise WeftraceError("--flops belongs to one trace; choose a rank of this job with --ranks")
             one = partial(_annotated, rules=rules, step=step, limit=limit)
             for folder, job in _folders(trace, output):
-                options.save_ranks(job, one, folder, workers, in_place=in_place)
+                options.save_ranks(job, one, folder, workers, inputs=inputs, in_place=in_place)
             return
         path = trace.path if output is None else output
         if flops is not None:

@@ -11,16 +11,17 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.trace.chrome.events import MISSING, Args, Event, Planned
+from weftrace.trace.chrome.events import MISSING, NO_ARGS, Args, Event, Planned
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import Ints
-from weftrace.trace.model import DEVICE_CATEGORIES, EVENT_SCHEMA
+from weftrace.trace.model import DEVICE_CATEGORIES, EVENT_SCHEMA, LAUNCH_CATEGORIES
 
 _PART_ROWS = 1 << 16
 _INT32, _INT64 = 1 << 31, 1 << 63
@@ -35,10 +36,11 @@ _CATEGORY = {
     "Driver": "cuda_driver",
     "gpu_memcpy_async": "gpu_memcpy",
 }
-# What has a device and a stream, by both names; CPU operators and launches that carry a stream do not belong to it.
-# ROCm's launches, not its kernels, tell the grid.
-_NOW_STREAMED = frozenset((*DEVICE_CATEGORIES, "cuda_sync", "gpu_user_annotation"))
-_STREAMED = frozenset((*_NOW_STREAMED, *(old for old, now in _CATEGORY.items() if now in _NOW_STREAMED)))
+_DEVICE = frozenset((*DEVICE_CATEGORIES, *(old for old, now in _CATEGORY.items() if now in DEVICE_CATEGORIES)))
+# Host calls that carry a stream or a device do not run there; what is of no category that weftrace knows keeps what it
+# states. ROCm's launches, not its kernels, tell the grid.
+_ON_HOST = frozenset((*LAUNCH_CATEGORIES, "cpu_op", "user_annotation", "python_function"))
+_OPERATORS = frozenset(("cpu_op", "Operator", "python_function"))  # most of a file's events: they have none of `_ODD`
 # Arguments that only some events have, gathered for these alone: kind of event -> columns.
 _SPARSE = {
     "streamed": ("stream", "device", "num_blocks", "num_threads", "moved_bytes",
@@ -47,6 +49,10 @@ _SPARSE = {
     "collective": ("in_elems", "out_elems", "group_size", "comm_seq", "collective", "dtype", "group", "group_ranks"),
     "planned": ("layer", "micro_batch", "op_kind"),
 }  # fmt: skip
+# Arguments by which an event of any other kind belongs to one of these.
+_ODD = attrgetter("moved_bytes", "device", "block", "graph_id", "graph_node_id", "wait_stream", "wait_correlation",
+                  "in_elems", "out_elems", "seq", "comms_id", "dtype", "group_size", "group_ranks")  # fmt: skip
+_NONE_ODD = _ODD(NO_ARGS)
 _COLLECTIVE_TEXTS = ("collective", "dtype", "group", "group_ranks")
 _TEXTS = (*_COLLECTIVE_TEXTS, "op_kind")
 
@@ -95,11 +101,11 @@ class Columns:
             or a.grid is not None
             or a.collective is not None
             or a.group is not None
-            or events[i].cat in _STREAMED
+            or (events[i].cat not in _OPERATORS and (events[i].cat in _DEVICE or _ODD(a) != _NONE_ODD))
         ]
         if rich:
             self._append_streamed(rich, [args[i] for i in rich])
-            if rows := [i for i in rich if _has_collective(args[i])]:
+            if rows := [i for i in rich if _has_collective(args[i], any_part=events[i].cat not in _OPERATORS)]:
                 self._append_collective(rows, [args[i] for i in rows])
         if rows := [i for i, a in enumerate(args) if a.planned is not None]:
             self._append_planned(rows, [planned for a in args if (planned := a.planned) is not None])
@@ -217,7 +223,11 @@ class Columns:
             return
         cats = [_CATEGORY.get(cat, cat) for cat in self._cats]
         on_device = np.array([cat in DEVICE_CATEGORIES for cat in cats], np.bool_)[values["cat"]]
-        on_host = np.array([cat not in _NOW_STREAMED for cat in cats], np.bool_)[values["cat"]]
+        on_host = np.array([cat in _ON_HOST for cat in cats], np.bool_)[values["cat"]]
+        operators = np.array([cat in _OPERATORS for cat in self._cats], np.bool_)[values["cat"]]
+        for column in ("moved_bytes", "graph_id", "graph_node_id", "wait_stream", "wait_correlation"):
+            values[column][operators] = MISSING
+        values["num_threads"][operators & (values["num_blocks"] == MISSING)] = MISSING
         for column, place, pattern in (
             ("stream", 1, r"(?<!\d)(\d{1,15})(?!\d)"),
             ("device", 0, r"(?:^|\D)(\d{1,6})\s*$"),
@@ -281,11 +291,12 @@ def categorical(codes: pl.Series | None, values: Sequence[str | None]) -> pl.Ser
     return pl.concat([table.gather(part) for part in codes.get_chunks()], rechunk=False)
 
 
-def _has_collective(args: Args) -> bool:
-    return (
-        args.collective is not None
-        or args.group is not None
-        or args.in_elems is not MISSING
+def _has_collective(args: Args, *, any_part: bool) -> bool:
+    """Whether there is something of a collective; of operators, its name or its group, unless any part will do."""
+    if args.collective is not None or args.group is not None:
+        return True
+    return any_part and (
+        args.in_elems is not MISSING
         or args.out_elems is not MISSING
         or args.seq is not MISSING
         or args.comms_id is not MISSING

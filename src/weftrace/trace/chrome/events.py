@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from weftrace.trace.chrome.json_text import clean, lenient_decimal
+from weftrace.trace.chrome.mend import without_flaws
 from weftrace.trace.chrome.tally import Tally
 
 MISSING = -(1 << 62)  # an integer argument that the event does not have; null in the frame
@@ -96,29 +97,53 @@ def decode_list(text: bytes, *, exact: bool) -> list[Event] | None:
         return None
 
 
-def lenient_event(value: dict[str, Any], text: str, tally: Tally) -> Event:
-    """An event from its text and from the object, which has a "ph", that `lenient_json` made of it. What cannot be used
-    is left out and counted."""
-    raw = text.encode("utf-8", "surrogateescape")
+def quick_event(text: str, tally: Tally) -> Event | None:
+    """An event from its text where that is sound, or where the commonest flaws are soon mended; None for the others,
+    which `lenient_event` takes."""
     try:
-        return _ONE.decode(raw)  # sound by itself: only a neighbour was not
+        return _ONE.decode(text.encode("utf-8", "surrogateescape"))
     except _UNDECODABLE:
         pass
+    if (strict := without_flaws(text, _USED)) is None:
+        return None
+    try:
+        event = _ONE.decode(strict[0])
+    except _UNDECODABLE:
+        return None
+    tally.repair(_NO_NUMBER if strict[1] else _NO_TEXT, text)
+    return event
+
+
+def lenient_event(value: dict[str, Any], text: str, tally: Tally, *, mended: bool = False) -> Event:
+    """An event from its text and from the object, which has a "ph", that `lenient_json` made of it. What cannot be used
+    is left out and counted. mended: the text is not as the file has it (`mend`)."""
+    raw = text.encode("utf-8", "surrogateescape")
+    try:
+        event = _ONE.decode(raw)  # sound by itself: only a neighbour was not
+    except _UNDECODABLE:
+        pass
+    else:
+        if mended:
+            tally.repair(_UNESCAPED, text)
+        return event
     fields, unusable = _usable(value)
     args, unusable_args = _usable_args(value.get("args"))
     unusable += unusable_args
     if unusable:
         reason = f"unusable {min(unusable)} left out"
-    elif _is_json(raw):
+    elif not mended and _is_json(raw):
         reason = "value of another type converted"
     elif _NOT_A_NUMBER.search(text):
-        reason = "NaN or Infinity left out"
+        reason = _NO_NUMBER
     else:
-        reason = "control characters or bytes that are not UTF-8 in a text"
+        reason = _UNESCAPED if mended else _NO_TEXT
     tally.repair(reason, text)
     return _DecimalEvent(**{"ph": "", **fields}, args=args)
 
 
+_NO_NUMBER = "NaN or Infinity left out"
+_NO_TEXT = "control characters or bytes that are not UTF-8 in a text"
+_UNESCAPED = "quotes or backslashes escaped in a text"
 _NOT_A_NUMBER = re.compile(r"\b(?:NaN|Infinity)\b")
 
 
@@ -134,6 +159,7 @@ def _is_json(raw: bytes) -> bool:
 # --- repair ---------------------------------------------------------------------------------------------------------
 
 _ARGUMENTS = {field.encode_name: field for field in msgspec.structs.fields(Args)}
+_USED = frozenset((*_ARGUMENTS, *Event.__struct_fields__))
 
 
 def _usable(value: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

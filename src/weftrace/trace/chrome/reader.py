@@ -5,9 +5,10 @@ Each file answers one question, in the order in which bytes become a trace:
     files/sources   the bytes of a file, decompressed          foreign         what it seems to be, if it is no trace
     cut             sound text, cut between events             walk            damaged text, event by event
     events          one event, decoded or repaired             json_text       JSON as it is written in the wild
-    table           what becomes of each event                 tally           what was left out, and why
-    times           microseconds into exact nanoseconds        columns         events into columns
-    facts           what the file says of itself               flows           arrows, where correlation fails
+    mend            what was meant, where it is not JSON       tally           what was left out, and why
+    table           what becomes of each event                 columns         events into columns
+    times           microseconds into exact nanoseconds        flows           arrows, where correlation fails
+    facts           what the file says of itself
 
 The way back: writer (a trace as such a file), annotate (a file's copy with events added), lane_events (those of lanes).
 """

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from weftrace.trace.chrome.events import Event, lenient_event
+from weftrace.trace.chrome.events import Event, lenient_event, quick_event
 from weftrace.trace.chrome.facts import members
 from weftrace.trace.chrome.json_text import NotJson, lenient_json, nested
+from weftrace.trace.chrome.mend import mended
 from weftrace.trace.chrome.tally import Tally
 from weftrace.units import KIB, MIB, size
 
 MAX_EVENT_BYTES = 8 * MIB
 _MAX_DAMAGE_BYTES = 1 * MIB  # of damaged text that waits for more, to find the next event
+_MAX_QUICK = 1 << 14  # characters in which an event that is read quickly ends
 _MAX_NESTING = 200  # levels that may be skipped at once in text that nests too deeply to be decoded
 
 _BLANK = re.compile(r"[\s,\0]*")
@@ -26,6 +28,7 @@ _CLOSES = re.compile(r'\][\s\0]*(?:,[\s\0]*"|\}|,?[\s\0]*\Z)')  # the end of the
 _MAY_CLOSE = re.compile(r"\][\s\0,]*\Z")
 _BRACKETS = re.compile(r"\[[\[\s,\0]*|\](?:[\]\s,\0]*(?=\]))?")  # all of a run but the last, which may close the list
 _PHASE = re.compile(r'"ph"\s*:')
+_NEXT = re.compile(r"\}[\s,]*(?=\{)")
 _OBJECT = re.compile(r'\{(?=\s*")')
 _TEXT = r'"(?:[^"\\]|\\.)*+"'
 #: How an event begins whose phase stands before its arguments, as nearly all writers have it.
@@ -66,6 +69,7 @@ class _Walker:
         self.at = 0
         self.events: list[Event] = []
         self.closed = False
+        self._no_next_before = 0  # no event is followed by another one before this place
 
     def run(self) -> None:
         """Go on until the list closes, the text ends, or more of it must show what stands here."""
@@ -79,9 +83,17 @@ class _Walker:
 
     def _object(self) -> bool:
         text, at = self.text, self.at
+        if self._quick():
+            return True
         try:
             value, end = lenient_json(text, at)
         except NotJson as error:
+            if not error.unfinished and not error.too_deep:
+                try:
+                    return self._mended(at)
+                except NotJson as other:
+                    if other.unfinished:
+                        return False
             unfinished = nested(text, at, depth=0) is None if error.too_deep else error.unfinished
             if self.last or not unfinished:
                 return self._damage(f"not JSON ({error.reason})", may_hold_end=not unfinished)
@@ -94,6 +106,32 @@ class _Walker:
             self.events.append(lenient_event(value, text[at:end], self.tally))
         else:
             self.tally.drop("no ph: not an event", text[at:end])
+        self.at = end
+        return True
+
+    def _quick(self) -> bool:
+        """Take the event here, if it is sound or soon mended, and another one follows it."""
+        text, at = self.text, self.at
+        if at < self._no_next_before:
+            return False
+        following = _NEXT.search(text, at, at + _MAX_QUICK)
+        if following is None:
+            self._no_next_before = min(at + _MAX_QUICK, len(text))
+            return False
+        event_text = text[at : following.start() + 1]
+        event = None if '"traceEvents"' in event_text else quick_event(event_text, self.tally)
+        if event is None:
+            return False
+        self.events.append(event)
+        self.at = following.start() + 1
+        return True
+
+    def _mended(self, at: int) -> bool:
+        """Take the event here whose text is not quite JSON. Raises NotJson where it cannot be mended."""
+        value, text, end = mended(self.text, at, last=self.last)
+        if not _is_one_event(value, self.text, at, end):
+            raise NotJson("not one event", at)
+        self.events.append(lenient_event(value, text, self.tally, mended=True))
         self.at = end
         return True
 
@@ -141,6 +179,12 @@ class _Walker:
             self.tally.repair(_STRAY, stretch)
 
 
+def _is_one_event(value: dict[str, Any], text: str, at: int, end: int) -> bool:
+    """Whether what was mended is one event: with a second phase, or without its times, a text took in too much."""
+    needed = ("ts", "dur") if value.get("ph") == "X" else ("ph", "ts")
+    return all(key in value for key in needed) and len(_PHASE.findall(text, at, end)) == 1
+
+
 _STRAY = "stray text between events skipped"
 
 
@@ -167,6 +211,15 @@ def _next_event(text: str, start: int, *, last: bool) -> int | None:
                 skip_to = nested(text, at, depth=_MAX_NESTING) or len(text)
                 continue
             budget -= error.end - at + 64  # to try costs something in any case
+            if not error.unfinished and _EVENT.match(text, at):
+                try:
+                    value, _, end = mended(text, at, last=last)
+                except NotJson as other:
+                    budget -= other.end - at
+                    error = other
+                else:
+                    if _is_one_event(value, text, at, end):
+                        return at
             if budget < -64 * len(text) or (error.unfinished and not last):
                 return None
             continue

@@ -78,7 +78,7 @@ def chrome_text(trace: Trace) -> Iterator[bytes]:
     """The text of the file, in chunks of some megabytes.
 
     The object form: facts first, then `traceEvents` with the tracks' names (`ph` M), the recording window, the events
-    (X) in the frame's order, and an arrow (`ac2g`: s, f) from each launch to each device event that it is joined to.
+    (X) in the frame's order, and an arrow (`ac2g`: s, f) from each launch to the device events that it is joined to.
     Times are decimal microseconds, exact to the nanosecond, relative to `baseTimeNanoseconds`.
     """
     base_ns = _base_ns(trace)
@@ -291,10 +291,11 @@ def _us(time_ns: pl.Expr) -> pl.Expr:
 
 
 def _arrows(events: pl.DataFrame) -> pl.DataFrame:
-    """Both ends of every arrow from a launch to a device event: id, ph (s or f), ts_ns, pid, tid.
+    """The ends of every arrow from a launch to its device events: id, ph (s or f), ts_ns, pid, tid.
 
-    Joined by correlation, each arrow with an id of its own, since one launch of a graph starts many kernels; by
-    flow_id, which is then the id, where correlation (0 or none) joins nothing.
+    Joined by correlation, which is the id, as Kineto has it: readers join by that. A launch of many events, a graph's,
+    starts one arrow that ends at each. Joined by flow_id, which is then the id, where correlation (0 or none) joins
+    nothing; a correlation that is one of those gets an id of its own.
     """
     place = ("ts_ns", "pid", "tid")
     rows = events.select(*place, "cat", "correlation", "flow_id").with_row_index("row")
@@ -306,11 +307,11 @@ def _arrows(events: pl.DataFrame) -> pl.DataFrame:
     pairs = rows.filter(linked).join(first_call, on="correlation", suffix="_launch").sort("row")
     # An arrow that ends where an event without a usable correlation lies would be taken for that event's.
     pairs = pairs.join(orphans, on=place, how="anti", maintain_order="left")
-    used = rows.get_column("flow_id").drop_nulls().unique().to_numpy()
-    free = np.setdiff1d(np.arange(1, pairs.height + len(used) + 1), used, assume_unique=True)[: pairs.height]
-    pairs = pairs.with_columns(id=pl.Series(free, dtype=pl.Int64))
+    pairs = pairs.join(_arrow_ids(pairs, rows.get_column("flow_id")), on="correlation", maintain_order="left")
     correlated = [
-        pairs.select("id", pl.lit("s").alias("ph"), *(pl.col(f"{column}_launch").alias(column) for column in place)),
+        pairs.unique("id", keep="first", maintain_order=True).select(
+            "id", pl.lit("s").alias("ph"), *(pl.col(f"{column}_launch").alias(column) for column in place)
+        ),
         pairs.select("id", pl.lit("f").alias("ph"), *place),
     ]
 
@@ -323,6 +324,18 @@ def _arrows(events: pl.DataFrame) -> pl.DataFrame:
         for part, ph in ((pl.concat([starts, alone]), "s"), (ends, "f"))
     ]
     return pl.concat([*correlated, *flowing]).sort("id", maintain_order=True)
+
+
+def _arrow_ids(pairs: pl.DataFrame, flow_ids: pl.Series) -> pl.DataFrame:
+    """Columns correlation, id: equal, but for correlations that are flow ids, which get the smallest free numbers."""
+    correlations = pairs.get_column("correlation").unique()
+    taken = flow_ids.drop_nulls().unique()
+    clashing = correlations.filter(correlations.is_in(taken.implode())).sort()
+    others = correlations.filter(~correlations.is_in(taken.implode()))
+    used = pl.concat([correlations, taken]).unique().to_numpy()
+    free = np.setdiff1d(np.arange(1, len(clashing) + len(used) + 1), used, assume_unique=True)[: len(clashing)]
+    ids = pl.concat([others, pl.Series(free, dtype=pl.Int64)])
+    return pl.DataFrame({"correlation": pl.concat([others, clashing]), "id": ids.rename("id")})
 
 
 def _arrow_line(arrows: pl.DataFrame, base_ns: int) -> pl.Expr:
