@@ -216,9 +216,14 @@ def assert_tiles(work: Work) -> None:
         assert sum(getattr(part, name) for part in parts) == getattr(breakdown(work), name), name
     one_by_one = [work.of_step(step) for step in work.steps]
     assert [breakdown(part) for part in one_by_one] == [step.breakdown for step in told]
-    for part, b in zip(one_by_one, parts, strict=False):
-        assert idle(part).idle_ns == b.idle_ns
-        assert part.events["start_ns"].is_sorted()
+    first, last = windows["start_ns"][0], windows["end_ns"][-1]
+    tiles = [*one_by_one, work.between(work.start_ns, first), work.between(last, work.end_ns)]
+    whole, causes = idle(work), [idle(part) for part in tiles]
+    for name in ("host_wait_ns", "dependency_wait_ns", "kernel_gap_ns", "unknown_ns"):
+        assert sum(getattr(cause, name) for cause in causes) == getattr(whole, name), name
+    assert [cause.idle_ns for cause in causes] == [breakdown(part).idle_ns for part in tiles]
+    assert sum(part.started.height for part in tiles) == work.events.height  # each event starts in one of them
+    assert all(part.events["start_ns"].is_sorted() for part in tiles)
 
 
 @settings(max_examples=150)
