@@ -847,6 +847,21 @@ declare namespace report {
     total_ns: number;
     share: number;
   }
+  /** What lies before the first step's window, or after the last one's. */
+  interface OutsideStepsDocument {
+    /** A duration in nanoseconds. */
+    span_ns: number;
+    /** A duration in nanoseconds. */
+    compute_ns: number;
+    /** A duration in nanoseconds. */
+    exposed_communication_ns: number;
+    /** A duration in nanoseconds. */
+    exposed_memory_ns: number;
+    /** A duration in nanoseconds. */
+    idle_ns: number;
+    hidden_fraction: number | null;
+    place: "after" | "before";
+  }
   /** One occurrence of a phase, in device order. */
   interface PhaseDocument {
     name: string;
@@ -923,6 +938,8 @@ declare namespace report {
     basis: "device" | "host" | "none";
     /** The ProfilerStep asked for; null for the whole trace. */
     step: number | null;
+    /** What of the step: all in its window, or what it launched; null for the whole trace. */
+    step_by: "launch" | "window" | null;
     simulated: boolean;
     /** First device start, absolute nanoseconds; does not fit a float64. */
     start_ns: number;
@@ -981,13 +998,14 @@ declare namespace report {
     idle_causes: IdleCausesDocument;
     launch: LaunchDocument;
     headroom: HeadroomDocument;
+    /** Windows of the profiler's steps. With outside_steps they add up to the whole trace. */
     steps: StepDocument[];
+    outside_steps: OutsideStepsDocument[];
     quality: QualityDocument;
     flops?: JoinedDocument;
   }
-  /** One ProfilerStep. */
+  /** One ProfilerStep: the window from the first device event that it launched to the next step's. */
   interface StepDocument {
-    step: number;
     /** A duration in nanoseconds. */
     span_ns: number;
     /** A duration in nanoseconds. */
@@ -999,6 +1017,15 @@ declare namespace report {
     /** A duration in nanoseconds. */
     idle_ns: number;
     hidden_fraction: number | null;
+    step: number;
+    /** Start of the window, from the rank's start_ns. */
+    start_ns: number;
+    /** Busy in the window with what other steps, or none, launched. */
+    from_other_steps_ns: number;
+    /** Busy before the window with what the step launched. */
+    ran_ahead_ns: number;
+    /** Busy after the window with what the step launched. */
+    spilled_ns: number;
   }
   /** One stream. */
   interface StreamDocument {

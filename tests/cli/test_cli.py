@@ -225,6 +225,26 @@ def test_a_step_can_be_chosen_and_a_wrong_one_is_told_which_exist(run: Run, trai
     assert "no step 9: steps in this file: 1" in err
 
 
+def test_what_a_step_launched_can_be_chosen_by_name(run: Run, tmp_path: Path) -> None:
+    file = small().host("ProfilerStep#2", 1000, 1000).kernel(GEMM, 2000, 10, launch=1100)
+    train = file.kernel(DISPATCH, 1990, 30, launch=50, stream=27).write(tmp_path / "train.json")  # of 1, runs into 2
+
+    def step(*by: str) -> dict[str, object]:
+        code, out, _ = run("report", train, "--step", 2, *by, "--json")
+        rank = json.loads(out)["ranks"][0]
+        return {key: rank[key] for key in ("step", "step_by", "communication_ns")} | {"code": code}
+
+    window = {"step": 2, "step_by": "window", "communication_ns": 20_000, "code": 0}
+    assert step() == step("--step-by", "window") == window
+    assert step("--step-by", "launch") == window | {"step_by": "launch", "communication_ns": 0}
+    assert run("lanes", train, "--step", 2, "--step-by", "launch")[0] == 0
+    by_launch = tmp_path / "by-launch.json"
+    assert run("annotate", train, "--step", 2, "--step-by", "launch", "-o", by_launch)[0] == 0
+    for command in (("report",), ("lanes",), ("annotate", "-o", tmp_path / "no.json")):
+        code, _, err = run(command[0], train, "--step-by", "launch", *command[1:])
+        assert code == 2 and "no meaning without --step" in " ".join(err.replace("│", " ").split())
+
+
 def test_users_rules_extend_ours(run: Run, train: Path, tmp_path: Path) -> None:
     rules = tmp_path / "my.toml"
     rules.write_text("[[rule]]\nname='mine'\nkind='communication'\nfamily='mine'\nmatch='xmma_gemm'\nsource='test'\n")

@@ -97,6 +97,26 @@ def test_rates_by_pencil(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_steps_flops_are_joined_to_what_it_launched_in_whichever_window_it_ran(tmp_path: Path) -> None:
+    trace = device_trace(tmp_path)
+    document = json.loads((tmp_path / "trace.json").read_text())
+    document["traceEvents"] += [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#8", "pid": 1, "tid": 1, "ts": 195, "dur": 10},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 196, "dur": 0.2,
+         "args": {"correlation": 9}},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 20, "ts": 150, "dur": 90,
+         "args": {"device": 0, "stream": 20, "correlation": 9}},
+    ]  # fmt: skip
+    (tmp_path / "trace.json").write_text(json.dumps(document))
+    overlapped = opened(tmp_path / "trace.json")
+    joined, alone = join(BARE, work_of(overlapped, step=7)), join(BARE, work_of(trace, step=7))
+    assert [(p.phase, p.elapsed_ns, p.num_events) for p in joined.phases] == [
+        (p.phase, p.elapsed_ns, p.num_events) for p in alone.phases
+    ]
+    assert joined.span_ns == alone.span_ns == 60_000
+    assert join(BARE, work_of(overlapped, step=7, step_by="launch")).span_ns == 60_000
+
+
 def test_utilizations_of_phases_weighted_by_time_are_the_steps(tmp_path: Path) -> None:
     joined = join(BARE, device_trace(tmp_path))
     assert sum(p.elapsed_ns for p in joined.phases) + joined.no_phase_ns == joined.span_ns

@@ -276,6 +276,7 @@ def rank(
         "path": f"rank{number}.json.gz",
         "basis": "device",
         "step": None,
+        "step_by": None,
         "simulated": False,
         "start_ns": 1_740_461_679_471_346_000,
         "span_ns": span_ns,
@@ -364,6 +365,7 @@ def rank(
             "assumption": "durations stay as measured; the chain knows the order on each stream only",
         },
         "steps": _steps(done, compute, communication, memory, span_ns),
+        "outside_steps": [],
         "quality": {
             "verdict": "good",
             "dropped": 0,
@@ -549,12 +551,16 @@ def _steps(
         made.append(
             {
                 "step": step,
+                "start_ns": start,
                 "span_ns": end - start,
                 "compute_ns": _ns(c),
                 "exposed_communication_ns": _ns(k - c),
                 "exposed_memory_ns": _ns(m - c - k),
                 "idle_ns": end - start - _ns(c | k | m),
                 "hidden_fraction": _ns(k & c) / _ns(k) if k else None,
+                "from_other_steps_ns": 0,
+                "ran_ahead_ns": 0,
+                "spilled_ns": 0,
             }
         )
     return made if events else []

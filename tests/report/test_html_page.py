@@ -11,7 +11,7 @@ import pytest
 
 from tests.report import documents
 from tests.report.test_html import many_events
-from tests.tracefile import TraceFile
+from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
 from weftrace.report import Report, analyze, render_html
 
 if TYPE_CHECKING:
@@ -399,6 +399,24 @@ def test_measuring_the_whole_span_gives_the_report(page: Page, report: Report) -
         "communication": rank["communication_ns"],
         "hidden": rank["hidden_communication_ns"],
     }
+
+
+def test_a_steps_window_is_the_pages_span(open_html: Any, tmp_path: Path) -> None:
+    """Step 1 ends in 40 µs of idle, its all-reduce runs on in step 2, and something ran before it, of no step."""
+    file = TraceFile().host("ProfilerStep#1", 0, 100).host("ProfilerStep#2", 100, 100)
+    file.kernel(GEMM, 30, 10, linked=False).kernel(GEMM, 50, 100, launch=10).kernel(GEMM, 190, 60, launch=110)
+    trace = file.kernel(ALL_REDUCE, 120, 40, launch=20, stream=20).kernel(DISPATCH, 180, 30, launch=30).trace(tmp_path)
+    for step, span, idle in ((1, 140 * US, 20 * US), (2, 60 * US, 0)):
+        made = analyze(trace, step=step)
+        page = open_html(render_html(made.document, made.timelines))
+        told = page.evaluate("(span) => weftrace.breakdown(0, span)", made.document["ranks"][0]["span_ns"])
+        assert (told["span"], told["idle"]) == (span, idle)
+        assert f"profiler step {step}" in page.locator("#facts").inner_text()
+    made = analyze(trace)
+    page = open_html(render_html(made.document, made.timelines))
+    rows = page.locator("#step-table tbody tr").all_inner_texts()
+    assert [row.split()[0] for row in rows] == ["1", "2"]
+    assert "20.0 µs before the first step's window, of it idle 10.0 µs" in page.locator("#step-rest").inner_text()
 
 
 def test_ranges_agree_with_a_bitmap(page: Page) -> None:

@@ -293,6 +293,25 @@ def test_a_wide_matrix_keeps_the_columns_of_most_time_and_sums_the_rest() -> Non
     assert f"{30 - len(shown) + 1} more" in table
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_of_steps_tells_other_steps_work_apart_and_what_lies_outside(width: int) -> None:
+    document = DOCUMENTS["train"]()
+    rank = document["ranks"][0]
+    first, second = rank["steps"]
+    first |= {"from_other_steps_ns": 1_230_000, "spilled_ns": 4_560_000}
+    outside = {key: value for key, value in second.items() if key not in ("step", "start_ns")}
+    rank["outside_steps"] = [{**outside, "place": "before", "span_ns": 7_000_000}, {**outside, "place": "after"}]
+    told = drawn(report, document, width=width)
+    lines = told[told.index("\nSteps") :].splitlines()
+    shown = 2 if width == 120 else 1  # a narrow console has room for one
+    assert lines[2].split()[-shown:] == ["others'", "spilled"][:shown]
+    assert lines[3].split()[:2] == ["before", "7.00"]
+    assert lines[4].split()[0] == "0" and lines[4].split()[-shown:] == ["1.23", "4.56"][:shown]
+    assert lines[5].split()[0] == "1" and lines[5].split()[-1 - shown :] == [*["0.00"] * shown, "slowest"]
+    assert lines[6].split()[0] == "after"
+    assert "…" not in "".join(lines[2:9])
+
+
 def test_one_rank_can_be_printed_alone() -> None:
     text = drawn(print_rank, documents.rank(), width=80)
     assert text.startswith("Where the time went")

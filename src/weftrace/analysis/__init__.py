@@ -24,7 +24,7 @@ from weftrace.analysis.launch_delays import Queueing, host_stalls, queue_length,
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank
-from weftrace.analysis.step_times import Step, steps
+from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
 from weftrace.analysis.time_account import Account, Breakdown, account_of, breakdown
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "KernelTable",
     "Lane",
     "Operators",
+    "OutsideSteps",
     "Overlap",
     "OverlapMatrix",
     "Quality",
@@ -55,6 +56,7 @@ __all__ = [
     "kernel_table",
     "lanes",
     "operators",
+    "outside_steps",
     "overlap",
     "phase_means",
     "phases",

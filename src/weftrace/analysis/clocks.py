@@ -43,7 +43,7 @@ def collective_ends(source: Trace | Work) -> pl.DataFrame:
     collective = pl.col("collective").cast(pl.String).fill_null("?")
     what = pl.concat_str(collective, pl.lit("/"), pl.col("payload_elems").cast(pl.String).fill_null("?"))
     return (
-        work.events.filter(pl.col("kind") == "communication", pl.col("role").is_null() | (pl.col("role") != "barrier"))
+        work.started.filter(pl.col("kind") == "communication", pl.col("role").is_null() | (pl.col("role") != "barrier"))
         .head(_MAX_MARKS)
         .select(
             pl.col("group").cast(pl.String).fill_null("").alias("group"),

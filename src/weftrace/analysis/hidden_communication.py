@@ -47,7 +47,7 @@ class Overlap(InNotebook):
     data_ns: |kernels that move data|; barrier_ns: |kernels that only notify or wait|.
     collectives: a row a kind of collective: collective, num_events, busy_ns, hidden_ns, exposed_ns, data_ns,
     barrier_ns, payload_bytes, algbw_GBps (payload / duration, decimal GB), busbw_GBps (times NCCL's factor); the last
-    three null where the trace does not record sizes.
+    three null where the trace does not record sizes. Of a window of time they are of the events that start in it.
     exposed: where communication ran and no compute did, absolute ns, in order of time.
     """
 
@@ -88,14 +88,16 @@ def overlap(source: Source) -> Overlap:
         hidden_ns=account.hidden.total_ns,
         data_ns=of_events(communication.filter(pl.col("role") == "data")).total_ns,
         barrier_ns=of_events(communication.filter(pl.col("role") == "barrier")).total_ns,
-        collectives=_collectives(communication, account.compute),
+        collectives=_collectives(communication, work.started, account.compute),
         matrix=_matrix(work, account.compute),
         exposed=account.exposed,
     )
 
 
-def _collectives(communication: pl.DataFrame, compute: Intervals) -> pl.DataFrame:
-    named = communication.with_columns(pl.col("collective").cast(pl.String).fill_null("other"))
+def _collectives(communication: pl.DataFrame, started: pl.DataFrame, compute: Intervals) -> pl.DataFrame:
+    label = pl.col("collective").cast(pl.String).fill_null("other")
+    named, sized = communication.with_columns(label), started.with_columns(label)
+    sized = sized.filter(pl.col("kind") == "communication")
     rows = []
     for (name,), part in named.group_by("collective"):
         whole = of_events(part)
@@ -109,7 +111,7 @@ def _collectives(communication: pl.DataFrame, compute: Intervals) -> pl.DataFram
                 "exposed_ns": whole.total_ns - hidden_ns,
                 "data_ns": of_events(part.filter(pl.col("role") == "data")).total_ns,
                 "barrier_ns": of_events(part.filter(pl.col("role") == "barrier")).total_ns,
-                **_bandwidth(str(name), part),
+                **_bandwidth(str(name), sized.filter(pl.col("collective") == name)),
             }
         )
     schema = {

@@ -23,7 +23,8 @@ class IdleCauses(InNotebook):
     host_wait_ns: that event was launched after the gap had begun. kernel_gap_ns: launched in time, and the gap is
     shorter than threshold_ns: back-to-back kernels. dependency_wait_ns: launched in time, and an event or another
     stream held it. unknown_ns: its launch is not in the trace.
-    The four cover gaps of the whole device and add up to `Breakdown.idle_ns`.
+    The four cover gaps of the whole device and add up to `Breakdown.idle_ns`. Of a window of time, a gap counts with
+    what of it lies in the window; its cause and its length are those of the whole gap.
     by_stream: the same for each stream's own gaps: stream, idle_ns and the four.
     """
 
@@ -42,16 +43,17 @@ class IdleCauses(InNotebook):
 def idle(source: Trace | Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> IdleCauses:
     """Idle time of a device by cause. threshold_ns: gaps below it, launched in time, count as kernel gaps."""
     work = as_work(source)
-    events = work.events.select("stream", "start_ns", "end_ns", "launch_ts_ns").sort("start_ns", maintain_order=True)
-    device = _totals(_gaps(events, None, threshold_ns))
-    by_stream = _gaps(events, "stream", threshold_ns)
+    around = work.whole if work.window_ns and work.whole else work  # the event that ends a gap may lie past a window
+    events = around.events.select("stream", "start_ns", "end_ns", "launch_ts_ns").sort("start_ns", maintain_order=True)
+    device = _totals(_gaps(events, None, threshold_ns, work.window_ns))
+    by_stream = _gaps(events, "stream", threshold_ns, work.window_ns)
     table = (
         by_stream.group_by("stream", "cause")
         .agg(pl.col("gap_ns").sum())
         .pivot("cause", index="stream", values="gap_ns")
         .with_columns(pl.lit(0, dtype=pl.Int64).alias(c) for c in _CAUSES if c not in by_stream.get_column("cause"))
     )
-    streams = events.select(pl.col("stream").unique())
+    streams = work.events.select(pl.col("stream").unique())
     table = streams.join(table, on="stream", how="left", nulls_equal=True).select(
         "stream",
         pl.sum_horizontal(pl.col(c).fill_null(0) for c in _CAUSES).alias("idle_ns"),
@@ -62,8 +64,8 @@ def idle(source: Trace | Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> I
     )
 
 
-def _gaps(events: pl.DataFrame, by: str | None, threshold_ns: int) -> pl.DataFrame:
-    """The idle stretch before each event that ends one: gap_ns and cause."""
+def _gaps(events: pl.DataFrame, by: str | None, threshold_ns: int, window_ns: tuple[int, int] | None) -> pl.DataFrame:
+    """The idle stretch before each event that ends one: cause, and gap_ns, what of it lies in the window."""
     ended = pl.col("end_ns").cum_max().shift(1)
     ended = ended.over(by) if by else ended
     gaps = events.with_columns(ended.alias("idle_from_ns")).filter(pl.col("start_ns") > pl.col("idle_from_ns"))
@@ -77,7 +79,11 @@ def _gaps(events: pl.DataFrame, by: str | None, threshold_ns: int) -> pl.DataFra
         .then(pl.lit("kernel_gap"))
         .otherwise(pl.lit("dependency_wait"))
     )
-    return gaps.select("stream", gap.alias("gap_ns"), cause.alias("cause"))
+    gaps = gaps.with_columns(cause.alias("cause"))
+    if window_ns is not None:
+        inside = pl.col("start_ns").clip(*window_ns), pl.col("idle_from_ns").clip(*window_ns)
+        gaps = gaps.with_columns(inside).filter(gap > 0)
+    return gaps.select("stream", gap.alias("gap_ns"), "cause")
 
 
 def _totals(gaps: pl.DataFrame) -> dict[str, int]:

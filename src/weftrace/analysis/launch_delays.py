@@ -19,7 +19,7 @@ _WAITS = r"(?i)synchroni|StreamWaitValue|EventQuery|^cudaFree$|^cudaMalloc$|^hip
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Queueing(InNotebook):
-    """Launches against starts. Times in ns.
+    """Launches against starts. Times in ns. Of a window of time: of the events that start in it.
 
     num_linked: device events with a launch. delay: device start - start of the host's launch call; p50, p99 and max
     over linked events, None without any. queue length at t: launches made minus device events started, by t; its
@@ -44,7 +44,7 @@ class Queueing(InNotebook):
 def queueing(source: Trace | Work) -> Queueing:
     """Launch delay and queue length of a device."""
     work = as_work(source)
-    linked = work.events.filter(pl.col("launch_ts_ns").is_not_null())
+    linked = work.started.filter(pl.col("launch_ts_ns").is_not_null())
     delay = (linked.get_column("start_ns") - linked.get_column("launch_ts_ns")).sort()
     length = queue_length(work)
     held = length.select(
@@ -71,16 +71,23 @@ def queue_length(source: Trace | Work, *, stream: int | None = None) -> pl.DataF
 
     stream: of that stream; of the whole device by default. Counts linked events only. An event that starts before its
     launch call was recorded (clocks of host and device differ by microseconds) counts as started at its launch.
+    Of a window of time: the whole device's queue during it, with what it held at the start, and at the end again.
     """
     work = as_work(source)
-    linked = work.events.filter(pl.col("launch_ts_ns").is_not_null(), pl.lit(work.basis != "host"))
+    around = work.whole if work.window_ns and work.whole else work
+    linked = around.events.filter(pl.col("launch_ts_ns").is_not_null(), pl.lit(work.basis != "host"))
     if stream is not None:
         linked = linked.filter(pl.col("stream") == stream)
     launched = linked.select(pl.col("launch_ts_ns").alias("ts_ns"), pl.lit(1, dtype=pl.Int64).alias("change"))
     started = linked.select(
         pl.max_horizontal("start_ns", "launch_ts_ns").alias("ts_ns"), pl.lit(-1, dtype=pl.Int64).alias("change")
     )
-    changes = pl.concat([launched, started]).group_by("ts_ns").agg(pl.col("change").sum()).sort("ts_ns")
+    changes = pl.concat([launched, started])
+    if work.window_ns is not None:
+        start, end = work.window_ns
+        ends = pl.DataFrame({"ts_ns": [start, end], "change": [0, 0]})
+        changes = pl.concat([changes.with_columns(pl.col("ts_ns").clip(start)), ends]).filter(pl.col("ts_ns") <= end)
+    changes = changes.group_by("ts_ns").agg(pl.col("change").sum()).sort("ts_ns")
     return changes.select("ts_ns", pl.col("change").cum_sum().alias("queue_length"))
 
 

@@ -19,12 +19,12 @@ from weftrace.analysis.lane_boxes import Lane, lanes
 from weftrace.analysis.launch_delays import Queueing, queueing
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
-from weftrace.analysis.step_times import Step, steps
+from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
 from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Failure
 from weftrace.trace.model import SmUnit, Trace
-from weftrace.trace.work import Basis, Work, as_work
+from weftrace.trace.work import Basis, StepBy, Work, as_work
 from weftrace.units import duration, percent
 
 
@@ -41,6 +41,7 @@ class RankAnalysis(InNotebook):
     path: str
     basis: Basis
     step: int | None
+    step_by: StepBy | None
     simulated: bool
     breakdown: Breakdown
     busy: Stretches  # when the device ran anything
@@ -54,6 +55,7 @@ class RankAnalysis(InNotebook):
     queueing: Queueing
     headroom: Headroom
     steps: tuple[Step, ...]
+    outside_steps: tuple[OutsideSteps, ...]
     quality: Quality
     collective_ends: pl.DataFrame
 
@@ -106,6 +108,7 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         path=work.trace.path,
         basis=work.basis,
         step=work.step,
+        step_by=work.step_by,
         simulated=work.trace.simulated,
         breakdown=account.breakdown,
         busy=stretches_of(account.busy),
@@ -119,6 +122,7 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         queueing=queueing(work),
         headroom=headroom(account),
         steps=steps(work),
+        outside_steps=outside_steps(work),
         quality=quality(work, unnamed_share=kernels.unnamed_share),
         collective_ends=collective_ends(work),
     )

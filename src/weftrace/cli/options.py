@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ from weftrace.cli.outputs import check_output, stderr
 from weftrace.errors import UNUSABLE_INPUT
 
 if TYPE_CHECKING:
-    from weftrace.trace import Failure, Job, KernelRules, Trace
+    from weftrace.trace import Failure, Job, KernelRules, StepBy, Trace
 
 Sources = Annotated[
     list[str],
@@ -28,7 +29,32 @@ Sources = Annotated[
     ),
 ]
 Step = Annotated[
-    int | None, typer.Option("--step", help="Only what ProfilerStep N launched.", metavar="N", show_default=False)
+    int | None,
+    typer.Option(
+        "--step",
+        help="Only ProfilerStep N: from the first device event that it launched to the next step's, and all that ran "
+        "meanwhile.",
+        metavar="N",
+        show_default=False,
+    ),
+]
+
+
+class StepChoice(StrEnum):
+    """The words of `--step-by`: those of `weftrace.trace.StepBy`."""
+
+    window = "window"
+    launch = "launch"
+
+
+StepByChoice = Annotated[
+    StepChoice | None,
+    typer.Option(
+        "--step-by",
+        help="What of step N: its [bold]window[/bold] of the device's time (the default), or the device events that it "
+        "[bold]launch[/bold]ed, whenever they ran.",
+        show_default=False,
+    ),
 ]
 Ranks = Annotated[
     str | None,
@@ -62,6 +88,13 @@ def parse_ranks(text: str | None) -> list[int] | None:
             raise typer.BadParameter(f"{text!r} is no list of ranks; write it like 0,3-5", param_hint="--ranks")
         ranks += range(int(match[1]), int(match[2] or match[1]) + 1)
     return ranks
+
+
+def step_by_of(step: int | None, step_by: StepChoice | None) -> StepBy:
+    """What `--step-by` says. Raises `typer.BadParameter` where no step is chosen."""
+    if step is None and step_by is not None:
+        raise typer.BadParameter("it has no meaning without --step", param_hint="--step-by")
+    return "launch" if step_by is StepChoice.launch else "window"
 
 
 def parse_size(text: str) -> int:

@@ -18,7 +18,7 @@ from weftrace.trace.chrome.annotate import Annotated, annotate, file_base_ns, is
 from weftrace.trace.chrome.lane_events import lane_events, running_total
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
-from weftrace.trace.work import Work, works_of
+from weftrace.trace.work import StepBy, Work, works_of
 
 
 def annotate_trace(
@@ -27,12 +27,13 @@ def annotate_trace(
     *,
     rules: KernelRules | None = None,
     step: int | None = None,
+    step_by: StepBy = "window",
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Annotated:
     """Copy the file that `trace` was read from, byte for byte, with weftrace's lanes, phases and counters added.
 
-    rules: kernel rules. step: draw only ProfilerStep N. max_bytes: limit on the decompressed size. With several devices
-    in the file, each has its lanes.
+    rules: kernel rules. step, step_by: draw only ProfilerStep N, as in `analyze`. max_bytes: limit on the decompressed
+    size. With several devices in the file, each has its lanes.
     Raises TraceError when the file has them already, has no work to draw or is not Chrome JSON; OutputError when `out`
     cannot be written.
     """
@@ -40,7 +41,7 @@ def annotate_trace(
         raise TraceError(
             f"{trace.path}: has weftrace's lanes already. Annotate the original, or report on this one as it is."
         )
-    works = [work for work in works_of(trace, rules=rules, step=step) if work.basis != "none"]
+    works = [work for work in works_of(trace, rules=rules, step=step, step_by=step_by) if work.basis != "none"]
     if not works:
         raise TraceError(f"{trace.path}: no device events and no host operators: there is nothing to draw.")
     return annotate(trace.path, overlay(works), out, max_bytes=max_bytes)

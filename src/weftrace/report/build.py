@@ -19,7 +19,7 @@ from weftrace.report.timeline_types import TimelinePayload
 from weftrace.trace.job import Job, open_trace
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
-from weftrace.trace.work import Work, works_of
+from weftrace.trace.work import StepBy, Work, works_of
 from weftrace.units import duration, percent
 
 if TYPE_CHECKING:  # and imported where a report of FLOPs is at hand: traces are reported on without that wing
@@ -75,6 +75,7 @@ def analyze(
     *,
     rules: KernelRules | None = None,
     step: int | None = None,
+    step_by: StepBy = "window",
     timelines: bool = True,
     flops: FlopsReport | None = None,
     hardware: Hardware | str | None = None,
@@ -84,10 +85,11 @@ def analyze(
 ) -> Report:
     """Analyse a path, a trace, or every rank of a job, and put the report together.
 
-    rules: kernel rules, weftrace's own by default. step: only ProfilerStep N. timelines: also pack events for the page,
-    about 200,000 over all ranks. flops: what a step of the same run costs; each rank then tells its FLOP/s and MFU by
-    phase. hardware: the accelerator whose peaks count for it, by default the one that the trace names. workers,
-    executor, on_done: see `Job.map`.
+    rules: kernel rules, weftrace's own by default. step: only ProfilerStep N, its window of the device's time or, with
+    step_by "launch", the events that it launched. timelines: also pack events for the page, about 200,000 over all
+    ranks. flops: what a step of the same run costs; each rank then tells its FLOP/s and MFU by phase. hardware: the
+    accelerator whose peaks count for it, by default the one that the trace names. workers, executor, on_done: see
+    `Job.map`.
     Raises TraceError when nothing can be read. Of a job, a rank that fails is in the document's `failures`, and the
     others are told.
     """
@@ -95,7 +97,9 @@ def analyze(
         source = open_trace(source)
     number = 1 if isinstance(source, Trace) else max(1, len(source.ranks or source.paths))
     per_rank = max(2_000, MAX_TIMELINE_EVENTS // number) if timelines else 0
-    each = partial(_devices, rules=rules, step=step, max_events=per_rank, flops=flops, hardware=hardware)
+    each = partial(
+        _devices, rules=rules, step=step, step_by=step_by, max_events=per_rank, flops=flops, hardware=hardware
+    )
     if isinstance(source, Trace):
         ranks, failures, name = each(source), [], source.path or "in memory"
     else:
@@ -117,6 +121,7 @@ def _devices(
     *,
     rules: KernelRules | None,
     step: int | None,
+    step_by: StepBy,
     max_events: int,
     flops: FlopsReport | None,
     hardware: Hardware | str | None,
@@ -127,7 +132,7 @@ def _devices(
             timeline=timeline_payload(trace, work.events, max_events=max_events) if max_events else None,
             flops=None if flops is None else _joined(flops, work, hardware),
         )
-        for work in works_of(trace, rules=rules, step=step)
+        for work in works_of(trace, rules=rules, step=step, step_by=step_by)
     ]
 
 

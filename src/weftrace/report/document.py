@@ -14,8 +14,18 @@ import polars as pl
 
 from weftrace.analysis.busy_stretches import MOST, Stretches, fewer
 from weftrace.analysis.rank import Analysis, RankAnalysis
+from weftrace.analysis.step_times import Step
+from weftrace.analysis.time_account import Breakdown
 from weftrace.errors import DocumentError
-from weftrace.report.document_types import SCHEMA, JoinedDocument, JoinedPhaseDocument, RankDocument, ReportDocument
+from weftrace.report.document_types import (
+    SCHEMA,
+    JoinedDocument,
+    JoinedPhaseDocument,
+    RankDocument,
+    ReportDocument,
+    StepDocument,
+    WindowDocument,
+)
 from weftrace.report.headline import headline
 from weftrace.version import __version__
 
@@ -66,6 +76,7 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None, *, most_s
         "path": _file_name(rank.path),
         "basis": rank.basis,
         "step": rank.step,
+        "step_by": rank.step_by,
         "simulated": rank.simulated,
         "start_ns": zero,
         "span_ns": b.span_ns,
@@ -143,18 +154,8 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None, *, most_s
             "longest_chain_ns": rank.headroom.longest_chain_ns,
             "assumption": rank.headroom.assumption,
         },
-        "steps": [
-            {
-                "step": step.step,
-                "span_ns": step.breakdown.span_ns,
-                "compute_ns": step.breakdown.compute_ns,
-                "exposed_communication_ns": step.breakdown.exposed_communication_ns,
-                "exposed_memory_ns": step.breakdown.exposed_memory_ns,
-                "idle_ns": step.breakdown.idle_ns,
-                "hidden_fraction": step.breakdown.hidden_fraction,
-            }
-            for step in rank.steps
-        ],
+        "steps": [_step(step, zero) for step in rank.steps],
+        "outside_steps": [{"place": part.place, **_window(part.breakdown)} for part in rank.outside_steps],
         "quality": {
             "verdict": rank.quality.verdict,
             "dropped": rank.quality.dropped,
@@ -173,6 +174,28 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None, *, most_s
     if joined is not None:
         told["flops"] = flops_of_rank(joined)
     return told
+
+
+def _step(step: Step, zero_ns: int) -> StepDocument:
+    return {
+        "step": step.step,
+        "start_ns": step.breakdown.start_ns - zero_ns,
+        **_window(step.breakdown),
+        "from_other_steps_ns": step.from_other_steps_ns,
+        "ran_ahead_ns": step.ran_ahead_ns,
+        "spilled_ns": step.spilled_ns,
+    }
+
+
+def _window(b: Breakdown) -> WindowDocument:
+    return {
+        "span_ns": b.span_ns,
+        "compute_ns": b.compute_ns,
+        "exposed_communication_ns": b.exposed_communication_ns,
+        "exposed_memory_ns": b.exposed_memory_ns,
+        "idle_ns": b.idle_ns,
+        "hidden_fraction": b.hidden_fraction,
+    }
 
 
 def report_document(document: Mapping[str, Any], what: str) -> ReportDocument:

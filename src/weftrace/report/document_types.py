@@ -213,16 +213,31 @@ class HeadroomDocument(TypedDict):
     assumption: str
 
 
-class StepDocument(TypedDict):
-    """One ProfilerStep."""
+class WindowDocument(TypedDict):
+    """A stretch of the device's time, and what all that ran in it makes of it."""
 
-    step: int
     span_ns: Ns
     compute_ns: Ns
     exposed_communication_ns: Ns
     exposed_memory_ns: Ns
     idle_ns: Ns
     hidden_fraction: Share | None
+
+
+class StepDocument(WindowDocument):
+    """One ProfilerStep: the window from the first device event that it launched to the next step's."""
+
+    step: int
+    start_ns: Annotated[int, Meta(description="Start of the window, from the rank's start_ns.")]
+    from_other_steps_ns: Annotated[Ns, Meta(description="Busy in the window with what other steps, or none, launched.")]
+    ran_ahead_ns: Annotated[Ns, Meta(description="Busy before the window with what the step launched.")]
+    spilled_ns: Annotated[Ns, Meta(description="Busy after the window with what the step launched.")]
+
+
+class OutsideStepsDocument(WindowDocument):
+    """What lies before the first step's window, or after the last one's."""
+
+    place: Literal["before", "after"]
 
 
 class QualityDocument(TypedDict):
@@ -317,6 +332,10 @@ class RankDocument(TypedDict):
         Meta(description="What was accounted: device events, host operators in their place, or nothing."),
     ]
     step: Annotated[int | None, Meta(description="The ProfilerStep asked for; null for the whole trace.")]
+    step_by: Annotated[
+        Literal["window", "launch"] | None,
+        Meta(description="What of the step: all in its window, or what it launched; null for the whole trace."),
+    ]
     simulated: bool
     start_ns: Annotated[int, Meta(description="First device start, absolute nanoseconds; does not fit a float64.")]
     span_ns: Ns
@@ -364,7 +383,11 @@ class RankDocument(TypedDict):
     idle_causes: IdleCausesDocument
     launch: LaunchDocument
     headroom: HeadroomDocument
-    steps: list[StepDocument]
+    steps: Annotated[
+        list[StepDocument],
+        Meta(description="Windows of the profiler's steps. With outside_steps they add up to the whole trace."),
+    ]
+    outside_steps: list[OutsideStepsDocument]
     quality: QualityDocument
     flops: NotRequired[JoinedDocument]
 

@@ -5,12 +5,13 @@ from weftrace.trace.chrome.annotate import Annotated, annotate
 from weftrace.trace.chrome.lane_events import lane_events, running_total
 from weftrace.trace.chrome.reader import read_chrome
 from weftrace.trace.chrome.writer import chrome_text, write_chrome
+from weftrace.trace.device_windows import step_windows
 from weftrace.trace.job import Failure, Job, Outcome, find_traces, open_trace, read
 from weftrace.trace.kernels import KernelRules, classify, load_rules
 from weftrace.trace.model import EVENT_SCHEMA, Device, ReadQuality, Trace, Track, events_frame
 from weftrace.trace.parquet import load_parquet, save_parquet
 from weftrace.trace.phases import find_phases, find_steps
-from weftrace.trace.work import WORK_SCHEMA, Work, as_work, work_of, works_of
+from weftrace.trace.work import WORK_SCHEMA, StepBy, Work, as_work, work_of, works_of
 
 __all__ = [
     "EVENT_SCHEMA",
@@ -22,6 +23,7 @@ __all__ = [
     "KernelRules",
     "Outcome",
     "ReadQuality",
+    "StepBy",
     "Trace",
     "Track",
     "Work",
@@ -41,6 +43,7 @@ __all__ = [
     "read_chrome",
     "running_total",
     "save_parquet",
+    "step_windows",
     "work_of",
     "works_of",
     "write_chrome",

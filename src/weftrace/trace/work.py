@@ -16,6 +16,7 @@ from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.trace.clipping import FARTHEST_NS, clipped, extent, inside_window
 from weftrace.trace.containment import collective_of_range, with_host_metadata
+from weftrace.trace.device_windows import step_windows
 from weftrace.trace.host_collectives import one_each
 from weftrace.trace.kernels import HOST_FAMILY, KINDS, KernelRules, class_of_metadata, classify, load_rules
 from weftrace.trace.launches import link_launches
@@ -25,6 +26,10 @@ from weftrace.units import duration
 
 #: What is accounted: device events, host operators in their place, or nothing.
 Basis = Literal["device", "host", "none"]
+
+#: What a step is: a window of the device's time with all that ran in it, or the events that it launched, whenever
+#: they ran.
+StepBy = Literal["window", "launch"]
 
 #: Columns of `Work.events`, in order of start. Times are absolute nanoseconds.
 WORK_SCHEMA: dict[str, pl.DataType] = {
@@ -74,6 +79,9 @@ class Work(InNotebook):
     num_unlinked: device events without a launch (kept in all times, in no phase).
     num_clipped: events whose duration contradicts the recording and was cut. num_out_of_window: events that lie outside
     the recording and were left out. num_overlapping: events that start before their predecessor on the stream ended.
+
+    Of a part: step, the ProfilerStep asked for; window_ns, the stretch of time that it is of, absolute, None where it
+    is not one of time; whole, the work that it is part of.
     """
 
     trace: Trace
@@ -82,6 +90,8 @@ class Work(InNotebook):
     events: pl.DataFrame
     phases: pl.DataFrame
     step: int | None = None
+    window_ns: tuple[int, int] | None = None
+    whole: Work | None = None
     num_unlinked: int = 0
     num_clipped: int = 0
     num_out_of_window: int = 0
@@ -97,13 +107,13 @@ class Work(InNotebook):
 
     @property
     def start_ns(self) -> int:
-        """First start, absolute ns; 0 where there is no work."""
-        return int(self.events.get_column("start_ns").min() or 0)  # type: ignore[arg-type]
+        """First start, or that of the window; absolute ns, 0 where there is no work."""
+        return self.window_ns[0] if self.window_ns else int(self.events.get_column("start_ns").min() or 0)  # type: ignore[arg-type]
 
     @property
     def end_ns(self) -> int:
-        """Last end, absolute ns; 0 where there is no work."""
-        return int(self.events.get_column("end_ns").max() or 0)  # type: ignore[arg-type]
+        """Last end, or that of the window; absolute ns, 0 where there is no work."""
+        return self.window_ns[1] if self.window_ns else int(self.events.get_column("end_ns").max() or 0)  # type: ignore[arg-type]
 
     @property
     def num_sms(self) -> int | None:
@@ -117,26 +127,78 @@ class Work(InNotebook):
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Numbers of the profiler steps that launched work, ascending."""
+        """Numbers of the profiler steps that launched work, ascending; of a step, its own."""
+        if self.step is not None:
+            return (self.step,)
         return tuple(sorted(self.events.get_column("step").drop_nulls().unique().to_list()))
 
-    def of_step(self, step: int) -> Work:
-        """The work that was launched in one ProfilerStep. Raises TraceError when there is no such step."""
+    @property
+    def step_by(self) -> StepBy | None:
+        """How the step was selected; None where none was."""
+        return None if self.step is None else "launch" if self.window_ns is None else "window"
+
+    @property
+    def started(self) -> pl.DataFrame:
+        """The events that start here, uncut: for what is told of an event as a whole (its delay, size, bandwidth)."""
+        if self.window_ns is None or self.whole is None:
+            return self.events
+        return self.whole.events.filter(_starts_in(self.window_ns, self.whole))
+
+    def of_step(self, step: int, *, by: StepBy = "window") -> Work:
+        """One ProfilerStep: its window with all that ran in it, or what it launched. See `step_windows`.
+
+        Raises TraceError when there is no such step.
+        """
         if step not in self.steps:
             found = ", ".join(map(str, self.steps)) or "none"
             raise TraceError(f"{self.trace.path}: no step {step}: steps in this file: {found}.")
-        events = self.events.filter(pl.col("step") == step)
-        return replace(
-            self, events=events, step=step, num_unlinked=_unlinked(events), num_overlapping=_overlapping(events)
+        whole = self.whole or self
+        if by == "launch":
+            part = whole._part(whole.events.filter(pl.col("step") == step), None)
+        else:
+            windows = step_windows(whole.events).filter(pl.col("step") == step)
+            part = whole.between(*windows.select("start_ns", "end_ns").row(0))
+        return replace(part, step=step)
+
+    def between(self, start_ns: int, end_ns: int) -> Work:
+        """A stretch of the device's time (absolute ns), with all events in it, whichever part this is. What crosses an
+        end of the stretch is cut there, so that stretches add up to the whole.
+        """
+        whole = self.whole or self
+        start_ns, end_ns = max(start_ns, whole.start_ns), min(end_ns, whole.end_ns)
+        crosses = (pl.col("start_ns") < start_ns) & (pl.col("end_ns") > start_ns) & pl.lit(start_ns < end_ns)
+        inside = whole.events.filter(crosses | _starts_in((start_ns, end_ns), whole))
+        events = inside.with_columns(
+            pl.col("start_ns").clip(lower_bound=start_ns), pl.col("end_ns").clip(upper_bound=end_ns)
         )
+        return whole._part(events, (start_ns, end_ns))
+
+    def _part(self, events: pl.DataFrame, window_ns: tuple[int, int] | None) -> Work:
+        return replace(
+            self, events=events, window_ns=window_ns, whole=self,
+            num_unlinked=_unlinked(events), num_overlapping=_overlapping(events),
+        )  # fmt: skip
+
+
+def _starts_in(window_ns: tuple[int, int], whole: Work) -> pl.Expr:
+    """Which events start in a window; in the last one, those without a length that stand at its very end too."""
+    start, end = window_ns
+    at_the_end = (pl.col("start_ns") == end) & pl.lit(start < end == whole.end_ns)
+    return pl.col("start_ns").is_between(start, end, closed="left") | at_the_end
 
 
 def work_of(
-    trace: Trace, *, rules: KernelRules | None = None, device: int | None = None, step: int | None = None
+    trace: Trace,
+    *,
+    rules: KernelRules | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    step_by: StepBy = "window",
 ) -> Work:
     """The work of one device of a trace: classed, linked to launches and phases, absurd durations clipped.
 
-    device: needed when the trace's process drove several. step: only what ProfilerStep N launched.
+    device: needed when the trace's process drove several. step: only ProfilerStep N, its window or, by "launch", what
+    it launched.
     Raises TraceError for a device or a step that is not in the trace, or when several devices need a choice.
     """
     used = _devices(trace)
@@ -145,20 +207,22 @@ def work_of(
     if device is not None and device not in used:
         raise TraceError(f"{trace.path}: no work of device {device}; devices with work: {used or 'none'}.")
     work = _work_of_device(trace, used[0] if device is None else device, rules) if used else _work_of_host(trace, rules)
-    return work if step is None else work.of_step(step)
+    return work if step is None else work.of_step(step, by=step_by)
 
 
-def works_of(trace: Trace, *, rules: KernelRules | None = None, step: int | None = None) -> list[Work]:
+def works_of(
+    trace: Trace, *, rules: KernelRules | None = None, step: int | None = None, step_by: StepBy = "window"
+) -> list[Work]:
     """The work of each device of a trace; one without device events gives one Work, on the host's operators.
 
-    step: only what ProfilerStep N launched, of the devices that it launched something on. Raises TraceError when that
-    is none of them.
+    step, step_by: as in `work_of`, of the devices that the step launched something on. Raises TraceError when that is
+    none of them.
     """
     works = [work_of(trace, rules=rules, device=device) for device in _devices(trace) or (None,)]
     if step is None:
         return works
     chosen = [work for work in works if step in work.steps] or works[:1]  # the first tells which steps there are
-    return [work.of_step(step) for work in chosen]
+    return [work.of_step(step, by=step_by) for work in chosen]
 
 
 def _devices(trace: Trace) -> tuple[int, ...]:

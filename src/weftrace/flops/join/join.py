@@ -110,12 +110,18 @@ def join(report: FlopsReport, source: Trace | Work, device: Hardware | str | Non
     """A report's FLOPs over a trace's times, phase by phase.
 
     source: a trace of the same run; of a trace in which a process drove several devices, the `Work` of one of them.
+        Of a step's work, what the step launched counts, however it was selected.
     device: the accelerator whose peaks count, or its name; by default the one that the trace names, else the report.
     Raises `WeftraceError` for an accelerator that weftrace does not know, and `TraceError` where a device must be
     chosen.
     """
     work = source if isinstance(source, Work) else work_of(source)
     chip, notes = accelerator(report, work, device)
+    if work.step is not None and work.step_by == "window":  # a step's FLOPs are done by what it launched
+        window_ns = work.end_ns - work.start_ns
+        work = work.of_step(work.step, by="launch")
+        if work.end_ns - work.start_ns != window_ns:
+            notes.append(f"FLOPs are joined to the device events that step {work.step} launched, whenever they ran.")
     steps, more = steps_of(report, work)
     notes += more
     if work.step is None and work.steps:

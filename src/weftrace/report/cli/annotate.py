@@ -14,7 +14,7 @@ from weftrace.report.cli.report import read_counted
 
 if TYPE_CHECKING:
     from weftrace.trace import Annotated as Done
-    from weftrace.trace import Job, KernelRules, Trace
+    from weftrace.trace import Job, KernelRules, StepBy, Trace
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -48,6 +48,7 @@ def command(
                      show_default=False),
     ] = None,
     step: options.Step = None,
+    step_by: options.StepByChoice = None,
     ranks: options.Ranks = None,
     kernels: options.Kernels = None,
     workers: options.Workers = None,
@@ -60,6 +61,7 @@ def command(
     if output is not None:
         inputs = options.inputs_of(sources, flops, *(kernels or ()))
         options.check_target(output, sources, ranks, endings=DOCUMENT_SUFFIXES, inputs=inputs)
+    selected_by = options.step_by_of(step, step_by)
     rules = options.load_kernels(kernels)
     limit = options.parse_size(max_bytes)
     if flops is None and device is not None:
@@ -75,7 +77,7 @@ def command(
         if isinstance(trace, Job):
             if flops is not None:
                 raise WeftraceError("--flops belongs to one trace; choose a rank of this job with --ranks")
-            one = partial(_annotated, rules=rules, step=step, limit=limit)
+            one = partial(_annotated, rules=rules, step=step, step_by=selected_by, limit=limit)
             for folder, job in _folders(trace, output):
                 options.save_ranks(job, one, folder, workers, inputs=inputs, in_place=in_place)
             return
@@ -83,7 +85,7 @@ def command(
         if flops is not None:
             done = _with_flops(trace, flops, device, path, limit)
         else:
-            done = annotate_trace(trace, path, rules=rules, step=step, max_bytes=limit)
+            done = annotate_trace(trace, path, rules=rules, step=step, step_by=selected_by, max_bytes=limit)
     outputs.tell_written(path)
     typer.echo(f"{done.num_events:,} events added as process “weftrace”", err=True)
     if done.truncated:
@@ -107,10 +109,10 @@ def _folders(job: Job, output: str | None) -> list[tuple[str, Job]]:
     ]
 
 
-def _annotated(trace: Trace, path: str, *, rules: KernelRules, step: int | None, limit: int) -> None:
+def _annotated(trace: Trace, path: str, *, rules: KernelRules, step: int | None, step_by: StepBy, limit: int) -> None:
     from weftrace.report import annotate_trace
 
-    annotate_trace(trace, path, rules=rules, step=step, max_bytes=limit)
+    annotate_trace(trace, path, rules=rules, step=step, step_by=step_by, max_bytes=limit)
 
 
 def _with_flops(trace: Trace, flops: str, device: str | None, path: str, limit: int) -> Done:

@@ -29,19 +29,29 @@ def command(
     ] = None,
     width: Annotated[int | None, typer.Option("--width", help="Columns; default: the terminal's.", min=40)] = None,
     step: options.Step = None,
+    step_by: options.StepByChoice = None,
     ranks: options.Ranks = None,
     kernels: options.Kernels = None,
     workers: options.Workers = None,
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
 ) -> None:
     """Draw the compute lane over the communication lane, a box a phase, as DeepSeek publishes its profiles."""
+    selected_by = options.step_by_of(step, step_by)
     rules = options.load_kernels(kernels)
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
         from weftrace.render.lanes_text import print_lanes
         from weftrace.report import analyze
 
         with options.rank_progress(trace) as on_done:
-            report = analyze(trace, rules=rules, step=step, timelines=False, workers=workers, on_done=on_done)
+            report = analyze(
+                trace,
+                rules=rules,
+                step=step,
+                step_by=selected_by,
+                timelines=False,
+                workers=workers,
+                on_done=on_done,
+            )
     console = outputs.stdout()
     start, end = (None if time is None else round(time * MS) for time in (start_ms, end_ms))
     drawn = report.document["ranks"]

@@ -30,6 +30,7 @@ def command(
     output: outputs.Output = None,
     json: outputs.Json = False,
     step: options.Step = None,
+    step_by: options.StepByChoice = None,
     ranks: options.Ranks = None,
     kernels: options.Kernels = None,
     flops: Annotated[
@@ -60,6 +61,7 @@ def command(
     inputs = options.inputs_of(sources, flops, *(kernels or ()))
     wanted = outputs.wanted(output, writes=REPORT, inputs=inputs, json=json, quiet=quiet)
     rules = options.load_kernels(kernels)
+    selected_by = options.step_by_of(step, step_by)
     counted = None
     if flops is not None:
         counted = read_counted(flops)
@@ -73,6 +75,7 @@ def command(
                 trace,
                 rules=rules,
                 step=step,
+                step_by=selected_by,
                 timelines=wanted.has(".html"),
                 flops=counted,
                 hardware=hardware,

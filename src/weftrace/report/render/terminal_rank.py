@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.style import Style
@@ -11,7 +13,7 @@ from rich.text import Text
 from weftrace.render import palette
 from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, counted, section, table, unit_for
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
-from weftrace.report.document_types import KernelDocument, RankDocument
+from weftrace.report.document_types import KernelDocument, RankDocument, WindowDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
 from weftrace.units import MS, US, duration, percent
@@ -23,6 +25,12 @@ MAX_PHASES = 20
 MAX_MATRIX_ROWS = 12
 MAX_STEPS = 16
 MAX_STREAMS = 8
+
+#: Columns of the table of steps that are left out where they are empty; on a narrow console there is room for one.
+_APART: tuple[tuple[Literal["from_other_steps_ns", "spilled_ns"], str, str], ...] = (
+    ("from_other_steps_ns", "others'", "of the span, busy with what other steps, or none, launched"),
+    ("spilled_ns", "spilled", "busy later with what the step launched"),
+)
 
 _FILLS = "█▒▞░"  # of the parts of the bar, in their order
 
@@ -324,26 +332,40 @@ def _launch(rank: RankDocument) -> RenderableType | None:
 
 
 def _steps(rank: RankDocument, width: int) -> RenderableType | None:
-    steps = rank["steps"]
-    if len(steps) < 2:
+    steps, outside = rank["steps"], rank["outside_steps"]
+    if len(steps) + len(outside) < 2:
         return None
     slowest = max(steps, key=lambda step: step["span_ns"])
     kept = sorted(steps, key=lambda step: -step["span_ns"])[:MAX_STEPS]
-    unit = unit_for(rank["span_ns"])
     chosen = [step for step in steps if step in kept]
-    lines = []
+    unit = unit_for(rank["span_ns"])
+    apart = [column for column in _APART if any(step[column[0]] for step in steps)]
+    narrow = bool(apart) and width < 100
+    apart = apart[:1] if narrow else apart
+
+    def line(name: object, row: WindowDocument, others: list[str], mark: str = "") -> list[str]:
+        times = (unit(row[key]) for key in ACCOUNT_KEYS)
+        return [clean(name), *times, percent(row["hidden_fraction"]), *others, mark]
+
+    lines = [line(part["place"], part, [""] * len(apart)) for part in outside if part["place"] == "before"]
+    bold = len(lines) + chosen.index(slowest)
     for step in chosen:
-        times = (unit(step[key]) for key in ACCOUNT_KEYS)
-        hidden = percent(step["hidden_fraction"])
-        lines.append([clean(step["step"]), *times, hidden, "slowest" if step is slowest else ""])
-    heads = ("step", f"span {unit.name}", *ACCOUNT_HEADS, "")
-    body = table(heads, lines, width, left=("step", ""), bold=chosen.index(slowest))
+        mark = "slowest" if step is slowest and len(steps) > 1 else ""
+        lines.append(line(step["step"], step, [unit(step[key]) for key, _, _ in apart], mark))
+    lines += [line(part["place"], part, [""] * len(apart)) for part in outside if part["place"] == "after"]
+    heads = ("step", f"span {unit.name}", *ACCOUNT_HEADS, *(head for _, head, _ in apart), "")
+    body = table(heads, lines, width, left=("step", ""), bold=bold, gap=1 if narrow else 2)
+    notes = [Text(f"{head}: {told}", style=DIM) for _, head, told in apart]
     left = len(steps) - len(kept)
-    return Group(section("Steps", f"the {len(kept)} longest of {len(steps):,}" if left else ""), body)
+    note = "from a step's first device event to the next step's"
+    note += f"; the {len(kept)} longest of {len(steps):,}" if left else ""
+    return Group(section("Steps", note), body, *notes)
 
 
 def _step_name(rank: RankDocument) -> str:
-    return "" if rank["step"] is None else f"step {rank['step']}"
+    if rank["step"] is None:
+        return ""
+    return f"step {rank['step']}" + (", what it launched" if rank["step_by"] == "launch" else "")
 
 
 def hidden_share(rank: RankDocument) -> str:

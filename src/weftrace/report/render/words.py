@@ -11,8 +11,27 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "span": (
             "Span",
-            "Last end minus first start of anything that ran on the device (or the chosen profiler step). span = "
+            "Last end minus first start of anything that ran on the device; of a profiler step, its window. span = "
             "compute + exposed communication + exposed memory + idle, exactly.",
+        ),
+        "step": (
+            "Step",
+            "A window of the device's time: from the first device event that the step launched to the next step's; a "
+            "copy that runs ahead, while kernels from before the step still run, begins none. All that runs in it "
+            "counts, whoever launched it, cut at its ends. So with the time before the first step and after the last, "
+            "every column adds up to the whole trace's.",
+        ),
+        "from_other_steps": (
+            "Launched by other steps",
+            "Time in a step's window during which work ran that was launched in another step, or outside of all.",
+        ),
+        "ran_ahead": (
+            "Ran ahead",
+            "Time before a step's window during which work ran that the step launched: batches copied in advance.",
+        ),
+        "spilled": (
+            "Ran in later steps",
+            "Time after a step's window during which work ran that the step launched.",
         ),
         "compute": (
             "Compute",

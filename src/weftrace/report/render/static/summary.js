@@ -34,7 +34,9 @@ export function showSummary(report, rank) {
       : `rank ${rank.rank}${report.world_size ? ` of ${report.world_size}` : ""}`,
     rank.device_name || null,
     rank.num_sms ? `${rank.num_sms} ${rank.sm_unit}` : null,
-    rank.step === null || rank.step === undefined ? null : `profiler step ${rank.step}`,
+    rank.step === null || rank.step === undefined
+      ? null
+      : `profiler step ${rank.step}${rank.step_by === "launch" ? ", what it launched" : ""}`,
     rank.simulated ? "simulated" : "measured",
     rank.path,
   ].filter(Boolean);
