@@ -19,7 +19,7 @@ from weftrace.units import US
 COPY = "Memcpy HtoD (Pinned -> Device)"
 PARTS = (
     "span_ns", "busy_ns", "idle_ns", "compute_ns", "communication_ns", "hidden_communication_ns",
-    "exposed_communication_ns", "memory_ns", "exposed_memory_ns", "serial_ns",
+    "exposed_communication_ns", "fused_ns", "memory_ns", "exposed_memory_ns", "serial_ns",
 )  # fmt: skip
 
 

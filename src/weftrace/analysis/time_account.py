@@ -22,7 +22,8 @@ from weftrace.units import duration, percent
 class Breakdown(InNotebook):
     """One device's time, in nanoseconds. |X| is the length of the union of X's events over all streams.
 
-    start_ns: first device start, absolute. span_ns: last device end - first device start.
+    start_ns: first device start, absolute. span_ns: last device end - first device start. Of a window of time (a step):
+    its start and its length.
     busy_ns: |all device events|. idle_ns: span - busy.
     compute_ns, communication_ns, memory_ns: |events of that class|; fused kernels are in compute_ns.
     fused_ns: |fused kernels|, a part of compute_ns. What of it is communication is not separable: it is in none of the
