@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from typing import Annotated
 
 import typer
@@ -41,19 +43,43 @@ def _root(
 
 def main() -> None:
     """Run the command line. What a user can mend prints one line to stderr and exits with the error's code (2 usage,
-    3 an input that cannot be used); a mistake of ours keeps its traceback.
+    3 an input that cannot be used); Ctrl-C and a termination exit with 130 and 143; a mistake of ours keeps its
+    traceback.
     """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         app()
     except WeftraceError as error:
         typer.echo(f"weftrace: {error}", err=True)
         sys.exit(error.exit_code)
+    except SystemExit as ended:
+        if ended.code in _STOPPED:
+            _tell_stopped(_STOPPED[ended.code])
+        raise
     except KeyboardInterrupt:
-        typer.echo("weftrace: interrupted; nothing was left half written.", err=True)
-        sys.exit(130)
+        _tell_stopped(_STOPPED[_INTERRUPTED])
+        sys.exit(_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
         sys.stderr.close()
         sys.exit(0)
+
+
+_INTERRUPTED, _TERMINATED = (128 + number for number in (signal.SIGINT, signal.SIGTERM))
+_STOPPED = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
+
+
+def _terminated(*_: object) -> None:
+    """A termination ends the program as Ctrl-C does, so that nothing is left half written, and no worker is left."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(_TERMINATED)
+
+
+def _tell_stopped(how: str) -> None:
+    from weftrace.files.output import remove_unfinished
+
+    remove_unfinished()
+    typer.echo(f"weftrace: {how}; nothing was left half written.", err=True)
 
 
 if __name__ == "__main__":

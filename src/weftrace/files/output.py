@@ -44,11 +44,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     if _is_special(target):
         yield target
         return
+    temporary = _beside(target)
+    _unfinished.add(temporary)
     try:
-        temporary = _create_beside(target)
-    except OSError as error:
-        raise _failure(path, error) from error
-    try:
+        try:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        except OSError as error:
+            raise _failure(path, error) from error
         yield temporary
         try:
             _make_durable(temporary)
@@ -57,8 +59,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         except OSError as error:
             raise _failure(path, error) from error
     finally:
-        with suppress(OSError):  # after the move there is nothing to remove
-            temporary.unlink()
+        _remove(temporary)
     with suppress(OSError):  # not every file system syncs a folder; the content itself is safe by now
         _make_durable(target.parent, os.O_RDONLY)
 
@@ -103,6 +104,15 @@ def write_output(path: str | os.PathLike[str], chunks: Iterable[bytes | str]) ->
     return total
 
 
+_unfinished: set[Path] = set()  # temporary files of this process
+
+
+def remove_unfinished() -> None:
+    """Remove what is half written, for a process that ends at once, in whatever it was doing."""
+    for temporary in list(_unfinished):
+        _remove(temporary)
+
+
 # --- where --------------------------------------------------------------------------------------------------------
 
 
@@ -135,12 +145,16 @@ def _is_special(path: str | os.PathLike[str]) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def _create_beside(target: Path) -> Path:
-    """A new empty file in the target's folder, hidden, with the permissions that any new file gets."""
+def _beside(target: Path) -> Path:
+    """The path of a hidden file in the target's folder, which is not there yet."""
     name = os.fsdecode(os.fsencode(target.name)[:_MAX_NAME])
-    temporary = target.with_name(f".{name}.{secrets.token_hex(6)}.part")
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    return temporary
+    return target.with_name(f".{name}.{secrets.token_hex(6)}.part")
+
+
+def _remove(temporary: Path) -> None:
+    with suppress(OSError):  # it may have been moved, or never made
+        temporary.unlink()
+    _unfinished.discard(temporary)
 
 
 def _keep_mode(target: Path, temporary: Path) -> None:

@@ -5,21 +5,30 @@ from __future__ import annotations
 import glob
 import multiprocessing
 import os
+import signal
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from weftrace.errors import TraceError, WeftraceError
+from weftrace.files.output import remove_unfinished
 from weftrace.files.sources import DEFAULT_MAX_BYTES, is_remote
 from weftrace.notebook import InNotebook
 from weftrace.trace.chrome.reader import rank_in_name, read_chrome
 from weftrace.trace.model import Trace
 
 SUFFIXES = (".json", ".json.gz", ".json.zst", ".parquet")
+
+_PATIENCE_S = 3.0  # for a worker to end by itself; it may be in a long computation, and deaf
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 T = TypeVar("T")
 
@@ -146,8 +155,10 @@ def _run(
         return
     unfinished = {task.path: task for task in tasks}
     try:
-        with _process_pool(workers) as pool:
-            for outcome in _collect([pool.submit(_apply, function, task) for task in tasks]):
+        with _workers(workers) as pool:
+            with _signals_held():
+                futures = [pool.submit(_apply, function, task) for task in tasks]
+            for outcome in _collect(futures):
                 del unfinished[outcome.path]
                 yield outcome
     except BrokenProcessPool:
@@ -163,8 +174,10 @@ def _collect(futures: Iterable[Future[Outcome[T]]]) -> Iterator[Outcome[T]]:
 
 def _alone(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
     try:
-        with _process_pool(1) as pool:
-            return pool.submit(_apply, function, task).result()
+        with _workers(1) as pool:
+            with _signals_held():
+                future = pool.submit(_apply, function, task)
+            return future.result()
     except BrokenProcessPool:
         error = (
             f"{task.path}: the process that read it was killed, most likely for lack of memory; try fewer --workers."
@@ -255,15 +268,77 @@ def read(
     return read_chrome(path, max_bytes=max_bytes, on_progress=on_progress)
 
 
-def _process_pool(workers: int) -> ProcessPoolExecutor:
-    """A pool of `workers` fresh processes, each of which computes on one thread.
+@contextmanager
+def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool of fresh processes, each of which computes on one thread; they are ended at once where the block raises.
 
     Spawned, not forked: Polars runs threads, and a forked child could inherit a lock that nobody holds any more. One
     thread each: the ranks of a job are the parallelism, and threads of several processes only get in each other's way.
     """
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_on_one_thread)
+    pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_begin_worker)
+    try:
+        yield pool
+    except BaseException:  # Ctrl-C, a termination, a bug: nobody waits for the ranks that are left
+        _end(list((pool._processes or {}).values()))  # public (`terminate_workers`) only from Python 3.14 on
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-def _on_one_thread() -> None:
-    """Runs in the new process before it imports Polars, which reads this when it makes its threads."""
+def _end(processes: Sequence[BaseProcess]) -> None:
+    """End processes, politely first, so that they can remove what they have half written."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + _PATIENCE_S
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Ctrl-C and terminations wait while processes are started: a pool that is made by halves cannot be ended.
+
+    Blocked, too, for the processes that are started: until `_begin_worker`, they would print tracebacks.
+    """
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in _ENDING}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for late in dict.fromkeys(came):
+            signal.raise_signal(late)
+
+
+def _begin_worker() -> None:
+    """Runs first in a new process: before it imports Polars, which reads how many threads it may make, and before
+    anything can be half written.
+
+    Ctrl-C reaches all processes of a terminal: the one that started this one decides, and when it is gone, so is this.
+    """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: _leave())
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only workers wait for it"
+    parent.join()
+    _leave()
+
+
+def _leave() -> None:
+    remove_unfinished()
+    os._exit(128 + signal.SIGTERM)
