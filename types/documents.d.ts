@@ -551,6 +551,8 @@ declare namespace flops {
     /** Ranks merged into the report. */
     ranks: number;
     torch_version: string;
+    /** Why global_ops and totals.global are less than the work of all ranks. */
+    global_partial?: string;
     parallel: ParallelAxes;
     settings: Record<string, string>;
     /** What is missing, assumed or odd, in sentences. */

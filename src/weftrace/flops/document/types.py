@@ -7,7 +7,7 @@ numbers; a reader in a language without big integers takes them as floats.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypedDict, get_args
+from typing import Annotated, Final, Literal, NotRequired, TypedDict, get_args
 
 from msgspec import Meta
 
@@ -336,6 +336,9 @@ class FlopsDocument(TypedDict):
     rank: int
     ranks: Annotated[Count, Meta(description="Ranks merged into the report.")]
     torch_version: str
+    global_partial: NotRequired[
+        Annotated[str, Meta(description="Why global_ops and totals.global are less than the work of all ranks.")]
+    ]
     parallel: ParallelAxes
     settings: dict[str, str]
     notes: Annotated[list[str], Meta(description="What is missing, assumed or odd, in sentences.")]

@@ -52,6 +52,7 @@ def flops_document(report: FlopsReport | Account, hardware: Hardware | str | Non
         "schema": SCHEMA,
         "weftrace": __version__,
         **{name: getattr(report, name) for name in PLAIN},
+        **({"global_partial": report.global_partial} if report.global_partial else {}),
         "parallel": _fields(report.parallel, PARALLEL),
         "settings": dict(report.settings),
         "notes": list(report.notes),
