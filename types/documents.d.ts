@@ -381,6 +381,11 @@ declare namespace flops {
     /** The bounds over the stated efficiencies: an estimate. */
     predicted_ns: number;
     by_phase: Record<string, PhasePrediction>;
+    /** Of the predicted step; null without tokens or work. */
+    tokens_per_s: number | null;
+    param_bytes: number;
+    /** Whether the parameters alone fit the device's memory. */
+    fits: boolean;
     assumptions: string[];
   }
   /** Rows of a roofline, as columns; bound_ns = compute_ns + memory_ns. */

@@ -320,6 +320,9 @@ class PredictionTold(TypedDict):
     bound_ns: Annotated[float, Meta(description="What no implementation of the same operators beats.")]
     predicted_ns: Annotated[float, Meta(description="The bounds over the stated efficiencies: an estimate.")]
     by_phase: Annotated[dict[PhaseName, PhasePrediction], OF_PHASES]
+    tokens_per_s: Annotated[float | None, Meta(description="Of the predicted step; null without tokens or work.")]
+    param_bytes: Count
+    fits: Annotated[bool, Meta(description="Whether the parameters alone fit the device's memory.")]
     assumptions: list[str]
 
 

@@ -272,5 +272,8 @@ def _prediction(found: Prediction) -> Columns:
             phase.value: {"bound_ns": bound, "predicted_ns": likely}
             for phase, (bound, likely) in found.by_phase.items()
         },
+        "tokens_per_s": None if (rate := found.tokens_per_s()) is None else rate[0],
+        "param_bytes": found.param_bytes,
+        "fits": found.fits,
         "assumptions": list(found.assumptions),
     }
