@@ -381,6 +381,11 @@ declare namespace flops {
     /** The bounds over the stated efficiencies: an estimate. */
     predicted_ns: number;
     by_phase: Record<string, PhasePrediction>;
+    /** Of the predicted step; null without tokens or work. */
+    tokens_per_s: number | null;
+    param_bytes: number;
+    /** Whether the parameters alone fit the device's memory. */
+    fits: boolean;
     assumptions: string[];
   }
   /** Rows of a roofline, as columns; bound_ns = compute_ns + memory_ns. */
@@ -551,6 +556,8 @@ declare namespace flops {
     /** Ranks merged into the report. */
     ranks: number;
     torch_version: string;
+    /** Why global_ops and totals.global are less than the work of all ranks. */
+    global_partial?: string;
     parallel: ParallelAxes;
     settings: Record<string, string>;
     /** What is missing, assumed or odd, in sentences. */

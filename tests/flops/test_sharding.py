@@ -17,6 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from weftrace.flops import FlopsReport, Kind, Parallel, Phase, count, profile, totals
+from weftrace.flops.derived.account import account_of
+from weftrace.flops.document import flops_document, report_of
+from weftrace.flops.render.facts import remarks_of
 
 WORLD = 4
 
@@ -63,6 +66,47 @@ def test_tensor_parallel_does_a_quarter_on_each_of_four(device: str) -> None:
     local, whole = (sum(getattr(m, name) for m in report.modules) for name in ("own_params", "own_global_params"))
     assert whole == 64 * 256 * 2 + 256 + 64
     assert local == (64 * 256 * 2 + 256) // WORLD + 64  # the bias of `down` is on each rank
+
+
+class Mixing(nn.Module):
+    """Rows are mixed between two sharded layers, on local outputs: each rank has a quarter of the columns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(64, 256)
+        self.down = nn.Linear(256, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.up(x)
+        return self.down(x @ x.T @ y)
+
+
+def test_global_totals_with_local_outputs_are_called_partial() -> None:
+    model = Mixing()
+    parallelize_module(model, init_device_mesh("cpu", (WORLD,)), {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    report = count(model, torch.randn(8, 64))
+    same, mixed = 2 * 8 * 64 * 8, 2 * 8 * 8 * 256  # x x' is the same on all ranks; of the second each has a quarter
+    found = totals(report, "global")
+    assert found.flops == 2 * ONE + same + mixed // WORLD
+    share = (same + mixed // WORLD) / found.flops
+    assert f"partial: {100 * share:.1f} % of the model FLOPs" in found.partial
+    assert totals(report).partial == ""
+    again = report_of(flops_document(report))
+    assert again == report and totals(again, "global").partial == found.partial
+    assert found.partial in dict(remarks_of(account_of(report)))["What is missing"]
+
+
+def test_global_totals_of_whole_matrix_work_are_partial_in_vector_work_alone() -> None:
+    found = totals(count(tensor_parallel(), torch.randn(8, 64)), "global")
+    assert found.flops == 2 * ONE
+    assert "of the vector FLOPs" in found.partial and "model FLOPs" not in found.partial  # relu, on local outputs
+
+
+def test_global_totals_without_plain_work_are_whole() -> None:
+    mesh = init_device_mesh("cpu", (WORLD,))
+    linear = parallelize_module(nn.Linear(64, 256), mesh, ColwiseParallel(use_local_output=False))
+    assert totals(count(linear, torch.randn(8, 64)), "global").partial == ""
+    assert totals(count(FeedForward(), torch.randn(8, 64)), "global").partial == ""
 
 
 def test_tensor_parallel_counts_by_module_and_names_what_is_sent() -> None:

@@ -127,6 +127,7 @@ class FlopsReport(InNotebook):
     tf32: whether FP32 matrix work may use TF32. samples, tokens: of one step on this rank, None where not known;
         micro_batches: forward calls of the root in the counted step. ranks: ranks merged into this report. rank: this
         rank.
+    global_partial: why global_ops hold less than the work of all ranks, "" where they hold it all.
     notes: what is missing, assumed or odd, one sentence each.
     """
 
@@ -147,4 +148,5 @@ class FlopsReport(InNotebook):
     ranks: int = 1
     torch_version: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    global_partial: str = ""
     notes: tuple[str, ...] = ()

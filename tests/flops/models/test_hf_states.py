@@ -61,6 +61,8 @@ STATES: dict[str, dict[str, Any]] = {
     "lfm3": HEADS | {"layer_types": ["conv", "full_attention"]},
     "qwen3_next": HEADS | DELTA | BOTH | EXPERTS | {"shared_expert_intermediate_size": 32},
     "qwen3_5_text": HEADS | DELTA | BOTH,
+    "qwen3_5_moe_text": HEADS | DELTA | BOTH | EXPERTS | {"shared_expert_intermediate_size": 32},
+    "lfm2_moe": HEADS | EXPERTS | {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
     "falcon_h1": HEADS | SCAN | CHUNK | {"mamba_d_ssm": 128},
     "minimax": HEADS | BOTH | {"num_local_experts": 4, "num_experts_per_tok": 2, "block_size": 16},
     "olmo_hybrid": HEADS | DELTA | BOTH,

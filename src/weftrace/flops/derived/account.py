@@ -231,7 +231,7 @@ def _op_rows(report: FlopsReport) -> list[OpRow]:
 
 def _global_totals(report: FlopsReport, own: SumTable, global_own: SumTable | None) -> Totals | None:
     if global_own is not None:
-        return totals_of(global_own)
+        return replace(totals_of(global_own), partial=report.global_partial)
     try:
         return totals_of(own, global_factor(report))
     except FlopsError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from weftrace.errors import FlopsError
@@ -29,11 +29,13 @@ class Totals(InNotebook):
     model: sums over forward and backward. step: over all phases.
     flops, full_flops: of `model`. executed_flops, vector_flops, moved_bytes: of `step`, recomputation and optimizer
         included. Matrix and vector FLOPs are never added.
+    partial: of global totals, why they are less than the work of all ranks; "" where they are not.
     """
 
     by_phase: Mapping[Phase, Tally]
     model: Tally
     step: Tally
+    partial: str = ""
 
     @property
     def flops(self) -> int:
@@ -60,6 +62,8 @@ class Totals(InNotebook):
             yield name, in_words(getattr(self, name), name)
         for phase, tally in self.by_phase.items():
             yield str(phase), f"{si(tally.flops, 'FLOP')}, {size(tally.moved_bytes)}"
+        if self.partial:
+            yield "partial", in_words(self.partial)
 
 
 def exclusive(report: FlopsReport, scope: str = LOCAL) -> dict[Key, Tally]:
@@ -90,8 +94,10 @@ def total_of(found: Mapping[Key, Tally], phases: Iterable[Phase] | None = None) 
 
 
 def totals(report: FlopsReport, scope: str = LOCAL) -> Totals:
-    """The totals of one step on one rank (scope "local"), or of all ranks ("global")."""
-    return totals_of(sum_table(report, scope))
+    """The totals of one step on one rank (scope "local"), or of all ranks ("global"): `Totals.partial` says where those
+    are not whole."""
+    partial = report.global_partial if scope == GLOBAL else ""
+    return replace(totals_of(sum_table(report, scope)), partial=partial)
 
 
 def totals_of(table: SumTable, factor: int = 1) -> Totals:

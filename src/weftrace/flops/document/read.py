@@ -43,6 +43,7 @@ def report_of(document: Mapping[str, Any], *, what: str = "report") -> FlopsRepo
             parallel=Parallel(**{name: document["parallel"][name] for name in PARALLEL}),
             settings=dict(document["settings"]),
             notes=tuple(document["notes"]),
+            global_partial=document.get("global_partial", ""),
             **{name: document[name] for name in PLAIN},
         )
     except KeyError as error:

@@ -7,7 +7,7 @@ numbers; a reader in a language without big integers takes them as floats.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypedDict, get_args
+from typing import Annotated, Final, Literal, NotRequired, TypedDict, get_args
 
 from msgspec import Meta
 
@@ -320,6 +320,9 @@ class PredictionTold(TypedDict):
     bound_ns: Annotated[float, Meta(description="What no implementation of the same operators beats.")]
     predicted_ns: Annotated[float, Meta(description="The bounds over the stated efficiencies: an estimate.")]
     by_phase: Annotated[dict[PhaseName, PhasePrediction], OF_PHASES]
+    tokens_per_s: Annotated[float | None, Meta(description="Of the predicted step; null without tokens or work.")]
+    param_bytes: Count
+    fits: Annotated[bool, Meta(description="Whether the parameters alone fit the device's memory.")]
     assumptions: list[str]
 
 
@@ -336,6 +339,9 @@ class FlopsDocument(TypedDict):
     rank: int
     ranks: Annotated[Count, Meta(description="Ranks merged into the report.")]
     torch_version: str
+    global_partial: NotRequired[
+        Annotated[str, Meta(description="Why global_ops and totals.global are less than the work of all ranks.")]
+    ]
     parallel: ParallelAxes
     settings: dict[str, str]
     notes: Annotated[list[str], Meta(description="What is missing, assumed or odd, in sentences.")]

@@ -52,6 +52,7 @@ def flops_document(report: FlopsReport | Account, hardware: Hardware | str | Non
         "schema": SCHEMA,
         "weftrace": __version__,
         **{name: getattr(report, name) for name in PLAIN},
+        **({"global_partial": report.global_partial} if report.global_partial else {}),
         "parallel": _fields(report.parallel, PARALLEL),
         "settings": dict(report.settings),
         "notes": list(report.notes),
@@ -271,5 +272,8 @@ def _prediction(found: Prediction) -> Columns:
             phase.value: {"bound_ns": bound, "predicted_ns": likely}
             for phase, (bound, likely) in found.by_phase.items()
         },
+        "tokens_per_s": None if (rate := found.tokens_per_s()) is None else rate[0],
+        "param_bytes": found.param_bytes,
+        "fits": found.fits,
         "assumptions": list(found.assumptions),
     }

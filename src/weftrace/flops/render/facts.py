@@ -199,6 +199,8 @@ def remarks_of(account: Account) -> list[tuple[str, list[str]]]:
         missing.append("Nothing was timed: there are no rates, no utilization and no throughput.")
     if account.device is None:
         missing.append("No accelerator is known: name one (--hardware h100) for utilization and roofline.")
+    if report.global_partial:
+        missing.append(report.global_partial)
     if account.coverage.unattributed_ns:
         took = short_time(account.coverage.unattributed_ns)
         missing.append(f"{took} were spent where no operator was counted, in Python mostly.")

@@ -17,6 +17,7 @@ from weftrace.flops.runtime.count.frames import Frame
 from weftrace.flops.runtime.count.signatures import Signatures
 from weftrace.flops.runtime.count.tracker import Tracker
 from weftrace.flops.values import OUTSIDE, Clock, FlopsReport, Module, OpCount, Parallel, Timing
+from weftrace.units import percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,7 @@ def gather_report(run: Counted) -> FlopsReport:
         modules=_modules(run, frames, index),
         ops=ops,
         global_ops=global_ops,
+        global_partial=_partial(run, frames) if global_ops else "",
         times=() if clock is None else timings(clock, index),
         clock=Clock() if clock is None else clock_value(clock, while_counting=not run.steps, warm_up=run.warm_up),
         device=device,
@@ -203,6 +205,37 @@ def _operators(run: Counted, frames: list[Frame]) -> tuple[tuple[OpCount, ...], 
         )
 
     return listed("counts", "local_counts"), listed("counts", "global_counts") if sharded else ()
+
+
+def _partial(run: Counted, frames: list[Frame]) -> str:
+    """What is said where operators on plain tensors ran between those on DTensors.
+
+    Whether a plain tensor is a shard or the same on every rank, nothing tells: it is counted as this rank has it.
+    """
+    costs = run.signatures.costs
+
+    def work(table: str) -> tuple[int, int]:
+        calls = [
+            (costs[signature], number)
+            for frame in frames
+            for phase in (Phase.FORWARD, Phase.BACKWARD)
+            for signature, number in getattr(frame, table)[phase].items()
+        ]
+        return sum(n * cost.flops for cost, n in calls), sum(n * cost.vector_flops for cost, n in calls)
+
+    plain, sharded = work("counts"), work("global_counts")
+    shares = [
+        f"{percent(here / (here + whole))} of {what}"
+        for here, whole, what in zip(plain, sharded, ("the model FLOPs", "the vector FLOPs"), strict=True)
+        if here
+    ]
+    if not shares:
+        return ""
+    return (
+        f"The work of all ranks is partial: {' and '.join(shares)} in it are of operators on plain tensors, such as "
+        "the local outputs of sharded layers, counted as this rank ran them. Where these were shards, the other ranks' "
+        "are not in it."
+    )
 
 
 def timings(clock: StepClock, index: Mapping[str, int]) -> tuple[Timing, ...]:
