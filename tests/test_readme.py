@@ -1,4 +1,4 @@
-"""The README's example output is the real one: each of its lines is printed by the command beside it."""
+"""The documents' example output is the real one: each of its lines is printed by the command beside it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 import weftrace
+from weftrace.plan import deepseek_training_layers, simulate
 from weftrace.render.lanes_text import print_lanes
 from weftrace.report import analyze, print_report
 from weftrace.trace import Trace
@@ -51,3 +52,11 @@ def test_example_output_is_what_is_printed(document: Any, page: str) -> None:
                 assert line.rstrip() in picture, line
             else:
                 assert squeezed(line).strip() in output, line
+
+
+def test_the_terminal_page_shows_the_simulated_lanes() -> None:
+    rank = analyze(simulate(deepseek_training_layers(4)), timelines=False).document["ranks"][0]
+    picture = {line.rstrip() for line in printed(lambda console: print_lanes(rank, console, 80)).splitlines()}
+    text = (ROOT / "docs/terminal.md").read_text(encoding="utf-8")
+    example = next(block for block in text.split("```")[1::2] if "┬0 ms" in block)
+    assert [line for line in example.splitlines() if line.rstrip() not in picture] == []
