@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ class Problem:
     pins_K3: rows (layer, expert, gpu): the expert must have a copy on that GPU. Sorted.
     is_even: copies of an expert take equal parts; else a solver chooses the parts.
     max_foreign: replicas a node that may be of groups at home elsewhere (semi-hierarchical).
+    patience_s: about how long a single search may take; one whose time grows fast with the shape is cut off there or
+        left out. No clock is read: the seconds are turned into steps by the shape.
     """
 
     load_LN: Floats
@@ -29,6 +32,11 @@ class Problem:
     pins_K3: Ints
     is_even: bool
     max_foreign: int = 4
+    patience_s: float = math.inf
+
+    def steps(self, step_s: float, most: int) -> int:
+        """How many steps of about `step_s` seconds a search may take in each layer: 1 to `most`."""
+        return max(1, int(min(most, self.patience_s / (step_s * self.num_layers))))
 
     @property
     def num_layers(self) -> int:

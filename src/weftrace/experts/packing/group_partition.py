@@ -15,7 +15,8 @@ from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.packing.partition_search import search_partitions
 from weftrace.experts.problem import NotApplicable, Problem
 
-MAX_STEPS = 20_000  # of the depth-first search, a layer: some 5 ms
+MAX_STEPS = 20_000  # of the depth-first search, a layer: some 10 ms
+STEP_S = 2e-6  # of that search, of which `balance` makes up to six, under its patience
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +54,7 @@ def best_partition(
     if num_experts % num_groups:
         return NotApplicable(reason=f"{num_experts} experts do not divide into {num_groups} groups")
     slots_LD, gpus_LD, speed_LD, fastest_LD = nodes_of(problem)
+    limit = problem.steps(STEP_S, max_steps)
     node_of_group_LM, bound_L, steps_L = search_partitions(
         problem.load_LN,
         num_groups,
@@ -62,11 +64,11 @@ def best_partition(
         fastest_LD,
         _pinned(problem) if must_fit else np.full((problem.num_layers, num_groups), -1, dtype=np.int64),
         bool(problem.cluster.is_uniform and (problem.capacity_LG == problem.capacity_LG[:, :1]).all()),
-        max_steps,
+        limit,
     )
     if not np.isfinite(bound_L).all():
         return NotApplicable(reason=_why_not(problem, int(np.argmin(np.isfinite(bound_L)))))
-    return GroupPartition(node_of_group_LM=node_of_group_LM, bound_L=bound_L, is_exact_L=steps_L <= max_steps)
+    return GroupPartition(node_of_group_LM=node_of_group_LM, bound_L=bound_L, is_exact_L=steps_L <= limit)
 
 
 def nodes_of(problem: Problem) -> tuple[Ints, Ints, Floats, Floats]:

@@ -66,9 +66,11 @@ def node_counts(
     largest_L: Floats,
     big: float,
     max_foreign: int,
+    max_steps: int,
 ) -> Ints:
     """int64 [L, N, D] copies on each node: row sums at least 1, slots_LD in sum, a foreign one where it pays.
 
+    max_steps: of the search of a layer.
     A layer for which no start is found (too few slots at home and too few foreign replicas allowed) is all zeros.
     """
     num_layers, num_experts = load_LN.shape
@@ -95,7 +97,7 @@ def node_counts(
         if not _start(state):
             state.copies_ND[:] = 0
             continue
-        for _ in range(MAX_STEPS):
+        for _ in range(max_steps):
             _weigh(state)
             if _is_close(state) or not _step(state):
                 break

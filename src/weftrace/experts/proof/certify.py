@@ -10,8 +10,8 @@ from weftrace.experts.arrays import Bools, Floats
 from weftrace.experts.certificate import Certificate
 from weftrace.experts.problem import Problem, Solution
 from weftrace.experts.proof import bounds
-from weftrace.experts.proof.exact import best_even, is_small, pinned
-from weftrace.experts.proof.fold_bound import fold_bound
+from weftrace.experts.proof.exact import MOST_STEPS, STEP_S, best_even, is_small, pinned
+from weftrace.experts.proof.fold_bound import fold_bound, fold_s
 from weftrace.experts.slots import load_of_gpus, num_repeats
 
 TARGET = 0.99  # balancedness
@@ -70,11 +70,17 @@ def _whole_replicas(problem: Problem, bound_L: Floats, achieved_L: Floats, repea
     """[L] what replicas that cannot be cut force, in layers that are above their bound; 0 in the others."""
     asked_L = (achieved_L > bound_L * (1 + TIGHT)) & ~repeats_L
     if not is_small(problem):
-        return fold_bound(problem, bound_L, achieved_L, asked_L)
+        is_long = fold_s(problem) > problem.patience_s
+        return np.zeros_like(bound_L) if is_long else fold_bound(problem, bound_L, achieved_L, asked_L)
     optimum_L = np.zeros_like(bound_L)
+    most_steps = problem.steps(STEP_S, MOST_STEPS)
     for layer in np.flatnonzero(asked_L).tolist():
         time, _, is_proved = best_even(
-            problem.load_LN[layer], problem.capacity_LG[layer], problem.cluster.speed_G, pinned(problem, layer)
+            problem.load_LN[layer],
+            problem.capacity_LG[layer],
+            problem.cluster.speed_G,
+            pinned(problem, layer),
+            most_steps,
         )
         optimum_L[layer] = time if is_proved else 0.0
     return optimum_L

@@ -11,6 +11,7 @@ from weftrace.experts.slots import even_shares
 
 MOST_EXPERTS, MOST_GPUS, MOST_SLOTS = 8, 4, 16
 MOST_STEPS = 2_000_000  # of a layer, about 0.2 s
+STEP_S = 6e-7  # of up to six such searches together
 
 
 def is_small(problem: Problem) -> bool:
@@ -35,9 +36,10 @@ def solve_exact(problem: Problem) -> Solution | NotApplicable:
         )
     cluster = problem.cluster
     expert_of_slot_LP = np.full((problem.num_layers, cluster.num_slots), -1, dtype=np.int64)
+    most_steps = problem.steps(STEP_S, MOST_STEPS)
     for layer in range(problem.num_layers):
         time, gpus_N, _ = best_even(
-            problem.load_LN[layer], problem.capacity_LG[layer], cluster.speed_G, pinned(problem, layer)
+            problem.load_LN[layer], problem.capacity_LG[layer], cluster.speed_G, pinned(problem, layer), most_steps
         )
         assert np.isfinite(time), "a checked problem has a placement"
         for gpu, first in enumerate(cluster.first_slot_G[:-1]):
@@ -54,7 +56,9 @@ def pinned(problem: Problem, layer: int) -> Ints:
     return gpus_N
 
 
-def best_even(load_N: Floats, capacity_G: Ints, speed_G: Floats, pinned_N: Ints) -> tuple[float, Ints, bool]:
+def best_even(
+    load_N: Floats, capacity_G: Ints, speed_G: Floats, pinned_N: Ints, most_steps: int = MOST_STEPS
+) -> tuple[float, Ints, bool]:
     """(least maximum time, [N] GPUs of each expert as the bits of a number, whether the search went to its end).
 
     The same even split, no expert twice on a GPU, every slot filled, pins kept. Infinite where that is impossible.
@@ -63,7 +67,7 @@ def best_even(load_N: Floats, capacity_G: Ints, speed_G: Floats, pinned_N: Ints)
     used_K = np.flatnonzero(capacity_G)
     needed_N = sum(((pinned_N >> gpu & 1) << k for k, gpu in enumerate(used_K)), np.zeros_like(pinned_N))
     time, choice_N, is_proved = _search(
-        load_N[order_N], capacity_G[used_K], speed_G[used_K], needed_N[order_N], MOST_STEPS
+        load_N[order_N], capacity_G[used_K], speed_G[used_K], needed_N[order_N], most_steps
     )
     gpus_N = np.zeros_like(choice_N)
     gpus_N[order_N] = sum(((choice_N >> k & 1) << gpu for k, gpu in enumerate(used_K)), np.zeros_like(choice_N))

@@ -20,6 +20,11 @@ NUM_THETAS = 24
 BISECTIONS = 14
 
 
+def fold_s(problem: Problem) -> float:
+    """About how long `fold_bound` takes, and the search of such counts: by layers, experts and slots."""
+    return 1.5e-10 * problem.num_layers * problem.num_experts * problem.cluster.num_slots**2
+
+
 def fold_bound(problem: Problem, lower_L: Floats, achieved_L: Floats, asked_L: Bools) -> Floats:
     """[L] a lower bound between lower_L (a bound) and achieved_L; 0 in layers not asked for or not of this kind.
 

@@ -106,7 +106,9 @@ def _next_windows(document: PlacementDocument, judged: NextWindowsTold, width: i
         values = row["balancedness"]
         worst = int(np.argmin(values))
         gain = round(points(values, judged["rows"][0]["balancedness"]), 1) + 0.0  # + 0 turns -0 into 0
-        name = f"{row['name']}, as here" if row["part"] == "this" else row["name"]
+        name = row["name"].removeprefix("the ")
+        if row["part"] == "this" and not name.startswith("this"):
+            name = f"{name} (this)"
         lines.append(
             [
                 clean(name),
@@ -115,8 +117,8 @@ def _next_windows(document: PlacementDocument, judged: NextWindowsTold, width: i
                 "" if row["part"] == "this" else f"{gain:+.1f}",
             ]
         )
-    note = f"balancedness on windows not seen when planning: {how_judged(judged)}"
-    heads = ("", "balancedness", "worst window", "points to the first")
+    note = f"not seen when planning; {how_judged(judged)}; points: against the first row"
+    heads = ("", "balancedness", "worst window", "points")
     parts: list[RenderableType] = [section("Next window", note), table(heads, lines, width, left=("",), bold=0)]
     if caution := may_have_seen(document):
         parts.append(Text(caution))
@@ -127,7 +129,7 @@ def _before_after(document: PlacementDocument, width: int) -> RenderableType:
     lines = []
     for told in loads_told(document).values():
         worst = int(np.argmin(told["balancedness"]))
-        name = "this placement" if told["label"] == "after" else told["label"]
+        name = "this placement" if told["label"] == "after" else told["label"].removeprefix("the ")
         lines.append(
             [
                 clean(name),
@@ -209,7 +211,11 @@ def _choice(choice: ChoiceTold, policy: str, width: int) -> RenderableType:
     ]
     heads = ("policy", "balance", "compute", "dispatch", "combine", "total", "nodes")
     taken = next((at for at, line in enumerate(lines) if line[0] == policy), None)
-    note = "estimated µs of an average layer and micro-batch; nodes: remote ones a token visits" if lines else ""
+    note = (
+        "estimated µs of an average layer and micro-batch on these loads; nodes: remote ones a token visits"
+        if lines
+        else ""
+    )
     parts: list[RenderableType] = [section("Policy", note)]
     if lines:
         parts.append(table(heads, lines, width, left=("policy",), bold=taken))
@@ -249,7 +255,7 @@ def _price(moves: MovesTold) -> list[list[str]]:
         return []
     pays = "never: the busiest GPUs get no less to do"
     if steps is not None:
-        pays = f"{counted(steps, 'step')}, each {duration(saved_s * 1e9)} shorter (estimated)"
+        pays = f"{counted(steps, 'step')}, each {duration(saved_s * 1e9)} shorter if loads stay as they are (estimated)"
     return [["weights sent", size(sent)], ["estimated time", duration(time_s * 1e9)], ["pays after", pays]]
 
 

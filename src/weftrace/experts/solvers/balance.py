@@ -22,6 +22,8 @@ from weftrace.experts.solvers.hierarchical import with_best_shares
 from weftrace.experts.solvers.refine import CLOSE, refine, spread_over_nodes
 from weftrace.experts.traffic.policy_cost import CostModel, policy_costs
 
+AT_ONCE_S = 0.5  # a search may take without a time budget, about
+
 
 def balance(
     loads: object,
@@ -62,7 +64,8 @@ def balance(
     pins: (expert, gpu), or (layer, expert, gpu): experts that must have a copy on a GPU.
     slots_of_layer: [L] slots that a layer fills, N to P; all of those in service where not given. num_slots may then be
         left out: the largest, rounded up to a multiple of the GPUs.
-    time_budget_s: about how long layers that are above their bound are searched on, on one core; 0 does not.
+    time_budget_s: about how long layers that are above their bound are searched on, on one core. 0 answers at once: no
+        such search, and those of the solvers are cut off where a large problem would make them last.
     on_progress: is told what is being tried, "global: lpt-swaps" say.
 
     With more slots than N on every one of equal GPUs, each GPU holds every expert and the rest repeats them, the same
@@ -85,6 +88,8 @@ def balance(
     )
     if not (isinstance(time_budget_s, int | float) and 0 <= time_budget_s < np.inf):
         raise PlacementError(f"time_budget_s must be a number of seconds, not {time_budget_s!r}")
+    if time_budget_s == 0:
+        problem = replace(problem, patience_s=AT_ONCE_S)
     possible, ruled_out = _possible(problem, policy)
     found: dict[str, tuple[Best, Certificate]] = {}
     for name in possible:

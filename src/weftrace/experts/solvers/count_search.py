@@ -15,6 +15,7 @@ from weftrace.experts.compiled import compiled
 from weftrace.experts.packing.packing import packed, pinned_replicas
 from weftrace.experts.packing.replication import greedy_counts, replicas_of
 from weftrace.experts.problem import NotApplicable, Problem, Solution
+from weftrace.experts.proof.fold_bound import fold_s
 from weftrace.experts.slots import even_shares, lay_out, num_repeats
 
 MOST_SLOTS = 16  # a GPU; with more, swaps alone come within 1e-4 of perfect balance
@@ -32,13 +33,16 @@ def solve_count_search(problem: Problem, *, effort: float = 1.0) -> Solution | N
         return NotApplicable(reason="the split is uneven: counts are searched for even parts alone")
     if not 2 <= most_slots <= MOST_SLOTS:
         return NotApplicable(reason=f"needs 2 to {MOST_SLOTS} slots a GPU, and there are {most_slots}")
+    is_fold = most_slots == 2 and problem.is_plain
+    if is_fold and fold_s(problem) > problem.patience_s:
+        return NotApplicable(reason="judging every trade of copies takes longer than there is time")
     load_LN, capacity_LG, speed_G = problem.load_LN, problem.capacity_LG, problem.cluster.speed_G
     least_LN = np.ones(load_LN.shape, dtype=np.int64)
     np.add.at(least_LN, (problem.pins_K3[:, 0], problem.pins_K3[:, 1]), 1)
     most_L = (capacity_LG > 0).sum(axis=1)
     counts_LN = greedy_counts(load_LN, problem.replicas_L, most_L, least_LN - 1)
     trades = int(TRADES * effort)
-    if most_slots == 2 and problem.is_plain:
+    if is_fold:
         trades = 0  # the fold has judged them all
         counts_LN = fold_counts(load_LN, counts_LN, problem.cluster.num_gpus, rounds=int(FOLDS * effort))
     expert_LR, value_LR = replicas_of(counts_LN, load_LN)

@@ -82,6 +82,7 @@ def node_problem(problem: Problem, node: int, expert_LE: Ints) -> Problem:
         num_groups=1,
         pins_K3=pins_K3,
         is_even=problem.is_even,
+        patience_s=problem.patience_s / whole.num_nodes,
     )
 
 

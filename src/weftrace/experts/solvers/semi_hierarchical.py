@@ -13,7 +13,7 @@ import numpy as np
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.cluster import Cluster
 from weftrace.experts.packing.group_partition import best_partition, group_of_expert, nodes_of
-from weftrace.experts.packing.node_counts import node_counts
+from weftrace.experts.packing.node_counts import MAX_STEPS, node_counts
 from weftrace.experts.packing.packing import pack_counts
 from weftrace.experts.packing.replication import greedy_counts
 from weftrace.experts.problem import NotApplicable, Problem, Solution
@@ -27,6 +27,8 @@ from weftrace.experts.solvers.hierarchical import (
     with_best_shares,
 )
 
+STEP_S = 2e-7  # of `node_counts`, for each slot and node
+ENOUGH_STEPS = 15  # of it, in each layer: most need no more. With fewer, one rule is tried alone
 ENOUGH = 1e-3  # above the bound, relative: a layer that is no further is not tried again
 
 
@@ -94,7 +96,7 @@ def solve_semi_hierarchical(problem: Problem) -> Solution | NotApplicable:
             return partition
     home_LN = partition.node_of_group_LM[:, group_of_expert(problem.num_experts, problem.num_groups)]
     best = whole if isinstance(whole, Solution) else None
-    for rule in RULES:
+    for rule in RULES[: 1 if _steps(problem) < ENOUGH_STEPS else None]:
         late_K = np.arange(problem.num_layers) if best is None else _late_layers(problem, best)
         if not len(late_K):
             break
@@ -176,6 +178,11 @@ def _refusal(problem: Problem, layer: int) -> NotApplicable:
     )
 
 
+def _steps(problem: Problem) -> int:
+    """Steps of `node_counts` in each layer."""
+    return problem.steps(STEP_S * problem.cluster.num_slots * problem.cluster.num_nodes, MAX_STEPS)
+
+
 def _copies(problem: Problem, home_LN: Ints, rule: Rule) -> Ints:
     """[L, N, D] copies of each expert on each node, all zeros in a layer where none were found."""
     cluster = problem.cluster
@@ -195,6 +202,7 @@ def _copies(problem: Problem, home_LN: Ints, rule: Rule) -> Ints:
         np.maximum(_largest_replica(problem, gpus_LD), rule.largest * mean_L),
         rule.big,
         problem.max_foreign,
+        _steps(problem),
     )
 
 
