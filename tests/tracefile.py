@@ -11,6 +11,7 @@ from weftrace.trace import Trace, open_trace
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_nn_n_tilesize128x128x64_cublas"
 DISPATCH = "void deep_ep::internode::dispatch<false, 8, false, 8>(int4*, float*)"
 NOTIFY = "void deep_ep::internode::cached_notify<false>(int, int, int)"
+MEGA_MOE = "void deep_gemm::sm100_fp8_fp4_mega_moe_impl<8192u, 7168u>(void*, int*)"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"
 
 

@@ -651,7 +651,7 @@ declare namespace report {
   }
   /** Device events of one kernel family. */
   interface FamilyDocument {
-    /** Class of device work: compute, communication or memory. */
+    /** Class of device work: compute, communication, memory or fused. */
     kind: string;
     family: string;
     num_events: number;
@@ -757,7 +757,7 @@ declare namespace report {
   /** All calls of one kernel. */
   interface KernelDocument {
     name: string;
-    /** Class of device work: compute, communication or memory. */
+    /** Class of device work: compute, communication, memory or fused. */
     kind: string;
     family: string;
     num_events: number;
@@ -908,6 +908,8 @@ declare namespace report {
     idle_ns: number;
     /** A duration in nanoseconds. */
     compute_ns: number;
+    /** Of compute_ns: kernels that compute and communicate in one, not separable. */
+    fused_ns: number;
     /** A duration in nanoseconds. */
     communication_ns: number;
     /** A duration in nanoseconds. */
@@ -978,7 +980,7 @@ declare namespace report {
     /** A duration in nanoseconds. */
     busy_ns: number;
     num_events: number;
-    /** Class of device work: compute, communication or memory. */
+    /** Class of device work: compute, communication, memory or fused. */
     kind: string;
   }
   /** Gaps of one stream. */

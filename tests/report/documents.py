@@ -282,6 +282,7 @@ def rank(
         "busy_ns": _ns(busy),
         "idle_ns": idle_ns,
         "compute_ns": _ns(compute),
+        "fused_ns": 0,
         "communication_ns": _ns(communication),
         "hidden_communication_ns": _ns(communication & compute),
         "exposed_communication_ns": _ns(communication - compute),

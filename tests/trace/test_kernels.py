@@ -102,6 +102,10 @@ COMMUNICATION = table(
     deepep            | combine        | data    | _ZN4dpsk2ep9internode7combineILb0ELi8EEEvP4int4
     deepep            | dispatch       | data    | void hybrid_ep::dispatch_kernel<hybrid_ep::tma_dispatch, 8>(int)
     deepep            | barrier        | barrier | hybrid_ep::device_sync_kernel(unsigned int*, unsigned int*)
+    deepep            | dispatch       | data    | void deep_ep::elastic::hybrid_dispatch_impl<1>(void*)
+    deepep            | send_recv      | data    | void deep_ep::elastic::pp_send_impl<8>(void*)
+    deepep            | -              | data    | void deep_ep::elastic::engram_fetch_impl<8, 512>(void*)
+    deepep            | -              | barrier | void deep_ep::elastic::engram_fetch_wait_impl<8, 512>(ncclDevComm, ncclWindow*)
     deepep            | -              | data    | void deep_ep::some_new_kernel<8>(int)
     mori              | dispatch       | data    | EpDispatchIntraNodeKernel_bf16
     mori              | combine        | data    | _ZN4mori3moe24EpCombineIntraNodeKernelIDF16bEEvNS0_20EpDispatchCombineArgsIT_EE
@@ -126,6 +130,8 @@ COMMUNICATION = table(
     symmetric_memory  | all_reduce     | data    | void <unnamed>::one_shot_all_reduce_kernel<float, (int)16, (int)8>(float **)
     symmetric_memory  | all_reduce     | data    | void (anonymous namespace)::multimem_one_shot_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)
     symmetric_memory  | all_gather     | data    | void (anonymous namespace)::multimem_all_gather_kernel<16>(char*)
+    symmetric_memory  | all_reduce     | data    | multimem_all_reduce_kernel
+    symmetric_memory  | all_reduce     | data    | void two_shot_all_reduce_bias_rms_norm_kernel<c10::BFloat16, 16, 2>(int)
     symmetric_memory  | barrier        | barrier | c10d::symmetric_memory::(anonymous namespace)::barrier_kernel(unsigned int**, int, int, int)
     nvshmem           | barrier        | barrier | void barrier_on_stream_kernel_threadgroup<(threadgroup_t)1>(int, int)
     nvshmem           | barrier        | barrier | nvshmemi_signal_wait_until_on_stream_kernel(unsigned long volatile*, int, unsigned long)
@@ -154,6 +160,8 @@ COMMUNICATION = table(
     host              | all_reduce     | data    | nccl:all_reduce
     host              | all_reduce     | data    | c10d::allreduce_
     host              | all_reduce     | data    | _c10d_functional::all_reduce
+    host              | all_to_all     | data    | symm_mem::all_to_all_vdev
+    host              | reduce_scatter | data    | symm_mem::reduce_scatter_out
     host              | all_gather     | data    | nccl:_all_gather_base
     host              | all_gather     | data    | c10d::_allgather_base_
     host              | reduce_scatter | data    | nccl:_reduce_scatter_base
@@ -205,7 +213,9 @@ COMPUTE = table(
     gemm          | persistent | void deep_gemm::sm90_bf16_gemm_impl<(cute::UMMA::Major)0, 0u, 4096u>(int*)
     gemm          | persistent | void cutlass::device_kernel<at::cuda::detail::enable_3x_kernel_for_sm9x<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4, cute::tuple<int>, cutlass::gemm::KernelTmaWarpSpecializedPingpong>, cutlass::bfloat16_t> > > >(int)
     gemm          | persistent | kernel_cutlass_kernel___main__PersistentDenseGemmKernel_object_at__TiledMMA_ThrLayoutVMNK11110000
-    gemm          | -          | kernel_gemm_all_reduce
+    gemm          | -          | void cutlass::Kernel2<bytedance::flux::GemmV2CommNone_Kernel<cutlass::gemm::kernel::Gemm<SM90_64x128x16_RS> > >(int)
+    norm          | -          | fused_add_rms_norm_kernel
+    moe_routing   | -          | mega_moe_pre_dispatch_kernel
     gemm          | -          | void at::native::tinygemm_m16n8k16_chunk_kernel<at::native::ALayout_RM<int> >(int)
     gemm_fp8      | persistent | void cutlass::device_kernel<dpsk::grouped_gemm::cuda::fp8_ptp128c::GemmKernel>(dpsk::grouped_gemm::cuda::fp8_ptp128c::GemmKernel::Params)
     gemm_fp8      | persistent | void cutlass::device_kernel<dpsk::grouped_gemm::cuda::fp8_dptp128c_acc::GemmKernel>(int)
@@ -317,6 +327,22 @@ COMPUTE = table(
     elementwise   | -          | void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array<char*, 1ul> >(int)
     conv          | -          | sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_stage3
     conv          | -          | triton_tem_fused_convolution_4
+    conv          | -          | volta_scudnn_128x64_relu_interior_nn_v1
+    conv          | -          | cudnn_infer_volta_scudnn_128x64_relu_small_nn_v1
+    conv          | -          | turing_h1688cudnn_256x64_sliced1x2_ldg8_relu_exp_small_nhwc_tn_v1
+    conv          | -          | volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1
+    conv          | -          | void cudnn::cnn::wgrad_alg0_engine<float, 128, 6, 7, 3, 3, 5, false, 512>(int, int, int, float const*)
+    conv          | -          | void wgrad_alg0_engine<float, 128, 5, 5, 3, 3, 3, false, 512>(int, int, int, float const*)
+    conv          | -          | void dgrad_engine<float, 512, 6, 5, 3, 3, 3, true>(int, int, int, float const*)
+    conv          | -          | wgrad2d_shmem_tiling_kernel
+    conv          | -          | void fft2d_r2c_32x32<float, false, 1u, true>(float2*, float const*)
+    conv          | -          | void cudnn::gemm::computeOffsetsKernel(cudnn::gemm::ComputeOffsetsParams)
+    conv          | -          | Im2d2Col
+    conv          | -          | Im2d2Col_v2.kd
+    conv          | -          | MIOpenConvUni
+    inductor      | -          | triton__0d1d2d3de
+    inductor      | -          | triton__
+    inductor      | -          | triton_fused_add_0_0d1d2d
     conv          | -          | void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, (cudnnKernelDataType_t)0>(int)
     pool          | -          | void at::native::(anonymous namespace)::max_pool_forward_nhwc<float, int>(float const*)
     gemm          | -          | aten::addmm
@@ -329,6 +355,8 @@ COMPUTE = table(
 #: family, name
 MEMORY = table(
     """
+    deepep_copy | void deep_ep::elastic::dispatch_copy_epilogue_impl<false, true, 24, 8, 16, 1, 8, 1>(void*, int*)
+    deepep_copy | _ZN7deep_ep7elastic28combine_reduce_epilogue_implILb1ELi24EEEvPv
     simulated  | weftrace::sim::memory::offload
     memcpy_h2d | Memcpy HtoD (Pageable -> Device)
     memcpy_h2d | Memcpy HtoD (Host -> Device)
@@ -343,6 +371,32 @@ MEMORY = table(
     memcpy     | __amd_rocclr_copyBuffer.kd
     memset     | __amd_rocclr_fillBufferAligned.kd
     """
+)
+
+
+#: family, name. Of flux and CUTLASS the template that tells, in a shortened kernel.
+FUSED = table(
+    """
+    mega_moe        | void deep_gemm::sm100_fp8_fp4_mega_moe_impl<8192u, 7168u, 2048u, 256u, 8u>(void*, int*)
+    mega_moe        | sm90_nvfp4_mega_moe_impl
+    mega_moe        | kernel_cutlass_fc1fc2_kernel_impl_flashinfermegamoe_object_at_0
+    mega_moe        | mega_moe
+    flux            | void cutlass::Kernel2<bytedance::flux::GemmV2AGKernel_Device<cutlass::gemm::kernel::Gemm<int> > >(int)
+    flux            | void cutlass::device_kernel<bytedance::flux::GemmV3ReduceScatter_Kernel<cute::tuple<int> > >(int)
+    gemm_collective | void cutlass::device_kernel<cutlass::distributed::kernel::DistributedGemmKernelWrapper<cutlass::gemm::kernel::GemmUniversal<int>, int> >(int)
+    gemm_collective | kernel_gemm_all_reduce
+    gemm_collective | all_gather_matmul_kernel
+    gemm_collective | fused_allreduce_gemm_kernel
+    gemm_collective | ag_gemm_kernel
+    gemm_collective | tilelink_ag_gemm
+    gemm_collective | gemm_rs_kernel
+    gemm_collective | gemm_ar
+    gemm_collective | kernel_gemm_rs_producer_persistent
+    gemm_collective | kernel_consumer_gemm_persistent
+    gemm_collective | persistent_gemm_all_scatter
+    gemm_collective | kernel_moe_rs_gemm
+    gemm_collective | kernel_dispatch_group_gemm
+    """  # noqa: E501
 )
 
 
@@ -370,8 +424,14 @@ def test_memory(family: str, name: str) -> None:
     assert (row["kind"], row["family"], row["collective"], row["role"]) == ("memory", family, None, None), row
 
 
+@pytest.mark.parametrize(("family", "name"), FUSED)
+def test_fused(family: str, name: str) -> None:
+    row = one(name)
+    assert (row["kind"], row["family"], row["collective"], row["role"]) == ("fused", family, None, None), row
+
+
 def test_the_table_is_long_enough_to_mean_something() -> None:
-    names = [row[-1] for row in (*COMMUNICATION, *COMPUTE, *MEMORY)]
+    names = [row[-1] for row in (*COMMUNICATION, *COMPUTE, *MEMORY, *FUSED)]
     assert len(names) == len(set(names)) >= 200
 
 
@@ -454,7 +514,7 @@ def test_a_collective_called_barrier_moves_no_data() -> None:
 
 
 def test_every_rule_of_ours_is_the_first_match_of_some_name() -> None:
-    names = pl.Series([row[-1] for row in (*COMMUNICATION, *COMPUTE, *MEMORY)])
+    names = pl.Series([row[-1] for row in (*COMMUNICATION, *COMPUTE, *MEMORY, *FUSED)])
     used = set(classify(names, RULES)["rule"])
     assert [rule.name for rule in RULES.rules if rule.name not in used] == []
 
@@ -533,7 +593,7 @@ def test_the_guide_tells_the_truth(tmp_path: Path) -> None:
     rules = load_rules(write(tmp_path / "my.toml", example))
     assert one("void my_ep::dispatch<8>(int)", rules)["rule"] == "my_dispatch"
     assert one("Memcpy PtoP (Device -> Device)", rules)["kind"] == "communication"
-    for kind in ("compute", "communication", "memory"):
+    for kind in KINDS:
         listed = guide.split(f"Families of {kind}:")[1].split(".\n")[0]
         stated = set(re.findall(r"`(\w+)`", listed))
         assert stated == {rule.family for rule in RULES.rules if rule.kind == kind}

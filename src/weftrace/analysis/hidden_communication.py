@@ -11,7 +11,7 @@ from weftrace.analysis.intervals import Array, Intervals, covered, grouped_union
 from weftrace.analysis.time_account import Source, account_of
 from weftrace.notebook import InNotebook
 from weftrace.trace.kernels import bus_factor
-from weftrace.trace.work import Work
+from weftrace.trace.work import Work, in_lane
 from weftrace.units import duration, percent
 
 NO_PHASE = "(no phase)"
@@ -157,7 +157,7 @@ def _matrix(work: Work, compute: Intervals) -> OverlapMatrix:
         label = pl.coalesce(pl.col("collective").cast(pl.String), pl.col("family").cast(pl.String), pl.lit(OTHER))
         events = work.events.with_columns(label.alias("label"))
     rows, row_labels = _by_label(events.filter(pl.col("kind") == "communication"))
-    columns, column_labels = _by_label(events.filter(pl.col("kind") == "compute"))
+    columns, column_labels = _by_label(events.filter(in_lane("compute")))
     num_rows = len(row_labels)
     group, spans = rows
 

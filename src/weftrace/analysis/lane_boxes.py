@@ -16,7 +16,7 @@ from weftrace.analysis.intervals import of_events
 from weftrace.analysis.phase_times import held_longest, with_sms
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import SmUnit, Trace
-from weftrace.trace.work import Work, as_work
+from weftrace.trace.work import LaneName, Work, as_work, in_lane
 from weftrace.units import US
 
 _MANY = 50  # events in the only phase of a trace above which its inside is drawn
@@ -75,8 +75,8 @@ def lanes(source: Trace | Work) -> tuple[Lane, ...]:
     return _lane(work, "compute"), _lane(work, "communication")
 
 
-def _lane(work: Work, kind: str) -> Lane:
-    events = with_sms(work.events.filter(pl.col("kind") == kind), work.num_sms)
+def _lane(work: Work, kind: LaneName) -> Lane:
+    events = with_sms(work.events.filter(in_lane(kind)), work.num_sms)
     sms, sms_exact = _sms(events)
     return Lane(
         lane=kind,
@@ -108,7 +108,7 @@ def _sms(events: pl.DataFrame) -> tuple[int | None, bool]:
     return (most if 2 * told_ns >= all_ns else None), False
 
 
-def _boxes(work: Work, events: pl.DataFrame, kind: str) -> pl.DataFrame:
+def _boxes(work: Work, events: pl.DataFrame, kind: LaneName) -> pl.DataFrame:
     if events.is_empty():
         return pl.DataFrame(schema=BOX_COLUMNS)
     claimed = work.events.get_column("phase").drop_nulls()

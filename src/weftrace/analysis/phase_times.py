@@ -7,6 +7,7 @@ import polars as pl
 
 from weftrace.analysis.intervals import covered, grouped_union, sums_by_group, totals_by_group
 from weftrace.analysis.time_account import Source, account_of
+from weftrace.trace.work import LANES, in_lane
 
 #: Columns of `phases`. Times in ns; starts and ends absolute; |X| as in `Breakdown`, over this phase's events only.
 PHASE_COLUMNS: dict[str, pl.DataType] = {
@@ -50,7 +51,7 @@ def phases(source: Source) -> pl.DataFrame:
         {
             "phase": pl.Series(range(number), dtype=pl.Int64),
             "busy_ns": total(events),
-            "compute_ns": total(events.filter(pl.col("kind") == "compute")),
+            "compute_ns": total(events.filter(in_lane("compute"))),
             "communication_ns": total(communication),
             "data_ns": total(communication.filter(pl.col("role") == "data")),
             "hidden_ns": pl.Series(hidden),
@@ -93,11 +94,10 @@ def phase_means(table: pl.DataFrame) -> pl.DataFrame:
 
 def _sms_by_lane(events: pl.DataFrame) -> pl.DataFrame:
     """phase, lane, sms: a collective's SMs are not those of the phase that computes beside it, nor the reverse."""
+    persistent = events.filter("persistent")
     return pl.concat(
-        held_longest(events.filter("persistent", pl.col("kind") == lane), "phase", "sms").with_columns(
-            lane=pl.lit(lane)
-        )
-        for lane in ("compute", "communication")
+        held_longest(persistent.filter(in_lane(lane)), "phase", "sms").with_columns(pl.lit(lane).alias("lane"))
+        for lane in LANES
     )
 
 

@@ -1,4 +1,7 @@
-"""Where a rank's time went: compute, exposed communication, exposed memory, idle. The four add up to the span."""
+"""Where a rank's time went: compute, exposed communication, exposed memory, idle. The four add up to the span.
+
+Fused kernels, which compute and communicate in one, stand with compute, for they hold the SMs, and are told apart.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import polars as pl
 from weftrace.analysis.intervals import Intervals, of_events
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
-from weftrace.trace.work import Work, as_work
+from weftrace.trace.work import Work, as_work, in_lane
 from weftrace.units import duration, percent
 
 
@@ -21,7 +24,9 @@ class Breakdown(InNotebook):
 
     start_ns: first device start, absolute. span_ns: last device end - first device start.
     busy_ns: |all device events|. idle_ns: span - busy.
-    compute_ns, communication_ns, memory_ns: |events of that class|.
+    compute_ns, communication_ns, memory_ns: |events of that class|; fused kernels are in compute_ns.
+    fused_ns: |fused kernels|, a part of compute_ns. What of it is communication is not separable: it is in none of the
+    numbers of communication, hidden or exposed.
     hidden_communication_ns: |communication & compute|. exposed_communication_ns: |communication - compute|.
     exposed_memory_ns: |memory - compute - communication|.
     serial_ns: sum of durations, as if nothing ran beside anything.
@@ -32,6 +37,7 @@ class Breakdown(InNotebook):
     span_ns: int
     busy_ns: int
     compute_ns: int
+    fused_ns: int
     communication_ns: int
     hidden_communication_ns: int
     memory_ns: int
@@ -66,6 +72,8 @@ class Breakdown(InNotebook):
         }
         for name, part_ns in parts.items():
             yield name, f"{duration(part_ns)}, {percent(part_ns / self.span_ns if self.span_ns else None)}"
+            if name == "compute" and self.fused_ns:
+                yield "of which fused", f"{duration(self.fused_ns)}, computes and communicates: not separable"
         yield "communication", f"{duration(self.communication_ns)}, {percent(self.hidden_fraction)} hidden"
 
 
@@ -73,15 +81,20 @@ class Breakdown(InNotebook):
 class Account(InNotebook):
     """A device's work with what most analyses make of it. Each part is computed when it is first asked for, and once.
 
-    compute, communication, memory: the union of that class's events. hidden: communication & compute. exposed:
-    communication - compute. busy: all three. breakdown: see `Breakdown`.
+    compute, communication, memory: the union of that class's events; compute with the fused kernels, which fused holds
+    alone. hidden: communication & compute. exposed: communication - compute. busy: all three. breakdown: see
+    `Breakdown`.
     """
 
     work: Work
 
     @cached_property
     def compute(self) -> Intervals:
-        return self._union("compute")
+        return of_events(self.work.events.filter(in_lane("compute")))
+
+    @cached_property
+    def fused(self) -> Intervals:
+        return self._union("fused")
 
     @cached_property
     def communication(self) -> Intervals:
@@ -112,6 +125,7 @@ class Account(InNotebook):
             span_ns=self.work.end_ns - self.work.start_ns,
             busy_ns=busy_ns,
             compute_ns=self.compute.total_ns,
+            fused_ns=self.fused.total_ns,
             communication_ns=self.communication.total_ns,
             hidden_communication_ns=self.hidden.total_ns,
             memory_ns=self.memory.total_ns,

@@ -11,6 +11,7 @@ COMPUTE = "#46587a"
 COMMUNICATION = "#8a5cd6"
 EXPOSED = "#d92d3a"
 MEMORY = "#1499a8"
+FUSED = "#b0418f"
 IDLE = "#b4bbc5"
 
 #: Load of a GPU: below the mean, at it, above it; and placements before, after and at best.
@@ -34,7 +35,7 @@ BACKWARD = "#2c8f63"
 WEIGHT = "#3f7fe0"
 
 DIRECTION_COLOURS = dict(zip(DRAWN, (FORWARD, BACKWARD, WEIGHT), strict=True))
-KIND_COLOURS = {"compute": COMPUTE, "communication": COMMUNICATION, "memory": MEMORY}
+KIND_COLOURS = {"compute": COMPUTE, "communication": COMMUNICATION, "memory": MEMORY, "fused": FUSED}
 
 #: Bands of a lane picture that are no class of work, in turn: ranks, streams, stages.
 BANDS = (COMPUTE, "#7a5a46", "#46706b", "#6b4a72", "#5b6f3f", "#8a4f5d")

@@ -72,6 +72,7 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None, *, most_s
         "busy_ns": b.busy_ns,
         "idle_ns": b.idle_ns,
         "compute_ns": b.compute_ns,
+        "fused_ns": b.fused_ns,
         "communication_ns": b.communication_ns,
         "hidden_communication_ns": b.hidden_communication_ns,
         "exposed_communication_ns": b.exposed_communication_ns,

@@ -17,7 +17,7 @@ SCHEMA: Final = "weftrace.report/1"
 
 Time = Annotated[float | None, Meta(description="Nanoseconds; null where nothing was measured.")]
 Ratio = Annotated[float, Meta(ge=0)]
-Kind = Annotated[str, Meta(description="Class of device work: compute, communication or memory.")]
+Kind = Annotated[str, Meta(description="Class of device work: compute, communication, memory or fused.")]
 Lane = Literal["compute", "communication"]
 
 
@@ -323,6 +323,9 @@ class RankDocument(TypedDict):
     busy_ns: Ns
     idle_ns: Ns
     compute_ns: Ns
+    fused_ns: Annotated[
+        int, Meta(ge=0, description="Of compute_ns: kernels that compute and communicate in one, not separable.")
+    ]
     communication_ns: Ns
     hidden_communication_ns: Ns
     exposed_communication_ns: Ns

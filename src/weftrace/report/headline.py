@@ -33,11 +33,11 @@ def headline(ranks: Sequence[RankDocument]) -> str:
             return "This trace holds no device work and no host operators: there is nothing to account for."
         return _of_host(host)
     if len(device) == 1:
-        return _of_devices(device, duration(device[0]["span_ns"])) + "."
+        return _of_devices(device, duration(device[0]["span_ns"])) + "." + _of_fused(device)
     num_processes = len({(rank["rank"], rank["path"]) for rank in device})
     counted = f"{len(device)} {'ranks' if num_processes == len(device) else 'devices'}"
     told = _of_devices(device, "the time")
-    return f"Over {counted}, {told[0].lower()}{told[1:]}. {_slowest(device, num_processes)}"
+    return f"Over {counted}, {told[0].lower()}{told[1:]}.{_of_fused(device)} {_slowest(device, num_processes)}"
 
 
 def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
@@ -80,6 +80,16 @@ def _of_kernels(ranks: Sequence[RankDocument], whole: str, loss: str, loss_ns: i
         named = "idle time" if loss == "idle" else loss
         told += f"; the largest loss is {named}, {duration(loss_ns)} ({percent(loss_ns / span)})"
     return told
+
+
+def _of_fused(ranks: Sequence[RankDocument]) -> str:
+    """What no number of communication holds, where there is any: kernels that compute and communicate in one."""
+    fused, span = _sum(ranks, "fused_ns"), _sum(ranks, "span_ns")
+    if fused < _WORTH_SAYING * span:
+        return ""
+    return (
+        f" Kernels that communicate within fill {percent(fused / span)}: what of it is communication is not separable."
+    )
 
 
 def _of_host(ranks: Sequence[RankDocument]) -> str:

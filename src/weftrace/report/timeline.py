@@ -29,6 +29,7 @@ CLASSES = (
     "communication",
     "barrier",
     "memory",
+    "fused",
     "outside",
     "annotation",
     "operator",
@@ -64,7 +65,7 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
         num_events, num_device: events in the columns; the first num_device of them are device events.
         columns: name -> {"type": "u1" | "u2" | "u4" | "f8", "data": base64}. start, dur (ns), name (index in `names`),
             class (index in `classes`) have num_events entries; launch has num_device: 1 + index of the launch call, or
-            0. Events of class compute, communication, barrier or memory are counted in breakdowns; no others are.
+            0. Events of the classes before "outside" are counted in breakdowns; no others are.
         names, classes: the tables those indices point at.
         groups: devices, then host processes; tracks: in drawing order, each with its group and rows [first, count].
         left_out: events not in the columns, by kind; shortened_names: names that were cut.
@@ -186,7 +187,7 @@ def _classified(trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
 
 def _origin(events: pl.DataFrame) -> int:
     """Start of the first event that the report counts, else of the first event at all; absolute ns."""
-    counted = events.filter(pl.col("class") <= _CODE["memory"])
+    counted = events.filter(pl.col("class") < _CODE["outside"])
     for frame in (counted, events):
         if frame.height:
             return int(frame.select(pl.col("start_ns").min()).item())

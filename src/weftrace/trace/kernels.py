@@ -1,4 +1,4 @@
-"""Kernel classes: from a device event's name to compute, communication or memory, by ordered rules in TOML."""
+"""Kernel classes: from a device event's name to compute, communication, memory or fused, by ordered rules in TOML."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from weftrace.errors import RulesError, WeftraceError
 from weftrace.facts.tables import read_tables
 from weftrace.notebook import InNotebook
 
-Kind = Literal["compute", "communication", "memory"]
+Kind = Literal["compute", "communication", "memory", "fused"]
 Role = Literal["data", "barrier"]
 
-KINDS: tuple[Kind, ...] = ("compute", "communication", "memory")
+#: `fused` kernels compute and communicate in one: an expert layer with its dispatch and combine, a GEMM with its
+#: all-gather. They are said to be neither, for how much of their time is which cannot be told from outside.
+KINDS: tuple[Kind, ...] = ("compute", "communication", "memory", "fused")
 ROLES: tuple[Role, ...] = ("data", "barrier")
 
 #: Collectives as weftrace names them. `dispatch` and `combine` are the two all-to-alls of a mixture of experts;

@@ -1,7 +1,7 @@
 """Work: what one device did, ready for analysis.
 
-The device events of a trace with their class (compute, communication, memory), launch and phase. Every analysis starts
-here, so that all of them count the same events.
+The device events of a trace with their class (compute, communication, memory, fused), launch and phase. Every analysis
+starts here, so that all of them count the same events.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Basis = Literal["device", "host", "none"]
 WORK_SCHEMA: dict[str, pl.DataType] = {
     "row": pl.UInt32(),  # in the trace's events
     "name": pl.Categorical(),
-    "kind": pl.Categorical(),  # compute, communication, memory
+    "kind": pl.Categorical(),  # compute, communication, memory, fused
     "family": pl.Categorical(),
     "collective": pl.Categorical(),
     "role": pl.Categorical(),  # data or barrier, of communication
@@ -53,6 +53,16 @@ WORK_SCHEMA: dict[str, pl.DataType] = {
     "phase": pl.Int32(),  # row of Work.phases
     "step": pl.Int64(),  # ProfilerStep that launched it; without a launch, that of the event which started before it
 }
+
+
+#: Bands of the lane picture, in the order of drawing. Memory copies belong to neither.
+LaneName = Literal["compute", "communication"]
+LANES: tuple[LaneName, ...] = ("compute", "communication")
+
+
+def in_lane(lane: LaneName) -> pl.Expr:
+    """Events of a lane. A kernel that computes and communicates in one holds the SMs: it stands with compute."""
+    return pl.col("kind").is_in(("compute", "fused")) if lane == "compute" else pl.col("kind") == lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -233,7 +243,8 @@ def _with_collective(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFram
     """`collective`: NCCL's metadata, else the innermost range at the launch, else the name."""
     recorded = rows.get_column("collective").cast(pl.String)
     known = {name: class_of_metadata(name) for name in recorded.drop_nulls().unique()}
-    said = recorded.replace_strict(known, default=None, return_dtype=pl.String).alias("said")
+    said = recorded.replace_strict(known, default=None, return_dtype=pl.String)
+    said = said.set(rows.get_column("kind") == "fused", None).alias("said")  # half of it is no communication
     ranged = pl.Series("ranged", [None], dtype=pl.String).new_from_index(0, rows.height)
     moves = (pl.col("kind") == "communication") & (pl.col("role") == "data") & (pl.col("family") != HOST_FAMILY)
     if events is not None and rows.select(moves.any()).item():

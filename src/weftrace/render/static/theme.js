@@ -17,6 +17,7 @@ const ROLES = [
   "communication",
   "barrier",
   "memory",
+  "fused",
   "idle",
   "exposed",
   "hidden",

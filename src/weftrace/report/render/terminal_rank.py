@@ -70,6 +70,8 @@ def _span(rank: RankDocument, width: int) -> RenderableType:
             continue
         share = Text(percent(time_ns / span))
         table.add_row(Text(fill * 2, style=Style(color=colour)), Text(name), Text(_us(time_ns, decimals)), share)
+        if name == "compute" and (fused := rank["fused_ns"]):
+            table.add_row(Text(), Text("  of which fused"), Text(_us(fused, decimals)), Text(percent(fused / span)))
     table.add_row(Text(), Text("span", style=BOLD), Text(_us(span, decimals), style=BOLD), Text(percent(1.0)))
     device = clean(rank["device_name"])
     about = [device, f"{rank['num_sms']} {rank['sm_unit']}" if rank["num_sms"] else "", _step_name(rank)]
@@ -95,6 +97,8 @@ def _accounts(rank: RankDocument) -> RenderableType:
             rows.append(("", f"{us(data)} move data, {us(barrier)} ({percent(barrier / total)}) only notify or wait"))
     else:
         rows.append(("communication", "none ran, so the hidden share is undefined"))
+    if rank["fused_ns"]:
+        rows.append(("fused", f"{us(rank['fused_ns'])} in kernels that compute and communicate in one: not separable"))
     speedup = rank["overlap_speedup"]
     if speedup:
         rows.append(("overlap", f"{us(rank['serial_ns'])} of work in {us(rank['busy_ns'])}: {speedup:.2f}× as fast"))

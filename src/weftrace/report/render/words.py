@@ -19,6 +19,12 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Time during which at least one compute kernel ran: the union of all compute kernels over all streams, so"
             " two at once count once.",
         ),
+        "fused": (
+            "Fused",
+            "Time of kernels that compute and communicate in one (DeepGEMM's mega_moe, flux, ag_gemm, gemm_rs …). They "
+            "hold the SMs, so their time counts with compute. What of it is communication is not separable, and so it "
+            "is neither hidden nor exposed.",
+        ),
         "communication": (
             "Communication",
             "Time during which at least one communication kernel ran (NCCL, RCCL, DeepEP …), as a union over streams.",

@@ -23,7 +23,7 @@ import { difference, intersection, lengthWithin, merged } from "render/intervals
 /** @type {WeakMap<Timeline, Accounts>} */
 const found = new WeakMap();
 
-const COUNTED = new Set(["compute", "communication", "barrier", "memory"]);
+const COUNTED = new Set(["compute", "communication", "barrier", "memory", "fused"]);
 
 /**
  * Unions that every question about a range needs: exposed and hidden communication, exposed memory, idle's complement.

@@ -72,7 +72,10 @@ export function classUnions(timeline) {
   if (known) return known;
   /** @type {Record<string, [number, number][]>} */
   const pairs = { compute: [], communication: [], memory: [] };
-  const bin = timeline.className.map((name) => pairs[name === "barrier" ? "communication" : name]);
+  /** Fused kernels hold the SMs: they stand with compute.
+   * @type {Record<string, string>} */
+  const within = { barrier: "communication", fused: "compute" };
+  const bin = timeline.className.map((name) => pairs[within[name] ?? name]);
   for (let i = 0; i < timeline.num; i += 1) {
     bin[timeline.kind[i]]?.push([timeline.start[i], timeline.start[i] + timeline.dur[i]]);
   }

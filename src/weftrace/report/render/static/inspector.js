@@ -124,7 +124,8 @@ function phaseAt(rank, timeline, event) {
 
 /** @param {string} kind */
 function laneOf(kind) {
-  return kind === "compute" ? "compute" : kind === "communication" || kind === "barrier" ? "communication" : "";
+  if (kind === "compute" || kind === "fused") return "compute";
+  return kind === "communication" || kind === "barrier" ? "communication" : "";
 }
 
 /**

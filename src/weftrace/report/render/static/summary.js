@@ -79,6 +79,14 @@ function cards(rank) {
         "device event",
       )} on ${plural(rank.streams.length, "stream")}`,
     ),
+    rank.fused_ns > 0
+      ? card(
+          "fused",
+          "fused",
+          duration(rank.fused_ns, 4),
+          `${share(rank.fused_ns)} of the span, in compute: not separable`,
+        )
+      : null,
     card(
       "hidden",
       "hidden",
