@@ -11,6 +11,8 @@ _MUCH = 0.05  # of the span: where no loss is larger, the kernels lead
 _WORTH_SAYING = 0.01  # of the span: a second loss that is smaller is not in the sentence
 _MOST = 0.5  # of a loss: a cause that has more is named as most of it
 
+_MOST_NAMES = 3  # of files that are left out
+
 _IDLE = {
     "host_wait_ns": "waiting for the host to launch work",
     "dependency_wait_ns": "waiting for an event or another stream",
@@ -33,11 +35,19 @@ def headline(ranks: Sequence[RankDocument]) -> str:
             return "This trace holds no device work and no host operators: there is nothing to account for."
         return _of_host(host)
     if len(device) == 1:
-        return _of_devices(device, duration(device[0]["span_ns"])) + "."
+        return _of_devices(device, duration(device[0]["span_ns"])) + "." + _of_fused(device)
     num_processes = len({(rank["rank"], rank["path"]) for rank in device})
     counted = f"{len(device)} {'ranks' if num_processes == len(device) else 'devices'}"
     told = _of_devices(device, "the time")
-    return f"Over {counted}, {told[0].lower()}{told[1:]}. {_slowest(device, num_processes)}"
+    return f"Over {counted}, {told[0].lower()}{told[1:]}.{_of_fused(device)} {_slowest(device, num_processes)}"
+
+
+def left_out(ranks: Sequence[RankDocument]) -> str:
+    """Which files of a job are in none of the headline's sums; why, the notes tell."""
+    files = dict.fromkeys((rank["rank"], rank["path"]) for rank in ranks if rank["apart"] is not None)
+    names = [path if number is None else f"rank {number} ({path})" for number, path in files]
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return f" Not in it: {', '.join(names[:_MOST_NAMES])}{more}." if names else ""
 
 
 def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
@@ -49,7 +59,7 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
     losses = {"idle": causes[cause], "exposed communication": exposed, "exposed memory": copies}
     loss = max(losses, key=lambda name: losses[name])
     if losses[loss] < _MUCH * span:
-        return _of_kernels(ranks, whole, loss, losses[loss]) + _fused(ranks)
+        return _of_kernels(ranks, whole, loss, losses[loss])
     also = ""
     if loss == "idle":
         lead = f"The device idled {percent(idle / span)} of {whole}{_part(causes[cause], idle, _IDLE[cause])}"
@@ -65,7 +75,7 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
         lead = f"Copies with no kernel beside them take {percent(copies / span)} of {whole}"
     if exposed >= _WORTH_SAYING * span:
         also += f"; {_hidden(ranks)} of communication is hidden"
-    return lead + also + _fused(ranks)
+    return lead + also
 
 
 def _of_kernels(ranks: Sequence[RankDocument], whole: str, loss: str, loss_ns: int) -> str:
@@ -82,12 +92,14 @@ def _of_kernels(ranks: Sequence[RankDocument], whole: str, loss: str, loss_ns: i
     return told
 
 
-def _fused(ranks: Sequence[RankDocument]) -> str:
-    """What of the time hides communication that nobody can tell apart."""
+def _of_fused(ranks: Sequence[RankDocument]) -> str:
+    """What no number of communication holds, where there is any: kernels that compute and communicate in one."""
     fused, span = _sum(ranks, "fused_ns"), _sum(ranks, "span_ns")
     if fused < _WORTH_SAYING * span:
         return ""
-    return f"; {percent(fused / span)} is in fused kernels, whose communication is not separable"
+    return (
+        f" Kernels that communicate within fill {percent(fused / span)}: what of it is communication is not separable."
+    )
 
 
 def _of_host(ranks: Sequence[RankDocument]) -> str:
