@@ -114,6 +114,41 @@ def test_an_input_is_never_overwritten(
 
 
 @pytest.mark.parametrize("command", ["report", "annotate", "convert"])
+@pytest.mark.parametrize("of", ["a file", "a folder"])
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [("", "it is empty: give a name"), (" ", "it is empty: give a name"), ("-", "only files are written")],
+)
+def test_an_output_without_a_name_is_refused_in_a_sentence(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, of: str, output: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = [small(rank).write(tmp_path / f"rank{rank}.json") for rank in range(2)]
+    code, out, err = run(command, tmp_path if of == "a folder" else files[0], "-o", output, "--workers", 1)
+    assert (code, out) == (2, "")
+    assert told in " ".join(err.replace("│", " ").split())
+    assert sorted(tmp_path.iterdir()) == files
+
+
+@pytest.mark.parametrize("command", ["report", "annotate", "convert"])
+def test_a_folder_where_one_file_is_to_be_written_is_refused(
+    run: Run, train: Path, tmp_path: Path, command: str
+) -> None:
+    code, _, err = run(command, train, "-o", tmp_path)
+    assert code == 2 and "is a folder; give the name of a file in it" in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("options", [["report"], ["lanes"], ["annotate", "--in-place"], ["convert", "-o", "x.json"]])
+def test_an_empty_name_of_a_trace_is_not_the_folder_where_one_stands(
+    run: Run, train: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.chdir(train.parent)
+    before = train.read_bytes()
+    code, _, err = run(options[0], "", *options[1:])
+    assert (code, train.read_bytes()) == (3, before) and "an empty path: give a trace's file" in err
+
+
+@pytest.mark.parametrize("command", ["report", "annotate", "convert"])
 def test_no_file_of_a_folder_is_overwritten(run: Run, tmp_path: Path, command: str) -> None:
     files = [small(rank).write(tmp_path / f"rank{rank}.json") for rank in range(2)]
     if command == "convert":  # its files end in .parquet, so converted ones are what it could overwrite

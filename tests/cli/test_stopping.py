@@ -123,3 +123,31 @@ def test_a_signal_while_one_file_is_written(
     _, stderr = process.communicate(timeout=WAIT_S)
     assert (process.returncode, os.listdir(tmp_path)) == (128 + number, ["t.json"])
     assert "Traceback" not in stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+@pytest.mark.parametrize(
+    "command", [["report"], ["report", "--json"], ["lanes"], ["lanes", "--help"], ["--version"]], ids=" ".join
+)
+def test_a_standard_output_that_takes_nothing_gets_one_sentence(
+    started: Callable[..., subprocess.Popen[str]], tmp_path: Path, command: list[str]
+) -> None:
+    traces = (
+        [TraceFile().kernel(GEMM, 100, 100).write(tmp_path / "t.json")] if command[0] in ("report", "lanes") else []
+    )
+    program = f"import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 1)\n{COMMAND}"
+    process = started(command[0], *traces, *command[1:], program=program)
+    _, stderr = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, stderr) == (
+        2,
+        "weftrace: standard output cannot be written: No space left on device.\n",
+    )
+
+
+def test_a_closed_standard_output_is_no_error(started: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+    trace = TraceFile().kernel(GEMM, 100, 100).write(tmp_path / "t.json")
+    program = f"import sys; sys.stdout = None\n{COMMAND}"
+    for options in ([], ["--json"], ["-o", tmp_path / "r.json"]):
+        process = started("report", trace, *options, program=program)
+        _, stderr = process.communicate(timeout=WAIT_S)
+        assert process.returncode == 0 and "Traceback" not in stderr, stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
 import threading
@@ -9,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from weftrace.errors import WeftraceError
+from weftrace.errors import USAGE, WeftraceError
 from weftrace.version import __version__
 from weftrace.wings import add_commands
 
@@ -17,7 +19,8 @@ app = typer.Typer(
     name="weftrace",
     help="Show which communication is hidden behind which computation, where the step went, and what could be saved.",
     epilog="Start with: weftrace demo, then weftrace report YOUR_TRACE.json.gz -o report.html\n\n"
-    "Exit codes: 0 fine, 1 a gate or --strict not met, 2 wrong usage, 3 an input that cannot be used.",
+    "Exit codes: 0 fine, 1 a gate or --strict not met, 2 wrong usage, 3 an input that cannot be used, "
+    "130 and 143 stopped by Ctrl-C or a termination.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -48,23 +51,40 @@ def main() -> None:
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
+    if sys.stdout is None:  # closed by who started us (>&-): nobody listens
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 # for as long as the program runs
     try:
-        app()
+        _run()
     except WeftraceError as error:
         typer.echo(f"weftrace: {error}", err=True)
         sys.exit(error.exit_code)
-    except SystemExit as ended:
-        if ended.code in _STOPPED:
-            _tell_stopped(_STOPPED[ended.code])
-        raise
     except KeyboardInterrupt:
         _tell_stopped(_STOPPED[_INTERRUPTED])
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE or error.filename is not None:
+            raise
+        typer.echo(f"weftrace: standard output cannot be written: {error.strerror}.", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it is tried again at the end, and fails
+        sys.exit(USAGE)
 
 
+def _run() -> None:
+    """The command. Exits as it does, when all that it has printed is out."""
+    try:
+        app()
+    except SystemExit as ended:
+        if ended.code in _STOPPED:
+            _tell_stopped(_STOPPED[ended.code])
+        sys.stdout.flush()
+        raise
+
+
+#: What a full disk, a quota or a broken device says. Outputs of ours that meet it say so themselves, with their names.
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _INTERRUPTED, _TERMINATED = (128 + number for number in (signal.SIGINT, signal.SIGTERM))
 _STOPPED = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weftrace.cli.outputs import check_output, stderr
+from weftrace.cli.outputs import check_name, check_output, stderr
 from weftrace.errors import UNUSABLE_INPUT
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ def check_target(
 
     inputs: files that must not be overwritten. Raises `typer.BadParameter`.
     """
+    check_name(output)
     num = len(inputs_of(sources))
     if num == 1 and ranks is None:
         check_output(output, endings, inputs)

@@ -67,8 +67,6 @@ def wanted(
     suffixes = list(writers(writes)) if isinstance(writes, Kind) else list(writes)
     named = list(inputs)
     for number, path in enumerate(output or ()):
-        if path == "-":
-            raise typer.BadParameter("standard output takes the JSON document: --json", param_hint="--output")
         check_output(path, suffixes, named)
         if os.path.realpath(path) in {os.path.realpath(other) for other in (output or ())[:number]}:
             raise typer.BadParameter(f"{path}: is named twice", param_hint="--output")
@@ -76,7 +74,11 @@ def wanted(
 
 
 def check_output(path: str, suffixes: Iterable[str], inputs: Iterable[str | os.PathLike[str]]) -> None:
-    """Raises `typer.BadParameter` for an ending that nothing is written as, an input, a folder that is not there."""
+    """Raises `typer.BadParameter` for what is no name of a file, an ending that nothing is written as, an input, a
+    folder that is not there."""
+    check_name(path)
+    if os.path.isdir(path):
+        raise typer.BadParameter(f"{path}: is a folder; give the name of a file in it", param_hint="--output")
     try:
         suffix_of(path, suffixes)
         refuse_input(path, inputs)
@@ -85,6 +87,17 @@ def check_output(path: str, suffixes: Iterable[str], inputs: Iterable[str | os.P
     folder = Path(path).parent
     if not folder.is_dir():
         raise typer.BadParameter(f"{path}: there is no folder {folder}; make it first", param_hint="--output")
+
+
+def check_name(path: str) -> None:
+    """Raises `typer.BadParameter` for an empty name, and for `-`, which means standard output elsewhere."""
+    if not path.strip():
+        raise typer.BadParameter("it is empty: give a name", param_hint="--output")
+    if path == "-":
+        raise typer.BadParameter(
+            "only files are written; a document goes to standard output with --json, where the command has it",
+            param_hint="--output",
+        )
 
 
 def deliver(

@@ -217,6 +217,8 @@ def _common_name(sources: Sequence[str | os.PathLike[str]]) -> str:
 def find_traces(path: str | os.PathLike[str]) -> list[str]:
     """The trace files that a path, folder or glob names, by rank where names tell it. Raises TraceError for none."""
     name = str(path)
+    if not name.strip():
+        raise TraceError("an empty path: give a trace's file, a folder of ranks or a glob.")
     if is_remote(name):
         found = _remote(name) if any(c in name for c in "*?[") or name.endswith("/") else [name]
     elif Path(name).is_dir():
