@@ -32,6 +32,7 @@ declare namespace page {
     words: Record<string, string>;
   };
   type Moves = Omit<NonNullable<placement.Document["moves"]>, "list"> & { list: moves_block.Block };
+  type NextWindowRow = NonNullable<placement.Document["next_windows"]>["rows"][number];
   type Certificate = NonNullable<placement.Document["certificate"]>;
   type Policy = NonNullable<placement.Document["choice"]>;
   type PolicyCost = Policy["costs"][number];

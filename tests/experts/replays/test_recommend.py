@@ -72,6 +72,19 @@ def test_a_row_below_the_band_is_not_cheaper_and_solvers_can_be_left_out() -> No
     assert even.gain_points == pytest.approx(14)
 
 
+def test_the_baseline_is_the_published_eplb_planned_as_often_on_the_same_estimate() -> None:
+    played = replay(
+        generate_loads("real", 12, 4, 32), num_slots=40, num_gpus=8, intervals=[2], windows=[2], estimators=["last"],
+        solvers=["deepseek", "balance+resplit"],
+    )  # fmt: skip
+    advice = recommend(played)
+    assert played.rows[advice.row].solver == "balance+resplit"
+    assert played.rows[advice.baseline_row] == Row(solver="deepseek", estimator="last", window=None, interval=2)
+    assert "than deepseek every 2 windows on the last window" in advice.text
+    alone = recommend(played, solvers=["deepseek"])
+    assert alone.baseline_row == played.baseline_row  # the best itself: then planned once
+
+
 def test_the_oracle_is_never_recommended_nor_unknown_rows() -> None:
     with pytest.raises(PlacementError, match="none of oracle was replayed"):
         recommend(STEADY, solvers=["oracle"])
@@ -86,7 +99,7 @@ def test_a_played_history_gets_its_advice() -> None:
     assert table["balancedness"][advice.row] == max(table["balancedness"].to_list()[:-2])
     assert played.rows[advice.row].solver == "balance+resplit"
     assert advice.gain_low <= advice.gain_points <= advice.gain_high
-    assert advice.gain_low > 0
+    assert recommend(played, baseline_row=played.baseline_row).gain_low > 0
     assert advice.text.count("\n") == 0
 
 

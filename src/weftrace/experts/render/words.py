@@ -183,7 +183,8 @@ REPLAY_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "baseline": (
             "Baseline",
-            "What the gain is measured against.",
+            "What the gain is measured against: the published EPLB (deepseek) planned as often on the same estimate; "
+            "where that was not played, or is the best itself, a plan on the first window, kept.",
         ),
         "plan_time": (
             "Plan time",
@@ -302,7 +303,8 @@ def replay_headline(document: ReplayDocument) -> str:
     """What the replay recommends in a sentence, with its number."""
     row = document["rows"][document["recommendation"]["row"]]
     gain = document["recommendation"]["gain_points"]
-    against = f"{abs(gain):.1f} points {'over' if gain >= 0 else 'under'} the baseline"
+    baseline = row_words(document["rows"][document["recommendation"]["baseline_row"]])
+    against = f"{abs(gain):.1f} points {'over' if gain >= 0 else 'under'} {baseline}"
     return f"{row_words(row)}: balancedness {balance_text(row['balancedness'])}, {against}."
 
 

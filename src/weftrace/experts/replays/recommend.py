@@ -46,13 +46,13 @@ def recommend(
     """The row to run.
 
     solvers: those to choose from, all by default; leave out "balance+resplit" where the engine cannot give copies of an
-    expert different shares. baseline_row: a row of the replay, today's say; by default planned once, never again.
+    expert different shares. baseline_row: a row of the replay, today's say; by default the published EPLB ("deepseek"),
+    re-planned as often on the same estimate, or where that was not played, or is best, planned once, never again.
     The best of many rows looks a little better than it is: its band knows of windows, not of the choice.
     Raises `PlacementError` for a row that does not exist and solvers that were not replayed.
     """
-    baseline = replay.baseline_row if baseline_row is None else baseline_row
-    if not 0 <= baseline < len(replay.rows):
-        raise PlacementError(f"row {baseline} does not exist; the replay has rows 0 to {len(replay.rows) - 1}")
+    if baseline_row is not None and not 0 <= baseline_row < len(replay.rows):
+        raise PlacementError(f"row {baseline_row} does not exist; the replay has rows 0 to {len(replay.rows) - 1}")
     allowed = set(SOLVERS if solvers is None else solvers)
     candidates = [index for index, row in enumerate(replay.rows) if row.solver in allowed and row.solver in SOLVERS]
     if not candidates:
@@ -61,6 +61,7 @@ def recommend(
     mean_R = replay.balancedness_RT[:, 1:].mean(axis=1)
     written_R = np.nansum(replay.moved_RT, axis=1)
     best = max(candidates, key=lambda index: (mean_R[index], -written_R[index]))
+    baseline = _baseline(replay, best) if baseline_row is None else baseline_row
     resampled_RB = replay.resampled()
     low, high = band(resampled_RB[best])
     gain_low, gain_high = (100 * end for end in band(resampled_RB[best] - resampled_RB[baseline]))
@@ -89,6 +90,13 @@ def recommend(
         cheaper_row=None if cheapest == best else cheapest,
         text=text,
     )
+
+
+def _baseline(replay: Replay, best: int) -> int:
+    """The published algorithm planned as often on the same estimate; planned once where that was not played, or won."""
+    row = replay.rows[best]
+    published = Row(solver="deepseek", estimator=row.estimator, window=row.window, interval=row.interval)
+    return replay.rows.index(published) if published in replay.rows and published != row else replay.baseline_row
 
 
 def in_words(row: Row) -> str:

@@ -87,6 +87,6 @@ function mapWords(model) {
   const both = model.hasBefore ? " Both pictures have one scale." : "";
   const colors =
     "Orange GPUs do more than the mean and the others wait for them; blue ones wait; a layer in balance is plain grey.";
-  const loads = `Loads are those ${model.document.words.of}.`;
+  const loads = `Drawn ${model.document.words.of}.`;
   return `A row is a layer, a column a GPU. ${loads} ${colors}${both} Click a cell to open its layer.`;
 }

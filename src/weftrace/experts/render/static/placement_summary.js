@@ -61,11 +61,16 @@ function nextWindowBars(doc) {
   const rows = doc.next_windows?.rows ?? [];
   return [
     h("p", { class: "work-head" }, defined("next_window", "On the next window"), `, ${doc.words.next}`),
-    rows.map((row) => workBar(looks[row.part], row.name, mean(row.balancedness) ?? 1)),
+    rows.map((row) => workBar(looks[row.part], nameOf(row), mean(row.balancedness) ?? 1)),
     doc.words.caution ? h("p", { class: "work-note", text: doc.words.caution }) : null,
     h("p", { class: "work-head", text: `Fit, no prediction: ${doc.words.of}` }),
     workBar("fit", "this placement", mean(doc.gpu_load.after.balancedness) ?? 1),
   ].flat();
+}
+
+/** @param {page.NextWindowRow} row */
+function nameOf({ name, part }) {
+  return part === "this" && !name.startsWith("this") ? `${name} (this)` : name.replace(/^the /, "");
 }
 
 /**
@@ -128,7 +133,7 @@ function cards(model, before, after) {
     : `${proved} of ${plural(doc.num_layers, "layer")} proved optimal`;
   return [
     ...headCards(model, before, after),
-    c
+    c && !doc.next_windows // else the first sentence has it
       ? card("bound", "best possible", balance(c.bound_balancedness), "no placement under the same rules gets higher")
       : null,
     c ? card("gap", "gap to the bound", smallPercent(c.gap), `in the worst layer; ${optimal}`) : null,

@@ -24,10 +24,8 @@ export function showReplaySummary(model) {
     }),
   );
   byId("recommendation").textContent = recommendation.text;
-  // Bars from the worst row's band to 1: differences of a few points must be seen.
-  const low = Math.floor(20 * (Math.min(...model.parts.map(({ row }) => rows[row].low)) - 0.02)) / 20;
   /** @param {number} value */
-  const at = (value) => Math.max(0, Math.min(1, (value - low) / (1 - low)));
+  const at = (value) => Math.max(0, Math.min(1, value));
   fill(
     byId("account"),
     h(
@@ -37,8 +35,6 @@ export function showReplaySummary(model) {
       defined("balancedness", "balancedness"),
       " over the layers and the scored windows, with its ",
       defined("band"),
-      ". The bars begin at ",
-      h("b", { text: low.toFixed(2) }),
       ".",
     ),
     h(
