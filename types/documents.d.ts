@@ -948,6 +948,8 @@ declare namespace report {
     /** What of the step: all in its window, or what it launched; null for the whole trace. */
     step_by: "launch" | "window" | null;
     simulated: boolean;
+    /** Why it is in no sum of the job: no device work where others have some, another world size, or another file of the same rank before it; null where it is. */
+    apart: "duplicate" | "host" | "world" | null;
     /** First device start, absolute nanoseconds; does not fit a float64. */
     start_ns: number;
     /** A duration in nanoseconds. */

@@ -14,6 +14,7 @@ from tests.trace.strategies import traces as hostile_traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
 from weftrace.analysis import Analysis, RankAnalysis, analyze_rank
 from weftrace.errors import TraceError
+from weftrace.report.document import document_of
 from weftrace.trace import Trace, events_frame, open_trace, works_of
 
 
@@ -50,7 +51,10 @@ def test_a_job_in_order_of_rank(tmp_path: Path) -> None:
 def test_two_files_of_one_rank_are_both_told_and_noted(tmp_path: Path) -> None:
     analysis = job_of(tmp_path, rank_file(0), rank_file(1), rank_file(1, late=500))
     assert [rank.rank for rank in analysis.ranks] == [0, 1, 1]
-    assert analysis.notes == ("several files say that they are rank 1: each is shown by itself",)
+    assert analysis.notes == (
+        "several files say that they are rank 1: trace2.json is in no sum and shown by itself, the first file counts",
+    )
+    assert [rank.apart is None for rank in analysis.ranks] == [True, True, False]
     assert [clock.offset_ns for clock in analysis.clocks] == [0, 0]  # the first of the two
 
 
@@ -59,6 +63,30 @@ def test_absent_ranks_and_files_of_different_runs_are_noted(tmp_path: Path) -> N
     assert analysis.notes == ("2 of 4 ranks have no file here: sums and means are over those that have",)
     (note,) = job_of(tmp_path, rank_file(0, world_size=2), rank_file(1, world_size=4)).notes
     assert "world sizes 2, 4" in note
+
+
+def test_ranks_of_another_world_and_files_without_device_work_are_in_no_sum(tmp_path: Path) -> None:
+    # ranks 0 and 1 of 2 wait 30 of 90 µs exposed; rank 2 is of a world of 8, and rank 3's file holds the host alone
+    host = TraceFile(rank=3, world_size=2).host("aten::mm", 0, 9_000, cat="cpu_op")
+    files = (rank_file(0), rank_file(1), rank_file(2, world_size=8, late=9_000), host)
+    analysis = job_of(tmp_path, *files)
+    assert [rank.apart is None for rank in analysis.ranks] == [True, True, False, False]
+    assert analysis.world_size == 2 and [clock.rank for clock in analysis.clocks] == [0, 1]
+    assert analysis.notes == (
+        "rank 3 (trace3.json) holds no device work: in no sum, shown by itself",
+        "files of different jobs? they record world sizes 2, 8: rank 2 (trace2.json) is in no sum and shown by itself",
+    )
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    two = job_of(alone, rank_file(0), rank_file(1))
+    headline = document_of(analysis)["headline"]
+    assert headline.startswith(document_of(two)["headline"])
+    assert headline.endswith(" Not in it: rank 2 (trace2.json), rank 3 (trace3.json).")
+
+
+def test_a_job_of_the_host_alone_is_summed_up(tmp_path: Path) -> None:
+    files = [TraceFile(rank=rank, world_size=2).host("aten::mm", 0, 50, cat="cpu_op") for rank in (0, 1)]
+    assert [rank.apart for rank in job_of(tmp_path, *files).ranks] == [None, None]
 
 
 def test_devices_of_one_process(tmp_path: Path) -> None:

@@ -278,6 +278,7 @@ def rank(
         "step": None,
         "step_by": None,
         "simulated": False,
+        "apart": None,
         "start_ns": 1_740_461_679_471_346_000,
         "span_ns": span_ns,
         "busy_ns": _ns(busy),

@@ -206,6 +206,14 @@ def test_json_that_is_no_trace_is_reported_and_the_rest_go_on(four_ranks: Path) 
     assert "traceEvents" in analysis.failures[1].error
 
 
+def test_a_link_to_nothing_is_named_and_the_rest_go_on(four_ranks: Path) -> None:
+    os.remove(four_ranks / "rank2.json")
+    (four_ranks / "rank2.json").symlink_to("moved/rank2.json")
+    assert len(job_of(str(four_ranks / "*.json"))) == 4
+    (failure,) = [outcome.failure for outcome in job_of(four_ranks).map(rank_and_span, workers=1) if outcome.failure]
+    assert failure.error == f"{four_ranks / 'rank2.json'}: a link to moved/rank2.json, which is not there."
+
+
 def test_compressed_files(tmp_path: Path) -> None:
     (tmp_path / "rank0.json.gz").write_bytes(gzip.compress(write_rank(tmp_path, 0).read_bytes()))
     os.remove(tmp_path / "rank0.json")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
 
 import polars as pl
 
@@ -27,10 +29,17 @@ from weftrace.trace.model import SmUnit, Trace
 from weftrace.trace.work import Basis, StepBy, Work, as_work
 from weftrace.units import duration, percent
 
+#: Why a rank's file is in no sum of its job: it holds no device work where others do, it records another world size
+#: than most, or another file of the same rank comes first.
+Apart = Literal["host", "world", "duplicate"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RankAnalysis(InNotebook):
-    """All analyses of one device of one rank. See each part's type for what its numbers mean."""
+    """All analyses of one device of one rank. See each part's type for what its numbers mean.
+
+    apart: why it is in no sum of its job (`Apart`); None where it is.
+    """
 
     rank: int | None
     world_size: int | None
@@ -58,6 +67,7 @@ class RankAnalysis(InNotebook):
     outside_steps: tuple[OutsideSteps, ...]
     quality: Quality
     collective_ends: pl.DataFrame
+    apart: Apart | None = None
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "rank", "–" if self.rank is None else str(self.rank)
@@ -134,15 +144,17 @@ def by_rank(rank: RankAnalysis) -> tuple[bool, int, int, str]:
 
 
 def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failure]) -> Analysis:
-    """Ranks put together: in order, with the offsets of their clocks."""
+    """Ranks put together: in order, those told that are of no sum, with the offsets of the others' clocks."""
     ordered = sorted(ranks, key=by_rank)
+    ordered = [replace(r, apart=reason) for r, reason in zip(ordered, _apart(ordered), strict=True)]
+    counted = [r for r in ordered if r.apart is None]
     ends: dict[int, pl.DataFrame] = {}
-    for r in ordered:
+    for r in counted:
         if r.rank is not None and not r.collective_ends.is_empty():
-            ends.setdefault(r.rank, r.collective_ends)  # of two files or devices of one rank, the first
+            ends.setdefault(r.rank, r.collective_ends)  # of two devices of one rank, the first
     return Analysis(
         source=source,
-        world_size=next((r.world_size for r in ordered if r.world_size), None),
+        world_size=next((r.world_size for r in counted if r.world_size), None),
         ranks=tuple(ordered),
         failures=tuple(failures),
         clocks=clock_offsets(ends) if len(ends) > 1 else (),
@@ -150,13 +162,37 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
     )
 
 
+def _apart(ranks: list[RankAnalysis]) -> list[Apart | None]:
+    """Why each rank is in no sum of the job: what it holds is another thing, of another job, or there already."""
+    found: dict[str, Apart] = {}  # by file
+    if len({r.path for r in ranks}) > 1 and any(r.basis == "device" for r in ranks):
+        found |= {r.path: "host" for r in ranks if r.basis != "device"}
+    worlds = Counter(world for world, _ in {(r.world_size, r.path) for r in ranks if r.path not in found} if world)
+    if len(worlds) > 1:
+        most = max(worlds.values())
+        world = next(r.world_size for r in ranks if r.path not in found and worlds[r.world_size or 0] == most)
+        found |= {r.path: "world" for r in ranks if r.path not in found and (r.world_size or world) != world}
+    first: dict[int, str] = {}
+    for r in ranks:
+        if r.rank is not None and r.path not in found and first.setdefault(r.rank, r.path) != r.path:
+            found[r.path] = "duplicate"
+    return [found.get(r.path) for r in ranks]
+
+
 def _notes(ranks: list[RankAnalysis]) -> Iterator[str]:
-    files = Counter(rank for rank, _ in {(r.rank, r.path) for r in ranks} if rank is not None)
-    several = [rank for rank, count in sorted(files.items()) if count > 1]
-    if several:
-        yield f"several files say that they are rank {_listed(several)}: each is shown by itself"
-    num_files = len({r.path for r in ranks})  # a process that drove several devices has one
-    unknown = len({r.path for r in ranks if r.rank is None})
+    named = {reason: _named(r for r in ranks if r.apart == reason) for reason in get_args(Apart)}
+    if (names := named["host"])[0]:
+        yield f"{names[0]} {'holds' if names[1] == 1 else 'hold'} no device work: in no sum, shown by {_self(names[1])}"
+    counted = [r for r in ranks if r.apart is None]
+    if again := {r.rank: r.path for r in ranks if r.apart == "duplicate"}:
+        which = sorted({Path(r.path).name for r in ranks if r.apart == "duplicate"})
+        yield (
+            f"several files say that they are rank {_listed(sorted(n for n in again if n is not None))}: "
+            f"{_listed(which)} {'is' if len(which) == 1 else 'are'} in no sum and shown by {_self(len(which))}, "
+            "the first file counts"
+        )
+    num_files = len({r.path for r in counted})  # a process that drove several devices has one
+    unknown = len({r.path for r in counted if r.rank is None})
     if unknown and num_files > 1:
         said = (
             "file does not say its rank, and its name does"
@@ -164,14 +200,36 @@ def _notes(ranks: list[RankAnalysis]) -> Iterator[str]:
             else "files do not say their rank, and their names do"
         )
         yield f"{unknown:,} {said} not tell it"
-    sizes = sorted({r.world_size for r in ranks if r.world_size})
-    if len(sizes) > 1:
-        yield f"files of different jobs? they record world sizes {_listed(sizes)}"
-    elif sizes and num_files > 1 and len(files) < sizes[0]:
-        absent = sizes[0] - len(files)
-        yield f"{absent:,} of {sizes[0]:,} ranks have no file here: sums and means are over those that have"
+    if (names := named["world"])[0]:
+        sizes = sorted({r.world_size for r in ranks if r.world_size and r.apart != "host"})
+        verb = "is" if names[1] == 1 else "are"
+        yield (
+            f"files of different jobs? they record world sizes {_listed(sizes)}: "
+            f"{names[0]} {verb} in no sum and shown by {_self(names[1])}"
+        )
+        return
+    world = next((r.world_size for r in counted if r.world_size), None)
+    present = len({r.rank for r in counted if r.rank is not None})
+    if world and num_files > 1 and present < world:
+        yield f"{world - present:,} of {world:,} ranks have no file here: sums and means are over those that have"
 
 
-def _listed(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:5]))
-    return shown + (f" and {len(numbers) - 5:,} more" if len(numbers) > 5 else "")
+def name_of(rank: RankAnalysis) -> str:
+    """What a rank is called where its file matters: "rank 2 (trace2.json)", or its file alone."""
+    file = Path(rank.path).name
+    return file if rank.rank is None else f"rank {rank.rank} ({file})"
+
+
+def _named(ranks: Iterable[RankAnalysis]) -> tuple[str, int]:
+    """The names of ranks, each file once, and how many they are."""
+    names = list(dict.fromkeys(name_of(r) for r in ranks))
+    return _listed(names), len(names)
+
+
+def _self(number: int) -> str:
+    return "itself" if number == 1 else "themselves"
+
+
+def _listed(values: Sequence[int | str]) -> str:
+    shown = ", ".join(map(str, values[:5]))
+    return shown + (f" and {len(values) - 5:,} more" if len(values) > 5 else "")

@@ -26,7 +26,7 @@ from weftrace.report.document_types import (
     StepDocument,
     WindowDocument,
 )
-from weftrace.report.headline import headline
+from weftrace.report.headline import headline, left_out
 from weftrace.version import __version__
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -
         "schema": SCHEMA,
         "weftrace": __version__,
         "source": _file_name(analysis.source),
-        "headline": headline(ranks),
+        "headline": headline([rank for rank in ranks if rank["apart"] is None]) + left_out(ranks),
         "world_size": analysis.world_size,
         "num_ranks": len(analysis.ranks),
         "failures": [{"path": _file_name(f.path), "error": f.error} for f in analysis.failures],
@@ -78,6 +78,7 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None, *, most_s
         "step": rank.step,
         "step_by": rank.step_by,
         "simulated": rank.simulated,
+        "apart": rank.apart,
         "start_ns": zero,
         "span_ns": b.span_ns,
         "busy_ns": b.busy_ns,

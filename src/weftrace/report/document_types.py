@@ -337,6 +337,13 @@ class RankDocument(TypedDict):
         Meta(description="What of the step: all in its window, or what it launched; null for the whole trace."),
     ]
     simulated: bool
+    apart: Annotated[
+        Literal["host", "world", "duplicate"] | None,
+        Meta(
+            description="Why it is in no sum of the job: no device work where others have some, another world size, or "
+            "another file of the same rank before it; null where it is."
+        ),
+    ]
     start_ns: Annotated[int, Meta(description="First device start, absolute nanoseconds; does not fit a float64.")]
     span_ns: Ns
     busy_ns: Ns

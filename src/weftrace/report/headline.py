@@ -11,6 +11,8 @@ _MUCH = 0.05  # of the span: where no loss is larger, the kernels lead
 _WORTH_SAYING = 0.01  # of the span: a second loss that is smaller is not in the sentence
 _MOST = 0.5  # of a loss: a cause that has more is named as most of it
 
+_MOST_NAMES = 3  # of files that are left out
+
 _IDLE = {
     "host_wait_ns": "waiting for the host to launch work",
     "dependency_wait_ns": "waiting for an event or another stream",
@@ -38,6 +40,14 @@ def headline(ranks: Sequence[RankDocument]) -> str:
     counted = f"{len(device)} {'ranks' if num_processes == len(device) else 'devices'}"
     told = _of_devices(device, "the time")
     return f"Over {counted}, {told[0].lower()}{told[1:]}. {_slowest(device, num_processes)}"
+
+
+def left_out(ranks: Sequence[RankDocument]) -> str:
+    """Which files of a job are in none of the headline's sums; why, the notes tell."""
+    files = dict.fromkeys((rank["rank"], rank["path"]) for rank in ranks if rank["apart"] is not None)
+    names = [path if number is None else f"rank {number} ({path})" for number, path in files]
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return f" Not in it: {', '.join(names[:_MOST_NAMES])}{more}." if names else ""
 
 
 def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:

@@ -220,19 +220,28 @@ def find_traces(path: str | os.PathLike[str]) -> list[str]:
     if is_remote(name):
         found = _remote(name) if any(c in name for c in "*?[") or name.endswith("/") else [name]
     elif Path(name).is_dir():
-        found = [str(entry) for entry in Path(name).iterdir() if entry.is_file() and entry.name.endswith(SUFFIXES)]
+        found = [str(entry) for entry in Path(name).iterdir() if entry.name.endswith(SUFFIXES) and _is_named(entry)]
         if not found:
             endings = ", ".join(SUFFIXES)
             raise TraceError(
                 f"{name}: a folder without traces: no file ends in {endings}. Give the folder that holds them."
             )
     elif any(c in name for c in "*?[") and not Path(name).exists():
-        found = [entry for entry in glob.glob(name, recursive=True) if Path(entry).is_file()]
+        found = [entry for entry in glob.glob(name, recursive=True) if _is_named(Path(entry))]
         if not found:
             raise TraceError(f"{name}: matches no file. Check the pattern; quote it so that the shell leaves it alone.")
     else:
         found = [name]
     return sorted(found, key=_by_rank)
+
+
+def _is_named(path: Path) -> bool:
+    """A file, or a link to nothing: that one is some rank's, and who left it out would not say so."""
+    return path.is_file() or _is_dangling(path)
+
+
+def _is_dangling(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
 
 
 def _remote(name: str) -> list[str]:
@@ -261,6 +270,8 @@ def read(
     on_progress: Callable[[int], None] | None = None,
 ) -> Trace:
     """Read one trace file of any kind that weftrace knows. Raises TraceError when it cannot be used."""
+    if not is_remote(str(path)) and _is_dangling(Path(path)):
+        raise TraceError(f"{path}: a link to {os.readlink(path)}, which is not there.")
     if str(path).endswith(".parquet"):
         from weftrace.trace.parquet import load_parquet
 

@@ -45,7 +45,7 @@ def print_report(document: ReportDocument, console: Console) -> None:
     ranks = document["ranks"]
     blocks: list[RenderableType] = [*_opening(document)]
     if ranks:
-        slowest = max(ranks, key=lambda rank: rank["span_ns"])
+        slowest = max(_counted(ranks), key=lambda rank: rank["span_ns"])
         blocks += _job(document, slowest, width)
         blocks += rank_blocks(slowest, width)
     print_blocks(blocks, console, width)
@@ -72,8 +72,13 @@ def _opening(document: ReportDocument) -> list[RenderableType]:
     return blocks
 
 
+def _counted(ranks: Sequence[RankDocument]) -> list[RankDocument]:
+    """Those that are in the sums of the job."""
+    return [rank for rank in ranks if rank["apart"] is None]
+
+
 def _scope(document: ReportDocument) -> str:
-    ranks, world = document["ranks"], document["world_size"]
+    ranks, world = _counted(document["ranks"]), document["world_size"]
     if len(ranks) != 1:
         number = len({(rank["rank"], rank["path"]) for rank in ranks})
         if _several_devices(ranks):
@@ -106,7 +111,7 @@ def _job(document: ReportDocument, slowest: RankDocument, width: int) -> list[Re
 
 
 def _rank_table(ranks: Sequence[RankDocument], clocks: Sequence[ClockDocument], width: int) -> RenderableType:
-    ordered = sorted(ranks, key=lambda rank: -rank["span_ns"])
+    ordered = sorted(ranks, key=lambda rank: (rank["apart"] is not None, -rank["span_ns"]))
     fastest_kept = 3 if len(ordered) > MAX_RANKS else 0
     shown = ordered if not fastest_kept else ordered[: MAX_RANKS - fastest_kept]
     unit = unit_for(ordered[0]["span_ns"])
@@ -116,10 +121,12 @@ def _rank_table(ranks: Sequence[RankDocument], clocks: Sequence[ClockDocument], 
             rows.append(["…", *[""] * (len(ACCOUNT_KEYS) + 1), f"{len(ordered) - MAX_RANKS:,} more"])
         name = rank_name(rank, with_device=_several_devices(ranks)).removeprefix("rank ")
         marks = ["slowest"] * (place == 0) + ["partial"] * bool(concerns(rank))
+        marks += ["in no sum"] * (rank["apart"] is not None)
         rows.append([name, *(unit(rank[key]) for key in ACCOUNT_KEYS), hidden_share(rank), ", ".join(marks)])
     heads = ("rank", f"span {unit.name}", *ACCOUNT_HEADS, "")
     body = table(heads, rows, width, left=("rank", ""), bold=0)
-    slowest, fastest = ordered[0]["span_ns"], ordered[-1]["span_ns"]
+    counted_ranks = _counted(ordered)
+    slowest, fastest = counted_ranks[0]["span_ns"], counted_ranks[-1]["span_ns"]
     note = f"longest span first; the slowest takes {slowest / fastest:.2f}× the time of the fastest" if fastest else ""
     parts: list[RenderableType] = [section("Ranks", note), body]
     if others := clocks[1:]:  # the first is the reference

@@ -32,7 +32,8 @@ export function rankTable(report, onRank) {
   );
   if (ranks.length < 2) return () => {};
 
-  const slowest = ranks.reduce((best, rank, position) => (rank.span_ns > ranks[best].span_ns ? position : best), 0);
+  const counted = ranks.flatMap((rank, position) => (rank.apart === null ? [position] : []));
+  const slowest = counted.reduce((best, position) => (ranks[position].span_ns > ranks[best].span_ns ? position : best));
   const longest = Math.max(1, ranks[slowest].span_ns);
   const offset = new Map(clocks.map((clock) => [clock.rank, clock.offset_ns]));
   let current = 0;
@@ -63,6 +64,7 @@ export function rankTable(report, onRank) {
             {},
             h("b", { text: label(row, ranks) }),
             row.position === slowest ? h("span", { class: "chip warn", text: "slowest" }) : null,
+            row.apart === null ? null : h("span", { class: "chip", text: "in no sum" }),
           ),
       },
       { key: "span_ns", label: "span", kind: "time", def: "span" },
