@@ -9,7 +9,7 @@ import pytest
 
 from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis import Quality, quality
-from weftrace.trace import ReadQuality, Trace, events_frame, work_of
+from weftrace.trace import ReadQuality, Trace, events_frame, job, work_of, works_of
 
 
 def twenty(*, unlinked: int = 0) -> TraceFile:
@@ -103,3 +103,55 @@ def test_host_operators_and_nothing(tmp_path: Path) -> None:
     assert verdict(Trace(events=events_frame({}, 0))) == (
         "doubtful", "no device events and no host operators: nothing to account for",
     )  # fmt: skip
+
+
+def two_in_one(**second: object) -> TraceFile:
+    """Two devices' GEMMs of 10 µs, one after the other on each; all events say device 0 and stream 7."""
+    file = TraceFile()
+    for number in range(10):
+        file.kernel(GEMM, 100 + 10 * number, 10)
+        file.kernel(GEMM, 103 + 10 * number, 4)
+        file.events[-1] |= second
+    return file
+
+
+def test_two_devices_merged_onto_one_are_doubted_aloud(tmp_path: Path) -> None:
+    # stream 7   [GEMM 100-110][GEMM 110-120] ...   a stream finishes its events in order,
+    # stream 7      [103-107]     [113-117]   ...   so these ran elsewhere
+    result = quality(two_in_one().trace(tmp_path))
+    assert result.verdict == "doubtful"
+    assert result.notes[0] == (
+        "several devices may be merged onto device 0: 10 of 20 events end before an earlier event of their stream does"
+    )
+    notes = quality(two_in_one(pid=1).trace(tmp_path)).notes[0]
+    assert notes == "several devices may be merged onto device 0: its events stand in the tracks of devices 0, 1"
+
+
+def test_a_device_that_two_processes_launch_on_is_doubted(tmp_path: Path) -> None:
+    file = TraceFile().kernel(GEMM, 100, 10).kernel(GEMM, 110, 10)
+    for event in file.events:
+        if event["cat"] == "cuda_runtime" and event["ts"] == 100:
+            event["pid"] = 2
+    (note,) = quality(file.trace(tmp_path)).notes
+    assert note == "several devices may be merged onto device 0: processes 1, 2 launch on it"
+
+
+def test_overlap_that_a_device_has_by_itself_is_not_doubted(tmp_path: Path) -> None:
+    # Programmatic dependent launch: each starts before its predecessor has ended, and ends after it.
+    file = TraceFile()
+    for number in range(20):
+        file.kernel(GEMM, 100 + 10 * number, 14)
+    assert quality(file.trace(tmp_path)).verdict == "good"
+    # Branches of a graph share a stream in the record.
+    file = TraceFile().host("cudaGraphLaunch", 0, 1, cat="cuda_runtime", correlation=5)
+    for number in range(10):
+        for start, dur, node in ((100, 10, number), (103, 4, 90 + number)):
+            file.kernel(GEMM, start + 10 * number, dur, linked=False)
+            file.events[-1]["args"] |= {"correlation": 5, "graph id": 1, "graph node id": node}
+    assert quality(file.trace(tmp_path)).verdict == "good"
+
+
+def test_no_recorded_trace_is_taken_for_several_devices(shared_data: Path) -> None:
+    for path in shared_data.rglob("*.json.gz"):
+        for work in works_of(job.read(path)):
+            assert not any("merged" in note for note in quality(work).notes), path

@@ -13,6 +13,8 @@ from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
+_FEW = 3  # events out of order that tell nothing
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality(InNotebook):
@@ -20,7 +22,8 @@ class Quality(InNotebook):
 
     verdict: "good"; "usable" when something small was lost or mended; "doubtful" when the numbers may mislead: a tenth
     of the events lost or outside the recording, a tenth of the device events without launch, a file cut short, no
-    device events, or a third of compute time in kernels that no rule names.
+    device events, several devices that seem to be merged into one, or a third of compute time in kernels that no rule
+    names.
     """
 
     verdict: Literal["good", "usable", "doubtful"]
@@ -51,6 +54,8 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None) -> Qual
         doubts.append("no device events and no host operators: nothing to account for")
     if work.basis == "host":
         doubts.append("no device events in this file: host operators stand in for them, each thread as a stream")
+    if told := _merged(work):
+        doubts.append(f"several devices may be merged onto device {work.device}: {told}")
     unused = _unused(work.trace)
     for category, count in unused.items():
         worth = remarks if work.basis == "device" else doubts
@@ -99,6 +104,33 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None) -> Qual
         unused=unused,
         notes=tuple(doubts + remarks + notes),
     )
+
+
+def _merged(work: Work) -> str | None:
+    """What speaks for several devices in one: a file put together of two processes', each of which called its own 0.
+
+    A stream finishes its events in order, whatever starts early; branches of a graph share a stream in the record, and
+    so may what one call launched.
+    """
+    if work.basis != "device" or work.trace.simulated:
+        return None
+    columns = work.trace.events.select("pid", "graph_id", "correlation")[work.events.get_column("row")]
+    events = work.events.select("stream", "end_ns", "launch_pid").hstack(columns)
+    tracks, launching = (
+        sorted(events.get_column(column).drop_nulls().unique().cast(pl.String).to_list())
+        for column in ("pid", "launch_pid")
+    )
+    if len(tracks) > 1:
+        return f"its events stand in the tracks of devices {', '.join(tracks)}"
+    if len(launching) > 1:
+        return f"processes {', '.join(launching)} launch on it"
+    alone = events.filter(
+        pl.col("graph_id").is_null(), (pl.col("correlation") <= 0).fill_null(True) | (pl.len().over("correlation") == 1)
+    )
+    early = alone.select((pl.col("end_ns") < pl.col("end_ns").cum_max().shift(1).over("stream")).sum()).item()
+    if early < max(_FEW, events.height / 10):
+        return None
+    return f"{early:,} of {events.height:,} events end before an earlier event of their stream does"
 
 
 def _unused(trace: Trace) -> dict[str, int]:
