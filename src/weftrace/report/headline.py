@@ -50,14 +50,6 @@ def left_out(ranks: Sequence[RankDocument]) -> str:
     return f" Not in it: {', '.join(names[:_MOST_NAMES])}{more}." if names else ""
 
 
-def left_out(ranks: Sequence[RankDocument]) -> str:
-    """Which files of a job are in none of the headline's sums; why, the notes tell."""
-    files = dict.fromkeys((rank["rank"], rank["path"]) for rank in ranks if rank["apart"] is not None)
-    names = [path if number is None else f"rank {number} ({path})" for number, path in files]
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return f" Not in it: {', '.join(names[:_MOST_NAMES])}{more}." if names else ""
-
-
 def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
     """The sentence for device work, without its end. whole: what shares are shares of, in words."""
     span = _sum(ranks, "span_ns")
