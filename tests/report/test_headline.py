@@ -55,14 +55,14 @@ def test_it_leads_with_copies(tmp_path: Path) -> None:
 def test_where_little_is_lost_the_kernels_lead(tmp_path: Path) -> None:
     file = TraceFile().kernel(GEMM, 1_000, 99_000).kernel(ALL_REDUCE, 41_000, 60_000, stream=20, launch=500)
     assert told(file, tmp_path) == (
-        "Computation fills 99.0 % of 100.0 ms, 99.0 % of it in gemm kernels, and hides 98.3 % of communication; the "
+        "Computation fills 99.0 % of 100.0 ms (gemm kernels 99.0 %) and hides 98.3 % of communication; the "
         "largest loss is exposed communication, 1.0 ms (1.0 %)."
     )
 
 
 def test_no_communication_is_not_mentioned(tmp_path: Path) -> None:
     said = told(TraceFile().kernel(GEMM, 1_000, 99_000), tmp_path)
-    assert said == "Computation fills 100.0 % of 99.0 ms, 100.0 % of it in gemm kernels."
+    assert said == "Computation fills 100.0 % of 99.0 ms (gemm kernels 100.0 %)."
 
 
 def test_a_job_sums_its_ranks_and_names_the_longest() -> None:

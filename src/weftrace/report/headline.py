@@ -82,10 +82,10 @@ def _of_kernels(ranks: Sequence[RankDocument], whole: str, loss: str, loss_ns: i
     """Where little is lost: what fills the time, and what little is lost most."""
     span, compute = _sum(ranks, "span_ns"), _sum(ranks, "compute_ns")
     family, most = _largest(ranks, "families", "family", "busy_ns", kind="compute")
-    kernels = f", {percent(most / span)} of it in {family} kernels" if family else ""
+    kernels = f" ({family} kernels {percent(most / span)})" if family else ""
     told = f"Computation fills {percent(compute / span)} of {whole}{kernels}"
     if _sum(ranks, "communication_ns"):
-        told += f", and hides {_hidden(ranks)} of communication"
+        told += f" and hides {_hidden(ranks)} of communication"
     if loss_ns:
         named = "idle time" if loss == "idle" else loss
         told += f"; the largest loss is {named}, {duration(loss_ns)} ({percent(loss_ns / span)})"
