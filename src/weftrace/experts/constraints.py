@@ -131,12 +131,14 @@ def _check_pins(pins_K3: Ints, capacity_G: Ints, num_experts: int) -> None:
     if (pinned_G > capacity_G).any():
         gpu = int(np.argmax(pinned_G > capacity_G))
         raise PlacementError(
-            f"pins: layer {layer} pins {pinned_G[gpu]} experts to GPU {gpu}, which has {capacity_G[gpu]} slots"
+            f"pins: loads row {layer} pins {pinned_G[gpu]} experts to GPU {gpu}, which has {capacity_G[gpu]} slots"
         )
     free = num_experts - len(np.unique(pins_K3[:, 1]))
     room = int(capacity_G.sum()) - len(pins_K3)
     if room < free:
-        raise PlacementError(f"pins: layer {layer} has {room} slots beside its pins for {free} experts without a pin")
+        raise PlacementError(
+            f"pins: loads row {layer} has {room} slots beside its pins for {free} experts without a pin"
+        )
 
 
 def _numbers(pin: Any) -> list[int]:

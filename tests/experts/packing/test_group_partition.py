@@ -113,7 +113,7 @@ def test_pins_hold_a_group_to_a_node() -> None:
     [
         (make_cluster(9, 3, 3), 4, [], "4 groups cannot be shared evenly by 3 nodes"),
         (make_cluster(8, 4, 2, dead=[1]), 2, [], "node 0 has 2 slots in service for the 4 experts of its groups"),
-        (make_cluster(16, 4, 2), 2, [(0, 0, 0), (0, 1, 3)], "layer 0: pins hold one group to two nodes"),
+        (make_cluster(16, 4, 2), 2, [(0, 0, 0), (0, 1, 3)], "loads row 0: pins hold one group to two nodes"),
         (make_cluster(16, 4, 2), 4, [(0, 0, 0), (0, 2, 0), (0, 4, 0)], "pins hold more groups to a node than the 2"),
     ],
 )

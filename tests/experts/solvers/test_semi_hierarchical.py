@@ -106,4 +106,4 @@ def test_too_many_pins_are_refused() -> None:
     problem = problem_of(np.ones((1, 16)), make_cluster(20, 4, 2), 2, max_foreign=1, pins=pins)
     answer = solve_semi_hierarchical(problem)
     assert isinstance(answer, NotApplicable)
-    assert answer.reason.startswith("layer 0: the slots in service or the pins need more than 1 foreign replicas")
+    assert answer.reason.startswith("loads row 0: the slots in service or the pins need more than 1 foreign replicas")

@@ -45,8 +45,8 @@ def evacuate(
         expert = _evacuate(state)
         if expert >= 0:
             raise PlacementError(
-                f"layer {layer}: no place is left for expert {expert}: every slot is pinned or holds an expert's only "
-                "copy"
+                f"loads row {layer}: no place is left for expert {expert}: every slot is pinned or holds an expert's "
+                "only copy"
             )
     return map_LP
 

@@ -94,10 +94,13 @@ def _pinned(problem: Problem) -> Ints:
 
 def _why_not(problem: Problem, layer: int) -> str:
     if (_pinned(problem)[layer] == -2).any():
-        return f"layer {layer}: pins hold one group to two nodes"
+        return f"loads row {layer}: pins hold one group to two nodes"
     slots_D = nodes_of(problem)[0][layer]
     needed = problem.num_experts // problem.cluster.num_nodes
     if slots_D.min() < needed:
         node = int(slots_D.argmin())
-        return f"layer {layer}: node {node} has {slots_D[node]} slots in service for the {needed} experts of its groups"
-    return f"layer {layer}: pins hold more groups to a node than the {problem.num_groups // len(slots_D)} it takes"
+        return (
+            f"loads row {layer}: node {node} has {slots_D[node]} slots in service for the {needed} experts of "
+            "its groups"
+        )
+    return f"loads row {layer}: pins hold more groups to a node than the {problem.num_groups // len(slots_D)} it takes"

@@ -173,8 +173,8 @@ def _with_rows(solution: Solution, layers_K: Ints, rows: Solution) -> Solution:
 
 def _refusal(problem: Problem, layer: int) -> NotApplicable:
     return NotApplicable(
-        reason=f"layer {layer}: the slots in service or the pins need more than {problem.max_foreign} foreign replicas "
-        "on a node"
+        reason=f"loads row {layer}: the slots in service or the pins need more than {problem.max_foreign} foreign "
+        "replicas on a node"
     )
 
 
