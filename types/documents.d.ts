@@ -1223,7 +1223,6 @@ declare namespace flops_block {
     flops: number[];
     kind?: string;
     own_time?: number[];
-    time?: number[];
     vector?: number[];
   }
   /** A module that took longer than its bound. */

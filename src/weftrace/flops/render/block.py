@@ -52,7 +52,6 @@ class WorkColumns(TypedDict):
     executed: NotRequired[list[float]]
     vector: NotRequired[list[float]]
     bytes: NotRequired[list[float]]
-    time: NotRequired[list[float]]
     own_time: NotRequired[list[float]]
     bound: NotRequired[list[float]]
     kind: NotRequired[str]

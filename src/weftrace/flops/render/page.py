@@ -145,8 +145,8 @@ def _work(account: Account, phase: Phase) -> dict[str, Any]:
     found: dict[str, Any] = {name: values for name, values in columns.items() if name == "flops" or any(values)}
     indices = range(len(own))
     if account.timed:
-        for name, times in (("time", account.times.inclusive), ("own_time", account.times.exclusive)):
-            found[name] = column(lambda spread: spread.typical, [times.get((index, phase)) for index in indices])
+        times = account.times.exclusive  # of one step, so that a module's time is the sum of those below it
+        found["own_time"] = column(lambda spread: spread.typical, [times.get((index, phase)) for index in indices])
     if account.roofline is not None:
         rows = {row.module: row for row in account.roofline.rows if row.phase is phase}
         found["bound"] = column(lambda row: row.bound_ns, [rows.get(index) for index in indices])

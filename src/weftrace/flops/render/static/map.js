@@ -213,7 +213,7 @@ function metricsOf(model) {
   const time = {
     key: "time",
     label: "Time",
-    of: (node) => node.area,
+    of: (node) => node.totalTime,
     own: (node) => ownTimeOf(model, node),
     text: (value) => duration(value),
     lead:

@@ -15,7 +15,7 @@ import { PHASES } from "./words.js";
  */
 
 /**
- * A module. Times are in ns, null where not timed.
+ * A module. Times are in ns.
  * @typedef {object} Module
  * @property {number} i its place in the report
  * @property {string} name
@@ -31,10 +31,9 @@ import { PHASES } from "./words.js";
  * @property {ByPhase<Sums>} own what it does itself
  * @property {ByPhase<"c" | "m" | "-">} kind what most of its own bound goes to: compute, memory, nothing
  * @property {ByPhase<Sums>} all with all below it
- * @property {ByPhase<number | null>} time from its start to its end
+ * @property {ByPhase<number>} time with all below it, 0 where not timed
  * @property {ByPhase<number | null>} ownTime outside its children
- * @property {number} area own times of it and of all below it
- * @property {number | null} totalTime over all phases
+ * @property {number} totalTime over all phases
  */
 
 /** @typedef {ReturnType<typeof flopsModel>} FlopsModel */
@@ -59,12 +58,15 @@ export function flopsModel(doc) {
     node.all = byPhase(phases, (phase) =>
       sums((key) => node.own[phase][key] + sum(node.children, (child) => child.all[phase][key])),
     );
-    node.area = sum(phases, (phase) => node.ownTime[phase] ?? 0) + sum(node.children, (child) => child.area);
-    node.totalTime = doc.timed ? sum(phases, (phase) => node.time[phase] ?? 0) : null;
+    node.time = byPhase(
+      phases,
+      (phase) => (node.ownTime[phase] ?? 0) + sum(node.children, (child) => child.time[phase]),
+    );
+    node.totalTime = sum(phases, (phase) => node.time[phase]);
   }
   const whole = {
     flops: sum(roots, (node) => sum(phases, (phase) => node.all[phase].flops)),
-    time: sum(roots, (node) => node.totalTime ?? 0),
+    time: sum(roots, (node) => node.totalTime),
   };
   return { doc, phases, nodes, roots, timed: doc.timed, bounded: doc.bounded, whole };
 }
@@ -94,10 +96,9 @@ function moduleAt(doc, phases, i) {
     own,
     kind: byPhase(phases, (phase) => /** @type {"c" | "m" | "-"} */ (doc.work[phase].kind?.[i] ?? "-")),
     all: own,
-    time: byPhase(phases, (phase) => doc.work[phase].time?.[i] ?? null),
+    time: byPhase(phases, () => 0),
     ownTime: byPhase(phases, (phase) => doc.work[phase].own_time?.[i] ?? null),
-    area: 0,
-    totalTime: null,
+    totalTime: 0,
   };
 }
 

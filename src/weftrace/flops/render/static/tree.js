@@ -296,7 +296,7 @@ function flopShareColumn(model) {
  */
 function timeColumns(model) {
   /** @param {Group} group */
-  const time = (group) => sum(group.nodes, (node) => node.totalTime ?? 0);
+  const time = (group) => sum(group.nodes, (node) => node.totalTime);
   return [
     { key: "time", label: "Time", def: "time", value: time, show: (value) => duration(value) },
     { key: "parts", label: "Phases", value: time, node: (group) => phaseParts(model, group.nodes) },
@@ -326,7 +326,7 @@ function timeColumns(model) {
  * @param {Module[]} nodes
  */
 function phaseParts({ phases }, nodes) {
-  const time = (/** @type {page.PhaseName} */ phase) => sum(nodes, (node) => node.time[phase] ?? 0);
+  const time = (/** @type {page.PhaseName} */ phase) => sum(nodes, (node) => node.time[phase]);
   const whole = sum(phases, time) || 1;
   return h(
     "span",
