@@ -48,6 +48,14 @@ def test_breakdown_is_in_per_cent_of_each_span() -> None:
     assert parts["exposed communication"].marker.color == palette.EXPOSED
 
 
+def test_a_box_of_an_amd_device_holds_compute_units() -> None:
+    rank = documents.rank()
+    for lane in rank["lanes"]:
+        lane["sm_unit"] = "CUs"
+    drawn = [trace for trace in figures.lanes_figure(rank).data if trace.name in ("forward", "backward")]
+    assert drawn and all(" CUs" in hover for trace in drawn for hover in trace.customdata)
+
+
 def test_lanes_have_a_box_a_phase_in_the_colour_of_its_direction() -> None:
     figure = figures.lanes_figure(documents.rank())
     boxes = [

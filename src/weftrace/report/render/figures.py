@@ -86,6 +86,7 @@ def lanes_figure(rank: RankDocument) -> go.Figure:
             else:
                 ground = palette.DIRECTION_COLOURS[direction]
                 _add_boxes(figure, name, boxes, DIRECTIONS[direction], ground, palette.INK)
+            figure.data[-1].customdata = [_box_hover(box, lane["sm_unit"]) for box in boxes]
     least_ns = int(rank["span_ns"] * _MIN_EXPOSED)
     exposed = [(start, end) for start, end in rank["exposed"] if end - start >= least_ns]
     if exposed:
@@ -271,7 +272,6 @@ def _add_boxes(figure: go.Figure, lane: str, boxes: Sequence[Stretch], legend: s
         constraintext="inside",
         textangle=-90 if len(boxes) > _FEW else 0,  # upright, a name fits where its box is narrow
         textfont={"color": ink},
-        customdata=[_box_hover(box) for box in boxes],
         hovertemplate="%{customdata}<extra></extra>",
     )
 
@@ -280,9 +280,9 @@ def _known_direction(box: Stretch) -> str | None:
     return box.key[2] if box.key[2] in DRAWN else None
 
 
-def _box_hover(box: Stretch) -> str:
+def _box_hover(box: Stretch, sm_unit: str) -> str:
     name, number, _ = box.key
-    sms = f"<br>{box.sms} SMs" if box.sms else ""
+    sms = f"<br>{box.sms} {sm_unit}" if box.sms else ""
     busy = of_whole(box.busy_ns, box.end_ns - box.start_ns)
     return f"<b>{label(f'{name} {number}'.strip())}</b><br>from {duration(box.start_ns)}, {busy} busy{sms}"
 
