@@ -46,6 +46,17 @@ def without_additions(text: bytes) -> bytes:
     raise AssertionError(text)
 
 
+@pytest.mark.parametrize("piece", [7, 1 << 18])
+@pytest.mark.parametrize("name", ['## Call CompiledFxGraph "abc" ##', "torch\\cuda", 'Library("a", "b")'])
+def test_names_with_quotes_are_escaped_so_that_viewers_open_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, piece: int
+) -> None:
+    monkeypatch.setattr(sources, "_CHUNK", piece)
+    named = b'{"ph": "X", "cat": "cpu_op", "name": "%s", "pid": 1, "tid": 1, "ts": 1, "dur": 2}' % name.encode()
+    got, _ = annotated(b'{"traceEvents": [' + b", ".join((EVENT, named, EVENT, named, EVENT)) + b"]}", tmp_path)
+    assert [event["name"] for event in json.loads(got)["traceEvents"]][:5] == ["a", name, "a", name, "a"]
+
+
 @pytest.mark.parametrize("number", [b"inf", b"-inf", b"nan", b"-nan(ind)", b"NaN", b"-Infinity"])
 @pytest.mark.parametrize("piece", [7, 1 << 18])
 def test_bare_numbers_become_null_so_that_viewers_open_the_copy(

@@ -21,7 +21,9 @@ from weftrace.errors import TraceError
 from weftrace.files.output import Sink, open_output
 from weftrace.files.sources import DEFAULT_MAX_BYTES, ByteStream, open_bytes
 from weftrace.notebook import InNotebook
+from weftrace.trace.chrome.json_text import NotJson, lenient_json
 from weftrace.trace.chrome.lane_events import PROCESS
+from weftrace.trace.chrome.mend import mended
 from weftrace.trace.model import Trace
 from weftrace.units import MIB, size
 
@@ -55,7 +57,8 @@ def annotate(
 ) -> Annotated:
     """Copy a trace file byte for byte, with events added at the end of its list. Memory does not grow with the file.
 
-    Only bare numbers (`inf`, `nan`) do not stay: they become null, since no viewer opens a file with them.
+    What is no JSON does not stay, since no viewer would open it: bare numbers (`inf`, `nan`) become null, quotes and
+    backslashes that the profiler left as they are in a name are escaped.
     source: Chrome JSON, an object with `traceEvents` or a bare list, compressed or not, local or remote.
     additions: events as mappings; a Decimal becomes a number with the same digits.
     out: compressed as its suffix says. It may be the source itself, which is replaced only when the copy is whole.
@@ -91,7 +94,7 @@ def _copy(stream: ByteStream, additions: Iterable[Mapping[str, Any]], sink: Sink
     while True:
         whole, closed = ends.find(chunk)
         if whole:
-            sink.write(_with_null(held + chunk[:whole]))
+            sink.write(_with_escapes(_with_null(held + chunk[:whole])))
             held, any_event = b"", True
         if closed is not None and chunk[closed : closed + 1] != b"]":
             raise _damaged(stream, _UNPAIRED)
@@ -133,6 +136,28 @@ def _with_null(events: bytes) -> bytes:
             pieces += [events[copied : found.start()], b"null"]
             copied = found.end()
     return b"".join((*pieces, events[copied:]))
+
+
+def _with_escapes(events: bytes) -> bytes:
+    """Whole events with the quotes and backslashes escaped that a profiler left as they are in a name (`mend`)."""
+    try:
+        msgspec.json.decode(b"[" + events.strip(b" \t\r\n,") + b"]", type=list[msgspec.Raw])
+        return events
+    except (msgspec.DecodeError, RecursionError):
+        text = events.decode("utf-8", "surrogateescape")
+    pieces = []
+    at = copied = 0
+    while (at := text.find("{", at)) >= 0:
+        try:
+            at = lenient_json(text, at)[1]
+        except NotJson:
+            try:
+                _, piece, end = mended(text, at, last=True)
+            except NotJson:
+                break  # damage, which stays as it is
+            pieces += [text[copied:at], piece]
+            at = copied = end
+    return "".join((*pieces, text[copied:])).encode("utf-8", "surrogateescape")
 
 
 def _insert(additions: Iterable[Mapping[str, Any]], sink: Sink, *, needs_comma: bool) -> int:
