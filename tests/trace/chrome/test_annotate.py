@@ -46,6 +46,35 @@ def without_additions(text: bytes) -> bytes:
     raise AssertionError(text)
 
 
+@pytest.mark.parametrize("piece", [7, 1 << 18])
+@pytest.mark.parametrize("name", ['## Call CompiledFxGraph "abc" ##', "torch\\cuda", 'Library("a", "b")'])
+def test_names_with_quotes_are_escaped_so_that_viewers_open_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, piece: int
+) -> None:
+    monkeypatch.setattr(sources, "_CHUNK", piece)
+    named = b'{"ph": "X", "cat": "cpu_op", "name": "%s", "pid": 1, "tid": 1, "ts": 1, "dur": 2}' % name.encode()
+    got, _ = annotated(b'{"traceEvents": [' + b", ".join((EVENT, named, EVENT, named, EVENT)) + b"]}", tmp_path)
+    assert [event["name"] for event in json.loads(got)["traceEvents"]][:5] == ["a", name, "a", name, "a"]
+
+
+@pytest.mark.parametrize("number", [b"inf", b"-inf", b"nan", b"-nan(ind)", b"NaN", b"-Infinity"])
+@pytest.mark.parametrize("piece", [7, 1 << 18])
+def test_bare_numbers_become_null_so_that_viewers_open_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: bytes, piece: int
+) -> None:
+    monkeypatch.setattr(sources, "_CHUNK", piece)
+    args = b'"args": {"blocks per SM": %s, "a\\"b": ":inf,", "warps per SM":%s, "x": ": nan]", "list": [1, %s]}' % (
+        (number,) * 3
+    )
+    text = b'{"traceEvents": [' + EVENT + b", " + EVENT[:-1] + b", " + args + b"}]}"
+    got, done = annotated(text, tmp_path)
+    events = json.loads(got, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))["traceEvents"]
+    assert events[1]["args"] == {
+        "blocks per SM": None, 'a"b': ":inf,", "warps per SM": None, "x": ": nan]", "list": [1, None],
+    }  # fmt: skip
+    assert done == Annotated(num_events=2)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -64,7 +93,8 @@ def without_additions(text: bytes) -> bytes:
         b'{"n": "\\"traceEvents\\":[", "traceEvents": [' + EVENT + b"]}",
         b'{"traceEvents": [{"ph": "X", "name": "]}],[{", "args": {"a": [[], {"b": ["]"]}]}}], "x": "]"}',
         rb'{"traceEvents": [{"ph": "X", "name": "\\\\\"]}"}, {"ph": "i", "name": "\\"}]}',
-        b'{"traceEvents": [{"ph": "X", "ts": NaN, "name": "\x01\xff"}]}',
+        b'{"traceEvents": [{"ph": "X", "ts": 1, "name": "\x01\xff"}]}',
+        b'{"traceEvents": [{"ph": "X", "ts": 1, "name": "\\": inf, nan]", "args": {": inf": ":nan,"}}]}',
         b'{"traceEvents": [null]}',
     ],
 )

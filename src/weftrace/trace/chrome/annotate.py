@@ -21,7 +21,9 @@ from weftrace.errors import TraceError
 from weftrace.files.output import Sink, open_output
 from weftrace.files.sources import DEFAULT_MAX_BYTES, ByteStream, open_bytes
 from weftrace.notebook import InNotebook
+from weftrace.trace.chrome.json_text import NotJson, lenient_json
 from weftrace.trace.chrome.lane_events import PROCESS
+from weftrace.trace.chrome.mend import mended
 from weftrace.trace.model import Trace
 from weftrace.units import MIB, size
 
@@ -55,6 +57,8 @@ def annotate(
 ) -> Annotated:
     """Copy a trace file byte for byte, with events added at the end of its list. Memory does not grow with the file.
 
+    What is no JSON does not stay, since no viewer would open it: bare numbers (`inf`, `nan`) become null, quotes and
+    backslashes that the profiler left as they are in a name are escaped.
     source: Chrome JSON, an object with `traceEvents` or a bare list, compressed or not, local or remote.
     additions: events as mappings; a Decimal becomes a number with the same digits.
     out: compressed as its suffix says. It may be the source itself, which is replaced only when the copy is whole.
@@ -90,7 +94,7 @@ def _copy(stream: ByteStream, additions: Iterable[Mapping[str, Any]], sink: Sink
     while True:
         whole, closed = ends.find(chunk)
         if whole:
-            sink.write(held + chunk[:whole])
+            sink.write(_with_escapes(_with_null(held + chunk[:whole])))
             held, any_event = b"", True
         if closed is not None and chunk[closed : closed + 1] != b"]":
             raise _damaged(stream, _UNPAIRED)
@@ -116,6 +120,44 @@ def _copy(stream: ByteStream, additions: Iterable[Mapping[str, Any]], sink: Sink
     num_events = _insert(additions, sink, needs_comma=any_event)
     sink.write(_closing(truncated, in_object))
     return Annotated(num_events=num_events, truncated=truncated)
+
+
+def _with_null(events: bytes) -> bytes:
+    """Whole events with null for bare numbers (`inf`, `-nan`), which are no JSON: no viewer would open the copy."""
+    if not any(start in events for start in _BARE_BEGINS):
+        return events
+    plain = _ESCAPE.sub(b"  ", events) if b"\\" in events else events
+    pieces = []
+    num_quotes = copied = counted = 0
+    for found in _BARE.finditer(plain):
+        num_quotes += plain.count(b'"', counted, found.start())
+        counted = found.start()
+        if num_quotes % 2 == 0:
+            pieces += [events[copied : found.start()], b"null"]
+            copied = found.end()
+    return b"".join((*pieces, events[copied:]))
+
+
+def _with_escapes(events: bytes) -> bytes:
+    """Whole events with the quotes and backslashes escaped that a profiler left as they are in a name (`mend`)."""
+    try:
+        msgspec.json.decode(b"[" + events.strip(b" \t\r\n,") + b"]", type=list[msgspec.Raw])
+        return events
+    except (msgspec.DecodeError, RecursionError):
+        text = events.decode("utf-8", "surrogateescape")
+    pieces = []
+    at = copied = 0
+    while (at := text.find("{", at)) >= 0:
+        try:
+            at = lenient_json(text, at)[1]
+        except NotJson:
+            try:
+                _, piece, end = mended(text, at, last=True)
+            except NotJson:
+                break  # damage, which stays as it is
+            pieces += [text[copied:at], piece]
+            at = copied = end
+    return "".join((*pieces, text[copied:])).encode("utf-8", "surrogateescape")
 
 
 def _insert(additions: Iterable[Mapping[str, Any]], sink: Sink, *, needs_comma: bool) -> int:
@@ -225,6 +267,10 @@ def _list_start(text: bytes) -> int | None:
     return None
 
 
+# As Kineto writes them, the value of a key; the first are looked for because that is much quicker.
+_BARE_BEGINS = tuple(b":" + rest for word in (b"inf", b"nan", b"Inf", b"NaN")
+                     for rest in (word, b" " + word, b"-" + word, b" -" + word))  # fmt: skip
+_BARE = re.compile(rb"(?<=[\s:,\[])[-+]?(?:inf(?:inity)?|nan(?:\(\w*\))?)(?=\s*[,\]}])", re.IGNORECASE)
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _QUOTE, _OPEN, _CLOSE = 1, 2, 3
 _KIND_OF_BYTE = np.zeros(256, np.uint8)
