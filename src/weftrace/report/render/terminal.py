@@ -121,7 +121,7 @@ def _rank_table(ranks: Sequence[RankDocument], clocks: Sequence[ClockDocument], 
             rows.append(["…", *[""] * (len(ACCOUNT_KEYS) + 1), f"{len(ordered) - MAX_RANKS:,} more"])
         name = rank_name(rank, with_device=_several_devices(ranks)).removeprefix("rank ")
         marks = ["slowest"] * (place == 0) + ["partial"] * bool(concerns(rank))
-        marks += ["in no sum"] * (rank["apart"] is not None)
+        marks += ["apart"] * (rank["apart"] is not None)
         rows.append([name, *(unit(rank[key]) for key in ACCOUNT_KEYS), hidden_share(rank), ", ".join(marks)])
     heads = ("rank", f"span {unit.name}", *ACCOUNT_HEADS, "")
     body = table(heads, rows, width, left=("rank", ""), bold=0)
