@@ -59,6 +59,6 @@ def test_it_is_short_however_much_there_is() -> None:
 
 def test_it_tells_what_counts() -> None:
     plan, trace, report = values()[0], values()[6], values()[-2]
-    assert "of communication is hidden" in report._repr_html_()
+    assert "of communication; the largest loss is" in report._repr_html_()
     assert "0 of 64" in trace._repr_html_() and "simulated" in trace._repr_html_()
     assert "1,800 on 3 streams of 1 ranks" in plan._repr_html_()
