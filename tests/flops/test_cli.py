@@ -314,7 +314,10 @@ def test_a_scripts_exception_is_shown_as_python_would(run: Run, script: tuple[Pa
         (("gpt2", "--sweep", "width=3"), "no sweep"),
         (("gpt2", "--input", "1x4", "-o", "/proc/x.json"), "no file can be made in /proc"),
         (("gpt2", "--input", "1x4", "-o", "page.pdf"), "its ending does not say what to write"),
-        (("gpt2", "--input", "1x4", "-o", "-"), "a document goes to standard output with --json, where the command has it"),
+        (
+            ("gpt2", "--input", "1x4", "-o", "-"),
+            "a document goes to standard output with --json, where the command has it",
+        ),
         (("gpt2", "--input", "1x4", "--phase", "later"), "no phase 'later'"),
         (("gpt2", "--input", "1x4", "--parallel", "tp"), "write the axes once each"),
         (("bert-large", "--seq", "4", "--phase", "decode", "--context", "8"), "it cannot decode"),
