@@ -6,6 +6,8 @@ import gzip
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -127,6 +129,22 @@ def test_what_travels_is_small(shared_data: Path) -> None:
         assert isinstance(trace, Trace)
         (rank,) = analysed(trace).ranks
         assert len(pickle.dumps(rank)) < min(400_000, len(pickle.dumps(trace)) // 3)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import weftrace as wt\nmade = wt.analyze(sys.argv[1], workers=2)\nprint(made.document['num_ranks'] + len(made.document['failures']))\n",
+        "import weftrace as wt\ndef name(trace): return trace.rank\n"
+        "if __name__ == '__main__': print(len(wt.open(sys.argv[1]).map(name, workers=2)))\n",
+    ],
+    ids=["without a guard", "a function of its own"],
+)
+def test_a_script_is_run_once(four_ranks: Path, tmp_path: Path, script: str) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(f"import sys\n{script}")
+    done = subprocess.run([sys.executable, file, four_ranks], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("4\n", "", 0)
 
 
 def test_a_job_is_only_paths(four_ranks: Path) -> None:

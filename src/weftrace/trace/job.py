@@ -5,7 +5,9 @@ from __future__ import annotations
 import glob
 import multiprocessing
 import os
+import pickle
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -16,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Generic, TypeVar
 
 from weftrace.errors import TraceError, WeftraceError
@@ -156,7 +159,7 @@ def _run(
     unfinished = {task.path: task for task in tasks}
     try:
         with _workers(workers) as pool:
-            with _signals_held():
+            with _signals_held(), _main_hidden(function):
                 futures = [pool.submit(_apply, function, task) for task in tasks]
             for outcome in _collect(futures):
                 del unfinished[outcome.path]
@@ -175,7 +178,7 @@ def _collect(futures: Iterable[Future[Outcome[T]]]) -> Iterator[Outcome[T]]:
 def _alone(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
     try:
         with _workers(1) as pool:
-            with _signals_held():
+            with _signals_held(), _main_hidden(function):
                 future = pool.submit(_apply, function, task)
             return future.result()
     except BrokenProcessPool:
@@ -329,6 +332,26 @@ def _signals_held() -> Iterator[None]:
             signal.signal(number, handler)
         for late in dict.fromkeys(came):
             signal.raise_signal(late)
+
+
+@contextmanager
+def _main_hidden(function: Callable[..., object]) -> Iterator[None]:
+    """A new process imports the script that started it. A script without `if __name__ == "__main__"` would then analyse
+    once more in each process, and fail; so the script is hidden from them where nothing of it is needed.
+    """
+    try:
+        needed = b"__main__" in pickle.dumps(function)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        needed = True  # it cannot be sent at all, which the pool will say
+    if needed:
+        yield
+        return
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def _begin_worker() -> None:
