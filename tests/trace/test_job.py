@@ -134,7 +134,8 @@ def test_what_travels_is_small(shared_data: Path) -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        "import weftrace as wt\nmade = wt.analyze(sys.argv[1], workers=2)\nprint(made.document['num_ranks'] + len(made.document['failures']))\n",
+        "import weftrace as wt\nmade = wt.analyze(sys.argv[1], workers=2).document\n"
+        "print(made['num_ranks'] + len(made['failures']))\n",
         "import weftrace as wt\ndef name(trace): return trace.rank\n"
         "if __name__ == '__main__': print(len(wt.open(sys.argv[1]).map(name, workers=2)))\n",
     ],
