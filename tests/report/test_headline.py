@@ -13,12 +13,13 @@ import pytest
 
 from tests.report import documents
 from tests.report.test_terminal import drawn, report
-from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
+from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
 from weftrace.report import analyze
 from weftrace.report.headline import headline
 from weftrace.trace import open_trace
 
 GOLDEN = Path(__file__).parent / "golden" / "headlines.txt"
+ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"
 COPY = "Memcpy HtoD (Pinned -> Device)"
 
 
@@ -34,7 +35,7 @@ def test_it_leads_with_the_host_where_communication_is_little(tmp_path: Path) ->
     file.kernel(ALL_REDUCE, 2_000, 2_100, stream=20, launch=1_990)
     said = told(file, tmp_path)
     assert said.startswith("The device idled 84.7 % of 75.7 ms, all of it waiting for the host to launch work;")
-    assert "exposed communication takes another 2.8 %; 0.0 % of communication is hidden" in said
+    assert "exposed communication 2.8 % comes on top; 0.0 % of communication is hidden" in said
     assert "saved" not in said
 
 
@@ -45,6 +46,27 @@ def test_it_leads_with_exposed_communication_and_names_the_collective(tmp_path: 
     assert said == (
         "Exposed communication takes 40.0 % of 100.0 ms, all of it in all_reduce; 33.3 % of communication is hidden."
     )
+
+
+def test_all_idle_time_counts_whatever_its_causes(tmp_path: Path) -> None:
+    """30 ms idle for the host and 10 for a dependency are more than 35 ms of exposed communication."""
+    file = TraceFile().kernel(GEMM, 1_000, 10_000).kernel(GEMM, 41_000, 10_000).kernel(GEMM, 61_000, 5_000, launch=500)
+    said = told(file.kernel(ALL_REDUCE, 66_000, 35_000, stream=20, launch=500), tmp_path)
+    assert said == (
+        "The device idled 40.0 % of 100.0 ms, most of it waiting for the host to launch work (30.0 ms); exposed "
+        "communication 35.0 % comes on top; 0.0 % of communication is hidden."
+    )
+
+
+def test_a_cause_of_less_than_half_is_not_most(tmp_path: Path) -> None:
+    file = TraceFile().kernel(GEMM, 1_000, 20_000)
+    for number, name in enumerate((ALL_REDUCE, DISPATCH, ALL_GATHER)):
+        file.kernel(name, 21_000 + 10_000 * number, 10_000 + number, stream=20 + number, launch=500)
+    assert "the largest part of it in all_gather (10.0 ms)" in told(file, tmp_path)
+
+
+def test_ranks_of_one_length_have_no_longest() -> None:
+    assert headline([documents.rank(number=number) for number in range(3)]).endswith("All take about as long, 20.5 ms.")
 
 
 def test_it_leads_with_copies(tmp_path: Path) -> None:

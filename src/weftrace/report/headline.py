@@ -9,10 +9,21 @@ from weftrace.units import duration, percent
 
 _MUCH = 0.05  # of the span: where no loss is larger, the kernels lead
 _WORTH_SAYING = 0.01  # of the span: a second loss that is smaller is not in the sentence
+_LONGER = 1.01  # of the mean: where the longest span is below, all are about as long
 _MOST = 0.5  # of a loss: a cause that has more is named as most of it
 
 _MOST_NAMES = 3  # of files that are left out
 
+_LOSSES = {
+    "idle time": "idle_ns",
+    "exposed communication": "exposed_communication_ns",
+    "exposed memory": "exposed_memory_ns",
+}
+_LEADS = {
+    "idle time": "The device idled {share}",
+    "exposed communication": "Exposed communication takes {share}",
+    "exposed memory": "Copies with no kernel beside them take {share}",
+}
 _IDLE = {
     "host_wait_ns": "waiting for the host to launch work",
     "dependency_wait_ns": "waiting for an event or another stream",
@@ -53,29 +64,30 @@ def left_out(ranks: Sequence[RankDocument]) -> str:
 def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
     """The sentence for device work, without its end. whole: what shares are shares of, in words."""
     span = _sum(ranks, "span_ns")
-    idle, exposed, copies = (_sum(ranks, f"{part}_ns") for part in ("idle", "exposed_communication", "exposed_memory"))
-    causes = {cause: sum(rank["idle_causes"][cause] for rank in ranks) for cause in _IDLE}  # type: ignore[literal-required]
-    cause = max(causes, key=lambda name: causes[name])
-    losses = {"idle": causes[cause], "exposed communication": exposed, "exposed memory": copies}
+    losses = {name: _sum(ranks, key) for name, key in _LOSSES.items()}
     loss = max(losses, key=lambda name: losses[name])
     if losses[loss] < _MUCH * span:
         return _of_kernels(ranks, whole, loss, losses[loss])
-    also = ""
-    if loss == "idle":
-        lead = f"The device idled {percent(idle / span)} of {whole}{_part(causes[cause], idle, _IDLE[cause])}"
-        if exposed >= _WORTH_SAYING * span:
-            also = f"; exposed communication takes another {percent(exposed / span)}"
-    elif loss == "exposed communication":
+    told = _LEADS[loss].format(share=f"{percent(losses[loss] / span)} of {whole}") + _cause(ranks, loss, losses[loss])
+    others = sorted((ns, name) for name, ns in losses.items() if name != loss and ns >= _WORTH_SAYING * span)
+    also = [f"{name} {percent(ns / span)}" for ns, name in reversed(others)]
+    if also:
+        told += f"; {' and '.join(also)} come{'s' * (len(also) == 1)} on top"
+    if losses["exposed communication"] >= _WORTH_SAYING * span:
+        told += f"; {_hidden(ranks)} of communication is hidden"
+    return told
+
+
+def _cause(ranks: Sequence[RankDocument], loss: str, loss_ns: int) -> str:
+    """What most of the largest loss is."""
+    if loss == "idle time":
+        causes = {words: sum(rank["idle_causes"][key] for rank in ranks) for key, words in _IDLE.items()}  # type: ignore[literal-required]
+        words = max(causes, key=lambda name: causes[name])
+        return _part(causes[words], loss_ns, words)
+    if loss == "exposed communication":
         collective, most = _largest(ranks, "collectives", "collective", "exposed_ns")
-        named = _part(most, exposed, f"in {collective}") if collective != "other" else ""
-        lead = f"Exposed communication takes {percent(exposed / span)} of {whole}{named}"
-        if idle >= _WORTH_SAYING * span:
-            also = f"; the device idled another {percent(idle / span)}"
-    else:
-        lead = f"Copies with no kernel beside them take {percent(copies / span)} of {whole}"
-    if exposed >= _WORTH_SAYING * span:
-        also += f"; {_hidden(ranks)} of communication is hidden"
-    return lead + also
+        return _part(most, loss_ns, f"in {collective}") if collective != "other" else ""
+    return ""
 
 
 def _of_kernels(ranks: Sequence[RankDocument], whole: str, loss: str, loss_ns: int) -> str:
@@ -87,8 +99,7 @@ def _of_kernels(ranks: Sequence[RankDocument], whole: str, loss: str, loss_ns: i
     if _sum(ranks, "communication_ns"):
         told += f" and hides {_hidden(ranks)} of communication"
     if loss_ns:
-        named = "idle time" if loss == "idle" else loss
-        told += f"; the largest loss is {named}, {duration(loss_ns)} ({percent(loss_ns / span)})"
+        told += f"; the largest loss is {loss}, {duration(loss_ns)} ({percent(loss_ns / span)})"
     return told
 
 
@@ -121,6 +132,8 @@ def _slowest(ranks: Sequence[RankDocument], num_processes: int) -> str:
     names = [slowest["path"] if slowest["rank"] is None else f"rank {slowest['rank']}"] * (num_processes > 1)
     names += [f"device {slowest['device']}"] * (num_processes < len(ranks))
     mean = duration(sum(spans) / len(spans))
+    if max(spans) < _LONGER * sum(spans) / len(spans):
+        return f"All take about as long, {mean}."
     return f"The longest, {' '.join(names)}, takes {duration(max(spans))} against a mean of {mean}."
 
 
@@ -128,7 +141,7 @@ def _part(part_ns: int, whole_ns: int, words: str) -> str:
     """What most of a loss is: ", all of it waiting ...", ", most of it in all_to_all (12.4 ms)"."""
     if part_ns >= 0.999 * whole_ns:
         return f", all of it {words}"
-    share = "most of it" if part_ns >= _MOST * whole_ns else "the most of it"
+    share = "most of it" if part_ns > _MOST * whole_ns else "the largest part of it"
     return f", {share} {words} ({duration(part_ns)})"
 
 
