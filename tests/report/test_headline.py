@@ -35,7 +35,7 @@ def test_it_leads_with_the_host_where_communication_is_little(tmp_path: Path) ->
     file.kernel(ALL_REDUCE, 2_000, 2_100, stream=20, launch=1_990)
     said = told(file, tmp_path)
     assert said.startswith("The device idled 84.7 % of 75.7 ms, all of it waiting for the host to launch work;")
-    assert "exposed communication 2.8 % comes on top; 0.0 % of communication is hidden" in said
+    assert "exposed communication takes another 2.8 %; 0.0 % of communication is hidden" in said
     assert "saved" not in said
 
 
@@ -54,7 +54,7 @@ def test_all_idle_time_counts_whatever_its_causes(tmp_path: Path) -> None:
     said = told(file.kernel(ALL_REDUCE, 66_000, 35_000, stream=20, launch=500), tmp_path)
     assert said == (
         "The device idled 40.0 % of 100.0 ms, most of it waiting for the host to launch work (30.0 ms); exposed "
-        "communication 35.0 % comes on top; 0.0 % of communication is hidden."
+        "communication takes another 35.0 %; 0.0 % of communication is hidden."
     )
 
 
@@ -66,7 +66,7 @@ def test_a_cause_of_less_than_half_is_not_most(tmp_path: Path) -> None:
 
 
 def test_ranks_of_one_length_have_no_longest() -> None:
-    assert headline([documents.rank(number=number) for number in range(3)]).endswith("All take about as long, 20.5 ms.")
+    assert headline([documents.rank(number=number) for number in range(3)]).endswith("Each takes about 20.5 ms.")
 
 
 def test_it_leads_with_copies(tmp_path: Path) -> None:

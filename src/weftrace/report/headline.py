@@ -70,9 +70,9 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
         return _of_kernels(ranks, whole, loss, losses[loss])
     told = _LEADS[loss].format(share=f"{percent(losses[loss] / span)} of {whole}") + _cause(ranks, loss, losses[loss])
     others = sorted((ns, name) for name, ns in losses.items() if name != loss and ns >= _WORTH_SAYING * span)
-    also = [f"{name} {percent(ns / span)}" for ns, name in reversed(others)]
+    also = [(name, percent(ns / span)) for ns, name in reversed(others)]
     if also:
-        told += f"; {' and '.join(also)} come{'s' * (len(also) == 1)} on top"
+        told += "; " + " and ".join([" takes another ".join(also[0]), *map(" ".join, also[1:])])
     if losses["exposed communication"] >= _WORTH_SAYING * span:
         told += f"; {_hidden(ranks)} of communication is hidden"
     return told
@@ -133,7 +133,7 @@ def _slowest(ranks: Sequence[RankDocument], num_processes: int) -> str:
     names += [f"device {slowest['device']}"] * (num_processes < len(ranks))
     mean = duration(sum(spans) / len(spans))
     if max(spans) < _LONGER * sum(spans) / len(spans):
-        return f"All take about as long, {mean}."
+        return f"Each takes about {mean}."
     return f"The longest, {' '.join(names)}, takes {duration(max(spans))} against a mean of {mean}."
 
 
