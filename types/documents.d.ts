@@ -992,8 +992,9 @@ declare namespace report {
     busy: number[][];
     /** Bands of the lane picture, in the order of drawing. */
     lanes: LaneDocument[];
-    /** Stretches of exposed communication, longest first, at most 1,000. */
+    /** When communication was exposed, in order, as in `busy`. */
     exposed: number[][];
+    /** Stretches of it; `exposed` lists fewer where some are merged. */
     num_exposed: number;
     kernels: KernelDocument[];
     /** Device time by the innermost operator that launched it, longest first, at most 500. */

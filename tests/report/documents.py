@@ -266,7 +266,6 @@ def rank(
     phases = [_phase(event, compute) for event in done if event.in_phase]
     barrier_ns = NOTIFY_NS * sum(event.kind == "communication" for event in done)
     serial_ns = sum(event.end_ns - event.start_ns for event in done)
-    exposed = _stretches(communication - compute)
     return {
         "rank": number,
         "device": number % 8,
@@ -322,8 +321,8 @@ def rank(
         "overlap_matrix": _matrix([event for event in done if event.in_phase], compute),
         "busy": _triples(busy),
         "lanes": [_lane(done, kind, device=device) for kind in ("compute", "communication")],
-        "exposed": sorted(exposed, key=lambda stretch: stretch[0] - stretch[1]),
-        "num_exposed": len(exposed),
+        "exposed": _triples(communication - compute),
+        "num_exposed": len(_stretches(communication - compute)),
         "kernels": _kernels(done, device=device),
         "operators": [],
         "num_without_operator": 0,

@@ -495,6 +495,43 @@ def test_a_phase_that_was_mostly_idle_says_so_and_is_not_filled() -> None:
     assert set(bars[MARGIN:]) <= {" ", "·", "▁"} and bars.count("▁") in range(9, 13)  # 301 of 9,001 in 85 columns
 
 
+def test_a_stretch_of_copies_is_not_said_to_be_empty() -> None:
+    def draw(document: dict[str, Any], console: Console) -> None:
+        print_lanes(document["ranks"][0], console, start_ns=20_000_000, end_ns=20_200_000)
+
+    rank = documents.rank([event for event in documents.layers() if event.kind == "memory"])
+    text = drawn(draw, documents.document(rank), width=80)
+    assert "Nothing but memory copies ran in this stretch." in text
+
+
+def test_phases_that_take_turns_on_two_streams_are_both_drawn() -> None:
+    """A and B alternate every 480 µs, half a column, on streams of their own, each under the other's start."""
+    document = documents.document()
+    rank = document["ranks"][0]
+    box = rank["lanes"][0]["boxes"][0]
+    rank["lanes"][0]["boxes"] = [
+        {**box, "name": name, "phase": phase, "start_ns": at, "end_ns": at + 100_000, "busy_ns": 100_000}
+        for at in range(0, 20_000_000, 90_000)
+        for phase, name in [((at // 90_000) % 2, "AB"[(at // 90_000) % 2])]
+    ]
+    documents.fill_lanes(rank)
+    tracks = picture(document, 40).rows[0].bands[0].tracks
+    assert [[box.name for box in track] for track in tracks] == [["A"], ["B"]]
+
+
+def test_exposed_marks_add_up_and_leave_idle_columns_their_own() -> None:
+    """1,500 stretches, all over the span: none of them goes missing."""
+    document = documents.document()
+    rank = document["ranks"][0]
+    rank["exposed"] = [[at, at + 3_000, 3_000] for at in range(0, 15_000_000, 10_000)]
+    rank["num_exposed"] = len(rank["exposed"])
+    made = picture(document, 80)
+    total = sum(part for row in made.rows for part in row.exposed) * made.ns_per_column
+    assert total == pytest.approx(1_500 * 3_000, abs=made.ns_per_column)  # a row ends within a column
+    line = next(line for line in drawn(lanes, document, width=92).splitlines() if line.startswith("exposed"))
+    assert sum(" ▁▂▃▄▅▆▇█".index(mark) for mark in line[MARGIN:].rstrip()) / 8 == pytest.approx(0.3 * 65, abs=3)
+
+
 # ---- names
 
 

@@ -21,7 +21,9 @@ from weftrace.units import US
 
 _MANY = 50  # events in the only phase of a trace above which its inside is drawn
 _BREAK_NS = 30 * US  # the gap that `idle` takes for a wait
-_MAX_STRAYS = 1500  # runs of kernels outside phases are coarsened to about this many
+_LONG_NS = 1_000 * _BREAK_NS
+_MANY_BOXES = 4_000  # in a lane: beyond it, only longer waits break a box ...
+_MAX_STRAYS = 1500  # ... and runs of kernels outside phases are merged to about this many
 _MAX_BOXES = 20_000  # and stretches of phases to about this many
 
 #: Columns of `Lane.boxes`. Absolute ns.
@@ -49,8 +51,8 @@ class Lane(InNotebook):
     sms_exact is False and sms is only the largest launch grid, cut to the device's SMs; None where half of the lane's
     time tells no grid. sm_unit: what they are called, "SMs" or, on AMD, "CUs".
     boxes: one a stretch of a phase, in device order: a frame of `BOX_COLUMNS`. Work outside all phases is boxed too: a
-    run of one kernel family a box. All events of the lane are in a box; none spans a wait of 30 µs or more, but where
-    there are too many to draw and neighbours are merged.
+    run of one kernel family a box. All events of the lane are in a box. None spans a wait of 30 µs or more, but where
+    there are too many boxes to draw: then only longer waits break them, and neighbours outside phases are merged.
     """
 
     lane: str
@@ -66,16 +68,17 @@ class Lane(InNotebook):
         return self.busy.total_ns
 
 
-def lanes(source: Trace | Work) -> tuple[Lane, ...]:
+def lanes(source: Trace | Work, *, all_boxes: bool = False) -> tuple[Lane, ...]:
     """The compute and the communication lane of a device, in this order. Memory copies belong to neither.
 
+    all_boxes: also where they are too many for a picture.
     Pictures draw any number of lanes, in the order in which they stand.
     """
     work = as_work(source)
-    return _lane(work, "compute"), _lane(work, "communication")
+    return _lane(work, "compute", all_boxes), _lane(work, "communication", all_boxes)
 
 
-def _lane(work: Work, kind: LaneName) -> Lane:
+def _lane(work: Work, kind: LaneName, all_boxes: bool) -> Lane:
     events = with_sms(work.events.filter(in_lane(kind)), work.num_sms)
     sms, sms_exact = _sms(events)
     return Lane(
@@ -85,7 +88,7 @@ def _lane(work: Work, kind: LaneName) -> Lane:
         sm_unit=work.sm_unit,
         busy=stretches_of(of_events(events)),
         streams=tuple(events.get_column("stream").unique().sort().to_list()),
-        boxes=_boxes(work, events, kind),
+        boxes=_boxes(work, events, all_boxes),
     )
 
 
@@ -108,7 +111,7 @@ def _sms(events: pl.DataFrame) -> tuple[int | None, bool]:
     return (most if 2 * told_ns >= all_ns else None), False
 
 
-def _boxes(work: Work, events: pl.DataFrame, kind: LaneName) -> pl.DataFrame:
+def _boxes(work: Work, events: pl.DataFrame, all_boxes: bool) -> pl.DataFrame:
     if events.is_empty():
         return pl.DataFrame(schema=BOX_COLUMNS)
     claimed = work.events.get_column("phase").drop_nulls()
@@ -117,44 +120,45 @@ def _boxes(work: Work, events: pl.DataFrame, kind: LaneName) -> pl.DataFrame:
     events = events.with_columns(
         pl.coalesce(pl.col("phase").cast(pl.Int64), -1 - pl.col("family").to_physical().cast(pl.Int64)).alias("key")
     )
-    runs = _runs(events)
+    break_ns = _BREAK_NS
+    runs = _runs(events, break_ns)
+    while not all_boxes and runs.height > _MANY_BOXES and break_ns < _LONG_NS:
+        break_ns *= 4
+        runs = _runs(events, break_ns)
+    phased, strays = runs.filter(pl.col("key") >= 0), runs.filter(pl.col("key") < 0).sort("start_ns", "name")
+    phased = _named(work, phased).sort("start_ns", "name", "phase")
+    if not all_boxes:
+        phased, strays = _coarser(phased, _MAX_BOXES), _coarser(strays, _MAX_STRAYS)
+    strays = strays.with_columns(
+        pl.int_range(pl.len()).over("name").alias("index"), phase=None, layer=None, micro_batch=None, direction=None
+    )
     boxes = pl.concat(
-        [_phase_boxes(work, runs.filter(pl.col("key") >= 0)), _stray_boxes(runs.filter(pl.col("key") < 0))]
+        part.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items()) for part in (phased, strays)
     )
     return boxes.sort("start_ns", "name", "phase", maintain_order=True)
 
 
-def _phase_boxes(work: Work, runs: pl.DataFrame) -> pl.DataFrame:
-    """A box a stretch of a phase."""
+def _named(work: Work, runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs of phases with what is known of their phase."""
     named = work.phases.select(pl.col("phase").cast(pl.Int64).alias("key"), "name", "index", "layer", "micro_batch")
     names = named.get_column("name").unique()
     directions = pl.DataFrame(
         {"name": names, "direction": [direction_of(name) for name in names]}, schema_overrides=BOX_COLUMNS
     )
-    runs = (
+    return (
         runs.drop("name").join(named, on="key").join(directions, on="name").with_columns(pl.col("key").alias("phase"))
     )
-    runs = _coarser(runs.sort("start_ns", "name", "phase"), _MAX_BOXES)
-    return runs.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
 
 
-def _stray_boxes(runs: pl.DataFrame) -> pl.DataFrame:
-    """A box a run of a kernel family outside all phases."""
-    runs = _coarser(runs.sort("start_ns", "name"), _MAX_STRAYS).with_columns(
-        pl.int_range(pl.len()).over("name").alias("index"), phase=None, layer=None, micro_batch=None, direction=None
-    )
-    return runs.select(pl.col(name).cast(dtype) for name, dtype in BOX_COLUMNS.items())
-
-
-def _runs(events: pl.DataFrame) -> pl.DataFrame:
-    """Stretches of one key, without a wait and uninterrupted on their stream; those of several streams that overlap are
-    one stretch.
+def _runs(events: pl.DataFrame, break_ns: int) -> pl.DataFrame:
+    """Stretches of one key, without a wait of `break_ns` or more and uninterrupted on their stream; those of several
+    streams that overlap are one stretch.
 
     Columns box, key, start_ns, end_ns, busy_ns, name (the most frequent family), sms; in no particular order.
     """
     idle_ns = pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1).over("stream")
     changed = pl.col("key") != pl.col("key").shift(1).over("stream")
-    changed |= idle_ns >= _BREAK_NS
+    changed |= idle_ns >= break_ns
     number = changed.fill_null(True).cum_sum().over("stream")
     events = events.with_columns(number.alias("run"))
     by_stream = (
@@ -183,7 +187,8 @@ def _union_length() -> pl.Expr:
 
 
 def _coarser(boxes: pl.DataFrame, most: int) -> pl.DataFrame:
-    """Merge neighbours, where there are too many to draw, under the one that took most of their time."""
+    """Merge neighbours, where there are too many to draw. The one that took most of their time gives its name; of
+    several names, that name and "others"."""
     if boxes.height <= most:
         return boxes
     start, end = boxes.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
@@ -192,7 +197,11 @@ def _coarser(boxes: pl.DataFrame, most: int) -> pl.DataFrame:
         boxes.with_columns(cell.alias("cell"))
         .group_by("cell", maintain_order=True)
         .agg(
-            pl.exclude("start_ns", "end_ns", "busy_ns").get(pl.col("busy_ns").arg_max()),
+            pl.exclude("name", "start_ns", "end_ns", "busy_ns").get(pl.col("busy_ns").arg_max()),
+            pl.when(pl.col("name").n_unique() > 1)
+            .then(pl.concat_str(pl.col("name").get(pl.col("busy_ns").arg_max()), pl.lit(" and others")))
+            .otherwise(pl.col("name").first())
+            .alias("name"),
             pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("busy_ns").sum(),
         )
     )  # fmt: skip

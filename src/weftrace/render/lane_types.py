@@ -57,14 +57,11 @@ class LaneDocument(TypedDict):
     boxes: list[BoxDocument]
 
 
-Stretch = Annotated[list[int], Meta(min_length=2, max_length=2, description="[start, end] in nanoseconds.")]
-
-
 class LanePicture(TypedDict):
     """Whose lanes they are, and the lanes. Starts and ends count from its first device event.
 
-    busy: when the device ran anything, copies included; it was idle in between. exposed: stretches of exposed
-    communication, the longest first; num_exposed: how many there are in all.
+    busy: when the device ran anything, copies included; it was idle in between. exposed: when communication was
+    exposed; num_exposed: in how many stretches.
     """
 
     rank: int | None
@@ -78,7 +75,7 @@ class LanePicture(TypedDict):
     hidden_fraction: Share | None
     busy: list[BusyStretch]
     lanes: list[LaneDocument]
-    exposed: list[Stretch]
+    exposed: list[BusyStretch]
     num_exposed: Count
 
 

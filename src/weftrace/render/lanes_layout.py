@@ -93,8 +93,9 @@ class Picture:
     """Rows of one scale, and what they could not show.
 
     num_lanes: those that there are, drawn or empty.
-    num_narrow: boxes narrower than a column, drawn as a mark or lost behind another. num_covered: boxes that overlap
-    more than `MAX_TRACKS` others. end_ns: where the last row ends; asked_end_ns: where it should, had there been room.
+    num_narrow: boxes of less than a column, or of one that another took: drawn as a mark or lost behind another.
+    num_covered: boxes that overlap more than `MAX_TRACKS` others. end_ns: where the last row ends; asked_end_ns: where
+    it should, had there been room.
     """
 
     rows: tuple[Row, ...]
@@ -117,11 +118,10 @@ def lane_picture(
     start = max(0, start_ns or 0)
     end = picture["span_ns"] if end_ns is None else min(end_ns, picture["span_ns"])
     if not boxes or end <= start:
-        return Picture(rows=(), ns_per_column=1.0, start_ns=start, end_ns=start, asked_end_ns=start)
+        return Picture(rows=(), ns_per_column=1.0, start_ns=start, end_ns=start, asked_end_ns=max(start, end))
     cuts = _row_cuts(lanes, start, end, num_columns)
     scale = max(b - a for a, b in pairwise(cuts)) / num_columns
     colours = palette.lane_colours([lane["lane"] for lane in lanes])
-    exposed = [(start, end, end - start) for start, end in sorted(picture["exposed"])]
     rows, num_narrow, num_covered = [], 0, 0
     for a, b in pairwise(cuts):
         columns = _num_columns(a, b, scale)
@@ -142,7 +142,7 @@ def lane_picture(
                 end_ns=b,
                 num_columns=columns,
                 bands=tuple(bands),
-                exposed=tuple(coverage(exposed, a, columns, scale).tolist()),
+                exposed=tuple(coverage(picture["exposed"], a, columns, scale).tolist()),
                 idle=tuple((1 - device).tolist()),
                 elsewhere=tuple(np.maximum(0.0, device - in_lanes).tolist()),
             )
@@ -239,16 +239,18 @@ def _tracks(lane: LaneDocument, start: int, end: int, scale: float) -> tuple[tup
     """Boxes of a lane between two times, in as few tracks as keep them apart; and how many were narrow, or covered."""
     wide: list[list[Box]] = [[]]
     narrow: dict[int, dict[_Key, int]] = {}
+    whole: list[tuple[int, _Key]] = []  # boxes of one column
     num_narrow = num_covered = 0
     for stretch in joined(lane["boxes"], start, end, scale):
         a, b = max(stretch.start_ns, start), min(stretch.end_ns, end)
         left, right = round((a - start) / scale), round((b - start) / scale)
         if right - left <= 1:
-            counts = right == left and stretch.start_ns >= start  # one cut by the row's start was counted before
-            num_narrow += counts
+            num_narrow += right == left and stretch.start_ns >= start  # one cut by the row's start was counted before
             column = min(int((a - start) / scale), _num_columns(start, end, scale) - 1)
             shares = narrow.setdefault(column, {})
             shares[stretch.key] = shares.get(stretch.key, 0) + b - a
+            if right > left:
+                whole.append((column, stretch.key))
             continue
         placed = _place(wide, left, right)
         if placed is None:
@@ -256,7 +258,8 @@ def _tracks(lane: LaneDocument, start: int, end: int, scale: float) -> tuple[tup
             continue
         track, left = placed
         track.append(_box(stretch, left, right, stretch.start_ns < start, stretch.end_ns > end))
-    _fill_in(wide[0], narrow)
+    shown = _fill_in(wide[0], narrow)
+    num_narrow += sum(column not in shown or shown[column] != key for column, key in whole)
     return tuple(tuple(track) for track in wide), num_narrow, num_covered
 
 
@@ -276,21 +279,36 @@ def joined(boxes: Sequence[BoxDocument], start: int, end: int, scale: float) -> 
     """Boxes between two times, in order, for a picture of `scale` ns a column. Neighbours of one phase (outside phases,
     of one name) less than `JOINED` columns apart are one, unless more than a trifle stands between them."""
     found: list[Stretch] = []
-    last: Stretch | None = None
+    going_on: dict[tuple[int | None, str], Stretch] = {}  # by phase and name; nothing has parted them yet
     for box in sorted(boxes, key=lambda box: (box["start_ns"], -box["end_ns"])):
         a, b = box["start_ns"], box["end_ns"]
         if b <= start or a >= end:
             continue
         key = (clean(box["name"]), number_of(box), box["direction"])
-        near = last is not None and a - last.end_ns < JOINED * scale
-        if last and near and last.phase == box["phase"] and (last.key[0], last.key[2]) == (key[0], key[2]):
+        mine = (box["phase"], key[0])
+        for other, stretch in list(going_on.items()):  # what runs beside it does not part it, what comes after it does
+            parted = other != mine and a >= stretch.end_ns and b - a > _TRIFLE * stretch.busy_ns
+            if parted or a - stretch.end_ns >= JOINED * scale:
+                del going_on[other]
+        last = going_on.get(mine)
+        if last:
             last.key = key if key == last.key else (key[0], "", key[2])  # several runs have no number
             last.end_ns = max(last.end_ns, b)
             last.busy_ns += box["busy_ns"]
             continue
         found.append(Stretch(key=key, phase=box["phase"], sms=box["sms"], start_ns=a, end_ns=b, busy_ns=box["busy_ns"]))
-        if last is None or not near or b - a > _TRIFLE * last.busy_ns:
-            last = found[-1]
+        going_on[mine] = found[-1]
+    return found
+
+
+def joined_stretches(busy: Sequence[Sequence[int]], gap_ns: float) -> list[tuple[int, int, int]]:
+    """[start, end, busy] of a `BusyStretch` list, neighbours less than `gap_ns` apart as one."""
+    found: list[tuple[int, int, int]] = []
+    for start, end, ran in busy:
+        if found and start - found[-1][1] < gap_ns:
+            found[-1] = found[-1][0], end, found[-1][2] + ran
+        else:
+            found.append((start, end, ran))
     return found
 
 
@@ -306,15 +324,17 @@ def _place(tracks: list[list[Box]], left: int, right: int) -> tuple[list[Box], i
     return None
 
 
-def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]]) -> None:
+def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]]) -> dict[int, _Key]:
     """Put boxes of a column or less into the columns that are free; the longest of a column stands for all of it.
 
-    Neighbours of one name make one box, without a duration: what else ran in its columns is not known here.
+    Neighbours of one name make one box, without a duration: what else ran in its columns is not known here. Returns
+    which box each of the columns shows.
     """
+    shown: dict[int, _Key] = {}
     taken = {column for box in track for column in range(box.left, box.right)}
     runs: list[Box] = []
     for column in sorted(set(narrow) - taken):
-        key = max(narrow[column], key=lambda key: narrow[column][key])
+        key = shown[column] = max(narrow[column], key=lambda key: narrow[column][key])
         last = runs[-1] if runs else None
         if last and last.right == column and (last.name, last.direction) == (key[0], key[2]):
             runs[-1] = replace(last, number="", right=column + 1)
@@ -325,6 +345,7 @@ def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]]) -> None
             runs.append(box)
     track.extend(runs)
     track.sort(key=lambda box: box.left)
+    return shown
 
 
 def _box(stretch: Stretch, left: int, right: int, before: bool, after: bool) -> Box:

@@ -39,6 +39,7 @@ MIN_MARK = 0.05  # a smaller part of a column exposed is not marked: kernels lea
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _TRACE = "·"  # busy, but for less than half a level
+_IDLE_WORDS = {"host": " idle: no thread recorded an operator"}
 _DENSE = 0.5  # a box that was busy for less of its time is not filled
 _WHOLE = 0.95  # a box that was busy for less of its time says so
 _FILL: dict[str | None, str] = {None: " ", **dict(zip(DRAWN, "░▒▓", strict=True))}
@@ -68,7 +69,7 @@ def print_lanes(
     words = [line for text in _heading(rank, picture, with_device=with_device) for line in text.wrap(console, columns)]
     notes = [line for text in _left_out(rank, picture) for line in text.wrap(console, columns)]
     drawn, coded = _drawn(picture)
-    lines = [*words, Text(), *drawn, *_legend(picture, coded, columns), *notes]
+    lines = [*words, Text(), *drawn, *_legend(picture, rank["basis"], coded, columns), *notes]
     # The lines are as wide as asked, which may be more than the console's own width: it must not fold them again.
     console.print(suited(Group(*lines), console), soft_wrap=True)
 
@@ -86,7 +87,10 @@ def _heading(rank: LanePicture, picture: Picture, *, with_device: bool) -> list[
     if rank["basis"] == "host":
         lines.append(Text("No device work in this file: host operators stand in for it.", style="bold yellow"))
     if not picture.rows:
-        lines.append(Text("Nothing ran in this stretch." if rank["lanes"] else "There is no work to draw."))
+        start, end = picture.start_ns, picture.asked_end_ns
+        copied = not rank["lanes"] or (start < end and any(a < end and b > start for a, b, _ in rank["busy"]))
+        ran = "Nothing but memory copies ran in this stretch." if copied else "Nothing ran in this stretch."
+        lines.append(Text(ran if rank["lanes"] else "There is no work to draw."))
         return lines
     for lane in rank["lanes"]:
         if not lane["boxes"]:
@@ -253,9 +257,10 @@ def _marks(row: Row, head: str) -> Text:
     """The last line of a row: how much of each column is exposed communication; dashes where the device was idle for
     half of it or more, c where it copied."""
     line = Text(fitted(head, MARGIN), style=_EXPOSED if head == "exposed" else _IDLE)
-    for exposed, idle, elsewhere in zip(row.exposed, row.idle, row.elsewhere, strict=True):
-        if exposed >= MIN_MARK:
-            line.append(_LEVELS[min(len(_LEVELS) - 1, int(exposed * len(_LEVELS)))], style=_EXPOSED)
+    bars = levels(row.exposed)
+    for bar, exposed, idle, elsewhere in zip(bars, row.exposed, row.idle, row.elsewhere, strict=True):
+        if exposed >= MIN_MARK and not idle >= 0.5 > exposed:
+            line.append(bar, style=_EXPOSED)
         elif idle >= 0.5:
             line.append("╌", style=_IDLE)
         elif elsewhere >= 0.5:
@@ -265,7 +270,7 @@ def _marks(row: Row, head: str) -> Text:
     return line
 
 
-def _legend(picture: Picture, coded: set[str], width: int) -> list[Text]:
+def _legend(picture: Picture, basis: str, coded: set[str], width: int) -> list[Text]:
     shown = [box for row in picture.rows for band in row.bands for track in band.tracks for box in track]
     chips = [joined([Text("▁▄█"), " busy, by part of the column"])] if shown else []
     for direction in DRAWN:
@@ -276,7 +281,7 @@ def _legend(picture: Picture, coded: set[str], width: int) -> list[Text]:
     if any(level >= MIN_MARK for row in picture.rows for level in row.exposed):
         chips.append(joined([Text("▂▅█", style=_EXPOSED), " exposed, by part of the column"]))
     if any(level >= 0.5 for row in picture.rows for level in row.idle):
-        chips.append(joined([Text("╌╌", style=_IDLE), " idle: the device ran nothing"]))
+        chips.append(joined([Text("╌╌", style=_IDLE), _IDLE_WORDS.get(basis, " idle: the device ran nothing")]))
     if any(c >= 0.5 > i for row in picture.rows for c, i in zip(row.elsewhere, row.idle, strict=True)):
         chips.append(joined([Text("cc", style=_IDLE), " memory copies only"]))
     if any(box.before or box.after for box in shown):

@@ -58,7 +58,7 @@ def overlay(works: list[Work]) -> Iterator[dict[str, Any]]:
         device = f"device {work.device} " if len(works) > 1 else ""
         account = account_of(work)
         hidden = phases(account).select(pl.col("phase").cast(pl.Int64), "hidden_ns")
-        for lane in lanes(work):
+        for lane in lanes(work, all_boxes=True):
             name = f"{device}{lane.lane}"
             sms[name] = f"{lane.sms} {lane.sm_unit}" if lane.sms_exact else None
             drawn = lane.boxes.join(hidden, on="phase", how="left", maintain_order="left")

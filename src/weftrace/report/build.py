@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, by_rank, collect
 from weftrace.facts import Hardware
 from weftrace.notebook import InNotebook
-from weftrace.report.document import document_of
+from weftrace.report.document import MOST_STRETCHES, document_of
 from weftrace.report.document_types import ReportDocument
 from weftrace.report.timeline import timeline_payload
 from weftrace.report.timeline_types import TimelinePayload
@@ -77,6 +77,7 @@ def analyze(
     step: int | None = None,
     step_by: StepBy = "window",
     timelines: bool = True,
+    most_stretches: int = MOST_STRETCHES,
     flops: FlopsReport | None = None,
     hardware: Hardware | str | None = None,
     workers: int | None = None,
@@ -87,9 +88,9 @@ def analyze(
 
     rules: kernel rules, weftrace's own by default. step: only ProfilerStep N, its window of the device's time or, with
     step_by "launch", the events that it launched. timelines: also pack events for the page, about 200,000 over all
-    ranks. flops: what a step of the same run costs; each rank then tells its FLOP/s and MFU by phase. hardware: the
-    accelerator whose peaks count for it, by default the one that the trace names. workers, executor, on_done: see
-    `Job.map`.
+    ranks. most_stretches: of busy time of each lane in the document; beyond it neighbours are merged. flops: what a
+    step of the same run costs; each rank then tells its FLOP/s and MFU by phase. hardware: the accelerator whose peaks
+    count for it, by default the one that the trace names. workers, executor, on_done: see `Job.map`.
     Raises TraceError when nothing can be read. Of a job, a rank that fails is in the document's `failures`, and the
     others are told.
     """
@@ -110,7 +111,7 @@ def analyze(
     ranks.sort(key=lambda rank: by_rank(rank.analysis))
     analysis = collect(name, [rank.analysis for rank in ranks], failures)
     return Report(
-        document=document_of(analysis, flops=[rank.flops for rank in ranks]),
+        document=document_of(analysis, flops=[rank.flops for rank in ranks], most_stretches=most_stretches),
         timelines=tuple(rank.timeline for rank in ranks),
         analysis=analysis,
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import polars as pl
 
-from weftrace.analysis.busy_stretches import MOST, Stretches, fewer
+from weftrace.analysis.busy_stretches import Stretches, fewer, stretches_of
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.step_times import Step
 from weftrace.analysis.time_account import Breakdown
@@ -32,16 +32,23 @@ from weftrace.version import __version__
 if TYPE_CHECKING:
     from weftrace.flops.join.join import PhaseWork, TraceJoin
 
-_MAX_EXPOSED = 1000
 _MAX_OPERATORS = 500
 _MAX_PHASES = 20_000
-_LEAST_STRETCHES = 2_000  # of busy time that each lane of a job may have, however many ranks it has
+#: Stretches of busy time that a document holds of each lane: as many as a wide screen has columns, and fewer of the
+#: lanes of a job.
+MOST_STRETCHES, _LEAST_STRETCHES = 4_000, 1_000
 
 
-def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -> ReportDocument:
-    """The whole report as JSON-able values. flops: of each rank of the analysis, what was joined to it, if anything."""
+def document_of(
+    analysis: Analysis, *, flops: Sequence[TraceJoin | None] = (), most_stretches: int = MOST_STRETCHES
+) -> ReportDocument:
+    """The whole report as JSON-able values.
+
+    flops: of each rank of the analysis, what was joined to it, if anything. most_stretches: of busy time of each lane;
+    of a job's, fewer.
+    """
     joined = [*flops, *[None] * (len(analysis.ranks) - len(flops))]
-    most = max(_LEAST_STRETCHES, MOST // max(1, len(joined)))
+    most = max(min(most_stretches, _LEAST_STRETCHES), most_stretches // max(1, len(joined)))
     ranks = [
         rank_document(rank, found, most_stretches=most) for rank, found in zip(analysis.ranks, joined, strict=True)
     ]
@@ -62,11 +69,12 @@ def document_of(analysis: Analysis, *, flops: Sequence[TraceJoin | None] = ()) -
     }
 
 
-def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None, *, most_stretches: int = MOST) -> RankDocument:
+def rank_document(
+    rank: RankAnalysis, joined: TraceJoin | None = None, *, most_stretches: int = MOST_STRETCHES
+) -> RankDocument:
     """One device of one rank. Starts and ends are relative to its first device start. most_stretches: see `_busy`."""
     b, o, k = rank.breakdown, rank.overlap, rank.kernels
     zero = b.start_ns
-    exposed = sorted(zip(o.exposed.starts.tolist(), o.exposed.ends.tolist(), strict=True), key=lambda x: x[0] - x[1])
     told: RankDocument = {
         "rank": rank.rank,
         "device": rank.device,
@@ -122,8 +130,8 @@ def rank_document(rank: RankAnalysis, joined: TraceJoin | None = None, *, most_s
             }
             for lane in rank.lanes
         ],
-        "exposed": [[start - zero, end - zero] for start, end in exposed[:_MAX_EXPOSED]],
-        "num_exposed": len(exposed),
+        "exposed": _busy(stretches_of(o.exposed), zero, most_stretches),
+        "num_exposed": len(o.exposed.starts),
         "kernels": _rows(k.kernels),
         "operators": _rows(rank.operators.operators.head(_MAX_OPERATORS)),
         "num_without_operator": rank.operators.num_without,

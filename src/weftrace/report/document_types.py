@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, NotRequired, TypedDict
 from msgspec import Meta
 
 from weftrace.files.schemas import DocumentSchema
-from weftrace.render.lane_types import BusyStretch, Count, LaneDocument, Ns, Share, SmUnit, Stretch
+from weftrace.render.lane_types import BusyStretch, Count, LaneDocument, Ns, Share, SmUnit
 
 SCHEMA: Final = "weftrace.report/1"
 
@@ -373,11 +373,8 @@ class RankDocument(TypedDict):
         list[BusyStretch], Meta(description="When the device ran anything, in order; it was idle in between.")
     ]
     lanes: Annotated[list[LaneDocument], Meta(description="Bands of the lane picture, in the order of drawing.")]
-    exposed: Annotated[
-        list[Stretch],
-        Meta(max_length=1000, description="Stretches of exposed communication, longest first, at most 1,000."),
-    ]
-    num_exposed: Count
+    exposed: Annotated[list[BusyStretch], Meta(description="When communication was exposed, in order, as in `busy`.")]
+    num_exposed: Annotated[Count, Meta(description="Stretches of it; `exposed` lists fewer where some are merged.")]
     kernels: list[KernelDocument]
     operators: Annotated[
         list[OperatorDocument],

@@ -30,6 +30,7 @@ const DIRECTIONS = {
   I: ["backward", "input gradient"],
   W: ["weight", "weight gradient"],
 };
+const NO_BATCH = /layer|stage|block|rank|step|expert|chunk/i; // what else people number from 0
 const NEAR = 12; // pixels: boxes of one phase that are nearer share a name
 const TRIFLE = 0.1; // of a run's busy time: what takes less does not part it
 const MICRO_BATCH = /(?:^|\D)([01])\)?$/; // ATTN0, DISPATCH1, attn(1): DeepSeek's names for two micro-batches
@@ -240,9 +241,9 @@ export function directionOf(box) {
 function huesFor(boxes) {
   /** @type {Map<string, string>} */
   const legend = new Map();
-  const undirected = boxes.filter((box) => !directionOf(box));
-  const batches = new Set(undirected.map((box) => box.name.match(MICRO_BATCH)?.[1]));
-  const byBatch = batches.has("0") && batches.has("1");
+  const phases = boxes.filter((box) => !directionOf(box) && box.phase !== null);
+  const batches = new Set(phases.map((box) => (NO_BATCH.test(box.name) ? null : box.name.match(MICRO_BATCH)?.[1])));
+  const byBatch = batches.size === 2 && batches.has("0") && batches.has("1");
   /** @type {Map<string, [string, string]>} */
   const byName = new Map();
   /**
@@ -252,7 +253,7 @@ function huesFor(boxes) {
   const of = (box) => {
     const known = directionOf(box);
     if (known) return known;
-    const batch = byBatch ? box.name.match(MICRO_BATCH)?.[1] : undefined;
+    const batch = byBatch && box.phase !== null ? box.name.match(MICRO_BATCH)?.[1] : undefined;
     if (batch !== undefined) return [batch === "0" ? "forward" : "backward", `micro-batch ${batch}`];
     const named = byName.get(box.name) ?? [`hue${(byName.size % 8) + 1}`, box.name];
     byName.set(box.name, named);

@@ -115,7 +115,7 @@ export function lanePicture({ accounts, onBox, onRange }) {
     ranged = null;
     const empty = picture.boxes.length === 0;
     byId("lanes-empty").hidden = !empty;
-    byId("lanes-lead").hidden = rank.communication_ns === 0;
+    byId("lanes-lead").hidden = rank.communication_ns === 0 || rank.basis === "host"; // it speaks of a device
     byId("lanes-picture").hidden = empty;
     if (empty) return;
     showLabels(picture);

@@ -39,6 +39,7 @@ def command(
     selected_by = options.step_by_of(step, step_by)
     rules = options.load_kernels(kernels)
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
+        from weftrace.analysis.busy_stretches import MOST
         from weftrace.render.lanes_text import print_lanes
         from weftrace.report import analyze
 
@@ -49,6 +50,7 @@ def command(
                 step=step,
                 step_by=selected_by,
                 timelines=False,
+                most_stretches=MOST,
                 workers=workers,
                 on_done=on_done,
             )

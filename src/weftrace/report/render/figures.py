@@ -14,7 +14,7 @@ from weftrace.render import palette
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.render.figure_parts import label, layout, plotly_objects
 from weftrace.render.lane_types import LaneDocument, sms_text
-from weftrace.render.lanes_layout import Stretch, joined
+from weftrace.render.lanes_layout import JOINED, Stretch, joined, joined_stretches
 from weftrace.report.document_types import KernelDocument, RankDocument, ReportDocument
 from weftrace.report.render.parts import CAUSES, PARTS
 from weftrace.units import MS, US, duration, of_whole, percent
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _FEW = 4  # boxes of a lane and a direction that have room for their names side by side
 _COLUMNS = 1500  # stretches of a phase that 2 of them hold apart are boxes of their own
-_MIN_EXPOSED = 1 / 2000  # of the span; shorter stretches would be drawn wider than they are
 
 
 def breakdown_figure(document: ReportDocument) -> go.Figure:
@@ -87,18 +86,17 @@ def lanes_figure(rank: RankDocument) -> go.Figure:
                 ground = palette.DIRECTION_COLOURS[direction]
                 _add_boxes(figure, name, boxes, DIRECTIONS[direction], ground, palette.INK)
             figure.data[-1].customdata = [_box_hover(box, lane["sm_unit"]) for box in boxes]
-    least_ns = int(rank["span_ns"] * _MIN_EXPOSED)
-    exposed = [(start, end) for start, end in rank["exposed"] if end - start >= least_ns]
+    exposed = joined_stretches(rank["exposed"], JOINED * scale)
     if exposed:
         figure.add_bar(
-            name=f"exposed, {duration(least_ns)} or more",
+            name="exposed",
             y=["exposed"] * len(exposed),
-            base=[start / MS for start, _ in exposed],
-            x=[(end - start) / MS for start, end in exposed],
+            base=[start / MS for start, _, _ in exposed],
+            x=[(end - start) / MS for start, end, _ in exposed],
             orientation="h",
             marker={"color": palette.EXPOSED, "line_width": 0},
-            width=0.5,
-            customdata=[label(duration(end - start)) for start, end in exposed],
+            width=[0.5 * busy / (end - start) for start, end, busy in exposed],
+            customdata=[label(of_whole(busy, end - start)) for start, end, busy in exposed],
             hovertemplate="exposed for %{customdata}, from %{base:.3f} ms<extra></extra>",
         )
     busy = ", ".join(f"{clean(lane['lane'])} {of_whole(lane['busy_ns'], rank['span_ns'])} busy" for lane in lanes[:2])

@@ -1,7 +1,7 @@
 // How far can the numbers be trusted? What reading and analysis left out, in words.
 
 import { byId, fill, h } from "render/dom.js";
-import { count, grouped, percent, plural } from "render/format.js";
+import { count, percent, plural } from "render/format.js";
 
 /** @type {Record<string, string>} */
 const VERDICTS = {
@@ -48,12 +48,6 @@ export function showQuality(rank) {
       ),
     ),
     skipped.length ? h("p", { class: "muted", text: `Well-formed and not used: ${skipped.join(", ")}.` }) : null,
-    rank.num_exposed > rank.exposed.length
-      ? h("p", {
-          class: "muted",
-          text: listedWords(rank),
-        })
-      : null,
     quality.notes.length
       ? h(
           "ul",
@@ -83,10 +77,4 @@ export function showQuality(rank) {
  */
 function lossWords(number, word) {
   return number ? `${plural(number, "event")} ${word}` : "";
-}
-
-/** @param {page.Rank} rank */
-function listedWords(rank) {
-  const listed = `The report lists the ${grouped(rank.exposed.length)} longest of ${grouped(rank.num_exposed)}`;
-  return `${listed} exposed stretches; all of them are in the totals.`;
 }
