@@ -120,11 +120,7 @@ def _boxes(work: Work, events: pl.DataFrame, all_boxes: bool) -> pl.DataFrame:
     events = events.with_columns(
         pl.coalesce(pl.col("phase").cast(pl.Int64), -1 - pl.col("family").to_physical().cast(pl.Int64)).alias("key")
     )
-    break_ns = _BREAK_NS
-    runs = _runs(events, break_ns)
-    while not all_boxes and runs.height > _MANY_BOXES and break_ns < _LONG_NS:
-        break_ns *= 4
-        runs = _runs(events, break_ns)
+    runs = _runs(events, None if all_boxes else _MANY_BOXES)
     phased, strays = runs.filter(pl.col("key") >= 0), runs.filter(pl.col("key") < 0).sort("start_ns", "name")
     phased = _named(work, phased).sort("start_ns", "name", "phase")
     if not all_boxes:
@@ -150,16 +146,19 @@ def _named(work: Work, runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _runs(events: pl.DataFrame, break_ns: int) -> pl.DataFrame:
-    """Stretches of one key, without a wait of `break_ns` or more and uninterrupted on their stream; those of several
-    streams that overlap are one stretch.
+def _runs(events: pl.DataFrame, most: int | None) -> pl.DataFrame:
+    """Stretches of one key, without a wait and uninterrupted on their stream; those of several streams that overlap are
+    one stretch. most: where waits of 30 µs make more stretches, only the longest waits part them.
 
-    Columns box, key, start_ns, end_ns, busy_ns, name (the most frequent family), sms; in no particular order.
+    Columns box, key, start_ns, end_ns, busy_ns, name (the family), sms; in no particular order.
     """
     idle_ns = pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1).over("stream")
-    changed = pl.col("key") != pl.col("key").shift(1).over("stream")
-    changed |= idle_ns >= break_ns
-    number = changed.fill_null(True).cum_sum().over("stream")
+    changed = (pl.col("key") != pl.col("key").shift(1).over("stream")).fill_null(True)
+    events = events.with_columns(idle_ns.alias("idle_ns"), changed.alias("changed"))
+    waits = events.filter(~pl.col("changed"), pl.col("idle_ns") >= _BREAK_NS).get_column("idle_ns")
+    room = events.height if most is None else max(0, most - int(events.get_column("changed").sum()))
+    break_ns = _BREAK_NS if len(waits) <= room else min(_LONG_NS, int(waits.top_k(room + 1).min()))  # type: ignore[arg-type]
+    number = (pl.col("changed") | (pl.col("idle_ns") >= break_ns).fill_null(False)).cum_sum().over("stream")
     events = events.with_columns(number.alias("run"))
     by_stream = (
         events.group_by("stream", "run", maintain_order=True)
@@ -172,12 +171,11 @@ def _runs(events: pl.DataFrame, break_ns: int) -> pl.DataFrame:
     inside = events.join(
         boxed.select("stream", "run", "box"), on=("stream", "run"), nulls_equal=True, maintain_order="left"
     )
-    busy = inside.group_by("box").agg(
-        _union_length().alias("busy_ns"), pl.col("family").cast(pl.String).mode().sort().first().alias("name")
-    )
+    busy = inside.group_by("box").agg(_union_length().alias("busy_ns"), pl.col("family").first().alias("name"))
     extent = boxed.group_by("box").agg(pl.col("key").first(), pl.col("start_ns").min(), pl.col("end_ns").max())
     sms = held_longest(inside.filter("persistent"), "box", "sms")
-    return extent.join(busy, on="box").join(sms, on="box", how="left")
+    runs = extent.join(busy, on="box").join(sms, on="box", how="left")
+    return runs.with_columns(pl.col("name").cast(pl.String))
 
 
 def _union_length() -> pl.Expr:
