@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,3 +138,25 @@ def test_a_call_that_was_not_counted_is_named_as_an_operator_without_a_formula(m
 def test_the_programs_own_error_comes_through() -> None:
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), wt.profile(nn.Linear(4, 8), time=False) as p:
         p.model(torch.randn(3, 5))
+
+
+def test_a_model_can_be_copied_averaged_and_saved_inside_a_profile(tmp_path: Path) -> None:
+    """As training loops do for an average of weights; what counts stays behind, and the copy needs none of it."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+    with profile(model) as run:
+        for _ in range(3):
+            model(torch.randn(4, 8)).sum().backward()
+            copied, averaged = copy.deepcopy(model), torch.optim.swa_utils.AveragedModel(model)
+            torch.save(model, tmp_path / "model.pt")
+            run.step()
+    expected = totals(run.report()).flops
+    without = "import sys; sys.modules['weftrace'] = None; import torch; "
+    use = "m = torch.load(sys.argv[1], weights_only=False); print(tuple(m(torch.ones(2, 8)).shape))"
+    done = subprocess.run(
+        [sys.executable, "-c", without + use, tmp_path / "model.pt"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "(2, 8)\n", done.stderr
+    x = torch.ones(2, 8)
+    assert torch.equal(copied(x), model(x)) and torch.equal(averaged(x), model(x))
+    assert expected == 2 * 2 * 4 * 8 * 8  # forward and the weight's gradient; the input needs none
+    assert not model._forward_pre_hooks

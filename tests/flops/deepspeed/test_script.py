@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 import traceback
 from dataclasses import replace
@@ -19,7 +20,7 @@ from tests.conftest import ROOT
 from tests.flops.deepspeed.parse import HEADINGS, LABELS, aggregated, field, labels_in_order, modules, value
 from tests.flops.deepspeed.test_config import SAMPLE
 from tests.flops.deepspeed.tiny_gpt import BLOCK_MACS, MACS
-from weftrace.errors import FlopsError
+from weftrace.errors import FlopsError, OutputError
 from weftrace.flops.cost import Phase
 from weftrace.flops.deepspeed.config import DeepSpeedFlopsConfig, read_deepspeed_config
 from weftrace.flops.deepspeed.runtime.script import own_traceback, run_script
@@ -197,6 +198,23 @@ def test_not_enabled(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report is None
     assert '"enabled": false' in messages
     assert HEADINGS[0] not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["train.py", "ds.json", "./ds.json", "linked.txt"])
+def test_a_profile_replaces_neither_the_script_nor_the_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text("raise SystemExit(5)  # is not run")
+    (tmp_path / "linked.txt").symlink_to(script)
+    block = {"enabled": True, "profile_step": 1, "output_file": name}
+    config = tmp_path / "ds.json"
+    config.write_text(json.dumps({"flops_profiler": block}))
+    before = script.read_bytes(), config.read_bytes()
+    with pytest.raises(OutputError, match="is an input, which is never overwritten"):
+        run_script(script, [], read_deepspeed_config(config), inputs=[config])
+    assert (script.read_bytes(), config.read_bytes()) == before
 
 
 def test_output_file(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from weftrace.cli import outputs
-from weftrace.errors import FlopsError
+from weftrace.errors import FlopsError, OutputError
 from weftrace.flops.cli import options as flops_options
 from weftrace.flops.cli.output import TEXT_LAYOUTS, Wanted, deliver
 from weftrace.kinds import DOCUMENT_SUFFIXES, refuse_inputs, suffix_of
@@ -53,8 +53,9 @@ def run(config: Path, script: Path, arguments: list[str], model_class: str | Non
                 model=model_class,
                 layout=TEXT_LAYOUTS[asked.text_layout or "deepspeed"],
                 on_report=save,
+                inputs=[config],
             )
-    except (SystemExit, KeyboardInterrupt, FlopsError):
+    except (SystemExit, KeyboardInterrupt, FlopsError, OutputError):
         raise
     except BaseException as error:  # the script's own, whatever it is
         sys.stdout.flush()

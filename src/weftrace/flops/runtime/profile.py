@@ -21,6 +21,7 @@ from weftrace.flops.runtime.count.meta_attention import FusedAttentionOnMeta
 from weftrace.flops.runtime.count.tracker import Tracker, current_node
 from weftrace.flops.runtime.formulas.registry import tensors_in
 from weftrace.flops.runtime.gather import Counted, gather_report
+from weftrace.flops.runtime.own_hook import OwnHook
 from weftrace.flops.values import FlopsReport, Parallel
 
 _COMPILERS = {"torch._dynamo", "torch.nn.attention.flex_attention"}  # flex attention compiles itself when it is called
@@ -100,7 +101,8 @@ class Profile:
                     ) from error
             stack.enter_context(self.tracker.watch())
             with suppress(RuntimeError):  # a ScriptModule takes no hook: its batch size stays unknown
-                stack.callback(self.model.register_forward_pre_hook(self._root_called, with_kwargs=True).remove)
+                root_called = OwnHook(self._root_called)
+                stack.callback(self.model.register_forward_pre_hook(root_called, with_kwargs=True).remove)
             if self.device.type == "meta":
                 self.fused_attention = stack.enter_context(FusedAttentionOnMeta(self.tracker.lost))
             if self.clock is not None:

@@ -20,6 +20,7 @@ from weftrace.flops.deepspeed.strings import duration_to_string, macs_to_string,
 from weftrace.flops.deepspeed.text import aggregated_text, deepspeed_text
 from weftrace.flops.derived.account import account_of
 from weftrace.flops.runtime.gather import gather_report
+from weftrace.flops.runtime.own_hook import OwnHook
 from weftrace.flops.runtime.profile import Profile
 from weftrace.flops.values import FlopsReport
 
@@ -106,7 +107,7 @@ class FlopsProfiler:
             if out is None and sys.exception() is not None and profiler is not None:
                 profiler._failed()
 
-        handle = self.model.register_forward_hook(left, always_call=True)
+        handle = self.model.register_forward_hook(OwnHook(left), always_call=True)
         finalizer = weakref.finalize(self, _close, handle, opened)
         finalizer.atexit = False
 

@@ -6,7 +6,7 @@ import builtins
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
@@ -22,6 +22,7 @@ from weftrace.flops.deepspeed.runtime.output import layout_of, write_text
 from weftrace.flops.deepspeed.runtime.watch import Watch
 from weftrace.flops.deepspeed.text import deepspeed_text
 from weftrace.flops.values import FlopsReport
+from weftrace.kinds import refuse_inputs
 
 
 def run_script(
@@ -33,6 +34,7 @@ def run_script(
     layout: str = "present",
     messages: TextIO | None = None,
     on_report: Callable[[FlopsReport], None] | None = None,
+    inputs: Iterable[str | Path] = (),
 ) -> FlopsReport | None:
     """Run script as `python script *argv` would, and print the profile of one step in DeepSpeed's layout, once.
 
@@ -40,9 +42,11 @@ def run_script(
     follows the profiled one is over (that one is timed), or at the script's end. model: class of the model, where
     weftrace's guess is wrong. messages: where a sentence goes when there is no profile (standard error). on_report:
     called with the report when it is printed, on every rank: a script that ends with sys.exit() does not return here.
+    inputs: files that the profile must not replace, besides the script.
 
     Returns the report, None where there is none. What the script raises, SystemExit too, passes through;
-    `own_traceback` is its part of the traceback. Raises `FlopsError` where the script cannot be read.
+    `own_traceback` is its part of the traceback. Raises `FlopsError` where the script cannot be read, `OutputError`
+    where config.output_file is one of the inputs.
     """
     stream = sys.stderr if messages is None else messages
     found: list[FlopsReport] = []
@@ -73,6 +77,8 @@ def run_script(
     chosen = layout_of(layout)
     code = _compiled(script)
     output = None if config.output_file is None else str(Path(config.output_file).absolute())  # the script may chdir
+    if output is not None:
+        refuse_inputs([output], [script, *inputs])
     watch = Watch(config.profile_step, finished, say, model_name=model)
     with _as_main(script, argv) as main:
         if not config.enabled:

@@ -30,6 +30,7 @@ from weftrace.flops.runtime.count.clock import StepClock
 from weftrace.flops.runtime.count.tracker import Tracker, current_node
 from weftrace.flops.runtime.formulas.registry import tensors_in
 from weftrace.flops.runtime.gather import clock_value, timings
+from weftrace.flops.runtime.own_hook import OwnHook
 from weftrace.flops.runtime.profile import Profile, model_device
 from weftrace.flops.values import FlopsReport
 
@@ -268,8 +269,8 @@ class Watch:
     def _watch_calls(self) -> None:
         assert self.model is not None
         self._seen = _Seen([])
-        self._measuring.callback(self.model.register_forward_pre_hook(self._forward, with_kwargs=True).remove)
-        self._measuring.callback(self.model.register_forward_hook(self._forward_ends, always_call=True).remove)
+        self._measuring.callback(self.model.register_forward_pre_hook(OwnHook(self._forward), with_kwargs=True).remove)
+        self._measuring.callback(self.model.register_forward_hook(OwnHook(self._forward_ends), always_call=True).remove)
 
     def _forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if current_node() is not None:
