@@ -144,6 +144,18 @@ def test_a_standard_output_that_takes_nothing_gets_one_sentence(
     )
 
 
+@pytest.mark.parametrize("arguments", [["flops", "models"], ["report"], ["lanes"]], ids=" ".join)
+def test_a_reader_that_has_seen_enough_is_no_error(
+    started: Callable[..., subprocess.Popen[str]], tmp_path: Path, arguments: list[str]
+) -> None:
+    trace = [] if "models" in arguments else [TraceFile().kernel(GEMM, 100, 100).write(tmp_path / "t.json")]
+    process = started(*arguments, *trace, program=COMMAND)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()  # before anything is printed
+    assert (process.wait(WAIT_S), process.stderr.read()) == (0, "")
+    process.stderr.close()
+
+
 def test_a_closed_standard_output_is_no_error(started: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
     trace = TraceFile().kernel(GEMM, 100, 100).write(tmp_path / "t.json")
     program = f"import sys; sys.stdout = None\n{COMMAND}"

@@ -143,7 +143,11 @@ def stdout() -> Console:
     """Where results go: colours and width of the terminal, plain text when piped."""
     from rich.console import Console
 
-    return Console(soft_wrap=False)
+    class Results(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # our reader, `head` say, has seen enough: no failure, as rich's exit code 1 would be
+
+    return Results(soft_wrap=False)
 
 
 def stderr() -> Console:
