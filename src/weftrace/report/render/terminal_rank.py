@@ -116,7 +116,7 @@ def _accounts(rank: RankDocument) -> RenderableType:
     if headroom["bound_by"] == "communication":  # NCCL waits for other ranks inside its kernels
         bound = f"communication alone took {us(headroom['ideal_ns'])}, waits for other ranks included: no bound"
     share = percent(headroom["headroom_ns"] / rank["span_ns"])
-    rows.append(("headroom", f"{us(headroom['headroom_ns'])} ({share}) by overlap alone; {bound}"))
+    rows.append(("headroom", f"{us(headroom['headroom_ns'])} ({share}) by overlap alone, idle time filled; {bound}"))
     if headroom["assumption"]:
         rows.append(("", clean(headroom["assumption"])))
     streams = rank["streams"]

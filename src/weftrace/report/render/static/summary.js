@@ -119,7 +119,7 @@ function cards(rank) {
           "headroom",
           "headroom",
           duration(head.headroom_ns),
-          `${share(head.headroom_ns)} of the span, by overlap alone; ${boundWords(head.bound_by)}`,
+          `${share(head.headroom_ns)} of the span, by overlap alone, idle time filled; ${boundWords(head.bound_by)}`,
         )
       : null,
   ];
