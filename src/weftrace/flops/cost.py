@@ -23,7 +23,7 @@ class Status(StrEnum):
     UNKNOWN = "unknown"  # no formula: its FLOPs are not in any total, its calls and time are reported by name
 
 
-WHOLE_CACHE = "transformers' implementation projects the whole latent cache at each step; an engine with absorbed weights does not"
+WHOLE_CACHE = "transformers projects the whole latent cache at each step; an engine with absorbed weights does not"
 """The note of an upper bound that is none for want of values: what ran is more than a decode step needs."""
 
 
