@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.checkpoint import checkpoint
 
 from weftrace.flops import FlopsReport, profile, totals
 from weftrace.flops.cost import Cost, Status
@@ -119,3 +120,19 @@ def test_an_encoder_layer_in_training_counts_its_mask() -> None:
             model(x, src_mask=~TRIL).sum().backward()
         found.append(totals(run.report()))
     assert found[0].flops == found[1].flops
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_attention_that_a_checkpoint_runs_again_counts_its_pairs_each_time(reentrant: bool) -> None:
+    class Checkpointed(Attention):
+        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            out = checkpoint(super().forward, query, key, value, use_reentrant=reentrant)
+            assert isinstance(out, Tensor)
+            return out
+
+    model, query = Checkpointed(is_causal=True, dropout_p=0.1), torch.randn(1, 2, S, 16, requires_grad=True)
+    with profile(model, time=False) as run:
+        model(query, query, query).sum().backward()
+    report = run.report()
+    assert totals(report).flops == 3 * 2 * 2 * 32 * CAUSAL
+    assert _statuses(report) == {Status.EXACT}

@@ -5,14 +5,14 @@ Where no fused kernel fits (dropout on a CPU, values of another width, inputs th
 nothing else; so it says that its module's products over its scores' pairs are attention, and the scores, where they can
 be read, how many pairs the mask let through. Model FLOPs are of those, executed FLOPs of all, as of a fused kernel.
 
-Products are told by their shapes and their number: 2 for each softmax forward, at most 4 backward. Where there are more
-or fewer, which are attention's is not known, and they are an upper bound.
+Products are told by their shapes and their number: 2 for each softmax forward, at most 2 in a recomputation, at most 4
+backward. Where it is another, which are attention's is not known, and the module's products are an upper bound.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from weftrace.flops.runtime.formulas.softmax_and_loss import pairs_let_through, 
 
 Counts = Mapping[int, int]
 Seen = tuple[int | None, int]  # pairs that the mask let through, None where it was not read; softmaxes
+Scores = dict[tuple[int, ...], list[Seen]]  # shape of scores -> what each softmax of it saw
 
 _PRODUCTS = frozenset({"aten::mm", "aten::bmm"})
 _ADDS = frozenset({"aten::add", "aten::add_"})
@@ -30,21 +31,35 @@ _UNREAD = "all pairs: scaled_dot_product_attention fell apart into products, and
 _UNTOLD = "all pairs: which products are those of masked scaled_dot_product_attention is not known"
 
 
-def masked_costs(signatures: Signatures, by_phase: Mapping[Phase, Counts]) -> Iterator[tuple[Phase, int, int, Cost]]:
-    """(phase, signature, calls, cost) of all that ran in a module; signatures of products may come in parts."""
+def masked_costs(
+    signatures: Signatures, by_phase: Mapping[Phase, Counts], again: Scores
+) -> Iterator[tuple[Phase, int, int, Cost]]:
+    """(phase, signature, calls, cost) of all that ran in a module; signatures of products may come in parts.
+
+    again: scores of other modules whose backward may stand here: what a reentrant checkpoint of a plain function made.
+    """
     scores = {phase: _scores(signatures, counts) for phase, counts in by_phase.items()}
     for phase, counts in by_phase.items():
         backward = phase is Phase.BACKWARD
-        found = scores[phase] or ((scores[Phase.FORWARD] or scores[Phase.RECOMPUTE]) if backward else {})
-        costs = _of_phase(signatures, counts, found, backward=backward) if found else {}
+        found = scores[phase] or ((scores[Phase.FORWARD] or scores[Phase.RECOMPUTE] or again) if backward else {})
+        costs = _of_phase(signatures, counts, found, phase) if found else {}
         for number, calls in counts.items():
             for part, cost in costs.get(number, [(calls, without_pairs(signatures.costs[number]))]):
                 yield phase, number, part, cost
 
 
-def _scores(signatures: Signatures, counts: Counts) -> dict[tuple[int, ...], list[Seen]]:
-    """Shape of scores under a mask -> what each softmax of it saw; none where no softmax has a mask."""
-    found: dict[tuple[int, ...], list[Seen]] = {}
+def recomputed_scores(signatures: Signatures, modules: Iterable[Mapping[Phase, Counts]]) -> Scores:
+    """The scores under a mask of all that checkpoints ran again."""
+    found: Scores = {}
+    for by_phase in modules:
+        for shape, seen in _scores(signatures, by_phase[Phase.RECOMPUTE]).items():
+            found.setdefault(shape, []).extend(seen)
+    return found
+
+
+def _scores(signatures: Signatures, counts: Counts) -> Scores:
+    """Those under a mask; none where no softmax has a mask."""
+    found: Scores = {}
     for number, calls in counts.items():
         if _name(signatures, number) == "aten::_safe_softmax":
             shape = signatures.shapes[number][0]
@@ -58,7 +73,7 @@ def _scores(signatures: Signatures, counts: Counts) -> dict[tuple[int, ...], lis
 
 
 def _of_phase(
-    signatures: Signatures, counts: Counts, scores: Mapping[tuple[int, ...], list[Seen]], *, backward: bool
+    signatures: Signatures, counts: Counts, scores: Scores, phase: Phase
 ) -> dict[int, list[tuple[int, Cost]]]:
     """Signature of a product -> (calls, cost) of its parts, for those whose cost the masks change."""
     products = [number for number in counts if _name(signatures, number) in _PRODUCTS]
@@ -66,7 +81,8 @@ def _of_phase(
     for shape, seen in scores.items():
         mine = [number for number in products if _over(signatures.shapes[number], shape)]
         softmaxes, ran = sum(times for _, times in seen), sum(counts[number] for number in mine)
-        certain = 0 <= ran <= 4 * softmaxes if backward else ran == 2 * softmaxes
+        most = {Phase.BACKWARD: 4, Phase.RECOMPUTE: 2}.get(phase)  # a checkpoint stops where it has what it needs
+        certain = ran == 2 * softmaxes if most is None else ran <= most * softmaxes
         certain = certain and all(counts[number] * times % softmaxes == 0 for number in mine for _, times in seen)
         for number in mine if certain else products:
             cost = signatures.costs[number]
