@@ -18,8 +18,13 @@ class Status(StrEnum):
 
     EXACT = "exact"  # the formula is the algorithm's
     ESTIMATE = "estimate"  # right for usual values; the note of the cost says what was assumed
-    UPPER_BOUND = "upper bound"  # the work depends on values that were not read (lengths on a meta device, say)
+    UPPER_BOUND = "upper bound"  # the work depends on values that were not read (lengths on a meta device, say), or is
+    # known to be more than the task needs: the note says which
     UNKNOWN = "unknown"  # no formula: its FLOPs are not in any total, its calls and time are reported by name
+
+
+WHOLE_CACHE = "transformers projects the whole latent cache at each step; an engine with absorbed weights does not"
+"""The note of an upper bound that is none for want of values: what ran is more than a decode step needs."""
 
 
 class Kind(StrEnum):

@@ -90,3 +90,17 @@ def test_flex_attention_runs_under_the_profiler() -> None:
     found = [op for op in counted.report().ops if "flex_attention" in op.op]
     assert sum(op.calls for op in found) == 1
     assert found[0].cost.flops == 2 * (2 * 3 * 128 * 128) * 32
+
+
+def test_a_block_longer_than_the_sequence_skips_nothing_and_is_an_upper_bound() -> None:
+    """As transformers masks short prompts: one block of 128 x 128 for 64 x 64 pairs."""
+    query = torch.randn(2, 4, 64, 16)
+    pairs = flex_pairs(query, query, _mask(64).as_tuple())
+    assert pairs.seen == pairs.every == 2 * 4 * 64 * 64
+    assert pairs.status is Status.UPPER_BOUND and "1 of 1 blocks" in pairs.note
+
+
+def test_blocks_that_are_all_listed_are_an_upper_bound() -> None:
+    query, keys = torch.randn(1, 1, 128, 16), torch.randn(1, 1, 192, 16)
+    partly = create_block_mask(lambda b, h, i, j: i + 64 >= j, None, None, 128, 192, device="cpu")
+    assert flex_pairs(query, keys, partly.as_tuple()).status is Status.UPPER_BOUND

@@ -15,6 +15,9 @@ import torch
 
 from weftrace.errors import SpecError
 from weftrace.flops import FlopsReport, RunSpec, count, profile, run_model, totals
+from weftrace.flops.cost import Status
+from weftrace.flops.derived.account import account_of
+from weftrace.flops.render.facts import exact_line, flops_headline
 from weftrace.flops.runtime.models.hf import hf_inputs, hf_model, hf_run_phase
 
 transformers = pytest.importorskip("transformers", minversion="5.20")
@@ -162,3 +165,33 @@ def test_where_the_shim_breaks_a_model_the_plain_run_counts(tmp_path: Path, mode
     assert linear > 0
     if model_type in ("falcon", "gptj", "gpt_neo"):
         assert any("as transformers runs it there" in note for note in report.notes)
+
+
+MLA: dict[str, dict[str, Any]] = {
+    "deepseek_v3": {"num_attention_heads": 4, **LATENT, "head_dim": 4, "first_k_dense_replace": 2},
+    "kimi_linear": HEADS | BOTH | LATENT,
+}
+
+
+@pytest.mark.parametrize("model_type", MLA)
+def test_a_projection_of_the_whole_latent_cache_at_each_step_is_said_to_be_more_than_decode_needs(
+    tmp_path: Path, model_type: str
+) -> None:
+    """kv_b_proj runs over all positions: transformers does so, an engine with absorbed weights does not."""
+    report = run(tmp_path, model_type, "decode", seq=1, context=TOKENS, **MLA[model_type])
+    again = 2 * TOKENS * 4 * 4 * (4 + 4)  # rows x rank x heads x (nope + v)
+    layers = 2 if model_type == "deepseek_v3" else 1
+    account = account_of(report)
+    assert account.coverage.flops_of_status[Status.UPPER_BOUND] == layers * again
+    told = f"kv_b_proj over all {TOKENS} positions at each step, {layers * again:,} of {totals(report).flops:,} FLOPs"
+    assert any(told in note for note in report.notes)
+    assert ": at most " in flops_headline(account)
+    assert exact_line(account).startswith("at most") and "absorbed weights" in exact_line(account)
+    assert "were not read" not in exact_line(account)
+
+
+@pytest.mark.parametrize("model_type", ["mistral", "mamba", "jamba"])
+def test_a_step_that_projects_its_own_tokens_alone_stays_exact(tmp_path: Path, model_type: str) -> None:
+    for context in (1, TOKENS):
+        report = run(tmp_path, model_type, "decode", seq=1, context=context)
+        assert account_of(report).coverage.flops_of_status[Status.UPPER_BOUND] == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weftrace.flops.cost import Phase, Status
+from weftrace.flops.cost import WHOLE_CACHE, Phase, Status
 from weftrace.flops.derived.account import Account
 from weftrace.flops.derived.findings import findings
 from weftrace.flops.render.words import covered_text, share_text
@@ -153,13 +153,16 @@ def exact_line(account: Account) -> str:
     flops = f"model FLOPs {', '.join(parts) or '0'}"
     share = account.coverage.flops_share
     if most := share(Status.UPPER_BOUND):
-        return (
-            f"at most: {flops}; {share_text(most)} of them are an upper bound: values that decide (masks, lengths) "
-            "were not read"
-        )
+        return f"at most: {flops}; {share_text(most)} of them are an upper bound: {_why_at_most(account)}"
     if estimated := share(Status.ESTIMATE):
         return f"counted: {flops}; {share_text(estimated)} of them are an estimate"
     return f"exactly: {flops}"
+
+
+def _why_at_most(account: Account) -> str:
+    notes = {op.cost.note for op in account.report.ops if op.cost.status is Status.UPPER_BOUND and op.cost.flops}
+    unread = "values that decide (masks, lengths) were not read"
+    return "; ".join([*([WHOLE_CACHE] if WHOLE_CACHE in notes else []), *([unread] if notes - {WHOLE_CACHE} else [])])
 
 
 def of_one(account: Account, before: str) -> str:

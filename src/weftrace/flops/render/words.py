@@ -68,7 +68,8 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "status": (
             "Status",
             "How far a formula can be trusted. Exact: it is the algorithm's. Estimate: right for usual values. "
-            "Upper bound: the work depends on values that were not read. Unknown: no formula.",
+            "Upper bound: the work depends on values that were not read, or less is needed than what ran. Unknown: no "
+            "formula.",
         ),
         "step": (
             "Step time",

@@ -14,6 +14,7 @@ from weftrace.facts import hardware
 from weftrace.flops.cost import Phase
 from weftrace.flops.runtime.count.clock import StepClock
 from weftrace.flops.runtime.count.frames import Frame
+from weftrace.flops.runtime.count.math_attention import masked_costs, recomputed_scores
 from weftrace.flops.runtime.count.signatures import Signatures
 from weftrace.flops.runtime.count.tracker import Tracker
 from weftrace.flops.values import OUTSIDE, Clock, FlopsReport, Module, OpCount, Parallel, Timing
@@ -189,6 +190,7 @@ def _operators(run: Counted, frames: list[Frame]) -> tuple[tuple[OpCount, ...], 
     sharded = any(frame.global_counts[Phase.FORWARD] for frame in frames)
 
     def listed(*tables: str) -> tuple[OpCount, ...]:
+        again = {table: recomputed_scores(signatures, (getattr(frame, table) for frame in frames)) for table in tables}
         return tuple(
             OpCount(
                 module=number,
@@ -196,12 +198,13 @@ def _operators(run: Counted, frames: list[Frame]) -> tuple[tuple[OpCount, ...], 
                 op=names[signature],
                 signature=signatures.texts[signature],
                 calls=calls,
-                cost=signatures.costs[signature],
+                cost=cost,
             )
             for number, frame in enumerate(frames)
             for table in tables
-            for phase, counts in getattr(frame, table).items()
-            for signature, calls in counts.items()
+            for phase, signature, calls, cost in masked_costs(
+                signatures, getattr(frame, table), again[table] if frame is run.tracker.outside else {}
+            )
         )
 
     return listed("counts", "local_counts"), listed("counts", "global_counts") if sharded else ()

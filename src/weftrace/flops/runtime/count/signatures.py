@@ -26,22 +26,26 @@ from weftrace.flops.runtime.formulas.registry import (
 
 
 class Signatures:
-    """number: key -> index into ops, costs and texts. failures: operator -> why its formula failed."""
+    """number: key -> index into ops, costs, texts and shapes, of the tensors among the arguments. failures: operator
+    -> why its formula failed."""
 
     def __init__(self) -> None:
         self.number: dict[Any, int] = {}
         self.ops: list[Operator] = []
         self.costs: list[Cost] = []
         self.texts: list[str] = []
+        self.shapes: list[tuple[Any, ...]] = []
         self.failures: dict[str, str] = {}
 
     def add(self, call: Call, text: str | None = None, cost: Cost | None = None) -> int:
         """A new signature; its number."""
         cost = self.cost(call) if cost is None else cost
         text = signature_text(call) if text is None else text
-        self.ops.append(call.op)  # the three lists grow together or, where something failed above, not at all
+        shapes = tuple(map(shape_of, tensors_in(call.args)))
+        self.ops.append(call.op)  # the four lists grow together or, where something failed above, not at all
         self.costs.append(cost)
         self.texts.append(text)
+        self.shapes.append(shapes)
         return len(self.ops) - 1
 
     def of(self, call: Call, *, by_value: bool = False) -> int:

@@ -59,10 +59,11 @@ def flex_pairs(query: torch.Tensor, key: torch.Tensor, block_mask: tuple[Any, ..
         return Pairs(seen=every, every=every, queries=queries, status=Status.UPPER_BOUND, note=note)
     times = batch * heads // max(math.prod(partial.shape[:2]), 1)  # a mask may be shared by batch or heads
     seen = min((num_partial + num_full) * times * size_q * size_k, every)
-    thinned = num_partial and int(block_mask[-3]) <= num_q and seen
-    if thinned and _has_mask(block_mask[-1]):
+    if num_partial and seen and _has_mask(block_mask[-1]):
         note = f"{num_partial} of {num_partial + num_full} blocks are partly masked and counted whole, as fused"
-        return Pairs(seen=seen, every=every, queries=queries, status=Status.ESTIMATE, note=note)
+        # Where no block is left out, nothing of the mask is in the number.
+        status = Status.UPPER_BOUND if seen == every else Status.ESTIMATE
+        return Pairs(seen=seen, every=every, queries=queries, status=status, note=note)
     return Pairs(seen=seen, every=every, queries=queries)
 
 

@@ -6,7 +6,14 @@ multiply.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+
 from weftrace.flops.cost import Cost, Status
+from weftrace.flops.runtime.formulas.macs import readable
+from weftrace.flops.runtime.formulas.masks import MASKED
 from weftrace.flops.runtime.formulas.registry import Call, Key, rule, storage_bytes, vector_cost
 
 SOFTMAX = 5
@@ -15,7 +22,6 @@ SOFTMAX_BACKWARD = 4
 # For each element of the input (the scores, the predictions).
 PER_ELEMENT: dict[str, int] = {
     "_softmax": SOFTMAX,
-    "_safe_softmax": SOFTMAX + 1,  # compares with -inf, for rows that are masked throughout
     "_masked_softmax": SOFTMAX + 1,
     "_softmax_backward_data": SOFTMAX_BACKWARD,
     "_masked_softmax_backward": SOFTMAX_BACKWARD,
@@ -58,6 +64,39 @@ def _per_element(name: str, flops: int) -> None:
 
 for _name, _flops in PER_ELEMENT.items():
     _per_element(_name, _flops)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ScoresCost(Cost):
+    """Of the softmax of attention that torch takes apart. seen: pairs that its mask let through, None if not read."""
+
+    seen: int | None = None
+
+
+def pairs_let_through(cost: Cost) -> int | None:
+    """How many of the scores that a `_safe_softmax` of this cost took no mask held back; None if they were not read."""
+    return cost.seen if isinstance(cost, _ScoresCost) else None
+
+
+def without_pairs(cost: Cost) -> Cost:
+    """The cost as any other operator's, to be reported and compared."""
+    return Cost(**_fields_of(cost)) if isinstance(cost, _ScoresCost) else cost
+
+
+def _fields_of(cost: Cost) -> dict[str, Any]:
+    return {field.name: getattr(cost, field.name) for field in fields(Cost)}
+
+
+@rule("aten::_safe_softmax", key=Key.VALUES)
+def _safe_softmax(call: Call) -> Cost:
+    """One more for each score than a softmax: it compares with -inf, for rows that are masked throughout."""
+    scores = call.args[0]
+    cost = vector_cost(call, (SOFTMAX + 1) * scores.numel())
+    seen = None
+    if readable(scores):
+        with torch.no_grad():  # half of what a mask adds: the score itself is added to it
+            seen = scores.numel() - int((scores <= MASKED / 2).count_nonzero())
+    return _ScoresCost(**_fields_of(cost), seen=seen)
 
 
 @rule("aten::nll_loss_forward", "aten::nll_loss2d_forward")

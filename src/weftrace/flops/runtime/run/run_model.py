@@ -14,6 +14,7 @@ from weftrace.flops.run_spec import RunSpec, model_kind
 from weftrace.flops.runtime.profile import profile
 from weftrace.flops.runtime.run.load_model import one_line, told_in_words
 from weftrace.flops.runtime.run.prepare_model import Ready, built_in, device_of_spec, from_config, users_own
+from weftrace.flops.runtime.run.whole_cache import mark_whole_cache
 from weftrace.flops.values import FlopsReport
 
 OnStep = Callable[[int, int], None]
@@ -190,6 +191,8 @@ def _run(spec: RunSpec, ready: Ready, on_step: OnStep | None) -> FlopsReport:
             hardware=spec.hardware or None,
             parallel=spec.parallel,
         )
+    if spec.phase == "decode" and model_kind(spec.model) == "config":
+        report = mark_whole_cache(report, ready.model, spec.context)
     return replace(report, settings={**report.settings, **_settings(spec, ready)})
 
 
