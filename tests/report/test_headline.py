@@ -114,7 +114,8 @@ def test_device_work_that_is_not_read_is_named(tmp_path: Path) -> None:
 def test_what_waits_for_other_ranks_is_called_no_bound(tmp_path: Path) -> None:
     file = TraceFile().kernel(GEMM, 1_000, 10_000).kernel(ALL_REDUCE, 1_000, 60_000, stream=20, launch=500)
     text = re.sub(r"\s+", " ", drawn(report, analyze(file.trace(tmp_path), timelines=False).document, width=200))
-    assert "by overlap alone, idle time filled; communication alone took 60,000 µs, waits for other ranks included: no bound" in text
+    assert "by overlap alone, idle time filled; communication alone took 60,000 µs" in text
+    assert "waits for other ranks included: no bound" in text
     file = TraceFile().kernel(GEMM, 1_000, 60_000).kernel(ALL_REDUCE, 1_000, 70_000, stream=20, launch=500)
     file.kernel(GEMM, 71_000, 60_000)
     text = re.sub(r"\s+", " ", drawn(report, analyze(file.trace(tmp_path), timelines=False).document, width=200))
