@@ -633,7 +633,7 @@ declare namespace sweep {
 }
 
 declare namespace report {
-  /** One stretch of a phase, or of a kernel family outside phases. It spans no wait of 30 µs or more. */
+  /** One stretch of a phase, or of a kernel family outside phases. It spans no wait of 30 µs or more, but in a lane of thousands of boxes, where only the longest waits part them. */
   interface BoxDocument {
     name: string;
     /** Which occurrence of the name it is, from 0. */

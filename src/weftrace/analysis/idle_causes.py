@@ -43,8 +43,8 @@ class IdleCauses(InNotebook):
 def idle(source: Trace | Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> IdleCauses:
     """Idle time of a device by cause. threshold_ns: gaps below it, launched in time, count as kernel gaps."""
     work = as_work(source)
-    around = work.whole if work.window_ns and work.whole else work  # the event that ends a gap may lie past a window
-    events = around.events.select("stream", "start_ns", "end_ns", "launch_ts_ns").sort("start_ns", maintain_order=True)
+    every = work.around.events  # the event that ends a gap may lie past a window
+    events = every.select("stream", "start_ns", "end_ns", "launch_ts_ns").sort("start_ns", maintain_order=True)
     device = _totals(_gaps(events, None, threshold_ns, work.window_ns))
     by_stream = _gaps(events, "stream", threshold_ns, work.window_ns)
     table = (

@@ -21,7 +21,7 @@ from weftrace.units import US
 
 _MANY = 50  # events in the only phase of a trace above which its inside is drawn
 _BREAK_NS = 30 * US  # the gap that `idle` takes for a wait
-_LONG_NS = 1_000 * _BREAK_NS
+_LONG_NS = 1_000 * _BREAK_NS  # a wait as long parts boxes however many there are
 _MANY_BOXES = 4_000  # in a lane: beyond it, only longer waits break a box ...
 _MAX_STRAYS = 1500  # ... and runs of kernels outside phases are merged to about this many
 _MAX_BOXES = 20_000  # and stretches of phases to about this many

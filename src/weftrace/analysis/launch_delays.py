@@ -74,8 +74,7 @@ def queue_length(source: Trace | Work, *, stream: int | None = None) -> pl.DataF
     Of a window of time: the whole device's queue during it, with what it held at the start, and at the end again.
     """
     work = as_work(source)
-    around = work.whole if work.window_ns and work.whole else work
-    linked = around.events.filter(pl.col("launch_ts_ns").is_not_null(), pl.lit(work.basis != "host"))
+    linked = work.around.events.filter(pl.col("launch_ts_ns").is_not_null(), pl.lit(work.basis != "host"))
     if stream is not None:
         linked = linked.filter(pl.col("stream") == stream)
     launched = linked.select(pl.col("launch_ts_ns").alias("ts_ns"), pl.lit(1, dtype=pl.Int64).alias("change"))

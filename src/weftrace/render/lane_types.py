@@ -28,7 +28,8 @@ BusyStretch = Annotated[
 
 
 class BoxDocument(TypedDict):
-    """One stretch of a phase, or of a kernel family outside phases. It spans no wait of 30 µs or more."""
+    """One stretch of a phase, or of a kernel family outside phases. It spans no wait of 30 µs or more, but in a lane of
+    thousands of boxes, where only the longest waits part them."""
 
     name: str
     index: Annotated[Count, Meta(description="Which occurrence of the name it is, from 0.")]

@@ -92,7 +92,6 @@ class Row:
 class Picture:
     """Rows of one scale, and what they could not show.
 
-    num_lanes: those that there are, drawn or empty.
     num_narrow: boxes of less than a column, or of one that another took: drawn as a mark or lost behind another.
     num_covered: boxes that overlap more than `MAX_TRACKS` others. end_ns: where the last row ends; asked_end_ns: where
     it should, had there been room.
@@ -103,7 +102,6 @@ class Picture:
     start_ns: int
     end_ns: int
     asked_end_ns: int
-    num_lanes: int = 0
     num_narrow: int = 0
     num_covered: int = 0
     codes: Mapping[str, str] = field(default_factory=dict)
@@ -153,7 +151,6 @@ def lane_picture(
         start_ns=cuts[0],
         end_ns=cuts[-1],
         asked_end_ns=end,
-        num_lanes=len(picture["lanes"]),
         num_narrow=num_narrow,
         num_covered=num_covered,
         codes=_codes({clean(box["name"]) for box in boxes}),

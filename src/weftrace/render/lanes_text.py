@@ -88,8 +88,8 @@ def _heading(rank: LanePicture, picture: Picture, *, with_device: bool) -> list[
         lines.append(Text("No device work in this file: host operators stand in for it.", style="bold yellow"))
     if not picture.rows:
         start, end = picture.start_ns, picture.asked_end_ns
-        copied = not rank["lanes"] or (start < end and any(a < end and b > start for a, b, _ in rank["busy"]))
-        ran = "Nothing but memory copies ran in this stretch." if copied else "Nothing ran in this stretch."
+        copied = start < end and any(a < end and b > start for a, b, _ in rank["busy"])
+        ran = f"Nothing{' but memory copies' * copied} ran in this stretch."
         lines.append(Text(ran if rank["lanes"] else "There is no work to draw."))
         return lines
     for lane in rank["lanes"]:

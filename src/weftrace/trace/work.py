@@ -144,6 +144,11 @@ class Work(InNotebook):
             return self.events
         return self.whole.events.filter(_starts_in(self.window_ns, self.whole))
 
+    @property
+    def around(self) -> Work:
+        """Of a stretch of time, the work that it was cut from, for what reaches past its ends; any other is itself."""
+        return self.whole if self.window_ns and self.whole else self
+
     def of_step(self, step: int, *, by: StepBy = "window") -> Work:
         """One ProfilerStep: its window with all that ran in it, or what it launched. See `step_windows`.
 

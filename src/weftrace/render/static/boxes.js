@@ -6,7 +6,7 @@
  * @typedef {page.LaneBox & { row: number, lane: string }} Box
  * @typedef {{ of: (box: Box) => string, legend: [role: string, label: string][] }} Hues
  *
- * How busy a lane was until each of its times: `coverage` asks it.
+ * How long a lane was busy until each of its times: `busyUntil` asks it.
  * @typedef {{ times: Float64Array, busy: Float64Array }} Fill
  *
  * The lanes of a rank, in its order. computeRow: the row of computation, -1 for none; between: the row under which the
@@ -32,15 +32,18 @@ const DIRECTIONS = {
 };
 const NO_BATCH = /layer|stage|block|rank|step|expert|chunk/i; // what else people number from 0
 const NEAR = 12; // pixels: boxes of one phase that are nearer share a name
+/** A run that was busy for less of its time has its name in the page's ink: most of its ground is cleared. */
+export const DENSE = 0.6;
 const TRIFLE = 0.1; // of a run's busy time: what takes less does not part it
 const MICRO_BATCH = /(?:^|\D)([01])\)?$/; // ATTN0, DISPATCH1, attn(1): DeepSeek's names for two micro-batches
 
 /**
  * The lanes of a rank that hold any box. A box also knows its row and its lane's name.
  * @param {page.Rank} rank
+ * @param {Record<"compute" | "communication", number[]> | null} unions of all its events, where the page has them
  * @returns {LaneBoxes}
  */
-export function laneBoxes(rank) {
+export function laneBoxes(rank, unions) {
   const lanes = rank.lanes.filter((lane) => lane.boxes.length);
   const byRow = lanes.map((lane, row) =>
     lane.boxes.map((box) => ({ ...box, row, lane: lane.lane })).sort((a, b) => a.start_ns - b.start_ns),
@@ -52,7 +55,7 @@ export function laneBoxes(rank) {
     lanes,
     boxes,
     byRow,
-    fills: lanes.map((lane) => fillOf(lane.busy)),
+    fills: lanes.map((lane) => fillOf(exact(lane, unions) ?? lane.busy)),
     hues: huesFor(boxes),
     computeRow,
     between,
@@ -60,10 +63,25 @@ export function laneBoxes(rank) {
 }
 
 /**
+ * Where the report had too much to list and merged neighbours, the lane's own events.
+ * @param {page.Lane} lane
+ * @param {Record<"compute" | "communication", number[]> | null} unions
+ */
+function exact(lane, unions) {
+  const merged = lane.busy.some(([start, end, busy]) => busy < end - start);
+  if (!merged || !unions || (lane.lane !== "compute" && lane.lane !== "communication")) return null;
+  const flat = unions[lane.lane];
+  return Array.from({ length: flat.length / 2 }, (_, i) => {
+    const [start, end] = [flat[2 * i], flat[2 * i + 1]];
+    return [start, end, end - start];
+  });
+}
+
+/**
  * @param {number[][]} stretches [start, end, busy], in order and apart
  * @returns {Fill}
  */
-export function fillOf(stretches) {
+function fillOf(stretches) {
   const times = new Float64Array(2 * stretches.length);
   const busy = new Float64Array(2 * stretches.length);
   let sum = 0;
@@ -78,16 +96,7 @@ export function fillOf(stretches) {
 }
 
 /**
- * The part of [from, to) in which a lane was busy, 0 to 1.
- * @param {Fill} fill
- * @param {number} from
- * @param {number} to
- */
-export function coverage(fill, from, to) {
-  return (busyUntil(fill, to) - busyUntil(fill, from)) / (to - from);
-}
-
-/**
+ * How long a lane was busy until a time.
  * @param {Fill} fill
  * @param {number} time
  */
@@ -120,9 +129,11 @@ export function clearLulls(context, fill, view, { width, y, height, ground }) {
   context.fillStyle = ground;
   let from = 0;
   let lull = 0;
+  let busy = busyUntil(fill, view.start);
   for (let column = 0; column <= columns; column += 1) {
-    const start = view.start + column * ns;
-    const now = column < columns ? 1 - coverage(fill, start, start + ns) : 0;
+    const until = busyUntil(fill, view.start + (column + 1) * ns);
+    const now = column < columns ? 1 - (until - busy) / ns : 0;
+    busy = until;
     if (Math.abs(now - lull) < 1e-6) continue;
     if (lull > 1e-6) context.fillRect(from / pixels, y, (column - from) / pixels, lull * height);
     from = column;
@@ -134,6 +145,14 @@ export function clearLulls(context, fill, view, { width, y, height, ground }) {
  * What is drawn under one name: boxes of one phase (outside phases, of one name) that hardly a pixel parts.
  * @typedef {{ box: Box, start_ns: number, end_ns: number, busy_ns: number }} Run
  */
+
+/**
+ * The part of a run in which its phase ran.
+ * @param {Run} run
+ */
+export function densityOf({ start_ns, end_ns, busy_ns }) {
+  return busy_ns / (end_ns - start_ns);
+}
 
 /**
  * Calls draw(run, x0, x1) for the runs of boxes in view.

@@ -2,7 +2,7 @@
 // as in DeepSeek's published profiles; under the compute band a strip that says what became of the communication:
 // hidden, exposed, or the device idle.
 
-import { boxAtTime, directionOf, fillOf, laneBoxes, phaseOf } from "./boxes.js";
+import { boxAtTime, directionOf, laneBoxes, phaseOf } from "./boxes.js";
 import { byId, fill, h, oncePerFrame } from "./dom.js";
 import { duration, ofWhole, percent } from "./format.js";
 import { attachGestures, keysOver, moveByKey } from "./gestures.js";
@@ -106,9 +106,8 @@ export function lanePicture({ accounts, onBox, onRange }) {
    * @param {Timeline | null} timeline
    */
   function show(rank, timeline) {
-    const lanes = laneBoxes(rank);
-    const fills = lanes.lanes.map((lane, row) => exactFill(lane, timeline) ?? lanes.fills[row]);
-    picture = { rank, ...lanes, fills, ...fates(rank, timeline), at: laneGeometry(lanes.lanes.length, lanes.between) };
+    const lanes = laneBoxes(rank, timeline?.num && !timeline.left_out.device ? accounts(timeline) : null);
+    picture = { rank, ...lanes, ...fates(rank, timeline), at: laneGeometry(lanes.lanes.length, lanes.between) };
     hovered = null;
     focused = null;
     marked = null;
@@ -138,21 +137,6 @@ export function lanePicture({ accounts, onBox, onRange }) {
     const busy = union(rank.busy.map(([start, end]) => [start, end]));
     const exposed = union(rank.exposed.map(([start, end]) => [start, end]));
     return { hidden: [], exposed, idle: difference([0, rank.span_ns], busy) };
-  }
-
-  /**
-   * Where the report had too much to list and merged neighbours, the lane's own events, when the page has them all.
-   * @param {page.Lane} lane
-   * @param {Timeline | null} timeline
-   */
-  function exactFill(lane, timeline) {
-    const merged = lane.busy.some(([start, end, busy]) => busy < end - start);
-    if (!merged || !timeline?.num || timeline.left_out.device) return null;
-    if (lane.lane !== "compute" && lane.lane !== "communication") return null;
-    const flat = accounts(timeline)[lane.lane];
-    const stretches = [];
-    for (let i = 0; i < flat.length; i += 2) stretches.push([flat[i], flat[i + 1], flat[i + 1] - flat[i]]);
-    return fillOf(stretches);
   }
 
   /** @param {Box} box */

@@ -2,7 +2,7 @@
 // time.
 
 import { drawAxis } from "./axis.js";
-import { clearLulls, eachBox, eachRun } from "./boxes.js";
+import { clearLulls, DENSE, densityOf, eachBox, eachRun } from "./boxes.js";
 import { sizedContext } from "./dom.js";
 import { duration, ofWhole, shortName } from "./format.js";
 import { eachStretch, hatch, joined, paintFates } from "./hatch.js";
@@ -40,7 +40,6 @@ const GAP = 5;
 const FOOT = 8;
 const NUM_CALLOUTS = 6;
 const MOSTLY = 0.8; // of a stretch of the strip: only then does a word stand in it
-const DENSE = 0.6; // a run that was busy for less of its time has its name in the page's ink, with a rim
 const NAMED = 0.3; // a run that was busy for less of its time, and is not wide, has no name: it would hide what ran
 const LEAST_ROOM = 80;
 const WHOLE = 0.95; // a run that was busy for less of its time says so
@@ -154,7 +153,7 @@ function paintNames(context, { picture, view, width }, line, colors) {
     const left = Math.max(0, x0);
     const room = Math.min(width, x1) - left;
     if (room < 11) return;
-    const density = run.busy_ns / (run.end_ns - run.start_ns);
+    const density = densityOf(run);
     if (density < NAMED && room < LEAST_ROOM) return;
     const dense = density >= DENSE;
     context.fillStyle = dense ? inkOn(colors[picture.hues.of(run.box)]) : colors.text;
@@ -169,9 +168,9 @@ function paintNames(context, { picture, view, width }, line, colors) {
  * How long a run took, and what of it the lane worked, where that is less.
  * @param {Run} run
  */
-function timeOf({ start_ns, end_ns, busy_ns }) {
-  const length = end_ns - start_ns;
-  return busy_ns >= WHOLE * length ? duration(length, 2) : `${ofWhole(busy_ns, length)} busy`;
+function timeOf(run) {
+  const length = run.end_ns - run.start_ns;
+  return densityOf(run) >= WHOLE ? duration(length, 2) : `${ofWhole(run.busy_ns, length)} busy`;
 }
 
 /**

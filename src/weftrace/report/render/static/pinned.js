@@ -2,7 +2,7 @@
 // communication.
 
 import { drawAxis } from "render/axis.js";
-import { boxAtTime, clearLulls, eachBox, eachRun, laneBoxes } from "render/boxes.js";
+import { boxAtTime, clearLulls, DENSE, densityOf, eachBox, eachRun, laneBoxes } from "render/boxes.js";
 import { shortName } from "render/format.js";
 import { paintFates } from "render/hatch.js";
 import { difference } from "render/intervals.js";
@@ -35,8 +35,8 @@ export const MINI = 17;
  * @returns {Pinned}
  */
 export function pinnedOf(rank, timeline) {
-  const mini = laneBoxes(rank);
   const of = accounts(timeline);
+  const mini = laneBoxes(rank, timeline.left_out.device ? null : of);
   const rows = mini.lanes.map(({ lane: name }, row) => {
     const strip = row > mini.between ? STRIP : 0;
     return { name, y: AXIS + row * (MINI + 2) + strip };
@@ -84,14 +84,13 @@ export function paintPinned(context, pinned, view, width, range) {
       context.fillRect(x0, y, Math.max(1, x1 - x0), MINI);
     });
     clearLulls(context, pinned.mini.fills[row], view, { width, y, height: MINI, ground: colors.panel });
-    eachRun(pinned.mini.byRow[row], view, width, ({ box, start_ns, end_ns, busy_ns }, x0, x1) => {
+    eachRun(pinned.mini.byRow[row], view, width, (run, x0, x1) => {
       const left = Math.max(0, x0);
       const room = Math.min(width, x1) - left - 6;
-      const text = shortName(box.name);
+      const text = shortName(run.box.name);
       context.font = FONT;
       if (room < 18 || context.measureText(text).width > room) return;
-      const dense = busy_ns >= 0.6 * (end_ns - start_ns);
-      context.fillStyle = dense ? inkOn(colors[pinned.mini.hues.of(box)]) : colors.text;
+      context.fillStyle = densityOf(run) >= DENSE ? inkOn(colors[pinned.mini.hues.of(run.box)]) : colors.text;
       context.textAlign = "left";
       context.textBaseline = "middle";
       context.fillText(text, left + 4, y + MINI / 2 + 0.5);
