@@ -658,6 +658,8 @@ declare namespace report {
     offset_ns: number | null;
     spread_ns: number | null;
     num_matched: number;
+    /** Whether lateness subtracts it: it is beyond what the matches disagree. */
+    applied: boolean;
   }
   /** Communication of one kind. */
   interface CollectiveDocument {
@@ -823,6 +825,73 @@ declare namespace report {
     streams: number[];
     boxes: BoxDocument[];
   }
+  /** Matched collectives of one kind. */
+  interface LateCollectiveDocument {
+    collective: string;
+    num: number;
+    /** Of all ranks. */
+    waiting_ns: number;
+    /** A duration in nanoseconds. */
+    transfer_ns: number;
+    /** Position of the rank that came last most often. */
+    last: number;
+    /** How often it did. */
+    num_last: number;
+  }
+  /** A rank's lateness, over its matched collectives. */
+  interface LateRankDocument {
+    /** As in `ranks`; so are device and path. */
+    rank: number | null;
+    device: number | null;
+    path: string;
+    /** What it is called. */
+    name: string;
+    /** Own start - second last start, where it came last. */
+    caused_ns: number;
+    /** Waiting of all ranks that began with this one: what a rank is late from waiting itself is passed on to whom it waited for. */
+    origin_ns: number;
+    /** Its waiting: last start - own start, within its collectives. */
+    suffered_ns: number;
+    /** The rest of its matched collectives: own end - last start. */
+    transfer_ns: number;
+    /** Collectives into which it came last. */
+    num_last: number;
+    num_matched: number;
+  }
+  /** Lateness in one step, per position. */
+  interface LateStepDocument {
+    step: number;
+    caused_ns: number[];
+    suffered_ns: number[];
+  }
+  /** Who came late into matched collectives, and who waited. Positions are those in its `ranks`. */
+  interface LatenessDocument {
+    /** Collectives found on two ranks or more. */
+    num_matched: number;
+    /** Communication events that found no partner. */
+    num_unmatched: number;
+    by: MatchedByDocument;
+    /** Paired by order, but their ends disagree: left out. */
+    not_the_same: number;
+    /** Whether offsets of clocks were subtracted. */
+    clocks_applied: boolean;
+    /** How far apart ends of one collective still lie, median. */
+    uncertainty_ns: number;
+    /** Those in the sums of the job, in the order of `ranks`. */
+    ranks: LateRankDocument[];
+    /** Who waited for whom, most first; at most 10,000. */
+    pairs: number[][];
+    /** Waiting of the pairs that are not listed. */
+    pairs_left_ns: number;
+    /** Most waiting first. */
+    collectives: LateCollectiveDocument[];
+    /** Most waiting first; at most 100. */
+    worst: WorstCollectiveDocument[];
+    /** At most 100,000 values, of the first steps. */
+    steps: LateStepDocument[];
+    /** What these numbers rest on, where it is not as usual. */
+    notes: string[];
+  }
   /** Launches and the queue. */
   interface LaunchDocument {
     num_linked: number;
@@ -836,6 +905,13 @@ declare namespace report {
     queue_mean: number | null;
     host_blocked: HostCallDocument[];
     host_stalls: HostStallDocument[];
+  }
+  /** How collectives were matched. */
+  interface MatchedByDocument {
+    /** By process group, sequence number and kind. */
+    sequence: number;
+    /** By order among those of a kind, where their ends agree. */
+    order: number;
   }
   /** ns[i][j]: time in which communication[i] and compute[j] both ran. */
   interface MatrixDocument {
@@ -992,6 +1068,10 @@ declare namespace report {
     busy: number[][];
     /** Bands of the lane picture, in the order of drawing. */
     lanes: LaneDocument[];
+    /** start_ns from the job's zero, the first start of a rank, on the common clock. */
+    shift_ns: number;
+    /** When it waited within communication for the last rank to come, as in `busy`. */
+    waits: number[][];
     /** When communication was exposed, in order, as in `busy`. */
     exposed: number[][];
     /** Stretches of it; `exposed` lists fewer where some are merged. */
@@ -1067,6 +1147,23 @@ declare namespace report {
     /** A duration in nanoseconds. */
     total_ns: number;
   }
+  /** One matched collective. */
+  interface WorstCollectiveDocument {
+    collective: string;
+    group: string;
+    seq: number | null;
+    step: number | null;
+    /** Last start, from the job's zero. */
+    start_ns: number;
+    /** Position of the rank that came last. */
+    last: number;
+    /** A duration in nanoseconds. */
+    caused_ns: number;
+    /** Of all ranks. */
+    waiting_ns: number;
+    /** A duration in nanoseconds. */
+    transfer_ns: number;
+  }
   /** What weftrace tells about a trace or a job. Times are integer nanoseconds. Fields may be added within a version; readers ignore what they do not know. docs/report-json.md explains each field. */
   interface Document {
     schema: "weftrace.report/1";
@@ -1078,6 +1175,8 @@ declare namespace report {
     num_ranks: number;
     failures: FailureDocument[];
     clocks: ClockDocument[];
+    /** Of a job; null of one rank, or where nothing could be matched. */
+    lateness: LatenessDocument | null;
     /** What is missing from the whole: ranks without a file, ranks with several. */
     notes: string[];
     ranks: RankDocument[];

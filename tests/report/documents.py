@@ -90,6 +90,7 @@ def document(*ranks: Document, **changes: Any) -> Document:
         "num_ranks": len(ranks),
         "failures": [],
         "clocks": [],
+        "lateness": None,
         "notes": [],
         "ranks": list(ranks),
         **changes,
@@ -107,7 +108,10 @@ def job(number: int = 4) -> Document:
             {"path": "rank8.json.gz", "error": "not a trace: no traceEvents"},
             {"path": "rank9.json.gz", "error": "the gzip stream ends early at byte 1,048,576"},
         ],
-        clocks=[{"rank": r, "offset_ns": 12_000 * r, "spread_ns": 500, "num_matched": 6} for r in range(number)],
+        clocks=[
+            {"rank": r, "offset_ns": 12_000 * r, "spread_ns": 500, "num_matched": 6, "applied": False}
+            for r in range(number)
+        ],
     )
 
 
@@ -321,6 +325,8 @@ def rank(
         "overlap_matrix": _matrix([event for event in done if event.in_phase], compute),
         "busy": _triples(busy),
         "lanes": [_lane(done, kind, device=device) for kind in ("compute", "communication")],
+        "shift_ns": 0,
+        "waits": [],
         "exposed": _triples(communication - compute),
         "num_exposed": len(_stretches(communication - compute)),
         "kernels": _kernels(done, device=device),

@@ -12,6 +12,7 @@ hand:
 `analyze_rank` asks all of them. `account_of(work)` holds what several share: unions, hidden and exposed time.
 """
 
+from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.best_case import Headroom, headroom
 from weftrace.analysis.clocks import ClockOffset, clock_offsets, collective_ends
 from weftrace.analysis.data_quality import Quality, quality
@@ -20,6 +21,7 @@ from weftrace.analysis.idle_causes import IdleCauses, idle
 from weftrace.analysis.intervals import Intervals, union
 from weftrace.analysis.kernel_times import KernelTable, kernel_table
 from weftrace.analysis.lane_boxes import Lane, lanes
+from weftrace.analysis.late_ranks import Lateness, lateness
 from weftrace.analysis.launch_delays import Queueing, host_stalls, queue_length, queueing
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
@@ -37,6 +39,7 @@ __all__ = [
     "Intervals",
     "KernelTable",
     "Lane",
+    "Lateness",
     "Operators",
     "OutsideSteps",
     "Overlap",
@@ -47,6 +50,7 @@ __all__ = [
     "Step",
     "account_of",
     "analyze_rank",
+    "arrivals",
     "breakdown",
     "clock_offsets",
     "collective_ends",
@@ -55,6 +59,7 @@ __all__ = [
     "idle",
     "kernel_table",
     "lanes",
+    "lateness",
     "operators",
     "outside_steps",
     "overlap",

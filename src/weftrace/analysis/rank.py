@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 import polars as pl
 
+from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.best_case import Headroom, headroom
 from weftrace.analysis.busy_stretches import Stretches, stretches_of
 from weftrace.analysis.clocks import ClockOffset, clock_offsets, collective_ends
@@ -18,6 +19,7 @@ from weftrace.analysis.hidden_communication import Overlap, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
 from weftrace.analysis.kernel_times import KernelTable, kernel_table
 from weftrace.analysis.lane_boxes import Lane, lanes
+from weftrace.analysis.late_ranks import Lateness, lateness
 from weftrace.analysis.launch_delays import Queueing, queueing
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
@@ -66,6 +68,7 @@ class RankAnalysis(InNotebook):
     steps: tuple[Step, ...]
     outside_steps: tuple[OutsideSteps, ...]
     quality: Quality
+    arrivals: pl.DataFrame  # at its collectives
     collective_ends: pl.DataFrame
     apart: Apart | None = None
 
@@ -82,7 +85,8 @@ class Analysis(InNotebook):
     """A trace or a job, analysed.
 
     ranks: in order of rank, then device. failures: files that could not be used. clocks: offsets between ranks' clocks;
-    empty for a single rank. notes: what is missing from the whole: ranks without a file, ranks with several.
+    empty for a single rank. lateness: of the ranks that are in sums; None where no two share a collective.
+    notes: what is missing from the whole: ranks without a file, ranks with several.
     """
 
     source: str
@@ -90,6 +94,7 @@ class Analysis(InNotebook):
     ranks: tuple[RankAnalysis, ...]
     failures: tuple[Failure, ...] = ()
     clocks: tuple[ClockOffset, ...] = ()
+    lateness: Lateness | None = None
     notes: tuple[str, ...] = ()
 
     def _told(self) -> Iterator[tuple[str, str]]:
@@ -134,6 +139,7 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         steps=steps(work),
         outside_steps=outside_steps(work),
         quality=quality(work, unnamed_share=kernels.unnamed_share),
+        arrivals=arrivals(work),
         collective_ends=collective_ends(work),
     )
 
@@ -158,6 +164,7 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
         ranks=tuple(ordered),
         failures=tuple(failures),
         clocks=clock_offsets(ends) if len(ends) > 1 else (),
+        lateness=lateness([r.arrivals for r in counted]) if len(counted) > 1 else None,
         notes=tuple(_notes(ordered)),
     )
 

@@ -13,6 +13,7 @@ import msgspec
 import polars as pl
 
 from weftrace.analysis.busy_stretches import Stretches, fewer, stretches_of
+from weftrace.analysis.intervals import EMPTY
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.step_times import Step
 from weftrace.analysis.time_account import Breakdown
@@ -27,6 +28,7 @@ from weftrace.report.document_types import (
     WindowDocument,
 )
 from weftrace.report.headline import headline, left_out
+from weftrace.report.lateness_document import lateness_document, zero_ns
 from weftrace.version import __version__
 
 if TYPE_CHECKING:
@@ -49,8 +51,10 @@ def document_of(
     """
     joined = [*flops, *[None] * (len(analysis.ranks) - len(flops))]
     most = max(min(most_stretches, _LEAST_STRETCHES), most_stretches // max(1, len(joined)))
+    zero = zero_ns(analysis)
     ranks = [
-        rank_document(rank, found, most_stretches=most) for rank, found in zip(analysis.ranks, joined, strict=True)
+        rank_document(rank, found, most_stretches=most, zero_ns=zero, waits=waits)
+        for rank, found, waits in zip(analysis.ranks, joined, _waits(analysis), strict=True)
     ]
     return {
         "schema": SCHEMA,
@@ -61,18 +65,38 @@ def document_of(
         "num_ranks": len(analysis.ranks),
         "failures": [{"path": _file_name(f.path), "error": f.error} for f in analysis.failures],
         "clocks": [
-            {"rank": c.rank, "offset_ns": c.offset_ns, "spread_ns": c.spread_ns, "num_matched": c.num_matched}
+            {
+                "rank": c.rank,
+                "offset_ns": c.offset_ns,
+                "spread_ns": c.spread_ns,
+                "num_matched": c.num_matched,
+                "applied": False,
+            }
             for c in analysis.clocks
         ],
+        "lateness": lateness_document(analysis),
         "notes": list(analysis.notes),
         "ranks": ranks,
     }
 
 
+def _waits(analysis: Analysis) -> list[Stretches | None]:
+    """Of each rank when it waited for others; None of those that are in no sum."""
+    counted = iter(analysis.lateness.waits if analysis.lateness else ())
+    return [next(counted, None) if rank.apart is None else None for rank in analysis.ranks]
+
+
 def rank_document(
-    rank: RankAnalysis, joined: TraceJoin | None = None, *, most_stretches: int = MOST_STRETCHES
+    rank: RankAnalysis,
+    joined: TraceJoin | None = None,
+    *,
+    most_stretches: int = MOST_STRETCHES,
+    zero_ns: int | None = None,
+    waits: Stretches | None = None,
 ) -> RankDocument:
-    """One device of one rank. Starts and ends are relative to its first device start. most_stretches: see `_busy`."""
+    """One device of one rank. Starts and ends are relative to its first device start. most_stretches: see `_busy`.
+    zero_ns: the job's zero, its own start by default. waits: when it waited for other ranks.
+    """
     b, o, k = rank.breakdown, rank.overlap, rank.kernels
     zero = b.start_ns
     told: RankDocument = {
@@ -130,6 +154,8 @@ def rank_document(
             }
             for lane in rank.lanes
         ],
+        "shift_ns": 0 if zero_ns is None else zero - zero_ns,
+        "waits": _busy(stretches_of(EMPTY) if waits is None else waits, zero, most_stretches),
         "exposed": _busy(stretches_of(o.exposed), zero, most_stretches),
         "num_exposed": len(o.exposed.starts),
         "kernels": _rows(k.kernels),

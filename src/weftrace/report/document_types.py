@@ -35,6 +35,97 @@ class ClockDocument(TypedDict):
     offset_ns: int | None
     spread_ns: Ns | None
     num_matched: Count
+    applied: Annotated[bool, Meta(description="Whether lateness subtracts it: it is beyond what the matches disagree.")]
+
+
+class LateRankDocument(TypedDict):
+    """A rank's lateness, over its matched collectives."""
+
+    rank: Annotated[Count | None, Meta(description="As in `ranks`; so are device and path.")]
+    device: Count | None
+    path: str
+    name: Annotated[str, Meta(description="What it is called.")]
+    caused_ns: Annotated[Ns, Meta(description="Own start - second last start, where it came last.")]
+    origin_ns: Annotated[
+        Ns,
+        Meta(
+            description="Waiting of all ranks that began with this one: what a rank is late from waiting itself is "
+            "passed on to whom it waited for."
+        ),
+    ]
+    suffered_ns: Annotated[Ns, Meta(description="Its waiting: last start - own start, within its collectives.")]
+    transfer_ns: Annotated[Ns, Meta(description="The rest of its matched collectives: own end - last start.")]
+    num_last: Annotated[Count, Meta(description="Collectives into which it came last.")]
+    num_matched: Count
+
+
+LatePair = Annotated[
+    list[int],
+    Meta(
+        min_length=4,
+        max_length=4,
+        description="[waiter, last, waiting_ns, count]: two positions in `lateness.ranks`, how long the first waited "
+        "where the second came last, and how often.",
+    ),
+]
+
+
+class LateCollectiveDocument(TypedDict):
+    """Matched collectives of one kind."""
+
+    collective: str
+    num: Count
+    waiting_ns: Annotated[Ns, Meta(description="Of all ranks.")]
+    transfer_ns: Ns
+    last: Annotated[Count, Meta(description="Position of the rank that came last most often.")]
+    num_last: Annotated[Count, Meta(description="How often it did.")]
+
+
+class WorstCollectiveDocument(TypedDict):
+    """One matched collective."""
+
+    collective: str
+    group: str
+    seq: int | None
+    step: int | None
+    start_ns: Annotated[int, Meta(description="Last start, from the job's zero.")]
+    last: Annotated[Count, Meta(description="Position of the rank that came last.")]
+    caused_ns: Ns
+    waiting_ns: Annotated[Ns, Meta(description="Of all ranks.")]
+    transfer_ns: Ns
+
+
+class LateStepDocument(TypedDict):
+    """Lateness in one step, per position."""
+
+    step: int
+    caused_ns: list[Ns]
+    suffered_ns: list[Ns]
+
+
+class MatchedByDocument(TypedDict):
+    """How collectives were matched."""
+
+    sequence: Annotated[Count, Meta(description="By process group, sequence number and kind.")]
+    order: Annotated[Count, Meta(description="By order among those of a kind, where their ends agree.")]
+
+
+class LatenessDocument(TypedDict):
+    """Who came late into matched collectives, and who waited. Positions are those in its `ranks`."""
+
+    num_matched: Annotated[Count, Meta(description="Collectives found on two ranks or more.")]
+    num_unmatched: Annotated[Count, Meta(description="Communication events that found no partner.")]
+    by: MatchedByDocument
+    not_the_same: Annotated[Count, Meta(description="Paired by order, but their ends disagree: left out.")]
+    clocks_applied: Annotated[bool, Meta(description="Whether offsets of clocks were subtracted.")]
+    uncertainty_ns: Annotated[Ns, Meta(description="How far apart ends of one collective still lie, median.")]
+    ranks: Annotated[list[LateRankDocument], Meta(description="Those in the sums of the job, in the order of `ranks`.")]
+    pairs: Annotated[list[LatePair], Meta(description="Who waited for whom, most first; at most 10,000.")]
+    pairs_left_ns: Annotated[Ns, Meta(description="Waiting of the pairs that are not listed.")]
+    collectives: Annotated[list[LateCollectiveDocument], Meta(description="Most waiting first.")]
+    worst: Annotated[list[WorstCollectiveDocument], Meta(description="Most waiting first; at most 100.")]
+    steps: Annotated[list[LateStepDocument], Meta(description="At most 100,000 values, of the first steps.")]
+    notes: Annotated[list[str], Meta(description="What these numbers rest on, where it is not as usual.")]
 
 
 class StreamDocument(TypedDict):
@@ -373,6 +464,13 @@ class RankDocument(TypedDict):
         list[BusyStretch], Meta(description="When the device ran anything, in order; it was idle in between.")
     ]
     lanes: Annotated[list[LaneDocument], Meta(description="Bands of the lane picture, in the order of drawing.")]
+    shift_ns: Annotated[
+        int, Meta(description="start_ns from the job's zero, the first start of a rank, on the common clock.")
+    ]
+    waits: Annotated[
+        list[BusyStretch],
+        Meta(description="When it waited within communication for the last rank to come, as in `busy`."),
+    ]
     exposed: Annotated[list[BusyStretch], Meta(description="When communication was exposed, in order, as in `busy`.")]
     num_exposed: Annotated[Count, Meta(description="Stretches of it; `exposed` lists fewer where some are merged.")]
     kernels: list[KernelDocument]
@@ -409,6 +507,9 @@ class ReportDocument(TypedDict):
     num_ranks: Count
     failures: list[FailureDocument]
     clocks: list[ClockDocument]
+    lateness: Annotated[
+        LatenessDocument | None, Meta(description="Of a job; null of one rank, or where nothing could be matched.")
+    ]
     notes: Annotated[
         list[str], Meta(description="What is missing from the whole: ranks without a file, ranks with several.")
     ]

@@ -50,6 +50,7 @@ WORK_SCHEMA: dict[str, pl.DataType] = {
     "dtype": pl.Categorical(),
     "group": pl.Categorical(),
     "group_size": pl.Int32(),
+    "group_ranks": pl.Categorical(),
     "comm_seq": pl.Int64(),
     "launch_ts_ns": pl.Int64(),
     "launch_pid": pl.Categorical(),

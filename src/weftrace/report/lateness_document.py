@@ -1,0 +1,83 @@
+"""Lateness of a job as plain JSON values: a part of the report document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import cast
+
+import polars as pl
+
+from weftrace.analysis.late_ranks import Lateness
+from weftrace.analysis.rank import Analysis, RankAnalysis
+from weftrace.report.document_types import (
+    LateCollectiveDocument,
+    LatenessDocument,
+    LateRankDocument,
+    LateStepDocument,
+    WorstCollectiveDocument,
+)
+
+_MOST_PAIRS = 10_000
+_MOST_WORST = 100
+_MOST_STEP_VALUES = 100_000
+
+
+def lateness_document(analysis: Analysis) -> LatenessDocument | None:
+    """Lateness of the ranks that are in sums. Times of `worst` count from the job's zero."""
+    found = analysis.lateness
+    if found is None:
+        return None
+    ranks = [rank for rank in analysis.ranks if rank.apart is None]
+    pairs = found.pairs.select("waiter", "last", "waiting_ns", "count")
+    return {
+        "num_matched": found.num_matched,
+        "num_unmatched": found.num_unmatched,
+        "by": {"sequence": found.num_by_sequence, "order": found.num_matched - found.num_by_sequence},
+        "not_the_same": found.not_the_same,
+        "clocks_applied": found.clocks_applied,
+        "uncertainty_ns": found.uncertainty_ns,
+        "ranks": _ranks(ranks, found),
+        "pairs": [list(row) for row in pairs.head(_MOST_PAIRS).iter_rows()],
+        "pairs_left_ns": int(pairs[_MOST_PAIRS:].get_column("waiting_ns").sum()),
+        "collectives": cast(list[LateCollectiveDocument], found.collectives.to_dicts()),
+        "worst": _worst(found, zero_ns(analysis)),
+        "steps": _steps(found, len(ranks)),
+        "notes": list(found.notes),
+    }
+
+
+def zero_ns(analysis: Analysis) -> int:
+    """The job's zero: the first start of a rank that is in sums, on the common clock."""
+    return min((r.breakdown.start_ns for r in analysis.ranks if r.apart is None), default=0)
+
+
+def _worst(found: Lateness, zero: int) -> list[WorstCollectiveDocument]:
+    start = (pl.col("last_start") - zero).alias("start_ns")
+    columns = ("collective", "group", "seq", "step", start, "last", "caused_ns", "waiting_ns", "transfer_ns")
+    return cast(list[WorstCollectiveDocument], found.worst.head(_MOST_WORST).select(*columns).to_dicts())
+
+
+def _ranks(ranks: Sequence[RankAnalysis], found: Lateness) -> list[LateRankDocument]:
+    several = len({r.path for r in ranks}) < len(ranks)
+    told = [
+        {"rank": r.rank, "device": r.device, "path": PurePath(r.path).name or r.path, "name": _name(r, several), **row}
+        for r, row in zip(ranks, found.ranks.drop("at").to_dicts(), strict=True)
+    ]
+    return cast(list[LateRankDocument], told)
+
+
+def _name(rank: RankAnalysis, with_device: bool) -> str:
+    name = PurePath(rank.path).name if rank.rank is None else f"rank {rank.rank}"
+    return f"{name}, device {rank.device}" if with_device else name
+
+
+def _steps(found: Lateness, number: int) -> list[LateStepDocument]:
+    told: dict[int, LateStepDocument] = {}
+    for step, at, caused, suffered in found.steps.select("step", "at", "caused_ns", "suffered_ns").iter_rows():
+        if step not in told:
+            if (len(told) + 1) * 2 * number > _MOST_STEP_VALUES:
+                break
+            told[step] = {"step": step, "caused_ns": [0] * number, "suffered_ns": [0] * number}
+        told[step]["caused_ns"][at], told[step]["suffered_ns"][at] = caused, suffered
+    return list(told.values())
