@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 import jinja2
+import markupsafe
 
 #: The kit: what pages of all wings are made of.
 KIT = "weftrace.render"
@@ -24,6 +25,9 @@ TERMS_BLOCK = "weftrace-terms"
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "(\./|render/)([a-z_]+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|const|class) (\w+)", re.MULTILINE)
+
+#: A number and its unit.
+_QUANTITY = re.compile(r"\d[\d.,]* (?:%|[nµm]?s|[kMGTP]?i?B|[kMGTPEZ]?FLOPs?)(?!\w)")
 
 #: Where a module of a page lives: (package, name without ending).
 _Place = tuple[str, str]
@@ -60,7 +64,7 @@ def render_page(
     )
     return environment.get_template(template).render(
         title=_speakable(title),
-        headline=_speakable(headline),
+        headline=tied(_speakable(headline)),
         version=_speakable(version),
         script=script,
         style=style,
@@ -101,6 +105,11 @@ def short_numbers(value: Any, digits: int) -> Any:
     if isinstance(value, list | tuple):
         return [short_numbers(inner, digits) for inner in value]
     return value
+
+
+def tied(text: str) -> markupsafe.Markup:
+    """Text as HTML, each number kept on one line with its unit: no line begins with the "%" of the one before."""
+    return markupsafe.Markup(_QUANTITY.sub(r'<span class="tied">\g<0></span>', str(markupsafe.escape(text))))
 
 
 def _visit(place: _Place, order: list[_Place], path: tuple[_Place, ...]) -> None:

@@ -1,8 +1,12 @@
-// Tables: sort by any column, show the first few, right-align numbers, one unit a column.
+// Tables: sort by any column, show the first few, right-align numbers, one unit a column. A table that is wider than
+// its place stands as cards, a row each. All rows can be taken along.
 
-import { fill, h } from "./dom.js";
+import { fill, h, oncePerFrame } from "./dom.js";
+import { exportTools, flatRow } from "./exports.js";
 import { bareName, grouped, percent, unitFor } from "./format.js";
 import { explained } from "./tooltip.js";
+
+const NARROW = 600; // pixels: in a narrower table, names that are cut leave too little to tell rows apart
 
 /**
  * @typedef {import("./format.js").Unit} Unit
@@ -71,12 +75,10 @@ export function sortableTable({
       },
     },
   });
-  const element = h(
-    "div",
-    { class: "table-box", data: { table: name } },
-    h("div", { class: "table-scroll" }, h("table", {}, head, body)),
-    more,
-  );
+  const scroll = h("div", { class: "table-scroll" }, h("table", {}, head, body));
+  const tools = exportTools(name, () => sorted().map(exported));
+  const element = h("div", { class: "table-box", data: { table: name } }, tools, scroll, more);
+  const fit = cardsWhereNarrow(scroll);
   /**
    * @param {Column<Row>} column
    * @param {Row} row
@@ -98,17 +100,33 @@ export function sortableTable({
     render();
   }
 
-  function render() {
+  function sorted() {
     const column = columns.find((c) => c.key === order.key);
-    const sorted = column
-      ? [...current].sort((a, b) => compare(sortValue(column, a), sortValue(column, b), order.down))
-      : current;
-    const shown = all ? sorted : sorted.slice(0, limit);
+    if (!column) return current;
+    return [...current].sort((a, b) => compare(sortValue(column, a), sortValue(column, b), order.down));
+  }
+
+  /**
+   * A row as it is taken along: the document's own values, and what the columns of numbers work out from them.
+   * @param {Row} row
+   */
+  function exported(row) {
+    const numbers = columns.filter((column) => column.kind !== "text" && column.value);
+    return flatRow(
+      /** @type {object} */ (row),
+      numbers.map((column) => [column.key, sortValue(column, row)]),
+    );
+  }
+
+  function render() {
+    const shown = all ? sorted() : sorted().slice(0, limit);
     fill(head, h("tr", {}, columns.map(heading)));
     fill(body, shown.map(line));
     if (!shown.length) fill(body, h("tr", {}, h("td", { class: "muted", colspan: columns.length, text: empty })));
     more.hidden = current.length <= limit;
     more.textContent = all ? `Show the first ${limit}` : `Show all ${grouped(current.length)}`;
+    tools.hidden = !current.length;
+    fit();
   }
 
   /** @param {Column<Row>} column */
@@ -163,14 +181,21 @@ export function sortableTable({
    * @param {Row} row
    */
   function cell(column, row) {
-    const td = h("td", { class: `${column.kind === "text" ? "" : "num"} ${column.wide ? "wide" : ""}` });
+    const unit = units.get(column);
+    const td = h("td", {
+      class: `${column.kind === "text" ? "" : "num"} ${column.wide ? "wide" : ""}`,
+      data: { label: unit ? `${column.label}, ${unit.name}` : column.label }, // stands beside the value on a card
+    });
     if (column.bar) {
       const share = Math.min(1, Math.max(0, column.bar(row) || 0));
       td.append(h("span", { class: "bar", style: { width: `${100 * share}%` } }));
       td.classList.add("barred");
     }
     if (column.node) td.append(column.node(row));
-    else td.append(h("span", { text: column.text ? column.text(row) : shownAs(column, sortValue(column, row)) }));
+    else {
+      const text = column.text ? column.text(row) : shownAs(column, sortValue(column, row));
+      td.append(h("span", { text, title: column.wide ? text : null }));
+    }
     return td;
   }
 
@@ -188,6 +213,35 @@ export function sortableTable({
 
   setRows(rows);
   return { element, setRows };
+}
+
+/**
+ * Shows a table as cards, a row each, where it is wider than the box that it stands in. Returns what measures it again
+ * after a change of its rows.
+ * @param {HTMLElement} box
+ */
+export function cardsWhereNarrow(box) {
+  const measure = () => {
+    box.classList.remove("cards-of-rows");
+    const wide = box.scrollWidth > box.clientWidth + 1;
+    box.classList.toggle(
+      "cards-of-rows",
+      box.clientWidth > 0 && (wide || (box.clientWidth < NARROW && cutsNames(box))),
+    );
+  };
+  const again = oncePerFrame(measure);
+  let width = 0;
+  new ResizeObserver(() => {
+    if (box.clientWidth === width) return; // its height only
+    width = box.clientWidth;
+    measure();
+  }).observe(box);
+  return again;
+}
+
+/** @param {HTMLElement} box */
+function cutsNames(box) {
+  return [...box.querySelectorAll("td.wide")].some((cell) => cell.scrollWidth > cell.clientWidth + 1);
 }
 
 /**

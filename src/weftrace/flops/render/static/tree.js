@@ -3,12 +3,26 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, percent } from "render/format.js";
+import { exportTools } from "render/exports.js";
+import { cardsWhereNarrow } from "render/tables.js";
 import { folded, groupName, overPhases, pathTo, sum } from "./model.js";
 import { phaseClass, si } from "./words.js";
 import { explained } from "render/tooltip.js";
 
 const MOST_ROWS = 400;
 const FIRST_ROWS = 18;
+
+/** Columns by the name that a module's number has where it is taken along; others go by their key.
+ * @type {Record<string, string>} */
+const FIELDS = {
+  forward: "forward_flops",
+  backward: "backward_flops",
+  vector: "vector_flops",
+  time: "time_ns",
+  bound: "bound_ns",
+  kind: "bound_by",
+  rate: "flops_per_s",
+};
 
 const LEAD =
   "Each row holds a module with all below it, a folded one all of its modules; below it stand the first one's parts.";
@@ -43,6 +57,9 @@ export function showTree(model) {
   let fold = true;
   let find = "";
   const columns = treeColumns(model);
+  const scroll = h("div", { class: "table-scroll" });
+  const fit = cardsWhereNarrow(scroll);
+  fill(byId("tree"), exportTools("modules", exported), scroll);
   tools();
   byId("tree-lead").textContent = `${LEAD} ${model.timed ? TIMED : UNTIMED}`;
   draw();
@@ -86,6 +103,16 @@ export function showTree(model) {
     );
   }
 
+  /** Every module with all below it, as it is taken along: none folded, none closed. */
+  function exported() {
+    return model.nodes.map((node) => {
+      const group = { nodes: [node], depth: 0, node };
+      const told = columns.filter(({ key }) => key !== "module" && key !== "parts");
+      const values = told.map((column) => [FIELDS[column.key] ?? column.key, column.value(group)]);
+      return { path: node.path, class_name: node.className, ...Object.fromEntries(values) };
+    });
+  }
+
   /** What is found, and all above it; null where nothing is looked for. */
   function matching() {
     if (!find) return null;
@@ -126,10 +153,11 @@ export function showTree(model) {
     );
     const more = list.length - MOST_ROWS;
     fill(
-      byId("tree"),
+      scroll,
       h("table", { class: "tree" }, h("thead", {}, h("tr", {}, columns.map(heading))), h("tbody", {}, body)),
       more > 0 ? h("p", { class: "muted", text: `… and ${more} more rows: close some, or look for a name.` }) : null,
     );
+    fit();
   }
 
   /** @param {TreeColumn} column */
@@ -194,7 +222,10 @@ export function showTree(model) {
   function cell(column, group) {
     const value = column.value(group);
     const number = typeof value === "number" ? value : null;
-    const td = h("td", { class: `num${column.bar ? " barred" : ""}${column.node ? " split" : ""}` });
+    const td = h("td", {
+      class: `num${column.bar ? " barred" : ""}${column.node ? " split" : ""}`,
+      data: { label: column.label },
+    });
     if (column.bar) {
       const width = `${100 * Math.min(1, Math.max(0, number || 0))}%`;
       td.append(h("span", { class: "bar", style: { width } }));

@@ -2,7 +2,9 @@
 // report has them.
 
 import { byId, fill, h } from "render/dom.js";
+import { exportTools } from "render/exports.js";
 import { grouped, percent, unitFor } from "render/format.js";
+import { cardsWhereNarrow } from "render/tables.js";
 import { palette, inkOn, mix } from "render/theme.js";
 import { defined } from "render/tooltip.js";
 
@@ -35,12 +37,22 @@ export function showMatrix(rank) {
     return h("td", {
       class: value === 0 ? "zero" : "",
       text: shown(value),
+      data: { label: compute[column] },
       title: `${communication[row]} while ${compute[column]} ran: ${shown(value)} ${unit.name}, ${share}`,
       style: value === 0 ? {} : { background: color, color: inkOn(color) },
     });
   };
-  fill(
-    byId("matrix"),
+  /** A row for each communication phase, a column for each compute phase. */
+  const rows = () =>
+    communication.map((name, row) => ({
+      communication: name,
+      ...Object.fromEntries(compute.map((other, column) => [other, ns[row][column]])),
+      hidden_ns: hidden[row],
+      exposed_ns: exposed[row],
+    }));
+  const scroll = h(
+    "div",
+    { class: "table-scroll" },
     h(
       "table",
       { class: "matrix" },
@@ -73,12 +85,22 @@ export function showMatrix(rank) {
             {},
             h("th", { scope: "row", class: "phase-name", text: name, title: name }),
             compute.map((_, column) => cell(row, column)),
-            h("td", { class: "edge total", text: shown(hidden[row]) }),
-            h("td", { class: `total ${exposed[row] > 0.02 * rowTotal(row) ? "bad" : ""}`, text: shown(exposed[row]) }),
-            h("td", { class: "total", text: percent(rowTotal(row) ? hidden[row] / rowTotal(row) : null) }),
+            h("td", { class: "edge total", text: shown(hidden[row]), data: { label: "hidden" } }),
+            h("td", {
+              class: `total ${exposed[row] > 0.02 * rowTotal(row) ? "bad" : ""}`,
+              text: shown(exposed[row]),
+              data: { label: "exposed" },
+            }),
+            h("td", {
+              class: "total",
+              text: percent(rowTotal(row) ? hidden[row] / rowTotal(row) : null),
+              data: { label: "hidden %" },
+            }),
           ),
         ),
       ),
     ),
   );
+  fill(byId("matrix"), exportTools("overlap", rows), scroll);
+  cardsWhereNarrow(scroll)();
 }

@@ -1,0 +1,83 @@
+"""Each page with what strains its layout: long names, many ranks, large numbers; and a walk that finds what is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.experts.render import documents as experts
+from tests.flops.small_reports import TINY, huge
+from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
+from weftrace.experts.render.page import render_placement_html, render_replay_html
+from weftrace.flops.render.page import render_flops_html
+from weftrace.report import Report, analyze, render_html
+
+LONG = (
+    "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, "
+    + "cutlass::epilogue::collective::Sm90TmaWarpSpecialized<4, 2, 16, true, false>, " * 4
+    + "void>>(Params)"
+)
+NUM_RANKS = 64
+
+
+def strained(folder: Path, *, extra_us: float = 0) -> Report:
+    """Three steps of more than a minute each, on six streams, with kernels of every class and names of every length."""
+    file = TraceFile(rank=0, world_size=NUM_RANKS)
+    names = (GEMM, LONG, DISPATCH, NOTIFY, ALL_REDUCE, "Memcpy DtoH (Device -> Pinned)", "triton_poi_fused_gelu_7")
+    for step in range(3):
+        zero = 70_000_123.456 * step
+        file.host(f"ProfilerStep#{1_000_000 + step}", zero, 70_000_000)
+        for layer in range(12):
+            start = zero + 5_600_000.789 * layer
+            file.host(f"forward of the transformer's block number {layer} (attention, then experts)", start, 5_500_000)
+            for at, name in enumerate(names):
+                cat = "gpu_memcpy" if name.startswith("Memcpy") else "kernel"
+                begin = start + 700_000.111 * at
+                file.host(f"aten::an_operator_with_a_long_name_{at}", begin, 300, cat="cpu_op")
+                late = extra_us if at == len(names) - 1 else 0
+                file.kernel(name, begin + 10_000 + late, 690_000.123 + 31_000.001 * at, launch=begin + 10,
+                            stream=7 + 4 * (at % 6), blocks=132, cat=cat)  # fmt: skip
+        file.host("cudaDeviceSynchronize", zero + 60_000_000, 9_000_000.5, cat="cuda_runtime")
+    return analyze(file.trace(folder))
+
+
+def one_rank(folder: Path) -> str:
+    report = strained(folder)
+    return render_html(report.document, report.timelines)
+
+
+def many_ranks(folder: Path) -> str:
+    """As many ranks, each with its own number and times; files that failed, offsets of clocks, remarks."""
+    report = strained(folder)
+    one: Any = report.document["ranks"][0]
+    ranks = [
+        {**one, "rank": rank, "path": f"/data/runs/a-folder-with-a-long-name/rank{rank}.json.gz",
+         "start_ns": one["start_ns"] + 1_000 * rank, "idle_ns": one["idle_ns"] + 123_456_789 * rank,
+         "span_ns": one["span_ns"] + 123_456_789 * rank}
+        for rank in range(NUM_RANKS)
+    ]  # fmt: skip
+    document: Any = report.document | {
+        "ranks": ranks,
+        "num_ranks": NUM_RANKS,
+        "world_size": NUM_RANKS,
+        "failures": [{"path": "/data/runs/rank64.json.gz", "error": "the gzip stream ends early at byte 1,048,576"}],
+        "clocks": [
+            {"rank": rank, "offset_ns": 12_345_678 * rank, "spread_ns": 500, "num_matched": 1234}
+            for rank in range(NUM_RANKS)
+        ],
+        "notes": ["rank 64 is left out: its file ends early"],
+    }
+    return render_html(document, report.timelines)
+
+
+#: Name -> the page, written with the help of an empty folder.
+PAGES: dict[str, Callable[[Path], str]] = {
+    "one rank": one_rank,
+    "many ranks": many_ranks,
+    "flops": lambda folder: render_flops_html(huge(300), "h100"),
+    "flops, tiny": lambda folder: render_flops_html(TINY, "h100"),
+    "placement": lambda folder: render_placement_html(experts.large_placement(61, 256, 320, 64, 8, moved=0.2)),
+    "placement, small": lambda folder: render_placement_html(experts.placement()),
+    "replay": lambda folder: render_replay_html(experts.large_replay(200)),
+}

@@ -1,0 +1,55 @@
+"""Every page on a phone, a tablet and a desk: nothing sticks out sideways, and no digit is cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser import Open
+from tests.render.extreme_pages import PAGES
+from tests.render.narrow import WALK
+from weftrace.render.page import tied
+
+WIDTHS = (1400, 768, 420)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_fit_every_screen_and_cut_no_digit(name: str, open_html: Open, tmp_path: Path) -> None:
+    html = PAGES[name](tmp_path)
+    for width in WIDTHS:
+        found: Any = open_html(html, viewport={"width": width, "height": 900}).evaluate(WALK)
+        assert found["scroll"] <= 0, (width, found["wide"])
+        assert not found["cut"], (width, found["cut"])
+        assert not found["boxes"], (width, found["boxes"])  # not even in a box of its own
+
+
+def test_the_walk_finds_what_is_cut(open_html: Open, tmp_path: Path) -> None:
+    """A number cut by its box, one beyond the window, and a name whose whole stands in its title, which is none."""
+    page = open_html(PAGES["flops, tiny"](tmp_path), viewport={"width": 420, "height": 900})
+    page.evaluate("""() => {
+      const add = (text, style, title = "") => {
+        const e = document.createElement("div");
+        e.textContent = text;
+        e.title = title;
+        Object.assign(e.style, { whiteSpace: "nowrap", ...style });
+        document.querySelector("main").append(e);
+      };
+      add("123,456,789 ns", { width: "40px", overflow: "hidden" });
+      add("987,654,321 ns", { marginLeft: "380px" });
+      add("kernel_number_42", { width: "40px", overflow: "hidden" }, "kernel_number_42");
+    }""")
+    found = page.evaluate(WALK)
+    assert found["scroll"] > 0
+    assert [cut for cut in found["cut"] if "123,456" in cut] and [cut for cut in found["cut"] if "987,654" in cut]
+    assert not [cut for cut in found["cut"] if "kernel_number" in cut]
+
+
+def test_no_headline_breaks_between_a_number_and_its_unit() -> None:
+    text = "38.2 % of 206.68 s, 1,300 ms a step; 3 stages, 5 samples, 672 FLOP <b>"
+    tied_to = '<span class="tied">{}</span>'
+    assert tied(text) == (
+        f"{tied_to.format('38.2 %')} of {tied_to.format('206.68 s')}, {tied_to.format('1,300 ms')} a step; "
+        f"3 stages, 5 samples, {tied_to.format('672 FLOP')} &lt;b&gt;"
+    )
