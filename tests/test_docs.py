@@ -4,7 +4,9 @@ README.md and docs/*.md are read top to bottom, each in a folder of its own that
 
 - ```sh and ```console blocks: each `weftrace …` line is run (with its pipes and redirections) and must exit 0; of `make
   …` the target must exist; commands that fetch or install are left alone. In ```console, lines without `$ ` are output.
-- ```toml blocks are what the document's `my.toml` holds.
+- ```toml blocks are what the document's `my.toml` holds; a block right after `<!-- file: NAME -->` is what NAME holds.
+- ```text blocks of the documents in QUOTING are printed by the commands of the shell block before them, line by line;
+  `…` stands for what is left out.
 - ```python blocks of one document run one after the other in one interpreter, after its commands.
 - A block right after `<!-- not run: reason -->` is not run.
 """
@@ -26,24 +28,27 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
+QUOTING = ("start.md", "recording.md", "coming-from.md")
 SETTING_UP = ("pip", "python3", "git", "cd", "source", "apt-get", "sudo")
 BIN = Path(sys.executable).parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block. line: of its first line of content, counted from 1. skipped: the reason not to run it, if any."""
+    """A fenced block. line: of its first line of content, counted from 1. skipped: the reason not to run it, if any.
+    file: the name of the file that it is, if it is one."""
 
     language: str
     text: str
     line: int
     skipped: str | None
+    file: str | None = None
 
 
 def blocks(markdown: str) -> Iterator[Block]:
     """The fenced blocks of a document, in order."""
     lines = markdown.splitlines()
-    skipped: str | None = None
+    said: dict[str, str] = {}
     at = 0
     while at < len(lines):
         fence = re.match(r"(\s*)(`{3,}|~{3,})\s*(\w*)", lines[at])
@@ -52,12 +57,14 @@ def blocks(markdown: str) -> Iterator[Block]:
             first = at + 1
             at = next((n for n in range(first, len(lines)) if lines[n].strip() == ticks), len(lines))
             text = "\n".join(line.removeprefix(indent) for line in lines[first:at])
-            yield Block(language=language, text=text, line=first + 1, skipped=skipped)
-        reason = re.fullmatch(r"<!-- not run: (.+) -->", lines[at].strip()) if at < len(lines) else None
-        if reason:
-            skipped = reason[1]
+            yield Block(
+                language=language, text=text, line=first + 1, skipped=said.get("not run"), file=said.get("file")
+            )
+        remark = re.fullmatch(r"<!-- (not run|file): (.+) -->", lines[at].strip()) if at < len(lines) else None
+        if remark:
+            said = {remark[1]: remark[2]}
         elif at < len(lines) and lines[at].strip():
-            skipped = None
+            said = {}
         at += 1
 
 
@@ -80,9 +87,18 @@ def commands(block: Block) -> Iterator[tuple[int, str]]:
         pending = ""
 
 
+def in_shell(block: Block) -> bool:
+    return block.language in ("sh", "bash", "console") and not block.skipped
+
+
 def shell_commands(path: Path) -> list[tuple[int, str]]:
-    runnable = [b for b in blocks(path.read_text()) if b.language in ("sh", "bash", "console") and not b.skipped]
-    return [command for block in runnable for command in commands(block)]
+    return [command for block in blocks(path.read_text()) if in_shell(block) for command in commands(block)]
+
+
+def not_printed(quoted: str, output: str) -> list[str]:
+    """The lines of a quotation that are no lines of the output; blanks at their ends and "…" alone do not count."""
+    printed = {line.rstrip() for line in output.splitlines()}
+    return [line for line in quoted.splitlines() if line.rstrip() not in printed | {"", "…"}]
 
 
 @pytest.fixture(scope="session")
@@ -111,22 +127,39 @@ def run(command: list[str], folder: Path, programs: Path) -> subprocess.Complete
     )
 
 
+def run_command(where: str, command: str, folder: Path, programs: Path) -> str:
+    """What a command of a document prints; nothing of one that only sets up."""
+    if command.split()[0] != "weftrace":
+        return ""
+    done = run(["bash", "-o", "pipefail", "-c", command], folder, programs)
+    assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_examples_run(path: Path, samples: Path, warm: Path, tmp_path: Path) -> None:
     """README's commands are started from nothing, as a reader starts them; those of the other documents, warm."""
     programs = BIN if path.name == "README.md" else warm
     folder = tmp_path / "work"
     shutil.copytree(samples, folder)
-    rules = [block.text for block in blocks(path.read_text()) if block.language == "toml"]
-    (folder / "my.toml").write_text("\n".join(rules))
-    for line, command in shell_commands(path):
-        program = command.split()[0]
-        if program == "weftrace":
-            done = run(["bash", "-o", "pipefail", "-c", command], folder, programs)
-            assert done.returncode == 0, f"{path.name}:{line}: {command}\n{done.stdout}{done.stderr}"
+    found = list(blocks(path.read_text()))
+    (folder / "my.toml").write_text("\n".join(block.text for block in found if block.language == "toml"))
+    for block in found:
+        if block.file:
+            (folder / block.file).write_text(block.text + "\n")
+    output = ""  # of the last shell block
+    for block in found:
+        if in_shell(block):
+            output = "".join(
+                run_command(f"{path.name}:{line}", command, folder, programs) for line, command in commands(block)
+            )
+        elif block.language == "text" and path.name in QUOTING:
+            assert not_printed(block.text, output) == [], (
+                f"{path.name}:{block.line}: not printed by the commands before"
+            )
     program = ""
-    for block in blocks(path.read_text()):
-        if block.language == "python" and not block.skipped:
+    for block in found:
+        if block.language == "python" and not block.skipped and not block.file:
             # Blank lines stand for the text between, so that a traceback gives the document's line numbers.
             program += "\n" * (block.line - 1 - program.count("\n")) + block.text + "\n"
     (folder / path.with_suffix(".py").name).write_text(program)
@@ -190,12 +223,19 @@ $ weftrace capture x
 $ weftrace lanes a.json
 lane  sms
 ```
+<!-- file: config.json -->
+```json
+{}
+```
 """
     found = list(blocks(document))
-    assert [(b.language, b.line, b.skipped) for b in found] == [
-        ("sh", 3, None),
-        ("console", 10, "needs a GPU"),
-        ("console", 13, None),
+    assert [(b.language, b.line, b.skipped, b.file) for b in found] == [
+        ("sh", 3, None, None),
+        ("console", 10, "needs a GPU", None),
+        ("console", 13, None, None),
+        ("json", 18, None, "config.json"),
     ]
     assert list(commands(found[0])) == [(3, "weftrace report a.json -o b.html   # a comment"), (6, "make test")]
     assert list(commands(found[2])) == [(13, "weftrace lanes a.json")]
+    assert not_printed("one\n…\nthree", "one  \ntwo\nthree\n") == []
+    assert not_printed("one\nfour", "one\n") == ["four"]
