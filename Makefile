@@ -16,7 +16,7 @@ PARALLEL := --numprocesses auto --dist worksteal
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test times fuzz lint format schemas types bench docs dist clean
+.PHONY: help setup demo test times fuzz lint format schemas types glossary bench docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -93,6 +93,9 @@ format: $(VENV)/.ready-dev node_modules/.ready ## put the code in the house's fo
 
 types: $(VENV)/.ready-dev ## write the types of documents that the pages' JavaScript is checked by
 	@$(BIN)/python -m tests.page_types
+
+glossary: $(VENV)/.ready-dev ## write the definitions in docs/glossary.md from the wings' words.py
+	@$(BIN)/python -m tests.glossary
 
 schemas: $(VENV)/.ready ## write the JSON Schema of each document from its type
 	@$(BIN)/python -m weftrace.files.schemas

@@ -1,0 +1,43 @@
+"""The glossary says what the terminal and the pages say, and has the words of the field."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.glossary import FILE, TERMS, filled
+
+PAGE = FILE.read_text()
+WORDS = (
+    "span", "step window", "idle", "host wait", "exposed", "hidden", "headroom", "straggler", "lateness", "caused",
+    "suffered", "began with it", "waiting", "transfer", "barrier", "bubble", "warm-up", "stage", "micro-batch",
+    "F", "I", "W", "B", "F&B", "DualPipe", "expert", "slot", "replica", "EPLB", "balancedness", "policy",
+    "EP", "TP", "DP", "PP", "all-to-all", "dispatch", "combine", "algbw", "busbw", "MFU", "HFU", "roofline", "SM", "CU",
+    "persistent kernel", "fused", "queue", "launch delay", "host-bound", "CUDA graph", "phase", "lane", "plan", "trace",
+)  # fmt: skip
+
+
+def test_definitions_are_those_of_words_py() -> None:
+    assert filled(PAGE) == PAGE, "run `make glossary`"
+
+
+def test_a_definition_that_changed_is_written_anew() -> None:
+    term, meaning = TERMS["report"]["kernel_gap"]
+    page = "# Title\n\n<!-- report.kernel_gap -->\n**Old.** What was said.\n→ [more](overlap.md)\n"
+    assert filled(page) == f"# Title\n\n<!-- report.kernel_gap -->\n**{term}.** {meaning} → [more](overlap.md)\n"
+    assert filled(filled(page)) == filled(page)
+    with pytest.raises(KeyError):
+        filled("<!-- report.nothing -->\n**It.** → [more](overlap.md)")
+
+
+def test_the_words_of_the_field_have_entries() -> None:
+    """An entry is in bold; what is explained inside one, in bold or italics."""
+    terms = " | ".join(re.findall(r"\*{1,2}([^*]+?)\.?\*{1,2}", PAGE))
+    assert [word for word in WORDS if not re.search(rf"(?i)(?<!\w){re.escape(word)}(?!\w)", terms)] == []
+
+
+def test_each_entry_is_a_paragraph_that_starts_with_its_word() -> None:
+    """No line of an entry is read as a list's or a heading's, as one that begins with "+ " would be."""
+    for line in PAGE.splitlines()[1:]:
+        assert not re.match(r"\s*([-+*] |\d+[.)] |#(?!# [A-Z]))", line), line
