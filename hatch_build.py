@@ -9,12 +9,13 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _IMAGE = re.compile(r"^!\[[^\]]*\]\((?![a-z]+:)[^)]*\)\n\n(\*.*\*\n\n)?", re.MULTILINE)  # with the caption below it
+_LANGUAGES = re.compile(r"^\[English\]\(README\.md\).*\n\n", re.MULTILINE)  # an index has one page
 _LINK = re.compile(r"\[([^\]]*)\]\((?![a-z]+:|#)[^)]*\)")
 
 
 def for_an_index(readme: str) -> str:
-    """Without pictures that lie in the repository; of links into it, the text."""
-    return _LINK.sub(r"\1", _IMAGE.sub("", readme))
+    """Without pictures that lie in the repository and other languages; of links into it, the text."""
+    return _LINK.sub(r"\1", _IMAGE.sub("", _LANGUAGES.sub("", readme)))
 
 
 class IndexReadme(MetadataHookInterface):

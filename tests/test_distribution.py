@@ -107,6 +107,7 @@ def test_readme_on_an_index_page(metadata: Message) -> None:
     page = MarkdownIt("gfm-like", {"linkify": False}).render(text)
     for heading in re.findall(r"^## (.+)$", (ROOT / "README.md").read_text(), re.MULTILINE):
         assert f"<h2>{heading}</h2>" in page
+    assert "한국어" in (ROOT / "README.md").read_text() and "한국어" not in page, "an index has one page, in English"
     addresses = re.findall(r'(?:href|src)="([^"]*)"', page)
     assert [address for address in addresses if not re.match(r"https?://|#", address)] == []
     assert "](" not in re.sub(r"<code.*?</code>", "", page, flags=re.DOTALL), (
