@@ -18,7 +18,6 @@ declare namespace page {
   type Rank = Report["ranks"][number];
   type Lateness = NonNullable<Report["lateness"]>;
   type LateRank = Lateness["ranks"][number];
-  type LateCollective = Lateness["worst"][number];
   type Phase = Rank["phases"][number];
   type Lane = Rank["lanes"][number];
   type LaneBox = Lane["boxes"][number];

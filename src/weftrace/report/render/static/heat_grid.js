@@ -2,6 +2,7 @@
 // share one, which then shows the largest of them.
 
 import { fill, h, oncePerFrame, sizedContext } from "render/dom.js";
+import { exportTools } from "render/exports.js";
 import { labelEvery } from "render/svg.js";
 import { mix, onTheme, palette, SANS } from "render/theme.js";
 import { hideTip, showTip } from "render/tooltip.js";
@@ -18,8 +19,10 @@ import { hideTip, showTip } from "render/tooltip.js";
  * @property {number} low
  * @property {number} high
  * @property {string} role
+ * @property {number} widest pixels of a cell
  * @property {string} label what it is, for those who cannot see it
  * @property {(row: number, column: number) => Child[]} tip
+ * @property {(row: number, column: number) => Record<string, string | number | null>} row a cell, to take along
  *
  * A cell as drawn: the largest of those that share it, which is in this row and column.
  * @typedef {{ row: number, column: number, value: number | null }} Cell
@@ -36,7 +39,6 @@ import { hideTip, showTip } from "render/tooltip.js";
 
 const TOP = 24;
 const LEAST = 5; // pixels: a cell is at least as wide and as high
-const WIDEST = 60;
 const TALLEST = 24;
 const ROOM = 480; // pixels that rows share
 const MOST_NAME = 110;
@@ -45,9 +47,10 @@ const FONT = `11.5px ${SANS}`;
 /**
  * A heat map in a holder: {show(values), place(row, column) for tests, shared() -> [rows, columns] of a cell}.
  * @param {HTMLElement} holder
+ * @param {string} name of the table that it stands for
  * @param {(row: number, column: number) => void} onPick
  */
-export function heatGrid(holder, onPick) {
+export function heatGrid(holder, name, onPick) {
   const canvas = h("canvas", { class: "pointing", tabindex: 0, role: "img" });
   const live = h("p", { class: "sr", "aria-live": "polite" });
   /** @type {Values | null} */
@@ -57,7 +60,7 @@ export function heatGrid(holder, onPick) {
   /** @type {[down: number, right: number] | null} */
   let at = null;
   const draw = oncePerFrame(paint);
-  fill(holder, canvas, live);
+  fill(holder, exportTools(name, rows), canvas, live);
   onTheme(draw);
   new ResizeObserver(() => {
     place = null;
@@ -85,6 +88,13 @@ export function heatGrid(holder, onPick) {
       .map((node) => (node instanceof Node ? node.textContent : node))
       .join(", ");
   });
+
+  /** Every cell that has a value, as a row to take along. */
+  function rows() {
+    if (!shown) return [];
+    const { rows: down, columns: right, value, row } = shown;
+    return down.flatMap((_, i) => right.flatMap((__, j) => (value(i, j) === null ? [] : [row(i, j)])));
+  }
 
   function leave() {
     at = null;
@@ -199,7 +209,7 @@ function placed(values, width, canvas) {
       largest(values, down * rowsPer, right * columnsPer, rowsPer, columnsPer),
     ),
   );
-  const wide = Math.min(WIDEST, (width - left - 2) / numColumns);
+  const wide = Math.min(values.widest, (width - left - 2) / numColumns);
   return { left, wide, tall: Math.min(TALLEST, Math.floor(ROOM / numRows)), rowsPer, columnsPer, cells };
 }
 

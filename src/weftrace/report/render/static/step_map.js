@@ -41,7 +41,7 @@ export function stepMap(job, onOpen) {
   if (!measures.length || !steps.length) return null;
   const names = job.ranks.map(({ name }) => name);
   let current = measures[0];
-  const grid = heatGrid(byId("step-map"), (row, column) =>
+  const grid = heatGrid(byId("step-map"), "rank-steps", (row, column) =>
     onOpen(job.ranks[row], windowOf(job.ranks[row], steps[column])),
   );
 
@@ -56,8 +56,13 @@ export function stepMap(job, onOpen) {
       low,
       high,
       role: measure.role,
+      widest: 60,
       label: `${measure.word} of ${plural(names.length, "rank")} in ${plural(steps.length, "step")}`,
-      tip: (row, column) => tip(row, column),
+      tip,
+      row: (row, column) => ({
+        ...about(row, column),
+        ...Object.fromEntries(measures.map(({ key, of }) => [key, of[row][column]])),
+      }),
     });
     const end = most > high ? `${duration(high)} and more` : duration(high);
     fill(
@@ -87,6 +92,14 @@ export function stepMap(job, onOpen) {
       data: { measure: measure.key },
       on: { click: () => show(measure) },
     });
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} column
+   */
+  function about(row, column) {
+    return { rank: names[row], step: steps[column] };
   }
 
   /**

@@ -51,7 +51,7 @@ function pairMap({ ranks }, { pairs }, onOpen) {
   const waited = new Map(pairs.map(([waiter, last, ns, num]) => [waiter * ranks.length + last, { ns, num }]));
   const names = ranks.map(({ name }) => name);
   const short = names.every((name) => /^rank \d+$/.test(name)) ? names.map((name) => name.slice(5)) : names;
-  const grid = heatGrid(byId("pair-map"), (_, column) => onOpen(ranks[column], null));
+  const grid = heatGrid(byId("pair-map"), "pairs", (_, column) => onOpen(ranks[column], null));
   const high = Math.max(...pairs.map(([, , ns]) => ns));
   grid.show({
     rows: names,
@@ -60,6 +60,11 @@ function pairMap({ ranks }, { pairs }, onOpen) {
     low: 0,
     high,
     role: "waiting",
+    widest: 32,
+    row: (row, column) => {
+      const pair = waited.get(row * ranks.length + column);
+      return { waiter: names[row], last: names[column], waiting_ns: pair?.ns ?? 0, num: pair?.num ?? 0 };
+    },
     label: `Who waits for whom, ${plural(ranks.length, "rank")}`,
     tip: (row, column) => {
       const pair = waited.get(row * ranks.length + column);
@@ -108,7 +113,7 @@ function pairTable({ ranks }, { pairs }, onOpen) {
 function kindTable({ ranks }, { collectives }) {
   return sortableTable({
     name: "late-kinds",
-    rows: collectives,
+    rows: collectives.map((row) => ({ ...row, last: ranks[row.last].name })),
     limit: 8,
     sort: { key: "waiting_ns", down: true },
     columns: [
@@ -126,8 +131,7 @@ function kindTable({ ranks }, { collectives }) {
         key: "last",
         label: "most often last",
         kind: "text",
-        text: (row) =>
-          `${ranks[row.last].name}, ${count(row.num_last)} times (${percent(row.num_last / (row.num || 1), 0)})`,
+        text: (row) => `${row.last}, ${count(row.num_last)} times (${percent(row.num_last / (row.num || 1), 0)})`,
         value: (row) => row.num_last,
       },
     ],
@@ -141,11 +145,11 @@ function kindTable({ ranks }, { collectives }) {
  */
 function worstTable({ ranks }, { worst }, onZoom) {
   const stepped = worst.some(({ step }) => step !== null && step !== undefined);
-  /** @type {import("render/tables.js").Column<page.LateCollective>[]} */
+  /** @type {import("render/tables.js").Column<{ step: number | null }>[]} */
   const step = stepped ? [{ key: "step", label: "step", kind: "count" }] : [];
   return sortableTable({
     name: "late-worst",
-    rows: worst,
+    rows: worst.map((row) => ({ ...row, last: ranks[row.last].name })),
     limit: 10,
     sort: { key: "waiting_ns", down: true },
     onRow: (row) => {
@@ -164,7 +168,7 @@ function worstTable({ ranks }, { worst }, onZoom) {
       { key: "group", label: "group", kind: "text", text: (row) => `${row.group ?? "–"}` },
       ...step,
       { key: "start_ns", label: "last came at", kind: "time" },
-      { key: "last", label: "came last", kind: "text", text: (row) => ranks[row.last].name, value: (row) => row.last },
+      { key: "last", label: "came last", kind: "text" },
       { key: "caused_ns", label: "after the one before", kind: "time", def: "caused" },
       { key: "waiting_ns", label: "waited, all together", kind: "time", def: "waiting" },
       { key: "transfer_ns", label: "transferring, all together", kind: "time", def: "transfer" },
