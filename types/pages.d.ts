@@ -16,6 +16,8 @@ interface Uint8ArrayConstructor {
 declare namespace page {
   type Report = report.Document;
   type Rank = Report["ranks"][number];
+  type Lateness = NonNullable<Report["lateness"]>;
+  type LateRank = Lateness["ranks"][number];
   type Phase = Rank["phases"][number];
   type Lane = Rank["lanes"][number];
   type LaneBox = Lane["boxes"][number];

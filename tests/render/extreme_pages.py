@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.experts.render import documents as experts
 from tests.flops.small_reports import TINY, huge
+from tests.report.job_documents import late_job
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.experts.render.page import render_placement_html, render_replay_html
 from weftrace.flops.render.page import render_flops_html
@@ -75,6 +76,7 @@ def many_ranks(folder: Path) -> str:
 PAGES: dict[str, Callable[[Path], str]] = {
     "one rank": one_rank,
     "many ranks": many_ranks,
+    "late rank": lambda folder: render_html(late_job(64, steps=40), []),
     "flops": lambda folder: render_flops_html(huge(300), "h100"),
     "flops, tiny": lambda folder: render_flops_html(TINY, "h100"),
     "placement": lambda folder: render_placement_html(experts.large_placement(61, 256, 320, 64, 8, moved=0.2)),

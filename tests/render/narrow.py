@@ -22,17 +22,19 @@ WALK = """() => {
     const text = range.getBoundingClientRect();
     // A name may be cut where its whole stands in a title.
     const whole = e.closest("[title]")?.title.includes(own(e).trim());
+    let outOfSight = false; // all of it, as a word that has wrapped below the edge of its part of a bar
     for (let box = e; box && box !== document.body; box = box.parentElement) {
       if (!clips(box) || whole) continue;
       const at = box.getBoundingClientRect();
       if (scrolls(box)) break; // what it holds can be scrolled to; the box itself is told of above
-      if (text.top >= at.bottom || text.right <= at.left || text.left >= at.right) break; // out of sight whole
+      outOfSight = text.top >= at.bottom || text.right <= at.left || text.left >= at.right;
+      if (outOfSight) break;
       if (text.right > at.right + 1 || text.left < at.left - 1) {
         cut.push(`${named(e)}: ${own(e).slice(0, 60)}`);
         break;
       }
     }
-    if (text.right > innerWidth + 1 && !whole) cut.push(`${named(e)} beyond: ${own(e).slice(0, 60)}`);
+    if (text.right > innerWidth + 1 && !whole && !outOfSight) cut.push(`${named(e)} beyond: ${own(e).slice(0, 60)}`);
   }
   const page = document.scrollingElement;
   return { scroll: page.scrollWidth - innerWidth, cut, boxes: [...boxes], wide: [...new Set(wide)] };

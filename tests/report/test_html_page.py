@@ -500,7 +500,11 @@ def test_ranks_switch(open_html: Any, job_html: str) -> None:
     rows = page.locator("[data-table=ranks] tbody tr")
     assert rows.count() == 2
     assert "slowest" in rows.nth(1).inner_text()
+    assert page.locator("#opened-why").inner_text() == "opened: the slowest"
     assert "gzip stream ends early" in page.locator("#failures").inner_text()
+    assert page.evaluate("weftrace.rank()") == 1  # the one that the headline names
+    rows.nth(0).click()
+    assert page.evaluate("weftrace.rank()") == 0
     first = page.locator('[data-card="span"] .card-value').inner_text()
     rows.nth(1).click()
     assert page.evaluate("weftrace.rank()") == 1

@@ -1,13 +1,13 @@
 // The boxes of a rank's lanes, ready to draw: by row, in time order, each with its colour; and how busy the lane was,
 // for a box says who ran and not that it ran all the time. Both pictures show them.
 
+import { busyUntil, fillOf } from "./fills.js";
+
 /**
  * @typedef {import("./axis.js").View} View
+ * @typedef {import("./fills.js").Fill} Fill
  * @typedef {page.LaneBox & { row: number, lane: string }} Box
  * @typedef {{ of: (box: Box) => string, legend: [role: string, label: string][] }} Hues
- *
- * How long a lane was busy until each of its times: `busyUntil` asks it.
- * @typedef {{ times: Float64Array, busy: Float64Array }} Fill
  *
  * The lanes of a rank, in its order. computeRow: the row of computation, -1 for none; between: the row under which the
  * strip stands that says what became of the communication.
@@ -75,43 +75,6 @@ function exact(lane, unions) {
     const [start, end] = [flat[2 * i], flat[2 * i + 1]];
     return [start, end, end - start];
   });
-}
-
-/**
- * @param {number[][]} stretches [start, end, busy], in order and apart
- * @returns {Fill}
- */
-function fillOf(stretches) {
-  const times = new Float64Array(2 * stretches.length);
-  const busy = new Float64Array(2 * stretches.length);
-  let sum = 0;
-  stretches.forEach(([start, end, ran], i) => {
-    times[2 * i] = start;
-    times[2 * i + 1] = end;
-    busy[2 * i] = sum;
-    sum += ran;
-    busy[2 * i + 1] = sum;
-  });
-  return { times, busy };
-}
-
-/**
- * How long a lane was busy until a time.
- * @param {Fill} fill
- * @param {number} time
- */
-function busyUntil({ times, busy }, time) {
-  let low = 0;
-  let high = times.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (times[middle] > time) high = middle;
-    else low = middle + 1;
-  }
-  if (low === 0) return 0;
-  if (low === times.length) return busy[low - 1];
-  const part = (time - times[low - 1]) / (times[low] - times[low - 1]);
-  return busy[low - 1] + part * (busy[low] - busy[low - 1]);
 }
 
 /**

@@ -21,6 +21,16 @@ export function duration(ns, digits = 3) {
 }
 
 /**
+ * Nanoseconds as sentences have them, the headline's: 850 ns, 12.4 µs, 1,129.0 ms, 12.31 s. Beside a sentence a number
+ * reads as it does there.
+ * @param {number} ns
+ */
+export function sentence(ns) {
+  const unit = unitFor(Math.abs(ns));
+  return `${grouped(ns / unit.size, unit.name === "ns" ? 0 : unit.name === "s" ? 2 : 1)} ${unit.name}`;
+}
+
+/**
  * A part and its whole, in one unit: 12.6 of 98.0 ms.
  * @param {number} part
  * @param {number} whole
@@ -56,7 +66,7 @@ export function unitFor(ns) {
  * @param {number} [digits]
  */
 export function grouped(value, digits = 0) {
-  const [whole, part] = Math.abs(value).toFixed(digits).split(".");
+  const [whole, part] = fixed(Math.abs(value), digits).split(".");
   const text = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part ? `.${part}` : "");
   return value < 0 ? `−${text}` : text;
 }
@@ -72,7 +82,21 @@ export function count(value) {
  * @param {number} [digits]
  */
 export function percent(fraction, digits = 1) {
-  return fraction === null || fraction === undefined ? "–" : `${(100 * fraction).toFixed(digits)} %`;
+  return fraction === null || fraction === undefined ? "–" : `${fixed(100 * fraction, digits)} %`;
+}
+
+/**
+ * toFixed, but what lies exactly between two goes to the even one, as Python writes it: the page's 6.25 % is the
+ * headline's, and the terminal's.
+ * @param {number} value
+ * @param {number} digits
+ */
+function fixed(value, digits) {
+  const text = value.toFixed(digits);
+  if (!/5$/.test(value.toFixed(digits + 1))) return text;
+  const exact = value.toFixed(Math.min(100, digits + 50));
+  const kept = exact.slice(0, digits ? exact.length - 50 : exact.length - 51);
+  return /^50*$/.test(exact.slice(-50)) && /[02468]$/.test(kept) ? kept : text;
 }
 
 /**

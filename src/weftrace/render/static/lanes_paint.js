@@ -315,36 +315,35 @@ function paintExposed(context, { picture, view, width }, colors) {
   paintCallouts(
     context,
     worst.slice(0, NUM_CALLOUTS).map(([x, w]) => ({ x: x + w / 2, text: `${duration(w * nsOfPixel, 2)} exposed` })),
-    width,
-    colors,
+    { left: 0, right: width, top: AXIS + 1, color: colors.exposed },
   );
 }
 
 /**
- * What the exposed stretches cost, above them: the first come first, and none over another.
+ * Words in bubbles above what they tell of: the first come first, and none over another.
  * @param {CanvasRenderingContext2D} context
  * @param {{ x: number, text: string }[]} callouts
- * @param {number} width
- * @param {Palette} colors
+ * @param {{ left: number, right: number, top: number, color: string }} place
  */
-function paintCallouts(context, callouts, width, colors) {
+export function paintCallouts(context, callouts, { left, right, top, color }) {
   /** @type {[from: number, to: number][]} */
   const taken = [];
   for (const { x, text } of callouts) {
     context.font = `600 11px ${SANS}`;
     const half = context.measureText(text).width / 2 + 7;
-    const middle = Math.min(Math.max(x, half), width - half);
+    if (2 * half > right - left) continue;
+    const middle = Math.min(Math.max(x, left + half), right - half);
     if (taken.some(([from, to]) => middle + half > from && middle - half < to)) continue;
     taken.push([middle - half - 4, middle + half + 4]);
-    context.fillStyle = colors.exposed;
+    context.fillStyle = color;
     context.beginPath();
-    context.roundRect(middle - half, AXIS + 1, 2 * half, 16, 8);
+    context.roundRect(middle - half, top, 2 * half, 16, 8);
     context.fill();
-    context.fillRect(x - 0.75, AXIS + 16, 1.5, 6);
-    context.fillStyle = inkOn(colors.exposed);
+    context.fillRect(x - 0.75, top + 15, 1.5, 6);
+    context.fillStyle = inkOn(color);
     context.textAlign = "center";
     context.textBaseline = "middle";
-    context.fillText(text, middle, AXIS + 9.5);
+    context.fillText(text, middle, top + 8.5);
   }
 }
 

@@ -16,6 +16,7 @@ const ROLES = [
   "compute",
   "communication",
   "barrier",
+  "waiting",
   "memory",
   "fused",
   "idle",
@@ -134,8 +135,11 @@ export function mix(from, to, share) {
     .join("")}`;
 }
 
-/** @param {string} color */
-function channels(color) {
+/**
+ * Red, green and blue of a colour given as #rrggbb.
+ * @param {string} color
+ */
+export function channels(color) {
   const hex = color.slice(1);
   return [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }

@@ -182,6 +182,40 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Clock offset",
             "How far this rank's clock is ahead of the first rank's, estimated from the ends of matched collectives.",
         ),
+        "job_span": (
+            "Mean span",
+            "The mean of the spans of the ranks that count: none that failed, and none that is in no sum.",
+        ),
+        "job_idle": (
+            "Idle over ranks",
+            "Sum of the idle times of the ranks that count / sum of their spans, as the headline has it.",
+        ),
+        "job_exposed": (
+            "Exposed over ranks",
+            "Sum of the exposed communication of the ranks that count / sum of their spans, as the headline has it.",
+        ),
+        "waiting": (
+            "Waiting for others",
+            "Of a collective that was matched over ranks: last start of any rank − own start. The rest, own end − last "
+            "start, is transferring.",
+        ),
+        "transfer": (
+            "Transferring",
+            "Of a collective that was matched over ranks: own end − last start of any rank.",
+        ),
+        "caused": (
+            "Lateness caused",
+            "Sum over collectives into which the rank came last of own start − second last start.",
+        ),
+        "suffered": (
+            "Lateness suffered",
+            "Sum of a rank's waiting for others within its matched collectives.",
+        ),
+        "origin": (
+            "Waits that began with it",
+            "Waiting of all ranks that began with this one: where it was late because it had itself waited, that part "
+            "is passed on to the rank that it waited for.",
+        ),
         "slowest": (
             "Slowest rank",
             "The rank with the longest span; in a synchronous job the others wait for it.",

@@ -6,16 +6,21 @@ import { startPage } from "render/start.js";
 import { onTheme } from "render/theme.js";
 import { accounts, breakdown } from "./account.js";
 import { readTimeline } from "./data.js";
+import { jobOf } from "./job.js";
+import { showJobSummary } from "./job_summary.js";
+import { jobTimeline } from "./job_timeline.js";
 import { showEvent, showRange } from "./inspector.js";
 import { showKernels } from "./kernels.js";
 import { showMatrix } from "./matrix.js";
 import { showPhases } from "./phases.js";
 import { showQuality } from "./quality.js";
 import { rankTable } from "./ranks.js";
+import { stepMap } from "./step_map.js";
 import { showSteps } from "./steps.js";
-import { showSummary } from "./summary.js";
+import { showOpened, showSummary } from "./summary.js";
 import { timelineView } from "./timeline.js";
 import { showWaits } from "./waits.js";
+import { whoWaits } from "./who_waits.js";
 
 const FIND_CHARS = 60; // of a kernel's name: enough to tell it apart, short enough to read in the search box
 
@@ -43,7 +48,9 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     },
     onRange: (from, to, finished) => timeline.range(from, to, finished),
   });
-  const chosen = rankTable(report, showRank);
+  const job = jobOf(report);
+  const overview = job && jobOverview(job);
+  const chosen = rankTable(report, job, showRank);
 
   /** @param {number} event */
   function timelineSelect(event) {
@@ -58,6 +65,8 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     const shown = timelines.get(position) ?? readTimeline(position);
     timelines.set(position, shown);
     chosen(position);
+    overview?.timeline.open(position);
+    showOpened(report, job, position);
     showSummary(report, rank);
     lanes.show(rank, shown);
     timeline.show(rank, shown);
@@ -67,6 +76,36 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     showWaits(rank);
     showSteps(rank);
     showQuality(rank);
+  }
+
+  /**
+   * What is told of all ranks together, above the one that is open.
+   * @param {import("./job.js").Job} of
+   */
+  function jobOverview(of) {
+    for (const id of ["job", "late", "nav-job"]) byId(id).hidden = false;
+    showJobSummary(report, of);
+    const ranks = jobTimeline(of, open);
+    const zoom = (/** @type {number} */ from, /** @type {number} */ to) => {
+      ranks.zoomTo(from, to);
+      byId("job").scrollIntoView({ block: "start" });
+    };
+    return { timeline: ranks, steps: stepMap(of, open), pairs: whoWaits(of, { onOpen: open, onZoom: zoom }) };
+  }
+
+  /**
+   * Opens a rank below, its pictures at a window of the job's time; at its whole span without one.
+   * @param {import("./job.js").JobRank} member
+   * @param {[number, number] | null} window
+   */
+  function open({ position, shift }, window) {
+    showRank(position);
+    if (window) {
+      const [from, to] = window.map((time) => time - shift);
+      timeline.view.set(from, to);
+      lanes.view.set(from, to);
+    }
+    byId("opened").scrollIntoView({ block: "start" });
   }
 
   /** @param {string} name */
@@ -80,7 +119,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   onTheme(() => {
     if (report.ranks.length) showMatrix(report.ranks[current]);
   });
-  if (report.ranks.length) showRank(0);
+  if (report.ranks.length) showRank(job?.first.position ?? 0);
   else {
     document.body.classList.add("no-ranks");
     byId("basis").hidden = false;
@@ -88,6 +127,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   }
   return {
     report,
+    job: overview,
     lanes,
     timeline,
     rank: () => current,

@@ -1,26 +1,27 @@
-// Which rank is slow, and which files could not be read?
+// Which rank is late or slow, and which files could not be read?
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, plural } from "render/format.js";
-import { partsOf, stackedBar } from "./parts.js";
 import { sortableTable } from "render/tables.js";
-import { rankName } from "./summary.js";
+import { rankLabel } from "./job.js";
+import { partsOf, stackedBar } from "./parts.js";
 
 /**
  * The rank table and selector of a report with several ranks. onRank(position) shows another one. Returns
  * chosen(position).
  * @param {page.Report} report
+ * @param {import("./job.js").Job | null} job
  * @param {(position: number) => void} onRank
  * @returns {(position: number) => void}
  */
-export function rankTable(report, onRank) {
+export function rankTable(report, job, onRank) {
   const { ranks, failures, clocks } = report;
   const select = byId("rank-select", HTMLSelectElement);
   byId("rank-choice").hidden = ranks.length < 2;
   byId("ranks").hidden = ranks.length < 2 && failures.length === 0;
   fill(
     select,
-    ranks.map((rank, position) => h("option", { value: position, text: label(rank, ranks) })),
+    ranks.map((rank, position) => h("option", { value: position, text: rankLabel(rank, ranks) })),
   );
   select.addEventListener("change", () => onRank(Number(select.value)));
   showFailures(failures, report);
@@ -32,12 +33,14 @@ export function rankTable(report, onRank) {
   );
   if (ranks.length < 2) return () => {};
 
-  const counted = ranks.flatMap((rank, position) => (rank.apart === null ? [position] : []));
-  const slowest = counted.reduce((best, position) => (ranks[position].span_ns > ranks[best].span_ns ? position : best));
-  const longest = Math.max(1, ranks[slowest].span_ns);
+  const members = new Map(job?.ranks.map((member) => [member.position, member]));
+  const named = job?.first.position ?? -1; // whom the headline names
+  const longest = Math.max(1, ...ranks.map((rank) => rank.span_ns));
   const offset = new Map(clocks.map((clock) => [clock.rank, clock.offset_ns]));
   let current = 0;
-  const rows = ranks.map((rank, position) => ({ ...rank, position }));
+  const rows = ranks.map((rank, position) => ({ ...rank, position, late: members.get(position)?.late ?? null }));
+  /** @param {{ position: number }} row */
+  const nameOf = ({ position }) => members.get(position)?.name ?? rankLabel(ranks[position], ranks);
   /** @type {import("render/tables.js").Column<page.Rank>} */
   const clock = {
     key: "clock",
@@ -46,12 +49,18 @@ export function rankTable(report, onRank) {
     def: "clock",
     value: (row) => (row.rank === null ? null : offset.get(row.rank)),
   };
+  /** @type {import("render/tables.js").Column<page.Rank & { late: page.LateRank | null }>[]} */
+  const lateness = [
+    { key: "caused", label: "came late", kind: "time", def: "caused", value: (row) => row.late?.caused_ns ?? null },
+    { key: "origin", label: "began waits", kind: "time", def: "origin", value: (row) => row.late?.origin_ns ?? null },
+    { key: "suffered", label: "waited", kind: "time", def: "suffered", value: (row) => row.late?.suffered_ns ?? null },
+  ];
   const table = sortableTable({
     name: "ranks",
     rows,
     sort: { key: "rank", down: false },
     onRow: (row) => onRank(row.position),
-    rowClass: (row) => `${row.position === current ? "current" : ""} ${row.position === slowest ? "slowest" : ""}`,
+    rowClass: (row) => `${row.position === current ? "current" : ""} ${row.position === named ? "slowest" : ""}`,
     columns: [
       {
         key: "rank",
@@ -62,8 +71,8 @@ export function rankTable(report, onRank) {
           h(
             "span",
             {},
-            h("b", { text: label(row, ranks) }),
-            row.position === slowest ? h("span", { class: "chip warn", text: "slowest" }) : null,
+            h("b", { text: nameOf(row) }),
+            row.position === named ? h("span", { class: "chip warn", text: job?.why }) : null,
             row.apart === null ? null : h("span", { class: "chip", text: "in no sum" }),
           ),
       },
@@ -88,6 +97,7 @@ export function rankTable(report, onRank) {
         def: "headroom",
         value: (row) => row.headroom?.headroom_ns ?? null,
       },
+      ...(job?.lateness ? lateness : []),
       ...(clocks.length ? [clock] : []),
       {
         key: "verdict",
@@ -99,11 +109,12 @@ export function rankTable(report, onRank) {
     ],
   });
   fill(byId("rank-table"), table.element);
-  const spans = ranks.map((rank) => rank.span_ns).sort((a, b) => a - b);
-  const range = `${duration(spans[0], 4)} to ${duration(spans[spans.length - 1], 4)}`;
+  const spans = ranks.filter((rank) => rank.apart === null).map((rank) => rank.span_ns);
+  const range = `${duration(Math.min(...spans), 4)} to ${duration(Math.max(...spans), 4)}`;
+  const left = ranks.length - spans.length;
   byId("rank-lead").textContent =
-    `${plural(ranks.length, "rank")}; spans from ${range}, the slowest is ${rankName(ranks[slowest])}. ` +
-    "Choose a row to show that rank below.";
+    `${plural(spans.length, "rank")}${left ? `, and ${left} in no sum` : ""}; spans from ${range}. ` +
+    "Choose a row to open that rank below.";
   return (position) => {
     current = position;
     select.value = String(position);
@@ -133,14 +144,4 @@ function showFailures(failures, report) {
       failures.map((failure) => h("li", {}, h("code", { text: failure.path }), `: ${failure.error}`)),
     ),
   );
-}
-
-/**
- * @param {page.Rank} rank
- * @param {page.Rank[]} ranks
- */
-function label(rank, ranks) {
-  const name = rank.rank === null || rank.rank === undefined ? rank.path : `rank ${rank.rank}`;
-  const shared = ranks.filter((other) => other.rank === rank.rank).length > 1;
-  return shared && rank.device !== null && rank.device !== undefined ? `${name} · GPU ${rank.device}` : name;
 }

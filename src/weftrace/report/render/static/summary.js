@@ -3,6 +3,7 @@
 import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
 import { duration, percent, plural } from "render/format.js";
+import { rankLabel } from "./job.js";
 import { communicationBar, partsList, partsOf, stackedBar, sumLine } from "./parts.js";
 
 /** @type {Record<string, string>} */
@@ -21,6 +22,24 @@ const VERDICTS = { good: "Data: good", usable: "Data: usable, with gaps", doubtf
  */
 export function rankName(rank) {
   return rank.rank === null || rank.rank === undefined ? "the trace" : `rank ${rank.rank}`;
+}
+
+/**
+ * Which rank all below is about, and why it was opened: of a job, so that nobody takes it for the whole.
+ * @param {page.Report} report
+ * @param {import("./job.js").Job | null} job
+ * @param {number} position
+ */
+export function showOpened(report, job, position) {
+  const several = report.ranks.length > 1;
+  byId("opened").className = `hero ${several ? "of-many" : "one"}`;
+  byId("opened-head").hidden = !several;
+  const member = job?.ranks.find((each) => each.position === position);
+  const name = member?.name ?? rankLabel(report.ranks[position], report.ranks);
+  byId("opened-name").textContent = name.replace(/^rank /, "Rank ");
+  const first = job?.first.position === position;
+  byId("opened-why").hidden = !first && report.ranks[position].apart === null;
+  byId("opened-why").textContent = first ? `opened: the ${job.why}` : "in no sum of the job";
 }
 
 /**

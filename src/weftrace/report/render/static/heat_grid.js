@@ -1,0 +1,304 @@
+// A heat map: rows by columns, one number a cell, one colour by its size. Where there are more cells than fit, several
+// share one, which then shows the largest of them.
+
+import { fill, h, oncePerFrame, sizedContext } from "render/dom.js";
+import { exportTools } from "render/exports.js";
+import { labelEvery } from "render/svg.js";
+import { mix, onTheme, palette, SANS } from "render/theme.js";
+import { hideTip, showTip } from "render/tooltip.js";
+
+/**
+ * @typedef {import("render/dom.js").Child} Child
+ *
+ * What a map shows. value: null where there is none. low, high: what the ends of the scale stand for; more than high is
+ * as dark as it.
+ * @typedef {object} Values
+ * @property {string[]} rows
+ * @property {string[]} columns
+ * @property {(row: number, column: number) => number | null} value
+ * @property {number} low
+ * @property {number} high
+ * @property {string} role
+ * @property {number} widest pixels of a cell
+ * @property {string} label what it is, for those who cannot see it
+ * @property {(row: number, column: number) => Child[]} tip
+ * @property {(row: number, column: number) => Record<string, string | number | null>} row a cell, to take along
+ *
+ * A cell as drawn: the largest of those that share it, which is in this row and column.
+ * @typedef {{ row: number, column: number, value: number | null }} Cell
+ *
+ * Where cells are. rowsPer, columnsPer: how many share one.
+ * @typedef {object} Place
+ * @property {number} left
+ * @property {number} wide
+ * @property {number} tall
+ * @property {number} rowsPer
+ * @property {number} columnsPer
+ * @property {Cell[][]} cells
+ */
+
+const TOP = 24;
+const LEAST = 5; // pixels: a cell is at least as wide and as high
+const TALLEST = 24;
+const ROOM = 480; // pixels that rows share
+const MOST_NAME = 110;
+const FONT = `11.5px ${SANS}`;
+
+/**
+ * A heat map in a holder: {show(values), place(row, column) for tests, shared() -> [rows, columns] of a cell}.
+ * @param {HTMLElement} holder
+ * @param {string} name of the table that it stands for
+ * @param {(row: number, column: number) => void} onPick
+ */
+export function heatGrid(holder, name, onPick) {
+  const canvas = h("canvas", { class: "pointing", tabindex: 0, role: "img" });
+  const live = h("p", { class: "sr", "aria-live": "polite" });
+  /** @type {Values | null} */
+  let shown = null;
+  /** @type {Place | null} */
+  let place = null;
+  /** @type {[down: number, right: number] | null} */
+  let at = null;
+  const draw = oncePerFrame(paint);
+  fill(holder, exportTools(name, rows), canvas, live);
+  onTheme(draw);
+  new ResizeObserver(() => {
+    place = null;
+    draw();
+  }).observe(holder);
+
+  canvas.addEventListener("pointermove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    at = cellAt(event.clientX - box.left, event.clientY - box.top);
+    tell(event.clientX, event.clientY);
+  });
+  canvas.addEventListener("pointerleave", leave);
+  canvas.addEventListener("blur", leave);
+  canvas.addEventListener("click", pick);
+  canvas.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") pick();
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!step || !place) return;
+    event.preventDefault();
+    const [down, right] = at ?? [-step[0], -step[1]];
+    at = [within(down + step[0], place.cells), within(right + step[1], place.cells[0])];
+    const box = canvas.getBoundingClientRect();
+    tell(box.left + place.left + at[1] * place.wide, box.top + TOP + at[0] * place.tall);
+    live.textContent = nodes()
+      .map((node) => (node instanceof Node ? node.textContent : node))
+      .join(", ");
+  });
+
+  /** Every cell that has a value, as a row to take along. */
+  function rows() {
+    if (!shown) return [];
+    const { rows: down, columns: right, value, row } = shown;
+    return down.flatMap((_, i) => right.flatMap((__, j) => (value(i, j) === null ? [] : [row(i, j)])));
+  }
+
+  function leave() {
+    at = null;
+    hideTip();
+    draw();
+  }
+
+  function pick() {
+    const cell = at && place?.cells[at[0]][at[1]];
+    if (cell && cell.value !== null) onPick(cell.row, cell.column);
+  }
+
+  /** What the cell pointed at says. */
+  function nodes() {
+    const cell = at && place?.cells[at[0]][at[1]];
+    return cell && shown ? shown.tip(cell.row, cell.column) : [];
+  }
+
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
+  function tell(x, y) {
+    if (at) showTip(x, y, ...nodes());
+    else hideTip();
+    draw();
+  }
+
+  /**
+   * @param {number} x
+   * @param {number} y
+   * @returns {[down: number, right: number] | null}
+   */
+  function cellAt(x, y) {
+    if (!place) return null;
+    const [down, right] = [Math.floor((y - TOP) / place.tall), Math.floor((x - place.left) / place.wide)];
+    return down >= 0 && right >= 0 && down < place.cells.length && right < place.cells[0].length ? [down, right] : null;
+  }
+
+  function paint() {
+    const width = holder.clientWidth;
+    if (!shown || width < 20) return;
+    place ??= placed(shown, width, canvas);
+    const context = sizedContext(canvas, width, TOP + place.cells.length * place.tall + 2);
+    context.clearRect(0, 0, width, canvas.height);
+    paintCells(context, shown, place);
+    paintLabels(context, shown, place);
+    if (!at) return;
+    context.strokeStyle = palette().text;
+    context.lineWidth = 1.5;
+    context.strokeRect(place.left + at[1] * place.wide, TOP + at[0] * place.tall, place.wide - 1, place.tall - 1);
+  }
+
+  return {
+    /** @param {Values} values */
+    show: (values) => {
+      shown = values;
+      place = null;
+      at = null;
+      canvas.setAttribute("aria-label", `${values.label}. Arrow keys move, Enter opens.`);
+      paint();
+    },
+    /** How many rows and columns of the values share a cell. */
+    shared: () => [place?.rowsPer ?? 1, place?.columnsPer ?? 1],
+    /**
+     * The middle of a cell in the window; for tests.
+     * @param {number} row
+     * @param {number} column
+     */
+    place: (row, column) => {
+      const box = canvas.getBoundingClientRect();
+      const { left, wide, tall, rowsPer, columnsPer } = place ?? {
+        left: 0,
+        wide: 0,
+        tall: 0,
+        rowsPer: 1,
+        columnsPer: 1,
+      };
+      return {
+        x: box.left + left + (Math.floor(column / columnsPer) + 0.5) * wide,
+        y: box.top + TOP + (Math.floor(row / rowsPer) + 0.5) * tall,
+      };
+    },
+  };
+}
+
+/**
+ * @param {number} index
+ * @param {unknown[]} list
+ */
+function within(index, list) {
+  return Math.max(0, Math.min(list.length - 1, index));
+}
+
+/**
+ * @param {Values} values
+ * @param {number} width
+ * @param {HTMLCanvasElement} canvas
+ * @returns {Place}
+ */
+function placed(values, width, canvas) {
+  const context = sizedContext(canvas, width, 1);
+  context.font = FONT;
+  const widest = Math.max(...values.rows.map((name) => context.measureText(name).width));
+  const left = Math.ceil(Math.min(MOST_NAME, widest)) + 10;
+  const columnsPer = Math.ceil((values.columns.length * LEAST) / (width - left - 2));
+  const rowsPer = Math.ceil((values.rows.length * LEAST) / ROOM);
+  const numColumns = Math.ceil(values.columns.length / columnsPer);
+  const numRows = Math.ceil(values.rows.length / rowsPer);
+  const cells = Array.from({ length: numRows }, (_, down) =>
+    Array.from({ length: numColumns }, (_, right) =>
+      largest(values, down * rowsPer, right * columnsPer, rowsPer, columnsPer),
+    ),
+  );
+  const wide = Math.min(values.widest, (width - left - 2) / numColumns);
+  return { left, wide, tall: Math.min(TALLEST, Math.floor(ROOM / numRows)), rowsPer, columnsPer, cells };
+}
+
+/**
+ * @param {Values} values
+ * @param {number} top
+ * @param {number} left
+ * @param {number} rows
+ * @param {number} columns
+ */
+function largest(values, top, left, rows, columns) {
+  /** @type {Cell} */
+  const best = { row: top, column: left, value: null };
+  for (let row = top; row < Math.min(values.rows.length, top + rows); row += 1) {
+    for (let column = left; column < Math.min(values.columns.length, left + columns); column += 1) {
+      const value = values.value(row, column);
+      if (value === null || (best.value !== null && value <= best.value)) continue;
+      Object.assign(best, { row, column, value });
+    }
+  }
+  return best;
+}
+
+/**
+ * How dark a value is: 0 to 1 of the scale.
+ * @param {Values} values
+ * @param {number} value
+ */
+function darkness({ low, high }, value) {
+  return Math.max(0, Math.min(1, (value - low) / (high - low || 1)));
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Values} values
+ * @param {Place} place
+ */
+function paintCells(context, values, { cells, left, wide, tall }) {
+  const colors = palette();
+  const gapX = wide >= 8 ? 1 : 0;
+  const gapY = tall >= 8 ? 1 : 0;
+  cells.forEach((line, down) => {
+    line.forEach(({ value }, right) => {
+      if (value === null) return;
+      context.fillStyle = mix(colors.raised, colors[values.role], darkness(values, value));
+      context.fillRect(left + right * wide, TOP + down * tall, wide - gapX, tall - gapY);
+    });
+  });
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Values} values
+ * @param {Place} place
+ */
+function paintLabels(context, { rows, columns }, { cells, left, wide, tall, rowsPer, columnsPer }) {
+  context.font = FONT;
+  context.fillStyle = palette().muted;
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  const every = labelEvery(cells.length, tall, 12);
+  for (let down = 0; down < cells.length; down += every) {
+    context.fillText(rows[down * rowsPer], left - 7, TOP + (down + 0.5) * tall, left - 8);
+  }
+  context.textAlign = "center";
+  const widest = Math.max(...columns.map((name) => context.measureText(name).width));
+  const step = labelEvery(cells[0]?.length ?? 1, wide, widest + 10);
+  for (let right = 0; right < (cells[0]?.length ?? 0); right += step) {
+    context.fillText(columns[right * columnsPer], left + (right + 0.5) * wide, TOP - 11);
+  }
+}
+
+/**
+ * What the colours of a map stand for: its scale, with the numbers at its ends and in the middle.
+ * @param {string} role
+ * @param {string[]} words
+ */
+export function ramp(role, words) {
+  return h(
+    "div",
+    { class: "ramp", role: "img", "aria-label": `from ${words[0]}, pale, to ${words[words.length - 1]}, dark` },
+    h("div", {
+      class: "ramp-colors",
+      style: { background: `linear-gradient(to right, var(--raised), var(--${role}))` },
+    }),
+    h(
+      "div",
+      { class: "ramp-words" },
+      words.map((text) => h("span", { text })),
+    ),
+  );
+}

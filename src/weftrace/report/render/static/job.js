@@ -1,0 +1,68 @@
+// The job as one value: which ranks count, what they are called, where they lie on the common clock, and which of them
+// to open first.
+
+/**
+ * @typedef {object} JobRank
+ * @property {number} position in the report's ranks
+ * @property {page.Rank} rank
+ * @property {string} name
+ * @property {number} shift its own start, from the job's, ns
+ * @property {page.LateRank | null} late
+ *
+ * @typedef {object} Job
+ * @property {JobRank[]} ranks those that count, in the report's order; `lateness` names them by their place in it
+ * @property {page.Lateness | null} lateness
+ * @property {number} start
+ * @property {number} end
+ * @property {JobRank} first the one to open, and `why`
+ * @property {string} why
+ */
+
+/**
+ * The job of a report; null where there are no two ranks to hold against each other.
+ * @param {page.Report} report
+ * @returns {Job | null}
+ */
+export function jobOf(report) {
+  const lateness = report.lateness ?? null;
+  const counted = report.ranks.flatMap((rank, position) => (rank.apart === null ? [{ rank, position }] : []));
+  const ranks = counted.map(({ rank, position }, place) => ({
+    position,
+    rank,
+    name: lateness?.ranks[place]?.name ?? rankLabel(rank, report.ranks),
+    shift: rank.shift_ns ?? 0,
+    late: lateness?.ranks[place] ?? null,
+  }));
+  if (ranks.filter(({ rank }) => rank.span_ns > 0).length < 2) return null;
+  const latest = most(ranks, ({ late }) => late?.origin_ns ?? 0);
+  const told = (latest.late?.origin_ns ?? 0) > 0;
+  return {
+    ranks,
+    lateness,
+    start: Math.min(...ranks.map(({ shift }) => shift)),
+    end: Math.max(...ranks.map(({ shift, rank }) => shift + rank.span_ns)),
+    first: told ? latest : most(ranks, ({ rank }) => rank.span_ns),
+    why: told ? "most late" : "slowest",
+  };
+}
+
+/**
+ * What a rank is called, unlike every other: with its device where one process drives several.
+ * @param {page.Rank} rank
+ * @param {page.Rank[]} ranks
+ */
+export function rankLabel(rank, ranks) {
+  const name = rank.rank === null || rank.rank === undefined ? rank.path : `rank ${rank.rank}`;
+  const shared = ranks.filter((other) => other.rank === rank.rank).length > 1;
+  return shared && rank.device !== null && rank.device !== undefined ? `${name} · GPU ${rank.device}` : name;
+}
+
+/**
+ * The first of those with the largest value.
+ * @template Item
+ * @param {Item[]} items
+ * @param {(item: Item) => number} value
+ */
+export function most(items, value) {
+  return items.reduce((best, item) => (value(item) > value(best) ? item : best));
+}

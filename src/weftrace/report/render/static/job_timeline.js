@@ -1,0 +1,280 @@
+// The timeline of a job: all its ranks on one axis. Holds the view, the order of rows, and what is pointed at.
+
+import { byId, fill, h, oncePerFrame, sizedContext } from "render/dom.js";
+import { duration, percent, plural } from "render/format.js";
+import { fillOf } from "render/fills.js";
+import { attachGestures, keysOver, moveByKey } from "render/gestures.js";
+import { onTheme } from "render/theme.js";
+import { hideTip, showTip, tipRows } from "render/tooltip.js";
+import { Viewport } from "render/viewport.js";
+import { FONT, HEAD, heightsOf, paintJob, sharesOf } from "./job_paint.js";
+
+/**
+ * @typedef {import("./job.js").Job} Job
+ * @typedef {import("./job.js").JobRank} JobRank
+ * @typedef {import("./job_paint.js").Row} Row
+ */
+
+const MOST_MARKS = 8; // of the collectives in view that were waited for most
+const MOST_HIGH = 520;
+const LEAST_SHARE = 1e-6; // of a stretch: less is rounding
+const MOST_NAME = 132;
+
+/** @type {{ key: string, word: string, value: ((row: Row) => number) | null }[]} */
+const ORDERS = [
+  { key: "rank", word: "by rank", value: null },
+  { key: "late", word: "most late first", value: (row) => row.late?.origin_ns ?? 0 },
+  { key: "waited", word: "most waiting first", value: (row) => row.late?.suffered_ns ?? 0 },
+];
+
+/**
+ * The timeline in its section. onOpen(rank, window): a rank was chosen, and the stretch of the job's time in view.
+ * @param {Job} job
+ * @param {(rank: JobRank, window: [number, number] | null) => void} onOpen
+ */
+export function jobTimeline(job, onOpen) {
+  const frame = byId("job-frame");
+  const body = byId("job-body");
+  const canvas = byId("job-canvas", HTMLCanvasElement);
+  const view = new Viewport(0, 1);
+  const inOrder = job.ranks.map(rowOf);
+  const at = heightsOf(inOrder.length);
+  const high = HEAD + inOrder.length * at.row;
+  const left = gutter();
+  let rows = inOrder;
+  let opened = -1;
+  let hovered = -1;
+  const draw = oncePerFrame(paint);
+  const width = () => body.clientWidth - left;
+
+  byId("job-scroll").style.setProperty("height", `${high}px`);
+  body.style.setProperty("max-height", `${MOST_HIGH}px`);
+  view.onChange(() => {
+    frame.dataset.start = String(view.start);
+    frame.dataset.end = String(view.end);
+    draw();
+  });
+  onTheme(draw);
+  new ResizeObserver(draw).observe(body);
+  body.addEventListener(
+    "scroll",
+    () => {
+      hideTip();
+      draw();
+    },
+    { passive: true },
+  );
+  byId("job-fit").addEventListener("click", () => view.glide(...view.home));
+  byId("job-in").addEventListener("click", () => view.zoom(0.6));
+  byId("job-out").addEventListener("click", () => view.zoom(1 / 0.6));
+  listen();
+  sorters("rank");
+  canvas.setAttribute("aria-label", described(job));
+  byId("job-rows").textContent =
+    high > MOST_HIGH ? `${plural(rows.length, "rank")}, ${at.row} pixels each: scroll for the rest.` : "";
+  view.reset(job.start, job.end);
+
+  /** As wide as the longest name needs, within reason. */
+  function gutter() {
+    const context = sizedContext(canvas, 1, 1);
+    context.font = `600 ${FONT}`;
+    const widest = Math.max(...job.ranks.map(({ name }) => context.measureText(name).width));
+    return Math.ceil(Math.min(MOST_NAME, widest)) + 18;
+  }
+
+  function listen() {
+    attachGestures(canvas, view, {
+      left: () => left,
+      width,
+      hover: (x, y, event) => {
+        hovered = placeAt(y);
+        canvas.classList.toggle("pointing", hovered >= 0);
+        if (hovered >= 0 && x >= left) showTip(event.clientX, event.clientY, ...tip(rows[hovered], x));
+        else hideTip();
+        draw();
+      },
+      leave: () => {
+        hovered = -1;
+        hideTip();
+        draw();
+      },
+      click: (x, y) => {
+        const place = placeAt(y);
+        if (place >= 0) onOpen(rows[place], x < left ? null : [view.start, view.end]);
+      },
+      scroll: (dy) => {
+        body.scrollTop += dy;
+      },
+    });
+    keysOver(frame, (event) => {
+      const down = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (down) step(down);
+      else if (event.key === "Enter" && document.activeElement === canvas && hovered >= 0) {
+        onOpen(rows[hovered], [view.start, view.end]);
+      } else {
+        moveByKey(view, event);
+        return;
+      }
+      event.preventDefault();
+    });
+    canvas.addEventListener("blur", () => {
+      hovered = -1;
+      draw();
+    });
+  }
+
+  /** @param {number} down */
+  function step(down) {
+    const from = hovered < 0 ? rows.findIndex(({ position }) => position === opened) : hovered;
+    hovered = Math.max(0, Math.min(rows.length - 1, from + down));
+    const y = hovered * at.row;
+    if (y < body.scrollTop) body.scrollTop = y;
+    if (y + at.row > body.scrollTop + body.clientHeight - HEAD) body.scrollTop = y + at.row - body.clientHeight + HEAD;
+    byId("job-live").textContent = `${rows[hovered].name}: ${sharesIn(rows[hovered], view)
+      .map(([word, value]) => `${word} ${value}`)
+      .join(", ")}`;
+    draw();
+  }
+
+  /** @param {string} current */
+  function sorters(current) {
+    const orders = job.lateness ? ORDERS : ORDERS.slice(0, 1);
+    const choices = orders.map(({ key, word, value }) =>
+      h("button", {
+        type: "button",
+        text: word,
+        "aria-pressed": String(key === current),
+        data: { order: key },
+        on: {
+          click: () => {
+            rows = value ? [...inOrder].sort((a, b) => value(b) - value(a)) : inOrder;
+            hovered = -1;
+            sorters(key);
+            draw();
+          },
+        },
+      }),
+    );
+    fill(byId("job-order"), choices.length > 1 ? choices : null);
+  }
+
+  /** @param {number} y */
+  function placeAt(y) {
+    const place = Math.floor((y - HEAD + body.scrollTop) / at.row);
+    return y >= HEAD && place < rows.length ? place : -1;
+  }
+
+  /**
+   * @param {Row} row
+   * @param {number} x
+   */
+  function tip(row, x) {
+    const ns = view.length / width();
+    const start = view.start + Math.floor(x - left) * ns;
+    return tipRows(row.name, null, [
+      ["at", duration(start, 5)],
+      ["of the next", duration(ns, 3)],
+      ...sharesIn(row, { start, length: ns }),
+      ["", "click: open this rank here"],
+    ]);
+  }
+
+  function marks() {
+    const places = new Map(rows.map((row, place) => [row.position, place]));
+    const seen = (job.lateness?.worst ?? []).filter(
+      ({ start_ns: time, waiting_ns: waited }) => time >= view.start && time <= view.end && waited > 0,
+    );
+    return seen.slice(0, MOST_MARKS).map((worst) => {
+      const last = job.ranks[worst.last];
+      const text = `${last.name} last, ${duration(worst.waiting_ns)} waited`;
+      return { time: worst.start_ns, place: places.get(last.position) ?? 0, text };
+    });
+  }
+
+  function paint() {
+    if (width() < 10) return;
+    const height = Math.min(high, MOST_HIGH, Math.max(HEAD, body.clientHeight));
+    const chosen = rows.findIndex(({ position }) => position === opened);
+    paintJob(sizedContext(canvas, body.clientWidth, height), {
+      rows,
+      view,
+      width: width(),
+      left,
+      height,
+      scrolled: body.scrollTop,
+      at,
+      marks: marks(),
+      chosen,
+      hovered,
+    });
+  }
+
+  return {
+    view,
+    /** @param {number} position of the rank that is open */
+    open: (position) => {
+      opened = position;
+      draw();
+    },
+    /**
+     * @param {number} from
+     * @param {number} to
+     */
+    zoomTo: (from, to) => view.glide(from, to),
+    /** What is drawn where, in pixels of the canvas; for tests. */
+    drawn: () => ({
+      left,
+      width: width(),
+      rows: rows.map(({ position, name }, place) => {
+        const y = HEAD + place * at.row - body.scrollTop;
+        return { position, name, y, upper: at.upper, lower: at.lower };
+      }),
+    }),
+  };
+}
+
+/**
+ * @param {JobRank} member
+ * @returns {Row}
+ */
+function rowOf(member) {
+  const { rank } = member;
+  /** @param {string} name */
+  const lane = (name) => fillOf(rank.lanes.find((each) => each.lane === name)?.busy ?? []);
+  return {
+    ...member,
+    compute: lane("compute"),
+    communication: lane("communication"),
+    exposed: fillOf(rank.exposed),
+    busy: fillOf(rank.busy),
+    waits: fillOf(rank.waits ?? []),
+  };
+}
+
+/**
+ * What a rank did in a stretch of the job's time, in words.
+ * @param {Row} row
+ * @param {{ start: number, length: number }} stretch
+ * @returns {[string, string][]}
+ */
+function sharesIn(row, stretch) {
+  const { compute, copies, communication, waiting } = sharesOf(row, stretch, 1);
+  const from = stretch.start - row.shift;
+  const outside = from + stretch.length <= 0 || from >= row.rank.span_ns;
+  if (outside) return [["", "before its first event, or after its last"]];
+  /** @type {[string, string][]} */
+  const told = [
+    ["computing", percent(compute[0])],
+    ["communicating", percent(communication[0])],
+    ["of it waiting for others", percent(waiting[0])],
+  ];
+  return copies[0] > LEAST_SHARE ? [...told, ["copying, nothing beside", percent(copies[0])]] : told;
+}
+
+/** @param {Job} job */
+function described({ ranks, start, end, lateness }) {
+  const late = [...(lateness?.ranks ?? [])].sort((a, b) => b.origin_ns - a.origin_ns)[0];
+  const who = late?.origin_ns ? `Most late: ${late.name}, ${duration(late.origin_ns)}.` : "";
+  const keys = "W and S zoom, A and D move, up and down choose a rank, Enter opens it.";
+  return `${plural(ranks.length, "rank")} over ${duration(end - start)} of one clock, a row each. ${who} ${keys}`;
+}

@@ -1,0 +1,201 @@
+// Who waits for whom, and in which collectives most?
+
+import { byId, fill } from "render/dom.js";
+import { count, duration, percent, plural } from "render/format.js";
+import { sortableTable } from "render/tables.js";
+import { tipRows } from "render/tooltip.js";
+import { heatGrid, ramp } from "./heat_grid.js";
+
+/**
+ * @typedef {import("./job.js").Job} Job
+ * @typedef {import("./job.js").JobRank} JobRank
+ */
+
+const MOST_IN_MATRIX = 64; // ranks: of more, the largest pairs are listed
+const MOST_NAMED = 8;
+const AROUND = 0.5; // of a wait: shown beside it when it is zoomed to
+
+/**
+ * @param {Job} job
+ * @param {{ onOpen: (rank: JobRank, window: null) => void, onZoom: (from: number, to: number) => void }} handlers
+ */
+export function whoWaits(job, { onOpen, onZoom }) {
+  const { lateness } = job;
+  byId("job-waits").hidden = !lateness?.pairs.length;
+  byId("job-collectives").hidden = !lateness?.collectives.length;
+  byId("job-clocks").textContent = clockWords(job);
+  if (!lateness) return null;
+  if (lateness.collectives.length) {
+    fill(byId("kind-table"), kindTable(job, lateness));
+    fill(byId("worst-table"), worstTable(job, lateness, onZoom));
+  }
+  if (!lateness.pairs.length) return null;
+  if (job.ranks.length > MOST_IN_MATRIX) {
+    byId("pair-words").textContent =
+      `Of ${plural(job.ranks.length, "rank")}, the pairs with most waiting` +
+      (lateness.pairs_left_ns ? `; pairs that are not listed waited ${duration(lateness.pairs_left_ns)}.` : ".");
+    fill(byId("pair-map"), pairTable(job, lateness, onOpen));
+    return null;
+  }
+  byId("pair-words").textContent =
+    "Row: who waited. Column: who came last. Click a cell to open the one that came last.";
+  return pairMap(job, lateness, onOpen);
+}
+
+/**
+ * @param {Job} job
+ * @param {page.Lateness} lateness
+ * @param {(rank: JobRank, window: null) => void} onOpen
+ */
+function pairMap({ ranks }, { pairs }, onOpen) {
+  const waited = new Map(pairs.map(([waiter, last, ns, num]) => [waiter * ranks.length + last, { ns, num }]));
+  const names = ranks.map(({ name }) => name);
+  const short = names.every((name) => /^rank \d+$/.test(name)) ? names.map((name) => name.slice(5)) : names;
+  const grid = heatGrid(byId("pair-map"), "pairs", (_, column) => onOpen(ranks[column], null));
+  const high = Math.max(...pairs.map(([, , ns]) => ns));
+  grid.show({
+    rows: names,
+    columns: short,
+    value: (row, column) => (row === column ? null : (waited.get(row * ranks.length + column)?.ns ?? 0)),
+    low: 0,
+    high,
+    role: "waiting",
+    widest: 32,
+    row: (row, column) => {
+      const pair = waited.get(row * ranks.length + column);
+      return { waiter: names[row], last: names[column], waiting_ns: pair?.ns ?? 0, num: pair?.num ?? 0 };
+    },
+    label: `Who waits for whom, ${plural(ranks.length, "rank")}`,
+    tip: (row, column) => {
+      const pair = waited.get(row * ranks.length + column);
+      return tipRows(`${names[row]} waited for ${names[column]}`, null, [
+        ["waited", duration(pair?.ns ?? 0, 4)],
+        ["in", plural(pair?.num ?? 0, "collective")],
+      ]);
+    },
+  });
+  fill(byId("pair-legend"), ramp("waiting", ["0", duration(high / 2), duration(high)]));
+  return grid;
+}
+
+/**
+ * @param {Job} job
+ * @param {page.Lateness} lateness
+ * @param {(rank: JobRank, window: null) => void} onOpen
+ */
+function pairTable({ ranks }, { pairs }, onOpen) {
+  const rows = pairs.map(([waiter, last, waiting_ns, num]) => ({
+    waiter: ranks[waiter].name,
+    last: ranks[last].name,
+    waiting_ns,
+    num,
+    opens: ranks[last],
+  }));
+  return sortableTable({
+    name: "pairs",
+    rows,
+    limit: 20,
+    sort: { key: "waiting_ns", down: true },
+    onRow: (row) => onOpen(row.opens, null),
+    columns: [
+      { key: "waiter", label: "waits", kind: "text" },
+      { key: "last", label: "for", kind: "text" },
+      { key: "waiting_ns", label: "waited", kind: "time", def: "waiting" },
+      { key: "num", label: "collectives", kind: "count" },
+    ],
+  }).element;
+}
+
+/**
+ * @param {Job} job
+ * @param {page.Lateness} lateness
+ */
+function kindTable({ ranks }, { collectives }) {
+  return sortableTable({
+    name: "late-kinds",
+    rows: collectives.map((row) => ({ ...row, last: ranks[row.last].name })),
+    limit: 8,
+    sort: { key: "waiting_ns", down: true },
+    columns: [
+      { key: "collective", label: "collective", kind: "text" },
+      { key: "num", label: "matched", kind: "count" },
+      { key: "waiting_ns", label: "waiting", kind: "time", def: "waiting" },
+      { key: "transfer_ns", label: "transferring", kind: "time", def: "transfer" },
+      {
+        key: "share",
+        label: "waiting %",
+        kind: "percent",
+        value: (row) => row.waiting_ns / (row.waiting_ns + row.transfer_ns || 1),
+      },
+      {
+        key: "last",
+        label: "most often last",
+        kind: "text",
+        text: (row) => `${row.last}, ${count(row.num_last)} times (${percent(row.num_last / (row.num || 1), 0)})`,
+        value: (row) => row.num_last,
+      },
+    ],
+  }).element;
+}
+
+/**
+ * @param {Job} job
+ * @param {page.Lateness} lateness
+ * @param {(from: number, to: number) => void} onZoom
+ */
+function worstTable({ ranks }, { worst }, onZoom) {
+  const stepped = worst.some(({ step }) => step !== null && step !== undefined);
+  /** @type {import("render/tables.js").Column<{ step: number | null }>[]} */
+  const step = stepped ? [{ key: "step", label: "step", kind: "count" }] : [];
+  return sortableTable({
+    name: "late-worst",
+    rows: worst.map((row) => ({ ...row, last: ranks[row.last].name })),
+    limit: 10,
+    sort: { key: "waiting_ns", down: true },
+    onRow: (row) => {
+      // Who waited longest came at most as much before the last as all of them waited together.
+      const longest = Math.max(row.caused_ns, row.waiting_ns / Math.max(1, ranks.length - 1));
+      const length = longest + row.transfer_ns / ranks.length;
+      onZoom(row.start_ns - longest - AROUND * length, row.start_ns + row.transfer_ns / ranks.length + AROUND * length);
+    },
+    columns: [
+      {
+        key: "collective",
+        label: "collective",
+        kind: "text",
+        text: (row) => `${row.collective} ${row.seq ?? ""}`.trim(),
+      },
+      { key: "group", label: "group", kind: "text", text: (row) => `${row.group ?? "–"}` },
+      ...step,
+      { key: "start_ns", label: "last came at", kind: "time" },
+      { key: "last", label: "came last", kind: "text" },
+      { key: "caused_ns", label: "after the one before", kind: "time", def: "caused" },
+      { key: "waiting_ns", label: "waited, all together", kind: "time", def: "waiting" },
+      { key: "transfer_ns", label: "transferring, all together", kind: "time", def: "transfer" },
+    ],
+  }).element;
+}
+
+/**
+ * What the common clock, and so all of lateness, rests on.
+ * @param {Job} job
+ */
+function clockWords({ lateness }) {
+  if (!lateness) return "No collective could be matched over the ranks: each row lies on its own clock, unshifted.";
+  const { by, num_unmatched: unmatched, not_the_same: apart } = lateness;
+  const how = [by.sequence ? `${count(by.sequence)} by number` : null, by.order ? `${count(by.order)} by order` : null];
+  const without = lateness.ranks.filter(({ num_matched: num }) => num === 0).map(({ name }) => name);
+  const more = without.length > MOST_NAMED ? ` and ${without.length - MOST_NAMED} more` : "";
+  const parts = [
+    `${plural(lateness.num_matched, "collective")} matched over ranks (${how.filter(Boolean).join(", ")}).`,
+    lateness.clocks_applied
+      ? "The offsets of the ranks' clocks were subtracted."
+      : "No offsets of clocks were subtracted: what they differ by is small, or unknown.",
+    `Ends of one collective lie ${duration(lateness.uncertainty_ns)} apart (median): less lateness is not told.`,
+    unmatched ? `${plural(unmatched, "communication event")} found no partner.` : null,
+    apart ? `${plural(apart, "pair")} by order did not end together, and were left out.` : null,
+    without.length ? `Without a match: ${without.slice(0, MOST_NAMED).join(", ")}${more}.` : null,
+    ...lateness.notes,
+  ];
+  return parts.filter(Boolean).join(" ");
+}
