@@ -660,6 +660,8 @@ declare namespace report {
     num_matched: number;
     /** Whether lateness subtracts it: it is beyond what the matches disagree. */
     applied: boolean;
+    /** How much faster it runs; offset_ns is then that of the middle. */
+    drift_ppm: number;
   }
   /** Communication of one kind. */
   interface CollectiveDocument {
@@ -877,6 +879,8 @@ declare namespace report {
     clocks_applied: boolean;
     /** How far apart ends of one collective still lie, median. */
     uncertainty_ns: number;
+    /** Position of the rank with the most origin_ns; null where waiting does not stand above uncertainty_ns. */
+    late: number | null;
     /** Those in the sums of the job, in the order of `ranks`. */
     ranks: LateRankDocument[];
     /** Who waited for whom, most first; at most 10,000. */

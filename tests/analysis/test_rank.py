@@ -168,7 +168,7 @@ def test_parts_agree_and_do_not_depend_on_chance(trace: Trace) -> None:
     first, second = (analyze_rank(random_work(trace)) for _ in range(2))
     account(first)
     assert pickle.dumps(first.breakdown) == pickle.dumps(second.breakdown)
-    for part in ("phases", "phase_means", "collective_ends"):
+    for part in ("phases", "phase_means", "arrivals"):
         assert getattr(first, part).equals(getattr(second, part))
     for table in ("kernels", "families", "streams", "unnamed"):
         assert getattr(first.kernels, table).equals(getattr(second.kernels, table))

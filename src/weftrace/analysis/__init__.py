@@ -14,14 +14,14 @@ hand:
 
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.best_case import Headroom, headroom
-from weftrace.analysis.clocks import ClockOffset, clock_offsets, collective_ends
+from weftrace.analysis.clocks import ClockOffset
 from weftrace.analysis.data_quality import Quality, quality
 from weftrace.analysis.hidden_communication import Overlap, OverlapMatrix, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
 from weftrace.analysis.intervals import Intervals, union
 from weftrace.analysis.kernel_times import KernelTable, kernel_table
 from weftrace.analysis.lane_boxes import Lane, lanes
-from weftrace.analysis.late_ranks import Lateness, lateness
+from weftrace.analysis.late_ranks import Lateness, clock_offsets, lateness
 from weftrace.analysis.launch_delays import Queueing, host_stalls, queue_length, queueing
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
@@ -53,7 +53,6 @@ __all__ = [
     "arrivals",
     "breakdown",
     "clock_offsets",
-    "collective_ends",
     "headroom",
     "host_stalls",
     "idle",

@@ -13,53 +13,59 @@ ARRIVAL_SCHEMA: dict[str, pl.DataType] = {
     "group_size": pl.Int32(),
     "collective": pl.Categorical(),  # "?" unknown
     "seq": pl.Int64(),  # its number in the group, where the file records that
-    "what": pl.Categorical(),  # kind and size, for files that number nothing
+    "what": pl.Categorical(),  # kind and size: what is alike on all ranks, for files that number nothing
     "step": pl.Int64(),
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
-    "idle_since_ns": pl.Int64(),  # end of the rank's last earlier work, on any stream, or its own start
+    "idle_since_ns": pl.Int64(),  # end of the rank's last earlier work on any stream, own start at most
     "is_barrier": pl.Boolean(),
 }
 
+#: Kinds of which each rank has a size of its own.
+_UNEVEN = ("all_to_all", "dispatch", "combine", "send_recv", "gather", "scatter", "barrier", "coalesced")
+
 
 def arrivals(source: Trace | Work) -> pl.DataFrame:
-    """The communication of one device, an event a collective: a frame of `ARRIVAL_SCHEMA`.
+    """The communication of one device, a row a collective: a frame of `ARRIVAL_SCHEMA`.
 
     Kernels of one number in one group that overlap are one collective (its channels): from the first start to the last
     end. Barriers are among them: to wait is what they do.
     """
     work = as_work(source)
-    rows = work.started.with_columns(pl.min_horizontal(pl.col("end_ns").cum_max().shift(1), "start_ns").alias("idle"))
-    rows = rows.filter(pl.col("kind") == "communication")
-    text = {name: pl.col(name).cast(pl.String) for name in ("group", "group_ranks", "collective", "role")}
-    named = rows.select(
-        pl.concat_str(text["group"].fill_null(""), text["group_ranks"].fill_null(""), separator=" ")
-        .str.strip_chars()
-        .alias("group"),
+    before = pl.col("end_ns").cum_max().shift(1)
+    rows = work.started.sort("start_ns", maintain_order=True).with_columns(
+        pl.min_horizontal(pl.coalesce(before, "start_ns"), "start_ns").alias("idle_since_ns")
+    )
+    group, ranks, collective = (
+        pl.col(name).cast(pl.String).fill_null(missing)
+        for name, missing in (("group", ""), ("group_ranks", ""), ("collective", "?"))
+    )
+    size = pl.when(~collective.is_in(_UNEVEN)).then(pl.col("payload_elems").cast(pl.String)).fill_null("")
+    named = rows.filter(pl.col("kind") == "communication").select(
+        pl.concat_str(group, ranks, separator=" ").str.strip_chars().alias("group"),
         "group_size",
-        text["collective"].fill_null("?").alias("collective"),
+        collective.alias("collective"),
         pl.col("comm_seq").alias("seq"),
-        pl.concat_str(
-            text["collective"].fill_null("?"), pl.col("payload_elems").cast(pl.String).fill_null("?"), separator="/"
-        ).alias("what"),
+        pl.concat_str(collective, size, separator="/").alias("what"),
         "step",
         "start_ns",
         "end_ns",
-        pl.coalesce("idle", "start_ns").alias("idle_since_ns"),
-        (text["role"] == "barrier").fill_null(False).alias("is_barrier"),
+        "idle_since_ns",
+        (pl.col("role") == "barrier").fill_null(False).alias("is_barrier"),
     )
     return _of_channels(named).select(pl.col(name).cast(dtype) for name, dtype in ARRIVAL_SCHEMA.items())
 
 
 def _of_channels(rows: pl.DataFrame) -> pl.DataFrame:
-    """Overlapping kernels of one number become one."""
-    key = ("group", "collective", "seq")
-    begins = (pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).over(*key)).fill_null(True)
-    numbered = rows.filter(pl.col("seq").is_not_null()).with_columns(begins.cum_sum().over(*key).alias("part"))
-    if numbered.get_column("part").len() == numbered.select(*key, "part").n_unique():
+    """Overlapping kernels of one number and size become one."""
+    key = ("group", "what", "seq")
+    numbered = rows.filter(pl.col("seq").is_not_null())
+    if numbered.height == numbered.select(key).n_unique():
         return rows
-    merged = numbered.group_by(*key, "part", maintain_order=True).agg(
-        pl.col("group_size", "what", "step", "start_ns", "idle_since_ns").first(),
+    begins = (pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).over(*key)).fill_null(True)
+    parts = numbered.with_columns(begins.cum_sum().over(*key).alias("part")).group_by(*key, "part", maintain_order=True)
+    merged = parts.agg(
+        pl.col("group_size", "collective", "step", "start_ns", "idle_since_ns").first(),
         pl.col("end_ns").max(),
         pl.col("is_barrier").all(),
     )

@@ -2,94 +2,226 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.notebook import InNotebook
-from weftrace.trace.model import Trace
-from weftrace.trace.work import Work, as_work
-from weftrace.units import MS
+from weftrace.units import MS, US
 
-_MAX_MARKS = 5000
+Array = NDArray[np.int64]
+
+#: Collectives that a rank cannot leave before the last has come. The root of a broadcast, or who sends, can.
+END_TOGETHER = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "dispatch", "combine", "?")
 _MAX_SPREAD_NS = 1 * MS
+_SURE = 10  # times its spread: an offset beyond that is one, however far the matches disagree
+_NEEDED = 3  # times its spread: beyond that an offset is subtracted
+_SMALL_NS = 10 * US  # an offset below that is not: ends of one collective differ as much on one clock
+_FEW = 5  # matches: of fewer, the spread says little, and an offset is subtracted from a millisecond
+_MIN_FOR_DRIFT = 24
+_MAX_DRIFT = 2e-4  # of time: quartz is ten times better, and a rank that falls behind more is slow, not its clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockOffset(InNotebook):
     """One rank's clock against the reference rank's.
 
-    offset_ns: median over matched collectives of (end on this rank - end on the reference): subtract it from this
-    rank's times. None, unknown, when nothing matches or when the matches disagree by more than a millisecond: then they
-    are not the same collectives, or those do not end together. spread_ns: median distance from that median.
-    num_matched: collectives it rests on.
+    offset_ns: median over matched collectives of (end on this rank - end on the reference), along a chain of ranks
+    where the two share none: subtract it from this rank's times. None, unknown, when nothing matches or when the
+    matches disagree by more than a millisecond: then they are not the same collectives, or those do not end together.
+    spread_ns: median distance from that median. num_matched: collectives it rests on. applied: whether lateness
+    subtracts it, for it is beyond three times the spread and 10 us. drift_ppm: how much faster the clock runs, where
+    that explains the spread; offset_ns is then that of the middle of its collectives.
     """
 
     rank: int
     offset_ns: int | None
     spread_ns: int | None
     num_matched: int
+    applied: bool = False
+    drift_ppm: float = 0.0
 
 
-def collective_ends(source: Trace | Work) -> pl.DataFrame:
-    """What other ranks can match: collectives with a key and an end.
+class Edge(NamedTuple):
+    """Ends of collectives that two ranks share, in order."""
 
-    Columns group, collective, seq, what, order, end_ns (absolute). `seq` numbers the collective in its process group
-    where the trace records that; `order` counts the collectives of the same kind and size otherwise (`what` is both).
-    At most 5,000, the first.
+    a: int
+    b: int
+    ends_a: Array
+    ends_b: Array
+
+
+class Line(NamedTuple):
+    """How far a rank's clock is ahead of its parent's, as a line in the rank's time."""
+
+    parent: int
+    middle_ns: int
+    offset_ns: int
+    drift: float
+    spread_ns: int
+    num_matched: int
+
+    def ahead(self, times_ns: Array) -> Array:
+        if not self.drift:
+            return np.full(len(times_ns), self.offset_ns, np.int64)
+        drifted: Array = np.rint(self.drift * (times_ns - self.middle_ns)).astype(np.int64)
+        return drifted + self.offset_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """The clocks of ranks, by position. lines: to each rank's parent; the root of a chain has none."""
+
+    number: int
+    lines: Mapping[int, Line]
+
+    def root(self, at: int) -> int:
+        while at in self.lines:
+            at = self.lines[at].parent
+        return at
+
+    def chain(self, at: int) -> list[Line]:
+        found = []
+        while at in self.lines:
+            found.append(self.lines[at])
+            at = found[-1].parent
+        return found
+
+    def ahead(self, at: int, times_ns: Array) -> Array:
+        """How far a rank's clock is ahead of the root's, at these times of its own."""
+        common = times_ns
+        for line in self.chain(at):
+            common = common - line.ahead(common)
+        return times_ns - common
+
+    def offset(self, at: int) -> int:
+        """That in the middle of its collectives."""
+        chain = self.chain(at)
+        return int(self.ahead(at, np.array([chain[0].middle_ns]))[0]) if chain else 0
+
+    def drift(self, at: int) -> float:
+        return sum(line.drift for line in self.chain(at))
+
+    def spread(self, at: int) -> int:
+        return max((line.spread_ns for line in self.chain(at)), default=0)
+
+    def is_known(self, at: int) -> bool:
+        return self.spread(at) <= _MAX_SPREAD_NS or abs(self.offset(at)) > _SURE * self.spread(at)
+
+    def is_needed(self, at: int) -> bool:
+        """Whether the offset says more than the disagreement of the matches that it rests on."""
+        chain = self.chain(at)
+        if not chain or not self.is_known(at):
+            return False
+        least = _SMALL_NS if min(line.num_matched for line in chain) >= _FEW else _MAX_SPREAD_NS
+        return abs(self.offset(at)) > max(least, _NEEDED * self.spread(at)) or self.drift(at) != 0
+
+    def to_common(self, at: int, times_ns: Array) -> Array:
+        """Times of a rank's clock on the root's, where the difference counts."""
+        return times_ns - self.ahead(at, times_ns) if self.is_needed(at) else times_ns
+
+
+def clocks_along(edges: Iterable[Edge], number: int) -> Clocks:
+    """Clocks from what pairs of ranks share: along the spanning tree with the most matches."""
+    parent = list(range(number))
+
+    def find(at: int) -> int:
+        while parent[at] != at:
+            parent[at] = parent[parent[at]]
+            at = parent[at]
+        return at
+
+    neighbours: dict[int, list[Edge]] = {}
+    for edge in sorted(edges, key=lambda edge: (-len(edge.ends_a), edge.a, edge.b)):
+        roots = find(edge.a), find(edge.b)
+        if roots[0] != roots[1]:
+            parent[max(roots)] = min(roots)
+            for at in (edge.a, edge.b):
+                neighbours.setdefault(at, []).append(edge)
+    lines: dict[int, Line] = {}
+    seen: set[int] = set()
+    for root in range(number):
+        waiting = [root]
+        while waiting:
+            at = waiting.pop()
+            seen.add(at)
+            for edge in neighbours.get(at, ()):
+                if (other := edge.b if edge.a == at else edge.a) not in seen:
+                    mine, theirs = (edge.ends_a, edge.ends_b) if edge.a == at else (edge.ends_b, edge.ends_a)
+                    lines[other] = line_of(at, mine, theirs)
+                    waiting.append(other)
+    return Clocks(number=number, lines=lines)
+
+
+def line_of(parent: int, parents_ns: Array, own_ns: Array) -> Line:
+    """The line through differences of ends: level, unless one that drifts leaves less than half of the spread."""
+    apart = own_ns - parents_ns
+    level = Line(parent, _median(own_ns), _median(apart), 0.0, 0, len(apart))
+    level = level._replace(spread_ns=_median(abs(apart - level.offset_ns)))
+    third = len(apart) // 3
+    if len(apart) < _MIN_FOR_DRIFT:
+        return level
+    order = np.argsort(own_ns, kind="stable")
+    first, last = order[:third], order[-third:]
+    length = _median(own_ns[last]) - _median(own_ns[first])
+    drift = (_median(apart[last]) - _median(apart[first])) / max(1, length)
+    tilted = level._replace(drift=drift)
+    left = apart - tilted.ahead(own_ns)
+    tilted = tilted._replace(offset_ns=level.offset_ns + _median(left))
+    spread = _median(abs(apart - tilted.ahead(own_ns)))
+    rests = abs(drift) <= _MAX_DRIFT and level.spread_ns > US and 2 * spread < level.spread_ns
+    return tilted._replace(spread_ns=spread) if rests else level
+
+
+def edges_of(members: pl.DataFrame) -> list[Edge]:
+    """What pairs of ranks share of meetings: each rank with the first of its meeting.
+
+    members: meeting, at, collective, is_barrier, end_ns, ordered by meeting and at. Those that end together count;
+    others only where there are none.
     """
-    work = as_work(source)
-    collective = pl.col("collective").cast(pl.String).fill_null("?")
-    what = pl.concat_str(collective, pl.lit("/"), pl.col("payload_elems").cast(pl.String).fill_null("?"))
-    return (
-        work.started.filter(pl.col("kind") == "communication", pl.col("role").is_null() | (pl.col("role") != "barrier"))
-        .head(_MAX_MARKS)
-        .select(
-            pl.col("group").cast(pl.String).fill_null("").alias("group"),
-            collective.alias("collective"),
-            pl.col("comm_seq").alias("seq"),
-            what.alias("what"),
-            pl.col("end_ns"),
-        )
-        .with_columns(pl.int_range(pl.len()).over("group", "what").alias("order"))
-    )
+    together = pl.col("collective").cast(pl.String).is_in(END_TOGETHER) & ~pl.col("is_barrier")
+    marks = members.with_columns(
+        pl.col("at").first().over("meeting").alias("first"), pl.col("end_ns").first().over("meeting").alias("first_end")
+    ).filter(pl.col("at") != pl.col("first"))
+    edges = []
+    for (a, b), pair in marks.group_by("first", "at", maintain_order=True):
+        best = pair.filter(together)
+        chosen = pair if best.is_empty() else best
+        edges.append(Edge(a, b, chosen.get_column("first_end").to_numpy(), chosen.get_column("end_ns").to_numpy()))
+    return edges
 
 
-def clock_offsets(ends: Mapping[int, pl.DataFrame]) -> tuple[ClockOffset, ...]:
-    """Offsets of each rank's clock to that of the lowest rank. ends: rank -> frame of `collective_ends`.
-
-    Matched by group, sequence number and kind where both ranks record them (sizes may differ: each rank has its own in
-    an all-to-all); else by order among collectives of the same kind and size, and only where both ranks have equally
-    many, so that a sampled trace is not matched wrongly.
-    """
-    if not ends:
+def offsets_of(clocks: Clocks, ranks: Sequence[int | None], num_events: Sequence[int]) -> tuple[ClockOffset, ...]:
+    """What is told of the clocks of ranks, in order of rank: of each rank's first device that communicates."""
+    first: dict[int, int] = {}
+    for at, rank in enumerate(ranks):
+        if rank is not None and num_events[at]:
+            first.setdefault(rank, at)
+    if not first:
         return ()
-    reference, *others = sorted(ends)
-    offsets = [ClockOffset(rank=reference, offset_ns=0, spread_ns=0, num_matched=ends[reference].height)]
-    for rank in others:
-        matched = _matched(ends[reference], ends[rank])
-        if matched.is_empty():
-            offsets.append(ClockOffset(rank=rank, offset_ns=None, spread_ns=None, num_matched=0))
+    reference = first[min(first)]
+    told = [ClockOffset(rank=min(first), offset_ns=0, spread_ns=0, num_matched=num_events[reference])]
+    for rank, at in sorted(first.items())[1:]:
+        if clocks.root(at) != clocks.root(reference) or at not in clocks.lines:
+            told.append(ClockOffset(rank=rank, offset_ns=None, spread_ns=None, num_matched=0))
             continue
-        apart = matched.get_column("end_ns_right") - matched.get_column("end_ns")
-        offset = _median(apart)
-        spread = _median((apart - offset).abs())
-        agreed = offset if spread <= _MAX_SPREAD_NS else None
-        offsets.append(ClockOffset(rank=rank, offset_ns=agreed, spread_ns=spread, num_matched=matched.height))
-    return tuple(offsets)
+        told.append(
+            ClockOffset(
+                rank=rank,
+                offset_ns=clocks.offset(at) if clocks.is_known(at) else None,
+                spread_ns=clocks.spread(at),
+                num_matched=clocks.lines[at].num_matched,
+                applied=clocks.is_needed(at),
+                drift_ppm=round(1e6 * clocks.drift(at), 3),
+            )
+        )
+    return tuple(told)
 
 
-def _median(values: pl.Series) -> int:
+def _median(values: Array) -> int:
     """The lower of the middle two; in integers, since a float does not hold the nanoseconds of distant clocks."""
-    return int(values.sort()[(len(values) - 1) // 2])
-
-
-def _matched(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
-    key = ("group", "seq", "collective")
-    by_seq = a.drop_nulls("seq").unique(key, keep="none").join(b.drop_nulls("seq").unique(key, keep="none"), on=key)
-    if not by_seq.is_empty():
-        return by_seq
-    counts = a.group_by("group", "what").len().join(b.group_by("group", "what").len(), on=("group", "what", "len"))
-    a = a.join(counts, on=("group", "what"), how="semi")
-    return a.join(b, on=("group", "what", "order"))
+    return int(np.sort(values)[(len(values) - 1) // 2])

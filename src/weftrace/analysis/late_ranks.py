@@ -9,28 +9,40 @@ import numpy as np
 import polars as pl
 
 from weftrace.analysis.busy_stretches import Stretches, stretches_of
+from weftrace.analysis.clocks import END_TOGETHER, Array, ClockOffset, offsets_of
 from weftrace.analysis.intervals import union
-from weftrace.analysis.meetings import meetings_of
+from weftrace.analysis.meetings import Meetings, meetings_of
+from weftrace.analysis.root_blame import Waiting, blame
 from weftrace.notebook import InNotebook
-from weftrace.units import duration
+from weftrace.units import US, duration
 
 _MOST_WORST = 1000
+_LEFT_BEFORE_NS = 10 * US  # and four times the uncertainty: who ends that long before the last comes waited for nobody
+_STARTS_AGREE = 0.9  # of the collectives: then events show the transfer only
+_ABOUT, _MOST_ABOUT = 2 * US, 50 * US
+_SURE = 0.5  # of the waiting must be in waits beyond twice the uncertainty, else no rank is called late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Lateness(InNotebook):
     """Who came late into the collectives that ranks share, and who waited.
 
-    Of a collective on two ranks or more (a meeting), on a common clock: waiting of a rank = last start over the ranks -
-    own start, within the event; transfer = the rest of it, own end - last start.
+    Of a collective on two ranks or more, on a common clock: waiting of a rank = last start over the ranks - own start,
+    within the event; transfer = the rest of it, own end - last start. A rank that left before the last came (the root
+    of a broadcast) waited for nobody. Sends and receives are not counted where there are collectives: to wait for the
+    stage before is how a pipeline works; but what a rank is late by them is passed on.
 
-    ranks: a row a rank (`at`, its position): caused_ns, own start - second last start where it came last; origin_ns,
-    waiting of all ranks that began with it; suffered_ns, its waiting; transfer_ns; num_last; num_matched.
-    pairs: waiter, last, waiting_ns, count. collectives: by kind. worst: the meetings with most waiting. steps: step,
-    at, caused_ns, suffered_ns. waits: of each rank when it waited.
+    ranks: a row a rank (`at`, its position): caused_ns, own start - second last start where it came last and others
+    waited; origin_ns, waiting of all ranks that began with it (`blame`): their sum is that of suffered_ns, its waiting;
+    transfer_ns; num_last; num_matched. late: position of the rank with the most origin_ns; None where the waiting does
+    not stand above the uncertainty.
+    pairs: waiter, last, waiting_ns, count. collectives: by kind, sends and receives too. worst: those with most
+    waiting. steps: step, at, caused_ns, suffered_ns. waits: of each rank when it waited, on its own clock.
+    uncertainty_ns: how far apart ends of one collective lie, median. clocks_applied: whether some clock was corrected.
     """
 
     ranks: pl.DataFrame
+    late: int | None
     pairs: pl.DataFrame
     collectives: pl.DataFrame
     worst: pl.DataFrame
@@ -47,80 +59,159 @@ class Lateness(InNotebook):
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "matched", f"{self.num_matched:,} collectives, {self.num_unmatched:,} events without a partner"
         for row in self.ranks.sort("origin_ns", descending=True).head(8).iter_rows(named=True):
-            yield f"rank at {row['at']}", f"others waited {duration(row['origin_ns'])} for it"
+            yield f"rank at {row['at']}", f"others waited {duration(row['origin_ns'])} because of it"
 
 
-def lateness(ranks: Sequence[pl.DataFrame], *, offsets_ns: Sequence[int] | None = None) -> Lateness | None:
+def lateness(ranks: Sequence[pl.DataFrame]) -> Lateness | None:
     """Lateness of the ranks of a job; None where no two of them share a collective.
 
-    ranks: of each what `arrivals` gives. offsets_ns: how far each rank's clock is ahead; by default not at all.
+    ranks: of each what `arrivals` gives:
+
+        frames = [outcome.value for outcome in wt.open("traces/").map(wt.analysis.arrivals)]
+        wt.analysis.lateness(frames)
     """
-    meetings = meetings_of(ranks)
+    return lateness_of(meetings_of(ranks))
+
+
+def clock_offsets(ranks: dict[int, pl.DataFrame]) -> tuple[ClockOffset, ...]:
+    """Offsets of each rank's clock to that of the lowest rank. ranks: rank -> what `arrivals` gives."""
+    order = sorted(ranks)
+    frames = [ranks[rank] for rank in order]
+    return offsets_of(meetings_of(frames).clocks, order, [frame.height for frame in frames])
+
+
+def lateness_of(meetings: Meetings) -> Lateness | None:
+    """Lateness in collectives that are matched."""
     if meetings.members.is_empty():
         return None
-    ahead = pl.Series("ahead", list(offsets_ns or [0] * len(ranks)), dtype=pl.Int64)
-    members = _split(meetings.members.with_columns(ahead.gather(meetings.members.get_column("at")).alias("ahead")))
-    met = _met(members)
+    number = meetings.clocks.number
+    uncertainty_ns = _uncertainty(meetings.members)
+    split = _split(meetings.members, uncertainty_ns)
+    members, met = split.members, split.met
+    mine, counted = members.filter("counted"), met.filter("counted")
+    ranks = _ranks(mine, counted, number, blame(split.waiting, number))
+    waiting_ns = mine.get_column("waiting_ns").to_numpy()
+    sure_ns = int(waiting_ns[waiting_ns > 2 * uncertainty_ns].sum())
+    is_told = sure_ns > 0 and sure_ns >= _SURE * int(waiting_ns.sum())
     return Lateness(
-        ranks=_ranks(members, met, len(ranks)),
-        pairs=_pairs(members),
+        ranks=ranks,
+        late=int(ranks.get_column("origin_ns").arg_max() or 0) if is_told else None,
+        pairs=_pairs(mine),
         collectives=_collectives(met),
-        worst=met.sort("waiting_ns", "meeting", descending=[True, False]).head(_MOST_WORST),
-        steps=_steps(members),
-        waits=tuple(_waits(members.filter(pl.col("at") == at)) for at in range(len(ranks))),
+        worst=counted.sort("waiting_ns", "meeting", descending=[True, False]).head(_MOST_WORST),
+        steps=_steps(mine),
+        waits=tuple(_waits(mine.filter(pl.col("at") == at)) for at in range(number)),
         num_matched=met.height,
         num_unmatched=meetings.num_unmatched,
         num_by_sequence=int(met.get_column("by_sequence").sum()),
         not_the_same=meetings.not_the_same,
-        clocks_applied=any(offsets_ns or ()),
-        uncertainty_ns=_uncertainty(members),
+        clocks_applied=bool((members.get_column("ahead_ns") != 0).any()),
+        uncertainty_ns=uncertainty_ns,
+        notes=split.notes,
     )
 
 
-def _split(members: pl.DataFrame) -> pl.DataFrame:
-    """Adds `last` (position), `caused_ns` (of the meeting), `waiting_ns`, `transfer_ns`, on the common clock."""
-    start, end = pl.col("start_ns") - pl.col("ahead"), pl.col("end_ns") - pl.col("ahead")
-    members = members.with_columns(start.alias("start"), end.alias("end"))
-    last = pl.col("start").max().over("meeting")
-    waiting = pl.when(pl.col("end") >= last).then(last - pl.col("start")).otherwise(0)
-    return members.with_columns(
-        last.alias("last_start"),
-        pl.col("at").get(pl.col("start").arg_max()).over("meeting").alias("last"),
-        (pl.col("start").max() - pl.col("start").top_k(2).min()).over("meeting").alias("caused_ns"),
-        waiting.alias("waiting_ns"),
-        (pl.col("end") - pl.col("start") - waiting).alias("transfer_ns"),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Split:
+    members: pl.DataFrame
+    met: pl.DataFrame
+    waiting: Waiting
+    notes: tuple[str, ...]
+
+
+def _uncertainty(members: pl.DataFrame) -> int:
+    """How far apart ends of one collective lie, median: of those that leave together, else of sends and receives."""
+    kind, end = pl.col("collective").cast(pl.String), pl.col("end_ns") - pl.col("ahead_ns")
+    for chosen in (kind.is_in(END_TOGETHER) & ~pl.col("is_barrier"), kind == "send_recv"):
+        apart = members.filter(chosen).group_by("meeting").agg((end.max() - end.min()).alias("ns")).get_column("ns")
+        if len(apart):
+            return int(np.median(apart.to_numpy()))
+    return 0
+
+
+def _split(members: pl.DataFrame, uncertainty_ns: int) -> _Split:
+    """Of each member its waiting and transfer; of each meeting who came last, when, and what it caused."""
+    meeting = members.get_column("meeting").to_numpy()
+    first = np.flatnonzero(np.concatenate(([True], meeting[1:] != meeting[:-1])))
+    sizes = np.diff(np.append(first, len(meeting)))
+    ahead = members.get_column("ahead_ns").to_numpy()
+    start, idle, end = (members.get_column(c).to_numpy() - ahead for c in ("start_ns", "idle_since_ns", "end_ns"))
+    notes: list[str] = []
+    if _shows_transfer_only(start, idle, first, sizes, uncertainty_ns):
+        start = idle
+        notes.append(
+            "communication events show the transfer only, for all ranks start them together: a rank counts as come "
+            "when its work before had ended"
+        )
+    last_ns = np.maximum.reduceat(start, first)
+    is_last = np.flatnonzero(start == np.repeat(last_ns, sizes))
+    last_row = is_last[np.unique(np.searchsorted(first, is_last, side="right"), return_index=True)[1]]
+    others = start.copy()
+    others[last_row] = np.iinfo(np.int64).min
+    left_ns = np.repeat(last_ns, sizes)
+    left_before = end < left_ns - (_LEFT_BEFORE_NS + 4 * uncertainty_ns)
+    waiting = np.where(left_before, 0, np.maximum(np.minimum(left_ns, end) - start, 0))
+    caused = np.minimum(last_ns - np.maximum.reduceat(others, first), np.maximum.reduceat(waiting, first))
+    at = members.get_column("at").to_numpy()
+    is_pair = (members.get_column("collective").cast(pl.String) == "send_recv").to_numpy()[first]
+    is_counted = np.ones(len(first), np.bool_) if is_pair.all() else ~is_pair
+    members = members.with_columns(
+        pl.Series("waiting_ns", waiting),
+        pl.Series("transfer_ns", end - start - waiting),
+        pl.Series("arrival_ns", start + ahead),
+        pl.Series("last", np.repeat(at[last_row], sizes)),
+        pl.Series("caused_ns", np.repeat(caused, sizes)),
+        pl.Series("last_start", left_ns),
+        pl.Series("counted", np.repeat(is_counted, sizes)),
     )
+    return _Split(
+        members=members,
+        met=_met(members),
+        waiting=Waiting(
+            first=first, at=at, arrival_ns=start, end_ns=end, waiting_ns=waiting, left_before=left_before,
+            last=at[last_row], last_ns=last_ns, is_pair=is_pair, is_counted=is_counted,
+        ),
+        notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _shows_transfer_only(start: Array, idle: Array, first: Array, sizes: Array, uncertainty_ns: int) -> bool:
+    """Whether events begin when the last rank has come, so that waiting is the gap before them. Simulators write such.
+
+    Of nearly all collectives the starts agree, the last rank to become idle was so until just then, and another was
+    idle for longer.
+    """
+    about = min(max(_ABOUT, 3 * uncertainty_ns), _MOST_ABOUT)
+    earliest, latest = np.minimum.reduceat(start, first), np.maximum.reduceat(start, first)
+    came = np.maximum.reduceat(idle, first)
+    agree = latest - earliest <= about
+    until_then = latest - came <= about
+    waited = came - np.minimum.reduceat(idle, first) > 2 * about
+    return bool(agree.mean() >= _STARTS_AGREE and waited.any() and until_then.mean() >= _STARTS_AGREE)
 
 
 def _met(members: pl.DataFrame) -> pl.DataFrame:
+    """A row a meeting."""
+    once = ("collective", "group", "seq", "last_start", "last", "caused_ns", "by_sequence", "counted")
     return members.group_by("meeting", maintain_order=True).agg(
-        pl.col("collective", "group", "seq", "last_start", "last", "caused_ns", "by_sequence").first(),
+        pl.col(once).first(),
         pl.col("step").drop_nulls().first(),
         pl.col("waiting_ns", "transfer_ns").sum(),
         pl.len().alias("num_ranks"),
     )
 
 
-def _ranks(members: pl.DataFrame, met: pl.DataFrame, number: int) -> pl.DataFrame:
+def _ranks(members: pl.DataFrame, met: pl.DataFrame, number: int, origin_ns: Array) -> pl.DataFrame:
     late = met.filter(pl.col("caused_ns") > 0)
     caused = late.group_by("last").agg(pl.col("caused_ns").sum(), pl.len().alias("num_last")).rename({"last": "at"})
-    waited = late.group_by("last").agg(pl.col("waiting_ns").sum().alias("origin_ns")).rename({"last": "at"})
     own = members.group_by("at").agg(
         pl.col("waiting_ns").sum().alias("suffered_ns"), pl.col("transfer_ns").sum(), pl.len().alias("num_matched")
     )
-    every = pl.DataFrame({"at": range(number)}, schema={"at": pl.Int32})
-    return (
-        every.join(caused, on="at", how="left", maintain_order="left")
-        .join(waited, on="at", how="left", maintain_order="left")
-        .join(own, on="at", how="left", maintain_order="left")
-        .select(
-            "at",
-            *(
-                pl.col(name).fill_null(0).cast(pl.Int64)
-                for name in ("caused_ns", "origin_ns", "suffered_ns", "transfer_ns", "num_last", "num_matched")
-            ),
-        )
-    )
+    every = pl.DataFrame({"at": range(number), "origin_ns": origin_ns}, schema_overrides={"at": pl.Int32})
+    every = every.join(caused, on="at", how="left", maintain_order="left")
+    every = every.join(own, on="at", how="left", maintain_order="left")
+    counts = ("caused_ns", "origin_ns", "suffered_ns", "transfer_ns", "num_last", "num_matched")
+    return every.select("at", *(pl.col(name).fill_null(0).cast(pl.Int64) for name in counts))
 
 
 def _pairs(members: pl.DataFrame) -> pl.DataFrame:
@@ -134,10 +225,11 @@ def _pairs(members: pl.DataFrame) -> pl.DataFrame:
 def _collectives(met: pl.DataFrame) -> pl.DataFrame:
     late = met.filter(pl.col("caused_ns") > 0).group_by("collective", "last").agg(pl.len().alias("num_last"))
     late = late.sort("num_last", "last", descending=[True, False]).unique("collective", keep="first")
+    every = met.group_by("collective").agg(
+        pl.len().alias("num"), pl.col("waiting_ns", "transfer_ns").sum(), pl.col("last").min().alias("any_last")
+    )
     return (
-        met.group_by("collective")
-        .agg(pl.len().alias("num"), pl.col("waiting_ns", "transfer_ns").sum(), pl.col("last").first().alias("any_last"))
-        .join(late, on="collective", how="left")
+        every.join(late, on="collective", how="left")
         .select(
             "collective",
             pl.col("num").cast(pl.Int64),
@@ -162,15 +254,5 @@ def _steps(members: pl.DataFrame) -> pl.DataFrame:
 
 def _waits(mine: pl.DataFrame) -> Stretches:
     """When a rank waited, on its own clock."""
-    starts = mine.get_column("start_ns").to_numpy()
+    starts = mine.get_column("arrival_ns").to_numpy()
     return stretches_of(union(starts, starts + mine.get_column("waiting_ns").to_numpy()))
-
-
-def _uncertainty(members: pl.DataFrame) -> int:
-    """How far ends of one collective lie from their middle, median over ranks and collectives."""
-    apart = (pl.col("end") - pl.col("end").min().over("meeting")).alias("apart")
-    return (
-        int(np.median(members.select(apart).filter(pl.col("apart") > 0).get_column("apart").to_numpy()))
-        if (members.select((apart > 0).any()).item())
-        else 0
-    )

@@ -1,56 +1,215 @@
-"""Which events of different ranks are one collective? Matched by what the files record, else by order, checked."""
+"""Which events of different ranks are one collective? Matched by what the files record, else by order, checked by ends.
+
+Files that number their collectives are matched by group, number and kind. Where nothing is numbered, or a number comes
+twice, plain order goes wrong as soon as a file leaves some out: then the same collective is what ends at the same time,
+on a common clock. Sends and receives are numbered by each rank for itself, so they are checked in the same way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
+from weftrace.analysis.clocks import Array, Clocks, Edge, clocks_along, edges_of
+from weftrace.analysis.end_votes import MOST_APART_NS, agreeing, tolerance_of, vote
 
-#: Columns of `Meetings.members`: ARRIVAL_SCHEMA's and `meeting`, `at` (position of the rank), `by_sequence`.
 _KEY = ("group", "collective", "seq")
-_FEWEST = 2  # ranks that make a meeting
+_IN_ORDER = 0.7  # of the collectives of a kind agree when paired by order: then order it is
+_MOST_TRIES = 8  # ranks that one without a common clock is compared with
+
+#: Columns of `Meetings.members`: a row a rank and collective, in order of meeting and rank.
+MEMBER_SCHEMA: dict[str, pl.DataType] = {
+    "meeting": pl.Int64(),
+    "at": pl.Int32(),  # position of the rank
+    **ARRIVAL_SCHEMA,
+    "ahead_ns": pl.Int64(),  # subtract it from times: they are then on the common clock
+    "by_sequence": pl.Boolean(),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meetings:
     """Collectives found on two ranks or more.
 
-    members: a row a rank and collective, ordered by meeting and rank. num_unmatched: events that found no partner.
-    not_the_same: events paired by order whose ends disagree.
+    members: frame of `MEMBER_SCHEMA`. clocks: of the ranks, by position. num_unmatched: events that found no partner;
+    not_the_same: of these, those whose kind the ranks share in their order, but whose ends disagree.
     """
 
     members: pl.DataFrame
+    clocks: Clocks
     num_unmatched: int
     not_the_same: int
 
 
 def meetings_of(ranks: Sequence[pl.DataFrame]) -> Meetings:
     """Meetings of these ranks. ranks: of each a frame of `ARRIVAL_SCHEMA`."""
-    events = pl.concat(
-        [pl.DataFrame(schema=ARRIVAL_SCHEMA).with_columns(pl.lit(0, pl.Int32).alias("at")),
-         *(frame.with_columns(pl.lit(at, pl.Int32).alias("at")) for at, frame in enumerate(ranks))]
-    )  # fmt: skip
-    once = pl.col("seq").is_not_null() & (pl.len().over(*_KEY, "at") == 1)
-    keyed = events.filter(once)
-    ordered = events.filter(~once).with_columns(
-        pl.int_range(pl.len()).over("at", "group", "what").alias("order"),
-        pl.len().over("at", "group", "what").alias("num"),
+    events = _events(ranks)
+    is_numbered = pl.col("seq").is_not_null() & (pl.len().over(*_KEY, "at") == 1)
+    others = events.filter(~is_numbered)
+    numbered = _same_key(events.filter(is_numbered))
+    is_pair = (pl.col("collective").cast(pl.String) == "send_recv") & (_num_expected() > 2)
+    is_crowded = pl.col("num_members") > _num_expected()
+    pairs, crowded = numbered.filter(is_pair), numbered.filter(~is_pair & is_crowded)
+    numbered = numbered.filter(~is_pair & ~is_crowded)
+    edges = edges_of(numbered)
+    clocks = clocks_along([*edges, *_voted(others, clocks_along(edges, len(ranks)))], len(ranks))
+    found = [numbered.select("row", "meeting"), _apart(_on_common_clock(crowded, clocks))]
+    met, num_pairs_alone = _by_ends(_on_common_clock(pairs, clocks), _KEY, in_order=False, most=2)
+    found.append(met)
+    met, num_alone = _by_ends(_on_common_clock(others, clocks), ("group", "what"), in_order=True)
+    found.append(met)
+    members = _joined(found).join(_on_common_clock(events, clocks), on="row").sort("meeting", "at")
+    return Meetings(
+        members=members.select(*MEMBER_SCHEMA),
+        clocks=clocks,
+        num_unmatched=events.height - members.height,
+        not_the_same=num_pairs_alone + num_alone,
     )
-    found = [
-        _numbered(keyed, _KEY).with_columns(pl.lit(True).alias("by_sequence")),
-        _numbered(ordered, ("group", "what", "num", "order")).with_columns(pl.lit(False).alias("by_sequence")),
-    ]
-    first = found[0].get_column("meeting").max()
-    found[1] = found[1].with_columns(pl.col("meeting") + (0 if first is None else int(first) + 1))  # type: ignore[arg-type]
-    members = pl.concat([frame.select("meeting", "at", *ARRIVAL_SCHEMA, "by_sequence") for frame in found])
-    return Meetings(members=members.sort("meeting", "at"), num_unmatched=events.height - members.height, not_the_same=0)
 
 
-def _numbered(events: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """The events that share a key with another rank's, each with the number of its meeting."""
-    met = events.group_by(*key).agg(pl.len().alias("num_members")).filter(pl.col("num_members") >= _FEWEST)
-    met = met.select(*key).with_row_index("meeting").with_columns(pl.col("meeting").cast(pl.Int64))
-    return events.join(met, on=list(key), nulls_equal=True)
+def _joined(found: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Rows and numbers of meetings in one frame. found: in this order, the last by order and ends."""
+    first = 0
+    parts = []
+    for place, frame in enumerate(found):
+        by_sequence = pl.lit(place < len(found) - 1).alias("by_sequence")
+        parts.append(frame.select("row", pl.col("meeting") + first, by_sequence))
+        first += int(frame.get_column("meeting").max() or 0) + 1  # type: ignore[arg-type]
+    return pl.concat(parts)
+
+
+def _events(ranks: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    nothing = pl.DataFrame(schema=ARRIVAL_SCHEMA)
+    frames = [frame.with_columns(pl.lit(at, pl.Int32).alias("at")) for at, frame in enumerate((*ranks, nothing))]
+    return pl.concat(frames).with_row_index("row")
+
+
+def _same_key(events: pl.DataFrame) -> pl.DataFrame:
+    """The events whose key another rank has too, each with the number of its meeting."""
+    met = events.group_by(_KEY).agg(pl.len().alias("num_members")).filter(pl.col("num_members") > 1)
+    met = met.with_columns(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("meeting"))
+    return events.join(met, on=_KEY).sort("meeting", "at")
+
+
+def _num_expected() -> pl.Expr:
+    """Ranks that can meet: more of them are of several groups that bear one name."""
+    return pl.coalesce("group_size", "num_members")
+
+
+def _on_common_clock(frame: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
+    """Adds `ahead_ns`, how far the rank's clock is ahead, and `end`, the end on the common clock."""
+    ends, ats = frame.get_column("end_ns").to_numpy(), frame.get_column("at").to_numpy()
+    common = ends.copy()
+    for at in np.unique(ats):
+        common[ats == at] = clocks.to_common(int(at), ends[ats == at])
+    return frame.with_columns(pl.Series("ahead_ns", ends - common), pl.Series("end", common))
+
+
+def _voted(events: pl.DataFrame, known: Clocks) -> Iterator[Edge]:
+    """What ranks without a common clock seem to share, told by their ends alone."""
+    roots = [known.root(at) for at in range(known.number)]
+    mine = {int(at): frame for (at,), frame in events.group_by("at", maintain_order=True)}
+    ends = {
+        at: {key: np.sort(part.get_column("end_ns").to_numpy()) for key, part in frame.group_by("group", "what")}
+        for at, frame in mine.items()
+    }
+    joined = {at: roots[at] for at in sorted(ends)}
+    for b in sorted(ends):
+        tried = 0
+        for a in sorted(ends):
+            if a >= b or tried == _MOST_TRIES:
+                break
+            if joined[a] == joined[b]:
+                continue
+            tried += 1
+            if (edge := vote(ends[a], ends[b])) is not None:
+                yield Edge(a, b, *edge)
+                old, new = max(joined[a], joined[b]), min(joined[a], joined[b])
+                joined = {at: new if root == old else root for at, root in joined.items()}
+
+
+def _apart(events: pl.DataFrame) -> pl.DataFrame:
+    """Meetings of groups that bear one name, told apart: each of the group's size, of ranks whose ends are nearest."""
+    if events.is_empty():
+        return events.select("row", "meeting")
+    parts = []
+    for (_, size), frame in events.group_by("group", "group_size", maintain_order=True):
+        table = frame.group_by("at", "meeting").agg(pl.col("end").first()).sort("at", "meeting")
+        ends = {int(at): part for (at,), part in table.group_by("at", maintain_order=True)}
+        left = sorted(ends)
+        for number in range(len(left)):
+            if not left:
+                break
+            lead = ends[left[0]]
+            apart = {at: _typical_distance(lead, ends[at]) for at in left}
+            together = sorted(left, key=lambda at: (apart[at], at))[:size]
+            left = [at for at in left if at not in together]
+            parts.append(frame.filter(pl.col("at").is_in(together)).with_columns(pl.lit(number).alias("part")))
+    split = pl.concat(parts).with_columns(pl.struct("meeting", "part").rank("dense").cast(pl.Int64).alias("meeting"))
+    return split.filter(pl.len().over("meeting") > 1).select("row", "meeting")
+
+
+def _typical_distance(a: pl.DataFrame, b: pl.DataFrame) -> float:
+    both = a.join(b, on="meeting", suffix="_b")
+    median = (both.get_column("end_b") - both.get_column("end")).abs().median()
+    return float("inf") if median is None else float(median)  # type: ignore[arg-type]
+
+
+def _by_ends(
+    events: pl.DataFrame, key: Sequence[str], *, in_order: bool, most: int = 1 << 30
+) -> tuple[pl.DataFrame, int]:
+    """Events of a key that end together: row and number of the meeting; and how many do not, where ranks share the key.
+
+    in_order: events of a key are told apart by their order, where that agrees. most: ranks that can meet.
+    """
+    rows: list[Array] = []
+    numbers: list[Array] = []
+    alone = first = 0
+    shared = events.filter(pl.col("at").n_unique().over(key) > 1).sort("end", "at")
+    for _, part in shared.group_by(key, maintain_order=True):
+        ats, ends = part.get_column("at").to_numpy(), part.get_column("end").to_numpy()
+        label = _labels(ats, ends, in_order=in_order)
+        sizes = np.bincount(label)[label]
+        met = (sizes > 1) & (sizes <= most)
+        alone += int((~met).sum())
+        if met.any():
+            _, renumbered = np.unique(label[met], return_inverse=True)
+            rows.append(part.get_column("row").to_numpy()[met])
+            numbers.append(renumbered + first)
+            first += int(renumbered.max()) + 1
+    columns = (np.concatenate(parts) if parts else np.empty(0, np.int64) for parts in (rows, numbers))
+    schema = {"row": pl.UInt32(), "meeting": pl.Int64()}
+    return pl.DataFrame(dict(zip(schema, columns, strict=True)), schema=schema), alone
+
+
+def _labels(ats: Array, ends: Array, *, in_order: bool) -> Array:
+    """Which of some events, in order of end, meet: by order where that agrees, else by their ends."""
+    narrow = tolerance_of(ats, ends)
+    for tolerance in (narrow, MOST_APART_NS) if in_order else ():
+        if (label := _in_order(ats, ends, tolerance)) is not None:
+            return label
+    return agreeing(ats, ends, narrow)
+
+
+def _in_order(ats: Array, ends: Array, tolerance_ns: int) -> Array | None:
+    """Labels of meetings by order, where all ranks have as many and most of them end together so; else None.
+
+    Ranks whose ends lie apart are told apart: they are of different groups.
+    """
+    present, counts = np.unique(ats, return_counts=True)
+    if counts.min() != counts.max():
+        return None
+    order = np.argsort(ats, kind="stable")  # events are in order of end
+    nth = np.empty(len(ats), np.int64)
+    nth[order] = np.tile(np.arange(counts[0]), len(present))
+    by_nth = np.lexsort((ends, nth))
+    sorted_nth, sorted_ends = nth[by_nth], ends[by_nth]
+    breaks = np.ones(len(ats), np.bool_)
+    breaks[1:] = (sorted_nth[1:] != sorted_nth[:-1]) | (sorted_ends[1:] - sorted_ends[:-1] > tolerance_ns)
+    label = np.empty(len(ats), np.int64)
+    label[by_nth] = np.cumsum(breaks) - 1
+    return label if (np.bincount(label)[label] > 1).mean() >= _IN_ORDER else None

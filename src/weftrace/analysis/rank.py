@@ -13,14 +13,15 @@ import polars as pl
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.best_case import Headroom, headroom
 from weftrace.analysis.busy_stretches import Stretches, stretches_of
-from weftrace.analysis.clocks import ClockOffset, clock_offsets, collective_ends
+from weftrace.analysis.clocks import ClockOffset, offsets_of
 from weftrace.analysis.data_quality import Quality, quality
 from weftrace.analysis.hidden_communication import Overlap, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
 from weftrace.analysis.kernel_times import KernelTable, kernel_table
 from weftrace.analysis.lane_boxes import Lane, lanes
-from weftrace.analysis.late_ranks import Lateness, lateness
+from weftrace.analysis.late_ranks import Lateness, lateness_of
 from weftrace.analysis.launch_delays import Queueing, queueing
+from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
@@ -69,7 +70,6 @@ class RankAnalysis(InNotebook):
     outside_steps: tuple[OutsideSteps, ...]
     quality: Quality
     arrivals: pl.DataFrame  # at its collectives
-    collective_ends: pl.DataFrame
     apart: Apart | None = None
 
     def _told(self) -> Iterator[tuple[str, str]]:
@@ -140,7 +140,6 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         outside_steps=outside_steps(work),
         quality=quality(work, unnamed_share=kernels.unnamed_share),
         arrivals=arrivals(work),
-        collective_ends=collective_ends(work),
     )
 
 
@@ -154,17 +153,16 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
     ordered = sorted(ranks, key=by_rank)
     ordered = [replace(r, apart=reason) for r, reason in zip(ordered, _apart(ordered), strict=True)]
     counted = [r for r in ordered if r.apart is None]
-    ends: dict[int, pl.DataFrame] = {}
-    for r in counted:
-        if r.rank is not None and not r.collective_ends.is_empty():
-            ends.setdefault(r.rank, r.collective_ends)  # of two devices of one rank, the first
+    meetings = meetings_of([r.arrivals for r in counted])
+    num_events = [r.arrivals.height for r in counted]
+    clocks = offsets_of(meetings.clocks, [r.rank for r in counted], num_events)
     return Analysis(
         source=source,
         world_size=next((r.world_size for r in counted if r.world_size), None),
         ranks=tuple(ordered),
         failures=tuple(failures),
-        clocks=clock_offsets(ends) if len(ends) > 1 else (),
-        lateness=lateness([r.arrivals for r in counted]) if len(counted) > 1 else None,
+        clocks=clocks if len(clocks) > 1 else (),
+        lateness=lateness_of(meetings),
         notes=tuple(_notes(ordered)),
     )
 

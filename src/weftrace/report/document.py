@@ -70,7 +70,8 @@ def document_of(
                 "offset_ns": c.offset_ns,
                 "spread_ns": c.spread_ns,
                 "num_matched": c.num_matched,
-                "applied": False,
+                "applied": c.applied,
+                "drift_ppm": c.drift_ppm,
             }
             for c in analysis.clocks
         ],

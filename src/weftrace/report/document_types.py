@@ -36,6 +36,7 @@ class ClockDocument(TypedDict):
     spread_ns: Ns | None
     num_matched: Count
     applied: Annotated[bool, Meta(description="Whether lateness subtracts it: it is beyond what the matches disagree.")]
+    drift_ppm: Annotated[float, Meta(description="How much faster it runs; offset_ns is then that of the middle.")]
 
 
 class LateRankDocument(TypedDict):
@@ -119,6 +120,13 @@ class LatenessDocument(TypedDict):
     not_the_same: Annotated[Count, Meta(description="Paired by order, but their ends disagree: left out.")]
     clocks_applied: Annotated[bool, Meta(description="Whether offsets of clocks were subtracted.")]
     uncertainty_ns: Annotated[Ns, Meta(description="How far apart ends of one collective still lie, median.")]
+    late: Annotated[
+        Count | None,
+        Meta(
+            description="Position of the rank with the most origin_ns; null where waiting does not stand above "
+            "uncertainty_ns."
+        ),
+    ]
     ranks: Annotated[list[LateRankDocument], Meta(description="Those in the sums of the job, in the order of `ranks`.")]
     pairs: Annotated[list[LatePair], Meta(description="Who waited for whom, most first; at most 10,000.")]
     pairs_left_ns: Annotated[Ns, Meta(description="Waiting of the pairs that are not listed.")]

@@ -37,6 +37,7 @@ def lateness_document(analysis: Analysis) -> LatenessDocument | None:
         "not_the_same": found.not_the_same,
         "clocks_applied": found.clocks_applied,
         "uncertainty_ns": found.uncertainty_ns,
+        "late": found.late,
         "ranks": _ranks(ranks, found),
         "pairs": [list(row) for row in pairs.head(_MOST_PAIRS).iter_rows()],
         "pairs_left_ns": int(pairs[_MOST_PAIRS:].get_column("waiting_ns").sum()),

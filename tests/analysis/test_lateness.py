@@ -1,0 +1,268 @@
+"""Who came late, who waited: by pencil, in simulated jobs whose late ranks are known, and on recorded traces."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.analysis.jobs import Job
+from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
+from weftrace.analysis import Analysis, Lateness, lateness
+from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
+from weftrace.report import analyze
+from weftrace.trace import open_trace
+from weftrace.units import MS, US, S
+
+
+def analysed(folder: Path) -> Analysis:
+    analysis = analyze(open_trace(folder), timelines=False, workers=1).analysis
+    assert analysis is not None
+    return analysis
+
+
+def late(folder: Path) -> Lateness:
+    found = analysed(folder).lateness
+    assert found is not None
+    return found
+
+
+def column(found: Lateness, name: str) -> list[int]:
+    values: list[int] = found.ranks.get_column(name).to_list()
+    return values
+
+
+def said(collective: str = "allreduce", *, seq: int = 1, group: str = "0", size: int = 2) -> dict[str, Any]:
+    """What NCCL's metadata says of a kernel."""
+    return {"Collective name": collective, "Process Group Name": group, "Seq": seq, "Group size": size}
+
+
+def test_by_pencil(tmp_path: Path) -> None:
+    # rank 0  [all_reduce  100 ─────────── 200]      waits 100-160, transfers 160-200
+    # rank 1       [all_reduce  130 ────── 200]      waits 130-160
+    # rank 2            [all_reduce  160 ─ 200]      came last, 30 after the second last
+    for rank, start in enumerate((100, 130, 160)):
+        file = TraceFile(rank=rank, world_size=3).kernel(GEMM, 10, 50)
+        args = said(size=3)
+        file.kernel(ALL_REDUCE, start, 200 - start, stream=20, **args).write(tmp_path / f"rank{rank}.json")
+    found = late(tmp_path)
+    assert (found.num_matched, found.num_unmatched, found.num_by_sequence) == (1, 0, 1)
+    assert column(found, "suffered_ns") == [60 * US, 30 * US, 0]
+    assert column(found, "transfer_ns") == [40 * US, 40 * US, 40 * US]
+    assert column(found, "caused_ns") == [0, 0, 30 * US]
+    assert column(found, "origin_ns") == [0, 0, 90 * US]
+    assert column(found, "num_last") == [0, 0, 1]
+    assert found.pairs.rows() == [(0, 2, 60 * US, 1), (1, 2, 30 * US, 1)]
+    assert [stretch.tolist() for stretch in found.waits[0][:2]] == [[100 * US], [160 * US]]
+    assert found.late == 2
+
+
+def data_parallel(number: int, slow: int, delay: int, steps: int, **clocks: Any) -> Job:
+    """Ten steps of work and one all-reduce of all; `slow` works longer by `delay` in each."""
+    job = Job(number, **clocks)
+    noise = random.Random(number)
+    for job.step in range(steps):
+        for rank in range(number):
+            job.work(rank, 2 * MS + noise.randint(0, 20 * US) + (delay if rank == slow else 0))
+        job.meet(range(number), 300 * US)
+    return job
+
+
+def check_waiting(found: Lateness, job: Job, *, jitter: int) -> None:
+    """Waiting of each rank for each, and its transfer, are right to the jitter of each event."""
+    told = {(waiter, last): ns for waiter, last, ns, _ in found.pairs.rows()}
+    num = max(column(found, "num_matched"))
+    for pair, ns in job.waited.items():
+        assert abs(told.get(pair, 0) - ns) <= 4 * jitter * num, pair
+    assert sum(column(found, "origin_ns")) == sum(column(found, "suffered_ns"))
+
+
+@pytest.mark.parametrize(("number", "slow", "delay"), [(2, 1, 10 * MS), (2, 0, 500 * US), (8, 5, 3 * MS)])
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_planted_delay_is_named(tmp_path: Path, number: int, slow: int, delay: int, numbered: bool) -> None:
+    """Clocks up to three seconds apart, each time told wrong by up to 3 us."""
+    ahead = {rank: (rank * 777_777_777) % (3 * S) - S for rank in range(1, number)}
+    job = data_parallel(number, slow, delay, 10, ahead=ahead, jitter=3 * US)
+    analysis = analysed(job.write(tmp_path, numbered=numbered))
+    found = analysis.lateness
+    assert found is not None
+    assert (found.num_matched, found.num_unmatched) == (10, 0)
+    assert found.num_by_sequence == (10 if numbered else 0)
+    assert found.late == slow
+    assert column(found, "num_last")[slow] == 10
+    assert abs(column(found, "caused_ns")[slow] - 10 * delay) <= 10 * 30 * US
+    assert abs(column(found, "origin_ns")[slow] - 10 * (number - 1) * delay) <= 10 * number * 30 * US
+    assert found.clocks_applied and all(clock.applied for clock in analysis.clocks[1:])
+    for clock in analysis.clocks[1:]:
+        assert clock.offset_ns is not None and abs(clock.offset_ns - ahead[clock.rank]) <= 12 * US
+    if numbered:
+        check_waiting(found, job, jitter=3 * US)
+
+
+def test_hta_two_ranks_by_independent_code(shared_data: Path) -> None:
+    """Sampled files: of ten collectives a rank, those are the same whose ends agree; rank 1 is last in all."""
+    events: list[list[tuple[str, float, float]]] = []
+    zeros = []
+    for rank in (0, 1):
+        with gzip.open(shared_data / "hta-two-ranks" / f"sampled_rank-{rank}.json.gz") as file:
+            every = json.load(file)["traceEvents"]
+        kernels = [e for e in every if e.get("cat", "").lower() == "kernel" and "nccl" in e["name"]]
+        zeros += [e["ts"] for e in kernels]
+        events.append(sorted((e["name"], float(e["ts"]), float(e["ts"]) + float(e["dur"])) for e in kernels))
+    waiting, count, by_last = 0.0, 0, [0, 0]
+    for name, start, end in events[0]:
+        for other, other_start, other_end in events[1]:
+            if name == other and abs(end - other_end) <= 1000:  # us
+                waiting += abs(start - other_start)
+                count += 1
+                by_last[other_start > start] += 1
+    found = late(shared_data / "hta-two-ranks")
+    assert (found.num_matched, by_last) == (count, column(found, "num_last")) == (5, [0, 5])
+    assert sum(column(found, "suffered_ns")) == column(found, "origin_ns")[1] == round(1000 * waiting)
+    assert 31 * MS < round(1000 * waiting) < 33 * MS
+    assert found.not_the_same == found.num_unmatched == 10 and found.num_by_sequence == 0
+
+
+def grid_job(*, slow: int, delay: int, stages: int = 4, replicas: int = 4, steps: int = 5) -> Job:
+    """Pipelines of stages side by side, ranks replica * stages + stage: four micro-batches forward and back through the
+    stages, by send and receive, then each stage's gradients are reduced over the replicas. `slow` needs longer for each
+    micro-batch."""
+    job = Job(stages * replicas)
+    for job.step in range(steps):
+        for replica in range(replicas):
+            line = [replica * stages + stage for stage in range(stages)]
+            for direction in (line, line[::-1]):
+                for _ in range(4):
+                    for place, rank in enumerate(direction):
+                        if place:
+                            job.meet(sorted((direction[place - 1], rank)), 10 * US, group="pp", collective="send")
+                        job.work(rank, 1 * MS + (delay if rank == slow else 0))
+        for stage in range(stages):
+            job.meet(range(stage, stages * replicas, stages), 200 * US, group="dp")
+    return job
+
+
+@pytest.mark.parametrize("slow", [0, 5, 15])
+def test_who_is_late_from_waiting_passes_the_blame_on(slow: int) -> None:
+    """One slow worker delays its whole pipeline; the other stages come late into their reductions, and are not blamed.
+
+    Each micro-batch also waits by nature for the stage before, in all pipelines alike: that is nobody's lateness.
+    """
+    job = grid_job(slow=slow, delay=500 * US)
+    found = lateness(job.frames())
+    assert found is not None and found.late == slow
+    origin, caused = np.array(column(found, "origin_ns")), np.array(column(found, "caused_ns"))
+    mates = [rank for rank in range(16) if rank // 4 == slow // 4 and rank != slow]
+    assert (caused[mates] > 0).all()  # they did come last
+    assert origin[slow] > 0.9 * origin.sum()
+    # every reduction of every stage waits for the slow pipeline, which is 8 x 0.5 ms later in each of 5 steps
+    assert abs(int(origin.sum()) - sum(column(found, "suffered_ns"))) == 0
+    assert found.collectives.get_column("collective").to_list().count("send_recv") == 1  # told, and counted for nobody
+
+
+def test_sixty_four_ranks_with_drift_and_jitter() -> None:
+    """A grid of tensor parallel groups of 8 and data parallel groups of 8: one rank needs 200 us longer at each of 40
+    layers. Clocks up to 2 s apart, some of them 15 ppm fast; each time told wrong by up to 2 us."""
+    slow, noise = 29, random.Random(3)
+    ahead = {rank: noise.randint(-2 * S, 2 * S) for rank in range(1, 64)}
+    job = Job(64, ahead=ahead, ppm={rank: 15 * (rank % 3 - 1) for rank in range(1, 64)}, jitter=2 * US)
+    for job.step in range(20):
+        for _ in range(10):
+            for rank in range(64):
+                job.work(rank, 400 * US + noise.randint(0, 5 * US) + (200 * US if rank == slow else 0))
+            for line in range(8):
+                job.meet(range(8 * line, 8 * line + 8), 30 * US, group="tp")
+        for column_ in range(8):
+            job.meet(range(column_, 64, 8), 500 * US, group="dp")
+    found = lateness(job.frames())
+    assert found is not None and found.late == slow and found.num_unmatched == 0
+    origin = column(found, "origin_ns")
+    assert origin[slow] > 0.9 * sum(origin)
+    check_waiting(found, job, jitter=8 * US)
+
+
+def test_events_that_show_the_transfer_only(tmp_path: Path) -> None:
+    """Simulators write collectives from the last arrival on; a rank has come when its work before had ended.
+
+    rank 0  [gemm 0-100]                [all_reduce 160-200]
+    rank 1  [gemm 0 ─────────────── 160][all_reduce 160-200]
+    """
+    for rank, work in enumerate((100, 160)):
+        file = TraceFile(rank=rank, world_size=2)
+        for step in range(5):
+            zero = 1000 * step
+            args: dict[str, Any] = {
+                "Collective name": "allreduce",
+                "Process Group Name": "0",
+                "Seq": step,
+                "Group size": 2,
+            }
+            file.kernel(GEMM, zero, work).kernel(ALL_REDUCE, zero + 160, 40, stream=20, **args)
+        file.write(tmp_path / f"rank{rank}.json")
+    found = late(tmp_path)
+    assert found.late == 1 and column(found, "suffered_ns") == [5 * 60 * US, 0]
+    assert column(found, "transfer_ns") == [5 * 40 * US] * 2
+    assert "the transfer only" in found.notes[0]
+    assert found.waits[0].total_ns == 5 * 60 * US
+
+
+def test_who_left_before_the_last_came_waited_for_nobody(tmp_path: Path) -> None:
+    """The root of a broadcast sends and goes; the receiver that comes 800 us later makes nobody wait."""
+    for rank, (start, end) in enumerate(((100, 150), (950, 990))):
+        args = said("broadcast")
+        file = TraceFile(rank=rank, world_size=2).kernel(ALL_REDUCE, start, end - start, stream=20, **args)
+        file.write(tmp_path / f"rank{rank}.json")
+    found = late(tmp_path)
+    assert column(found, "suffered_ns") == column(found, "caused_ns") == [0, 0] and found.late is None
+    assert column(found, "transfer_ns") == [50 * US, 40 * US]
+
+
+def test_groups_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """Ranks 0 1 and 2 3 have each a group "tp"; neither ranks nor anything else but the ends tells them apart."""
+    for rank in range(4):
+        file = TraceFile(rank=rank, world_size=4)
+        for seq in range(6):
+            end = 1000 * seq + 500 + 130 * (rank // 2)
+            args: dict[str, Any] = {
+                "Collective name": "allreduce",
+                "Process Group Name": "tp",
+                "Seq": seq,
+                "Group size": 2,
+            }
+            file.kernel(ALL_REDUCE, end - 100 + 50 * (rank % 2), 100 - 50 * (rank % 2), stream=20, **args)
+        file.write(tmp_path / f"rank{rank}.json")
+    found = late(tmp_path)
+    assert (found.num_matched, found.num_unmatched) == (12, 0)
+    assert found.pairs.select("waiter", "last", "waiting_ns").rows() == [(0, 1, 300 * US), (2, 3, 300 * US)]
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=4, max_size=4), max_size=12))
+def test_waiting_and_transfer_are_the_duration_and_blame_is_the_waiting(spans: list[list[tuple[int, int]]]) -> None:
+    frames = []
+    for rank in range(4):
+        rows = [
+            {"group": "0", "group_size": 4, "collective": "all_reduce", "seq": seq, "what": "all_reduce/",
+             "start_ns": 10**7 * seq + start, "end_ns": 10**7 * seq + start + length, "is_barrier": False,
+             "idle_since_ns": 10**7 * seq + start}
+            for seq, members in enumerate(spans) for start, length in (members[rank],)
+        ]  # fmt: skip
+        frames.append(pl.DataFrame(rows, schema=ARRIVAL_SCHEMA))
+    found = lateness(frames)
+    if not spans:
+        assert found is None
+        return
+    assert found is not None
+    durations = [sum(members[rank][1] for members in spans) for rank in range(4)]
+    told = np.array(column(found, "suffered_ns")) + np.array(column(found, "transfer_ns"))
+    assert told.tolist() == durations
+    assert sum(column(found, "origin_ns")) == sum(column(found, "suffered_ns"))
+    assert min(column(found, "origin_ns")) >= 0
+    assert sum(ns for _, _, ns, _ in found.pairs.rows()) == sum(column(found, "suffered_ns"))
