@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -266,3 +269,39 @@ def test_waiting_and_transfer_are_the_duration_and_blame_is_the_waiting(spans: l
     assert sum(column(found, "origin_ns")) == sum(column(found, "suffered_ns"))
     assert min(column(found, "origin_ns")) >= 0
     assert sum(ns for _, _, ns, _ in found.pairs.rows()) == sum(column(found, "suffered_ns"))
+
+
+_GLOO = """
+import sys, time, torch, torch.distributed as dist
+rank, folder = int(sys.argv[1]), sys.argv[2]
+torch.set_num_threads(1)
+dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+x = torch.ones(1000)
+dist.all_reduce(x)
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    for _ in range(8):
+        (x @ x).item()
+        if rank == 1:
+            time.sleep(0.010)
+        dist.all_reduce(x)
+profile.export_chrome_trace(f"{folder}/traces/rank{rank}.json")
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def test_two_processes_of_gloo_of_which_one_sleeps(tmp_path: Path) -> None:
+    """Rank 1 sleeps 10 ms before each of 8 all-reduces: rank 0 waits for it in each. A busy machine makes times
+    longer or shorter, so that half of what was planted is asked for."""
+    (tmp_path / "traces").mkdir()
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+    command = [sys.executable, "-c", _GLOO]
+    ranks = [subprocess.Popen([*command, str(rank), str(tmp_path)], env=environment) for rank in range(2)]
+    assert [process.wait(timeout=120) for process in ranks] == [0, 0]
+    found = late(tmp_path / "traces")
+    assert found.late == 1
+    assert found.num_matched == 8
+    assert column(found, "num_last")[1] > column(found, "num_last")[0]
+    waited = {(waiter, last): ns for waiter, last, ns, _ in found.pairs.rows()}
+    assert waited[0, 1] >= 8 * 10 * MS / 2
+    assert column(found, "origin_ns")[1] > 2 * column(found, "origin_ns")[0]

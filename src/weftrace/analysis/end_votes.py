@@ -12,6 +12,8 @@ from weftrace.units import MS
 
 #: Ends of one collective lie within this of each other, or a quarter of what parts a rank's own where that is less.
 MOST_APART_NS = 1 * MS
+#: Where ranks have equally many, and order can be wrong only in most of them or in none: a busy host wakes up late.
+MOST_IN_ORDER_NS = 10 * MS
 _QUARTER = 4
 _SHARE = 0.3  # of the fewer events of two ranks must agree, else the two share none
 _MOST_DIFFERENCES = 1_000_000
@@ -20,11 +22,11 @@ _MOST_PEAKS = 4
 Ends = Mapping[Any, Array]
 
 
-def tolerance_of(ats: Array, ends: Array) -> int:
+def tolerance_of(ats: Array, ends: Array, *, most: int = MOST_APART_NS) -> int:
     """How far apart ends of one collective may lie, among these of a kind: ats, ends in order of end."""
     order = np.argsort(ats, kind="stable")
     gaps = np.diff(ends[order])[np.diff(ats[order]) == 0]
-    return min(MOST_APART_NS, int(np.median(gaps)) // _QUARTER) if len(gaps) else MOST_APART_NS
+    return min(most, int(np.median(gaps)) // _QUARTER) if len(gaps) else MOST_APART_NS
 
 
 def agreeing(ats: Array, ends: Array, tolerance_ns: int) -> Array:

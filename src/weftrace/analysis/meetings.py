@@ -15,7 +15,7 @@ import polars as pl
 
 from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.analysis.clocks import Array, Clocks, Edge, clocks_along, edges_of
-from weftrace.analysis.end_votes import MOST_APART_NS, agreeing, tolerance_of, vote
+from weftrace.analysis.end_votes import MOST_APART_NS, MOST_IN_ORDER_NS, agreeing, tolerance_of, vote
 
 _KEY = ("group", "collective", "seq")
 _IN_ORDER = 0.7  # of the collectives of a kind agree when paired by order: then order it is
@@ -189,7 +189,8 @@ def _by_ends(
 def _labels(ats: Array, ends: Array, *, in_order: bool) -> Array:
     """Which of some events, in order of end, meet: by order where that agrees, else by their ends."""
     narrow = tolerance_of(ats, ends)
-    for tolerance in (narrow, MOST_APART_NS) if in_order else ():
+    wide = tolerance_of(ats, ends, most=MOST_IN_ORDER_NS)
+    for tolerance in (narrow, MOST_APART_NS, wide) if in_order else ():
         if (label := _in_order(ats, ends, tolerance)) is not None:
             return label
     return agreeing(ats, ends, narrow)
@@ -198,7 +199,8 @@ def _labels(ats: Array, ends: Array, *, in_order: bool) -> Array:
 def _in_order(ats: Array, ends: Array, tolerance_ns: int) -> Array | None:
     """Labels of meetings by order, where all ranks have as many and most of them end together so; else None.
 
-    Ranks whose ends lie apart are told apart: they are of different groups.
+    Where the ends of all ranks agree in most, order is right in the rest too: a rank may have been held up at the end.
+    Else ranks whose ends lie apart are told apart: they are of different groups.
     """
     present, counts = np.unique(ats, return_counts=True)
     if counts.min() != counts.max():
@@ -212,4 +214,7 @@ def _in_order(ats: Array, ends: Array, tolerance_ns: int) -> Array | None:
     breaks[1:] = (sorted_nth[1:] != sorted_nth[:-1]) | (sorted_ends[1:] - sorted_ends[:-1] > tolerance_ns)
     label = np.empty(len(ats), np.int64)
     label[by_nth] = np.cumsum(breaks) - 1
-    return label if (np.bincount(label)[label] > 1).mean() >= _IN_ORDER else None
+    sizes = np.bincount(label)[label]
+    if (sizes == len(present)).mean() >= _IN_ORDER:
+        return nth
+    return label if (sizes > 1).mean() >= _IN_ORDER else None
