@@ -1,0 +1,48 @@
+"""What a plain Chrome trace was taken for: whose each event is, what it does, and how all that was inferred."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+#: Columns of `Plain.rows`, a row an event of the trace. Null worker: the event is of none, and is left out.
+PLAIN_SCHEMA: dict[str, pl.DataType] = {
+    "worker": pl.Int32(),  # in Plain.workers
+    "stream": pl.Int64(),  # which thread of the worker's
+    "shift_ns": pl.Int64(),  # added to its times, where steps are laid one after another
+    "step": pl.Int64(),
+    "micro_batch": pl.Int32(),
+    "chunk": pl.Int32(),
+    "phase": pl.String(),  # its name without the numbers that the other columns hold
+    "kind": pl.String(),  # the class of its name, as in WORK_SCHEMA
+    "family": pl.String(),
+    "collective": pl.String(),
+    "role": pl.String(),
+    "rule": pl.String(),
+    "group": pl.String(),  # who takes part in a communication, in words
+    "comm_seq": pl.Int64(),  # which communication of its group it is
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """One rank of the job. places: its coordinates that the file tells, ("pp", 3) and so on."""
+
+    rank: int | None
+    name: str
+    places: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plain:
+    """A file of ranges that no profiler of devices wrote, read as a job.
+
+    rows: a frame of `PLAIN_SCHEMA`, a row an event of `Trace.events`. notes: what was inferred, and from what.
+    moved: whether times were changed, so that steps follow one another.
+    """
+
+    workers: tuple[Worker, ...]
+    rows: pl.DataFrame
+    notes: tuple[str, ...] = ()
+    moved: bool = False
