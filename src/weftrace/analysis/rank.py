@@ -23,6 +23,7 @@ from weftrace.analysis.late_ranks import Lateness, lateness
 from weftrace.analysis.launch_delays import Queueing, queueing
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
+from weftrace.analysis.slow_work import ALL, TIMES_SCHEMA, SlowWork, slow_work
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
 from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.notebook import InNotebook
@@ -40,7 +41,8 @@ Apart = Literal["host", "world", "duplicate"]
 class RankAnalysis(InNotebook):
     """All analyses of one device of one rank. See each part's type for what its numbers mean.
 
-    apart: why it is in no sum of its job (`Apart`); None where it is.
+    apart: why it is in no sum of its job (`Apart`); None where it is. name: what a plain trace calls it ("DP 0 PP 3"),
+    or nothing. stage: its pipeline stage, where that is told.
     """
 
     rank: int | None
@@ -71,6 +73,8 @@ class RankAnalysis(InNotebook):
     arrivals: pl.DataFrame  # at its collectives
     collective_ends: pl.DataFrame
     apart: Apart | None = None
+    name: str = ""
+    stage: int | None = None
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "rank", "–" if self.rank is None else str(self.rank)
@@ -86,6 +90,7 @@ class Analysis(InNotebook):
 
     ranks: in order of rank, then device. failures: files that could not be used. clocks: offsets between ranks' clocks;
     empty for a single rank. lateness: of the ranks that are in sums; None where no two share a collective.
+    empty for a single rank. slow_work: which ranks compute longer than their peers; None of a single rank.
     notes: what is missing from the whole: ranks without a file, ranks with several.
     """
 
@@ -95,6 +100,7 @@ class Analysis(InNotebook):
     failures: tuple[Failure, ...] = ()
     clocks: tuple[ClockOffset, ...] = ()
     lateness: Lateness | None = None
+    slow_work: SlowWork | None = None
     notes: tuple[str, ...] = ()
 
     def _told(self) -> Iterator[tuple[str, str]]:
@@ -113,6 +119,7 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
     account = account_of(work)
     table = phases(account)
     kernels = kernel_table(work)
+    worker = work.trace.plain.workers[0] if work.trace.plain else None
     return RankAnalysis(
         rank=work.trace.rank,
         world_size=work.trace.world_size,
@@ -141,6 +148,8 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         quality=quality(work, unnamed_share=kernels.unnamed_share),
         arrivals=arrivals(work),
         collective_ends=collective_ends(work),
+        name=worker.name if worker else "",
+        stage=dict(worker.places).get("pp") if worker else None,
     )
 
 
@@ -165,8 +174,25 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
         failures=tuple(failures),
         clocks=clock_offsets(ends) if len(ends) > 1 else (),
         lateness=lateness([r.arrivals for r in counted]) if len(counted) > 1 else None,
+        slow_work=_slow_work(counted),
         notes=tuple(_notes(ordered)),
     )
+
+
+def _slow_work(ranks: list[RankAnalysis]) -> SlowWork | None:
+    """Operators on a host wait for others within, so their time compares nothing."""
+    if any(rank.basis not in ("device", "ranges") for rank in ranks):
+        return None
+    return slow_work([_compute_times(rank) for rank in ranks], [rank.stage for rank in ranks])
+
+
+def _compute_times(rank: RankAnalysis) -> pl.DataFrame:
+    """What a rank computed in each step, and in each phase of it: a frame of `TIMES_SCHEMA`."""
+    whole: list[tuple[int | None, str, int]]
+    whole = [(s.step, ALL, s.breakdown.compute_ns) for s in rank.steps] or [(None, ALL, rank.breakdown.compute_ns)]
+    steps = pl.lit(None, dtype=pl.Int64).alias("step") if not rank.steps else pl.col("step")
+    named = rank.phases.filter(pl.col("compute_ns") > 0).group_by(steps, phase="name").agg(pl.col("compute_ns").sum())
+    return pl.concat([pl.DataFrame(whole, schema=TIMES_SCHEMA, orient="row"), named.select(*TIMES_SCHEMA)])
 
 
 def _apart(ranks: list[RankAnalysis]) -> list[Apart | None]:

@@ -68,7 +68,7 @@ class LanePicture(TypedDict):
     rank: int | None
     device: int | None
     device_name: str
-    basis: Literal["device", "host", "none"]
+    basis: Literal["device", "host", "ranges", "none"]
     simulated: bool
     span_ns: Ns
     communication_ns: Ns
