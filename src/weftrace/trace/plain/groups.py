@@ -27,7 +27,7 @@ _AGREED = 0.02  # of a step: ends of one collective lie no farther apart
 
 
 def find_groups(events: pl.DataFrame, workers: Sequence[Worker]) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """group and comm_seq of each event, null where nothing tells its partners; and how they were found.
+    """group, comm_seq and group_size of each event, null where nothing tells its partners; and how they were found.
 
     events: worker, kind, rule, phase, step, micro_batch, chunk, seq, ts_ns, end_ns (laid).
     """
@@ -45,11 +45,12 @@ def find_groups(events: pl.DataFrame, workers: Sequence[Worker]) -> tuple[pl.Dat
         rows.filter(~pl.col("rule").is_in([*_WAYS, "point_to_point"]) | pl.col("rule").is_null()),
         places, len(workers), _step_ns(events),
     )  # fmt: skip
-    found = pl.concat([pairs, others])
-    found = events.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row")).join(
-        found, on="row", how="left", maintain_order="left"
+    found = events.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), "worker").join(
+        pl.concat([pairs, others]), on="row", how="left", maintain_order="left"
     )
-    return found.select("group", "comm_seq"), (*pair_notes, *notes)
+    size = pl.col("worker").n_unique().over("group")
+    known = pl.col("group").is_not_null() & (len(workers) > 1)  # else the others are in other files
+    return found.select("group", "comm_seq", pl.when(known).then(size).alias("group_size")), (*pair_notes, *notes)
 
 
 _FOUND = {"row": pl.UInt32(), "group": pl.String(), "comm_seq": pl.Int64()}

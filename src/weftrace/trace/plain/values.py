@@ -21,6 +21,7 @@ PLAIN_SCHEMA: dict[str, pl.DataType] = {
     "role": pl.String(),
     "rule": pl.String(),
     "group": pl.String(),  # who takes part in a communication, in words
+    "group_size": pl.Int32(),  # ranks of it; null where they are in other files
     "comm_seq": pl.Int64(),  # which communication of its group it is
 }
 

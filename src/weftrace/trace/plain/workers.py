@@ -45,7 +45,7 @@ class Ranks:
 def find_ranks(events: pl.DataFrame, tracks: Sequence[Track], stated: pl.DataFrame, *, rank: int | None) -> Ranks:
     """Decide what the ranks are.
 
-    events: name, pid, tid, ts_ns, dur_ns of each event. tracks: the file's names of processes and threads. stated: what
+    events: phase, kind, pid, tid, ts_ns, dur_ns of each event. tracks: the file's names of processes and threads. stated: what
     the arguments and names say of each event: rank, device and the places. rank: what the file's name says of a file
     that holds one rank.
     """
@@ -73,7 +73,7 @@ def find_ranks(events: pl.DataFrame, tracks: Sequence[Track], stated: pl.DataFra
             told_by = "; ".join(f"{PLACES[p]} by {places.told_by(p)}" for p in present if _varies(frame, p))
             why = "ranks are told by their places" + (f": {told_by}" if told_by else "")
             why += " and by the process" * ("pid" in by)
-        elif frame.get_column("pid").n_unique() > 1:
+        elif frame.get_column("pid").n_unique() > 1 and events.select((pl.col("kind") == "compute").any()).item():
             by, why = ["pid"], "nothing tells a rank: each process is taken for one"
         elif _threads_alike(events, frame):
             by, why = ["tid"], "nothing tells a rank, and the threads run the same: each thread is taken for one"
