@@ -77,3 +77,29 @@ def test_parts_of_each_step_add_up(tmp_path: Path) -> None:
         assert sum(step["span_ns"] for step in rank["steps"]) == rank["span_ns"]
         parts = ("compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
         assert sum(rank[part] for part in parts) == rank["span_ns"]  # type: ignore[literal-required]
+
+
+def test_files_that_number_their_ranks_each_for_itself_make_one_job(tmp_path: Path) -> None:
+    """A file a data-parallel rank, each with four stages: eight ranks, none of them counted twice."""
+    ops = simulate(2, 4, cost=slow(1, 2, 1.5), steps=(1, 2))
+    every = artefact(ops)
+    for dp in range(2):
+        write(tmp_path / f"part-{'ab'[dp]}.json", [event for event in every if event["pid"] == dp])
+    document = analyze(tmp_path, workers=1).document
+    assert [(r["rank"], r["name"], r["apart"]) for r in document["ranks"]][:3] == [
+        (0, "DP 0 PP 0", None), (1, "DP 1 PP 0", None), (2, "DP 0 PP 1", None)
+    ]  # fmt: skip
+    assert document["num_ranks"] == 8
+    assert any("number their ranks each for itself" in note for note in document["notes"])
+    assert "DP 1 PP 2 computes 1.49× as long" in document["headline"]
+
+
+def test_a_file_a_rank_makes_a_job_whose_partners_are_found(tmp_path: Path) -> None:
+    ops = simulate(2, 2, cost=slow(0, 1, 1.5), steps=(1, 2), transfers_only=False)
+    for dp, pp in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        part = converted(ops, of=lambda op, place=(dp, pp): (op.dp, op.pp) == place)  # type: ignore[misc]
+        write(tmp_path / f"rank{pp * 2 + dp}.json", part)
+    document = analyze(tmp_path, workers=1).document
+    assert [r["name"] for r in document["ranks"]] == ["DP 0 PP 0", "DP 1 PP 0", "DP 0 PP 1", "DP 1 PP 1"]
+    assert document["lateness"] is not None and document["lateness"]["num_unmatched"] == 0
+    assert "DP 0 PP 1 computes 1.49× as long" in document["headline"]

@@ -29,6 +29,7 @@ from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Failure
 from weftrace.trace.model import SmUnit, Trace
+from weftrace.trace.plain.values import PLACES, SHOWN
 from weftrace.trace.work import Basis, StepBy, Work, as_work
 from weftrace.units import duration, percent
 
@@ -42,7 +43,7 @@ class RankAnalysis(InNotebook):
     """All analyses of one device of one rank. See each part's type for what its numbers mean.
 
     apart: why it is in no sum of its job (`Apart`); None where it is. name: what a plain trace calls it ("DP 0 PP 3"),
-    or nothing. stage: its pipeline stage, where that is told.
+    or nothing. places: its coordinates in the job that such a trace tells, as ("pp", 3).
     """
 
     rank: int | None
@@ -74,7 +75,7 @@ class RankAnalysis(InNotebook):
     collective_ends: pl.DataFrame
     apart: Apart | None = None
     name: str = ""
-    stage: int | None = None
+    places: tuple[tuple[str, int], ...] = ()
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "rank", "–" if self.rank is None else str(self.rank)
@@ -149,7 +150,7 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         arrivals=arrivals(work),
         collective_ends=collective_ends(work),
         name=worker.name if worker else "",
-        stage=dict(worker.places).get("pp") if worker else None,
+        places=worker.places if worker else (),
     )
 
 
@@ -160,7 +161,7 @@ def by_rank(rank: RankAnalysis) -> tuple[bool, int, int, str]:
 
 def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failure]) -> Analysis:
     """Ranks put together: in order, those told that are of no sum, with the offsets of the others' clocks."""
-    ordered = sorted(ranks, key=by_rank)
+    ordered, renumbered = placed(sorted(ranks, key=by_rank))
     ordered = [replace(r, apart=reason) for r, reason in zip(ordered, _apart(ordered), strict=True)]
     counted = [r for r in ordered if r.apart is None]
     ends: dict[int, pl.DataFrame] = {}
@@ -175,15 +176,33 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
         clocks=clock_offsets(ends) if len(ends) > 1 else (),
         lateness=lateness([r.arrivals for r in counted]) if len(counted) > 1 else None,
         slow_work=_slow_work(counted),
-        notes=tuple(_notes(ordered)),
+        notes=(*renumbered, *_notes(ordered)),
     )
+
+
+def placed(ranks: list[RankAnalysis]) -> tuple[list[RankAnalysis], tuple[str, ...]]:
+    """Ranks of several plain files by the names that tell them apart in the job; numbered anew where each file, which
+    knows only its own, has numbered them from 0. And what is to be said of that.
+    """
+    told = [dict(rank.places) for rank in ranks]
+    if len({rank.path for rank in ranks}) < 2 or not all(told):
+        return ranks, ()
+    varied = [place for place in SHOWN if len({places.get(place) for places in told}) > 1]
+    names = [" ".join(f"{PLACES[place]} {places[place]}" for place in varied if place in places) for places in told]
+    ranks = [replace(rank, name=name or rank.name) for rank, name in zip(ranks, names, strict=True)]
+    if len(set(names)) < len(ranks) or len({rank.rank for rank in ranks}) == len(ranks):
+        return ranks, ()
+    ranks = sorted(ranks, key=lambda rank: [dict(rank.places).get(place, -1) for place in PLACES])
+    order = ", then ".join(PLACES[place] for place in PLACES if place in varied)
+    ranks = [replace(rank, rank=number) for number, rank in enumerate(ranks)]
+    return ranks, (f"the files number their ranks each for itself: here they count from 0, in order of {order}",)
 
 
 def _slow_work(ranks: list[RankAnalysis]) -> SlowWork | None:
     """Operators on a host wait for others within, so their time compares nothing."""
     if any(rank.basis not in ("device", "ranges") for rank in ranks):
         return None
-    return slow_work([_compute_times(rank) for rank in ranks], [rank.stage for rank in ranks])
+    return slow_work([_compute_times(rank) for rank in ranks], [dict(rank.places).get("pp") for rank in ranks])
 
 
 def _compute_times(rank: RankAnalysis) -> pl.DataFrame:

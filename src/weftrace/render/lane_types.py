@@ -66,6 +66,7 @@ class LanePicture(TypedDict):
     """
 
     rank: int | None
+    name: str
     device: int | None
     device_name: str
     basis: Literal["device", "host", "ranges", "none"]

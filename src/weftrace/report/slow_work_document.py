@@ -24,7 +24,7 @@ def slow_work_document(analysis: Analysis) -> SlowWorkDocument | None:
             "device": rank.device,
             "path": PurePath(rank.path).name or rank.path,
             "name": rank.name,
-            "stage": rank.stage,
+            "stage": dict(rank.places).get("pp"),
             "compute_ns": row["compute_ns"],
             "peers_ns": row["peers_ns"],
             "ratio": row["ratio"],

@@ -12,7 +12,8 @@ import pytest
 
 from tests.trace.plain.pipeline_job import artefact, converted, simulate, slow, write
 from weftrace.errors import TraceError
-from weftrace.trace import Trace, open_trace, work_of, works_of
+from weftrace.report import annotate_trace
+from weftrace.trace import Job, Trace, load_parquet, open_trace, save_parquet, work_of, works_of
 from weftrace.trace.plain.values import Plain
 
 
@@ -220,3 +221,36 @@ def test_a_trace_of_many_ranks_has_no_work_of_its_own(tmp_path: Path) -> None:
     assert isinstance(trace, Trace) and trace.rank is None
     with pytest.raises(TraceError, match="holds 4 ranks"):
         work_of(trace)
+
+
+def test_ranks_of_one_file_can_be_chosen(tmp_path: Path) -> None:
+    job = open_trace(write(tmp_path / "t.json", artefact(simulate(2, 2, steps=(1,)))), ranks=[3, 1])
+    assert isinstance(job, Job)
+    names = job.map(lambda trace: [work.trace.rank for work in works_of(trace)], workers=1)
+    assert [outcome.value for outcome in names] == [[1, 3]]
+    assert [outcome.failure for outcome in names] == [None]
+    assert [trace.rank for trace in open_trace(tmp_path / "t.json", ranks=[2]).traces()] == [2]  # type: ignore[union-attr]
+
+
+def test_a_rank_that_one_file_of_many_does_not_hold_is_told(tmp_path: Path) -> None:
+    job = open_trace(write(tmp_path / "t.json", artefact(simulate(2, 2, steps=(1,)))), ranks=[3, 9])
+    assert isinstance(job, Job)
+    *_, last = job.map(lambda trace: trace.rank, workers=1)
+    assert last.failure is not None and "no trace of rank 9" in last.failure.error
+
+
+def test_parquet_keeps_what_was_inferred(tmp_path: Path) -> None:
+    trace = open_trace(write(tmp_path / "t.json", artefact(simulate(2, 2, steps=(1, 4)))))
+    assert isinstance(trace, Trace) and trace.plain is not None
+    save_parquet(trace, tmp_path / "t.parquet")
+    again = load_parquet(tmp_path / "t.parquet")
+    assert again.plain is not None and again == trace
+    assert (again.plain.workers, again.plain.notes) == (trace.plain.workers, trace.plain.notes)
+    assert again.plain.rows.equals(trace.plain.rows)
+
+
+def test_lanes_are_not_added_to_ranges(tmp_path: Path) -> None:
+    trace = open_trace(write(tmp_path / "t.json", artefact(simulate(1, 2, steps=(1,)))))
+    assert isinstance(trace, Trace)
+    with pytest.raises(TraceError, match="plain Chrome trace"):
+        annotate_trace(trace, tmp_path / "out.json")

@@ -8,8 +8,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
-from weftrace.trace.plain.values import Worker
-from weftrace.trace.plain.workers import PLACES
+from weftrace.trace.plain.values import PLACES, Worker
 from weftrace.units import US
 
 # A send or receive at stage s: which way, and the lower of the two stages that it joins, counted from s.

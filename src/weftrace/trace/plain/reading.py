@@ -30,7 +30,7 @@ def read_plain(
     rows = _named(events, stated)
     if not _is_job(rows, stated):
         return None
-    ranks = find_ranks(rows, tracks, rows, rank=rank)
+    ranks = find_ranks(rows, tracks, rank=rank)
     rows = rows.with_columns(ranks.worker)
     if ranks.chunk is not None:
         rows = rows.with_columns(pl.coalesce("chunk", ranks.chunk).alias("chunk"))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
+
+#: Places in a job, the slowest to change first where ranks are numbered; and what they are called.
+PLACES = {"pp": "PP", "ep": "EP", "dp": "DP", "cp": "CP", "tp": "TP"}
+SHOWN = ("dp", "pp", "cp", "ep", "tp")  # in a name: "DP 0 PP 3"
 
 #: Columns of `Plain.rows`, a row an event of the trace. Null worker: the event is of none, and is left out.
 PLAIN_SCHEMA: dict[str, pl.DataType] = {
@@ -47,3 +51,9 @@ class Plain:
     rows: pl.DataFrame
     notes: tuple[str, ...] = ()
     moved: bool = False
+
+    def of_ranks(self, ranks: frozenset[int]) -> Plain:
+        """Only these ranks; the events of the others are of none."""
+        kept = {at: new for new, at in enumerate(at for at, w in enumerate(self.workers) if w.rank in ranks)}
+        worker = pl.col("worker").replace_strict(kept, default=None, return_dtype=pl.Int32)
+        return replace(self, workers=tuple(self.workers[at] for at in kept), rows=self.rows.with_columns(worker))

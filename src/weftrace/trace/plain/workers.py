@@ -9,11 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from weftrace.trace.model import Track
-from weftrace.trace.plain.values import Worker
-
-#: Places in a job, the slowest to change first where ranks are numbered; and what they are called.
-PLACES = {"pp": "PP", "ep": "EP", "dp": "DP", "cp": "CP", "tp": "TP"}
-_SHOWN = ("dp", "pp", "cp", "ep", "tp")  # in a name: "DP 0 PP 3"
+from weftrace.trace.plain.values import PLACES, SHOWN, Worker
 
 _RANKED = r"(?:[ _-]?(?:rank|id|group|stage))?[ _\-#:=]*[\[(]?\s*(\d{1,6})"
 _PLACE_IN_TEXT = {
@@ -42,14 +38,14 @@ class Ranks:
     notes: tuple[str, ...]
 
 
-def find_ranks(events: pl.DataFrame, tracks: Sequence[Track], stated: pl.DataFrame, *, rank: int | None) -> Ranks:
+def find_ranks(events: pl.DataFrame, tracks: Sequence[Track], *, rank: int | None) -> Ranks:
     """Decide what the ranks are.
 
-    events: phase, kind, pid, tid, ts_ns, dur_ns of each event. tracks: the file's names of processes and threads. stated: what
-    the arguments and names say of each event: rank, device and the places. rank: what the file's name says of a file
-    that holds one rank.
+    events: phase, kind, pid, tid, ts_ns, dur_ns of each event, and what its arguments and its name say: rank, device
+    and the places. tracks: the file's names of processes and threads. rank: what the file's name says of a file that
+    holds one rank.
     """
-    places = _places(events, tracks, stated)
+    places = _places(events, tracks)
     frame = events.select(pl.col("pid", "tid").cast(pl.String), "ts_ns", "dur_ns").hstack(places.frame)
     chunk = None
     for field in ("rank", "device"):
@@ -96,7 +92,7 @@ class _Places:
         return self.source.get(field, "the events")
 
 
-def _places(events: pl.DataFrame, tracks: Sequence[Track], stated: pl.DataFrame) -> _Places:
+def _places(events: pl.DataFrame, tracks: Sequence[Track]) -> _Places:
     """Arguments first, then the thread's name, then the process's."""
     names = {(track.pid, track.tid): f"{track.name} {track.labels}" for track in tracks}
     threads = events.select(pl.col("pid", "tid").cast(pl.String)).unique()
@@ -107,7 +103,7 @@ def _places(events: pl.DataFrame, tracks: Sequence[Track], stated: pl.DataFrame)
     columns, source = {}, {}
     keys = events.select(pl.col("pid", "tid").cast(pl.String))
     for field in (*PLACES, "rank", "device"):
-        values = stated.get_column(field)
+        values = events.get_column(field)
         found = [("arguments", values)] if values.drop_nulls().len() else []
         for told_by, lines in texts:
             numbers = [_in_text(field, line) for line in lines]
@@ -209,7 +205,7 @@ def _numbered(frame: pl.DataFrame, by: list[str], chunk: pl.Series | None, why: 
     labels = {(track.pid, track.tid): track.name for track in tracks}
     workers = []
     for position, row in enumerate(found.to_dicts()):
-        places = tuple((place, row[place]) for place in _SHOWN if row.get(place) is not None)
+        places = tuple((place, row[place]) for place in SHOWN if row.get(place) is not None)
         number = row.get("rank", row.get("device"))
         if number is None:
             number = position if found.height > 1 else rank
