@@ -1012,6 +1012,8 @@ declare namespace report {
   interface RankDocument {
     /** Rank in the job; null where neither the file nor its name says. */
     rank: number | null;
+    /** What a plain Chrome trace calls it ("DP 0 PP 3"); empty elsewhere. */
+    name: string;
     /** Device number; null where the file holds no device work. */
     device: number | null;
     device_name: string;
@@ -1021,8 +1023,8 @@ declare namespace report {
     sm_unit: "CUs" | "SMs";
     /** File name, without its folder. */
     path: string;
-    /** What was accounted: device events, host operators in their place, or nothing. */
-    basis: "device" | "host" | "none";
+    /** What was accounted: device events, host operators in their place, ranges of a plain Chrome trace, or nothing. */
+    basis: "device" | "host" | "none" | "ranges";
     /** The ProfilerStep asked for; null for the whole trace. */
     step: number | null;
     /** What of the step: all in its window, or what it launched; null for the whole trace. */
@@ -1097,6 +1099,52 @@ declare namespace report {
     outside_steps: OutsideStepsDocument[];
     quality: QualityDocument;
     flops?: JoinedDocument;
+  }
+  /** How long a rank computes in a step, against its peers: the ranks of its stage where stages are told, else all. */
+  interface SlowRankDocument {
+    /** As in `ranks`; so are device, path and name. */
+    rank: number | null;
+    device: number | null;
+    path: string;
+    name: string;
+    /** Pipeline stage; null where none is told. */
+    stage: number | null;
+    /** Mean over the steps that all ranks tell; else of the whole trace. */
+    compute_ns: number;
+    /** Mean over the steps of the lower median of its peers', itself included. */
+    peers_ns: number;
+    /** compute_ns / peers_ns. */
+    ratio: number;
+    /** Steps in which it computes longer than that median. */
+    share_of_steps: number;
+    /** The phase in which it loses most; null where none is told. */
+    phase: string | null;
+    phase_ratio: number | null;
+    /** ratio of 1.1 or more, in two thirds of the steps, and far beyond how the others differ. */
+    is_slow: boolean;
+  }
+  /** How long the ranks of a pipeline stage compute in a step, against those of the other stages. */
+  interface SlowStageDocument {
+    stage: number;
+    /** Lower median of its ranks. */
+    compute_ns: number;
+    /** To the lower median of the stages. */
+    ratio: number;
+    /** ratio of 1.1 or more. */
+    is_slow: boolean;
+  }
+  /** Who computes longer than those that do the same. */
+  interface SlowWorkDocument {
+    /** Steps the means are over; 0 where no step is told. */
+    num_steps: number;
+    /** Those in the sums of the job, in the order of `ranks`. */
+    ranks: SlowRankDocument[];
+    /** Where two stages or more are told. */
+    stages: SlowStageDocument[];
+    /** The slowest of a step against its peers, median over steps, where no rank is slow in all and another one is the slowest most of the time; null where it is not so. */
+    varies: number | null;
+    /** How many ranks are the slowest of a step. */
+    num_slowest: number;
   }
   /** One ProfilerStep: the window from the first device event that it launched to the next step's. */
   interface StepDocument {
@@ -1181,6 +1229,8 @@ declare namespace report {
     clocks: ClockDocument[];
     /** Of a job; null of one rank, or where nothing could be matched. */
     lateness: LatenessDocument | null;
+    /** Of a job; null of one rank. */
+    slow_work: SlowWorkDocument | null;
     /** What is missing from the whole: ranks without a file, ranks with several. */
     notes: string[];
     ranks: RankDocument[];

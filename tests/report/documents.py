@@ -91,6 +91,7 @@ def document(*ranks: Document, **changes: Any) -> Document:
         "failures": [],
         "clocks": [],
         "lateness": None,
+        "slow_work": None,
         "notes": [],
         "ranks": list(ranks),
         **changes,
@@ -272,6 +273,7 @@ def rank(
     serial_ns = sum(event.end_ns - event.start_ns for event in done)
     return {
         "rank": number,
+        "name": "",
         "device": number % 8,
         "device_name": "NVIDIA H800",
         "num_sms": NUM_SMS,

@@ -83,6 +83,9 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None) -> Qual
         text = f"{unnamed_share:.0%} of compute time is in kernels that no rule names: counted as other compute"
         (doubts if unnamed_share > 1 / 3 else remarks).append(text)
     notes = []
+    if work.basis == "ranges":
+        notes.append("a plain Chrome trace: ranges stand for work, each thread is a stream, and the rest is inferred")
+        notes += work.trace.plain.notes if work.trace.plain else ()
     if work.num_overlapping and work.basis == "device":
         notes.append(
             f"{work.num_overlapping:,} events start before their predecessor on the stream ended "

@@ -24,11 +24,13 @@ from weftrace.analysis.launch_delays import Queueing, queueing
 from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
+from weftrace.analysis.slow_work import ALL, TIMES_SCHEMA, SlowWork, slow_work
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
 from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Failure
 from weftrace.trace.model import SmUnit, Trace
+from weftrace.trace.plain.values import PLACES, SHOWN
 from weftrace.trace.work import Basis, StepBy, Work, as_work
 from weftrace.units import duration, percent
 
@@ -41,7 +43,8 @@ Apart = Literal["host", "world", "duplicate"]
 class RankAnalysis(InNotebook):
     """All analyses of one device of one rank. See each part's type for what its numbers mean.
 
-    apart: why it is in no sum of its job (`Apart`); None where it is.
+    apart: why it is in no sum of its job (`Apart`); None where it is. name: what a plain trace calls it ("DP 0 PP 3"),
+    or nothing. places: its coordinates in the job that such a trace tells, as ("pp", 3).
     """
 
     rank: int | None
@@ -71,6 +74,8 @@ class RankAnalysis(InNotebook):
     quality: Quality
     arrivals: pl.DataFrame  # at its collectives
     apart: Apart | None = None
+    name: str = ""
+    places: tuple[tuple[str, int], ...] = ()
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "rank", "–" if self.rank is None else str(self.rank)
@@ -86,6 +91,7 @@ class Analysis(InNotebook):
 
     ranks: in order of rank, then device. failures: files that could not be used. clocks: offsets between ranks' clocks;
     empty for a single rank. lateness: of the ranks that are in sums; None where no two share a collective.
+    empty for a single rank. slow_work: which ranks compute longer than their peers; None of a single rank.
     notes: what is missing from the whole: ranks without a file, ranks with several.
     """
 
@@ -95,6 +101,7 @@ class Analysis(InNotebook):
     failures: tuple[Failure, ...] = ()
     clocks: tuple[ClockOffset, ...] = ()
     lateness: Lateness | None = None
+    slow_work: SlowWork | None = None
     notes: tuple[str, ...] = ()
 
     def _told(self) -> Iterator[tuple[str, str]]:
@@ -113,6 +120,7 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
     account = account_of(work)
     table = phases(account)
     kernels = kernel_table(work)
+    worker = work.trace.plain.workers[0] if work.trace.plain else None
     return RankAnalysis(
         rank=work.trace.rank,
         world_size=work.trace.world_size,
@@ -140,6 +148,8 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         outside_steps=outside_steps(work),
         quality=quality(work, unnamed_share=kernels.unnamed_share),
         arrivals=arrivals(work),
+        name=worker.name if worker else "",
+        places=worker.places if worker else (),
     )
 
 
@@ -150,7 +160,7 @@ def by_rank(rank: RankAnalysis) -> tuple[bool, int, int, str]:
 
 def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failure]) -> Analysis:
     """Ranks put together: in order, those told that are of no sum, with the offsets of the others' clocks."""
-    ordered = sorted(ranks, key=by_rank)
+    ordered, renumbered = placed(sorted(ranks, key=by_rank))
     ordered = [replace(r, apart=reason) for r, reason in zip(ordered, _apart(ordered), strict=True)]
     counted = [r for r in ordered if r.apart is None]
     meetings = meetings_of([r.arrivals for r in counted])
@@ -163,8 +173,43 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
         failures=tuple(failures),
         clocks=clocks if len(clocks) > 1 else (),
         lateness=lateness_of(meetings),
-        notes=tuple(_notes(ordered)),
+        slow_work=_slow_work(counted),
+        notes=(*renumbered, *_notes(ordered)),
     )
+
+
+def placed(ranks: list[RankAnalysis]) -> tuple[list[RankAnalysis], tuple[str, ...]]:
+    """Ranks of several plain files by the names that tell them apart in the job; numbered anew where each file, which
+    knows only its own, has numbered them from 0. And what is to be said of that.
+    """
+    told = [dict(rank.places) for rank in ranks]
+    if len({rank.path for rank in ranks}) < 2 or not all(told):
+        return ranks, ()
+    varied = [place for place in SHOWN if len({places.get(place) for places in told}) > 1]
+    names = [" ".join(f"{PLACES[place]} {places[place]}" for place in varied if place in places) for places in told]
+    ranks = [replace(rank, name=name or rank.name) for rank, name in zip(ranks, names, strict=True)]
+    if len(set(names)) < len(ranks) or len({rank.rank for rank in ranks}) == len(ranks):
+        return ranks, ()
+    ranks = sorted(ranks, key=lambda rank: [dict(rank.places).get(place, -1) for place in PLACES])
+    order = ", then ".join(PLACES[place] for place in PLACES if place in varied)
+    ranks = [replace(rank, rank=number) for number, rank in enumerate(ranks)]
+    return ranks, (f"the files number their ranks each for itself: here they count from 0, in order of {order}",)
+
+
+def _slow_work(ranks: list[RankAnalysis]) -> SlowWork | None:
+    """Operators on a host wait for others within, so their time compares nothing."""
+    if any(rank.basis not in ("device", "ranges") for rank in ranks):
+        return None
+    return slow_work([_compute_times(rank) for rank in ranks], [dict(rank.places).get("pp") for rank in ranks])
+
+
+def _compute_times(rank: RankAnalysis) -> pl.DataFrame:
+    """What a rank computed in each step, and in each phase of it: a frame of `TIMES_SCHEMA`."""
+    whole: list[tuple[int | None, str, int]]
+    whole = [(s.step, ALL, s.breakdown.compute_ns) for s in rank.steps] or [(None, ALL, rank.breakdown.compute_ns)]
+    steps = pl.lit(None, dtype=pl.Int64).alias("step") if not rank.steps else pl.col("step")
+    named = rank.phases.filter(pl.col("compute_ns") > 0).group_by(steps, phase="name").agg(pl.col("compute_ns").sum())
+    return pl.concat([pl.DataFrame(whole, schema=TIMES_SCHEMA, orient="row"), named.select(*TIMES_SCHEMA)])
 
 
 def _apart(ranks: list[RankAnalysis]) -> list[Apart | None]:

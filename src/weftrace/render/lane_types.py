@@ -66,9 +66,10 @@ class LanePicture(TypedDict):
     """
 
     rank: int | None
+    name: str
     device: int | None
     device_name: str
-    basis: Literal["device", "host", "none"]
+    basis: Literal["device", "host", "ranges", "none"]
     simulated: bool
     span_ns: Ns
     communication_ns: Ns

@@ -39,7 +39,7 @@ MIN_MARK = 0.05  # a smaller part of a column exposed is not marked: kernels lea
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _TRACE = "·"  # busy, but for less than half a level
-_IDLE_WORDS = {"host": " idle: no thread recorded an operator"}
+_IDLE_WORDS = {"host": " idle: no thread recorded an operator", "ranges": " idle: no range was recorded"}
 _DENSE = 0.5  # a box that was busy for less of its time is not filled
 _WHOLE = 0.95  # a box that was busy for less of its time says so
 _FILL: dict[str | None, str] = {None: " ", **dict(zip(DRAWN, "░▒▓", strict=True))}
@@ -75,7 +75,8 @@ def print_lanes(
 
 
 def _heading(rank: LanePicture, picture: Picture, *, with_device: bool) -> list[Text]:
-    who = "lanes" if rank["rank"] is None else f"lanes of rank {rank['rank']}"
+    name = clean(rank["name"]) or ("" if rank["rank"] is None else f"rank {rank['rank']}")
+    who = f"lanes of {name}" if name else "lanes"
     device = clean(rank["device_name"])
     parts = [
         who,

@@ -96,7 +96,10 @@ def analyze(
     """
     if not isinstance(source, Trace | Job):
         source = open_trace(source)
-    number = 1 if isinstance(source, Trace) else max(1, len(source.ranks or source.paths))
+    if isinstance(source, Trace):
+        number = len(source.plain.workers) if source.plain else 1
+    else:
+        number = max(1, len(source.ranks or source.paths))
     per_rank = max(2_000, MAX_TIMELINE_EVENTS // number) if timelines else 0
     each = partial(
         _devices, rules=rules, step=step, step_by=step_by, max_events=per_rank, flops=flops, hardware=hardware
@@ -130,7 +133,7 @@ def _devices(
     return [
         RankReport(
             analysis=analyze_rank(work),
-            timeline=timeline_payload(trace, work.events, max_events=max_events) if max_events else None,
+            timeline=timeline_payload(work.trace, work.events, max_events=max_events) if max_events else None,
             flops=None if flops is None else _joined(flops, work, hardware),
         )
         for work in works_of(trace, rules=rules, step=step, step_by=step_by)

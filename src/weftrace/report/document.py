@@ -24,11 +24,13 @@ from weftrace.report.document_types import (
     JoinedPhaseDocument,
     RankDocument,
     ReportDocument,
+    SlowWorkDocument,
     StepDocument,
     WindowDocument,
 )
 from weftrace.report.headline import headline, left_out
 from weftrace.report.lateness_document import lateness_document, zero_ns
+from weftrace.report.slow_work_document import slow_sentence, slow_work_document
 from weftrace.version import __version__
 
 if TYPE_CHECKING:
@@ -56,11 +58,12 @@ def document_of(
         rank_document(rank, found, most_stretches=most, zero_ns=zero, waits=waits)
         for rank, found, waits in zip(analysis.ranks, joined, _waits(analysis), strict=True)
     ]
+    slow = slow_work_document(analysis)
     return {
         "schema": SCHEMA,
         "weftrace": __version__,
         "source": _file_name(analysis.source),
-        "headline": headline([rank for rank in ranks if rank["apart"] is None]) + left_out(ranks),
+        "headline": headline([rank for rank in ranks if rank["apart"] is None]) + _slow(slow, ranks) + left_out(ranks),
         "world_size": analysis.world_size,
         "num_ranks": len(analysis.ranks),
         "failures": [{"path": _file_name(f.path), "error": f.error} for f in analysis.failures],
@@ -76,6 +79,7 @@ def document_of(
             for c in analysis.clocks
         ],
         "lateness": lateness_document(analysis),
+        "slow_work": slow,
         "notes": list(analysis.notes),
         "ranks": ranks,
     }
@@ -85,6 +89,11 @@ def _waits(analysis: Analysis) -> list[Stretches | None]:
     """Of each rank when it waited for others; None of those that are in no sum."""
     counted = iter(analysis.lateness.waits if analysis.lateness else ())
     return [next(counted, None) if rank.apart is None else None for rank in analysis.ranks]
+
+
+def _slow(slow: SlowWorkDocument | None, ranks: Sequence[RankDocument]) -> str:
+    """In the headline of plain traces, where it is most of what they tell."""
+    return slow_sentence(slow) if any(rank["basis"] == "ranges" for rank in ranks) else ""
 
 
 def rank_document(
@@ -102,6 +111,7 @@ def rank_document(
     zero = b.start_ns
     told: RankDocument = {
         "rank": rank.rank,
+        "name": rank.name,
         "device": rank.device,
         "device_name": rank.device_name,
         "num_sms": rank.num_sms,

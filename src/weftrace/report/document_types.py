@@ -136,6 +136,51 @@ class LatenessDocument(TypedDict):
     notes: Annotated[list[str], Meta(description="What these numbers rest on, where it is not as usual.")]
 
 
+class SlowRankDocument(TypedDict):
+    """How long a rank computes in a step, against its peers: the ranks of its stage where stages are told, else all."""
+
+    rank: Annotated[Count | None, Meta(description="As in `ranks`; so are device, path and name.")]
+    device: Count | None
+    path: str
+    name: str
+    stage: Annotated[Count | None, Meta(description="Pipeline stage; null where none is told.")]
+    compute_ns: Annotated[Ns, Meta(description="Mean over the steps that all ranks tell; else of the whole trace.")]
+    peers_ns: Annotated[Ns, Meta(description="Mean over the steps of the lower median of its peers', itself included.")]
+    ratio: Annotated[Ratio, Meta(description="compute_ns / peers_ns.")]
+    share_of_steps: Annotated[Share, Meta(description="Steps in which it computes longer than that median.")]
+    phase: Annotated[str | None, Meta(description="The phase in which it loses most; null where none is told.")]
+    phase_ratio: Ratio | None
+    is_slow: Annotated[
+        bool,
+        Meta(description="ratio of 1.1 or more, in two thirds of the steps, and far beyond how the others differ."),
+    ]
+
+
+class SlowStageDocument(TypedDict):
+    """How long the ranks of a pipeline stage compute in a step, against those of the other stages."""
+
+    stage: Count
+    compute_ns: Annotated[Ns, Meta(description="Lower median of its ranks.")]
+    ratio: Annotated[Ratio, Meta(description="To the lower median of the stages.")]
+    is_slow: Annotated[bool, Meta(description="ratio of 1.1 or more.")]
+
+
+class SlowWorkDocument(TypedDict):
+    """Who computes longer than those that do the same."""
+
+    num_steps: Annotated[Count, Meta(description="Steps the means are over; 0 where no step is told.")]
+    ranks: Annotated[list[SlowRankDocument], Meta(description="Those in the sums of the job, in the order of `ranks`.")]
+    stages: Annotated[list[SlowStageDocument], Meta(description="Where two stages or more are told.")]
+    varies: Annotated[
+        Ratio | None,
+        Meta(
+            description="The slowest of a step against its peers, median over steps, where no rank is slow in all and "
+            "another one is the slowest most of the time; null where it is not so."
+        ),
+    ]
+    num_slowest: Annotated[Count, Meta(description="How many ranks are the slowest of a step.")]
+
+
 class StreamDocument(TypedDict):
     """One stream."""
 
@@ -419,6 +464,7 @@ class RankDocument(TypedDict):
     """One device of one rank. Starts and ends count from start_ns."""
 
     rank: Annotated[Count | None, Meta(description="Rank in the job; null where neither the file nor its name says.")]
+    name: Annotated[str, Meta(description='What a plain Chrome trace calls it ("DP 0 PP 3"); empty elsewhere.')]
     device: Annotated[Count | None, Meta(description="Device number; null where the file holds no device work.")]
     device_name: str
     num_sms: Annotated[
@@ -427,8 +473,11 @@ class RankDocument(TypedDict):
     sm_unit: SmUnit
     path: Annotated[str, Meta(description="File name, without its folder.")]
     basis: Annotated[
-        Literal["device", "host", "none"],
-        Meta(description="What was accounted: device events, host operators in their place, or nothing."),
+        Literal["device", "host", "ranges", "none"],
+        Meta(
+            description="What was accounted: device events, host operators in their place, ranges of a plain Chrome "
+            "trace, or nothing."
+        ),
     ]
     step: Annotated[int | None, Meta(description="The ProfilerStep asked for; null for the whole trace.")]
     step_by: Annotated[
@@ -518,6 +567,7 @@ class ReportDocument(TypedDict):
     lateness: Annotated[
         LatenessDocument | None, Meta(description="Of a job; null of one rank, or where nothing could be matched.")
     ]
+    slow_work: Annotated[SlowWorkDocument | None, Meta(description="Of a job; null of one rank.")]
     notes: Annotated[
         list[str], Meta(description="What is missing from the whole: ranks without a file, ranks with several.")
     ]

@@ -39,7 +39,7 @@ def headline(ranks: Sequence[RankDocument]) -> str:
     """
     if not ranks:
         return "No rank could be read."
-    device = [rank for rank in ranks if rank["basis"] == "device" and rank["span_ns"]]
+    device = [rank for rank in ranks if rank["basis"] in ("device", "ranges") and rank["span_ns"]]
     if not device:
         host = [rank for rank in ranks if rank["basis"] == "host" and rank["span_ns"]]
         if not host:
@@ -68,7 +68,10 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
     loss = max(losses, key=lambda name: losses[name])
     if losses[loss] < _MUCH * span:
         return _of_kernels(ranks, whole, loss, losses[loss])
-    told = _LEADS[loss].format(share=f"{percent(losses[loss] / span)} of {whole}") + _cause(ranks, loss, losses[loss])
+    lead, cause = _LEADS[loss], _cause(ranks, loss, losses[loss])
+    if loss == "idle time" and all(rank["basis"] == "ranges" for rank in ranks):
+        lead, cause = "No range was recorded for {share}", ""  # waits, bubbles, or work that nobody wrote down
+    told = lead.format(share=f"{percent(losses[loss] / span)} of {whole}") + cause
     others = sorted((ns, name) for name, ns in losses.items() if name != loss and ns >= _WORTH_SAYING * span)
     also = [(name, percent(ns / span)) for ns, name in reversed(others)]
     if also:
@@ -129,7 +132,8 @@ def _of_host(ranks: Sequence[RankDocument]) -> str:
 def _slowest(ranks: Sequence[RankDocument], num_processes: int) -> str:
     spans = [rank["span_ns"] for rank in ranks]
     slowest = max(ranks, key=lambda rank: rank["span_ns"])
-    names = [slowest["path"] if slowest["rank"] is None else f"rank {slowest['rank']}"] * (num_processes > 1)
+    called = slowest["name"] or (slowest["path"] if slowest["rank"] is None else f"rank {slowest['rank']}")
+    names = [called] * (num_processes > 1)
     names += [f"device {slowest['device']}"] * (num_processes < len(ranks))
     mean = duration(sum(spans) / len(spans))
     if max(spans) < _LONGER * sum(spans) / len(spans):

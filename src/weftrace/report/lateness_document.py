@@ -69,6 +69,8 @@ def _ranks(ranks: Sequence[RankAnalysis], found: Lateness) -> list[LateRankDocum
 
 
 def _name(rank: RankAnalysis, with_device: bool) -> str:
+    if rank.name:  # a plain trace's, which has no devices
+        return rank.name
     name = PurePath(rank.path).name if rank.rank is None else f"rank {rank.rank}"
     return f"{name}, device {rank.device}" if with_device else name
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
@@ -48,13 +48,14 @@ class Failure(InNotebook):
 class Outcome(InNotebook, Generic[T]):
     """What `Job.map` got from one file: a value, a failure, or neither where its rank was not asked for.
 
-    rank: as the trace tells it; None where it does not, or could not be read.
+    rank: as the trace tells it; None where it does not, or could not be read. ranks: those of a file that holds many.
     """
 
     path: str
     rank: int | None = None
     value: T | None = None
     failure: Failure | None = None
+    ranks: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +111,13 @@ class Job(InNotebook):
         for path in self.paths:
             if self._wanted(path):
                 trace = read(path, max_bytes=self.max_bytes)
-                if self.ranks is None or trace.rank in self.ranks:
-                    yield trace
+                if (chosen := trace if self.ranks is None else _of_ranks(trace, self.ranks)) is not None:
+                    yield chosen
 
     def _absent(self, outcomes: Sequence[Outcome[T]]) -> list[int]:
         """Ranks that were asked for, and that neither a trace nor the name of a broken file tells."""
         told = {o.rank if o.failure is None else rank_in_name(o.path) for o in outcomes}
+        told |= {rank for o in outcomes for rank in o.ranks}
         return sorted((self.ranks or frozenset()) - told)
 
     def _wanted(self, path: str) -> bool:
@@ -133,10 +135,13 @@ class _Task:
 
 def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
     try:
-        trace = read(task.path, max_bytes=task.max_bytes)
-        if task.ranks is not None and trace.rank not in task.ranks:
-            return Outcome(path=task.path, rank=trace.rank)
-        return Outcome(path=task.path, rank=trace.rank, value=function(trace))
+        trace: Trace | None = read(task.path, max_bytes=task.max_bytes)
+        assert trace is not None
+        rank = trace.rank
+        held = frozenset(w.rank for w in trace.plain.workers if w.rank is not None) if trace.plain else frozenset()
+        if task.ranks is not None and (trace := _of_ranks(trace, task.ranks)) is None:
+            return Outcome(path=task.path, rank=rank)
+        return Outcome(path=task.path, rank=rank, value=function(trace), ranks=held)
     except WeftraceError as error:
         told = str(error)
     except MemoryError:
@@ -145,6 +150,16 @@ def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
         *_, at = traceback.extract_tb(error.__traceback__)
         told = f"{task.path}: unexpected {type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})."
     return Outcome(path=task.path, failure=Failure(path=task.path, error=told))
+
+
+def _of_ranks(trace: Trace, ranks: frozenset[int]) -> Trace | None:
+    """The trace, if it is of one of these ranks; of a file that holds many ranks, what is theirs."""
+    if trace.plain is None:
+        return trace if trace.rank in ranks else None
+    plain = trace.plain.of_ranks(ranks)
+    if not plain.workers:
+        return None
+    return replace(trace, plain=plain, rank=plain.workers[0].rank if len(plain.workers) == 1 else None)
 
 
 def _run(

@@ -10,6 +10,7 @@ from typing import Literal
 import polars as pl
 
 from weftrace.notebook import InNotebook
+from weftrace.trace.plain.values import Plain
 
 #: What a device's multiprocessors are called: streaming multiprocessors, or compute units on AMD.
 SmUnit = Literal["SMs", "CUs"]
@@ -133,6 +134,8 @@ class Trace(InNotebook):
     rank, world_size: from `distributedInfo`, else the file's name, else None.
     window_ns: (start, end) of the profiler's recording when the file states it, absolute nanoseconds.
     simulated: True where weftrace made the events rather than a profiler.
+    plain: of a Chrome trace that no profiler of devices wrote, what its events are; it may hold many ranks, and then
+    `rank` is None.
     """
 
     events: pl.DataFrame
@@ -146,6 +149,7 @@ class Trace(InNotebook):
     simulated: bool = False
     info: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     quality: ReadQuality = field(default_factory=ReadQuality)
+    plain: Plain | None = None
 
     def __eq__(self, other: object) -> bool:
         """Same events and same facts; where a trace was read from, and what reading it dropped, do not count."""

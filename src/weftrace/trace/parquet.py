@@ -18,17 +18,27 @@ from weftrace.errors import TraceError, TraceTooLarge
 from weftrace.files.output import write_output
 from weftrace.files.sources import DEFAULT_MAX_BYTES, open_bytes
 from weftrace.trace.model import EVENT_SCHEMA, Device, ReadQuality, Trace, Track
+from weftrace.trace.plain.values import PLAIN_SCHEMA, Plain, Worker
 from weftrace.units import size
 
 #: Version of the layout, counted up when a reader of the one before could not read it.
 FORMAT = 1
 
 _KEY = "weftrace.trace"
+_PLAIN = "plain."  # before the columns of what a plain trace's events are
 _NEVER_NULL = ("name", "cat", "pid", "tid", "ts_ns", "dur_ns")
 _BYTES_PER_EVENT = sum(8 if dtype == pl.Int64() else 4 for dtype in EVENT_SCHEMA.values())
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError)
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _PlainFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """All of a `Plain` but its rows, which are columns of the file."""
+
+    workers: tuple[Worker, ...]
+    notes: tuple[str, ...]
+    moved: bool
 
 
 class _Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +54,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     simulated: bool
     info: dict[str, str]
     quality: ReadQuality
+    plain: _PlainFacts | None = None
 
 
 def save_parquet(trace: Trace, path: str | os.PathLike[str]) -> None:
@@ -51,7 +62,7 @@ def save_parquet(trace: Trace, path: str | os.PathLike[str]) -> None:
 
     Raises OutputError when the file cannot be written.
     """
-    facts = {field: getattr(trace, field) for field in _Facts.__struct_fields__ if field != "format"}
+    facts = {field: getattr(trace, field) for field in _Facts.__struct_fields__ if field not in ("format", "plain")}
     facts["info"] = dict(trace.info)
     quality = trace.quality
     facts["quality"] = ReadQuality(
@@ -61,9 +72,13 @@ def save_parquet(trace: Trace, path: str | os.PathLike[str]) -> None:
         truncated=quality.truncated,
         examples=dict(quality.examples),
     )
+    events = trace.events.select(*EVENT_SCHEMA)
+    if (plain := trace.plain) is not None:
+        facts["plain"] = {"workers": plain.workers, "notes": plain.notes, "moved": plain.moved}
+        events = events.hstack(plain.rows.select(pl.all().name.prefix(_PLAIN)))
     text = json.dumps({"format": FORMAT, **msgspec.to_builtins(facts)})
     buffer = io.BytesIO()  # some bytes an event
-    trace.events.select(*EVENT_SCHEMA).write_parquet(buffer, compression="zstd", metadata={_KEY: text})
+    events.write_parquet(buffer, compression="zstd", metadata={_KEY: text})
     write_output(path, [buffer.getvalue()])
 
 
@@ -82,13 +97,14 @@ def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_B
     try:
         facts = _facts(str(path), pl.read_parquet_metadata(file).get(_KEY))
         events = _events(str(path), file, max_bytes)
+        plain = facts.plain and _plain(str(path), file, facts.plain)
     except _BROKEN as error:
         raise TraceError(
             f"{path}: is damaged or cut short, and Parquet cannot be read in part ({_first_line(error)}). "
             "Convert the profiler's file again: weftrace convert"
         ) from error
     kept: dict[str, Any] = {field: getattr(facts, field) for field in _Facts.__struct_fields__ if field != "format"}
-    return Trace(events=events, path=str(path), **kept)
+    return Trace(events=events, path=str(path), **kept | {"plain": plain})
 
 
 def _facts(path: str, text: str | None) -> _Facts:
@@ -134,6 +150,20 @@ def _events(path: str, file: io.BytesIO, max_bytes: int) -> pl.DataFrame:
     if negative := events.filter(pl.col("dur_ns") < 0).height:
         raise TraceError(f"{path}: {negative:,} events have a negative duration. Convert the profiler's file again.")
     return events
+
+
+def _plain(path: str, file: io.BytesIO, facts: _PlainFacts) -> Plain:
+    """What the events of a plain trace are. Raises TraceError where a column is missing or of another type."""
+    schema = pl.read_parquet_schema(file)
+    for column, dtype in PLAIN_SCHEMA.items():
+        if schema.get(_PLAIN + column) != dtype:
+            raise TraceError(f"{path}: column {_PLAIN}{column} is not the {dtype} that weftrace writes. Convert again.")
+    file.seek(0)
+    rows = pl.read_parquet(file, columns=[_PLAIN + column for column in PLAIN_SCHEMA])
+    if (rows.get_column(f"{_PLAIN}worker").drop_nulls() >= len(facts.workers)).any():
+        raise TraceError(f"{path}: an event is of a rank that the file does not list. Convert the file again.")
+    rows = rows.rename({_PLAIN + column: column for column in PLAIN_SCHEMA})
+    return Plain(workers=facts.workers, rows=rows, notes=facts.notes, moved=facts.moved)
 
 
 def _first_line(error: BaseException) -> str:

@@ -18,14 +18,14 @@ from weftrace.trace.clipping import FARTHEST_NS, clipped, extent, inside_window
 from weftrace.trace.containment import collective_of_range, with_host_metadata
 from weftrace.trace.device_windows import step_windows
 from weftrace.trace.host_collectives import one_each
-from weftrace.trace.kernels import HOST_FAMILY, KINDS, KernelRules, class_of_metadata, classify, load_rules
+from weftrace.trace.kernels import BUILT_IN, HOST_FAMILY, KINDS, KernelRules, class_of_metadata, classify, load_rules
 from weftrace.trace.launches import link_launches
 from weftrace.trace.model import SmUnit, Trace, on_device
-from weftrace.trace.phases import assign_phases, find_phases, find_steps, step_at
+from weftrace.trace.phases import PHASE_SCHEMA, assign_phases, find_phases, find_steps, step_at
 from weftrace.units import duration
 
-#: What is accounted: device events, host operators in their place, or nothing.
-Basis = Literal["device", "host", "none"]
+#: What is accounted: device events; host operators in their place; ranges of a plain Chrome trace; or nothing.
+Basis = Literal["device", "host", "ranges", "none"]
 
 #: What a step is: a window of the device's time with all that ran in it, or the events that it launched, whenever
 #: they ran.
@@ -75,7 +75,8 @@ def in_lane(lane: LaneName) -> pl.Expr:
 class Work(InNotebook):
     """One device's work, and what had to be left out or mended to account for it.
 
-    basis: "device"; "host" where a trace has no device events and host operators stand in for them; "none".
+    basis: "device"; "host" where a trace has no device events and host operators stand in for them; "ranges" of a rank
+    of a plain Chrome trace, which its file tells by ranges alone; "none".
     events: frame of `WORK_SCHEMA`. phases: frame of `weftrace.trace.phases.PHASE_SCHEMA`.
     num_unlinked: device events without a launch (kept in all times, in no phase).
     num_clipped: events whose duration contradicts the recording and was cut. num_out_of_window: events that lie outside
@@ -207,6 +208,11 @@ def work_of(
     it launched.
     Raises TraceError for a device or a step that is not in the trace, or when several devices need a choice.
     """
+    if trace.plain is not None:
+        ranks = works_of(trace, rules=rules)
+        if len(ranks) > 1:
+            raise TraceError(f"{trace.path}: holds {len(ranks)} ranks: works_of gives the work of each.")
+        return ranks[0] if step is None else ranks[0].of_step(step, by=step_by)
     used = _devices(trace)
     if device is None and len(used) > 1:
         raise TraceError(f"{trace.path}: holds work of devices {', '.join(map(str, used))}: choose one of them.")
@@ -219,12 +225,16 @@ def work_of(
 def works_of(
     trace: Trace, *, rules: KernelRules | None = None, step: int | None = None, step_by: StepBy = "window"
 ) -> list[Work]:
-    """The work of each device of a trace; one without device events gives one Work, on the host's operators.
+    """The work of each device of a trace, or of each rank of a plain one; one without device events gives one Work, on
+    the host's operators.
 
     step, step_by: as in `work_of`, of the devices that the step launched something on. Raises TraceError when that is
     none of them.
     """
-    works = [work_of(trace, rules=rules, device=device) for device in _devices(trace) or (None,)]
+    if trace.plain is not None:
+        works = [_work_of_worker(part, rules) for part in workers_of(trace)]
+    else:
+        works = [work_of(trace, rules=rules, device=device) for device in _devices(trace) or (None,)]
     if step is None:
         return works
     chosen = [work for work in works if step in work.steps] or works[:1]  # the first tells which steps there are
@@ -392,6 +402,62 @@ def _work_of_host(trace: Trace, rules: KernelRules | None) -> Work:
         events=rows.select(pl.col(name).cast(dtype) for name, dtype in WORK_SCHEMA.items()),
         phases=phases,
     )
+
+
+def workers_of(trace: Trace) -> Iterator[Trace]:
+    """A plain trace's ranks, a trace each: its events in order, at the times at which they are taken to have run."""
+    assert trace.plain is not None, trace
+    rows = trace.plain.rows
+    for number, worker in enumerate(trace.plain.workers):
+        own = (rows.get_column("worker") == number).fill_null(False)
+        mine = rows.filter(own).with_columns(pl.lit(0, dtype=pl.Int32).alias("worker"))
+        events = trace.events.filter(own).with_columns(pl.col("ts_ns") + mine.get_column("shift_ns"))
+        plain = replace(
+            trace.plain, workers=(worker,), rows=mine.with_columns(pl.lit(0, dtype=pl.Int64).alias("shift_ns"))
+        )
+        yield replace(trace, events=events, rank=worker.rank, plain=plain)
+
+
+def _work_of_worker(trace: Trace, rules: KernelRules | None) -> Work:
+    """The ranges of one rank of a plain trace: a thread is a stream, a range a phase; its name tells its class.
+
+    Nothing launches them: launches are null, and each event is known to be of the step that it states.
+    """
+    assert trace.plain is not None, trace
+    events = trace.events.select("name", "ts_ns", "dur_ns", "pid", "tid", "dtype")
+    rows = trace.plain.rows.hstack(events).with_row_index("row").with_columns(*extent())
+    rows = _with_own_rules(rows, rules).sort("start_ns", "row")
+    occurrence = pl.int_range(pl.len(), dtype=pl.Int32).over("phase", "step").alias("index")
+    phases = rows.select(
+        pl.int_range(pl.len(), dtype=pl.Int32).alias("number"), occurrence, pl.col("chunk").alias("layer"),
+        "phase", "step", "micro_batch", "pid", "tid", host_start_ns="start_ns", host_end_ns="end_ns",
+    ).rename({"phase": "name", "number": "phase"})  # fmt: skip
+    rows = rows.with_columns(
+        pl.int_range(pl.len(), dtype=pl.Int32).alias("phase"),
+        pl.lit("range").alias("link"),
+        pl.lit(False).alias("persistent"),
+    )
+    absent = {c: pl.lit(None, dtype=t).alias(c) for c, t in WORK_SCHEMA.items() if c not in rows.columns}
+    rows = rows.with_columns(absent.values()).select(pl.col(name).cast(dtype) for name, dtype in WORK_SCHEMA.items())
+    return Work(
+        trace=trace,
+        device=None,
+        basis="ranges" if rows.height else "none",
+        events=rows,
+        phases=phases.select(pl.col(name).cast(dtype) for name, dtype in PHASE_SCHEMA.items()),
+        num_overlapping=_overlapping(rows),
+    )
+
+
+def _with_own_rules(rows: pl.DataFrame, rules: KernelRules | None) -> pl.DataFrame:
+    """What a rule of the user's own says of a range's name, in place of what weftrace took it for."""
+    own = tuple(rule for rule in rules.rules if rule.file != str(BUILT_IN)) if rules else ()
+    if not own:
+        return rows
+    told = classify(rows.get_column("name").cast(pl.String), KernelRules(rules=own))
+    known = told.get_column("rule").is_not_null()
+    columns = ("kind", "family", "collective", "role", "rule")
+    return rows.with_columns(rows.get_column(c).zip_with(~known, told.get_column(c)).alias(c) for c in columns)
 
 
 def _top_level(ops: pl.DataFrame) -> pl.DataFrame:

@@ -148,4 +148,5 @@ def _several_devices(ranks: Sequence[RankDocument]) -> bool:
 
 def rank_name(rank: RankDocument, *, with_device: bool = False) -> str:
     name = f"rank {rank['rank']}" if rank["rank"] is not None else clean(rank["path"] or "rank unknown")
+    name = clean(rank["name"]) or name
     return f"{name}, device {rank['device']}" if with_device else name

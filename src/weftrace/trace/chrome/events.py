@@ -59,6 +59,21 @@ class Args(msgspec.Struct, gc=False, frozen=True):
 NO_ARGS = Args()
 
 
+class AllArgs(Args, gc=False, frozen=True):
+    """Every argument of an event, as the file has it: of files that no Kineto wrote, whose writers chose the names."""
+
+    every: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+def _all_args(args: Any) -> Args:
+    """What Kineto's metadata events say too, and everything else."""
+    if not isinstance(args, dict) or not args:
+        return NO_ARGS
+    texts = {key: value for key in ("name", "labels") if isinstance(value := args.get(key), str)}
+    order = args.get("sort_index")
+    return AllArgs(**texts, sort_index=order if type(order) is int else MISSING, every=args)  # type: ignore[arg-type]
+
+
 class Event(msgspec.Struct, gc=False):
     """One event of a Chrome trace; times in microseconds as the file writes them. What has no phase is no event."""
 
@@ -83,43 +98,71 @@ class _DecimalEvent(Event, gc=False):
     dur: int | Decimal | None = None
 
 
+class _WholeFloatEvent(_FloatEvent, gc=False):
+    args: Any = NO_ARGS
+
+
+class _WholeDecimalEvent(_DecimalEvent, gc=False):
+    args: Any = NO_ARGS
+
+
 _FLOATS = msgspec.json.Decoder(list[_FloatEvent])
 _DECIMALS = msgspec.json.Decoder(list[_DecimalEvent])
 _ONE = msgspec.json.Decoder(_DecimalEvent)
+_WHOLE_FLOATS = msgspec.json.Decoder(list[_WholeFloatEvent])
+_WHOLE_DECIMALS = msgspec.json.Decoder(list[_WholeDecimalEvent])
+_WHOLE_ONE = msgspec.json.Decoder(_WholeDecimalEvent)
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
 
 
-def decode_list(text: bytes, *, exact: bool) -> list[Event] | None:
-    """A JSON list of events, or None when the text is not exactly that. exact: fractions as decimals, not as floats."""
+def decode_list(text: bytes, *, exact: bool, whole: bool = False) -> list[Event] | None:
+    """A JSON list of events, or None when the text is not exactly that. exact: fractions as decimals, not as floats.
+    whole: with all arguments (`AllArgs`)."""
     try:
-        return (_DECIMALS if exact else _FLOATS).decode(text)  # type: ignore[return-value]
+        if not whole:
+            return (_DECIMALS if exact else _FLOATS).decode(text)  # type: ignore[return-value]
+        events: list[Event] = (_WHOLE_DECIMALS if exact else _WHOLE_FLOATS).decode(text)  # type: ignore[assignment]
     except _UNDECODABLE:
         return None
+    for event in events:
+        event.args = _all_args(event.args)
+    return events
 
 
-def quick_event(text: str, tally: Tally) -> Event | None:
+def _decode_one(text: str | bytes, *, whole: bool) -> Event:
+    """Raises one of `_UNDECODABLE`."""
+    if not whole:
+        return _ONE.decode(text)
+    event = _WHOLE_ONE.decode(text)
+    event.args = _all_args(event.args)
+    return event
+
+
+def quick_event(text: str, tally: Tally, *, whole: bool = False) -> Event | None:
     """An event from its text where that is sound, or where the commonest flaws are soon mended; None for the others,
     which `lenient_event` takes."""
     try:
-        return _ONE.decode(text.encode("utf-8", "surrogateescape"))
+        return _decode_one(text.encode("utf-8", "surrogateescape"), whole=whole)
     except _UNDECODABLE:
         pass
     if (strict := without_flaws(text, _USED)) is None:
         return None
     try:
-        event = _ONE.decode(strict[0])
+        event = _decode_one(strict[0], whole=whole)
     except _UNDECODABLE:
         return None
     tally.repair(_NO_NUMBER if strict[1] else _NO_TEXT, text)
     return event
 
 
-def lenient_event(value: dict[str, Any], text: str, tally: Tally, *, mended: bool = False) -> Event:
+def lenient_event(
+    value: dict[str, Any], text: str, tally: Tally, *, mended: bool = False, whole: bool = False
+) -> Event:
     """An event from its text and from the object, which has a "ph", that `lenient_json` made of it. What cannot be used
     is left out and counted. mended: the text is not as the file has it (`mend`)."""
     raw = text.encode("utf-8", "surrogateescape")
     try:
-        event = _ONE.decode(raw)  # sound by itself: only a neighbour was not
+        event = _decode_one(raw, whole=whole)  # sound by itself: only a neighbour was not
     except _UNDECODABLE:
         pass
     else:
@@ -128,6 +171,8 @@ def lenient_event(value: dict[str, Any], text: str, tally: Tally, *, mended: boo
         return event
     fields, unusable = _usable(value)
     args, unusable_args = _usable_args(value.get("args"))
+    if whole and isinstance(value.get("args"), dict):
+        args, unusable_args = _all_args({key: _plain(item) for key, item in value["args"].items()}), []
     unusable += unusable_args
     if unusable:
         reason = f"unusable {min(unusable)} left out"

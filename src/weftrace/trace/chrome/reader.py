@@ -8,7 +8,7 @@ Each file answers one question, in the order in which bytes become a trace:
     mend            what was meant, where it is not JSON       tally           what was left out, and why
     table           what becomes of each event                 columns         events into columns
     times           microseconds into exact nanoseconds        flows           arrows, where correlation fails
-    facts           what the file says of itself
+    facts           what the file says of itself         stated          arguments of files that no Kineto wrote
 
 The way back: writer (a trace as such a file), annotate (a file's copy with events added), lane_events (those of lanes).
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 from weftrace.errors import TraceError
 from weftrace.files.sources import DEFAULT_MAX_BYTES, ByteStream, open_bytes
@@ -32,9 +33,11 @@ from weftrace.trace.chrome.facts import (
     text_of,
 )
 from weftrace.trace.chrome.flows import has_orphans, with_flows
+from weftrace.trace.chrome.stated import StatedTable, is_plain
 from weftrace.trace.chrome.table import Table
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.model import Trace
+from weftrace.trace.plain.reading import read_plain
 
 __all__ = ["rank_in_name", "read_chrome"]
 
@@ -92,7 +95,22 @@ def read_stream(
     )
     if tally.skipped["flow"] and has_orphans(events):
         return with_flows(trace, again(), facts, exact=table.exact)
+    if window is None and not tally.skipped["python_function"] and is_plain(events):
+        return _with_plain(trace, again(), exact=table.exact)
     return trace
+
+
+def _with_plain(trace: Trace, stream: ByteStream, *, exact: bool) -> Trace:
+    """The trace with what its events are, where no profiler of devices wrote it: read once more, with all arguments."""
+    table = StatedTable(exact=exact)
+    read_events(stream, table)
+    table.close()
+    stated = table.stated.stated_frame()
+    assert stated.height == len(trace), (stated.height, len(trace))
+    plain = read_plain(trace.events, stated, trace.tracks, rank=trace.rank)
+    if plain is None:
+        return trace
+    return replace(trace, plain=plain, rank=plain.workers[0].rank if len(plain.workers) == 1 else None)
 
 
 def _nothing_kept(tally: Tally, truncated: str | None) -> str:

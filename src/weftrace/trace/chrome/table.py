@@ -30,13 +30,16 @@ _SKIPPED = {"i": "instant", "I": "instant", "C": "counter", "n": "async", "b": "
 class EventSink:
     """Takes events from text. Floats serve for times until one of them has lost its nanoseconds; then decimals do."""
 
+    #: Whether it takes events with all their arguments (`AllArgs`).
+    whole = False
+
     def __init__(self, tally: Tally, *, exact: bool = False) -> None:
         self.tally = tally
         self.exact = exact
 
     def add_json(self, text: bytes) -> bool:
         """Take a JSON list of events; False, with nothing taken, when the text is not that."""
-        events = decode_list(text, exact=self.exact)
+        events = decode_list(text, exact=self.exact, whole=self.whole)
         if events is None:
             return False
         try:

@@ -40,6 +40,7 @@ class Sink(Protocol):
     """What takes the events."""
 
     tally: Tally
+    whole: bool  # whether it takes events with all their arguments
 
     def add_json(self, text: bytes) -> bool:
         """Take a JSON list of events; False, with nothing taken, when the text is not that."""
@@ -53,7 +54,7 @@ def walk(buffer: bytes, sink: Sink, *, last: bool) -> tuple[int, bool]:
 
     last: the file ends with this text, so that nothing remains of the list.
     """
-    walker = _Walker(buffer.decode("utf-8", "surrogateescape"), sink.tally, last=last)
+    walker = _Walker(buffer.decode("utf-8", "surrogateescape"), sink.tally, last=last, whole=sink.whole)
     walker.run()
     sink.add(walker.events)
     return len(walker.text[: walker.at].encode("utf-8", "surrogateescape")), walker.closed
@@ -62,7 +63,8 @@ def walk(buffer: bytes, sink: Sink, *, last: bool) -> tuple[int, bool]:
 class _Walker:
     """A place in a text, and the events before it."""
 
-    def __init__(self, text: str, tally: Tally, *, last: bool) -> None:
+    def __init__(self, text: str, tally: Tally, *, last: bool, whole: bool) -> None:
+        self.whole = whole
         self.text = text
         self.tally = tally
         self.last = last
@@ -103,7 +105,7 @@ class _Walker:
         if not sound and len(_PHASE.findall(text, at, end)) > is_event:
             return self._damage("an object around events")
         if is_event:
-            self.events.append(lenient_event(value, text[at:end], self.tally))
+            self.events.append(lenient_event(value, text[at:end], self.tally, whole=self.whole))
         else:
             self.tally.drop("no ph: not an event", text[at:end])
         self.at = end
@@ -119,7 +121,7 @@ class _Walker:
             self._no_next_before = min(at + _MAX_QUICK, len(text))
             return False
         event_text = text[at : following.start() + 1]
-        event = None if '"traceEvents"' in event_text else quick_event(event_text, self.tally)
+        event = None if '"traceEvents"' in event_text else quick_event(event_text, self.tally, whole=self.whole)
         if event is None:
             return False
         self.events.append(event)
@@ -131,7 +133,7 @@ class _Walker:
         value, text, end = mended(self.text, at, last=self.last)
         if not _is_one_event(value, self.text, at, end):
             raise NotJson("not one event", at)
-        self.events.append(lenient_event(value, text, self.tally, mended=True))
+        self.events.append(lenient_event(value, text, self.tally, mended=True, whole=self.whole))
         self.at = end
         return True
 

@@ -1,0 +1,85 @@
+"""Which rank computes longer than its peers, as plain JSON values, and in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from weftrace.analysis.rank import Analysis
+from weftrace.report.document_types import SlowRankDocument, SlowWorkDocument
+from weftrace.units import duration
+
+_MOST_NAMED = 3
+
+
+def slow_work_document(analysis: Analysis) -> SlowWorkDocument | None:
+    """Of the ranks that are in sums, in their order."""
+    found = analysis.slow_work
+    if found is None:
+        return None
+    counted = [rank for rank in analysis.ranks if rank.apart is None]
+    ranks: list[SlowRankDocument] = [
+        {
+            "rank": rank.rank,
+            "device": rank.device,
+            "path": PurePath(rank.path).name or rank.path,
+            "name": rank.name,
+            "stage": dict(rank.places).get("pp"),
+            "compute_ns": row["compute_ns"],
+            "peers_ns": row["peers_ns"],
+            "ratio": row["ratio"],
+            "share_of_steps": row["share_of_steps"],
+            "phase": row["phase"],
+            "phase_ratio": row["phase_ratio"],
+            "is_slow": row["is_slow"],
+        }
+        for rank, row in zip(counted, found.ranks.to_dicts(), strict=True)
+    ]
+    return {
+        "num_steps": found.num_steps,
+        "ranks": ranks,
+        "stages": [
+            {"stage": row["stage"], "compute_ns": row["compute_ns"], "ratio": row["ratio"], "is_slow": row["is_slow"]}
+            for row in found.stages.to_dicts()
+        ],
+        "varies": found.varies,
+        "num_slowest": found.num_slowest,
+    }
+
+
+def slow_sentence(found: SlowWorkDocument | None) -> str:
+    """What stands out, in a sentence or two, with a blank before; nothing where nothing does."""
+    if found is None:
+        return ""
+    told = []
+    a_step = " a step" if found["num_steps"] else ""
+    slow = sorted((rank for rank in found["ranks"] if rank["is_slow"]), key=lambda rank: -rank["ratio"])
+    if slow:
+        first = slow[0]
+        peers = "the ranks of its stage" if first["stage"] is not None and found["stages"] else "the other ranks"
+        phase = f", most of it in {first['phase']}" if first["phase"] else ""
+        told.append(
+            f"{_named(slow)} {'computes' if len(slow) == 1 else 'compute'} {first['ratio']:.2f}× as long as {peers} "
+            f"({duration(first['compute_ns'])}{a_step} against {duration(first['peers_ns'])}){phase}."
+        )
+    for stage in found["stages"]:
+        if stage["is_slow"]:
+            last = " (the last)" if stage["stage"] == max(s["stage"] for s in found["stages"]) else ""
+            told.append(
+                f"Stage {stage['stage']}{last} is too long: each of its ranks computes {stage['ratio']:.2f}× as "
+                f"long as those of the other stages ({duration(stage['compute_ns'])}{a_step})."
+            )
+    if found["varies"] is not None:
+        told.append(
+            f"No rank is slow in every step: the slowest computes {found['varies']:.2f}× as long as its peers, and it "
+            f"is another each time ({found['num_slowest']} ranks in {found['num_steps']} steps), as where sequences "
+            "or micro-batches differ."
+        )
+    return "".join(f" {sentence}" for sentence in told)
+
+
+def _named(ranks: Sequence[SlowRankDocument]) -> str:
+    names = [rank["name"] or (rank["path"] if rank["rank"] is None else f"rank {rank['rank']}") for rank in ranks]
+    names[0] = names[0][0].upper() + names[0][1:]
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more

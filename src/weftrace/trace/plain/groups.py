@@ -1,0 +1,190 @@
+"""Who communicates with whom in a plain trace? Sends with receives by stage, collectives by whose ends agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+from weftrace.trace.plain.values import PLACES, Worker
+from weftrace.units import US
+
+# A send or receive at stage s: which way, and the lower of the two stages that it joins, counted from s.
+_WAYS = {
+    "forward_send": ("forward", 0),
+    "forward_recv": ("forward", -1),
+    "backward_send": ("backward", -1),
+    "backward_recv": ("backward", 0),
+    "forward_send_backward_recv": ("both ways", 0),
+    "backward_send_forward_recv": ("both ways", -1),
+}
+_ALIKE = 3.0  # times the spread of the ends that agree best, plus _JITTER_NS: those agree as well
+_JITTER_NS = 20 * US
+_AGREED = 0.02  # of a step: ends of one collective lie no farther apart
+
+
+def find_groups(events: pl.DataFrame, workers: Sequence[Worker]) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """group, comm_seq and group_size of each event, null where nothing tells its partners; and how they were found.
+
+    events: worker, kind, rule, phase, step, micro_batch, chunk, seq, ts_ns, end_ns (laid).
+    """
+    places = [place for place in PLACES if len({dict(w.places).get(place) for w in workers} - {None}) > 1]
+    if len(workers) == 1:
+        places = [place for place, _ in workers[0].places]
+    table = pl.DataFrame(
+        [{"worker": i, **{p: dict(w.places).get(p) for p in places}} for i, w in enumerate(workers)],
+        schema={"worker": pl.Int32(), **dict.fromkeys(places, pl.Int64())},
+    )
+    rows = events.with_row_index("row").filter(pl.col("kind") == "communication", pl.col("worker").is_not_null())
+    rows = rows.drop(PLACES).join(table, on="worker", how="left", maintain_order="left")
+    pairs, pair_notes = _pairs(rows.filter(pl.col("rule").is_in(_WAYS)), places, len(workers))
+    others, notes = _collectives(
+        rows.filter(~pl.col("rule").is_in([*_WAYS, "point_to_point"]) | pl.col("rule").is_null()),
+        places, len(workers), _step_ns(events),
+    )  # fmt: skip
+    found = events.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), "worker").join(
+        pl.concat([pairs, others]), on="row", how="left", maintain_order="left"
+    )
+    size = pl.col("worker").n_unique().over("group")
+    known = pl.col("group").is_not_null() & (len(workers) > 1)  # else the others are in other files
+    return found.select("group", "comm_seq", pl.when(known).then(size).alias("group_size")), (*pair_notes, *notes)
+
+
+_FOUND = {"row": pl.UInt32(), "group": pl.String(), "comm_seq": pl.Int64()}
+
+
+def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int) -> tuple[pl.DataFrame, list[str]]:
+    """Sends and receives between neighbouring stages: the k-th of one with the k-th of the other in the step.
+
+    What a first or last stage records of a neighbour that it has not got joins nothing. Nor does what wraps around
+    from the last stage to the first.
+    """
+    if rows.is_empty():
+        return pl.DataFrame(schema=_FOUND), []
+    if "pp" not in places:
+        return pl.DataFrame(schema=_FOUND), ["sends and receives have no stage: who sent to whom is not known"]
+    others = [place for place in places if place != "pp"]
+    way = pl.col("rule").replace_strict({rule: way for rule, (way, _) in _WAYS.items()}, return_dtype=pl.String)
+    lower = pl.col("pp") + pl.col("rule").replace_strict(
+        {rule: at for rule, (_, at) in _WAYS.items()}, return_dtype=pl.Int64
+    )
+    rows = rows.with_columns(way.alias("way"), lower.alias("lower"))
+    side = [*others, "way", "lower", "worker"]
+    rows = rows.sort("ts_ns", "row").with_columns(pl.int_range(pl.len()).over(*side, "step").alias("k"))
+    pair = [*others, "way", "lower", "step"]
+    if num_workers > 1:  # else the other side is in another file
+        sides = rows.group_by(pair).agg(pl.col("worker").n_unique().alias("sides"))
+        rows = rows.join(sides.filter(pl.col("sides") == 2), on=pair, nulls_equal=True)
+        rows = _without_unlaunched(rows, pair)
+    rows = rows.filter(pl.col("lower") >= 0)
+    stages = pl.concat_str(pl.lit("PP "), pl.col("lower"), pl.lit("-"), pl.col("lower") + 1)
+    note = "sends and receives are paired by stage, and by their order in the step"
+    return _numbered(rows.with_columns(_called(others, stages, pl.col("way"))), ["step", "k"]), [note]
+
+
+def _without_unlaunched(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """Where one side records more than the other, its first or last are of transfers that never were: the ends tell
+    how many to leave out at the beginning. Renumbers k so that partners have the same."""
+    sizes = rows.group_by(*key, "worker").len().group_by(key).agg(pl.col("len").n_unique().alias("sizes"))
+    uneven = sizes.filter(pl.col("sizes") > 1).drop("sizes")
+    if uneven.is_empty():
+        return rows
+    even = rows.join(uneven, on=key, how="anti", nulls_equal=True)
+    mended = [even]
+    for _, part in rows.join(uneven, on=key, how="semi", nulls_equal=True).group_by(key):
+        long, short = sorted((p.sort("k") for _, p in part.group_by("worker")), key=len, reverse=True)
+        surplus = len(long) - len(short)
+        ends, other = long.get_column("end_ns"), short.get_column("end_ns")
+        first = min(range(surplus + 1), key=lambda at: _median((ends.slice(at, len(other)) - other).abs()))
+        kept = long.slice(first, len(short)).with_columns((pl.col("k") - first).alias("k"))
+        mended += [kept, short]
+    return pl.concat(mended)
+
+
+def _collectives(
+    rows: pl.DataFrame, places: list[str], num_workers: int, step_ns: float
+) -> tuple[pl.DataFrame, list[str]]:
+    """Each kind of collective among the ranks that differ in the places for which the ends agree best."""
+    if rows.is_empty():
+        return pl.DataFrame(schema=_FOUND), []
+    rows = rows.sort("ts_ns", "row").with_columns(
+        pl.int_range(pl.len()).over("worker", "phase", "step", "chunk").alias("nth")
+    )
+    rows = rows.with_columns(pl.coalesce("seq", "nth").alias("k"))
+    found, notes = [], []
+    for (phase,), mine in rows.group_by("phase", maintain_order=True):
+        varied = _partition(mine, str(phase), places, num_workers, step_ns)
+        if varied is None:
+            notes.append(f"{phase}: no ranks end it together, so it is matched with none")
+            continue
+        among = "all ranks" if set(varied) == set(places) or not places else f"ranks that differ in {_named(varied)}"
+        notes.append(f"{phase}: among {among}" + (", whose ends agree best" if num_workers > 1 and places else ""))
+        kept = [place for place in places if place not in varied]
+        mine = mine.with_columns(_called(kept, pl.lit(str(phase))))
+        found.append(_numbered(mine, ["step", "chunk", "k"]))
+    return pl.concat([pl.DataFrame(schema=_FOUND), *found]), notes
+
+
+def _partition(
+    rows: pl.DataFrame, phase: str, places: list[str], num_workers: int, step_ns: float
+) -> tuple[str, ...] | None:
+    """The places in which partners differ; () for all ranks where no place is told."""
+    if num_workers == 1:
+        return _by_name(phase, places)
+    if not places:
+        return ()
+    spreads = {}
+    for size in range(1, len(places) + 1):
+        for varied in combinations(places, size):
+            fixed = [place for place in places if place not in varied]
+            together = (
+                rows.group_by(*fixed, "step", "chunk", "k")
+                .agg((pl.col("end_ns").max() - pl.col("end_ns").min()).alias("spread"), pl.col("worker").n_unique())
+                .filter(pl.col("worker") > 1)
+            )
+            if together.height:
+                spreads[varied] = float(together.get_column("spread").median())  # type: ignore[arg-type]
+    best = min(spreads.values(), default=None)
+    if best is None or best > max(_AGREED * step_ns, _JITTER_NS):
+        return None
+    alike = [varied for varied, spread in spreads.items() if spread <= _ALIKE * best + _JITTER_NS]
+    return max(alike, key=len)
+
+
+def _by_name(phase: str, places: list[str]) -> tuple[str, ...]:
+    """Of a file with one rank, the ends of whose partners are in other files: what the name says."""
+    words = phase.lower()
+    if "tp" in words or "tensor" in words or "layernorm" in words:
+        return tuple(place for place in places if place == "tp")
+    if "embedding" in words or "clip" in words:
+        return tuple(place for place in places if place in ("pp", "tp"))
+    return tuple(place for place in places if place == "dp") or tuple(places)
+
+
+def _numbered(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """comm_seq: the place of each key among those of its group."""
+    return rows.select(
+        "row", "group", pl.struct(key).rank("dense").over("group").cast(pl.Int64).sub(1).alias("comm_seq")
+    )
+
+
+def _median(values: pl.Series) -> float:
+    return float(np.median(values.to_numpy()))
+
+
+def _called(places: list[str], *parts: pl.Expr) -> pl.Expr:
+    """The group's name: the places that partners share, then the parts: "DP 0 TP 1 PP 2-3 forward"."""
+    shared = [pl.concat_str(pl.lit(f"{PLACES[place]} "), pl.col(place)) for place in places]
+    return pl.concat_str([*shared, *parts], separator=" ", ignore_nulls=True).alias("group")
+
+
+def _named(places: Sequence[str]) -> str:
+    return " and ".join(PLACES[place] for place in places)
+
+
+def _step_ns(events: pl.DataFrame) -> float:
+    """How long a step takes about; all of the trace where none is told."""
+    spans = events.group_by("step").agg((pl.col("end_ns").max() - pl.col("ts_ns").min()).alias("span"))
+    return float(spans.get_column("span").median() or 0)  # type: ignore[arg-type]
