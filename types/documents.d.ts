@@ -1243,6 +1243,8 @@ declare namespace timeline_block {
     classes: string[];
     columns: TimelineColumns;
     end_ns: number;
+    facts: TimelineFacts;
+    first_correlation: number;
     first_ns: number;
     format: string;
     groups: TimelineGroup[];
@@ -1258,7 +1260,9 @@ declare namespace timeline_block {
   }
   interface TimelineColumns {
     class: PackedColumn;
+    correlation: PackedColumn;
     dur: PackedColumn;
+    facts: PackedColumn;
     launch: PackedColumn;
     name: PackedColumn;
     start: PackedColumn;
@@ -1267,6 +1271,34 @@ declare namespace timeline_block {
   interface PackedColumn {
     data: string;
     type: "f8" | "u1" | "u2" | "u4";
+  }
+  /** Each different row once; `timeline_facts` says which events they are of. */
+  interface TimelineFacts {
+    rows: FactsRow[];
+    texts: string[];
+  }
+  /** What events say beside name and times; a text is its position in `texts`. bytes: what a copy or a collective moved. sms: what a kernel holds, at most, or exactly with sms_exact. operator: where its launch is not drawn. */
+  interface FactsRow {
+    block?: number;
+    bytes?: number;
+    collective?: number;
+    dtype?: number;
+    graph?: number;
+    grid?: number;
+    group?: number;
+    group_size?: number;
+    in_elems?: number;
+    occupancy?: number;
+    operator?: number;
+    out_elems?: number;
+    ranks?: number;
+    registers?: number;
+    shapes?: number;
+    shared_bytes?: number;
+    sms?: number;
+    sms_exact?: number;
+    stack?: number;
+    types?: number;
   }
   interface TimelineGroup {
     kind: "device" | "host";

@@ -208,3 +208,77 @@ def test_every_class_has_a_colour() -> None:
 
     style = files("weftrace.render").joinpath("static", "page.css").read_text("utf-8")
     assert all(style.count(f"--{name}:") >= 2 for name in CLASSES)
+
+
+# ---- what else is known of an event
+
+
+def facts_of(payload: Any) -> dict[str, dict[str, Any]]:
+    """What is known of each event beside name and times, by its name; texts for their numbers."""
+    texts, rows = payload["facts"]["texts"], payload["facts"]["rows"]
+    numbers = {"registers", "shared_bytes", "occupancy", "sms", "sms_exact", "bytes", "in_elems", "out_elems",
+               "group_size", "graph"}  # fmt: skip
+    said = [
+        {key: value if key in numbers else texts[value] for key, value in rows[code - 1].items()} if code else {}
+        for code in column(payload, "facts")
+    ]
+    names = [payload["names"][name] for name in column(payload, "name")]
+    return dict(zip(names, said, strict=True))
+
+
+def test_what_a_kernel_was_launched_with_and_its_operator_called_with(tmp_path: Path) -> None:
+    file = TraceFile()
+    file.host(
+        "aten::mm", 0, 50, cat="cpu_op", **{"Input Dims": [[64, 512], [512, 64]], "Input type": ["float", "float"]}
+    )
+    launched = {"grid": [8, 16, 5], "block": [128, 1, 1], "registers per thread": 122, "shared memory": 12544,
+                "est. achieved occupancy %": 25}  # fmt: skip
+    file.kernel(GEMM, 200, 100, launch=20, **launched)
+    file.kernel("Memcpy HtoD", 400, 10, cat="gpu_memcpy", linked=False, bytes=4096)
+    record = {"Collective name": "allreduce", "dtype": "BFloat16", "Process Group Name": "2", "Group size": 8,
+              "Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]", "In msg nelems": 1000,
+              "Out msg nelems": 1000}  # fmt: skip
+    file.host("record_param_comms", 60, 20, cat="cpu_op", **record)
+    file.kernel(DISPATCH, 500, 10, launch=70, stream=20, blocks=20)
+    payload = payload_of(file.trace(tmp_path))
+    known = facts_of(payload)
+    assert known["aten::mm"] == {"shapes": "[[64,512],[512,64]]", "types": '["float","float"]'}
+    assert known[GEMM] == {
+        "grid": "[8,16,5]", "block": "[128,1,1]", "registers": 122, "shared_bytes": 12544, "occupancy": 25, "sms": 132,
+    }  # fmt: skip
+    assert known["Memcpy HtoD"] == {"bytes": 4096}
+    assert known[DISPATCH] == {
+        "grid": "[20,1,1]", "block": "[128,1,1]", "sms": 20, "sms_exact": 1, "bytes": 2000, "collective": "all_reduce",
+        "dtype": "BFloat16", "group": "2", "group_size": 8,
+    }  # fmt: skip
+    assert known["record_param_comms"]["ranks"] == "[0, 1, 2, 3, 4, 5, 6, 7]"
+    assert known["cudaLaunchKernel"] == {}
+    correlations = [c and c - 1 + payload["first_correlation"] for c in column(payload, "correlation")]
+    assert correlations == [1, 0, 3]  # in the order of streams; the copy has none
+
+
+def test_the_operator_of_what_has_no_launch_in_the_timeline(tmp_path: Path) -> None:
+    """The page finds operators around launches. Where it holds no launch: the operator, told by time or External id."""
+    file = TraceFile().kernel("a", 200, 10, launch=20).kernel("b", 300, 10, linked=False, **{"External id": 77})
+    file.host("aten::add", 10, 20, cat="cpu_op", **{"Input Dims": [[3]]})
+    file.host("aten::mul", 40, 5, cat="cpu_op", **{"Input Dims": [[4]], "External id": 77})
+    trace = file.trace(tmp_path)
+    whole = facts_of(payload_of(trace))
+    assert (whole["a"], whole["b"]) == ({}, {"operator": "aten::mul", "shapes": "[[4]]"})
+    few = facts_of(payload_of(trace, max_events=2))
+    assert few == {
+        "a": {"operator": "aten::add", "shapes": "[[3]]"},
+        "b": {"operator": "aten::mul", "shapes": "[[4]]"},
+    }
+
+
+def test_facts_stay_small() -> None:
+    """Where too many events differ, the longest texts are given up first; long ones are cut."""
+    number = 70_000
+    columns: dict[str, Any] = {
+        "name": ["op"] * number, "cat": ["cpu_op"] * number, "ts_ns": list(range(number)), "dur_ns": [1] * number,
+        "call_stack": [f"f.py({i}): f" for i in range(number)], "input_shapes": ["[" + "[512]," * 999 + "[]]"] * number,
+    }  # fmt: skip
+    facts = timeline_payload(Trace(events=events_frame(columns, number)), None)["facts"]
+    assert facts["rows"] == [{"shapes": 0}]
+    assert [len(text) for text in facts["texts"]] == [1024]

@@ -47,6 +47,13 @@ _any_time = st.integers(1_740_461_679_470_630_000, 1_740_461_679_603_007_123) | 
     -LIMIT_NS // 2, LIMIT_NS // 2
 )
 _counts = st.integers(0, 2**31 - 1)
+_lists = ("[[1,512],[],[]]", '["long int","c10::BFloat16",""]', "[5]", "[[[2,3],[4]],1.5,null]", '["\\"}]"]')
+_called = st.sampled_from(_lists) | _texts.map(str.strip).filter(lambda text: text and not text.startswith("["))
+#: Launch dimensions that are more than [n, 1, 1], and their product.
+_dims = st.sampled_from(
+    (("[8,16,5]", 640), ("[7]", 7), ("[2,1]", 2), ("[1,1,3]", 3), ("[]]", None), ("grid(9,)", None))
+)
+_OWN_TEXTS = {"input_shapes": _called, "input_types": _called, "call_stack": _called}
 
 
 @st.composite
@@ -70,7 +77,12 @@ def _rows(draw: st.DrawFn) -> list[dict[str, Any]]:
         for column, dtype in EVENT_SCHEMA.items():
             if column not in row and column != "flow_id" and draw(st.booleans()):
                 values = {pl.Int64(): _int64, pl.Int32(): _int32, pl.Categorical(): _texts}[dtype]
-                row[column] = draw(values)
+                row[column] = draw(_OWN_TEXTS.get(column, values))
+        for text, product in (("grid", "num_blocks"), ("block", "num_threads")):
+            if text in row:
+                row[text], row[product] = draw(_dims)
+                if row[product] is None:
+                    del row[product]
         rows.append(_settled(row))
     return rows
 
@@ -85,8 +97,11 @@ def _settled(row: dict[str, Any]) -> dict[str, Any]:
         _drop(row, "device", "stream")
     if row["cat"] == "cpu_op":
         _drop(row, "moved_bytes", "graph_id", "graph_node_id", "wait_stream", "wait_correlation")
+        _drop(row, "registers", "shared_bytes", "occupancy")
         if "num_blocks" not in row:
             _drop(row, "num_threads")
+            if "grid" not in row:
+                _drop(row, "block")
         if not row.keys() & {"collective", "group"}:
             _drop(row, "in_elems", "out_elems", "dtype", "group_size", "group_ranks", "comm_seq")
     if row.get("graph_id", 0) <= 0:

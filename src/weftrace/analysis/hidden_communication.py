@@ -18,10 +18,11 @@ NO_PHASE = "(no phase)"
 OTHER = "(other)"
 _MAX_LABELS = 40  # rows or columns of the matrix; the rest is gathered under OTHER
 
-_DTYPE_BYTES = {
+#: Bytes of an element, by the names that c10::toString prints.
+DTYPE_BYTES = {
     "Double": 8, "Long": 8, "Float": 4, "Int": 4, "Half": 2, "BFloat16": 2, "Short": 2, "Byte": 1, "Char": 1, "Bool": 1,
     "Float8_e4m3fn": 1, "Float8_e5m2": 1, "Float8_e4m3fnuz": 1, "Float8_e5m2fnuz": 1,
-}  # fmt: skip  # names that c10::toString prints
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,7 +126,7 @@ def _collectives(communication: pl.DataFrame, started: pl.DataFrame, compute: In
 def _bandwidth(collective: str, part: pl.DataFrame) -> dict[str, float | int | None]:
     """Payload and bandwidth over the events whose size is recorded; nothing where none is."""
     sized = part.select(
-        (pl.col("payload_elems") * pl.col("dtype").cast(pl.String).replace_strict(_DTYPE_BYTES, default=None)).alias(
+        (pl.col("payload_elems") * pl.col("dtype").cast(pl.String).replace_strict(DTYPE_BYTES, default=None)).alias(
             "bytes"
         ),
         (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),

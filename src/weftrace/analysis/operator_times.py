@@ -32,7 +32,7 @@ def operators(source: Trace | Work) -> Operators:
     work = as_work(source)
     events = work.events.select((pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"))
     if work.basis == "device":
-        called = _operator_rows(work.trace.events, work.events)
+        called = operator_rows(work.trace.events, work.events)
     else:
         called = pl.Series("operator", [None] * events.height, dtype=pl.Int64)
     total_ns = max(1, int(events.get_column("dur_ns").sum()))
@@ -55,7 +55,7 @@ def operators(source: Trace | Work) -> Operators:
     )
 
 
-def _operator_rows(events: pl.DataFrame, linked: pl.DataFrame) -> pl.Series:
+def operator_rows(events: pl.DataFrame, linked: pl.DataFrame) -> pl.Series:
     """The operator that launched each device event, as its row in `events`: the innermost `cpu_op` of the launching
     thread that was open at the call; null where the launch is unknown or lies in none.
 

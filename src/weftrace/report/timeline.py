@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from weftrace.report.timeline_facts import timeline_facts
 from weftrace.report.timeline_types import PackedColumn, TimelineGroup, TimelinePayload, TimelineTrack
 from weftrace.trace.model import Trace, Track, is_annotation, is_launch, on_device
 
@@ -64,8 +65,10 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
         first_ns, end_ns: earliest start and latest end, relative; first_ns is what the `start` column counts from.
         num_events, num_device: events in the columns; the first num_device of them are device events.
         columns: name -> {"type": "u1" | "u2" | "u4" | "f8", "data": base64}. start, dur (ns), name (index in `names`),
-            class (index in `classes`) have num_events entries; launch has num_device: 1 + index of the launch call, or
-            0. Events of the classes before "outside" are counted in breakdowns; no others are.
+            class (index in `classes`), facts (1 + index in facts.rows, or 0) have num_events entries; launch has
+            num_device: 1 + index of the launch call, or 0, and so has correlation: 1 + it - first_correlation, or 0.
+            Events of the classes before "outside" are counted in breakdowns; no others are.
+        facts: what else is known of events, each different row once: `timeline_facts`.
         names, classes: the tables those indices point at.
         groups: devices, then host processes; tracks: in drawing order, each with its group and rows [first, count].
         left_out: events not in the columns, by kind; shortened_names: names that were cut.
@@ -87,6 +90,9 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
     durs = kept.get_column("end_ns").to_numpy() - kept.get_column("start_ns").to_numpy()
     first_ns = int(starts.min()) if starts.size else 0
     num_device = int(kept.get_column("on_device").sum())
+    launches = _launch_of(kept, num_device)
+    first_correlation, correlations = _correlations(kept, num_device)
+    facts, fact_codes = timeline_facts(kept, trace, work_events, launched=launches)
     return {
         "format": FORMAT,
         "rank": trace.rank,
@@ -100,8 +106,12 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
             "dur": _packed(durs),
             "name": _packed(name_codes),
             "class": _packed(kept.get_column("class").to_numpy()),
-            "launch": _packed(_launch_of(kept, num_device)),
+            "launch": _packed(launches),
+            "correlation": _packed(correlations),
+            "facts": _packed(fact_codes),
         },
+        "first_correlation": first_correlation,
+        "facts": facts,
         "names": names,
         "classes": list(CLASSES),
         "groups": groups,
@@ -315,6 +325,16 @@ def _launch_of(events: pl.DataFrame, num_device: int) -> npt.NDArray[np.int64]:
     device = events.head(num_device).select("correlation")
     found = device.join(launches, on="correlation", how="left", maintain_order="left").get_column("position")
     return (found.cast(pl.Int64) + 1).fill_null(0).to_numpy()
+
+
+def _correlations(events: pl.DataFrame, num_device: int) -> tuple[int, npt.NDArray[np.int64]]:
+    """(the smallest, how far each device event's is from it, plus 1; 0 for none). Those too far for a browser's numbers
+    are left out."""
+    known = events.head(num_device).get_column("correlation")
+    known = known.set(known <= 0, None)
+    first = int(known.min() or 0)  # type: ignore[arg-type] # of integers
+    apart = known - first + 1
+    return first, apart.set(apart >= MAX_DISTANCE_NS, None).fill_null(0).to_numpy()
 
 
 def _packed(values: npt.NDArray[Any]) -> PackedColumn:

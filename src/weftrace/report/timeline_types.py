@@ -12,12 +12,54 @@ class PackedColumn(TypedDict):
     data: str
 
 
-#: A number for each event. start, dur: in ns; name, class: positions in `names` and `classes`; launch: 1 + the position
-#: of the call that launched a device event, or 0.
+#: A number for each event. start, dur: in ns; name, class: positions in `names` and `classes`; facts: 1 + a position in
+#: `facts.rows`, or 0. Of device events: launch: 1 + the position of the call that launched it, or 0; correlation: its
+#: distance from `first_correlation`, plus 1, or 0.
 TimelineColumns = TypedDict(
     "TimelineColumns",
-    {"start": PackedColumn, "dur": PackedColumn, "name": PackedColumn, "class": PackedColumn, "launch": PackedColumn},
+    {
+        "start": PackedColumn,
+        "dur": PackedColumn,
+        "name": PackedColumn,
+        "class": PackedColumn,
+        "launch": PackedColumn,
+        "correlation": PackedColumn,
+        "facts": PackedColumn,
+    },
 )
+
+
+class FactsRow(TypedDict, total=False):
+    """What events say beside name and times; a text is its position in `texts`. bytes: what a copy or a collective
+    moved. sms: what a kernel holds, at most, or exactly with sms_exact. operator: where its launch is not drawn."""
+
+    grid: int
+    block: int
+    registers: int
+    shared_bytes: int
+    occupancy: int
+    sms: int
+    sms_exact: int
+    operator: int
+    shapes: int
+    types: int
+    stack: int
+    bytes: int
+    collective: int
+    dtype: int
+    in_elems: int
+    out_elems: int
+    group: int
+    group_size: int
+    ranks: int
+    graph: int
+
+
+class TimelineFacts(TypedDict):
+    """Each different row once; `timeline_facts` says which events they are of."""
+
+    texts: list[str]
+    rows: list[FactsRow]
 
 
 class TimelineGroup(TypedDict):
@@ -47,6 +89,8 @@ class TimelinePayload(TypedDict):
     num_events: int
     num_device: int
     columns: TimelineColumns
+    first_correlation: int
+    facts: TimelineFacts
     names: list[str]
     classes: list[str]
     groups: list[TimelineGroup]

@@ -33,9 +33,17 @@ EVENT_SCHEMA: dict[str, pl.DataType] = {
     "graph_node_id": pl.Int64(),
     "num_blocks": pl.Int64(),  # product of the launch grid
     "num_threads": pl.Int32(),  # threads a block
+    "grid": pl.Categorical(),  # "[8,16,5]": the launch grid where it is more than [num_blocks, 1, 1]
+    "block": pl.Categorical(),  # likewise
+    "registers": pl.Int32(),  # a thread
+    "shared_bytes": pl.Int32(),  # shared memory of a block
+    "occupancy": pl.Int32(),  # percent, as the profiler estimates it
     "moved_bytes": pl.Int64(),  # of a memcpy or memset
     "sequence": pl.Int64(),  # autograd sequence number
     "forward_thread": pl.Int64(),  # of a backward operator
+    "input_shapes": pl.Categorical(),  # of an operator's arguments, as JSON: [[1,512],[],[]]
+    "input_types": pl.Categorical(),  # ["long int","Scalar","Scalar"]
+    "call_stack": pl.Categorical(),  # of an operator, innermost frame first, where an old file has it as a text
     "collective": pl.Categorical(),  # NCCL's metadata: collective name ...
     "in_elems": pl.Int64(),
     "out_elems": pl.Int64(),

@@ -26,6 +26,10 @@ FORMAT = 1
 
 _KEY = "weftrace.trace"
 _PLAIN = "plain."  # before the columns of what a plain trace's events are
+# Columns that files of earlier versions do not have: null throughout, which is what those versions knew.
+_ADDED = frozenset(
+    ("grid", "block", "registers", "shared_bytes", "occupancy", "input_shapes", "input_types", "call_stack")
+)
 _NEVER_NULL = ("name", "cat", "pid", "tid", "ts_ns", "dur_ns")
 _BYTES_PER_EVENT = sum(8 if dtype == pl.Int64() else 4 for dtype in EVENT_SCHEMA.values())
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError)
@@ -131,8 +135,9 @@ def _facts(path: str, text: str | None) -> _Facts:
 
 def _events(path: str, file: io.BytesIO, max_bytes: int) -> pl.DataFrame:
     schema = pl.read_parquet_schema(file)
+    absent = _ADDED - schema.keys()
     for column, dtype in EVENT_SCHEMA.items():
-        if schema.get(column) != dtype:
+        if column not in absent and schema.get(column) != dtype:
             found = f"is {schema[column]}" if column in schema else "is missing"
             raise TraceError(f"{path}: column {column} {found}, where weftrace writes {dtype}. Convert the file again.")
     file.seek(0)
@@ -143,7 +148,10 @@ def _events(path: str, file: io.BytesIO, max_bytes: int) -> pl.DataFrame:
             "--max-bytes."
         )
     file.seek(0)
-    events = pl.read_parquet(file, columns=list(EVENT_SCHEMA))
+    events = pl.read_parquet(file, columns=[column for column in EVENT_SCHEMA if column not in absent])
+    events = events.select(
+        pl.lit(None, dtype).alias(column) if column in absent else column for column, dtype in EVENT_SCHEMA.items()
+    )
     for column in _NEVER_NULL:
         if missing := events.get_column(column).null_count():
             raise TraceError(f"{path}: {missing:,} events have no {column}. Convert the profiler's file again.")

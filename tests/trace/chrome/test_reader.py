@@ -264,12 +264,15 @@ def test_metadata_names_orders_and_labels_processes_and_threads() -> None:
 def test_every_argument_has_its_column() -> None:
     args = {
         "External id": 1, "correlation": 2, "stream": 3, "device": 4, "grid": [5, 6, 7], "block": [8, 2, 1],
+        "registers per thread": 32, "shared memory": 12544, "est. achieved occupancy %": 25,
+        "Input Dims": [[1, 512], [], []], "Input type": ["long int", "Scalar", ""],
+        "Call stack": "model.py(7): forward;train.py(3): main",
         "bytes": 10, "graph id": 11, "graph node id": 12, "Sequence number": 13, "Fwd thread id": 14,
         "Collective name": "allreduce", "In msg nelems": 15, "Out msg nelems": 16, "dtype": "BFloat16",
         "Process Group Name": "17", "Group size": 18, "Process Group Ranks": "[0, 1]", "Seq": 19,
         "wait_on_stream": 20, "wait_on_cuda_event_record_corr_id": 21,
         "weftrace": {"kind": "compute", "layer": 22, "micro_batch": 23, "other": None},
-        "queued": 0, "registers per thread": 32, "nested": {"a": [{"b": {}}]},
+        "queued": 0, "Input Strides": [[512, 1], [], []], "nested": {"a": [{"b": {}}]},
     }  # fmt: skip
     trace = read_text(text_of(event(args=args), event(args={})))
     row = trace.events.row(0, named=True)
@@ -279,7 +282,9 @@ def test_every_argument_has_its_column() -> None:
         "graph_id": 11, "graph_node_id": 12, "sequence": 13, "forward_thread": 14, "collective": "allreduce",
         "in_elems": 15, "out_elems": 16, "dtype": "BFloat16", "group": "17", "group_size": 18, "group_ranks": "[0, 1]",
         "comm_seq": 19, "wait_stream": 20, "wait_correlation": 21, "flow_id": None,
-        "op_kind": "compute", "layer": 22, "micro_batch": 23,
+        "op_kind": "compute", "layer": 22, "micro_batch": 23, "grid": "[5,6,7]", "block": "[8,2,1]", "registers": 32,
+        "shared_bytes": 12544, "occupancy": 25, "input_shapes": "[[1,512],[],[]]",
+        "input_types": '["long int","Scalar",""]', "call_stack": "model.py(7): forward;train.py(3): main",
     }  # fmt: skip
     absent = trace.events.row(1, named=True)
     assert {key for key, value in absent.items() if value is not None} == {
@@ -309,6 +314,24 @@ def test_every_argument_has_its_column() -> None:
         ("block", [-(1 << 31)], "num_threads", -(1 << 31)),
         ("block", [-(1 << 63)], "num_threads", None),
         ("grid", [9] * 1_000_000, "num_blocks", None),
+        ("grid", [5, 1, 1], "grid", None),  # the product says it
+        ("grid", [5, 1], "grid", "[5,1]"),
+        ("grid", [9] * 1_000_000, "grid", None),
+        ("grid", "grid(100,)", "grid", "grid(100,)"),  # Triton's host events
+        ("block", {"x": 8}, "block", None),
+        ("est. achieved occupancy %", 24.6, "occupancy", 25),
+        ("registers per thread", "64", "registers", 64),
+        ("shared memory", [1], "shared_bytes", None),
+        ("Input dims", [[2, 3]], "input_shapes", "[[2,3]]"),  # torch 1.8
+        ("Input Dims", "[[2, 3], []]", "input_shapes", "[[2,3],[]]"),
+        ("Input Dims", [[[2, 3], [4]], []], "input_shapes", "[[[2,3],[4]],[]]"),  # a list of tensors
+        ("Input Dims", [], "input_shapes", None),
+        ("Input Dims", 7, "input_shapes", None),
+        ("Input Dims", {"a": 1}, "input_shapes", None),
+        ("Input Dims", None, "input_shapes", None),
+        ("Input type", "[float, Scalar]", "input_types", "[float, Scalar]"),
+        ("Call stack", "", "call_stack", None),
+        ("Call stack", "x" * 10_000, "call_stack", "x" * 4095 + "…"),
         ("correlation", 2**64 - 1, "correlation", None),
         ("correlation", 2**63 - 1, "correlation", 2**63 - 1),
         ("correlation", 10**30, "correlation", None),

@@ -7,7 +7,6 @@ those events alone.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,7 +17,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.trace.chrome.events import MISSING, NO_ARGS, Args, Event, Planned
+from weftrace.trace.chrome.argument_texts import (
+    BETWEEN,
+    CALL_COLUMNS,
+    LAUNCH_COLUMNS,
+    calls,
+    integer,
+    launches,
+    of_operator,
+)
+from weftrace.trace.chrome.events import MISSING, NO_ARGS, NOTHING, Args, Event, Planned
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import Ints
 from weftrace.trace.model import DEVICE_CATEGORIES, EVENT_SCHEMA, LAUNCH_CATEGORIES
@@ -43,18 +51,22 @@ _ON_HOST = frozenset((*LAUNCH_CATEGORIES, "cpu_op", "user_annotation", "python_f
 _OPERATORS = frozenset(("cpu_op", "Operator", "python_function"))  # most of a file's events: they have none of `_ODD`
 # Arguments that only some events have, gathered for these alone: kind of event -> columns.
 _SPARSE = {
-    "streamed": ("stream", "device", "num_blocks", "num_threads", "moved_bytes",
+    "streamed": ("stream", "device", "launch", "moved_bytes",
                  "graph_id", "graph_node_id", "wait_stream", "wait_correlation"),
     "autograd": ("sequence", "forward_thread"),
+    "called": ("call",),
     "collective": ("in_elems", "out_elems", "group_size", "comm_seq", "collective", "dtype", "group", "group_ranks"),
     "planned": ("layer", "micro_batch", "op_kind"),
 }  # fmt: skip
 # Arguments by which an event of any other kind belongs to one of these.
 _ODD = attrgetter("moved_bytes", "device", "block", "graph_id", "graph_node_id", "wait_stream", "wait_correlation",
-                  "in_elems", "out_elems", "seq", "comms_id", "dtype", "group_size", "group_ranks")  # fmt: skip
+                  "in_elems", "out_elems", "seq", "comms_id", "dtype", "group_size", "group_ranks",
+                  "registers", "shared_bytes", "occupancy")  # fmt: skip
 _NONE_ODD = _ODD(NO_ARGS)
 _COLLECTIVE_TEXTS = ("collective", "dtype", "group", "group_ranks")
 _TEXTS = (*_COLLECTIVE_TEXTS, "op_kind")
+_NUMBERED = {"launch": LAUNCH_COLUMNS, "call": CALL_COLUMNS}  # numbers that stand for the values of several columns
+_CODED = (*_TEXTS, *_NUMBERED)  # 0 stands for nothing
 
 
 class _Codes(dict[Any, int]):
@@ -65,13 +77,37 @@ class _Codes(dict[Any, int]):
         return code
 
 
+class _Processes(dict[Any, "_ThreadsOf"]):
+    """pid -> tid -> the number of the pair: two look-ups take half the time of making the pair."""
+
+    def __init__(self, codes: _Codes) -> None:
+        super().__init__()
+        self._codes = codes
+
+    def __missing__(self, pid: int | str) -> _ThreadsOf:
+        threads = self[pid] = _ThreadsOf(pid, self._codes)
+        return threads
+
+
+class _ThreadsOf(dict[Any, int]):
+    def __init__(self, pid: int | str, codes: _Codes) -> None:
+        super().__init__()
+        self._pid, self._codes = pid, codes
+
+    def __missing__(self, tid: int | str) -> int:
+        code = self[tid] = self._codes[(self._pid, tid)]
+        return code
+
+
 class Columns:
     """The events frame under construction."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._names, self._cats, self._threads = _Codes(), _Codes(), _Codes()
+        self._processes = _Processes(self._threads)
         self._texts = {column: _Codes({None: 0}) for column in _TEXTS}
+        self._numbered = {"launch": launches(tally), "call": calls(tally)}
         self._chunks: dict[str, list[NDArray[Any]]] = defaultdict(list)
         self._num_pending = 0
         self._parts: dict[str, list[pl.Series | None]] = defaultdict(list)
@@ -80,25 +116,36 @@ class Columns:
     def append(self, events: Sequence[Event], ts_ns: Ints, dur_ns: Ints) -> None:
         """Add rows for complete events with these times."""
         put, count = self._put, len(events)
-        names, cats, threads = self._names, self._cats, self._threads
+        names, cats, processes = self._names, self._cats, self._processes
         put("ts_ns", ts_ns)
         put("dur_ns", dur_ns)
         put("name", np.fromiter([names[e.name] for e in events], np.uint32, count))
         put("cat", np.fromiter([cats[e.cat] for e in events], np.uint32, count))
-        put("thread", np.fromiter([threads[(e.pid, e.tid)] for e in events], np.uint32, count))
+        put("thread", np.fromiter([processes[e.pid][e.tid] for e in events], np.uint32, count))
         args = [e.args for e in events]
         put("correlation", self._ints([a.correlation for a in args]))
         external = self._ints([a.external_id for a in args])
         if (absent := external == MISSING).any():
             external[absent] = self._ints([a.old_external_id for a in args])[absent]
         put("external_id", external)
-        if rows := [i for i, a in enumerate(args) if a.sequence is not MISSING or a.forward_thread is not MISSING]:
-            self._append_autograd(rows, [args[i] for i in rows])
+        more = [
+            i
+            for i, a in enumerate(args)
+            if a.sequence is not MISSING
+            or a.input_shapes is not NOTHING
+            or a.forward_thread is not MISSING
+            or a.input_types is not NOTHING
+            or a.planned is not None
+            or a.call_stack is not NOTHING
+            or a.old_input_shapes is not NOTHING
+        ]
+        if more:
+            self._append_more(more, args)
         rich = [
             i
             for i, a in enumerate(args)
             if a.stream is not MISSING
-            or a.grid is not None
+            or a.grid is not NOTHING
             or a.collective is not None
             or a.group is not None
             or (events[i].cat not in _OPERATORS and (events[i].cat in _DEVICE or _ODD(a) != _NONE_ODD))
@@ -107,8 +154,6 @@ class Columns:
             self._append_streamed(rich, [args[i] for i in rich])
             if rows := [i for i in rich if _has_collective(args[i], any_part=events[i].cat not in _OPERATORS)]:
                 self._append_collective(rows, [args[i] for i in rows])
-        if rows := [i for i, a in enumerate(args) if a.planned is not None]:
-            self._append_planned(rows, [planned for a in args if (planned := a.planned) is not None])
         self._num_pending += count
         if self._num_pending >= _PART_ROWS:
             self._flush()
@@ -128,6 +173,10 @@ class Columns:
         found["tid"] = categorical(thread, [label(tid) for _, tid in self._threads])
         for column, codes in self._texts.items():
             found[column] = categorical(self._joined(column), list(codes))
+        for kind, columns in _NUMBERED.items():
+            numbers = self._joined(kind)
+            for column, values in zip(columns, zip(*self._numbered[kind].values_of, strict=True), strict=True):
+                found[column] = _looked_up(numbers, values, EVENT_SCHEMA[column])
         if not self._heights:
             return pl.DataFrame(schema=EVENT_SCHEMA)
         present = {column: series for column, series in found.items() if series is not None}
@@ -140,33 +189,43 @@ class Columns:
 
     def _append_streamed(self, rows: list[int], args: list[Args]) -> None:
         self._put_rows("streamed", rows)
-        self._put("stream", self._ints([_integer(a.stream) for a in args]))
-        self._put("num_blocks", self._ints([_product(a.grid) for a in args]))
-        self._put("num_threads", self._ints([_product(a.block) for a in args]))
-        self._put("moved_bytes", self._ints([_integer(a.moved_bytes) for a in args]))
+        self._put("stream", self._ints([integer(a.stream) for a in args]))
+        join, number = BETWEEN.join, self._numbered["launch"]
+        keys = [join((a.grid, a.block, a.registers, a.shared_bytes, a.occupancy)) for a in args]
+        self._put("launch", _codes([number[key] for key in keys]))
+        self._put("moved_bytes", self._ints([integer(a.moved_bytes) for a in args]))
         for column in ("device", "graph_id", "graph_node_id", "wait_stream", "wait_correlation"):
             self._put(column, self._ints([getattr(a, column) for a in args]))
 
-    def _append_autograd(self, rows: list[int], args: list[Args]) -> None:
-        self._put_rows("autograd", rows)
-        self._put("sequence", self._ints([a.sequence for a in args]))
-        self._put("forward_thread", self._ints([a.forward_thread for a in args]))
+    def _append_more(self, rows: list[int], args: list[Args]) -> None:
+        """What autograd, the profiler of shapes and plans say of host events: of `rows`, some of each."""
+        if own := [i for i in rows if args[i].sequence is not MISSING or args[i].forward_thread is not MISSING]:
+            self._put_rows("autograd", own)
+            self._put("sequence", self._ints([args[i].sequence for i in own]))
+            self._put("forward_thread", self._ints([args[i].forward_thread for i in own]))
+        called = [args[i] for i in rows]
+        keys = [BETWEEN.join((a.input_shapes, a.old_input_shapes, a.input_types, a.call_stack)) for a in called]
+        number = self._numbered["call"]
+        self._put_rows("called", rows)
+        self._put("call", _codes([number[key] for key in keys]))
+        if own := [i for i in rows if args[i].planned is not None]:
+            self._append_planned(own, [planned for a in called if (planned := a.planned) is not None])
 
     def _append_collective(self, rows: list[int], args: list[Args]) -> None:
         self._put_rows("collective", rows)
         for column in ("in_elems", "out_elems", "group_size"):
             self._put(column, self._ints([getattr(a, column) for a in args]))
-        self._put("comm_seq", self._ints([_integer(a.comms_id) if a.seq is MISSING else a.seq for a in args]))
+        self._put("comm_seq", self._ints([integer(a.comms_id) if a.seq is MISSING else a.seq for a in args]))
         for column in _COLLECTIVE_TEXTS:
             codes = self._texts[column]
-            self._put(column, np.fromiter([codes[getattr(a, column)] for a in args], np.uint32, len(args)))
+            self._put(column, _codes([codes[getattr(a, column)] for a in args]))
 
     def _append_planned(self, rows: list[int], planned: list[Planned]) -> None:
         self._put_rows("planned", rows)
         self._put("layer", self._ints([p.layer for p in planned]))
         self._put("micro_batch", self._ints([p.micro_batch for p in planned]))
         codes = self._texts["op_kind"]
-        self._put("op_kind", np.fromiter([codes[p.kind] for p in planned], np.uint32, len(planned)))
+        self._put("op_kind", _codes([codes[p.kind] for p in planned]))
 
     def _put(self, column: str, values: NDArray[Any]) -> None:
         self._chunks[column].append(values)
@@ -201,7 +260,7 @@ class Columns:
             self._parts[column].append(pl.Series(values[column]))
         for column in _INT_COLUMNS:
             self._parts[column].append(self._nullable(column, values.get(column)))
-        for column in _TEXTS:
+        for column in _CODED:
             self._parts[column].append(pl.Series(values[column]) if column in values else None)
         self._heights.append(self._num_pending)
         self._num_pending = 0
@@ -212,7 +271,7 @@ class Columns:
     def _spread(self, column: str, rows: Ints) -> NDArray[Any]:
         """A column of few rows over all rows of the part."""
         values = self._take(column)
-        spread = np.full(self._num_pending, 0 if column in _TEXTS else MISSING, values.dtype)
+        spread = np.full(self._num_pending, 0 if column in _CODED else MISSING, values.dtype)
         spread[rows] = values
         return spread
 
@@ -227,7 +286,10 @@ class Columns:
         operators = np.array([cat in _OPERATORS for cat in self._cats], np.bool_)[values["cat"]]
         for column in ("moved_bytes", "graph_id", "graph_node_id", "wait_stream", "wait_correlation"):
             values[column][operators] = MISSING
-        values["num_threads"][operators & (values["num_blocks"] == MISSING)] = MISSING
+        numbered, codes = self._numbered["launch"], values["launch"]
+        told = numbered.values_of
+        for code in np.unique(codes[operators]).tolist():
+            codes[operators & (codes == code)] = numbered.number(of_operator(told[code]))
         for column, place, pattern in (
             ("stream", 1, r"(?<!\d)(\d{1,15})(?!\d)"),
             ("device", 0, r"(?:^|\D)(\d{1,6})\s*$"),
@@ -265,7 +327,7 @@ class Columns:
         dtype = next((part.dtype for part in parts if part is not None), None)
         if dtype is None:
             return None
-        empty = 0 if column in _TEXTS else None
+        empty = 0 if column in _CODED else None
         return pl.concat(
             (
                 pl.repeat(empty, height, dtype=dtype, eager=True) if part is None else part
@@ -275,7 +337,7 @@ class Columns:
         )
 
 
-_INT_COLUMNS = ("correlation", "external_id", *(c for columns in _SPARSE.values() for c in columns if c not in _TEXTS))
+_INT_COLUMNS = ("correlation", "external_id", *(c for columns in _SPARSE.values() for c in columns if c not in _CODED))
 
 
 def label(process_or_thread: int | str) -> str:
@@ -285,9 +347,13 @@ def label(process_or_thread: int | str) -> str:
 
 def categorical(codes: pl.Series | None, values: Sequence[str | None]) -> pl.Series | None:
     """The values that the codes number, as a categorical column; None for None."""
-    if codes is None:
+    return _looked_up(codes, values, pl.Categorical())
+
+
+def _looked_up(codes: pl.Series | None, values: Sequence[Any], dtype: pl.DataType) -> pl.Series | None:
+    if codes is None or all(value is None for value in values):
         return None
-    table = pl.Series(values, dtype=pl.String).cast(pl.Categorical())
+    table = pl.Series(values, dtype=pl.String if dtype == pl.Categorical() else dtype).cast(dtype)
     return pl.concat([table.gather(part) for part in codes.get_chunks()], rechunk=False)
 
 
@@ -306,16 +372,5 @@ def _has_collective(args: Args, *, any_part: bool) -> bool:
     )
 
 
-def _integer(value: int | str) -> int:
-    """A number, or the one in a text such as "stream 7 "; missing where there is none."""
-    if isinstance(value, int):
-        return value
-    match = re.search(r"0x[0-9a-fA-F]{1,15}(?![0-9a-fA-F])|(?<![0-9])[0-9]{1,18}(?![0-9])", value)
-    return int(match[0], 0 if match[0].startswith("0x") else 10) if match else MISSING
-
-
-def _product(dims: list[int] | str | None) -> int:
-    """Blocks or threads from their dimensions, of which there are three; of many more, the product takes for ever."""
-    if not dims or not isinstance(dims, list):
-        return MISSING
-    return math.prod(dims) if len(dims) <= 8 else _INT64
+def _codes(codes: list[int]) -> NDArray[np.uint32]:
+    return np.fromiter(codes, np.uint32, len(codes))

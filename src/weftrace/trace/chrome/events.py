@@ -13,6 +13,7 @@ from weftrace.trace.chrome.mend import without_flaws
 from weftrace.trace.chrome.tally import Tally
 
 MISSING = -(1 << 62)  # an integer argument that the event does not have; null in the frame
+NOTHING = msgspec.Raw()  # the same of an argument that is kept as the file has it
 
 
 class Planned(msgspec.Struct, gc=False, frozen=True):
@@ -24,20 +25,29 @@ class Planned(msgspec.Struct, gc=False, frozen=True):
 
 
 class Args(msgspec.Struct, gc=False, frozen=True):
-    """The arguments that weftrace reads, of all kinds of events."""
+    """The arguments that weftrace reads, of all kinds of events.
 
-    correlation: int = MISSING
+    They stand in the order in which Kineto writes them, which is how the decoder looks for them. Those that are Raw say
+    how a kernel was launched or an operator called: most are alike, and each text is read once (`argument_texts`).
+    """
+
     external_id: int = msgspec.field(name="External id", default=MISSING)
-    old_external_id: int = msgspec.field(name="external id", default=MISSING)  # device events of Kineto before 2022
-    stream: int | str = MISSING
     device: int = MISSING
-    grid: list[int] | str | None = None  # a text on Triton's host events
-    block: list[int] | str | None = None
+    stream: int | str = MISSING
+    correlation: int = MISSING
+    registers: msgspec.Raw = msgspec.field(name="registers per thread", default=NOTHING)
+    shared_bytes: msgspec.Raw = msgspec.field(name="shared memory", default=NOTHING)
+    grid: msgspec.Raw = NOTHING
+    block: msgspec.Raw = NOTHING
+    occupancy: msgspec.Raw = msgspec.field(name="est. achieved occupancy %", default=NOTHING)
     moved_bytes: int | str = msgspec.field(name="bytes", default=MISSING)
     graph_id: int = msgspec.field(name="graph id", default=MISSING)
     graph_node_id: int = msgspec.field(name="graph node id", default=MISSING)
     sequence: int = msgspec.field(name="Sequence number", default=MISSING)
     forward_thread: int = msgspec.field(name="Fwd thread id", default=MISSING)
+    input_types: msgspec.Raw = msgspec.field(name="Input type", default=NOTHING)
+    input_shapes: msgspec.Raw = msgspec.field(name="Input Dims", default=NOTHING)
+    call_stack: msgspec.Raw = msgspec.field(name="Call stack", default=NOTHING)  # with_stack before Python frames
     collective: str | None = msgspec.field(name="Collective name", default=None)
     in_elems: int = msgspec.field(name="In msg nelems", default=MISSING)
     out_elems: int = msgspec.field(name="Out msg nelems", default=MISSING)
@@ -50,6 +60,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     wait_stream: int = msgspec.field(name="wait_on_stream", default=MISSING)
     wait_correlation: int = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=MISSING)
     planned: Planned | None = msgspec.field(name="weftrace", default=None)
+    old_external_id: int = msgspec.field(name="external id", default=MISSING)  # device events of Kineto before 2022
+    old_input_shapes: msgspec.Raw = msgspec.field(name="Input dims", default=NOTHING)  # torch 1.8
     # of metadata events
     name: str | None = None
     labels: str | None = None
@@ -249,7 +261,11 @@ def _usable_args(value: Any) -> tuple[Args, list[str]]:
         if field is None or item is None:
             continue
         try:
-            fields[field.name] = msgspec.convert(_plain(item), field.type, strict=False)
+            plain = _plain(item)
+            if field.type is msgspec.Raw:
+                fields[field.name] = msgspec.Raw(msgspec.json.encode(plain))
+            else:
+                fields[field.name] = msgspec.convert(plain, field.type, strict=False)
         except (ValueError, OverflowError, RecursionError):
             unusable.append(f"args.{key}")
     return Args(**fields), unusable

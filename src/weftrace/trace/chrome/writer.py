@@ -2,8 +2,9 @@
 
 Text is made by Polars, column by column, and comes out in chunks: memory does not grow with the length of the text.
 
-A frame holds the product of a launch grid's dimensions, so [n, 1, 1] is written. What the reader settles is taken as
-settled: device events have a device and a stream, host calls have none, categories have today's names.
+A frame holds the product of a launch grid's dimensions, and their text where they are more than [n, 1, 1]. What the
+reader settles is taken as settled: device events have a device and a stream, host calls have none, categories
+have today's names.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from weftrace.files.output import write_output
+from weftrace.trace.chrome.argument_texts import is_list
 from weftrace.trace.model import EVENT_SCHEMA, Device, Trace, Track, is_launch, on_device
 from weftrace.units import US, S
 
@@ -36,9 +38,15 @@ _ARGUMENT_KEY = {
     "graph_node_id": "graph node id",
     "num_blocks": "grid",
     "num_threads": "block",
+    "registers": "registers per thread",
+    "shared_bytes": "shared memory",
+    "occupancy": "est. achieved occupancy %",
     "moved_bytes": "bytes",
     "sequence": "Sequence number",
     "forward_thread": "Fwd thread id",
+    "input_shapes": "Input Dims",
+    "input_types": "Input type",
+    "call_stack": "Call stack",
     "collective": "Collective name",
     "in_elems": "In msg nelems",
     "out_elems": "Out msg nelems",
@@ -52,9 +60,10 @@ _ARGUMENT_KEY = {
 }
 #: Event columns that only plans fill, and their keys in the argument `weftrace`, which no profiler writes.
 _PLANNED_KEY = {"op_kind": "kind", "layer": "layer", "micro_batch": "micro_batch"}
-_DIMENSIONS = ("num_blocks", "num_threads")  # written as a list whose product they are
+_DIMENSIONS = {"num_blocks": "grid", "num_threads": "block"}  # products, and the texts of what they are products of
+_LISTS = ("grid", "block", "input_shapes", "input_types")  # texts that stand for lists
 _IDENTIFIERS = ("pid", "tid")  # texts in the frame; numbers in the file where they spell one
-_ELSEWHERE = ("name", "cat", "pid", "tid", "ts_ns", "dur_ns", "flow_id")
+_ELSEWHERE = ("name", "cat", "pid", "tid", "ts_ns", "dur_ns", "flow_id", "grid", "block")
 _WRITTEN = {*_ARGUMENT_KEY, *_PLANNED_KEY, *_ELSEWHERE}
 assert set(EVENT_SCHEMA) == _WRITTEN, set(EVENT_SCHEMA) ^ _WRITTEN
 
@@ -222,9 +231,13 @@ def _window(window_ns: tuple[int, int], base_ns: int) -> bytes:
 
 def _complete_line(events: pl.DataFrame, base_ns: int) -> pl.Expr:
     """Each event as one JSON object. Columns that are null throughout cost nothing."""
-    filled = [column for column in EVENT_SCHEMA if events.get_column(column).null_count() < events.height]
+    filled = {column for column in EVENT_SCHEMA if events.get_column(column).null_count() < events.height}
     arguments, planned = (
-        [_optional(keys[column], _json(events, column)) for column in keys if column in filled]
+        [
+            _optional(keys[column], _json(events, column))
+            for column in keys
+            if {column, _DIMENSIONS.get(column)} & filled
+        ]
         for keys in (_ARGUMENT_KEY, _PLANNED_KEY)
     )
     if planned:
@@ -264,14 +277,16 @@ def _object(key: str, members: Sequence[pl.Expr]) -> pl.Expr:
 def _json(events: pl.DataFrame, column: str) -> pl.Expr:
     """A column's values as JSON. Texts are encoded once each, however often they occur."""
     if column in _DIMENSIONS:
-        return pl.concat_str(pl.lit("["), pl.col(column).cast(pl.String), pl.lit(",1,1]"))
+        product = pl.concat_str(pl.lit("["), pl.col(column).cast(pl.String), pl.lit(",1,1]"))
+        return pl.coalesce(_json(events, _DIMENSIONS[column]), product)
     if events.schema[column].is_integer():
         return pl.col(column).cast(pl.String)
     texts = events.get_column(column).unique().drop_nulls()
     values = texts.cast(pl.String).to_list()
     if column in _IDENTIFIERS:
         values = list(map(_number_or_text, values))
-    encoded = pl.Series([msgspec.json.encode(value).decode() for value in values], dtype=pl.String)
+    as_is = is_list if column in _LISTS else lambda _: False
+    encoded = pl.Series([v if as_is(v) else msgspec.json.encode(v).decode() for v in values], dtype=pl.String)
     return pl.col(column).replace_strict(texts, encoded, default=None, return_dtype=pl.String)
 
 
