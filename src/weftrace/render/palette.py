@@ -44,7 +44,7 @@ BANDS = (COMPUTE, "#7a5a46", "#46706b", "#6b4a72", "#5b6f3f", "#8a4f5d")
 IDLE_CAUSE_COLOURS = {
     "host_wait": "#c98a3c",
     "dependency_wait": "#7d8fb3",
-    "kernel_gap": "#c9c9c9",
+    "kernel_gap": "#b7b5a4",
     "unknown": "#8a8a8a",
 }
 

@@ -2,6 +2,7 @@
 // for a box says who ran and not that it ran all the time. Both pictures show them.
 
 import { busyUntil, fillOf } from "./fills.js";
+import { NUM_SHADES } from "./theme.js";
 
 /**
  * @typedef {import("./axis.js").View} View
@@ -21,8 +22,8 @@ import { busyUntil, fillOf } from "./fills.js";
  * @property {number} between
  */
 
-// A box's colour: by direction where the phases say one, else by micro-batch, else by name. Letters and names are those
-// of weftrace.alphabet; a test compares them.
+// A box's colour: by direction where the phases say one, else by micro-batch, else by name within its lane's class.
+// Letters and names are those of weftrace.alphabet; a test compares them.
 /** @type {Record<string, [role: string, label: string]>} */
 const DIRECTIONS = {
   F: ["forward", "forward"],
@@ -30,6 +31,9 @@ const DIRECTIONS = {
   I: ["backward", "input gradient"],
   W: ["weight", "weight gradient"],
 };
+const SHADED = new Set(["compute", "communication"]); // lanes of one class: names have shades of its colour
+const NUM_HUES = 8;
+const SHADE = /^(?:compute|communication|hue)-?\d$/;
 const NO_BATCH = /layer|stage|block|rank|step|expert|chunk/i; // what else people number from 0
 const NEAR = 12; // pixels: boxes of one phase that are nearer share a name
 /** A run that was busy for less of its time has its name in the page's ink: most of its ground is cleared. */
@@ -216,34 +220,75 @@ export function directionOf(box) {
 }
 
 /**
- * {of(box) -> role in the palette, legend: [[role, label]]} for the boxes of one picture.
+ * {of(box) -> role in the palette, legend: [[role, label]]} for the boxes of one picture. No role has two labels.
  * @param {Box[]} boxes
  * @returns {Hues}
  */
 function huesFor(boxes) {
-  /** @type {Map<string, string>} */
-  const legend = new Map();
   const phases = boxes.filter((box) => !directionOf(box) && box.phase !== null);
   const batches = new Set(phases.map((box) => (NO_BATCH.test(box.name) ? null : box.name.match(MICRO_BATCH)?.[1])));
   const byBatch = batches.size === 2 && batches.has("0") && batches.has("1");
-  /** @type {Map<string, [string, string]>} */
-  const byName = new Map();
+  /** @param {Box} box */
+  const batchOf = (box) => (byBatch && box.phase !== null ? box.name.match(MICRO_BATCH)?.[1] : undefined);
+  const named = namedHues(boxes.filter((box) => !directionOf(box) && batchOf(box) === undefined));
   /**
    * @param {Box} box
    * @returns {[role: string, label: string]}
    */
   const of = (box) => {
-    const known = directionOf(box);
-    if (known) return known;
-    const batch = byBatch && box.phase !== null ? box.name.match(MICRO_BATCH)?.[1] : undefined;
-    if (batch !== undefined) return [batch === "0" ? "forward" : "backward", `micro-batch ${batch}`];
-    const named = byName.get(box.name) ?? [`hue${(byName.size % 8) + 1}`, box.name];
-    byName.set(box.name, named);
-    return named;
+    const batch = batchOf(box);
+    return directionOf(box) ?? (batch === undefined ? named(box) : [`batch${batch}`, `micro-batch ${batch}`]);
   };
+  /** @type {Map<string, [role: string, label: string]>} */
+  const legend = new Map();
   for (const box of boxes) {
     const [role, label] = of(box);
-    if (!legend.has(label)) legend.set(label, role);
+    // Input gradients are drawn as backward is: one key for both.
+    const both = legend.get(role)?.[1] ?? label;
+    legend.set(role, [role, both === label || both.includes(label) ? both : `${both}, ${label}`]);
   }
-  return { of: (box) => of(box)[0], legend: [...legend].map(([label, role]) => [role, label]) };
+  // Names stand in the order of their shades, most time first.
+  const keys = [...legend.values()].sort(([a], [b]) => Number(SHADE.test(a)) - Number(SHADE.test(b)) || order(a, b));
+  return { of: (box) => of(box)[0], legend: keys };
+}
+
+/**
+ * @param {string} a
+ * @param {string} b
+ */
+function order(a, b) {
+  return SHADE.test(a) ? a.localeCompare(b, "en") : 0;
+}
+
+/**
+ * Colours by name: shades of the lane's class, most time first; in lanes that are no class, hues of no other meaning.
+ * What comes after the last of them shares one, under a label that says so.
+ * @param {Box[]} boxes
+ * @returns {(box: Box) => [role: string, label: string]}
+ */
+function namedHues(boxes) {
+  /** @type {Map<string, Map<string, number>>} */
+  const time = new Map();
+  for (const box of boxes) {
+    const names = time.get(groupOf(box)) ?? new Map();
+    names.set(box.name, (names.get(box.name) ?? 0) + box.busy_ns);
+    time.set(groupOf(box), names);
+  }
+  /** @type {Map<string, [role: string, label: string]>} */
+  const roles = new Map();
+  for (const [group, names] of time) {
+    const ranked = [...names].sort((a, b) => b[1] - a[1]).map(([name]) => name);
+    const [stem, room] = SHADED.has(group) ? [`${group}-`, NUM_SHADES] : ["hue", NUM_HUES];
+    const others = `${ranked.length - room + 1} other names${SHADED.has(group) ? ` of ${group}` : ""}`;
+    ranked.forEach((name, at) => {
+      const last = ranked.length > room && at >= room - 1;
+      roles.set(`${group}\n${name}`, [`${stem}${Math.min(at, room - 1) + 1}`, last ? others : name]);
+    });
+  }
+  return (box) => roles.get(`${groupOf(box)}\n${box.name}`) ?? ["other", box.name];
+}
+
+/** @param {Box} box */
+function groupOf(box) {
+  return SHADED.has(box.lane) ? box.lane : "";
 }

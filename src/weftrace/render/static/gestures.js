@@ -55,6 +55,8 @@ export function attachGestures(element, view, handlers) {
   attachDrag(element, view, handlers, time, local);
   element.addEventListener("dblclick", (event) => handlers.double?.(...local(event)));
   element.addEventListener("pointerleave", () => handlers.leave?.());
+  // What was under the pointer has moved away, and so does what was said of it.
+  view.onChange(() => handlers.leave?.());
 }
 
 /**

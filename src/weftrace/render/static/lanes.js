@@ -19,8 +19,6 @@ import { Viewport } from "./viewport.js";
  * @typedef {Record<"compute" | "communication" | "hidden" | "exposed" | "busy", number[]>} Unions
  */
 
-const MOST_KEYS = 10;
-
 /**
  * What the picture is told by, and tells.
  * @template Timeline
@@ -309,12 +307,10 @@ function showLegend({ hues, rank }) {
     h("span", { class: "key" }, h("i", { class: "swatch", style: { background: color } }), words);
   /** @param {"exposed" | "idle"} fate */
   const hatched = (fate) => h("span", { class: "key" }, h("i", { class: `swatch hatch-${fate}` }), defined(fate, fate));
-  const more = hues.legend.length - MOST_KEYS;
   const communicates = rank.communication_ns > 0;
   fill(
     byId("lanes-legend"),
-    hues.legend.slice(0, MOST_KEYS).map(([role, label]) => key(colors[role], label)),
-    more > 0 ? h("span", { class: "key faint", text: `and ${more} more` }) : null,
+    hues.legend.map(([role, label]) => key(colors[role], label)),
     communicates ? key(colors.hidden, defined("hidden", "hidden")) : null,
     communicates ? hatched("exposed") : null,
     hatched("idle"),

@@ -33,6 +33,8 @@ const ROLES = [
   "under",
   "level",
   "over",
+  "batch0",
+  "batch1",
   "hue1",
   "hue2",
   "hue3",
@@ -42,6 +44,20 @@ const ROLES = [
   "hue7",
   "hue8",
 ];
+/** Classes whose families have shades of their colour: "compute-1" to "compute-6", the last for all other families. */
+const SHADED = ["compute", "communication"];
+/** What makes shades of a colour: degrees of hue, factor of saturation, points of lightness.
+ * @type {[hue: number, saturation: number, lightness: number][]} */
+const SHADES = [
+  [4, 1.5, 9],
+  [14, 1, -13],
+  [-24, 1, 16],
+  [28, 1, 22],
+  [-30, 0.9, -8],
+  [0, 0.3, 6],
+];
+export const NUM_SHADES = SHADES.length;
+
 /** The typeface of text on canvases: the style sheet's. */
 export const SANS = getComputedStyle(document.documentElement).getPropertyValue("--sans").trim();
 
@@ -57,9 +73,57 @@ let cached = null;
 export function palette() {
   if (!cached) {
     const style = getComputedStyle(document.documentElement);
-    cached = Object.fromEntries(ROLES.map((role) => [role, style.getPropertyValue(`--${role}`).trim()]));
+    const colors = Object.fromEntries(ROLES.map((role) => [role, style.getPropertyValue(`--${role}`).trim()]));
+    for (const role of SHADED) {
+      SHADES.forEach((change, at) => {
+        colors[`${role}-${at + 1}`] = shaded(colors[role], change);
+      });
+    }
+    cached = colors;
   }
   return cached;
+}
+
+/**
+ * @param {string} color
+ * @param {[hue: number, saturation: number, lightness: number]} change
+ */
+function shaded(color, [turn, factor, lighter]) {
+  const [hue, saturation, lightness] = toHsl(color);
+  return fromHsl(hue + turn, saturation * factor, Math.min(0.86, Math.max(0.2, lightness + lighter / 100)));
+}
+
+/** @param {string} color */
+function toHsl(color) {
+  const [r, g, b] = channels(color).map((c) => c / 255);
+  const most = Math.max(r, g, b);
+  const least = Math.min(r, g, b);
+  const span = most - least;
+  const lightness = (most + least) / 2;
+  if (span === 0) return [0, 0, lightness];
+  const hue = most === r ? (g - b) / span : most === g ? 2 + (b - r) / span : 4 + (r - g) / span;
+  return [60 * hue, span / (1 - Math.abs(2 * lightness - 1)), lightness];
+}
+
+/**
+ * @param {number} hue
+ * @param {number} saturation
+ * @param {number} lightness
+ */
+function fromHsl(hue, saturation, lightness) {
+  const reach = saturation * Math.min(lightness, 1 - lightness);
+  /** @param {number} at */
+  const channel = (at) => {
+    const turn = (((at + hue / 30) % 12) + 12) % 12;
+    return lightness - reach * Math.max(-1, Math.min(turn - 3, 9 - turn, 1));
+  };
+  return `#${[0, 8, 4]
+    .map((at) =>
+      Math.round(255 * channel(at))
+        .toString(16)
+        .padStart(2, "0"),
+    )
+    .join("")}`;
 }
 
 /** @param {() => void} listener */

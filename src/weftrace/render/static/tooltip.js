@@ -10,6 +10,8 @@ import { h, fill } from "./dom.js";
 const box = h("div", { class: "tooltip", role: "tooltip", id: "tooltip", hidden: true });
 /** @type {HTMLElement | null} */
 let owner = null;
+/** Where the page was scrolled to when the tip came. */
+let shownAt = [0, 0];
 /** @type {Terms} */
 let definitions = {}; // key -> [term, text]
 
@@ -22,6 +24,7 @@ let definitions = {}; // key -> [term, text]
 export function showTip(x, y, ...nodes) {
   fill(box, ...nodes);
   box.hidden = false;
+  shownAt = [scrollX, scrollY];
   const { width, height } = box.getBoundingClientRect();
   const left = x + 14 + width > innerWidth ? x - 14 - width : x + 14;
   const top = y + 18 + height > innerHeight ? y - 12 - height : y + 18;
@@ -131,5 +134,14 @@ export function startTooltips(known) {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") hideTip();
   });
-  window.addEventListener("scroll", hideTip, { passive: true });
+  // Scrolled boxes too: the event is caught on its way down. One of a scroll that was over before the tip came is late.
+  window.addEventListener(
+    "scroll",
+    (event) => {
+      if (event.target !== document || scrollX !== shownAt[0] || scrollY !== shownAt[1]) hideTip();
+    },
+    { passive: true, capture: true },
+  );
+  window.addEventListener("blur", hideTip);
+  window.addEventListener("resize", hideTip);
 }

@@ -10,6 +10,7 @@ import { MINI, paintPinned, pinnedBox, pinnedOf } from "./pinned.js";
 import { durationSums, eventAt, nameWriter, shadesFor } from "./rows.js";
 import { inOrder, search } from "./search.js";
 import { allRows, labelColumn, layout, rowOf } from "./tracks.js";
+import { showTimelineLegend } from "./timeline_legend.js";
 import { FONT, paintTracks } from "./tracks_paint.js";
 
 /**
@@ -85,6 +86,7 @@ export function timelineView({ onView, onEvent, onRange }) {
   });
   onTheme(() => {
     if (data) data.look = null;
+    showLegend();
     draw();
   });
   new ResizeObserver(draw).observe(body);
@@ -249,6 +251,10 @@ export function timelineView({ onView, onEvent, onRange }) {
     paint(data);
   }
 
+  function showLegend() {
+    if (data) showTimelineLegend(data.timeline, data.pinned, found !== null);
+  }
+
   /** @param {Held} held */
   function showLabels(held) {
     labelColumn(byId("timeline-gutter"), held.placed, held.rank.streams, (group) => {
@@ -273,6 +279,7 @@ export function timelineView({ onView, onEvent, onRange }) {
     matches.classList.toggle("none", found?.num === 0);
     following.disabled = !found?.num;
     previous.disabled = !found?.num;
+    showLegend();
     draw();
   }
 
