@@ -6,12 +6,14 @@ import { startPage } from "render/start.js";
 import { onTheme } from "render/theme.js";
 import { accounts, breakdown } from "./account.js";
 import { readTimeline } from "./data.js";
+import { keepInFragment } from "./fragment.js";
+import { showEvent, showRange } from "./inspector.js";
 import { jobOf } from "./job.js";
 import { showJobSummary } from "./job_summary.js";
 import { jobTimeline } from "./job_timeline.js";
-import { showEvent, showRange } from "./inspector.js";
 import { showKernels } from "./kernels.js";
 import { showMatrix } from "./matrix.js";
+import { startPerfetto } from "./perfetto.js";
 import { showPhases } from "./phases.js";
 import { showQuality } from "./quality.js";
 import { rankTable } from "./ranks.js";
@@ -28,13 +30,21 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   /** @type {Map<number, import("./data.js").Timeline | null>} Read when a rank is first shown. */
   const timelines = new Map();
   let current = 0;
+  let changed = () => {}; // what is seen; the address follows once the page has started
 
   const timeline = timelineView({
-    onView: (view) => lanes.mark(view.length < 0.98 * (view.home[1] - view.home[0]) ? [view.start, view.end] : null),
-    onEvent: (data, event) => showEvent(data, event, timelineSelect, report.ranks[current]),
+    onView: (view) => {
+      lanes.mark(view.length < 0.98 * (view.home[1] - view.home[0]) ? [view.start, view.end] : null);
+      changed();
+    },
+    onEvent: (data, event) => {
+      showEvent(data, event, timelineSelect, report.ranks[current]);
+      changed();
+    },
     onRange: (data, range) => {
       showRange(data, range, () => timeline.range(null));
       lanes.range(range);
+      changed();
     },
   });
   const lanes = lanePicture({
@@ -111,16 +121,48 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   /** @param {string} name */
   function findInTimeline(name) {
     timeline.find(name.slice(0, FIND_CHARS));
+    changed();
     byId("timeline").scrollIntoView({ block: "start" });
   }
 
   const data = () => timelines.get(current);
 
+  /** What the address is to say: nothing of what is as the page opens. */
+  function seen() {
+    const { view } = timeline;
+    const { selected, range } = timeline.stats();
+    const whole = view.start === view.home[0] && view.end === view.home[1];
+    return {
+      rank: current,
+      view: whole ? undefined : /** @type {[number, number]} */ ([view.start, view.end]),
+      range: range ?? undefined,
+      event: selected < 0 ? undefined : selected,
+      find: byId("search", HTMLInputElement).value,
+    };
+  }
+
+  /** @param {import("./fragment.js").State} state */
+  function showSeen({ rank = 0, view, range, event = -1, find = "" }) {
+    if (!report.ranks[rank]) return;
+    if (rank !== current) showRank(rank);
+    timeline.find(find);
+    if (event >= 0 && event < (data()?.num ?? 0)) timeline.select(event);
+    else timeline.clear();
+    if (range) timeline.range(...range, true);
+    else timeline.range(null);
+    timeline.view.hold(); // the selection may be gliding into view
+    timeline.view.set(...(view ?? timeline.view.home));
+  }
+
   onTheme(() => {
     if (report.ranks.length) showMatrix(report.ranks[current]);
   });
-  if (report.ranks.length) showRank(job?.first.position ?? 0);
-  else {
+  if (report.ranks.length) {
+    showRank(job?.first.position ?? 0);
+    changed = keepInFragment(seen, showSeen);
+    byId("search").addEventListener("input", () => changed());
+    startPerfetto(data, () => `${report.source}, rank ${report.ranks[current].rank ?? current}`);
+  } else {
     document.body.classList.add("no-ranks");
     byId("basis").hidden = false;
     byId("basis").textContent = "No rank could be read.";
