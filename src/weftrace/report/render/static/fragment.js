@@ -50,7 +50,7 @@ export function asFragment({ rank, view, range, event, find }) {
   /** @param {[number, number]} span */
   const times = ([from, to]) => `${Math.round(from)}..${Math.round(to)}`;
   const parts = [
-    rank ? `rank=${rank}` : "",
+    rank === undefined ? "" : `rank=${rank}`,
     view ? `view=${times(view)}` : "",
     range ? `range=${times(range)}` : "",
     event === undefined ? "" : `event=${event}`,

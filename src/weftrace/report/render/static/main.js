@@ -60,6 +60,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   });
   const job = jobOf(report);
   const overview = job && jobOverview(job);
+  const first = job?.first.position ?? 0; // the rank that is open where nobody has chosen
   const chosen = rankTable(report, job, showRank);
 
   /** @param {number} event */
@@ -133,7 +134,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     const { selected, range } = timeline.stats();
     const whole = view.start === view.home[0] && view.end === view.home[1];
     return {
-      rank: current,
+      rank: current === first ? undefined : current,
       view: whole ? undefined : /** @type {[number, number]} */ ([view.start, view.end]),
       range: range ?? undefined,
       event: selected < 0 ? undefined : selected,
@@ -142,7 +143,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   }
 
   /** @param {import("./fragment.js").State} state */
-  function showSeen({ rank = 0, view, range, event = -1, find = "" }) {
+  function showSeen({ rank = first, view, range, event = -1, find = "" }) {
     if (!report.ranks[rank]) return;
     if (rank !== current) showRank(rank);
     timeline.find(find);
@@ -158,7 +159,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     if (report.ranks.length) showMatrix(report.ranks[current]);
   });
   if (report.ranks.length) {
-    showRank(job?.first.position ?? 0);
+    showRank(first);
     changed = keepInFragment(seen, showSeen);
     byId("search").addEventListener("input", () => changed());
     startPerfetto(data, () => `${report.source}, rank ${report.ranks[current].rank ?? current}`);
