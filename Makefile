@@ -104,7 +104,8 @@ bench: $(VENV)/.ready-dev $(HTA)/.ready ## measure speed, memory and page size a
 	@$(BIN)/python -m benchmarks --hta $(HTA)/bin/python --deepspeed $(DEEPSPEED)/bin/python $(BENCH)
 
 docs: $(VENV)/.ready-dev ## check the documents: every command and example runs, every link leads somewhere
-	@$(BIN)/python -m pytest tests/test_docs.py $(PYTEST)
+	@$(BIN)/python -m pytest tests/test_docs.py tests/test_readme.py tests/test_translations.py tests/test_glossary.py \
+		tests/test_coming_from.py $(PYTEST)
 
 dist: $(VENV)/.ready ## build a wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -11,7 +11,7 @@ from tests.glossary import FILE, TERMS, filled
 PAGE = FILE.read_text()
 WORDS = (
     "span", "step window", "idle", "host wait", "exposed", "hidden", "headroom", "straggler", "lateness", "caused",
-    "suffered", "began with it", "waiting", "transfer", "barrier", "bubble", "warm-up", "stage", "micro-batch",
+    "suffered", "began with it", "waiting", "transferring", "barrier", "bubble", "warm-up", "stage", "micro-batch",
     "F", "I", "W", "B", "F&B", "DualPipe", "expert", "slot", "replica", "EPLB", "balancedness", "policy",
     "EP", "TP", "DP", "PP", "all-to-all", "dispatch", "combine", "algbw", "busbw", "MFU", "HFU", "roofline", "SM", "CU",
     "persistent kernel", "fused", "queue", "launch delay", "host-bound", "CUDA graph", "phase", "lane", "plan", "trace",
