@@ -49,6 +49,7 @@ def late_job(number: int = 4, *, late: int = 1, steps: int = 3) -> Document:
         "not_the_same": 0,
         "clocks_applied": True,
         "uncertainty_ns": 2_000,
+        "late": late,
         "ranks": of_ranks,
         "pairs": [[r, late, waited * num_late, num_late] for r in range(number) if r != late],
         "pairs_left_ns": 0,
@@ -71,7 +72,14 @@ def late_job(number: int = 4, *, late: int = 1, steps: int = 3) -> Document:
     }  # fmt: skip
     idle = sum(one["idle_ns"] for one in ranks) / sum(one["span_ns"] for one in ranks)
     clocks = [
-        {"rank": r, "offset_ns": -SHIFT * r, "spread_ns": 2_000, "num_matched": steps, "applied": True}
+        {
+            "rank": r,
+            "offset_ns": -SHIFT * r,
+            "spread_ns": 2_000,
+            "num_matched": steps,
+            "applied": True,
+            "drift_ppm": 0.0,
+        }
         for r in range(number)
     ]
     return document(

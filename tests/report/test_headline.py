@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.report import documents
+from tests.report.job_documents import late_job
 from tests.report.test_terminal import drawn, report
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
 from weftrace.report import analyze
@@ -20,6 +21,7 @@ from weftrace.trace import open_trace
 
 GOLDEN = Path(__file__).parent / "golden" / "headlines.txt"
 ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"
+UNKNOWN = "No collectives could be matched, so which rank was late is not known."
 COPY = "Memcpy HtoD (Pinned -> Device)"
 
 
@@ -66,7 +68,8 @@ def test_a_cause_of_less_than_half_is_not_most(tmp_path: Path) -> None:
 
 
 def test_ranks_of_one_length_have_no_longest() -> None:
-    assert headline([documents.rank(number=number) for number in range(3)]).endswith("Each takes about 20.5 ms.")
+    said = headline([documents.rank(number=number) for number in range(3)])
+    assert said.endswith(f"Each takes about 20.5 ms. {UNKNOWN}")
 
 
 def test_it_leads_with_copies(tmp_path: Path) -> None:
@@ -90,7 +93,32 @@ def test_no_communication_is_not_mentioned(tmp_path: Path) -> None:
 def test_a_job_sums_its_ranks_and_names_the_longest() -> None:
     said = headline(documents.job()["ranks"])
     assert said.startswith("Over 4 ranks, exposed communication takes 9.5 % of the time")
-    assert said.endswith("The longest, rank 3, takes 21.7 ms against a mean of 21.1 ms.")
+    assert said.endswith(f"The longest, rank 3, takes 21.7 ms against a mean of 21.1 ms. {UNKNOWN}")
+
+
+def test_a_job_names_the_late_rank_and_what_it_cost() -> None:
+    """Rank 1 of 4 is 3 ms late in two of three steps of 10 ms: 6 of 30 ms for each of the others. 18 ms are more than
+    the 12 that devices idled, and lead only where they are the largest loss."""
+    made = late_job()
+    said = headline(made["ranks"], made["lateness"])
+    late = "Rank 1 made the others wait 6.0 ms each, 20.1 % of their time: it came last into 2 of 3 matched collectives"
+    assert said.endswith(f"{late}.") and said.startswith("Over 4 ranks, exposed communication takes 25.1 % of the time")
+    for rank in made["ranks"]:
+        rank |= {"exposed_communication_ns": 0, "idle_ns": 0}
+    assert headline(made["ranks"], made["lateness"]).startswith(late)
+
+
+def test_no_rank_is_called_late_without_reason() -> None:
+    made = late_job()
+    told = made["lateness"]
+    for rank in told["ranks"]:
+        rank["origin_ns"] = 4_500_000
+    assert "takes 15.1 % of the time, and no rank stands out" in headline(made["ranks"], told)
+    told |= {"late": None, "uncertainty_ns": 5_000_000}
+    assert "cannot be told: ends of one collective lie 5.0 ms apart" in headline(made["ranks"], told)
+    for rank in told["ranks"]:
+        rank["suffered_ns"] = 1_000
+    assert headline(made["ranks"], told).endswith("No rank is late: waiting for another takes 0.0 % of the time.")
 
 
 def test_a_file_without_device_work_is_told_as_what_it_is(tmp_path: Path) -> None:

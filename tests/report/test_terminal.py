@@ -26,6 +26,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.report import documents
+from tests.report.job_documents import late_job
 from tests.tracefile import GEMM, TraceFile
 from weftrace.render.console_parts import Unit, unit_for
 from weftrace.render.console_text import ascii_text, clean, kernel_label, shorten_middle
@@ -39,6 +40,7 @@ GOLDEN = Path(__file__).parent / "golden"
 DOCUMENTS: dict[str, Callable[[], Any]] = {
     "train": documents.document,
     "job": documents.job,
+    "late-job": late_job,
     "partial": documents.partial,
     "cpu-only": documents.cpu_only,
     "no-communication": documents.no_communication,
@@ -80,7 +82,7 @@ def check_golden(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("name", ["train", "job", "partial", "cpu-only", "no-communication", "nothing"])
+@pytest.mark.parametrize("name", ["train", "job", "late-job", "partial", "cpu-only", "no-communication", "nothing"])
 def test_report_golden(name: str, width: int) -> None:
     check_golden(f"report-{name}-{width}", drawn(report, DOCUMENTS[name](), width=width))
 
@@ -220,12 +222,33 @@ def test_a_good_file_gets_one_quiet_line() -> None:
     assert "Data quality: good" in text and "1,385 python_function" in text
 
 
-def test_of_a_job_the_slowest_rank_comes_first_and_in_full() -> None:
+def test_of_a_job_the_longest_rank_comes_first_and_in_full_where_none_is_late() -> None:
     text = drawn(report, documents.job(), width=80)
-    ranks = re.findall(r"^(\d)  +2\d\.\d\d .*?(slowest|partial|)\s*$", text, flags=re.MULTILINE)
-    assert ranks == [("3", "slowest"), ("2", ""), ("1", "partial"), ("0", "")]
+    ranks = re.findall(r"^(\d)  +2\d\.\d\d .*?(longest|partial|)\s*$", text, flags=re.MULTILINE)
+    assert ranks == [("3", "longest"), ("2", ""), ("1", "partial"), ("0", "")]
     assert "In full: rank 3" in text
     assert "2 of 6 files could not be used" in text and "rank8.json.gz: not a trace" in text
+
+
+def test_the_late_rank_is_shown_in_full_and_who_waited_for_it() -> None:
+    text = drawn(report, late_job(), width=80)
+    assert "In full: rank 1, which the others waited for most." in text
+    assert re.search(r"^rank 1 +18,000\.0 +6,000\.0 +0\.0 +3,000\.0 +2 of 3 +late$", text, flags=re.MULTILINE)
+    assert re.search(r"^rank 3 +· +6,000\.0 +· +·$", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(("number", "times"), [(8, 1), (64, 1), (64, 100_000)])
+def test_no_number_of_a_job_is_cut_at_80_columns(number: int, times: int) -> None:
+    """Many ranks, and times up to days: what gives way is a name, or a mark."""
+    made = late_job(number, late=5, steps=40)
+    for row in made["lateness"]["ranks"]:
+        row |= {key: row[key] * times for key in ("caused_ns", "origin_ns", "suffered_ns", "transfer_ns")}
+    for rank in made["ranks"]:
+        rank["quality"] |= {"verdict": "usable", "dropped": 3}
+    text = drawn(report, made, width=80)
+    job = text[text.index("Ranks") : text.index("In full")]
+    assert not re.search(r"\d…|…\d", job)
+    assert "Lateness" in job and (number > 8) == ("largest of" in job)
 
 
 def test_of_many_ranks_the_slowest_and_the_fastest_are_listed() -> None:

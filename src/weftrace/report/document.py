@@ -53,17 +53,17 @@ def document_of(
     """
     joined = [*flops, *[None] * (len(analysis.ranks) - len(flops))]
     most = max(min(most_stretches, _LEAST_STRETCHES), most_stretches // max(1, len(joined)))
-    zero = zero_ns(analysis)
+    zero, lateness = zero_ns(analysis), lateness_document(analysis)
     ranks = [
         rank_document(rank, found, most_stretches=most, zero_ns=zero, waits=waits)
         for rank, found, waits in zip(analysis.ranks, joined, _waits(analysis), strict=True)
     ]
-    slow = slow_work_document(analysis)
+    slow, counted = slow_work_document(analysis), [rank for rank in ranks if rank["apart"] is None]
     return {
         "schema": SCHEMA,
         "weftrace": __version__,
         "source": _file_name(analysis.source),
-        "headline": headline([rank for rank in ranks if rank["apart"] is None]) + _slow(slow, ranks) + left_out(ranks),
+        "headline": headline(counted, lateness) + _slow(slow, ranks) + left_out(ranks),
         "world_size": analysis.world_size,
         "num_ranks": len(analysis.ranks),
         "failures": [{"path": _file_name(f.path), "error": f.error} for f in analysis.failures],
@@ -78,7 +78,7 @@ def document_of(
             }
             for c in analysis.clocks
         ],
-        "lateness": lateness_document(analysis),
+        "lateness": lateness,
         "slow_work": slow,
         "notes": list(analysis.notes),
         "ranks": ranks,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weftrace.report.document_types import RankDocument
+from weftrace.report.document_types import LatenessDocument, LateRankDocument, RankDocument
 from weftrace.units import duration, percent
 
 _MUCH = 0.05  # of the span: where no loss is larger, the kernels lead
 _WORTH_SAYING = 0.01  # of the span: a second loss that is smaller is not in the sentence
 _LONGER = 1.01  # of the mean: where the longest span is below, all are about as long
+_STANDS_OUT = 1.3  # times the mean of what begins with a rank: below, no rank is later than the others
 _MOST = 0.5  # of a loss: a cause that has more is named as most of it
 
+_LATE_UNKNOWN = " No collectives could be matched, so which rank was late is not known."
 _MOST_NAMES = 3  # of files that are left out
 
 _LOSSES = {
@@ -32,10 +34,10 @@ _IDLE = {
 }
 
 
-def headline(ranks: Sequence[RankDocument]) -> str:
+def headline(ranks: Sequence[RankDocument], lateness: LatenessDocument | None = None) -> str:
     """The result of one rank, or over several, in a sentence or two that a manager can read.
 
-    ranks: those that are summed up: of one job, and each once.
+    ranks: those that are summed up: of one job, and each once. lateness: of these ranks, where collectives matched.
     """
     if not ranks:
         return "No rank could be read."
@@ -44,13 +46,18 @@ def headline(ranks: Sequence[RankDocument]) -> str:
         host = [rank for rank in ranks if rank["basis"] == "host" and rank["span_ns"]]
         if not host:
             return "This trace holds no device work and no host operators: there is nothing to account for."
-        return _of_host(host)
+        return " ".join(filter(None, (_of_host(host), _late(host, lateness) if len(host) > 1 else "")))
     if len(device) == 1:
         return _of_devices(device, duration(device[0]["span_ns"])) + "." + _of_fused(device)
     num_processes = len({(rank["rank"], rank["path"]) for rank in device})
     counted = f"{len(device)} {'ranks' if num_processes == len(device) else 'devices'}"
     told = _of_devices(device, "the time")
-    return f"Over {counted}, {told[0].lower()}{told[1:]}.{_of_fused(device)} {_slowest(device, num_processes)}"
+    parts = [f"Over {counted}, {told[0].lower()}{told[1:]}.{_of_fused(device)}", _late(device, lateness)]
+    if not lateness:
+        parts[1] = _longest(device, num_processes) + _LATE_UNKNOWN * (_sum(device, "communication_ns") > 0)
+    elif lateness["late"] is not None and _waited(lateness) >= max(_sum(device, key) for key in _LOSSES.values()):
+        parts.reverse()  # the largest loss first
+    return " ".join(parts)
 
 
 def left_out(ranks: Sequence[RankDocument]) -> str:
@@ -129,7 +136,38 @@ def _of_host(ranks: Sequence[RankDocument]) -> str:
     return f"Host only: {why}. On the host's threads {busy} of {whole}; for {rest} none of them recorded an operator."
 
 
-def _slowest(ranks: Sequence[RankDocument], num_processes: int) -> str:
+def _waited(lateness: LatenessDocument) -> int:
+    return sum(rank["suffered_ns"] for rank in lateness["ranks"])
+
+
+def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None) -> str:
+    """Which rank the others waited for, and what that took; or that none stands out. Nothing where nothing matched."""
+    if lateness is None:
+        return ""
+    span, waited = _sum(ranks, "span_ns"), _waited(lateness)
+    if lateness["late"] is None and waited >= _WORTH_SAYING * span:
+        apart = duration(lateness["uncertainty_ns"])
+        return f"Which rank is late cannot be told: ends of one collective lie {apart} apart, as much as ranks wait."
+    if lateness["late"] is None or waited < _WORTH_SAYING * span:
+        return f"No rank is late: waiting for another takes {percent(waited / span)} of the time."
+    late, number = lateness["ranks"][lateness["late"]], len(lateness["ranks"])
+    if late["origin_ns"] * number < _STANDS_OUT * waited:
+        return f"Waiting for other ranks takes {percent(waited / span)} of the time, and no rank stands out."
+    name = late["name"][0].upper() + late["name"][1:]
+    own = sum(r["span_ns"] for r in ranks if (r["rank"], r["device"], r["path"]) == _who(late))
+    share, each = percent(late["origin_ns"] / (span - own)), duration(late["origin_ns"] / (number - 1))
+    others = [rank["name"] for rank in lateness["ranks"] if rank is not late]
+    whom, whose = ("the others wait {} each", "their") if number > 2 else (f"{others[0]} wait {{}}", "its")
+    last = f"{late['num_last']:,} of {late['num_matched']:,}"
+    made = f"{name} made {whom.format(each)}, {share} of {whose} time"
+    return f"{made}: it came last into {last} matched collectives."
+
+
+def _who(late: LateRankDocument) -> tuple[int | None, int | None, str]:
+    return late["rank"], late["device"], late["path"]
+
+
+def _longest(ranks: Sequence[RankDocument], num_processes: int) -> str:
     spans = [rank["span_ns"] for rank in ranks]
     slowest = max(ranks, key=lambda rank: rank["span_ns"])
     called = slowest["name"] or (slowest["path"] if slowest["rank"] is None else f"rank {slowest['rank']}")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.render.console_parts import (
     BOLD,
-    DIM,
     ERROR,
     WARNING,
     counted,
@@ -24,11 +24,11 @@ from weftrace.render.console_parts import (
     unit_for,
 )
 from weftrace.render.console_text import clean, joined
-from weftrace.report.document_types import ClockDocument, RankDocument, ReportDocument
+from weftrace.report.document_types import RankDocument, ReportDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS
+from weftrace.report.render.terminal_lateness import lateness_blocks
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.report.render.terminal_rank import hidden_share, rank_blocks
-from weftrace.units import duration
 
 MAX_WIDTH = 140
 MAX_RANKS = 24
@@ -38,16 +38,17 @@ MAX_FAILURES = 10
 def print_report(document: ReportDocument, console: Console) -> None:
     """Print a report document: the headline, its quality, the ranks of a job, and one rank in full.
 
-    Of several ranks the one with the longest span is shown in full, for it sets the pace; `print_rank` prints another.
+    Of several ranks the late one is shown in full, for which the others waited most, or where none is told the one with
+    the longest span; `print_rank` prints another.
     Width: all of the console's up to 140 columns.
     """
     width = min(console.width, MAX_WIDTH)
     ranks = document["ranks"]
     blocks: list[RenderableType] = [*_opening(document)]
     if ranks:
-        slowest = max(_counted(ranks), key=lambda rank: rank["span_ns"])
-        blocks += _job(document, slowest, width)
-        blocks += rank_blocks(slowest, width)
+        chosen, why = _in_full(document)
+        blocks += _job(document, chosen, why, width)
+        blocks += rank_blocks(chosen, width)
     print_blocks(blocks, console, width)
 
 
@@ -90,12 +91,25 @@ def _scope(document: ReportDocument) -> str:
     return f"{who} of {world:,}" if world else who
 
 
-def _job(document: ReportDocument, slowest: RankDocument, width: int) -> list[RenderableType]:
+def _in_full(document: ReportDocument) -> tuple[RankDocument, str]:
+    """The rank to show in full, and why it."""
+    if (late := _late(document)) is not None:
+        return late, "which the others waited for most"
+    return max(_counted(document["ranks"]), key=lambda rank: rank["span_ns"]), "which has the longest span"
+
+
+def _late(document: ReportDocument) -> RankDocument | None:
+    lateness = document["lateness"]
+    late = None if lateness is None else lateness["late"]
+    return None if late is None else _counted(document["ranks"])[late]
+
+
+def _job(document: ReportDocument, chosen: RankDocument, why: str, width: int) -> list[RenderableType]:
     ranks = document["ranks"]
     if len(ranks) < 2:
         return []
-    blocks: list[RenderableType] = [_rank_table(ranks, document["clocks"], width)]
-    partial = [rank for rank in ranks if rank is not slowest and concerns(rank)]
+    blocks: list[RenderableType] = [_rank_table(document, width), *lateness_blocks(document, width)]
+    partial = [rank for rank in ranks if rank is not chosen and concerns(rank)]
     if partial:
         lines = [joined([Text(rank_name(rank), style=BOLD), ": ", "; ".join(concerns(rank))]) for rank in partial]
         left = len(lines) - MAX_FAILURES
@@ -103,14 +117,15 @@ def _job(document: ReportDocument, slowest: RankDocument, width: int) -> list[Re
         blocks.append(frame("Other ranks are partial", [*lines[:MAX_FAILURES], *more], WARNING))
     blocks.append(
         Text(
-            f"In full: {rank_name(slowest, with_device=_several_devices(ranks))}, which has the longest span.",
+            f"In full: {rank_name(chosen, with_device=_several_devices(ranks))}, {why}.",
             style=BOLD,
         )
     )
     return blocks
 
 
-def _rank_table(ranks: Sequence[RankDocument], clocks: Sequence[ClockDocument], width: int) -> RenderableType:
+def _rank_table(document: ReportDocument, width: int) -> RenderableType:
+    ranks, late = document["ranks"], _late(document)
     ordered = sorted(ranks, key=lambda rank: (rank["apart"] is not None, -rank["span_ns"]))
     fastest_kept = 3 if len(ordered) > MAX_RANKS else 0
     shown = ordered if not fastest_kept else ordered[: MAX_RANKS - fastest_kept]
@@ -120,24 +135,23 @@ def _rank_table(ranks: Sequence[RankDocument], clocks: Sequence[ClockDocument], 
         if fastest_kept and place == len(shown):
             rows.append(["…", *[""] * (len(ACCOUNT_KEYS) + 1), f"{len(ordered) - MAX_RANKS:,} more"])
         name = rank_name(rank, with_device=_several_devices(ranks)).removeprefix("rank ")
-        marks = ["slowest"] * (place == 0) + ["partial"] * bool(concerns(rank))
+        marks = ["longest"] * (place == 0) + ["partial"] * bool(concerns(rank))
+        marks += ["late"] * (rank is late)
         marks += ["apart"] * (rank["apart"] is not None)
         rows.append([name, *(unit(rank[key]) for key in ACCOUNT_KEYS), hidden_share(rank), ", ".join(marks)])
     heads = ("rank", f"span {unit.name}", *ACCOUNT_HEADS, "")
-    body = table(heads, rows, width, left=("rank", ""), bold=0)
+    gap = 2 if _fits(heads, rows, width, 2) else 1
+    if not _fits(heads, rows, width, gap):  # a mark gives way before a number; what is partial stands in a frame below
+        rows = [[*row[:-1], row[-1].split(", ")[0]] for row in rows]
+    body = table(heads, rows, width, left=("rank", ""), bold=0, gap=gap)
     counted_ranks = _counted(ordered)
-    slowest, fastest = counted_ranks[0]["span_ns"], counted_ranks[-1]["span_ns"]
-    note = f"longest span first; the slowest takes {slowest / fastest:.2f}× the time of the fastest" if fastest else ""
-    parts: list[RenderableType] = [section("Ranks", note), body]
-    if others := clocks[1:]:  # the first is the reference
-        known = [(clock["offset_ns"], clock["num_matched"]) for clock in others if clock["offset_ns"] is not None]
-        matched = counted(sum(num_matched for _, num_matched in known), "matched collective")
-        apart = duration(max((abs(offset_ns) for offset_ns, _ in known), default=0))
-        text = f"By {matched}, clocks differ by {apart} at most" if known else "How far the clocks are apart is unknown"
-        if unknown := len(others) - len(known):
-            text += f": collectives of {counted(unknown, 'rank')} cannot be matched, or do not end together"
-        parts.append(Text(f"{text}.", style=DIM))
-    return Group(*parts)
+    longest, shortest = counted_ranks[0]["span_ns"], counted_ranks[-1]["span_ns"]
+    note = f"longest span first; it takes {longest / shortest:.2f}× the time of the shortest" if shortest else ""
+    return Group(section("Ranks", note), body)
+
+
+def _fits(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, gap: int) -> bool:
+    return sum(max(map(cell_len, column)) + gap for column in zip(heads, *rows, strict=True)) <= width
 
 
 def _several_devices(ranks: Sequence[RankDocument]) -> bool:

@@ -34,15 +34,14 @@ export function jobOf(report) {
     late: lateness?.ranks[place] ?? null,
   }));
   if (ranks.filter(({ rank }) => rank.span_ns > 0).length < 2) return null;
-  const latest = most(ranks, ({ late }) => late?.origin_ns ?? 0);
-  const told = (latest.late?.origin_ns ?? 0) > 0;
+  const latest = ranks[lateness?.late ?? -1];
   return {
     ranks,
     lateness,
     start: Math.min(...ranks.map(({ shift }) => shift)),
     end: Math.max(...ranks.map(({ shift, rank }) => shift + rank.span_ns)),
-    first: told ? latest : most(ranks, ({ rank }) => rank.span_ns),
-    why: told ? "most late" : "slowest",
+    first: latest ?? most(ranks, ({ rank }) => rank.span_ns),
+    why: latest ? "most late" : "slowest",
   };
 }
 
