@@ -879,7 +879,7 @@ declare namespace report {
     clocks_applied: boolean;
     /** How far apart ends of one collective still lie, median. */
     uncertainty_ns: number;
-    /** Position of the rank with the most origin_ns; null where waiting does not stand above uncertainty_ns. */
+    /** Position of the rank with the most origin_ns; null where none stands out, or waiting does not stand above uncertainty_ns. */
     late: number | null;
     /** Those in the sums of the job, in the order of `ranks`. */
     ranks: LateRankDocument[];

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.jobs import Job
+from tests.trace.plain.pipeline_job import artefact, converted, simulate, slow, write
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import Analysis, Lateness, lateness
 from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
@@ -169,6 +170,21 @@ def test_who_is_late_from_waiting_passes_the_blame_on(slow: int) -> None:
     # every reduction of every stage waits for the slow pipeline, which is 8 x 0.5 ms later in each of 5 steps
     assert abs(int(origin.sum()) - sum(column(found, "suffered_ns"))) == 0
     assert found.collectives.get_column("collective").to_list().count("send_recv") == 1  # told, and counted for nobody
+
+
+@pytest.mark.parametrize(("dp", "pp"), [(0, 0), (2, 1), (1, 3)])
+@pytest.mark.parametrize("cut", [True, False], ids=["waiting cut away", "waiting recorded"])
+def test_a_slow_worker_of_a_1f1b_pipeline_is_blamed(tmp_path: Path, dp: int, pp: int, cut: bool) -> None:
+    """Of 3 x 4 ranks one computes 1.6 times as long; all stages of its pipeline come late into their reductions."""
+    ops = simulate(3, 4, cost=slow(dp, pp, 1.6), steps=(1, 2, 3), transfers_only=cut)
+    analysis = analysed(write(tmp_path / "job.json", artefact(ops) if cut else converted(ops)))
+    found = analysis.lateness
+    assert found is not None and found.late is not None
+    assert analysis.ranks[found.late].name == f"DP {dp} PP {pp}"
+    assert column(found, "origin_ns")[found.late] > 0.85 * sum(column(found, "origin_ns"))
+    assert bool(found.notes) == cut
+    mates = [at for at, rank in enumerate(analysis.ranks) if dict(rank.places)["dp"] == dp]
+    assert all(column(found, "num_last")[at] == 3 for at in mates)
 
 
 def test_sixty_four_ranks_with_drift_and_jitter() -> None:

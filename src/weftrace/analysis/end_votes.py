@@ -13,7 +13,7 @@ from weftrace.units import MS
 #: Ends of one collective lie within this of each other, or a quarter of what parts a rank's own where that is less.
 MOST_APART_NS = 1 * MS
 #: Where ranks have equally many, and order can be wrong only in most of them or in none: a busy host wakes up late.
-MOST_IN_ORDER_NS = 10 * MS
+MOST_IN_ORDER_NS = 3 * MS
 _QUARTER = 4
 _SHARE = 0.3  # of the fewer events of two ranks must agree, else the two share none
 _MOST_DIFFERENCES = 1_000_000

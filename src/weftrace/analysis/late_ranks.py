@@ -20,6 +20,8 @@ _MOST_WORST = 1000
 _LEFT_BEFORE_NS = 10 * US  # and four times the uncertainty: who ends that long before the last comes waited for nobody
 _STARTS_AGREE = 0.9  # of the collectives: then events show the transfer only
 _ABOUT, _MOST_ABOUT = 2 * US, 50 * US
+_ABOVE_MEAN = 1.3  # times the mean of what begins with a rank, and
+_PART, _MOSTLY = 1 / 3, 0.5  # of all waiting, or of its collectives that it came last into: then a rank stands out
 _SURE = 0.5  # of the waiting must be in waits beyond twice the uncertainty, else no rank is called late
 
 
@@ -34,7 +36,8 @@ class Lateness(InNotebook):
 
     ranks: a row a rank (`at`, its position): caused_ns, own start - second last start where it came last and others
     waited; origin_ns, waiting of all ranks that began with it (`blame`): their sum is that of suffered_ns, its waiting;
-    transfer_ns; num_last; num_matched. late: position of the rank with the most origin_ns; None where the waiting does
+    transfer_ns; num_last; num_matched. late: position of the rank with the most origin_ns, 1.3 times the mean at
+    least, which is a third of all, or it came last most of the time; None where no rank stands out so, or waiting does
     not stand above the uncertainty.
     pairs: waiter, last, waiting_ns, count. collectives: by kind, sends and receives too. worst: those with most
     waiting. steps: step, at, caused_ns, suffered_ns. waits: of each rank when it waited, on its own clock.
@@ -95,7 +98,7 @@ def lateness_of(meetings: Meetings) -> Lateness | None:
     is_told = sure_ns > 0 and sure_ns >= _SURE * int(waiting_ns.sum())
     return Lateness(
         ranks=ranks,
-        late=int(ranks.get_column("origin_ns").arg_max() or 0) if is_told else None,
+        late=_stands_out(ranks) if is_told else None,
         pairs=_pairs(mine),
         collectives=_collectives(met),
         worst=counted.sort("waiting_ns", "meeting", descending=[True, False]).head(_MOST_WORST),
@@ -212,6 +215,14 @@ def _ranks(members: pl.DataFrame, met: pl.DataFrame, number: int, origin_ns: Arr
     every = every.join(own, on="at", how="left", maintain_order="left")
     counts = ("caused_ns", "origin_ns", "suffered_ns", "transfer_ns", "num_last", "num_matched")
     return every.select("at", *(pl.col(name).fill_null(0).cast(pl.Int64) for name in counts))
+
+
+def _stands_out(ranks: pl.DataFrame) -> int | None:
+    origin_ns = ranks.get_column("origin_ns").to_numpy()
+    late = int(np.argmax(origin_ns))
+    num_last, num_matched = ranks.select("num_last", "num_matched").row(late)
+    is_much = origin_ns[late] >= _PART * origin_ns.sum() or num_last >= _MOSTLY * num_matched
+    return late if origin_ns[late] >= _ABOVE_MEAN * origin_ns.mean() and is_much else None
 
 
 def _pairs(members: pl.DataFrame) -> pl.DataFrame:

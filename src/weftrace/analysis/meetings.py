@@ -217,4 +217,5 @@ def _in_order(ats: Array, ends: Array, tolerance_ns: int) -> Array | None:
     sizes = np.bincount(label)[label]
     if (sizes == len(present)).mean() >= _IN_ORDER:
         return nth
-    return label if (sizes > 1).mean() >= _IN_ORDER else None
+    is_close = tolerance_ns <= MOST_APART_NS
+    return label if is_close and (sizes > 1).mean() >= _IN_ORDER else None

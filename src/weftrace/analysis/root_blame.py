@@ -40,7 +40,7 @@ def blame(waiting: Waiting, number: int) -> Array:
     """Of each of `number` ranks the waiting of all that began with it; the sum is the waiting of the counted meetings.
 
     What a rank arrives after is a path: the time since it left its last meeting is its own, what was before is the path
-    of whom that meeting waited for, and so on. Where l comes last and w waits for it, their paths differ by just what w
+    of whom it waited for there, and so on; who did not wait comes after its own path. Where l comes last and w waits for it, their paths differ by just what w
     waits. It is blamed on the ranks that hold more time on the path of l than on that of w.
     """
     paths = [np.zeros(number)] * number  # of each rank, whose time its last meeting came after
@@ -55,8 +55,7 @@ def blame(waiting: Waiting, number: int) -> Array:
     is_pair, is_counted = waiting.is_pair.tolist(), waiting.is_counted.tolist()
     for meeting in np.argsort(waiting.last_ns, kind="stable").tolist():
         rows, last = range(first[meeting], first[meeting + 1]), last_of[meeting]
-        path = paths[last].copy()
-        path[last] += max(0, next(arrival[row] for row in rows if at[row] == last) - left[last])
+        path = _with_own(paths[last], last, next(arrival[row] for row in rows if at[row] == last) - left[last])
         others = [row for row in rows if waited[row] > 0 and met[at[row]] != met[last]] if is_counted[meeting] else ()
         if others:
             who = [at[row] for row in others]
@@ -69,8 +68,16 @@ def blame(waiting: Waiting, number: int) -> Array:
         for row in rows:
             if not left_before[row]:
                 rank = at[row]
-                paths[rank], left[rank], met[rank] = path, end[row], meeting
+                came_with = not waited[row] and rank != last  # at the same time: it comes after its own path as well
+                paths[rank] = _with_own(paths[rank], rank, arrival[row] - left[rank]) if came_with else path
+                left[rank], met[rank] = end[row], meeting
     return _whole(origin)
+
+
+def _with_own(path: Floats, rank: int, time_ns: int) -> Floats:
+    longer = path.copy()
+    longer[rank] += max(0, time_ns)
+    return longer
 
 
 def _began_with(apart: Floats, away: Array, waited: Array, shared: Bools | None) -> Floats:

@@ -123,8 +123,8 @@ class LatenessDocument(TypedDict):
     late: Annotated[
         Count | None,
         Meta(
-            description="Position of the rank with the most origin_ns; null where waiting does not stand above "
-            "uncertainty_ns."
+            description="Position of the rank with the most origin_ns; null where none stands out, or waiting does not "
+            "stand above uncertainty_ns."
         ),
     ]
     ranks: Annotated[list[LateRankDocument], Meta(description="Those in the sums of the job, in the order of `ranks`.")]

@@ -10,7 +10,6 @@ from weftrace.units import duration, percent
 _MUCH = 0.05  # of the span: where no loss is larger, the kernels lead
 _WORTH_SAYING = 0.01  # of the span: a second loss that is smaller is not in the sentence
 _LONGER = 1.01  # of the mean: where the longest span is below, all are about as long
-_STANDS_OUT = 1.3  # times the mean of what begins with a rank: below, no rank is later than the others
 _MOST = 0.5  # of a loss: a cause that has more is named as most of it
 
 _LATE_UNKNOWN = " No collectives could be matched, so which rank was late is not known."
@@ -145,14 +144,15 @@ def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None) -> s
     if lateness is None:
         return ""
     span, waited = _sum(ranks, "span_ns"), _waited(lateness)
-    if lateness["late"] is None and waited >= _WORTH_SAYING * span:
-        apart = duration(lateness["uncertainty_ns"])
-        return f"Which rank is late cannot be told: ends of one collective lie {apart} apart, as much as ranks wait."
-    if lateness["late"] is None or waited < _WORTH_SAYING * span:
+    if waited < _WORTH_SAYING * span:
         return f"No rank is late: waiting for another takes {percent(waited / span)} of the time."
-    late, number = lateness["ranks"][lateness["late"]], len(lateness["ranks"])
-    if late["origin_ns"] * number < _STANDS_OUT * waited:
+    if lateness["late"] is None:
+        apart = lateness["uncertainty_ns"]
+        if waited < 2 * apart * sum(count for _, _, _, count in lateness["pairs"]):
+            told = f"ends of one collective lie {duration(apart)} apart, as much as ranks wait"
+            return f"Which rank is late cannot be told: {told}."
         return f"Waiting for other ranks takes {percent(waited / span)} of the time, and no rank stands out."
+    late, number = lateness["ranks"][lateness["late"]], len(lateness["ranks"])
     name = late["name"][0].upper() + late["name"][1:]
     own = sum(r["span_ns"] for r in ranks if (r["rank"], r["device"], r["path"]) == _who(late))
     share, each = percent(late["origin_ns"] / (span - own)), duration(late["origin_ns"] / (number - 1))
