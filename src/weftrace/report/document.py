@@ -30,7 +30,7 @@ from weftrace.report.document_types import (
     WindowDocument,
 )
 from weftrace.report.headline import headline, left_out
-from weftrace.report.lateness_document import lateness_document, zero_ns
+from weftrace.report.lateness_document import ahead_ns, lateness_document, zero_ns
 from weftrace.report.slow_work_document import slow_sentence, slow_work_document
 from weftrace.version import __version__
 
@@ -58,7 +58,9 @@ def document_of(
     most_rows = min(_MAX_ROWS, max(_LEAST_ROWS, _ROWS_OF_JOB // max(1, len(joined))))
     zero, lateness = zero_ns(analysis), lateness_document(analysis)
     ranks = [
-        rank_document(rank, found, most_stretches=most, most_rows=most_rows, zero_ns=zero, waits=waits)
+        rank_document(
+            rank, found, most_stretches=most, most_rows=most_rows, zero_ns=zero + ahead_ns(analysis, rank), waits=waits
+        )
         for rank, found, waits in zip(analysis.ranks, joined, _waits(analysis), strict=True)
     ]
     slow, counted = slow_work_document(analysis), [rank for rank in ranks if rank["apart"] is None]
@@ -110,7 +112,7 @@ def rank_document(
 ) -> RankDocument:
     """One device of one rank. Starts and ends are relative to its first device start. most_stretches: see `_busy`.
     most_rows: phases that are listed, and boxes of a lane: of more, neighbours are merged.
-    zero_ns: the job's zero, its own start by default. waits: when it waited for other ranks.
+    zero_ns: the job's zero on its own clock, its own start by default. waits: when it waited for other ranks.
     """
     b, o, k = rank.breakdown, rank.overlap, rank.kernels
     zero = b.start_ns
