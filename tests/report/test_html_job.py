@@ -84,6 +84,14 @@ def test_a_row_is_painted_as_it_worked_and_waited_at_every_zoom(open_html: Any) 
         columns = len(waiting)
         assert np.abs(waiting - share_of(on_job, view, columns)).max() < 0.02, view
         assert np.abs(communicating - share_of(moving, view, columns)).max() < 0.02, view
+    # A profiler that shows the transfer only: waits lie before it, and nothing is taken from it.
+    for one in job["ranks"]:
+        lane = next(lane for lane in one["lanes"] if lane["lane"] == "communication")
+        lane["busy"] = [[end, end + MS, MS] for _, end, _ in one["waits"]]
+    bare = open_html(render_html(job, []))
+    communicating, waiting = painted(bare, 0, "lower", (16.1 * MS, 19.9 * MS), "communication", "waiting")
+    assert (communicating + waiting).mean() == pytest.approx(1, abs=0.01)
+    assert communicating.mean() == pytest.approx(0.9 / 3.8, abs=0.01)
     # The late rank computes while the others wait: 6 to 9 ms of the second step.
     for place, role, share in ((1, "compute", 1.0), (0, "compute", 0.0)):
         (computing,) = painted(page, place, "upper", (16.1 * MS, 18.9 * MS), role)

@@ -54,7 +54,7 @@ export function showJobSummary(report, job) {
  */
 function ranksOfHeadline({ ranks }) {
   const worked = ranks.filter(({ rank }) => rank.span_ns > 0);
-  const device = worked.filter(({ rank }) => rank.basis === "device");
+  const device = worked.filter(({ rank }) => rank.basis === "device" || rank.basis === "ranges");
   return device.length ? device : worked;
 }
 
