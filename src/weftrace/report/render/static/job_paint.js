@@ -44,7 +44,7 @@ export const HEAD = 46;
 const AXIS = 24;
 const ROOM = 440; // pixels that rows share, as long as each has its least
 const LEAST_ROW = 3;
-const MOST_ROW = 24;
+const MOST_ROW = 40;
 const LOWER = 0.45; // of a row: communication
 export const FONT = `12px ${SANS}`;
 

@@ -147,6 +147,14 @@ function worstTable({ ranks }, { worst }, onZoom) {
   const stepped = worst.some(({ step }) => step !== null && step !== undefined);
   /** @type {import("render/tables.js").Column<{ step: number | null }>[]} */
   const step = stepped ? [{ key: "step", label: "step", kind: "count" }] : [];
+  /** @type {import("render/tables.js").Column<{ group: string }>} */
+  const named = {
+    key: "group",
+    label: "group",
+    kind: "text",
+    node: (row) => h("span", { text: groupName(row.group), title: row.group }),
+  };
+  const group = worst.some((row) => row.group) ? [named] : [];
   return sortableTable({
     name: "late-worst",
     rows: worst.map((row) => ({ ...row, last: ranks[row.last].name })),
@@ -165,12 +173,7 @@ function worstTable({ ranks }, { worst }, onZoom) {
         kind: "text",
         text: (row) => `${row.collective} ${row.seq ?? ""}`.trim(),
       },
-      {
-        key: "group",
-        label: "group",
-        kind: "text",
-        node: (row) => h("span", { text: groupName(row.group), title: row.group }),
-      },
+      ...group,
       ...step,
       { key: "start_ns", label: "last came at", kind: "time" },
       { key: "last", label: "came last", kind: "text" },
