@@ -110,7 +110,9 @@ def test_the_job_comes_first_and_the_rank_that_came_late_is_open(open_html: Any)
     }
     # Spans 30 - 0.1 r ms; idle 3 ms a rank in the first step; exposed 3 x 9 + 3 = 30 ms by four ranks.
     assert tile["job_span"] == "29.9 ms"
-    assert tile["suffered"] == "18.0 ms" and tile["origin"] == "rank 1"
+    assert tile["suffered"] == "15.1 %" and tile["origin"] == "rank 1"  # 18 of 119.4 ms
+    cost = page.locator('#job-cards [data-card="origin"] .card-note').inner_text()
+    assert cost == "the others wait 6.0 ms each for it, 20.1 % of their time; last into 2 of 3 collectives"
     assert re.findall(r"[\d.]+ %", headline) == [tile["job_idle"]]
     parts = page.locator("#job-account .sum").inner_text()
     assert parts.endswith("= 119,400 µs")

@@ -88,10 +88,10 @@ def lateness_figure(document: ReportDocument) -> go.Figure:
     waited = [[0.0] * len(names) for _ in names]
     for waiter, last, waiting_ns, _ in lateness["pairs"]:
         waited[waiter][last] = waiting_ns / MS
-    most = max(lateness["ranks"], key=lambda rank: rank["origin_ns"])
     title = "Who waits for whom (ms)"
-    if most["origin_ns"]:
-        title += f": {duration(most['origin_ns'])} began with {label(most['name'])}"
+    if lateness["late"] is not None:
+        late = lateness["ranks"][lateness["late"]]
+        title += f": {duration(late['origin_ns'])} began with {label(late['name'])}"
     figure = go.Figure(_heat(go, waited, names, names, "%{y} waited %{z:.3f} ms for %{x}"))
     figure.update_layout(**layout(title, height=240 + 18 * len(names)))
     figure.update_xaxes(title="came last", type="category", side="bottom")
