@@ -1066,7 +1066,7 @@ declare namespace report {
     families: FamilyDocument[];
     collectives: CollectiveDocument[];
     phases: PhaseDocument[];
-    /** Phases found; `phases` lists at most 20,000 of them. */
+    /** Phases found; `phases` lists at most 20,000 of them, of a job of many ranks fewer. */
     num_phases: number;
     phase_means: PhaseMeanDocument[];
     overlap_matrix: MatrixDocument;

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.report import documents
+from tests.report import documents, job_documents
 from weftrace.errors import WeftraceError
 from weftrace.render import palette
-from weftrace.report.render import figures
+from weftrace.report.render import figures, figures_job
 
 pytest.importorskip("plotly")
 
 OF_DOCUMENT = {"breakdown": figures.breakdown_figure, "ranks": figures.ranks_figure}
+OF_JOB = (figures_job.job_figure, figures_job.lateness_figure, figures_job.steps_figure)
 OF_RANK = {
     "lanes": figures.lanes_figure,
     "overlap": figures.overlap_figure,
@@ -140,6 +141,52 @@ def test_ranks_come_with_the_longest_span_first() -> None:
     assert list(parts["compute"].x) == ["3", "2", "1", "0"]
     assert parts["idle"].y[0] == pytest.approx(1.3)
     assert parts["hidden communication"].y[0] == pytest.approx(100 * 9_200 / 11_200)
+
+
+def test_ranks_in_no_sum_stand_in_no_chart_of_sums() -> None:
+    document = documents.job(4)
+    document["ranks"][3]["apart"] = "world"
+    figure = figures.ranks_figure(document)
+    assert list(traces(figure)["compute"].x) == ["2", "1", "0"]
+    assert figure.layout.title.text == "Ranks, the longest span first (ms); 1 in no sum left out"
+    assert list(traces(figures.breakdown_figure(document))["compute"].y) == ["rank 0", "rank 1", "rank 2"]
+
+
+def test_lateness_by_the_pencil_of_the_job() -> None:
+    """Rank 1 of 4 is 3 ms late in 2 of 3 steps: job_documents.py."""
+    document = job_documents.late_job(4)
+    heat = figures_job.lateness_figure(document)
+    assert [list(row) for row in heat.data[0].z] == [[0, 6, 0, 0], [0, 0, 0, 0], [0, 6, 0, 0], [0, 6, 0, 0]]
+    assert heat.layout.title.text == "Who waits for whom (ms): 18.0 ms began with rank 1"
+    steps = figures_job.steps_figure(document).data[0]
+    assert list(steps.x) == ["0", "1", "2"] and list(steps.y)[1] == "rank 1"
+    assert [list(row) for row in steps.z] == [[0, 0, 0], [0, 3, 3], [0, 0, 0], [0, 0, 0]]
+    assert [row[0] for row in figures_job.steps_figure(document, "idle").data[0].z] == [3, 3, 3, 3]
+    parts = traces(figures_job.job_figure(document))
+    # Of rank 2: waits at 16 and 26 ms, on the job's clock, for 3 ms each.
+    waits = [(start, length) for y, start, length in zip(
+        parts["waiting for others"].y, parts["waiting for others"].base, parts["waiting for others"].x, strict=True
+    ) if round(y) == 2]  # fmt: skip
+    assert waits == [(16, 3), (26, 3)]
+    assert parts["waiting for others"].marker.color == palette.WAITING
+    assert len(figures_job.job_figure(job_documents.late_job(70, late=66)).layout.yaxis.tickvals) == 64
+
+
+def test_names_of_late_ranks_are_escaped() -> None:
+    document = job_documents.late_job(3)
+    for rank in document["lateness"]["ranks"]:
+        rank["name"] = documents.HOSTILE
+    for draw in OF_JOB:
+        text = draw(document).to_json()
+        assert not [tag for tag in ("<img", "</script", "\\u003cimg", "\x1b", "\\u001b") if tag in text], draw
+
+
+def test_a_job_that_tells_no_lateness_says_so() -> None:
+    with pytest.raises(WeftraceError, match="nothing says who was late"):
+        figures_job.lateness_figure(documents.job())
+    assert [trace.name for trace in figures_job.job_figure(documents.job()).data] == [
+        "computing", "communicating", "waiting for others",
+    ]  # fmt: skip
 
 
 def test_devices_of_one_rank_are_told_apart() -> None:

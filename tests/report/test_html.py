@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ import pytest
 import weftrace as wt
 from tests.pages import check_modules
 from tests.report import documents
+from tests.tracefile import GEMM, TraceFile
 from weftrace.errors import DocumentError
 from weftrace.render.page import content_policy
-from weftrace.report import Report, analyze, render_html
+from weftrace.report import Report, analyze, document_of, render_html
 from weftrace.report.render.page import ENTRY, HOME, TimelineBlock
 from weftrace.report.render.words import TERMS
 from weftrace.trace import Trace
@@ -167,6 +169,26 @@ def test_names_cannot_swell_the_page() -> None:
     html = render_html({**made.document, "ranks": [rank]}, made.timelines)
     assert timeline_of(made)["shortened_names"] > 0
     assert len(html.encode("utf-8")) < 15 * MB
+
+
+def test_a_job_of_64_ranks_fits_a_page(tmp_path: Path) -> None:
+    """Each rank of 10,000 phases: together they list no more than a page can hold, and what they list is as busy."""
+    file = TraceFile()
+    for number in range(10_000):
+        file.host(f"layer{number % 40}(F)", 10 * number, 9)
+        file.kernel(GEMM, 10 * number + 1, 5 + number % 4, launch=10 * number + 1)
+    analysis = analyze(file.trace(tmp_path), timelines=False).analysis
+    assert analysis is not None
+    one = analysis.ranks[0]
+    assert len(document_of(analysis)["ranks"][0]["phases"]) == 10_000
+    ranks = tuple(replace(one, rank=rank) for rank in range(64))
+    held = document_of(replace(analysis, ranks=ranks))["ranks"]
+    lane = held[0]["lanes"][0]
+    assert 1_000 < len(lane["boxes"]) <= 100_000 // 64 and 1_000 < len(held[0]["phases"]) <= 100_000 // 64
+    assert held[0]["num_phases"] == 10_000
+    assert sum(box["busy_ns"] for box in lane["boxes"]) == lane["busy_ns"] == one.lanes[0].busy_ns
+    assert lane["boxes"][0]["name"].endswith("(F) and others")
+    assert sum(len(json.dumps(rank, separators=(",", ":"))) for rank in held) < 64 * MB
 
 
 def many_events(number: int, *, name_chars: int = 0) -> Trace:

@@ -11,10 +11,15 @@ import pytest
 
 from tests.report import job_documents
 from tests.report.job_documents import MS, SHIFT
+from tests.report.slow_rank import slow_rank
 from tests.report.test_html_page import onto, window
-from weftrace.report import render_html
+from weftrace.report import analyze, render_html
+from weftrace.trace import open_trace
+from weftrace.units import percent
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.sync_api import Page
 
 #: The pixels of a rank's row, [columns][y][r, g, b] of each band from its top, and the colours that they are mixed of.
@@ -79,6 +84,14 @@ def test_a_row_is_painted_as_it_worked_and_waited_at_every_zoom(open_html: Any) 
         columns = len(waiting)
         assert np.abs(waiting - share_of(on_job, view, columns)).max() < 0.02, view
         assert np.abs(communicating - share_of(moving, view, columns)).max() < 0.02, view
+    # A profiler that shows the transfer only: waits lie before it, and nothing is taken from it.
+    for one in job["ranks"]:
+        lane = next(lane for lane in one["lanes"] if lane["lane"] == "communication")
+        lane["busy"] = [[end, end + MS, MS] for _, end, _ in one["waits"]]
+    bare = open_html(render_html(job, []))
+    communicating, waiting = painted(bare, 0, "lower", (16.1 * MS, 19.9 * MS), "communication", "waiting")
+    assert (communicating + waiting).mean() == pytest.approx(1, abs=0.01)
+    assert communicating.mean() == pytest.approx(0.9 / 3.8, abs=0.01)
     # The late rank computes while the others wait: 6 to 9 ms of the second step.
     for place, role, share in ((1, "compute", 1.0), (0, "compute", 0.0)):
         (computing,) = painted(page, place, "upper", (16.1 * MS, 18.9 * MS), role)
@@ -97,7 +110,9 @@ def test_the_job_comes_first_and_the_rank_that_came_late_is_open(open_html: Any)
     }
     # Spans 30 - 0.1 r ms; idle 3 ms a rank in the first step; exposed 3 x 9 + 3 = 30 ms by four ranks.
     assert tile["job_span"] == "29.9 ms"
-    assert tile["suffered"] == "18.0 ms" and tile["origin"] == "rank 1"
+    assert tile["suffered"] == "15.1 %" and tile["origin"] == "rank 1"  # 18 of 119.4 ms
+    cost = page.locator('#job-cards [data-card="origin"] .card-note').inner_text()
+    assert cost == "the others wait 6.0 ms each for it, 20.1 % of their time; last into 2 of 3 collectives"
     assert re.findall(r"[\d.]+ %", headline) == [tile["job_idle"]]
     parts = page.locator("#job-account .sum").inner_text()
     assert parts.endswith("= 119,400 µs")
@@ -115,6 +130,30 @@ def test_the_job_comes_first_and_the_rank_that_came_late_is_open(open_html: Any)
     assert "offsets of the ranks' clocks were subtracted" in clocks and "2.00 µs apart" in clocks
     # Every colour that is drawn stands in the legend.
     assert page.locator("#job .legend .swatch").count() == 6
+
+
+def test_rows_of_clocks_that_differ_lie_on_one_axis(open_html: Any, tmp_path: Path) -> None:
+    """Eight ranks that begin together by clocks up to 20 ms apart; rank 5 slows down in the third step."""
+    report = analyze(open_trace(slow_rank(8, steps=4).write(tmp_path)), workers=1)
+    ranks = report.document["ranks"]
+    assert len({rank["start_ns"] // MS for rank in ranks}) > 4
+    assert max(rank["shift_ns"] for rank in ranks) < 3_000 and min(rank["shift_ns"] for rank in ranks) == 0
+    page = open_html(render_html(report.document, report.timelines))
+    assert page.locator("#opened-name").inner_text() == "Rank 5"
+    # The worst collectives are marked where they are: their last start lies in a stretch of the last rank.
+    for worst in report.document["lateness"]["worst"][:20]:
+        rank = ranks[worst["last"]]
+        own = worst["start_ns"] - rank["shift_ns"]
+        lane = next(lane for lane in rank["lanes"] if lane["lane"] == "communication")
+        assert any(start - 3_000 < own < end for start, end, _ in lane["busy"])
+    # What the tiles say, the headline says in the same digits.
+    said = page.locator("h1").inner_text()
+    shown = page.locator("#job-summary").inner_text()
+    numbers = re.findall(r"[\d.,]+ (?:%|ms|µs)", said.replace("\N{NO-BREAK SPACE}", " "))
+    hidden = percent(
+        sum(rank["hidden_communication_ns"] for rank in ranks) / sum(rank["communication_ns"] for rank in ranks)
+    )
+    assert len(numbers) >= 2 and [number for number in numbers if number not in shown and number != hidden] == []
 
 
 def test_a_click_opens_the_rank_at_the_time_in_view(open_html: Any) -> None:

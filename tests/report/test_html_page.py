@@ -499,8 +499,8 @@ def test_ranks_switch(open_html: Any, job_html: str) -> None:
     page = open_html(job_html)
     rows = page.locator("[data-table=ranks] tbody tr")
     assert rows.count() == 2
-    assert "slowest" in rows.nth(1).inner_text()
-    assert page.locator("#opened-why").inner_text() == "opened: the slowest"
+    assert "longest span" in rows.nth(1).inner_text()
+    assert page.locator("#opened-why").inner_text() == "opened: the longest span"
     assert "gzip stream ends early" in page.locator("#failures").inner_text()
     assert page.evaluate("weftrace.rank()") == 1  # the one that the headline names
     rows.nth(0).click()

@@ -56,6 +56,14 @@ def test_kernels_are_those_of_the_document() -> None:
     ]
 
 
+def test_ranks_in_no_sum_are_in_no_column_that_is_added_up() -> None:
+    document: Any = documents.job(3)
+    document["ranks"][1]["apart"] = "duplicate"
+    assert {row["rank"] for row in csv.DictReader(io.StringIO(kernels_csv(document)))} == {"0", "2"}
+    line = next(row for row in to_markdown(document).splitlines() if row.startswith("| rank 1 |"))
+    assert line.endswith("| in no sum of the job; 3 dropped |")
+
+
 def test_a_report_is_saved_as_both(tmp_path: Path) -> None:
     report = Report(document=documents.document())
     wt.save(report, tmp_path / "report.md", tmp_path / "kernels.csv")

@@ -25,6 +25,7 @@ _LONG_NS = 1_000 * _BREAK_NS  # a wait as long parts boxes however many there ar
 _MANY_BOXES = 4_000  # in a lane: beyond it, only longer waits break a box ...
 _MAX_STRAYS = 1500  # ... and runs of kernels outside phases are merged to about this many
 _MAX_BOXES = 20_000  # and stretches of phases to about this many
+_OTHERS = " and others"
 
 #: Columns of `Lane.boxes`. Absolute ns.
 BOX_COLUMNS: dict[str, pl.DataType] = {
@@ -124,7 +125,7 @@ def _boxes(work: Work, events: pl.DataFrame, all_boxes: bool) -> pl.DataFrame:
     phased, strays = runs.filter(pl.col("key") >= 0), runs.filter(pl.col("key") < 0).sort("start_ns", "name")
     phased = _named(work, phased).sort("start_ns", "name", "phase")
     if not all_boxes:
-        phased, strays = _coarser(phased, _MAX_BOXES), _coarser(strays, _MAX_STRAYS)
+        phased, strays = coarser(phased, _MAX_BOXES), coarser(strays, _MAX_STRAYS)
     strays = strays.with_columns(
         pl.int_range(pl.len()).over("name").alias("index"), phase=None, layer=None, micro_batch=None, direction=None
     )
@@ -184,12 +185,14 @@ def _union_length() -> pl.Expr:
     return (pl.col("end_ns") - pl.max_horizontal("start_ns", before)).clip(0).sum()
 
 
-def _coarser(boxes: pl.DataFrame, most: int) -> pl.DataFrame:
+def coarser(boxes: pl.DataFrame, most: int) -> pl.DataFrame:
     """Merge neighbours, where there are too many to draw. The one that took most of their time gives its name; of
-    several names, that name and "others"."""
+    several names, that name and "others". boxes: in order of start."""
     if boxes.height <= most:
         return boxes
     start, end = boxes.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    columns = boxes.columns
+    first = pl.col("name").get(pl.col("busy_ns").arg_max()).str.strip_suffix(_OTHERS)
     cell = (pl.col("start_ns") - start) // max(1, -(-(end - start) // most))
     return (
         boxes.with_columns(cell.alias("cell"))
@@ -197,9 +200,10 @@ def _coarser(boxes: pl.DataFrame, most: int) -> pl.DataFrame:
         .agg(
             pl.exclude("name", "start_ns", "end_ns", "busy_ns").get(pl.col("busy_ns").arg_max()),
             pl.when(pl.col("name").n_unique() > 1)
-            .then(pl.concat_str(pl.col("name").get(pl.col("busy_ns").arg_max()), pl.lit(" and others")))
+            .then(pl.concat_str(first, pl.lit(_OTHERS)))
             .otherwise(pl.col("name").first())
             .alias("name"),
             pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("busy_ns").sum(),
         )
+        .select(columns)
     )  # fmt: skip

@@ -13,6 +13,8 @@ EXPOSED = "#d92d3a"
 MEMORY = "#1499a8"
 FUSED = "#b0418f"
 IDLE = "#b4bbc5"
+#: Communication that waits for a rank which came later.
+WAITING = "#e8590c"
 
 #: Load of a GPU: below the mean, at it, above it; and placements before, after and at best.
 UNDER = "#2f74c8"

@@ -29,6 +29,9 @@ if TYPE_CHECKING:  # what a type checker sees
     from weftrace.report.render.figures import lanes_figure as lanes_figure
     from weftrace.report.render.figures import overlap_figure as overlap_figure
     from weftrace.report.render.figures import ranks_figure as ranks_figure
+    from weftrace.report.render.figures_job import job_figure as job_figure
+    from weftrace.report.render.figures_job import lateness_figure as lateness_figure
+    from weftrace.report.render.figures_job import steps_figure as steps_figure
     from weftrace.report.render.page import render_html as render_html
     from weftrace.report.render.terminal import print_rank as print_rank
     from weftrace.report.render.terminal import print_report as print_report
@@ -44,6 +47,7 @@ if not TYPE_CHECKING:  # so that `weftrace --help`, which names this wing's comm
             f"{__name__}.render.figures": (
                 "breakdown_figure", "idle_figure", "kernels_figure", "lanes_figure", "overlap_figure", "ranks_figure",
             ),
+            f"{__name__}.render.figures_job": ("job_figure", "lateness_figure", "steps_figure"),
             f"{__name__}.render.page": ("render_html",),
             f"{__name__}.render.terminal": ("print_rank", "print_report"),
         },

@@ -14,6 +14,7 @@ import polars as pl
 
 from weftrace.analysis.busy_stretches import Stretches, fewer, stretches_of
 from weftrace.analysis.intervals import EMPTY
+from weftrace.analysis.lane_boxes import coarser
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.step_times import Step
 from weftrace.analysis.time_account import Breakdown
@@ -29,7 +30,7 @@ from weftrace.report.document_types import (
     WindowDocument,
 )
 from weftrace.report.headline import headline, left_out
-from weftrace.report.lateness_document import lateness_document, zero_ns
+from weftrace.report.lateness_document import ahead_ns, lateness_document, zero_ns
 from weftrace.report.slow_work_document import slow_sentence, slow_work_document
 from weftrace.version import __version__
 
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from weftrace.flops.join.join import PhaseWork, TraceJoin
 
 _MAX_OPERATORS = 500
-_MAX_PHASES = 20_000
+#: Phases, and boxes of a lane, that a document lists of a rank; of a job's ranks fewer, so that 64 fit a page.
+_MAX_ROWS, _ROWS_OF_JOB, _LEAST_ROWS = 20_000, 100_000, 1_000
 #: Stretches of busy time that a document holds of each lane: as many as a wide screen has columns, and fewer of the
 #: lanes of a job.
 MOST_STRETCHES, _LEAST_STRETCHES = 4_000, 1_000
@@ -53,9 +55,12 @@ def document_of(
     """
     joined = [*flops, *[None] * (len(analysis.ranks) - len(flops))]
     most = max(min(most_stretches, _LEAST_STRETCHES), most_stretches // max(1, len(joined)))
+    most_rows = min(_MAX_ROWS, max(_LEAST_ROWS, _ROWS_OF_JOB // max(1, len(joined))))
     zero, lateness = zero_ns(analysis), lateness_document(analysis)
     ranks = [
-        rank_document(rank, found, most_stretches=most, zero_ns=zero, waits=waits)
+        rank_document(
+            rank, found, most_stretches=most, most_rows=most_rows, zero_ns=zero + ahead_ns(analysis, rank), waits=waits
+        )
         for rank, found, waits in zip(analysis.ranks, joined, _waits(analysis), strict=True)
     ]
     slow, counted = slow_work_document(analysis), [rank for rank in ranks if rank["apart"] is None]
@@ -101,11 +106,13 @@ def rank_document(
     joined: TraceJoin | None = None,
     *,
     most_stretches: int = MOST_STRETCHES,
+    most_rows: int = _MAX_ROWS,
     zero_ns: int | None = None,
     waits: Stretches | None = None,
 ) -> RankDocument:
     """One device of one rank. Starts and ends are relative to its first device start. most_stretches: see `_busy`.
-    zero_ns: the job's zero, its own start by default. waits: when it waited for other ranks.
+    most_rows: phases that are listed, and boxes of a lane: of more, neighbours are merged.
+    zero_ns: the job's zero on its own clock, its own start by default. waits: when it waited for other ranks.
     """
     b, o, k = rank.breakdown, rank.overlap, rank.kernels
     zero = b.start_ns
@@ -141,7 +148,7 @@ def rank_document(
         "streams": _rows(k.streams),
         "families": _rows(k.families),
         "collectives": _rows(o.collectives),
-        "phases": _rows(_relative(rank.phases.head(_MAX_PHASES), zero).drop("phase")),
+        "phases": _rows(_relative(rank.phases.head(most_rows), zero).drop("phase")),
         "num_phases": rank.phases.height,
         "phase_means": _rows(rank.phase_means),
         "overlap_matrix": {
@@ -161,7 +168,7 @@ def rank_document(
                 "busy_ns": lane.busy_ns,
                 "busy": _busy(lane.busy, zero, most_stretches),
                 "streams": list(lane.streams),
-                "boxes": _rows(_relative(lane.boxes, zero)),
+                "boxes": _rows(_relative(coarser(lane.boxes, most_rows), zero)),
             }
             for lane in rank.lanes
         ],

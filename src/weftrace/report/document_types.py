@@ -514,7 +514,9 @@ class RankDocument(TypedDict):
     families: list[FamilyDocument]
     collectives: list[CollectiveDocument]
     phases: list[PhaseDocument]
-    num_phases: Annotated[Count, Meta(description="Phases found; `phases` lists at most 20,000 of them.")]
+    num_phases: Annotated[
+        Count, Meta(description="Phases found; `phases` lists at most 20,000 of them, of a job of many ranks fewer.")
+    ]
     phase_means: list[PhaseMeanDocument]
     overlap_matrix: MatrixDocument
     busy: Annotated[

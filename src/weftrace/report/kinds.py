@@ -55,6 +55,15 @@ def _of_document(name: str) -> Callable[[Report], Any]:
     return draw
 
 
+def _of_job(name: str) -> Callable[[Report], Any]:
+    def draw(report: Report) -> Any:
+        from weftrace.report.render import figures_job
+
+        return getattr(figures_job, name)(report.document)
+
+    return draw
+
+
 def _of_first_rank(name: str) -> Callable[[Report], Any]:
     def draw(report: Report) -> Any:
         from weftrace.report.render import figures
@@ -79,6 +88,9 @@ REPORT = Kind(
         "kernels": _of_first_rank("kernels_figure"),
         "idle": _of_first_rank("idle_figure"),
         "ranks": _of_document("ranks_figure"),
+        "job": _of_job("job_figure"),
+        "lateness": _of_job("lateness_figure"),
+        "steps": _of_job("steps_figure"),
     },
 )
 

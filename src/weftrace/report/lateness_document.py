@@ -50,7 +50,14 @@ def lateness_document(analysis: Analysis) -> LatenessDocument | None:
 
 def zero_ns(analysis: Analysis) -> int:
     """The job's zero: the first start of a rank that is in sums, on the common clock."""
-    return min((r.breakdown.start_ns for r in analysis.ranks if r.apart is None), default=0)
+    starts = (r.breakdown.start_ns - ahead_ns(analysis, r) for r in analysis.ranks if r.apart is None)
+    return min(starts, default=0)
+
+
+def ahead_ns(analysis: Analysis, rank: RankAnalysis) -> int:
+    """How far a rank's clock is ahead of the common one, where that is subtracted from its times."""
+    offsets = {clock.rank: clock.offset_ns for clock in analysis.clocks if clock.applied}
+    return 0 if rank.rank is None else offsets.get(rank.rank) or 0
 
 
 def _worst(found: Lateness, zero: int) -> list[WorstCollectiveDocument]:

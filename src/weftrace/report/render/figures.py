@@ -29,11 +29,11 @@ _COLUMNS = 1500  # stretches of a phase that 2 of them hold apart are boxes of t
 def breakdown_figure(document: ReportDocument) -> go.Figure:
     """Where each rank's span went, in per cent of it: compute, exposed communication, exposed memory, idle.
 
-    document: a report (schema weftrace.report/1). One bar a rank, in the document's order. Raises WeftraceError without
-    plotly.
+    document: a report (schema weftrace.report/1). One bar a rank that is in the job's sums, in the document's order.
+    Raises WeftraceError without plotly.
     """
     go = plotly_objects()
-    ranks = [rank for rank in document["ranks"] if rank["span_ns"]]
+    ranks = [rank for rank in document["ranks"] if rank["span_ns"] and rank["apart"] is None]
     names = _rank_names(ranks)
     figure = go.Figure()
     for key, name, colour in PARTS:
@@ -207,10 +207,13 @@ def idle_figure(rank: RankDocument) -> go.Figure:
 def ranks_figure(document: ReportDocument) -> go.Figure:
     """The ranks of a job side by side, the longest span first: the parts of each span in ms, and the hidden share in %.
 
-    document: a report (schema weftrace.report/1). Raises WeftraceError without plotly.
+    document: a report (schema weftrace.report/1); what is in no sum of the job is left out, and the title says so.
+    Raises WeftraceError without plotly.
     """
     go = plotly_objects()
-    ranks = sorted(document["ranks"], key=lambda rank: -rank["span_ns"])
+    counted = [rank for rank in document["ranks"] if rank["apart"] is None]
+    ranks = sorted(counted, key=lambda rank: -rank["span_ns"])
+    left = len(document["ranks"]) - len(counted)
     names = [name.removeprefix("rank ") for name in _rank_names(ranks)]
     figure = go.Figure()
     for key, name, colour in PARTS:
@@ -242,7 +245,7 @@ def ranks_figure(document: ReportDocument) -> go.Figure:
             "dtick": 20,
             "showgrid": False,
         },
-        **layout("Ranks, the longest span first (ms)", height=420),
+        **layout(f"Ranks, the longest span first (ms){f'; {left} in no sum left out' if left else ''}", height=420),
     )
     figure.update_xaxes(title="rank", type="category")
     return figure

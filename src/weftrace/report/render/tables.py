@@ -34,11 +34,14 @@ def to_markdown(document: ReportDocument) -> str:
 
 
 def kernels_csv(document: ReportDocument) -> str:
-    """Every kernel of every rank, a row each: who ran it, then the fields of `kernels` in the report's JSON."""
+    """Every kernel of every rank, a row each: who ran it, then the fields of `kernels` in the report's JSON.
+
+    Of a job, those ranks that its sums hold: a column can be added up.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("rank", "device", "name", *_KERNEL_COLUMNS))
-    for rank in document["ranks"]:
+    for rank in (rank for rank in document["ranks"] if rank["apart"] is None):
         for kernel in rank["kernels"]:
             values = dict(kernel)
             writer.writerow(
@@ -50,7 +53,7 @@ def kernels_csv(document: ReportDocument) -> str:
 def _account(rank: RankDocument, *, with_device: bool) -> list[str]:
     span = rank["span_ns"]
     shares = (f"{duration(rank[key])} ({percent(rank[key] / span)})" if span else "–" for key, _, _ in PARTS)
-    told = "; ".join(concerns(rank))
+    told = "; ".join(["in no sum of the job"] * (rank["apart"] is not None) + concerns(rank))
     return [rank_name(rank, with_device=with_device), duration(span), *shares, percent(rank["hidden_fraction"]), told]
 
 

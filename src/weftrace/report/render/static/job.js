@@ -41,7 +41,7 @@ export function jobOf(report) {
     start: Math.min(...ranks.map(({ shift }) => shift)),
     end: Math.max(...ranks.map(({ shift, rank }) => shift + rank.span_ns)),
     first: latest ?? most(ranks, ({ rank }) => rank.span_ns),
-    why: latest ? "most late" : "slowest",
+    why: latest ? "most late" : "longest span",
   };
 }
 

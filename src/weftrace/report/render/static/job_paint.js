@@ -11,8 +11,9 @@ import { channels, palette, SANS } from "render/theme.js";
  * @typedef {import("render/theme.js").Palette} Palette
  * @typedef {import("./job.js").JobRank} JobRank
  *
- * A rank and how busy it was, in its own time. copies: what is left of its busy time, exposed memory.
- * @typedef {JobRank & Record<"compute" | "communication" | "exposed" | "busy" | "waits", Fill>} Row
+ * A rank and how busy it was, in its own time. waitsWithin: its waits are a part of its communication.
+ * @typedef {Record<"compute" | "communication" | "exposed" | "busy" | "waits", Fill>} Fills
+ * @typedef {JobRank & Fills & { waitsWithin: boolean }} Row
  *
  * Shares of one stretch of a rank's time.
  * @typedef {Record<"compute" | "copies" | "communication" | "waiting", Float64Array>} Shares
@@ -43,7 +44,7 @@ export const HEAD = 46;
 const AXIS = 24;
 const ROOM = 440; // pixels that rows share, as long as each has its least
 const LEAST_ROW = 3;
-const MOST_ROW = 24;
+const MOST_ROW = 40;
 const LOWER = 0.45; // of a row: communication
 export const FONT = `12px ${SANS}`;
 
@@ -114,7 +115,10 @@ function paintRows(context, scene, colors) {
     const lower = Math.max(1, Math.round(at.lower * ratio));
     const image = context.createImageData(columns, upper + lower);
     fillBand(image, 0, upper, [shares.compute, inks.compute], [shares.copies, inks.memory], inks.raised);
-    const moving = shares.communication.map((share, i) => Math.max(0, share - shares.waiting[i]));
+    const { communication, waiting } = shares;
+    const moving = rows[place].waitsWithin
+      ? communication.map((share, i) => Math.max(0, share - waiting[i]))
+      : communication;
     fillBand(image, upper, lower, [moving, inks.communication], [shares.waiting, inks.waiting], inks.raised);
     context.putImageData(image, Math.round(left * ratio), Math.round((HEAD + place * at.row - scrolled) * ratio));
   });

@@ -3,7 +3,7 @@
 
 import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
-import { percent, plural, sentence } from "render/format.js";
+import { count, percent, plural, sentence } from "render/format.js";
 import { most } from "./job.js";
 import { partsList, partsOf, stackedBar, sumLine } from "./parts.js";
 
@@ -54,7 +54,7 @@ export function showJobSummary(report, job) {
  */
 function ranksOfHeadline({ ranks }) {
   const worked = ranks.filter(({ rank }) => rank.span_ns > 0);
-  const device = worked.filter(({ rank }) => rank.basis === "device");
+  const device = worked.filter(({ rank }) => rank.basis === "device" || rank.basis === "ranges");
   return device.length ? device : worked;
 }
 
@@ -63,15 +63,17 @@ function ranksOfHeadline({ ranks }) {
  * @param {Job["ranks"]} told
  * @param {Record<string, number>} sum
  */
-function cards({ lateness, first }, told, sum) {
+function cards({ lateness, ranks }, told, sum) {
   const longest = most(told, ({ rank }) => rank.span_ns);
-  const mean = sum.span_ns / told.length;
-  const suffered = lateness?.ranks.reduce((all, { suffered_ns }) => all + suffered_ns, 0) ?? 0;
-  const begun = first.late?.origin_ns ?? 0;
   /** @param {number} ns */
   const share = (ns) => percent(ns / sum.span_ns);
   return [
-    card("job_span", "mean span", sentence(mean), `longest ${sentence(longest.rank.span_ns)}, ${longest.name}`),
+    card(
+      "job_span",
+      "mean span",
+      sentence(sum.span_ns / told.length),
+      `longest ${sentence(longest.rank.span_ns)}, ${longest.name}`,
+    ),
     card("job_idle", "idle", share(sum.idle_ns), `of the time of all ranks, ${sentence(sum.idle_ns)} in all`),
     card(
       "job_exposed",
@@ -82,22 +84,43 @@ function cards({ lateness, first }, told, sum) {
         : "no communication in these traces",
       "exposed",
     ),
-    lateness
-      ? card(
-          "suffered",
-          "waiting for late ranks",
-          sentence(suffered),
-          `${share(suffered)} of the time of all ranks, within communication`,
-          "waiting",
-        )
-      : null,
-    lateness
-      ? card(
-          "origin",
-          "most late",
-          begun ? first.name : "none",
-          begun ? `${sentence(begun)} of the others' waiting began with it` : "no rank waited for another",
-        )
-      : null,
+    ...(lateness ? lateCards(lateness, ranks, sum.span_ns) : []),
   ];
+}
+
+/**
+ * How much the ranks waited for each other, and for whom most.
+ * @param {page.Lateness} lateness
+ * @param {Job["ranks"]} ranks
+ * @param {number} span of all of them
+ */
+function lateCards(lateness, ranks, span) {
+  const waited = lateness.ranks.reduce((all, { suffered_ns }) => all + suffered_ns, 0);
+  const late = lateness.ranks[lateness.late ?? -1];
+  const who = late ? latePart(late, ranks[lateness.late ?? 0].rank.span_ns, lateness.ranks.length, span) : null;
+  return [
+    card(
+      "suffered",
+      "waiting for late ranks",
+      percent(waited / span),
+      `of the time of all ranks, ${sentence(waited)} in all`,
+      "waiting",
+    ),
+    card("origin", "most late", late?.name ?? "none", who ?? "no rank is told from the others"),
+  ];
+}
+
+/**
+ * What a late rank cost the others, as the headline says it of one that stands out.
+ * @param {page.LateRank} late
+ * @param {number} own its span
+ * @param {number} number of ranks
+ * @param {number} span of all of them
+ */
+function latePart(late, own, number, span) {
+  const each = sentence(late.origin_ns / (number - 1));
+  const whom = number === 2 ? `the other waits ${each}` : `the others wait ${each} each`;
+  const share = percent(late.origin_ns / (span - own));
+  const last = `${count(late.num_last)} of ${count(late.num_matched)}`;
+  return `${whom} for it, ${share} of their time; last into ${last} collectives`;
 }

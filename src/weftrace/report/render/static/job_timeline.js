@@ -4,6 +4,7 @@ import { byId, fill, h, oncePerFrame, sizedContext } from "render/dom.js";
 import { duration, percent, plural } from "render/format.js";
 import { fillOf } from "render/fills.js";
 import { attachGestures, keysOver, moveByKey } from "render/gestures.js";
+import { intersection, lengthWithin, union } from "render/intervals.js";
 import { onTheme } from "render/theme.js";
 import { hideTip, showTip, tipRows } from "render/tooltip.js";
 import { Viewport } from "render/viewport.js";
@@ -240,15 +241,30 @@ export function jobTimeline(job, onOpen) {
 function rowOf(member) {
   const { rank } = member;
   /** @param {string} name */
-  const lane = (name) => fillOf(rank.lanes.find((each) => each.lane === name)?.busy ?? []);
+  const lane = (name) => rank.lanes.find((each) => each.lane === name)?.busy ?? [];
+  const waits = rank.waits ?? [];
   return {
     ...member,
-    compute: lane("compute"),
-    communication: lane("communication"),
+    compute: fillOf(lane("compute")),
+    communication: fillOf(lane("communication")),
     exposed: fillOf(rank.exposed),
     busy: fillOf(rank.busy),
-    waits: fillOf(rank.waits ?? []),
+    waits: fillOf(waits),
+    waitsWithin: mostlyWithin(waits, lane("communication")),
   };
+}
+
+/**
+ * Whether stretches lie within others. Waits do not lie within communication where a profiler shows the transfer only:
+ * there a rank waits from the end of its work to the start of the event.
+ * @param {number[][]} stretches
+ * @param {number[][]} others
+ */
+function mostlyWithin(stretches, others) {
+  const [inner, outer] = [stretches, others].map((list) => union(list.map(([start, end]) => [start, end])));
+  /** @param {number[]} flat */
+  const length = (flat) => lengthWithin(flat, -Infinity, Infinity);
+  return 2 * length(intersection(inner, outer)) >= length(inner);
 }
 
 /**
@@ -266,7 +282,7 @@ function sharesIn(row, stretch) {
   const told = [
     ["computing", percent(compute[0])],
     ["communicating", percent(communication[0])],
-    ["of it waiting for others", percent(waiting[0])],
+    [row.waitsWithin ? "of it waiting for others" : "waiting for others", percent(waiting[0])],
   ];
   return copies[0] > LEAST_SHARE ? [...told, ["copying, nothing beside", percent(copies[0])]] : told;
 }

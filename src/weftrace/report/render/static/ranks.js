@@ -7,6 +7,11 @@ import { rankLabel } from "./job.js";
 import { partsOf, stackedBar } from "./parts.js";
 
 /**
+ * @typedef {page.Rank & { position: number, late: page.LateRank | null }} Row
+ * @typedef {import("render/tables.js").Column<Row>} Column
+ */
+
+/**
  * The rank table and selector of a report with several ranks. onRank(position) shows another one. Returns
  * chosen(position).
  * @param {page.Report} report
@@ -15,13 +20,16 @@ import { partsOf, stackedBar } from "./parts.js";
  * @returns {(position: number) => void}
  */
 export function rankTable(report, job, onRank) {
-  const { ranks, failures, clocks } = report;
+  const { ranks, failures } = report;
+  const members = new Map(job?.ranks.map((member) => [member.position, member]));
+  /** @param {{ position: number }} row */
+  const nameOf = ({ position }) => members.get(position)?.name ?? rankLabel(ranks[position], ranks);
   const select = byId("rank-select", HTMLSelectElement);
   byId("rank-choice").hidden = ranks.length < 2;
   byId("ranks").hidden = ranks.length < 2 && failures.length === 0;
   fill(
     select,
-    ranks.map((rank, position) => h("option", { value: position, text: rankLabel(rank, ranks) })),
+    ranks.map((_, position) => h("option", { value: position, text: nameOf({ position }) })),
   );
   select.addEventListener("change", () => onRank(Number(select.value)));
   showFailures(failures, report);
@@ -33,28 +41,18 @@ export function rankTable(report, job, onRank) {
   );
   if (ranks.length < 2) return () => {};
 
-  const members = new Map(job?.ranks.map((member) => [member.position, member]));
   const named = job?.first.position ?? -1; // whom the headline names
-  const longest = Math.max(1, ...ranks.map((rank) => rank.span_ns));
-  const offset = new Map(clocks.map((clock) => [clock.rank, clock.offset_ns]));
   let current = 0;
   const rows = ranks.map((rank, position) => ({ ...rank, position, late: members.get(position)?.late ?? null }));
-  /** @param {{ position: number }} row */
-  const nameOf = ({ position }) => members.get(position)?.name ?? rankLabel(ranks[position], ranks);
-  /** @type {import("render/tables.js").Column<page.Rank>} */
-  const clock = {
-    key: "clock",
-    label: "clock offset",
-    kind: "time",
-    def: "clock",
-    value: (row) => (row.rank === null ? null : offset.get(row.rank)),
-  };
-  /** @type {import("render/tables.js").Column<page.Rank & { late: page.LateRank | null }>[]} */
-  const lateness = [
-    { key: "caused", label: "came late", kind: "time", def: "caused", value: (row) => row.late?.caused_ns ?? null },
-    { key: "origin", label: "began waits", kind: "time", def: "origin", value: (row) => row.late?.origin_ns ?? null },
-    { key: "suffered", label: "waited", kind: "time", def: "suffered", value: (row) => row.late?.suffered_ns ?? null },
-  ];
+  /** @param {Row} row */
+  const name = (row) =>
+    h(
+      "span",
+      {},
+      h("b", { text: nameOf(row) }),
+      row.position === named ? h("span", { class: "chip warn", text: job?.why }) : null,
+      row.apart === null ? null : h("span", { class: "chip", text: "in no sum" }),
+    );
   const table = sortableTable({
     name: "ranks",
     rows,
@@ -62,50 +60,8 @@ export function rankTable(report, job, onRank) {
     onRow: (row) => onRank(row.position),
     rowClass: (row) => `${row.position === current ? "current" : ""} ${row.position === named ? "slowest" : ""}`,
     columns: [
-      {
-        key: "rank",
-        label: "rank",
-        kind: "text",
-        value: (row) => row.rank ?? row.position,
-        node: (row) =>
-          h(
-            "span",
-            {},
-            h("b", { text: nameOf(row) }),
-            row.position === named ? h("span", { class: "chip warn", text: job?.why }) : null,
-            row.apart === null ? null : h("span", { class: "chip", text: "in no sum" }),
-          ),
-      },
-      { key: "span_ns", label: "span", kind: "time", def: "span" },
-      {
-        key: "parts",
-        label: "made of",
-        kind: "text",
-        value: (row) => row.compute_ns / (row.span_ns || 1),
-        node: (row) =>
-          h("div", { style: { width: `${(100 * row.span_ns) / longest}%` } }, stackedBar(partsOf(row), "small")),
-      },
-      { key: "compute_ns", label: "compute", kind: "time", def: "compute" },
-      { key: "communication_ns", label: "communication", kind: "time", def: "communication" },
-      { key: "exposed_communication_ns", label: "exposed", kind: "time", def: "exposed" },
-      { key: "hidden_fraction", label: "hidden %", kind: "percent", def: "hidden" },
-      { key: "idle_ns", label: "idle", kind: "time", def: "idle" },
-      {
-        key: "headroom",
-        label: "headroom",
-        kind: "time",
-        def: "headroom",
-        value: (row) => row.headroom?.headroom_ns ?? null,
-      },
-      ...(job?.lateness ? lateness : []),
-      ...(clocks.length ? [clock] : []),
-      {
-        key: "verdict",
-        label: "data",
-        kind: "text",
-        value: (row) => row.quality.verdict,
-        node: (row) => h("span", { class: `verdict ${row.quality.verdict}`, text: row.quality.verdict }),
-      },
+      { key: "rank", label: "rank", kind: "text", value: (row) => row.rank ?? row.position, node: name },
+      ...columnsOf(report, job),
     ],
   });
   fill(byId("rank-table"), table.element);
@@ -120,6 +76,67 @@ export function rankTable(report, job, onRank) {
     select.value = String(position);
     table.setRows(rows);
   };
+}
+
+/**
+ * What is told of each rank, after its name.
+ * @param {page.Report} report
+ * @param {import("./job.js").Job | null} job
+ * @returns {Column[]}
+ */
+function columnsOf({ ranks, clocks }, job) {
+  const longest = Math.max(1, ...ranks.map((rank) => rank.span_ns));
+  const offset = new Map(clocks.map((clock) => [clock.rank, clock.offset_ns]));
+  /** @type {Column} */
+  const clock = {
+    key: "clock",
+    label: "clock offset",
+    kind: "time",
+    def: "clock",
+    value: (row) => (row.rank === null ? null : offset.get(row.rank)),
+  };
+  /** @type {Column[]} */
+  const lateness = [
+    { key: "caused", label: "came late", kind: "time", def: "caused", value: (row) => row.late?.caused_ns ?? null },
+    { key: "origin", label: "began waits", kind: "time", def: "origin", value: (row) => row.late?.origin_ns ?? null },
+    { key: "suffered", label: "waited", kind: "time", def: "suffered", value: (row) => row.late?.suffered_ns ?? null },
+  ];
+  // Without lateness there is room for two that the open rank's tiles tell too.
+  /** @type {Column} */
+  const communication = { key: "communication_ns", label: "communication", kind: "time", def: "communication" };
+  /** @type {Column} */
+  const headroom = {
+    key: "headroom",
+    label: "headroom",
+    kind: "time",
+    def: "headroom",
+    value: (row) => row.headroom?.headroom_ns ?? null,
+  };
+  return [
+    { key: "span_ns", label: "span", kind: "time", def: "span" },
+    {
+      key: "parts",
+      label: "made of",
+      kind: "text",
+      value: (row) => row.compute_ns / (row.span_ns || 1),
+      node: (row) =>
+        h("div", { style: { width: `${(100 * row.span_ns) / longest}%` } }, stackedBar(partsOf(row), "small")),
+    },
+    { key: "compute_ns", label: "compute", kind: "time", def: "compute" },
+    ...(job?.lateness ? [] : [communication]),
+    { key: "exposed_communication_ns", label: "exposed", kind: "time", def: "exposed" },
+    { key: "hidden_fraction", label: "hidden %", kind: "percent", def: "hidden" },
+    { key: "idle_ns", label: "idle", kind: "time", def: "idle" },
+    ...(job?.lateness ? lateness : [headroom]),
+    ...(clocks.length ? [clock] : []),
+    {
+      key: "verdict",
+      label: "data",
+      kind: "text",
+      value: (row) => row.quality.verdict,
+      node: (row) => h("span", { class: `verdict ${row.quality.verdict}`, text: row.quality.verdict }),
+    },
+  ];
 }
 
 /**

@@ -162,7 +162,7 @@ function scaleOf({ of, fromLeast }) {
     .filter((value) => value !== null)
     .sort((a, b) => a - b);
   const most = sorted.at(-1) ?? 0;
-  const usual = sorted[Math.floor(ALL_BUT * (sorted.length - 1))] ?? 0;
+  const usual = sorted[Math.ceil(ALL_BUT * sorted.length) - 1] ?? 0; // of few values, the largest
   return { low: fromLeast ? (sorted[0] ?? 0) : 0, high: usual > 0 && most > OUTLIER * usual ? usual : most, most };
 }
 

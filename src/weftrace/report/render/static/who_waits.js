@@ -1,6 +1,6 @@
 // Who waits for whom, and in which collectives most?
 
-import { byId, fill } from "render/dom.js";
+import { byId, fill, h } from "render/dom.js";
 import { count, duration, percent, plural } from "render/format.js";
 import { sortableTable } from "render/tables.js";
 import { tipRows } from "render/tooltip.js";
@@ -147,6 +147,14 @@ function worstTable({ ranks }, { worst }, onZoom) {
   const stepped = worst.some(({ step }) => step !== null && step !== undefined);
   /** @type {import("render/tables.js").Column<{ step: number | null }>[]} */
   const step = stepped ? [{ key: "step", label: "step", kind: "count" }] : [];
+  /** @type {import("render/tables.js").Column<{ group: string }>} */
+  const named = {
+    key: "group",
+    label: "group",
+    kind: "text",
+    node: (row) => h("span", { text: groupName(row.group), title: row.group }),
+  };
+  const group = worst.some((row) => row.group) ? [named] : [];
   return sortableTable({
     name: "late-worst",
     rows: worst.map((row) => ({ ...row, last: ranks[row.last].name })),
@@ -165,15 +173,25 @@ function worstTable({ ranks }, { worst }, onZoom) {
         kind: "text",
         text: (row) => `${row.collective} ${row.seq ?? ""}`.trim(),
       },
-      { key: "group", label: "group", kind: "text", text: (row) => `${row.group ?? "–"}` },
+      ...group,
       ...step,
       { key: "start_ns", label: "last came at", kind: "time" },
       { key: "last", label: "came last", kind: "text" },
-      { key: "caused_ns", label: "after the one before", kind: "time", def: "caused" },
-      { key: "waiting_ns", label: "waited, all together", kind: "time", def: "waiting" },
-      { key: "transfer_ns", label: "transferring, all together", kind: "time", def: "transfer" },
+      { key: "caused_ns", label: "late by", kind: "time", def: "caused" },
+      { key: "waiting_ns", label: "waited, sum", kind: "time", def: "waiting" },
+      { key: "transfer_ns", label: "transferring, sum", kind: "time", def: "transfer" },
     ],
   }).element;
+}
+
+/**
+ * A process group, and of many ranks in it only how many.
+ * @param {string} group its name and, where they are recorded, its ranks: "tp [0, 1, 2, 3]"
+ */
+function groupName(group) {
+  const [, name, ranks] = group.match(/^(.*?)\s*\[([\d, ]*)\]$/) ?? [];
+  const num = ranks?.split(",").length ?? 0;
+  return num > MOST_NAMED ? `${name} (${num} ranks)`.trim() : group || "–";
 }
 
 /**
