@@ -51,6 +51,7 @@ export function jobOf(report) {
  * @param {page.Rank[]} ranks
  */
 export function rankLabel(rank, ranks) {
+  if (rank.name) return rank.name;
   const name = rank.rank === null || rank.rank === undefined ? rank.path : `rank ${rank.rank}`;
   const shared = ranks.filter((other) => other.rank === rank.rank).length > 1;
   return shared && rank.device !== null && rank.device !== undefined ? `${name} · GPU ${rank.device}` : name;

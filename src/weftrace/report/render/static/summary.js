@@ -11,6 +11,9 @@ const BASIS = {
   host:
     "This file holds no device events: host operators stand in for the device, " +
     "so overlap with kernels cannot be seen.",
+  ranges:
+    "This file is a plain Chrome trace: its ranges stand for work, each thread is a stream, " +
+    "and the notes on its data say what else was inferred.",
   none: "This file holds neither device nor host operators: there is nothing to account for.",
 };
 /** @type {Record<string, string>} */
@@ -21,6 +24,7 @@ const VERDICTS = { good: "Data: good", usable: "Data: usable, with gaps", doubtf
  * @param {page.Rank} rank
  */
 export function rankName(rank) {
+  if (rank.name) return rank.name;
   return rank.rank === null || rank.rank === undefined ? "the trace" : `rank ${rank.rank}`;
 }
 
