@@ -81,13 +81,13 @@ def check_golden(name: str, text: str) -> None:
     assert lines == path.read_text(encoding="utf-8").splitlines(), f"differs from {path}; see the head of this file"
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [80, 120, 200])
 @pytest.mark.parametrize("name", ["train", "job", "late-job", "partial", "cpu-only", "no-communication", "nothing"])
 def test_report_golden(name: str, width: int) -> None:
     check_golden(f"report-{name}-{width}", drawn(report, DOCUMENTS[name](), width=width))
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [80, 120, 200])
 @pytest.mark.parametrize("name", ["train", "no-communication", "no-phases", "many-layers"])
 def test_lanes_golden(name: str, width: int) -> None:
     check_golden(f"lanes-{name}-{width}", drawn(lanes, DOCUMENTS[name](), width=width))
@@ -316,7 +316,7 @@ def test_a_wide_matrix_keeps_the_columns_of_most_time_and_sums_the_rest() -> Non
     assert f"{30 - len(shown) + 1} more" in table
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [80, 120, 200])
 def test_the_table_of_steps_tells_other_steps_work_apart_and_what_lies_outside(width: int) -> None:
     document = DOCUMENTS["train"]()
     rank = document["ranks"][0]

@@ -59,6 +59,9 @@ def section(title: str, note: str = "") -> Text:
     return heading.append(f"  {note}", style=DIM) if note else heading
 
 
+_LEAST_FIRST = 8  # characters of the first column that are left, at least
+
+
 def table(
     heads: Sequence[str],
     lines: Sequence[Sequence[str]],
@@ -69,14 +72,43 @@ def table(
     bold: int | None = None,
     coloured: tuple[str, Sequence[str | None]] = ("", ()),
     shorten: Callable[[str, int], str] = shorten_middle,
-) -> Table:
+) -> RenderableType:
     """A table of plain strings, never read for markup; the first column gives way where the width is short.
 
+    Where even that leaves too little, the columns that do not fit stand below, beside the first column once more: no
+    number is ever cut.
     left: heads of columns set to the left. bold: the line that stands out. coloured: the head of a column and the
     colour of each of its cells. shorten: makes a cell of the first column fit.
     """
-    others = [max(cell_len(text) for text in column) for column in list(zip(heads, *lines, strict=True))[1:]]
-    room = max(width - sum(others) - gap * len(others), 8)
+    needed = [max(cell_len(text) for text in column) + gap for column in zip(heads, *lines, strict=True)]
+    fitting, used = 0, 0
+    while fitting + 1 < len(heads) and used + needed[fitting + 1] <= width - _LEAST_FIRST:
+        used += needed[fitting + 1]
+        fitting += 1
+    if fitting + 1 < len(heads) and fitting > 0:
+        here, below = range(fitting + 1), (0, *range(fitting + 1, len(heads)))
+        return Group(
+            *(
+                table([heads[at] for at in part], [[line[at] for at in part] for line in lines], width, left=left,
+                      gap=gap, bold=bold, coloured=coloured if coloured[0] in [heads[at] for at in part] else ("", ()),
+                      shorten=shorten)
+                for part in (here, below)
+            )
+        )  # fmt: skip
+    return _one_table(heads, lines, max(width - sum(needed[1:]), _LEAST_FIRST), left, gap, bold, coloured, shorten)
+
+
+def _one_table(
+    heads: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    room: int,
+    left: Sequence[str],
+    gap: int,
+    bold: int | None,
+    coloured: tuple[str, Sequence[str | None]],
+    shorten: Callable[[str, int], str],
+) -> Table:
+    """room: of the first column, in characters."""
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for head in heads:
         justify: Literal["left", "right"] = "left" if head in left else "right"

@@ -17,6 +17,7 @@ from weftrace.units import short_time, si
 MAX_WIDTH = 140
 MAX_MODULES = 20
 MAX_PATHS = 10
+MANY_TIMES = 99  # a change beyond it reads better as a factor than in per cent
 
 _WORDS = {
     "flops": "model FLOPs",
@@ -90,5 +91,7 @@ def _amount(change: Change, value: int | None) -> str:
 def _told(change: Change) -> str:
     if math.isinf(change.relative):
         return "new"
+    if change.relative >= MANY_TIMES:
+        return f"{si(1 + change.relative)}×"
     text = f"{'+' if change.relative > 0 else ''}{share_text(change.relative)}"
     return f"{text} (spread)" if change.is_within_spread else text
