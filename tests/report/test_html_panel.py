@@ -155,8 +155,9 @@ def told(open_html: Any, tmp_path: Path) -> Iterator[Page]:
     shapes = {"Input Dims": [[64], [64, 512], [512, 64], [], []], "Input type": ["c10::Half", "c10::Half", "c10::Half",
               "Scalar", ""], "Call stack": "model.py(7): forward;train.py(3): main"}  # fmt: skip
     file.host("aten::addmm", 15, 30, cat="cpu_op", **shapes)
-    file.kernel(GEMM, 200, 100, launch=20, grid=[8, 16, 5], block=[128, 2, 1], **{"registers per thread": 122,
-                "shared memory": 12544, "est. achieved occupancy %": 25, "graph id": 9})  # fmt: skip
+    launched: dict[str, Any] = {"grid": [8, 16, 5], "block": [128, 2, 1], "registers per thread": 122, "graph id": 9,
+                                "shared memory": 12544, "est. achieved occupancy %": 25}  # fmt: skip
+    file.kernel(GEMM, 200, 100, launch=20, **launched)
     file.kernel("Memcpy HtoD (Pinned -> Device)", 310, 10, launch=60, cat="gpu_memcpy", bytes=1 << 20)
     record = {"Collective name": "allreduce", "dtype": "BFloat16", "Process Group Name": "2", "Group size": 8,
               "Process Group Ranks": "[0, 1, 2, 3, 8, 9, 10, 11]", "In msg nelems": 4096,

@@ -27,9 +27,11 @@ import { union } from "render/intervals.js";
  * @typedef {page.Timeline & Events} Timeline
  *
  * A row of a timeline's facts with its texts in place.
- * @typedef {Partial<Record<"grid" | "block" | "operator" | "shapes" | "types" | "stack" | "collective" | "dtype" | "group" |
- *   "ranks", string>> & Partial<Record<"registers" | "shared_bytes" | "occupancy" | "sms" | "sms_exact" | "bytes" |
- *   "in_elems" | "out_elems" | "group_size" | "graph", number>>} Facts
+ * @typedef {"grid" | "block" | "operator" | "shapes" | "types" | "stack" | "collective" | "dtype" | "group" |
+ *   "ranks"} TextFact
+ * @typedef {"registers" | "shared_bytes" | "occupancy" | "sms" | "sms_exact" | "bytes" | "in_elems" | "out_elems" |
+ *   "group_size" | "graph"} NumberFact
+ * @typedef {Partial<Record<TextFact, string>> & Partial<Record<NumberFact, number>>} Facts
  */
 
 /** @type {WeakMap<Timeline, Unions>} */

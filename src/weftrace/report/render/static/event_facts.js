@@ -57,7 +57,8 @@ export function launchLines(facts, rank) {
 }
 
 /**
- * What moved: of a copy its bytes, of a collective its sizes and its group. algbw: bytes by time, in 10^9 bytes a second.
+ * What moved: of a copy its bytes, of a collective its sizes and its group. algbw: bytes by time, in 10^9 bytes a
+ * second.
  * @param {import("./data.js").Facts} facts its own, and where it has none its record's
  * @param {number} dur of the event; 0 on the host, where nothing moves
  * @returns {Line[]}
