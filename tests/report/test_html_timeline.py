@@ -231,8 +231,8 @@ def test_what_a_kernel_was_launched_with_and_its_operator_called_with(tmp_path: 
     file.host(
         "aten::mm", 0, 50, cat="cpu_op", **{"Input Dims": [[64, 512], [512, 64]], "Input type": ["float", "float"]}
     )
-    launched: dict[str, Any] = {"grid": [8, 16, 5], "block": [128, 1, 1], "registers per thread": 122, "shared memory": 12544,
-                "est. achieved occupancy %": 25}  # fmt: skip
+    launched: dict[str, Any] = {"grid": [8, 16, 5], "block": [128, 1, 1], "registers per thread": 122,
+                                "shared memory": 12544, "est. achieved occupancy %": 25}  # fmt: skip
     file.kernel(GEMM, 200, 100, launch=20, **launched)
     file.kernel("Memcpy HtoD", 400, 10, cat="gpu_memcpy", linked=False, bytes=4096)
     record = {"Collective name": "allreduce", "dtype": "BFloat16", "Process Group Name": "2", "Group size": 8,
