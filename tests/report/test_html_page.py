@@ -354,9 +354,9 @@ def test_search_for_nothing(page: Page) -> None:
 
 def test_launch_of_a_kernel_and_back(page: Page) -> None:
     page.evaluate("weftrace.timeline.select(0)")
-    page.locator("#event-panel button.link").click()
+    page.locator("#event-panel").get_by_role("button", name="Go to its launch").click()
     assert "cudaLaunchKernel" in page.locator("#event-panel .full-name").inner_text()
-    page.locator("#event-panel button.link").click()
+    page.locator("#event-panel").get_by_role("button", name="Go to:").click()
     assert page.evaluate("weftrace.timeline.stats().selected") == 0
 
 

@@ -231,8 +231,8 @@ def test_what_a_kernel_was_launched_with_and_its_operator_called_with(tmp_path: 
     file.host(
         "aten::mm", 0, 50, cat="cpu_op", **{"Input Dims": [[64, 512], [512, 64]], "Input type": ["float", "float"]}
     )
-    launched = {"grid": [8, 16, 5], "block": [128, 1, 1], "registers per thread": 122, "shared memory": 12544,
-                "est. achieved occupancy %": 25}  # fmt: skip
+    launched: dict[str, Any] = {"grid": [8, 16, 5], "block": [128, 1, 1], "registers per thread": 122,
+                                "shared memory": 12544, "est. achieved occupancy %": 25}  # fmt: skip
     file.kernel(GEMM, 200, 100, launch=20, **launched)
     file.kernel("Memcpy HtoD", 400, 10, cat="gpu_memcpy", linked=False, bytes=4096)
     record = {"Collective name": "allreduce", "dtype": "BFloat16", "Process Group Name": "2", "Group size": 8,
@@ -259,9 +259,10 @@ def test_what_a_kernel_was_launched_with_and_its_operator_called_with(tmp_path: 
 
 def test_the_operator_of_what_has_no_launch_in_the_timeline(tmp_path: Path) -> None:
     """The page finds operators around launches. Where it holds no launch: the operator, told by time or External id."""
-    file = TraceFile().kernel("a", 200, 10, launch=20).kernel("b", 300, 10, linked=False, **{"External id": 77})
+    by_operator: dict[str, Any] = {"External id": 77}
+    file = TraceFile().kernel("a", 200, 10, launch=20).kernel("b", 300, 10, linked=False, **by_operator)
     file.host("aten::add", 10, 20, cat="cpu_op", **{"Input Dims": [[3]]})
-    file.host("aten::mul", 40, 5, cat="cpu_op", **{"Input Dims": [[4]], "External id": 77})
+    file.host("aten::mul", 40, 5, cat="cpu_op", **{"Input Dims": [[4]], **by_operator})
     trace = file.trace(tmp_path)
     whole = facts_of(payload_of(trace))
     assert (whole["a"], whole["b"]) == ({}, {"operator": "aten::mul", "shapes": "[[4]]"})

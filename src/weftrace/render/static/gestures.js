@@ -18,6 +18,8 @@
  */
 
 const DRAG_PX = 3; // below it a press is a click
+const DOUBLE_PX = 6; // the two clicks of a double click lie no farther apart ...
+const DOUBLE_MS = 1000; // ... in time neither, whatever the reader's system counts as one
 const ARM_PX = 4; // the pointer must have moved this far over the picture before the wheel belongs to it
 
 /**
@@ -27,7 +29,7 @@ const ARM_PX = 4; // the pointer must have moved this far over the picture befor
  * @property {() => number} width how wide it is
  * @property {(x: number, y: number, event: PointerEvent) => void} [hover]
  * @property {() => void} [leave]
- * @property {(x: number, y: number, event: PointerEvent) => void} [click]
+ * @property {(x: number, y: number, event: MouseEvent) => void} [click]
  * @property {(x: number, y: number) => void} [double]
  * @property {(from: number, to: number, finished: boolean) => void} [range] a range was drawn, or is being drawn
  * @property {() => boolean} [ranging] whether a plain drag selects a range; shift and drag always does
@@ -53,7 +55,6 @@ export function attachGestures(element, view, handlers) {
   };
   attachWheel(element, view, time, local);
   attachDrag(element, view, handlers, time, local);
-  element.addEventListener("dblclick", (event) => handlers.double?.(...local(event)));
   element.addEventListener("pointerleave", () => handlers.leave?.());
   // What was under the pointer has moved away, and so does what was said of it.
   view.onChange(() => handlers.leave?.());
@@ -121,6 +122,9 @@ function attachWheel(element, view, time, local) {
 function attachDrag(element, view, handlers, time, local) {
   /** @type {Press | null} */
   let press = null;
+  let clickable = false;
+  /** @type {MouseEvent | null} */
+  let clicked = null;
   element.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
     view.hold();
@@ -150,12 +154,25 @@ function attachDrag(element, view, handlers, time, local) {
   /** @param {PointerEvent} event */
   const finish = (event) => {
     if (!press) return;
-    const [x, y] = local(event);
+    const [x] = local(event);
     const { moved, ranging, from } = press;
     press = null;
     if (moved && ranging) handlers.range?.(Math.min(from, time(x)), Math.max(from, time(x)), true);
-    else if (!moved && event.type === "pointerup") handlers.click?.(x, y, event);
+    clickable = !moved && event.type === "pointerup";
   };
+  // Of a double click the first is a click, and what it does may move the picture away from under the second.
+  element.addEventListener("click", (event) => {
+    if (clickable && event.detail < 2) {
+      clicked = event;
+      handlers.click?.(...local(event), event);
+    }
+    clickable = false;
+  });
+  document.addEventListener("dblclick", (event) => {
+    const again = clicked && Math.hypot(event.clientX - clicked.clientX, event.clientY - clicked.clientY) <= DOUBLE_PX;
+    if (clicked && again && event.timeStamp - clicked.timeStamp < DOUBLE_MS) handlers.double?.(...local(clicked));
+    clicked = null;
+  });
   element.addEventListener("pointerup", finish);
   element.addEventListener("pointercancel", finish);
 }

@@ -83,10 +83,9 @@ export function lanePicture({ accounts, onBox, onRange }) {
       const box = boxAt(x, y);
       if (box) choose(box);
     },
-    double: (x, y) => {
-      const box = boxAt(x, y);
-      const length = box ? box.end_ns - box.start_ns : 0;
-      if (box) view.glide(box.start_ns - length, box.end_ns + length);
+    double: () => {
+      const length = focused ? focused.end_ns - focused.start_ns : 0;
+      if (focused) view.glide(focused.start_ns - length, focused.end_ns + length);
     },
     range: onRange,
   });
@@ -337,7 +336,7 @@ function boxTip({ rank, hues, exposed }, box) {
     phase && communicates ? ["moves data", duration(phase.data_ns, 4)] : null,
     box.sms === null || box.sms === undefined ? null : [rank.sm_unit, `${box.sms}`],
     phase && phase.stream !== null && phase.stream !== undefined ? ["stream", `${phase.stream}`] : null,
-    ["", "click: show it in the timeline"],
+    ["", "click: what is known of it"],
   ]);
 }
 

@@ -21,12 +21,24 @@ import { union } from "render/intervals.js";
  * @property {string[]} className
  * @property {number} firstNs
  * @property {number} endNs
+ * @property {(event: number) => Facts} factsOf what else is known of an event
+ * @property {(event: number) => number | null} correlationOf of a device event
  *
  * @typedef {page.Timeline & Events} Timeline
+ *
+ * A row of a timeline's facts with its texts in place.
+ * @typedef {"grid" | "block" | "operator" | "shapes" | "types" | "stack" | "collective" | "dtype" | "group" |
+ *   "ranks"} TextFact
+ * @typedef {"registers" | "shared_bytes" | "occupancy" | "sms" | "sms_exact" | "bytes" | "in_elems" | "out_elems" |
+ *   "group_size" | "graph"} NumberFact
+ * @typedef {Partial<Record<TextFact, string>> & Partial<Record<NumberFact, number>>} Facts
  */
 
 /** @type {WeakMap<Timeline, Unions>} */
 const unions = new WeakMap();
+
+/** Fields of a row of facts that are positions in its texts. */
+const TEXTS = new Set("grid block operator shapes types stack collective dtype group ranks".split(" "));
 
 const TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f8: Float64Array };
 
@@ -47,6 +59,8 @@ export function readTimeline(index) {
   const origin = payload.first_ns + payload.shift_ns;
   const startNs = new Float64Array(start.length);
   for (let i = 0; i < start.length; i += 1) startNs[i] = start[i] + origin;
+  const codes = unpacked(columns.facts);
+  const correlations = unpacked(columns.correlation);
   return {
     ...payload,
     num: payload.num_events,
@@ -59,7 +73,19 @@ export function readTimeline(index) {
     className: payload.classes,
     firstNs: origin,
     endNs: payload.end_ns + payload.shift_ns,
+    factsOf: (event) => factsAt(payload.facts, codes[event] - 1),
+    correlationOf: (event) => (correlations[event] ? payload.first_correlation + correlations[event] - 1 : null),
   };
+}
+
+/**
+ * @param {page.Timeline["facts"]} facts
+ * @param {number} position
+ * @returns {Facts}
+ */
+function factsAt({ texts, rows }, position) {
+  const row = Object.entries(rows[position] ?? {});
+  return Object.fromEntries(row.map(([key, value]) => [key, TEXTS.has(key) ? texts[value] : value]));
 }
 
 /**

@@ -1,153 +1,309 @@
-// What was picked in the timeline: one event's facts, or a range's breakdown.
+// What was picked in the pictures, in the panel beside them: one event's facts, a box's, or a range's breakdown.
 
 import { breakdown, kernelsWithin } from "./account.js";
-import { byId, fill, h } from "render/dom.js";
-import { duration, percent } from "render/format.js";
+import { around } from "./around.js";
+import { argumentsOf, launchLines, movedLines, placeLines } from "./event_facts.js";
 import { communicationBar, partsList, stackedBar, sumLine } from "./parts.js";
-import { kernelName, kindChip, sortableTable } from "render/tables.js";
+import { directionOf, phaseOf } from "render/boxes.js";
+import { byId, fill, h } from "render/dom.js";
+import { copyText } from "render/exports.js";
+import { duration, ofWhole, percent, plural, shortName } from "render/format.js";
+import { kindChip, sortableTable } from "render/tables.js";
 
-/** @typedef {import("./data.js").Timeline} Timeline */
+/**
+ * @typedef {import("./data.js").Timeline} Timeline
+ * @typedef {import("./event_facts.js").Line} Line
+ * @typedef {ReturnType<typeof import("./dock.js").dock>} Dock
+ */
+
+const MOST_LINKS = 12; // of operators and ranges around an event
+const LINK_CHARS = 120;
 
 /**
  * Shows an event's facts, or hides them for -1. select(event) shows another one.
+ * @param {Dock} dock
  * @param {Timeline | null} timeline
  * @param {number} event
  * @param {(event: number) => void} select
  * @param {page.Rank} rank
  */
-export function showEvent(timeline, event, select, rank) {
+export function showEvent(dock, timeline, event, select, rank) {
   const panel = byId("event-panel");
-  panel.hidden = !timeline || event < 0;
-  if (!timeline || event < 0) return;
-  const { start, dur, launch, numDevice, names, name, kind, className } = timeline;
-  const link = event < numDevice ? launch[event] - 1 : kernelLaunchedBy(timeline, event);
-  const onDevice = event < numDevice;
-  const phase = onDevice ? phaseAt(rank, timeline, event) : null;
+  if (!timeline || event < 0) {
+    dock.hide(panel);
+    return;
+  }
+  const { dur, names, name, kind, className } = timeline;
+  const onDevice = event < timeline.numDevice;
+  const near = around(timeline, event);
+  const own = timeline.factsOf(event);
+  const record = near.operators.map(timeline.factsOf).find((each) => each.collective);
+  const launched = near.launch < 0 ? {} : timeline.factsOf(near.launch);
+  const operator = onDevice && near.operators.length ? timeline.factsOf(near.operators[0]) : own;
+  const inputs = argumentsOf(operator);
+  const communicates = ["communication", "barrier"].includes(className[kind[event]]);
+  const place = placeLines(timeline, event, near, rank);
+  const work = [
+    ...movedLines(onDevice && communicates ? { ...record, ...own } : own, onDevice ? dur[event] : 0),
+    ...launchLines({ ...launched, ...own }, rank),
+  ];
+  const full = names[name[event]];
+  const chain = near.operators.map((each) => names[name[each]]);
+  if (!chain.length && own.operator) chain.push(own.operator);
   fill(
     panel,
-    h(
-      "div",
-      { class: "panel-head" },
-      kindChip(className[kind[event]]),
-      h("code", { class: "full-name", text: names[name[event]] }),
-      closer(() => select(-1)),
-    ),
-    h(
-      "dl",
-      { class: "facts-row" },
-      fact("starts", duration(start[event], 6)),
-      fact("takes", duration(dur[event], 4)),
-      fact("ends", duration(start[event] + dur[event], 6)),
-      phase ? fact("phase", `${phase.name} ${phase.index}`) : null,
-      onDevice && link >= 0 ? fact("launch delay", duration(start[event] - start[link], 4)) : null,
-    ),
-    link >= 0
-      ? h("button", {
-          type: "button",
-          class: "link",
-          on: { click: () => select(link) },
-          text: onDevice
-            ? `Go to its launch: ${names[name[link]]}`
-            : `Go to the kernel it launched: ${names[name[link]].slice(0, 90)}`,
-        })
+    head(kindChip(className[kind[event]]), () => select(-1), [
+      ["class", className[kind[event]]],
+      ["name", full],
+      ...place,
+      ...work,
+      ["inputs", inputs.join("; ")],
+      ["operators", chain.join(" < ")],
+      ["stack", operator.stack ?? ""],
+    ]),
+    h("code", { class: "full-name", text: full }),
+    factsList(place),
+    inputs.length ? listed(onDevice ? "Inputs of its operator" : "Inputs", inputs) : null,
+    near.operators.length
+      ? links(onDevice ? "Operator, and what called it" : "Within operators", near.operators, timeline, select)
+      : own.operator
+        ? listed("Operator", [own.operator])
+        : null,
+    work.length ? [h("h4", { text: onDevice ? "On the device" : "What it states" }), factsList(work)] : null,
+    near.ranges.length ? links("Within ranges", near.ranges, timeline, select) : null,
+    near.launch >= 0 ? links("Its launch", [near.launch], timeline, select, "Go to its launch: ") : null,
+    near.launched.length
+      ? links(`It launched ${plural(near.launched.length, "device event")}`, near.launched, timeline, select, "Go to: ")
       : null,
-    onDevice && link < 0 ? h("p", { class: "muted", text: "Its launch call is not in the timeline." }) : null,
+    onDevice && near.launch < 0 ? h("p", { class: "muted", text: "Its launch call is not in the timeline." }) : null,
+    operator.stack ? listed("Stack, innermost first", operator.stack.split(/[;\n]/).filter(Boolean)) : null,
   );
+  dock.show(panel);
+}
+
+/**
+ * Shows a box of the lane picture: its facts, and what its time is made of. Hides it for null.
+ * @param {Dock} dock
+ * @param {Timeline | null} timeline
+ * @param {import("render/boxes.js").Box | null} box
+ * @param {page.Rank} rank
+ * @param {() => void} clear
+ */
+export function showBox(dock, timeline, box, rank, clear) {
+  const panel = byId("box-panel");
+  if (!box) {
+    dock.hide(panel);
+    return;
+  }
+  const phase = phaseOf(rank, box);
+  const lines = boxLines(box, phase, rank);
+  const parts = timeline?.num ? breakdown(timeline, box.start_ns, box.end_ns) : null;
+  fill(
+    panel,
+    head(kindChip(box.lane), clear, [["name", box.name], ...lines]),
+    h("h3", { class: "picked-name", text: box.name }),
+    factsList(lines),
+    parts ? [h("h4", { text: "The device, from its start to its end" }), ...partsOfTime(parts)] : null,
+    timeline && parts ? kernelTable(timeline, [box.start_ns, box.end_ns], parts.span, laneKinds(box.lane)) : null,
+  );
+  dock.show(panel);
+}
+
+/**
+ * @param {import("render/boxes.js").Box} box
+ * @param {page.Phase | null | undefined} phase
+ * @param {page.Rank} rank
+ * @returns {Line[]}
+ */
+function boxLines(box, phase, rank) {
+  const direction = directionOf(box)?.[1] ?? box.direction;
+  const communicates = box.lane === "communication";
+  /** @type {(Line | null)[]} */
+  const lines = [
+    phase ? ["occurrence", `${box.index + 1}`] : null,
+    ["lane", direction ? `${box.lane}, ${direction}` : box.lane],
+    ["starts", duration(box.start_ns, 6)],
+    ["takes", duration(box.end_ns - box.start_ns, 4)],
+    ["ends", duration(box.end_ns, 6)],
+    ["busy", ofWhole(box.busy_ns, box.end_ns - box.start_ns)],
+    phase && communicates ? ["hidden", ofWhole(phase.hidden_ns, phase.hidden_ns + phase.exposed_ns)] : null,
+    phase && communicates ? ["moves data", duration(phase.data_ns, 4)] : null,
+    box.sms === null || box.sms === undefined ? null : [rank.sm_unit, `${box.sms}`],
+    phase && phase.stream !== null ? ["stream", `${phase.stream}`] : null,
+    phase && phase.step !== null ? ["step", `${phase.step}`] : null,
+    phase && phase.layer !== null ? ["layer", `${phase.layer}`] : null,
+    phase && phase.micro_batch !== null ? ["micro-batch", `${phase.micro_batch}`] : null,
+  ];
+  return lines.filter((line) => line !== null);
 }
 
 /**
  * Shows the breakdown of [from, to), or hides it for null.
+ * @param {Dock} dock
  * @param {Timeline | null} timeline
  * @param {[number, number] | null} range
  * @param {() => void} clear
  */
-export function showRange(timeline, range, clear) {
+export function showRange(dock, timeline, range, clear) {
   const panel = byId("range-panel");
-  panel.hidden = !timeline || !range || range[1] <= range[0];
-  if (!timeline || !range || range[1] <= range[0]) return;
+  if (!timeline || !range || range[1] <= range[0]) {
+    dock.hide(panel);
+    return;
+  }
   const parts = breakdown(timeline, ...range);
-  const kernels = kernelsWithin(timeline, ...range);
   panel.dataset.ns = String(parts.span);
   fill(
     panel,
-    h(
-      "div",
-      { class: "panel-head" },
-      h("h3", { text: `Selected range: ${duration(parts.span, 4)}` }),
-      h("span", { class: "muted", text: `${duration(range[0], 5)} to ${duration(range[1], 5)}` }),
-      closer(clear),
-    ),
-    stackedBar(parts),
-    parts.communication > 0 ? communicationBar(parts) : null,
-    h("div", { class: "account-foot" }, partsList(parts), sumLine(parts)),
-    parts.communication > 0
-      ? h("p", {
-          class: "muted",
-          text: hiddenWords(parts),
-        })
-      : null,
+    head(h("h3", { text: "Selected range" }), clear, null),
+    factsList([
+      ["starts", duration(range[0], 6)],
+      ["takes", duration(parts.span, 4)],
+      ["ends", duration(range[1], 6)],
+    ]),
+    ...partsOfTime(parts),
     timeline.left_out.device
       ? h("p", { class: "notice warn", text: "Only the device events drawn above are counted." })
       : null,
-    sortableTable({
-      name: "range-kernels",
-      rows: kernels,
-      limit: 8,
-      sort: { key: "total_ns", down: true },
-      empty: "No device event in this range.",
-      columns: [
-        { key: "name", label: "kernel in this range", kind: "text", wide: true, node: (row) => kernelName(row.name) },
-        { key: "kind", label: "class", kind: "text", node: (row) => kindChip(row.kind) },
-        { key: "num_events", label: "events", kind: "count" },
-        { key: "total_ns", label: "time in range", kind: "time", bar: (row) => row.total_ns / parts.span },
-        { key: "share", label: "of range", kind: "percent", value: (row) => row.total_ns / parts.span },
-      ],
-    }).element,
+    kernelTable(timeline, range, parts.span, null),
+  );
+  dock.show(panel);
+}
+
+// --- what they are made of
+
+/**
+ * The head of a part: what it is, a button that copies its facts, one that closes it.
+ * @param {Node} title
+ * @param {() => void} close
+ * @param {Line[] | null} facts
+ */
+function head(title, close, facts) {
+  /** @param {MouseEvent} event */
+  const copy = async ({ currentTarget }) => {
+    const button = /** @type {HTMLButtonElement} */ (currentTarget);
+    const text = (facts ?? []).filter(([, value]) => value).map(([label, value]) => `${label}: ${value}`);
+    button.textContent = (await copyText(`${text.join("\n")}\n`)) ? "Copied" : "Not allowed";
+  };
+  return h(
+    "div",
+    { class: "panel-head" },
+    title,
+    h("span", { class: "grow" }),
+    facts
+      ? h("button", {
+          type: "button",
+          class: "copy",
+          title: "Copy these facts as text",
+          text: "Copy",
+          on: { click: copy },
+        })
+      : null,
+    h("button", { type: "button", class: "close", "aria-label": "Close", text: "×", on: { click: close } }),
+  );
+}
+
+/** @param {Line[]} lines */
+function factsList(lines) {
+  return h(
+    "dl",
+    { class: "facts-list" },
+    lines.map(([label, value]) => h("div", {}, h("dt", { text: label }), h("dd", { text: value }))),
   );
 }
 
 /**
- * The phase whose stretch, stream and lane an event lies in; null where none or where two could claim it.
- * @param {page.Rank} rank
- * @param {Timeline} timeline
- * @param {number} event
+ * @param {string} title
+ * @param {string[]} texts
  */
-function phaseAt(rank, timeline, event) {
-  const start = timeline.start[event];
-  const end = start + timeline.dur[event];
-  const fitting = rank.phases.filter(
-    (phase) =>
-      phase.start_ns <= start && end <= phase.end_ns && phase.lane === laneOf(timeline.className[timeline.kind[event]]),
+function listed(title, texts) {
+  return h(
+    "div",
+    { class: "listed" },
+    h("h4", { text: title }),
+    h(
+      "ul",
+      {},
+      texts.map((text) => h("li", { text })),
+    ),
   );
-  return fitting.length === 1 ? fitting[0] : null;
-}
-
-/** @param {string} kind */
-function laneOf(kind) {
-  if (kind === "compute" || kind === "fused") return "compute";
-  return kind === "communication" || kind === "barrier" ? "communication" : "";
 }
 
 /**
- * First device event that a launch call started, or -1.
+ * Buttons that select other events.
+ * @param {string} title
+ * @param {number[]} events
  * @param {Timeline} timeline
- * @param {number} event
+ * @param {(event: number) => void} select
+ * @param {string} [before]
  */
-function kernelLaunchedBy(timeline, event) {
-  return timeline.launch.indexOf(event + 1);
+function links(title, events, { names, name }, select, before = "") {
+  const more = events.length - MOST_LINKS;
+  return h(
+    "div",
+    { class: "listed" },
+    h("h4", { text: title }),
+    h(
+      "ul",
+      {},
+      events.slice(0, MOST_LINKS).map((event) => {
+        const text = names[name[event]];
+        const cut = text.length > LINK_CHARS ? `${text.slice(0, LINK_CHARS)}…` : text;
+        return h(
+          "li",
+          {},
+          h("button", { type: "button", class: "link", text: before + cut, on: { click: () => select(event) } }),
+        );
+      }),
+      more > 0 ? h("li", { class: "muted", text: `and ${more} more` }) : null,
+    ),
+  );
+}
+
+/** @param {import("./parts.js").Parts} parts */
+function partsOfTime(parts) {
+  return [
+    stackedBar(parts),
+    parts.communication > 0 ? communicationBar(parts) : null,
+    h("div", { class: "account-foot" }, partsList(parts), sumLine(parts)),
+    parts.communication > 0 ? h("p", { class: "muted", text: hiddenWords(parts) }) : null,
+  ];
 }
 
 /**
- * @param {string} label
- * @param {string} value
+ * @param {Timeline} timeline
+ * @param {[number, number]} range
+ * @param {number} span
+ * @param {string[] | null} kinds classes that count; null for all
  */
-function fact(label, value) {
-  return h("div", {}, h("dt", { text: label }), h("dd", { text: value }));
+function kernelTable(timeline, range, span, kinds) {
+  return sortableTable({
+    name: kinds ? "box-kernels" : "range-kernels",
+    rows: kernelsWithin(timeline, ...range).filter(({ kind }) => !kinds || kinds.includes(kind)),
+    limit: 8,
+    sort: { key: "total_ns", down: true },
+    empty: "No device event in this range.",
+    columns: [
+      { key: "name", label: "kernel", kind: "text", wide: true, node: (row) => kernelInShort(row.name) },
+      { key: "kind", label: "class", kind: "text", node: (row) => kindChip(row.kind) },
+      { key: "num_events", label: "events", kind: "count" },
+      { key: "total_ns", label: "time in range", kind: "time", bar: (row) => row.total_ns / span },
+      { key: "share", label: "of range", kind: "percent", value: (row) => row.total_ns / span },
+    ],
+  }).element;
 }
 
-/** @param {() => void} close */
-function closer(close) {
-  return h("button", { type: "button", class: "close", "aria-label": "Close", text: "×", on: { click: close } });
+/**
+ * The panel is too narrow for what templates add to a name; its title has it.
+ * @param {string} name
+ */
+function kernelInShort(name) {
+  return h("span", { class: "kernel", text: shortName(name), title: name });
+}
+
+/** @param {string} lane */
+function laneKinds(lane) {
+  if (lane === "compute") return ["compute", "fused"];
+  return lane === "communication" ? ["communication", "barrier"] : [lane];
 }
 
 /** @param {import("./parts.js").Parts} parts */

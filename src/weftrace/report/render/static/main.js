@@ -6,11 +6,12 @@ import { startPage } from "render/start.js";
 import { onTheme } from "render/theme.js";
 import { accounts, breakdown } from "./account.js";
 import { readTimeline } from "./data.js";
+import { dock } from "./dock.js";
 import { keepInFragment } from "./fragment.js";
-import { showEvent, showRange } from "./inspector.js";
 import { jobOf } from "./job.js";
 import { showJobSummary } from "./job_summary.js";
 import { jobTimeline } from "./job_timeline.js";
+import { showBox, showEvent, showRange } from "./inspector.js";
 import { showKernels } from "./kernels.js";
 import { showMatrix } from "./matrix.js";
 import { startPerfetto } from "./perfetto.js";
@@ -32,17 +33,23 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   let current = 0;
   let changed = () => {}; // what is seen; the address follows once the page has started
 
+  const answers = dock(() => {
+    timeline.clear();
+    timeline.range(null);
+    pickBox(null);
+  });
   const timeline = timelineView({
     onView: (view) => {
       lanes.mark(view.length < 0.98 * (view.home[1] - view.home[0]) ? [view.start, view.end] : null);
       changed();
     },
     onEvent: (data, event) => {
-      showEvent(data, event, timelineSelect, report.ranks[current]);
+      if (event >= 0) pickBox(null);
+      showEvent(answers, data, event, timelineSelect, report.ranks[current]);
       changed();
     },
     onRange: (data, range) => {
-      showRange(data, range, () => timeline.range(null));
+      showRange(answers, data, range, () => timeline.range(null));
       lanes.range(range);
       changed();
     },
@@ -52,9 +59,8 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     onBox: (box) => {
       const around = 0.08 * (box.end_ns - box.start_ns);
       timeline.zoomTo(box.start_ns - around, box.end_ns + around);
-      // Both pictures on the screen: the box, and what it opened.
-      const below = byId("timeline-frame").getBoundingClientRect().top > innerHeight - 250;
-      if (below) byId("lanes").scrollIntoView({ block: "start" });
+      timeline.clear();
+      pickBox(box);
     },
     onRange: (from, to, finished) => timeline.range(from, to, finished),
   });
@@ -62,6 +68,11 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   const overview = job && jobOverview(job);
   const first = job?.first.position ?? 0; // the rank that is open where nobody has chosen
   const chosen = rankTable(report, job, showRank);
+
+  /** @param {import("render/boxes.js").Box | null} box */
+  function pickBox(box) {
+    showBox(answers, data() ?? null, box, report.ranks[current], () => pickBox(null));
+  }
 
   /** @param {number} event */
   function timelineSelect(event) {
@@ -72,6 +83,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   /** @param {number} position */
   function showRank(position) {
     current = position;
+    pickBox(null);
     const rank = report.ranks[position];
     const shown = timelines.get(position) ?? readTimeline(position);
     timelines.set(position, shown);

@@ -153,9 +153,8 @@ export function timelineView({ onView, onEvent, onRange }) {
         draw();
       },
       click: (x, y) => select(at(x, y)),
-      double: (x, y) => {
-        const under = at(x, y);
-        if (under >= 0) zoomToEvent(under);
+      double: () => {
+        if (selected >= 0) zoomToEvent(selected); // the first click picked it; what is under the second may have moved
       },
       range: setRange,
       scroll: (dy) => {
