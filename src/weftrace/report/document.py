@@ -18,6 +18,7 @@ from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.step_times import Step
 from weftrace.analysis.time_account import Breakdown
 from weftrace.errors import DocumentError
+from weftrace.report.code_document import code_document
 from weftrace.report.document_types import (
     SCHEMA,
     JoinedDocument,
@@ -55,7 +56,7 @@ def document_of(
     most = max(min(most_stretches, _LEAST_STRETCHES), most_stretches // max(1, len(joined)))
     zero = zero_ns(analysis)
     ranks = [
-        rank_document(rank, found, most_stretches=most, zero_ns=zero, waits=waits)
+        rank_document(rank, found, most_stretches=most, zero_ns=zero, waits=waits, num_ranks=len(joined))
         for rank, found, waits in zip(analysis.ranks, joined, _waits(analysis), strict=True)
     ]
     slow = slow_work_document(analysis)
@@ -103,6 +104,7 @@ def rank_document(
     most_stretches: int = MOST_STRETCHES,
     zero_ns: int | None = None,
     waits: Stretches | None = None,
+    num_ranks: int = 1,
 ) -> RankDocument:
     """One device of one rank. Starts and ends are relative to its first device start. most_stretches: see `_busy`.
     zero_ns: the job's zero, its own start by default. waits: when it waited for other ranks.
@@ -219,6 +221,8 @@ def rank_document(
     }
     if joined is not None:
         told["flops"] = flops_of_rank(joined)
+    for times in rank.code:
+        told["modules" if times.by == "module" else "lines"] = code_document(times, num_ranks=num_ranks)
     return told
 
 
