@@ -663,6 +663,43 @@ declare namespace report {
     /** How much faster it runs; offset_ns is then that of the middle. */
     drift_ppm: number;
   }
+  /** Time by module, or by Python function. Own times of nodes and outside add up to serial_ns; idle_ns of roots and outside to the rank's. */
+  interface CodeDocument {
+    /** What told it: the profiler's frames, TorchScript's operators, ranges named like modules. */
+    told_by: "frames" | "hierarchy" | "nothing" | "ranges";
+    /** Nodes found; `nodes` holds at most 5,000, of many ranks fewer. */
+    num_nodes: number;
+    nodes: CodeNodeDocument[];
+    /** By module: siblings of one class in one node. By function: each once, without parents. */
+    folded: CodeNodeDocument[];
+    /** What lies in none, or whose launch is unknown. */
+    outside: CodeNodeDocument;
+  }
+  /** A module or a function at its place in the tree, with all below it unless told otherwise. */
+  interface CodeNodeDocument {
+    name: string;
+    /** Position of the node above, which comes before; null of a root. */
+    parent: number | null;
+    /** Nodes that stand in it: more than 1 where siblings are folded. */
+    num_members: number;
+    /** Calls that launched something; 0 where no call is recorded. */
+    num_calls: number;
+    num_events: number;
+    /** Sum of durations of what it launched itself, and none below. */
+    self_ns: number;
+    /** Sum of durations. */
+    total_ns: number;
+    /** Of total_ns, what backward operators launched. */
+    backward_ns: number;
+    /** Union of its events. */
+    busy_ns: number;
+    /** Its communication during which no compute ran. */
+    exposed_ns: number;
+    /** Gaps of the device that its events ended. */
+    idle_ns: number;
+    /** Of idle_ns, what the host was late for. */
+    host_wait_ns: number;
+  }
   /** Communication of one kind. */
   interface CollectiveDocument {
     collective: string;
@@ -1099,6 +1136,10 @@ declare namespace report {
     outside_steps: OutsideStepsDocument[];
     quality: QualityDocument;
     flops?: JoinedDocument;
+    /** Time by module; there where it was asked for. */
+    modules?: CodeDocument;
+    /** Time by function; there where it was asked for. */
+    lines?: CodeDocument;
   }
   /** How long a rank computes in a step, against its peers: the ranks of its stage where stages are told, else all. */
   interface SlowRankDocument {

@@ -15,6 +15,7 @@ hand:
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.best_case import Headroom, headroom
 from weftrace.analysis.clocks import ClockOffset
+from weftrace.analysis.code_account import CodeTimes, code_times
 from weftrace.analysis.data_quality import Quality, quality
 from weftrace.analysis.hidden_communication import Overlap, OverlapMatrix, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
@@ -34,6 +35,7 @@ __all__ = [
     "Analysis",
     "Breakdown",
     "ClockOffset",
+    "CodeTimes",
     "Headroom",
     "IdleCauses",
     "Intervals",
@@ -53,6 +55,7 @@ __all__ = [
     "arrivals",
     "breakdown",
     "clock_offsets",
+    "code_times",
     "headroom",
     "host_stalls",
     "idle",

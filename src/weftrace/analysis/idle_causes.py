@@ -43,10 +43,8 @@ class IdleCauses(InNotebook):
 def idle(source: Trace | Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> IdleCauses:
     """Idle time of a device by cause. threshold_ns: gaps below it, launched in time, count as kernel gaps."""
     work = as_work(source)
-    every = work.around.events  # the event that ends a gap may lie past a window
-    events = every.select("stream", "start_ns", "end_ns", "launch_ts_ns").sort("start_ns", maintain_order=True)
-    device = _totals(_gaps(events, None, threshold_ns, work.window_ns))
-    by_stream = _gaps(events, "stream", threshold_ns, work.window_ns)
+    device = _totals(idle_gaps(work, threshold_ns=threshold_ns))
+    by_stream = _gaps(_by_start(work), "stream", threshold_ns, work.window_ns)
     table = (
         by_stream.group_by("stream", "cause")
         .agg(pl.col("gap_ns").sum())
@@ -62,6 +60,16 @@ def idle(source: Trace | Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> I
     return IdleCauses(
         threshold_ns=threshold_ns, **{f"{c}_ns": device.get(c, 0) for c in _CAUSES}, by_stream=table.sort("stream")
     )
+
+
+def idle_gaps(work: Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> pl.DataFrame:
+    """Each gap of the whole device, or what of it is in the window: row (of the event that ends it), gap_ns, cause."""
+    return _gaps(_by_start(work), None, threshold_ns, work.window_ns)
+
+
+def _by_start(work: Work) -> pl.DataFrame:
+    every = work.around.events  # the event that ends a gap may lie past a window
+    return every.select("row", "stream", "start_ns", "end_ns", "launch_ts_ns").sort("start_ns", maintain_order=True)
 
 
 def _gaps(events: pl.DataFrame, by: str | None, threshold_ns: int, window_ns: tuple[int, int] | None) -> pl.DataFrame:
@@ -83,7 +91,7 @@ def _gaps(events: pl.DataFrame, by: str | None, threshold_ns: int, window_ns: tu
     if window_ns is not None:
         inside = pl.col("start_ns").clip(*window_ns), pl.col("idle_from_ns").clip(*window_ns)
         gaps = gaps.with_columns(inside).filter(gap > 0)
-    return gaps.select("stream", gap.alias("gap_ns"), "cause")
+    return gaps.select("row", "stream", gap.alias("gap_ns"), "cause")
 
 
 def _totals(gaps: pl.DataFrame) -> dict[str, int]:

@@ -14,6 +14,7 @@ from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.best_case import Headroom, headroom
 from weftrace.analysis.busy_stretches import Stretches, stretches_of
 from weftrace.analysis.clocks import ClockOffset, offsets_of
+from weftrace.analysis.code_account import CodeTimes, code_times
 from weftrace.analysis.data_quality import Quality, quality
 from weftrace.analysis.hidden_communication import Overlap, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
@@ -28,6 +29,7 @@ from weftrace.analysis.slow_work import ALL, TIMES_SCHEMA, SlowWork, slow_work
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
 from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.notebook import InNotebook
+from weftrace.trace.code_names import By
 from weftrace.trace.job import Failure
 from weftrace.trace.model import SmUnit, Trace
 from weftrace.trace.plain.values import PLACES, SHOWN
@@ -43,6 +45,7 @@ Apart = Literal["host", "world", "duplicate"]
 class RankAnalysis(InNotebook):
     """All analyses of one device of one rank. See each part's type for what its numbers mean.
 
+    code: time by module, by function, as far as it was asked for.
     apart: why it is in no sum of its job (`Apart`); None where it is. name: what a plain trace calls it ("DP 0 PP 3"),
     or nothing. places: its coordinates in the job that such a trace tells, as ("pp", 3).
     """
@@ -73,6 +76,7 @@ class RankAnalysis(InNotebook):
     outside_steps: tuple[OutsideSteps, ...]
     quality: Quality
     arrivals: pl.DataFrame  # at its collectives
+    code: tuple[CodeTimes, ...] = ()
     apart: Apart | None = None
     name: str = ""
     places: tuple[tuple[str, int], ...] = ()
@@ -114,8 +118,11 @@ class Analysis(InNotebook):
         yield from (("", note) for note in self.notes)
 
 
-def analyze_rank(source: Trace | Work) -> RankAnalysis:
-    """Every analysis of one device. Raises TraceError when a Trace holds several devices: see `analyze`."""
+def analyze_rank(source: Trace | Work, *, by: Sequence[By] = ()) -> RankAnalysis:
+    """Every analysis of one device. by: time by module or by function too, which needs a trace read with frames=True.
+
+    Raises TraceError when a Trace holds several devices: see `analyze`.
+    """
     work = as_work(source)
     account = account_of(work)
     table = phases(account)
@@ -150,6 +157,7 @@ def analyze_rank(source: Trace | Work) -> RankAnalysis:
         arrivals=arrivals(work),
         name=worker.name if worker else "",
         places=worker.places if worker else (),
+        code=tuple(code_times(account, each) for each in by),
     )
 
 

@@ -114,8 +114,11 @@ def load_kernels(paths: list[Path] | None) -> KernelRules:
 
 
 @contextmanager
-def opened(sources: list[str], *, ranks: str | None, max_bytes: str) -> Iterator[Trace | Job]:
-    """Open a trace, or several as a job, with a progress bar on stderr, where that is a terminal."""
+def opened(sources: list[str], *, ranks: str | None, max_bytes: str, frames: bool = False) -> Iterator[Trace | Job]:
+    """Open a trace, or several as a job, with a progress bar on stderr, where that is a terminal.
+
+    frames: read the Python frames too.
+    """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
     from weftrace.trace import open_trace
@@ -128,6 +131,7 @@ def opened(sources: list[str], *, ranks: str | None, max_bytes: str) -> Iterator
         trace = open_trace(
             *sources,
             ranks=parse_ranks(ranks),
+            frames=frames,
             max_bytes=parse_size(max_bytes),
             on_progress=lambda num_bytes: progress.advance(task, num_bytes),
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from weftrace.report.document import MOST_STRETCHES, document_of
 from weftrace.report.document_types import ReportDocument
 from weftrace.report.timeline import timeline_payload
 from weftrace.report.timeline_types import TimelinePayload
+from weftrace.trace.code_names import By
 from weftrace.trace.job import Job, open_trace
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
@@ -76,6 +77,7 @@ def analyze(
     rules: KernelRules | None = None,
     step: int | None = None,
     step_by: StepBy = "window",
+    by: By | Sequence[By] = (),
     timelines: bool = True,
     most_stretches: int = MOST_STRETCHES,
     flops: FlopsReport | None = None,
@@ -87,27 +89,31 @@ def analyze(
     """Analyse a path, a trace, or every rank of a job, and put the report together.
 
     rules: kernel rules, weftrace's own by default. step: only ProfilerStep N, its window of the device's time or, with
-    step_by "launch", the events that it launched. timelines: also pack events for the page, about 200,000 over all
-    ranks. most_stretches: of busy time of each lane in the document; beyond it neighbours are merged. flops: what a
-    step of the same run costs; each rank then tells its FLOP/s and MFU by phase. hardware: the accelerator whose peaks
-    count for it, by default the one that the trace names. workers, executor, on_done: see `Job.map`.
+    step_by "launch", the events that it launched. by: "module", "line" or both: time by module, by Python function too,
+    for which files are read with their Python frames (a Trace must have been: `open(path, frames=True)`). timelines:
+    also pack events for the page, about 200,000 over all ranks. most_stretches: of busy time of each lane in the
+    document; beyond it neighbours are merged. flops: what a step of the same run costs; each rank then tells its FLOP/s
+    and MFU by phase. hardware: the accelerator whose peaks count for it, by default the one that the trace names.
+    workers, executor, on_done: see `Job.map`.
     Raises TraceError when nothing can be read. Of a job, a rank that fails is in the document's `failures`, and the
     others are told.
     """
     if not isinstance(source, Trace | Job):
-        source = open_trace(source)
+        source = open_trace(source, frames=bool(by))
     if isinstance(source, Trace):
         number = len(source.plain.workers) if source.plain else 1
     else:
         number = max(1, len(source.ranks or source.paths))
     per_rank = max(2_000, MAX_TIMELINE_EVENTS // number) if timelines else 0
+    bys: tuple[By, ...] = (by,) if by == "module" or by == "line" else tuple(by)
     each = partial(
-        _devices, rules=rules, step=step, step_by=step_by, max_events=per_rank, flops=flops, hardware=hardware
+        _devices, rules=rules, step=step, step_by=step_by, by=bys, max_events=per_rank, flops=flops, hardware=hardware
     )
     if isinstance(source, Trace):
         ranks, failures, name = each(source), [], source.path or "in memory"
     else:
-        outcomes = source.map(each, workers=workers, executor=executor, on_done=on_done)
+        job = replace(source, frames=source.frames or bool(by))
+        outcomes = job.map(each, workers=workers, executor=executor, on_done=on_done)
         ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
         failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
         name = source.source
@@ -126,13 +132,14 @@ def _devices(
     rules: KernelRules | None,
     step: int | None,
     step_by: StepBy,
+    by: tuple[By, ...],
     max_events: int,
     flops: FlopsReport | None,
     hardware: Hardware | str | None,
 ) -> list[RankReport]:
     return [
         RankReport(
-            analysis=analyze_rank(work),
+            analysis=analyze_rank(work, by=by),
             timeline=timeline_payload(work.trace, work.events, max_events=max_events) if max_events else None,
             flops=None if flops is None else _joined(flops, work, hardware),
         )

@@ -19,6 +19,7 @@ from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.step_times import Step
 from weftrace.analysis.time_account import Breakdown
 from weftrace.errors import DocumentError
+from weftrace.report.code_document import code_document
 from weftrace.report.document_types import (
     SCHEMA,
     JoinedDocument,
@@ -59,7 +60,13 @@ def document_of(
     zero, lateness = zero_ns(analysis), lateness_document(analysis)
     ranks = [
         rank_document(
-            rank, found, most_stretches=most, most_rows=most_rows, zero_ns=zero + ahead_ns(analysis, rank), waits=waits
+            rank,
+            found,
+            most_stretches=most,
+            most_rows=most_rows,
+            zero_ns=zero + ahead_ns(analysis, rank),
+            waits=waits,
+            num_ranks=len(joined),
         )
         for rank, found, waits in zip(analysis.ranks, joined, _waits(analysis), strict=True)
     ]
@@ -109,6 +116,7 @@ def rank_document(
     most_rows: int = _MAX_ROWS,
     zero_ns: int | None = None,
     waits: Stretches | None = None,
+    num_ranks: int = 1,
 ) -> RankDocument:
     """One device of one rank. Starts and ends are relative to its first device start. most_stretches: see `_busy`.
     most_rows: phases that are listed, and boxes of a lane: of more, neighbours are merged.
@@ -226,6 +234,8 @@ def rank_document(
     }
     if joined is not None:
         told["flops"] = flops_of_rank(joined)
+    for times in rank.code:
+        told["modules" if times.by == "module" else "lines"] = code_document(times, num_ranks=num_ranks)
     return told
 
 

@@ -460,6 +460,41 @@ class JoinedDocument(TypedDict):
     notes: Annotated[list[str], Meta(description="What is assumed, estimated, or does not agree.")]
 
 
+class CodeNodeDocument(TypedDict):
+    """A module or a function at its place in the tree, with all below it unless told otherwise."""
+
+    name: str
+    parent: Annotated[Count | None, Meta(description="Position of the node above, which comes before; null of a root.")]
+    num_members: Annotated[Count, Meta(description="Nodes that stand in it: more than 1 where siblings are folded.")]
+    num_calls: Annotated[Count, Meta(description="Calls that launched something; 0 where no call is recorded.")]
+    num_events: Count
+    self_ns: Annotated[Ns, Meta(description="Sum of durations of what it launched itself, and none below.")]
+    total_ns: Annotated[Ns, Meta(description="Sum of durations.")]
+    backward_ns: Annotated[Ns, Meta(description="Of total_ns, what backward operators launched.")]
+    busy_ns: Annotated[Ns, Meta(description="Union of its events.")]
+    exposed_ns: Annotated[Ns, Meta(description="Its communication during which no compute ran.")]
+    idle_ns: Annotated[Ns, Meta(description="Gaps of the device that its events ended.")]
+    host_wait_ns: Annotated[Ns, Meta(description="Of idle_ns, what the host was late for.")]
+
+
+class CodeDocument(TypedDict):
+    """Time by module, or by Python function. Own times of nodes and outside add up to serial_ns; idle_ns of roots and
+    outside to the rank's.
+    """
+
+    told_by: Annotated[
+        Literal["frames", "hierarchy", "ranges", "nothing"],
+        Meta(description="What told it: the profiler's frames, TorchScript's operators, ranges named like modules."),
+    ]
+    num_nodes: Annotated[Count, Meta(description="Nodes found; `nodes` holds at most 5,000, of many ranks fewer.")]
+    nodes: list[CodeNodeDocument]
+    folded: Annotated[
+        list[CodeNodeDocument],
+        Meta(description="By module: siblings of one class in one node. By function: each once, without parents."),
+    ]
+    outside: Annotated[CodeNodeDocument, Meta(description="What lies in none, or whose launch is unknown.")]
+
+
 class RankDocument(TypedDict):
     """One device of one rank. Starts and ends count from start_ns."""
 
@@ -551,6 +586,8 @@ class RankDocument(TypedDict):
     outside_steps: list[OutsideStepsDocument]
     quality: QualityDocument
     flops: NotRequired[JoinedDocument]
+    modules: NotRequired[Annotated[CodeDocument, Meta(description="Time by module; there where it was asked for.")]]
+    lines: NotRequired[Annotated[CodeDocument, Meta(description="Time by function; there where it was asked for.")]]
 
 
 class ReportDocument(TypedDict):

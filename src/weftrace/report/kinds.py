@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from weftrace.report.build import Report, analyze
 from weftrace.report.document import report_document
 from weftrace.report.document_types import REPORT_SCHEMA, SCHEMA
 from weftrace.report.render.page import render_html
-from weftrace.report.render.tables import kernels_csv, to_markdown
+from weftrace.report.render.tables import code_csv, has_code, kernels_csv, to_markdown
 from weftrace.report.render.terminal import print_report
 from weftrace.trace import Job, Trace
 
@@ -42,8 +43,9 @@ def _save_markdown(report: Report, path: str) -> None:
     write_output(path, [to_markdown(report.document)])
 
 
-def _save_kernels(report: Report, path: str) -> None:
-    write_output(path, [kernels_csv(report.document)])
+def _save_table(report: Report, path: str) -> None:
+    """Time by module or by function where it was asked for, else the kernels."""
+    write_output(path, [(code_csv if has_code(report.document) else kernels_csv)(report.document)])
 
 
 def _of_document(name: str) -> Callable[[Report], Any]:
@@ -64,10 +66,9 @@ def _of_job(name: str) -> Callable[[Report], Any]:
     return draw
 
 
-def _of_first_rank(name: str) -> Callable[[Report], Any]:
+def _of_first_rank(name: str, module: str = "figures") -> Callable[[Report], Any]:
     def draw(report: Report) -> Any:
-        from weftrace.report.render import figures
-
+        figures = import_module(f"weftrace.report.render.{module}")
         return getattr(figures, name)(report.document["ranks"][0])
 
     return draw
@@ -79,7 +80,7 @@ REPORT = Kind(
     document=lambda report: report.document,
     load=_load,
     show=_show,
-    save={".html": _save_page, ".md": _save_markdown, ".csv": _save_kernels},
+    save={".html": _save_page, ".md": _save_markdown, ".csv": _save_table},
     inputs=_sources,
     figures={
         "lanes": _of_first_rank("lanes_figure"),
@@ -91,6 +92,8 @@ REPORT = Kind(
         "job": _of_job("job_figure"),
         "lateness": _of_job("lateness_figure"),
         "steps": _of_job("steps_figure"),
+        "modules": _of_first_rank("modules_figure", "code_figures"),
+        "functions": _of_first_rank("functions_figure", "code_figures"),
     },
 )
 

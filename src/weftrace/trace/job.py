@@ -63,13 +63,14 @@ class Job(InNotebook):
     """Traces of one run, a file a rank.
 
     paths: in order of rank as far as names tell it. ranks: only these, where given. max_bytes: limit on each file's
-    decompressed size.
+    decompressed size. frames: read Python frames too.
     """
 
     source: str
     paths: tuple[str, ...]
     ranks: frozenset[int] | None = None
     max_bytes: int = DEFAULT_MAX_BYTES
+    frames: bool = False
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -95,7 +96,9 @@ class Job(InNotebook):
         workers = min(workers or os.cpu_count() or 1, max(1, len(self.paths)))
         wanted = list(dict.fromkeys(path for path in self.paths if self._wanted(path)))
         done: dict[str, Outcome[T]] = {}
-        for outcome in _run(function, [_Task(p, self.ranks, self.max_bytes) for p in wanted], workers, executor):
+        for outcome in _run(
+            function, [_Task(p, self.ranks, self.max_bytes, self.frames) for p in wanted], workers, executor
+        ):
             done[outcome.path] = outcome
             if on_done is not None:
                 on_done(outcome.path)
@@ -110,7 +113,7 @@ class Job(InNotebook):
         """Read one trace after another, here. Raises WeftraceError at the first that cannot be read."""
         for path in self.paths:
             if self._wanted(path):
-                trace = read(path, max_bytes=self.max_bytes)
+                trace = read(path, max_bytes=self.max_bytes, frames=self.frames)
                 if (chosen := trace if self.ranks is None else _of_ranks(trace, self.ranks)) is not None:
                     yield chosen
 
@@ -131,11 +134,12 @@ class _Task:
     path: str
     ranks: frozenset[int] | None
     max_bytes: int
+    frames: bool
 
 
 def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
     try:
-        trace: Trace | None = read(task.path, max_bytes=task.max_bytes)
+        trace: Trace | None = read(task.path, max_bytes=task.max_bytes, frames=task.frames)
         assert trace is not None
         rank = trace.rank
         held = frozenset(w.rank for w in trace.plain.workers if w.rank is not None) if trace.plain else frozenset()
@@ -206,13 +210,15 @@ def _alone(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
 def open_trace(
     *sources: str | os.PathLike[str],
     ranks: Iterable[int] | None = None,
+    frames: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
     on_progress: Callable[[int], None] | None = None,
 ) -> Trace | Job:
     """Open what a path names: a file gives a Trace, a folder, a glob or several paths give a Job.
 
     sources: Kineto/Chrome JSON, plain or compressed, or Parquet written by weftrace; local, or a URL that fsspec opens.
-    ranks: of a Job, only these. max_bytes: limit on a file's decompressed size. on_progress: gets stored bytes read.
+    ranks: of a Job, only these. frames: read Python frames too, for time by module and by function. max_bytes: limit on
+    a file's decompressed size. on_progress: gets stored bytes read.
 
     Raises TraceError when there is nothing to open or a single file cannot be used.
     """
@@ -221,9 +227,10 @@ def open_trace(
     found = dict.fromkeys(path for source in sources for path in find_traces(source))
     paths = sorted(found, key=_by_rank)
     if len(paths) == 1 and ranks is None:
-        return read(paths[0], max_bytes=max_bytes, on_progress=on_progress)
+        return read(paths[0], frames=frames, max_bytes=max_bytes, on_progress=on_progress)
     name = str(sources[0]) if len(sources) == 1 else _common_name(sources)
-    return Job(source=name, paths=tuple(paths), ranks=None if ranks is None else frozenset(ranks), max_bytes=max_bytes)
+    only = None if ranks is None else frozenset(ranks)
+    return Job(source=name, paths=tuple(paths), ranks=only, max_bytes=max_bytes, frames=frames)
 
 
 def _common_name(sources: Sequence[str | os.PathLike[str]]) -> str:
@@ -286,17 +293,21 @@ def _by_rank(path: str) -> tuple[int, str]:
 def read(
     path: str | os.PathLike[str],
     *,
+    frames: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
     on_progress: Callable[[int], None] | None = None,
 ) -> Trace:
-    """Read one trace file of any kind that weftrace knows. Raises TraceError when it cannot be used."""
+    """Read one trace file of any kind that weftrace knows. frames: read Python frames too; a Parquet file has none.
+
+    Raises TraceError when it cannot be used.
+    """
     if not is_remote(str(path)) and _is_dangling(Path(path)):
         raise TraceError(f"{path}: a link to {os.readlink(path)}, which is not there.")
     if str(path).endswith(".parquet"):
         from weftrace.trace.parquet import load_parquet
 
         return load_parquet(path)
-    return read_chrome(path, max_bytes=max_bytes, on_progress=on_progress)
+    return read_chrome(path, frames=frames, max_bytes=max_bytes, on_progress=on_progress)
 
 
 @contextmanager

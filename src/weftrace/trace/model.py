@@ -59,6 +59,16 @@ EVENT_SCHEMA: dict[str, pl.DataType] = {
     "micro_batch": pl.Int32(),
 }
 
+#: Columns of `Trace.frames`: the stretches of time in which a host thread was in a Python function or a module.
+FRAME_SCHEMA: dict[str, pl.DataType] = {
+    "name": pl.Categorical(),  # "nn.Module: Linear_0", "train.py(12): step"; of TorchScript an operator's hierarchy
+    "cat": pl.Categorical(),  # python_function or module_hierarchy
+    "pid": pl.Categorical(),
+    "tid": pl.Categorical(),
+    "ts_ns": pl.Int64(),
+    "dur_ns": pl.Int64(),
+}
+
 DEVICE_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
 LAUNCH_CATEGORIES = (
     "cuda_runtime",
@@ -144,6 +154,7 @@ class Trace(InNotebook):
     simulated: True where weftrace made the events rather than a profiler.
     plain: of a Chrome trace that no profiler of devices wrote, what its events are; it may hold many ranks, and then
     `rank` is None.
+    frames: frame with the columns of `FRAME_SCHEMA`, in no order; None where they were not asked for (`frames=True`).
     """
 
     events: pl.DataFrame
@@ -158,6 +169,7 @@ class Trace(InNotebook):
     info: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     quality: ReadQuality = field(default_factory=ReadQuality)
     plain: Plain | None = None
+    frames: pl.DataFrame | None = None
 
     def __eq__(self, other: object) -> bool:
         """Same events and same facts; where a trace was read from, and what reading it dropped, do not count."""

@@ -20,7 +20,7 @@ from weftrace.version import __version__
 
 #: The package that holds the page's template and static files.
 HOME = "weftrace.flops.render"
-STYLES = ("render/page.css", "render/charts.css", "flops.css")
+STYLES = ("render/page.css", "render/charts.css", "render/icicle.css", "flops.css")
 
 #: Significant digits of the counts that a page holds for each module; the document has them all.
 DIGITS = 5

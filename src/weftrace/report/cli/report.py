@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,9 +21,18 @@ weftrace report train.json.gz -o report.html -o report.json         one page tha
 
 weftrace report traces/*.json.gz --workers 8                        many ranks; a folder does as well
 
+weftrace report train.json.gz --by module                           time by nn.Module, of a trace with stacks
+
 weftrace report train.json.gz --flops flops.json --hardware h100    FLOP/s and MFU of each phase
 
 weftrace report train.json.gz --step 3 --json | jq '.ranks[0].hidden_fraction'"""
+
+
+class ByChoice(StrEnum):
+    """The words of `--by`: those of `weftrace.trace.code_names.By`."""
+
+    module = "module"
+    line = "line"
 
 
 def command(
@@ -31,6 +41,15 @@ def command(
     json: outputs.Json = False,
     step: options.Step = None,
     step_by: options.StepByChoice = None,
+    by: Annotated[
+        list[ByChoice] | None,
+        typer.Option(
+            "--by",
+            help="Time by [bold]module[/bold] (nn.Module), or by [bold]line[/bold]: by Python function, and the line "
+            "at which it begins. Reads the file's Python frames; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     ranks: options.Ranks = None,
     kernels: options.Kernels = None,
     flops: Annotated[
@@ -67,7 +86,7 @@ def command(
         counted = read_counted(flops)
     elif hardware is not None:
         raise typer.BadParameter("it has no meaning without --flops", param_hint="--hardware")
-    with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
+    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, frames=bool(by)) as trace:
         from weftrace.report import analyze
 
         with options.rank_progress(trace) as on_done:
@@ -76,6 +95,7 @@ def command(
                 rules=rules,
                 step=step,
                 step_by=selected_by,
+                by=tuple(choice.value for choice in dict.fromkeys(by or ())),
                 timelines=wanted.has(".html"),
                 flops=counted,
                 hardware=hardware,

@@ -38,7 +38,7 @@ def render_html(document: ReportDocument, timelines: Sequence[TimelinePayload | 
         "page.html",
         home=HOME,
         entry=ENTRY,
-        styles=["render/page.css"],
+        styles=["render/page.css", "render/icicle.css"],
         blocks=blocks,
         terms=TERMS,
         title=document["source"],

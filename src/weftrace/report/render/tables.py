@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from weftrace.render.console_text import clean
 from weftrace.report.document_types import RankDocument, ReportDocument
@@ -16,6 +17,11 @@ from weftrace.units import duration, percent
 _MAX_PHASES = 20
 _KERNEL_COLUMNS = ("kind", "family", "num_events", "total_ns", "mean_ns", "p50_ns", "p99_ns", "min_ns", "max_ns",
                    "share", "sms", "sms_exact")  # fmt: skip
+
+
+_CODE: tuple[tuple[str, Literal["modules", "lines"]], ...] = (("module", "modules"), ("line", "lines"))
+_CODE_COLUMNS = ("num_calls", "num_events", "self_ns", "total_ns", "backward_ns", "busy_ns", "exposed_ns", "idle_ns",
+                 "host_wait_ns")  # fmt: skip
 
 
 def to_markdown(document: ReportDocument) -> str:
@@ -48,6 +54,29 @@ def kernels_csv(document: ReportDocument) -> str:
                 (rank["rank"], rank["device"], clean(kernel["name"]), *(values[c] for c in _KERNEL_COLUMNS))
             )
     return text.getvalue()
+
+
+def code_csv(document: ReportDocument) -> str:
+    """Time by module and by function, a row a place in the tree: who ran it, by what, the path to it, and the fields of
+    `nodes` in the report's JSON. The path's parts are joined by " > "."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("rank", "device", "by", "path", *_CODE_COLUMNS))
+    for rank in document["ranks"]:
+        trees = [(by, rank[key]) for by, key in _CODE if key in rank]
+        for by, code in trees:
+            paths: list[str] = []
+            for node in (*code["nodes"], code["outside"]):
+                above = node["parent"]
+                paths.append((f"{paths[above]} > " if above is not None else "") + clean(node["name"]))
+                values = dict(node)
+                writer.writerow((rank["rank"], rank["device"], by, paths[-1], *(values[c] for c in _CODE_COLUMNS)))
+    return text.getvalue()
+
+
+def has_code(document: ReportDocument) -> bool:
+    """Whether some rank has time by module or by function."""
+    return any(key in rank for rank in document["ranks"] for _, key in _CODE)
 
 
 def _account(rank: RankDocument, *, with_device: bool) -> list[str]:

@@ -10,6 +10,7 @@ from rich.text import Text
 from weftrace.render.console_parts import BOLD, DIM, ERROR, WARNING, frame
 from weftrace.render.console_text import clean
 from weftrace.report.document_types import RankDocument
+from weftrace.report.render.terminal_code import unread_frames
 
 _FLAGS = {"simulated": "simulated", "host": "host operators instead of device work", "none": "no work"}
 _COUNTS: dict[Literal["dropped", "repaired", "clipped", "unlinked", "out_of_window"], str] = {
@@ -68,4 +69,6 @@ def quality_line(rank: RankDocument) -> RenderableType | None:
         lines += [clean(note) for note in quality["notes"]]
     if skipped:
         lines.append("Events read and not used: " + ", ".join(skipped) + ".")
+    if unread := unread_frames(rank):
+        lines.append(unread)
     return Text("\n".join(lines), style=DIM) if lines else None

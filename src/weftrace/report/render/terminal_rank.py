@@ -15,6 +15,7 @@ from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, counted
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.report.document_types import KernelDocument, RankDocument, WindowDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
+from weftrace.report.render.terminal_code import code_blocks
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
 from weftrace.units import MS, US, duration, percent
 
@@ -44,6 +45,7 @@ def rank_blocks(rank: RankDocument, width: int) -> list[RenderableType]:
         _span(rank, width),
         _accounts(rank),
         _flops(rank, width),
+        *code_blocks(rank, width),
         _collectives(rank, width),
         _phase_means(rank, width),
         _matrix(rank, width),

@@ -178,6 +178,23 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Kernels that no rule names. They count as compute; their share of compute time is shown, so that you can"
             " judge the rest.",
         ),
+        "module_time": (
+            "Time by module",
+            "Sum of the durations of the device events launched while the module was the innermost one open on the "
+            "launching thread (own), and of all modules in it (total). What a backward operator launched belongs to "
+            "where its forward operator was called. Own times of all modules, and what lies outside, add up to the "
+            "serial sum.",
+        ),
+        "function_time": (
+            "Time by function",
+            "The same by Python function; those of torch, triton and Python's own library are passed over. The line is "
+            "the one at which the function begins.",
+        ),
+        "module_idle": (
+            "Idle before a module",
+            "Gaps of the device that ended with an event of the module. Those of all modules and of what lies outside "
+            "add up to idle.",
+        ),
         "clock": (
             "Clock offset",
             "How far this rank's clock is ahead of the first rank's, estimated from the ends of matched collectives.",
@@ -222,3 +239,19 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
     }
 )
+
+#: Time by module: what is told beside its heading, by what told the modules.
+CODE_NOTES: Mapping[str, str] = MappingProxyType(
+    {
+        "frames": "launched in it, or for its backward",
+        "hierarchy": "as operators of TorchScript tell it",
+        "ranges": "by ranges that are named like modules",
+        "nothing": "",
+    }
+)
+OUTSIDE_CODE = "(outside)"
+NO_MODULES = (
+    "Nothing in this file tells modules. torch.profiler records them with with_stack=True (with_modules=True alone is "
+    "for TorchScript)."
+)
+NO_FUNCTIONS = "There are no Python frames in this file. torch.profiler records them with with_stack=True."

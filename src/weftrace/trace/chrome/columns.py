@@ -69,7 +69,7 @@ _NUMBERED = {"launch": LAUNCH_COLUMNS, "call": CALL_COLUMNS}  # numbers that sta
 _CODED = (*_TEXTS, *_NUMBERED)  # 0 stands for nothing
 
 
-class _Codes(dict[Any, int]):
+class Codes(dict[Any, int]):
     """Values numbered in the order in which they appear."""
 
     def __missing__(self, key: Any) -> int:
@@ -80,7 +80,7 @@ class _Codes(dict[Any, int]):
 class _Processes(dict[Any, "_ThreadsOf"]):
     """pid -> tid -> the number of the pair: two look-ups take half the time of making the pair."""
 
-    def __init__(self, codes: _Codes) -> None:
+    def __init__(self, codes: Codes) -> None:
         super().__init__()
         self._codes = codes
 
@@ -90,7 +90,7 @@ class _Processes(dict[Any, "_ThreadsOf"]):
 
 
 class _ThreadsOf(dict[Any, int]):
-    def __init__(self, pid: int | str, codes: _Codes) -> None:
+    def __init__(self, pid: int | str, codes: Codes) -> None:
         super().__init__()
         self._pid, self._codes = pid, codes
 
@@ -104,9 +104,9 @@ class Columns:
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
-        self._names, self._cats, self._threads = _Codes(), _Codes(), _Codes()
+        self._names, self._cats, self._threads = Codes(), Codes(), Codes()
         self._processes = _Processes(self._threads)
-        self._texts = {column: _Codes({None: 0}) for column in _TEXTS}
+        self._texts = {column: Codes({None: 0}) for column in _TEXTS}
         self._numbered = {"launch": launches(tally), "call": calls(tally)}
         self._chunks: dict[str, list[NDArray[Any]]] = defaultdict(list)
         self._num_pending = 0

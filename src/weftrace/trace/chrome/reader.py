@@ -7,6 +7,7 @@ Each file answers one question, in the order in which bytes become a trace:
     events          one event, decoded or repaired             json_text       JSON as it is written in the wild
     mend            what was meant, where it is not JSON       tally           what was left out, and why
     table           what becomes of each event                 columns         events into columns
+    frames          Python frames, where they are asked for
     times           microseconds into exact nanoseconds        flows           arrows, where correlation fails
     facts           what the file says of itself         stated          arguments of files that no Kineto wrote
 
@@ -47,14 +48,16 @@ def read_chrome(
     *,
     rank: int | None = None,
     python_functions: bool = False,
+    frames: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
     on_progress: Callable[[int], None] | None = None,
 ) -> Trace:
     """Read one rank's Chrome/Kineto JSON, plain or compressed, local or remote.
 
-    rank: overrides what the file says. python_functions: keep `with_stack`'s Python frames, which are most of such a
-    file and serve no analysis of ours. max_bytes: limit on the decompressed size. on_progress: gets the number of
-    stored bytes of each piece read.
+    rank: overrides what the file says. frames: keep `with_stack`'s Python frames, which are most of such a file, as
+    `Trace.frames`; time by module and by function needs them. python_functions: keep them among the events instead,
+    with all columns, which takes much memory. max_bytes: limit on the decompressed size. on_progress: gets the number
+    of stored bytes of each piece read.
 
     Raises TraceError when the file is not a trace or nothing of it can be kept, TraceTooLarge past `max_bytes`.
     """
@@ -62,15 +65,20 @@ def read_chrome(
     def opened(on_progress: Callable[[int], None] | None = None) -> ByteStream:
         return open_bytes(path, max_bytes=max_bytes, on_progress=on_progress)
 
-    return read_stream(opened(on_progress), opened, rank=rank, python_functions=python_functions)
+    return read_stream(opened(on_progress), opened, rank=rank, python_functions=python_functions, frames=frames)
 
 
 def read_stream(
-    stream: ByteStream, again: Callable[[], ByteStream], *, rank: int | None = None, python_functions: bool = False
+    stream: ByteStream,
+    again: Callable[[], ByteStream],
+    *,
+    rank: int | None = None,
+    python_functions: bool = False,
+    frames: bool = False,
 ) -> Trace:
     """`read_chrome` of bytes in chunks of any size. again: opens the same bytes once more, for a second pass."""
     tally = Tally()
-    table = Table(tally, python_functions=python_functions)
+    table = Table(tally, python_functions=python_functions, frames=frames)
     facts = facts_of(read_events(stream, table), tally)
     table.close()
     origin_ns = base_ns(facts)
@@ -92,6 +100,7 @@ def read_stream(
         simulated=facts.get("weftrace_simulated") is True,
         info=info(facts),
         quality=tally.quality(stream.truncated),
+        frames=None if table.frames is None else table.frames.frame(origin_ns),
     )
     if tally.skipped["flow"] and has_orphans(events):
         return with_flows(trace, again(), facts, exact=table.exact)

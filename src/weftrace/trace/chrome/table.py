@@ -10,6 +10,7 @@ import numpy as np
 
 from weftrace.trace.chrome.columns import Columns, label
 from weftrace.trace.chrome.events import MISSING, NO_ARGS, Event, decode_list
+from weftrace.trace.chrome.frames import FrameColumns
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import MAX_NS, Bools, Ints, TooFine, decimal_us, exact_ns, times_ns
 from weftrace.trace.model import Track
@@ -64,11 +65,12 @@ class _Begin:
 
 
 class Table(EventSink):
-    """The rows of a trace under construction, and what its other events say."""
+    """The rows of a trace under construction, and what its other events say. frames: keep Python frames, apart."""
 
-    def __init__(self, tally: Tally, *, python_functions: bool = False) -> None:
+    def __init__(self, tally: Tally, *, python_functions: bool = False, frames: bool = False) -> None:
         super().__init__(tally)
         self.columns = Columns(tally)
+        self.frames = FrameColumns(tally) if frames else None
         self._window: tuple[int, int] | None = None
         self._window_end: int | None = None
         self._special = frozenset(("Trace",)) if python_functions else _SPECIAL
@@ -78,14 +80,15 @@ class Table(EventSink):
     def add(self, events: Sequence[Event]) -> None:
         complete: list[Event] = []
         others: list[Event] = []
-        num_flows = num_frames = 0
+        frames: list[Event] = []
+        num_flows = 0
         special = self._special
         for event in events:
             if event.ph == "X":
                 if event.cat not in special:
                     complete.append(event)
                 elif event.cat == "python_function":
-                    num_frames += 1
+                    frames.append(event)
                 else:
                     others.append(event)
             elif event.ph in _FLOW:
@@ -93,6 +96,7 @@ class Table(EventSink):
             else:
                 others.append(event)
         times = _Times.of(complete)
+        times_of_frames = _Times.of(frames if self.frames is not None else [])
         if others:
             _Times.of(others)  # may raise, and must before anything is taken
             if any(event.ph in _PAIR for event in others):
@@ -102,8 +106,11 @@ class Table(EventSink):
                 self._take_other(event)
         if num_flows:
             self.tally.skip("flow", num_flows)
-        if num_frames:
-            self.tally.skip("python_function", num_frames)
+        if frames and self.frames is None:
+            self.tally.skip("python_function", len(frames))
+        elif frames and self.frames is not None:
+            t = times_of_frames
+            self.frames.append(frames, t.ts_ns, t.dur_ns, t.has_ts & t.has_dur)
         if complete:
             self._take_complete(complete, times)
 
@@ -149,6 +156,8 @@ class Table(EventSink):
             ts, dur = ts[keep], dur[keep]
         if events:
             self.columns.append(events, ts, dur)
+            if self.frames is not None:
+                self.frames.append_operators(events, ts, dur)
 
     def _paired(self, events: Sequence[Event]) -> Iterator[Event]:
         """The complete events, those included that a begin and an end make; they stand where the end does."""

@@ -5,6 +5,7 @@ import { lanePicture } from "render/lanes.js";
 import { startPage } from "render/start.js";
 import { onTheme } from "render/theme.js";
 import { accounts, breakdown } from "./account.js";
+import { showCode } from "./code.js";
 import { readTimeline } from "./data.js";
 import { dock } from "./dock.js";
 import { keepInFragment } from "./fragment.js";
@@ -94,6 +95,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     lanes.show(rank, shown);
     timeline.show(rank, shown);
     showMatrix(rank);
+    showCode(rank);
     showKernels(rank, findInTimeline);
     showPhases(rank);
     showWaits(rank);

@@ -1,0 +1,274 @@
+"""Which module, or which Python function, took the device's time? And what of it was exposed, and what was idle?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.analysis.call_paths import Array, CallPaths, ToldBy, call_paths
+from weftrace.analysis.host_pieces import operator_pieces
+from weftrace.analysis.idle_causes import idle_gaps
+from weftrace.analysis.intervals import covered, grouped_union, sums_by_group, totals_by_group
+from weftrace.analysis.time_account import Account, Source, account_of
+from weftrace.notebook import InNotebook
+from weftrace.trace.code_names import By, kind_of
+from weftrace.units import duration
+
+OUTSIDE = "(outside)"
+_MOST_FUNCTIONS = 300  # that are told apart from where they were called; the longest
+
+NODE_SCHEMA: dict[str, pl.DataType] = {
+    "name": pl.String(),
+    "parent": pl.Int64(),  # row of the node above, -1 above a root; parents come before their children
+    "num_members": pl.Int64(),
+    "num_calls": pl.Int64(),
+    "num_events": pl.Int64(),
+    "self_ns": pl.Int64(),
+    "total_ns": pl.Int64(),
+    "backward_ns": pl.Int64(),
+    "busy_ns": pl.Int64(),
+    "exposed_ns": pl.Int64(),
+    "idle_ns": pl.Int64(),
+    "host_wait_ns": pl.Int64(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CodeTimes(InNotebook):
+    """Device time by module (nn.Module) or by Python function.
+
+    An event belongs to the innermost module (function) that was open on the launching thread when it was launched; what
+    a backward operator launched, to where its forward operator was called. By function, those of torch, triton and
+    Python's own library are passed over: the innermost other one counts. On a host basis the events are operators, and
+    one that lies in another interrupts it, so that each piece of time belongs to one operator.
+
+    nodes: a row a place in the tree, `NODE_SCHEMA`:
+      num_calls: ranges of it in which, or for whose backward, an event was launched. num_events: its and all below.
+      self_ns: sum of the durations of the events that belong to it, to none below. total_ns: with all below.
+      backward_ns: what of total_ns backward operators launched.
+      busy_ns: |its events and those below|, the union over streams. exposed_ns: |those of them that communicate -
+      compute of the whole device|.
+      idle_ns: of the device's gaps, those that one of its events, or of those below, ended. host_wait_ns: what of it
+      the host was late for (`IdleCauses.host_wait_ns`).
+      num_members: 1; of folded rows, how many nodes stand in it.
+    outside: the same of events that lie in no module (function) or whose launch is unknown; one row, OUTSIDE.
+    self_ns of all nodes and of outside add up to the serial sum (`Breakdown.serial_ns`), as total_ns of the roots and
+    of outside does; idle_ns of the roots and of outside to `Breakdown.idle_ns`. busy_ns and exposed_ns are unions: two
+    modules that run at once have more together than the device.
+    folded: by module the same tree with siblings of one class in one row (members of a list too); by function each
+    function once, wherever it was called from, without parents, the longest 300.
+    told_by: what told the modules.
+    """
+
+    by: By
+    told_by: ToldBy
+    nodes: pl.DataFrame
+    outside: pl.DataFrame
+    folded: pl.DataFrame
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "by", f"{self.by}, told by {self.told_by}"
+        top = self.nodes.filter(pl.col("parent") < 0).sort("total_ns", descending=True).head(8)
+        yield from ((name, duration(total_ns)) for name, total_ns in top.select("name", "total_ns").iter_rows())
+        yield OUTSIDE, duration(self.outside.get_column("total_ns").item())
+
+
+def code_times(source: Source, by: By = "module") -> CodeTimes:
+    """Time by module or by function. Raises TraceError where the file's Python frames were not read (`frames=True`)."""
+    account = account_of(source)
+    work = account.work
+    events = operator_pieces(work) if work.basis == "host" else work.events.with_columns(pl.lit(1).alias("count"))
+    gaps = idle_gaps(work).join(work.around.events.select("row", *_LAUNCH), on="row", how="left", maintain_order="left")
+    launched = pl.concat([events.select(_LAUNCH), gaps.select(_LAUNCH)])
+    paths = call_paths(work.trace, launched, by, num_counted=events.height)
+    parts = _Parts.of(account, events, gaps, paths)
+    nodes = parts.tree(paths.names, np.array(paths.parents, np.int64))
+    return CodeTimes(
+        by=by,
+        told_by=paths.told_by,
+        nodes=_used(nodes),
+        outside=parts.outside(),
+        folded=_by_function(parts, nodes) if by == "line" else _by_class(parts, paths),
+    )
+
+
+_LAUNCH = ("launch_pid", "launch_tid", "launch_ts_ns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Parts:
+    """What is told of events and gaps, an array each, with the node of each; -1 outside.
+
+    count: 1 for an event, 0 for a further piece of one. communicates: whether it does. late: gaps that the host ended.
+    """
+
+    account: Account
+    node: Array
+    count: Array
+    start: Array
+    end: Array
+    backward: NDArray[np.bool_]
+    communicates: NDArray[np.bool_]
+    gap_node: Array
+    gap: Array
+    late: NDArray[np.bool_]
+    num_calls: Array
+
+    @classmethod
+    def of(cls, account: Account, events: pl.DataFrame, gaps: pl.DataFrame, paths: CallPaths) -> _Parts:
+        return cls(
+            account=account,
+            node=paths.node[: events.height],
+            count=events.get_column("count").cast(pl.Int64).to_numpy(),
+            start=events.get_column("start_ns").to_numpy(),
+            end=events.get_column("end_ns").to_numpy(),
+            backward=paths.backward[: events.height],
+            communicates=(events.get_column("kind") == "communication").to_numpy(),
+            gap_node=paths.node[events.height :],
+            gap=gaps.get_column("gap_ns").to_numpy(),
+            late=(gaps.get_column("cause") == "host_wait").to_numpy(),
+            num_calls=paths.num_calls,
+        )
+
+    def moved(self, to: Array) -> _Parts:
+        """The same with other nodes: to[n] in place of n."""
+        along = np.append(to, -1)  # what is outside stays there
+        num_calls = sums_by_group(to, self.num_calls, int(to.max(initial=-1)) + 1)
+        return replace(self, node=along[self.node], gap_node=along[self.gap_node], num_calls=num_calls)
+
+    def tree(self, names: Sequence[str], parents: Array) -> pl.DataFrame:
+        """Numbers of every node with all below it."""
+        num = len(names)
+        inside, gaps_inside = self.node >= 0, self.gap_node >= 0
+        own = {
+            "num_events": sums_by_group(self.node[inside], self.count[inside], num),
+            "total_ns": sums_by_group(self.node[inside], (self.end - self.start)[inside], num),
+            "backward_ns": sums_by_group(
+                self.node[inside & self.backward], (self.end - self.start)[inside & self.backward], num
+            ),
+            "idle_ns": sums_by_group(self.gap_node[gaps_inside], self.gap[gaps_inside], num),
+            "host_wait_ns": sums_by_group(
+                self.gap_node[gaps_inside & self.late], self.gap[gaps_inside & self.late], num
+            ),
+        }
+        busy, exposed = np.zeros(num, np.int64), np.zeros(num, np.int64)
+        for level, nodes_of_events, events in _levels(self.node, parents):
+            busy[level] = totals_by_group(nodes_of_events, self.start[events], self.end[events], num)[level]
+            exposed[level] = self._exposed(nodes_of_events, events, num)[level]
+        return pl.DataFrame(
+            {
+                "name": list(names),
+                "parent": parents,
+                "num_members": np.ones(num, np.int64),
+                "num_calls": self.num_calls,
+                "num_events": _with_below(own["num_events"], parents),
+                "self_ns": own["total_ns"],
+                "total_ns": _with_below(own["total_ns"], parents),
+                "backward_ns": _with_below(own["backward_ns"], parents),
+                "busy_ns": busy,
+                "exposed_ns": exposed,
+                "idle_ns": _with_below(own["idle_ns"], parents),
+                "host_wait_ns": _with_below(own["host_wait_ns"], parents),
+            },
+            schema=NODE_SCHEMA,
+        )
+
+    def outside(self) -> pl.DataFrame:
+        """What belongs to no node."""
+        at = np.where(self.node < 0, 0, -1)
+        gap_at = np.where(self.gap_node < 0, 0, -1)
+        alone = replace(self, node=at, gap_node=gap_at, num_calls=np.zeros(1, np.int64))
+        return alone.tree([OUTSIDE], np.array([-1]))
+
+    def unions(self, nodes: NDArray[np.bool_]) -> tuple[int, int]:
+        """busy_ns and exposed_ns of the events of some nodes together."""
+        events = np.flatnonzero(np.append(nodes, False)[self.node])
+        one = np.zeros(len(events), np.int64)
+        busy = totals_by_group(one, self.start[events], self.end[events], 1)
+        return int(busy[0]), int(self._exposed(one, events, 1)[0])
+
+    def _exposed(self, node: Array, events: Array, num: int) -> Array:
+        moving = self.communicates[events]
+        group, merged = grouped_union(node[moving], self.start[events][moving], self.end[events][moving])
+        alone = merged.ends - merged.starts - covered(self.account.compute, merged.starts, merged.ends)
+        return sums_by_group(group, alone, num)
+
+
+def _levels(node: Array, parents: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Level by level of a tree, leaves first: its nodes, and for each event below, the node there and its position.
+
+    An event stands in one node of a level, so that what is held at once does not grow with the tree's depth.
+    """
+    depth = np.zeros(len(parents), np.int64)
+    for at, parent in enumerate(parents.tolist()):
+        depth[at] = depth[parent] + 1 if parent >= 0 else 0
+    at_node = node.copy()
+    for level in range(int(depth.max(initial=-1)), -1, -1):
+        events = np.flatnonzero(at_node >= 0)
+        events = events[depth[at_node[events]] == level]
+        yield np.flatnonzero(depth == level), at_node[events], events
+        at_node[events] = parents[at_node[events]]
+
+
+def _with_below(own: Array, parents: Array) -> Array:
+    """Each node's value with those of all below it."""
+    values = own.tolist()
+    for at in range(len(values) - 1, -1, -1):
+        if parents[at] >= 0:
+            values[parents[at]] += values[at]
+    return np.array(values, np.int64)
+
+
+def _used(nodes: pl.DataFrame) -> pl.DataFrame:
+    """Without the nodes that have no time in them: modules that launched nothing here."""
+    used = ((pl.col("num_events") > 0) | (pl.col("idle_ns") > 0)).alias("used")
+    rows = nodes.with_columns(used)
+    place = rows.select(pl.col("used").cast(pl.Int64).cum_sum() - 1).to_series().to_numpy()
+    parent = nodes.get_column("parent").to_numpy()
+    at = pl.Series("parent", np.where(parent >= 0, place[np.maximum(parent, 0)], -1) if len(place) else parent)
+    return rows.with_columns(at).filter("used").drop("used")
+
+
+# --- folded -----------------------------------------------------------------------------------------------------------
+
+
+def _by_class(parts: _Parts, paths: CallPaths) -> pl.DataFrame:
+    """The tree with siblings of one class in one node, all the way down."""
+    known: dict[tuple[int, str], int] = {}
+    names, parents, to, members = list[str](), list[int](), list[int](), list[int]()
+    counted = np.unique(np.concatenate((parts.node, parts.gap_node)))
+    used = np.zeros(len(paths.names), np.int64)
+    used[counted[counted >= 0]] = 1
+    used = np.minimum(_with_below(used, np.array(paths.parents, np.int64)), 1)
+    for at, (name, parent) in enumerate(zip(paths.names, paths.parents, strict=True)):
+        key = (to[parent] if parent >= 0 else -1, kind_of(name))
+        if key not in known:
+            known[key] = len(names)
+            names.append(key[1])
+            parents.append(key[0])
+            members.append(0)
+        to.append(known[key])
+        members[to[at]] += int(used[at])
+    tree = parts.moved(np.array(to, np.int64)).tree(names, np.array(parents, np.int64))
+    return _used(tree.with_columns(pl.Series("num_members", members, dtype=pl.Int64)))
+
+
+def _by_function(parts: _Parts, nodes: pl.DataFrame) -> pl.DataFrame:
+    """Each function once, wherever it was called from. None is in its own path, so its places add up."""
+    added = ("num_members", "num_calls", "num_events", "self_ns", "total_ns", "backward_ns", "idle_ns", "host_wait_ns")
+    rows = nodes.group_by("name", maintain_order=True).agg(pl.col(added).sum())
+    rows = rows.filter((pl.col("num_events") > 0) | (pl.col("idle_ns") > 0))
+    rows = rows.sort("total_ns", "idle_ns", "name", descending=[True, True, False]).head(_MOST_FUNCTIONS)
+    names, parents = nodes.get_column("name"), nodes.get_column("parent").to_list()
+    unions = []
+    for name in rows.get_column("name"):
+        is_it = (names == name).to_list()
+        for at, parent in enumerate(parents):
+            is_it[at] = is_it[at] or (parent >= 0 and is_it[parent])
+        unions.append(parts.unions(np.array(is_it, np.bool_)))
+    found = pl.DataFrame(unions, schema={"busy_ns": pl.Int64, "exposed_ns": pl.Int64}, orient="row")
+    return rows.hstack(found).with_columns(pl.lit(-1, dtype=pl.Int64).alias("parent")).select(list(NODE_SCHEMA))

@@ -1,0 +1,226 @@
+// A tree as an icicle: a node's width is its part, its children lie under it; a click goes into it.
+
+import { fill, h } from "./dom.js";
+import { percent } from "./format.js";
+import { drawnToWidth, svg } from "./svg.js";
+import { hideTip, showTip, tipPlace, tipRows } from "./tooltip.js";
+
+const ROW = 30;
+const MOST_ROWS = 9;
+const LETTER = 6.9;
+
+/**
+ * What is drawn. A node is any object; widths show `of`, what it has with all below it, and `own`, without.
+ * @template Node
+ * @typedef {object} Picture
+ * @property {string} label what the widths show
+ * @property {string} all what the whole is called in the way back
+ * @property {Node[]} roots
+ * @property {(node: Node) => Node[]} children
+ * @property {(node: Node) => Node | null} parent
+ * @property {(node: Node) => number} of
+ * @property {(node: Node) => number} own
+ * @property {(value: number) => string} text
+ * @property {(node: Node) => string} title what stands in its rectangle
+ * @property {(node: Node) => string} name its whole name
+ * @property {(node: Node) => number} color number of its colour, 0 to 7
+ * @property {(node: Node, value: number, share: string) => ([string, string] | null)[]} facts told under the pointer
+ */
+
+/**
+ * A rectangle, in rows and pixels: a node, what it has itself, or one above the node that fills the width.
+ * @template Node
+ * @typedef {{ node: Node, row: number, x: number, w: number, look: "" | "own" | "above" }} Box
+ */
+
+/**
+ * Draws into `chart`, with the way back in `steps`. picture: asked for at every drawing, so that it may change. Returns
+ * what draws again, and what goes into a node, or out of all with null.
+ * @template {object} Node
+ * @param {HTMLElement} chart
+ * @param {HTMLElement} steps
+ * @param {() => Picture<Node>} picture
+ */
+export function icicle(chart, steps, picture) {
+  /** @type {Node | null} The node that fills the width; null for all. */
+  let at = null;
+  const redraw = drawnToWidth(chart, draw);
+  trail();
+  return { again, go };
+
+  function again() {
+    trail();
+    redraw();
+  }
+
+  /** @param {Node | null} node */
+  function go(node) {
+    at = node;
+    hideTip();
+    again();
+  }
+
+  function trail() {
+    const shown = picture();
+    const path = pathTo(shown, at).flatMap((node) => [
+      " › ",
+      node === at
+        ? h("b", { text: shown.title(node) })
+        : h("button", { type: "button", text: shown.title(node), on: { click: () => go(node) } }),
+    ]);
+    const all = h("button", { type: "button", text: shown.all, on: { click: () => go(null) } });
+    fill(steps, at ? [all, ...path] : []);
+  }
+
+  /** @param {number} width */
+  function draw(width) {
+    const shown = picture();
+    const whole = total(at ? [at] : shown.roots, shown.of);
+    const boxes = placed(shown, at, width);
+    if (!boxes.length) return h("p", { class: "notice", text: "Nothing to draw: every module has 0 of it." });
+    const rows = 1 + boxes.reduce((deepest, box) => Math.max(deepest, box.row), 0);
+    return svg(
+      "svg",
+      { class: "icicle", width, height: rows * ROW, role: "group", "aria-label": shown.label },
+      boxes.map((box) => drawn(shown, box, whole)),
+    );
+  }
+
+  /**
+   * @param {Picture<Node>} shown
+   * @param {Box<Node>} box
+   * @param {number} whole
+   */
+  function drawn(shown, { node, row, x, w, look }, whole) {
+    const value = look === "own" ? shown.own(node) : shown.of(node);
+    const share = whole > 0 ? value / whole : 0;
+    const text = fitting(look === "own" ? "own" : shown.title(node), look === "above" ? "" : ` · ${percent(share)}`, w);
+    const name = shown.name(node);
+    /** @param {Event} event */
+    const tell = (event) => {
+      const box = g.getBoundingClientRect();
+      const part = look === "above" ? "" : `, ${percent(share)}${at ? ` of ${shown.title(at)}` : ""}`;
+      const rows = tipRows(look === "own" ? `${name}, own` : name, null, shown.facts(node, value, part));
+      showTip(...tipPlace(event, box.left + 20, box.bottom), ...rows);
+    };
+    const onlyRoot = !shown.parent(node) && shown.roots.length === 1;
+    const into = () => go(onlyRoot ? null : at === node ? shown.parent(node) : node);
+    const g = svg(
+      "g",
+      {
+        class: look,
+        tabindex: "0",
+        role: "button",
+        "aria-label": `${name}: ${shown.text(value)}`,
+        on: {
+          pointermove: tell,
+          pointerleave: hideTip,
+          focus: tell,
+          blur: hideTip,
+          click: into,
+          keydown: (event) => {
+            if (event.key === "Enter") into();
+          },
+        },
+      },
+      svg("rect", { class: `c${shown.color(node)}`, x, y: row * ROW, width: Math.max(w, 1), height: ROW - 2, rx: 2 }),
+      text ? svg("text", { x: x + 6, y: row * ROW + ROW / 2, "dominant-baseline": "central", text }) : null,
+    );
+    return g;
+  }
+}
+
+/**
+ * The classes with most of something get a colour each; the rest share the last one. Returns their legend too.
+ * @param {Map<string, number>} weight of each class; "" is what has none
+ * @param {number[]} colors numbers of the colours that classes get
+ * @param {string} outside what has no class is called
+ */
+export function classColors(weight, colors, outside) {
+  const ranked = [...weight]
+    .filter(([name]) => name)
+    .sort((a, b) => b[1] - a[1])
+    .map(([name]) => name);
+  /** @type {[name: string, color: number][]} */
+  const legend = ranked.slice(0, colors.length).map((name, at) => [name, colors[at]]);
+  const known = new Map(legend);
+  const left = ranked.length - legend.length;
+  if (left > 0 || weight.has("")) legend.push([left > 0 ? `${left} other classes` : outside, 7]);
+  return { of: (/** @type {string} */ name) => known.get(name) ?? 7, legend };
+}
+
+/** @param {[name: string, color: number][]} legend */
+export function legendKeys(legend) {
+  return legend.map(([word, color]) => h("span", { class: "key" }, h("i", { class: `swatch c${color}` }), word));
+}
+
+/**
+ * A node and all above it, from the root down.
+ * @template Node
+ * @param {Picture<Node>} picture
+ * @param {Node | null} node
+ */
+function pathTo(picture, node) {
+  /** @type {Node[]} */
+  const path = [];
+  for (let at = node; at; at = picture.parent(at)) path.unshift(at);
+  return path;
+}
+
+/**
+ * @template Node
+ * @param {Node[]} nodes
+ * @param {(node: Node) => number} value
+ */
+function total(nodes, value) {
+  return nodes.reduce((sum, node) => sum + value(node), 0);
+}
+
+/**
+ * As much of a name as fits a width: with its part, without it, cut, or nothing. Without a part it is never cut.
+ * @param {string} word
+ * @param {string} part
+ * @param {number} width
+ */
+function fitting(word, part, width) {
+  if (!part) return word;
+  if ((word.length + part.length) * LETTER < width - 10) return word + part;
+  if (word.length * LETTER < width - 8) return word;
+  return width > 44 ? `${word.slice(0, Math.floor((width - 16) / LETTER))}…` : "";
+}
+
+/**
+ * Where every node stands: what is above `at`, then it (or every root) with all below it.
+ * @template Node
+ * @param {Picture<Node>} picture
+ * @param {Node | null} at
+ * @param {number} width
+ */
+function placed(picture, at, width) {
+  const { roots, of, own } = picture;
+  const above = at ? pathTo(picture, picture.parent(at)) : [];
+  /** @type {Box<Node>[]} */
+  const boxes = above.map((node, row) => ({ node, row, x: 0, w: width, look: "above" }));
+  const first = at ? [at] : roots;
+  const whole = total(first, of);
+  const scale = width / whole;
+  /**
+   * @param {Node} node
+   * @param {number} x
+   * @param {number} row
+   */
+  const place = (node, x, row) => {
+    const w = of(node) * scale;
+    if (w < 0.7 || row > above.length + MOST_ROWS) return w;
+    boxes.push({ node, row, x, w, look: "" });
+    let left = x;
+    const children = picture.children(node);
+    for (const child of children) left += place(child, left, row + 1);
+    const rest = own(node) * scale;
+    if (children.length && rest >= 2 && rest < w) boxes.push({ node, row: row + 1, x: left, w: rest, look: "own" });
+    return w;
+  };
+  let x = 0;
+  if (whole > 0) for (const node of first) x += place(node, x, above.length);
+  return boxes;
+}

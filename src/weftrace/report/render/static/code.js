@@ -1,0 +1,256 @@
+// Which module, or which Python function, took the time? The tree as an icicle, and a table of its nodes.
+
+import { byId, fill, h } from "render/dom.js";
+import { duration, grouped, percent, plural } from "render/format.js";
+import { classColors, icicle, legendKeys } from "render/icicle.js";
+import { sortableTable } from "render/tables.js";
+
+const FIRST = 15;
+const COLORS = [2, 3, 4, 5, 6]; // the others are those of computing and copies
+const OUTSIDE = "(outside)";
+const MOST_UNFOLDED = 40; // nodes of a tree that is shown as it is at first
+
+/**
+ * @typedef {NonNullable<page.Rank["modules"]>} Code
+ * @typedef {Code["nodes"][number]} Row
+ * @typedef {"modules" | "lines"} By
+ * @typedef {"total_ns" | "idle_ns"} Metric
+ *
+ * A row of the document in its tree. path: the names from the root down.
+ * @typedef {Row & { up: Node | null, children: Node[], path: string[], className: string }} Node
+ *
+ * What is on the screen.
+ * @typedef {{ by: By, metric: Metric, fold: boolean, nodes: Node[] }} State
+ */
+
+/** @type {Record<By, [word: string, title: string, lead: string]>} */
+const WORDS = {
+  modules: ["Modules", "Time by module", "What a module launched, or what autograd launched for it."],
+  lines: ["Functions", "Time by Python function", "By who called whom; the line is where a function begins."],
+};
+/** @type {Record<Metric, [word: string, lead: string]>} */
+const METRICS = {
+  total_ns: ["Time", "Width: sum of the durations of device events."],
+  idle_ns: ["Idle before", "Width: gaps of the device that ended with one of its events."],
+};
+const TOLD = {
+  frames: "",
+  hierarchy: " Operators of TorchScript tell it.",
+  ranges: " Ranges that are named like modules tell it.",
+  nothing: " Nothing in this file does: torch.profiler records modules with with_stack=True.",
+};
+
+/** @param {page.Rank} rank */
+export function showCode(rank) {
+  const present = /** @type {By[]} */ (["modules", "lines"]).filter((by) => rank[by]);
+  byId("code").hidden = byId("nav-code").hidden = !present.length;
+  if (!present.length) return;
+  /** @type {State} */
+  const state = { by: present[0], metric: "total_ns", fold: true, nodes: [] };
+  state.fold = shownOf(rank, present[0]).nodes.length > MOST_UNFOLDED;
+  let colors = classColors(new Map(), COLORS, OUTSIDE);
+  const table = nodeTable(rank, (node) => {
+    chart.go(state.nodes.find((other) => other === node || (state.by === "lines" && other.name === node.name)) ?? null);
+    byId("code").scrollIntoView({ block: "start" });
+  });
+  const find = h("input", {
+    type: "search",
+    placeholder: "Filter by name",
+    "aria-label": "Filter modules and functions by name",
+    on: { input: () => showRows() },
+  });
+  turn();
+  const holder = h("div"); // of its own, so that a rank that was shown before draws into none that is on the screen
+  fill(byId("code-chart"), holder);
+  const chart = icicle(holder, byId("code-path"), () => ({
+    label: METRICS[state.metric][0],
+    all: "all",
+    roots: state.nodes.filter((node) => !node.up),
+    children: (node) => node.children,
+    parent: (node) => node.up,
+    of: (node) => node[state.metric],
+    own: (node) => node[state.metric] - node.children.reduce((sum, child) => sum + child[state.metric], 0),
+    text: (value) => duration(value),
+    title: (node) => shortTitle(node),
+    name: (node) => node.path.join(" › "),
+    color: (node) => colors.of(node.className),
+    facts: (node, value, share) => [
+      [METRICS[state.metric][0].toLowerCase(), `${duration(value)}${share}`],
+      ["calls", grouped(node.num_calls)],
+      ["device events", grouped(node.num_events)],
+      node.backward_ns ? ["in the backward", duration(node.backward_ns)] : null,
+      node.exposed_ns ? ["exposed communication", duration(node.exposed_ns)] : null,
+      ["idle before it", duration(node.idle_ns)],
+    ],
+  }));
+  fill(byId("code-filter"), find);
+  fill(byId("code-table"), table.element);
+
+  /** What is shown was chosen anew: its nodes, their colours, all words. */
+  function turn() {
+    state.nodes = nodesOf(shownOf(rank, state.by), state.by === "modules" && state.fold);
+    /** @type {Map<string, number>} */
+    const weight = new Map();
+    for (const node of state.nodes) weight.set(node.className, (weight.get(node.className) ?? 0) + node.self_ns);
+    colors = classColors(weight, COLORS, OUTSIDE);
+    fill(byId("code-legend"), legendKeys(colors.legend));
+    const [, title, lead] = WORDS[state.by];
+    byId("code-title").textContent = title;
+    const { told_by, num_nodes, nodes } = shownOf(rank, state.by);
+    byId("code-lead").textContent = `${lead}${TOLD[told_by]} ${METRICS[state.metric][1]} Click to go into it.`;
+    byId("code-rest").textContent =
+      num_nodes > nodes.length
+        ? `${plural(num_nodes - nodes.length, "node")} with less time: what they took is own time of those above.`
+        : "";
+    fill(byId("code-tools"), tools());
+    showRows();
+  }
+
+  function tools() {
+    /**
+     * @param {string} text
+     * @param {boolean} pressed
+     * @param {() => void} change
+     */
+    const button = (text, pressed, change) =>
+      h("button", {
+        type: "button",
+        "aria-pressed": String(pressed),
+        text,
+        on: {
+          click: () => {
+            change();
+            turn();
+            chart.go(null);
+          },
+        },
+      });
+    const metrics = /** @type {Metric[]} */ (Object.keys(METRICS));
+    const bys = present.map((by) => button(WORDS[by][0], state.by === by, () => Object.assign(state, { by })));
+    return [
+      bys.length > 1 ? h("div", { class: "choices" }, bys) : null,
+      h(
+        "div",
+        { class: "choices" },
+        metrics.map((metric) =>
+          button(METRICS[metric][0], state.metric === metric, () => Object.assign(state, { metric })),
+        ),
+      ),
+      state.by === "modules"
+        ? h(
+            "div",
+            { class: "choices" },
+            button("Fold equal siblings", state.fold, () => Object.assign(state, { fold: !state.fold })),
+          )
+        : null,
+    ];
+  }
+
+  function showRows() {
+    const wanted = find.value.trim().toLowerCase();
+    const rows = state.by === "lines" ? nodesOf(shownOf(rank, "lines"), true) : state.nodes;
+    table.setRows(rows.filter((node) => node.path.join(" ").toLowerCase().includes(wanted)));
+  }
+}
+
+/**
+ * @param {page.Rank} rank
+ * @param {By} by
+ */
+function shownOf(rank, by) {
+  return /** @type {Code} */ (rank[by]);
+}
+
+/**
+ * The rows of a document as a tree, and what lies outside of it.
+ * @param {Code} code
+ * @param {boolean} folded
+ */
+function nodesOf(code, folded) {
+  /** @type {Node[]} */
+  const nodes = [];
+  for (const row of [...(folded ? code.folded : code.nodes), code.outside]) {
+    const up = row.parent === null ? null : nodes[row.parent];
+    const name = row.num_members > 1 ? `${row.name} ×${row.num_members}` : row.name;
+    const node = { ...row, up, children: [], path: [...(up?.path ?? []), name], className: classOf(row.name) };
+    nodes.push(node);
+    up?.children.push(node);
+  }
+  return nodes.filter((node) => node.num_events || node.idle_ns);
+}
+
+/**
+ * A module's class ("Linear_3", "up: Linear": Linear), a function's file; "" of what lies outside.
+ * @param {string} name
+ */
+function classOf(name) {
+  if (name === OUTSIDE) return "";
+  const file = /^(.*)\(\d+\): /.exec(name);
+  return file ? lastPart(file[1]) : name.replace(/^.*: /, "").replace(/_\d+$/, "");
+}
+
+/** @param {Node} node */
+function shortTitle(node) {
+  return lastPart(node.path[node.path.length - 1]);
+}
+
+/**
+ * Without the folders: "models/bert.py(7): forward" is "bert.py(7): forward".
+ * @param {string} name
+ */
+function lastPart(name) {
+  return name.replace(/^[^():]*\//, "");
+}
+
+/**
+ * @param {page.Rank} rank
+ * @param {(node: Node) => void} onNode
+ */
+function nodeTable(rank, onNode) {
+  const has = (/** @type {"backward_ns" | "exposed_ns"} */ key) =>
+    [rank.modules, rank.lines].some((code) => code && [...code.nodes, code.outside].some((row) => row[key]));
+  /** @type {(key: keyof Row, label: string) => import("render/tables.js").Column<Node>} */
+  const time = (key, label) => ({ key, label, kind: "time" });
+  const whole = rank.serial_ns || 1;
+  return sortableTable({
+    name: "code",
+    rows: /** @type {Node[]} */ ([]),
+    limit: FIRST,
+    sort: { key: "total_ns", down: true },
+    empty: "Nothing fits the filter.",
+    columns: [
+      {
+        key: "name",
+        label: "module or function",
+        kind: "text",
+        wide: true,
+        value: (node) => node.path.slice(-2).map(lastPart).join(" › "),
+        node: (node) =>
+          h("button", {
+            type: "button",
+            class: "find",
+            title: `Go into it above:\n${node.path.join("\n")}`,
+            text: node.path.slice(-2).map(lastPart).join(" › "),
+            on: { click: () => onNode(node) },
+          }),
+      },
+      { key: "num_calls", label: "calls", kind: "count" },
+      { key: "num_events", label: "events", kind: "count" },
+      time("total_ns", "total"),
+      {
+        key: "share",
+        label: "share",
+        kind: "percent",
+        def: "module_time",
+        value: (node) => node.total_ns / whole,
+        bar: (node) => node.total_ns / whole,
+        text: (node) => percent(node.total_ns / whole),
+      },
+      time("self_ns", "own"),
+      ...(has("backward_ns") ? [time("backward_ns", "backward")] : []),
+      ...(has("exposed_ns") ? [time("exposed_ns", "exposed")] : []),
+      { ...time("idle_ns", "idle before"), def: "module_idle" },
+      time("host_wait_ns", "late host"),
+    ],
+  });
+}

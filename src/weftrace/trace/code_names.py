@@ -1,0 +1,73 @@
+"""What does a frame's name tell: which module or which function, and whose it is? As torch's profiler writes names."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Literal, NamedTuple
+
+#: What time is told by: modules (nn.Module), or Python functions with the line at which they begin.
+By = Literal["module", "line"]
+
+_MODULE = "nn.Module: "
+_INSTANCE = re.compile(r"^(.*)_\d+$")  # "Linear_21": the 22nd Linear that was called in the recording
+_FUNCTION = re.compile(r"^(?P<file>[^<].*)\((?P<line>\d+)\): (?P<function>.*)$")
+_SEGMENT = re.compile(r"([^.()]+)\(([^()]*)\)::[^.]*\.?")  # TorchScript's "layers(Sequential)::forward."
+_DOTTED = re.compile(r"^[A-Za-z_]\w*(?:\.\w+)+$")
+_NUMBERED = re.compile(r"\.\d+(?:\.|$)")
+# Who runs the user's functions, and is not asked about: torch and what it compiles with. And Python's own library.
+_MACHINERY = re.compile(r"(?:^|/(?:site|dist)-packages/)(?:torch|triton|functorch)/")
+_LIBRARY = re.compile(r"/lib/python\d[\d.]*/(?!(?:site|dist)-packages/)")
+
+
+class Step(NamedTuple):
+    """What a range adds to the path of those around it.
+
+    names: what is added. way: "inside" those around it; "absolute", in place of what such ranges around it said;
+    "alone", only where no range around it says anything.
+    """
+
+    names: tuple[str, ...]
+    way: Literal["inside", "absolute", "alone"]
+
+
+def module_step(name: str, cat: str) -> Step | None:
+    """Of a module's frame, or of the hierarchy that an operator of TorchScript states; None of any other."""
+    if cat == "module_hierarchy":
+        found = [(own, "" if own.upper() == "TOP" else kind) for own, kind in _SEGMENT.findall(name) if own != "SELF"]
+        names = tuple(f"{own}: {kind}" if kind else own for own, kind in found)
+        return Step(names, "absolute") if names else None
+    return Step((name.removeprefix(_MODULE),), "inside") if name.startswith(_MODULE) else None
+
+
+def function_step(name: str, cat: str) -> Step | None:
+    """Of a function's frame; None of built-in functions, of modules (whose `forward` has a frame), of generated code.
+
+    Functions of torch, triton and Python's library count only where no other function is around them.
+    """
+    found = _FUNCTION.match(name) if cat == "python_function" else None
+    if found is None:
+        return None
+    return Step((name,), "alone" if _is_machinery(found["file"]) else "inside")
+
+
+def _is_machinery(file: str) -> bool:
+    root = file.split("/", 1)[0].removesuffix(".py")
+    return bool(_MACHINERY.search(file) or _LIBRARY.search(file)) or root in sys.stdlib_module_names
+
+
+def range_steps(names: list[str]) -> dict[str, Step]:
+    """Of ranges that are named like modules (`model.layers.3.mlp`); of those alone that share the first part with one
+    that has a number in it, for a class's method is written with a dot too."""
+    dotted = [name for name in names if _DOTTED.match(name)]
+    roots = {name.split(".")[0] for name in dotted if _NUMBERED.search(name)}
+    return {name: Step(tuple(name.split(".")), "absolute") for name in dotted if name.split(".")[0] in roots}
+
+
+def kind_of(name: str) -> str:
+    """What siblings have in common that fold into one: a module's class; of a list's members "*"."""
+    if ": " in name:  # of TorchScript, "0: Block"
+        own, kind = name.split(": ", 1)
+        return f"*: {kind}" if own.isdigit() else name
+    instance = _INSTANCE.match(name)
+    return instance[1] if instance else "*" if name.isdigit() else name
