@@ -6,6 +6,7 @@ installed here (`make bench` installs it, and compares the two on a made trace).
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,35 @@ def test_what_a_step_launched_equals_hta(shared_data: Path) -> None:
         assert round(ours["hidden_fraction"], 4) == overlap
     assert row("two ranks of a job, kernel time of rank 0")[0] == "600,058 µs"
     assert row("the same, overlap of ranks 0 and 1")[0] == "11.81, 20.05 %"
+
+
+def test_kernels_that_nsys2json_wrote_are_read_as_the_page_says(tmp_path: Path) -> None:
+    """Ten all-reduces of 60 us, of which the first 30 lie behind a kernel of 50 us, and 20 run alone until the next.
+
+    kernel      0 [....50....]         100 [...
+    all-reduce      20 [......60......] 80
+    """
+    events = [
+        {
+            "ph": "X",
+            "cat": "cuda",
+            "pid": "Device 0",
+            "tid": f"Stream {stream}",
+            "name": name,
+            "ts": ts + at,
+            "dur": dur,
+        }
+        for ts in range(1000, 2000, 100)
+        for stream, name, at, dur in ((7, "sm90_gemm", 0, 50), (20, "ncclDevKernel_AllReduce_Sum", 20, 60))
+    ]
+    (tmp_path / "nsys.json").write_text(json.dumps(events))
+    rank = rank_of(tmp_path / "nsys.json")
+    assert (rank["compute_ns"], rank["communication_ns"], rank["exposed_communication_ns"]) == (
+        500_000,
+        600_000,
+        300_000,
+    )
+    assert rank["launch"]["num_linked"] == 0 and rank["steps"] == []
 
 
 def test_an_export_of_nsight_systems_is_refused_as_the_page_says(tmp_path: Path) -> None:
