@@ -141,7 +141,9 @@ def test_rows_of_clocks_that_differ_lie_on_one_axis(open_html: Any, tmp_path: Pa
     page = open_html(render_html(report.document, report.timelines))
     assert page.locator("#opened-name").inner_text() == "Rank 5"
     # The worst collectives are marked where they are: their last start lies in a stretch of the last rank.
-    for worst in report.document["lateness"]["worst"][:20]:
+    lateness = report.document["lateness"]
+    assert lateness is not None
+    for worst in lateness["worst"][:20]:
         rank = ranks[worst["last"]]
         own = worst["start_ns"] - rank["shift_ns"]
         lane = next(lane for lane in rank["lanes"] if lane["lane"] == "communication")
