@@ -1,6 +1,8 @@
 """A training job with one slow rank, as files: what the picture of the job page in the documents shows.
 
     python -m tests.report.slow_rank FOLDER [RANKS]
+    weftrace report FOLDER -o job.html
+    python -m tests.pictures job.html docs/images/job.png 1440 1195
 
 Groups of four ranks share each layer and meet after it (all-reduce of a tensor-parallel group); all ranks meet at the
 end of a step (gradients). One rank's compute takes a quarter longer from the third step on, so that its own group waits
@@ -9,6 +11,7 @@ for it in every layer, and all others at the end of the step. Clocks are up to 4
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from pathlib import Path
@@ -41,4 +44,5 @@ def slow_rank(number: int = 16, *, steps: int = STEPS, layers: int = LAYERS) -> 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    slow_rank(int([*sys.argv, "16"][2])).write(Path(sys.argv[1]))
+    for path in slow_rank(int([*sys.argv, "16"][2])).write(Path(sys.argv[1])).iterdir():
+        path.write_text(json.dumps({**json.loads(path.read_text()), "weftrace_simulated": True}))
