@@ -103,3 +103,15 @@ def test_a_file_a_rank_makes_a_job_whose_partners_are_found(tmp_path: Path) -> N
     assert [r["name"] for r in document["ranks"]] == ["DP 0 PP 0", "DP 1 PP 0", "DP 0 PP 1", "DP 1 PP 1"]
     assert document["lateness"] is not None and document["lateness"]["num_unmatched"] == 0
     assert "DP 0 PP 1 computes 1.49× as long" in document["headline"]
+
+
+def test_ranks_of_one_file_are_called_by_their_number(tmp_path: Path) -> None:
+    """They are no devices of one process."""
+    events = [
+        {"ph": "X", "name": name, "ts": 1000 * start, "dur": 1000 * (end - start), "args": {"rank": rank, "step": 1}}
+        for rank, came in enumerate((100, 112, 104))
+        for name, start, end in (("forward", 0, came), ("all_reduce", came, 132))
+    ]
+    lateness = report_of(tmp_path / "job.json", events)["lateness"]
+    assert lateness is not None and lateness["late"] == 1
+    assert [rank["name"] for rank in lateness["ranks"]] == ["rank 0", "rank 1", "rank 2"]

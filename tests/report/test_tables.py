@@ -11,6 +11,7 @@ import pytest
 
 import weftrace as wt
 from tests.report import documents
+from tests.report.job_documents import late_job
 from weftrace.report import Report
 from weftrace.report.render.tables import kernels_csv, to_markdown
 
@@ -69,3 +70,10 @@ def test_a_report_is_saved_as_both(tmp_path: Path) -> None:
     wt.save(report, tmp_path / "report.md", tmp_path / "kernels.csv")
     assert (tmp_path / "report.md").read_text("utf-8") == to_markdown(report.document)
     assert (tmp_path / "kernels.csv").read_text("utf-8") == kernels_csv(report.document)
+
+
+def test_markdown_of_a_job_names_the_late_rank_first() -> None:
+    rows = to_markdown(late_job()).splitlines()
+    head = rows.index("| rank | began with it | came late | waited | came last |")
+    assert rows[head + 2] == "| rank 1 | 18.0 ms | 6.0 ms | 0 ns | 2 of 3 |"
+    assert rows[head + 3].startswith("| rank 0 | 0 ns | 0 ns | 6.0 ms |")

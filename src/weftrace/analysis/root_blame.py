@@ -39,10 +39,10 @@ class Waiting:
 def blame(waiting: Waiting, number: int) -> Array:
     """Of each of `number` ranks the waiting of all that began with it; the sum is the waiting of the counted meetings.
 
-    What a rank arrives after is a path: the time since it left its last meeting is its own, what was before is the
-    path of whom it waited for there, and so on; who did not wait comes after its own path. Where l comes last and w
-    waits for it, their paths differ by just what w waits. It is blamed on the ranks that hold more time
-    on the path of l than on that of w.
+    What a rank arrives after is a path: the time since it left its last meeting is its own, what was before is the path
+    of whom it waited for there, and so on; who did not wait comes after its own path. Where l comes last and w waits
+    for it, their paths differ by just what w waits. It is blamed on the ranks that hold more time on the path of l than
+    on that of w.
     """
     paths = [np.zeros(number)] * number  # of each rank, whose time its last meeting came after
     left = [int(waiting.arrival_ns.min())] * number  # when

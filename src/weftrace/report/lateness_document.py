@@ -67,7 +67,7 @@ def _worst(found: Lateness, zero: int) -> list[WorstCollectiveDocument]:
 
 
 def _ranks(ranks: Sequence[RankAnalysis], found: Lateness) -> list[LateRankDocument]:
-    several = len({r.path for r in ranks}) < len(ranks)
+    several = len({(r.rank, r.path) for r in ranks}) < len(ranks)  # some process drove several devices
     told = [
         {"rank": r.rank, "device": r.device, "path": PurePath(r.path).name or r.path, "name": _name(r, several), **row}
         for r, row in zip(ranks, found.ranks.drop("at").to_dicts(), strict=True)

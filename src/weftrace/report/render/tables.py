@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from weftrace.render.console_text import clean
-from weftrace.report.document_types import RankDocument, ReportDocument
+from weftrace.report.document_types import LatenessDocument, RankDocument, ReportDocument
 from weftrace.report.render.parts import PARTS
 from weftrace.report.render.terminal import rank_name
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.units import duration, percent
 
 _MAX_PHASES = 20
+_MAX_RANKS = 64
 _KERNEL_COLUMNS = ("kind", "family", "num_events", "total_ns", "mean_ns", "p50_ns", "p99_ns", "min_ns", "max_ns",
                    "share", "sms", "sms_exact")  # fmt: skip
 
@@ -25,12 +26,14 @@ _CODE_COLUMNS = ("num_calls", "num_events", "self_ns", "total_ns", "backward_ns"
 
 
 def to_markdown(document: ReportDocument) -> str:
-    """A short report: the headline, a row a rank that adds up to its span, and the phases of the longest span."""
+    """A short report: the headline, a row a rank that adds up to its span, lateness, and the phases of the longest."""
     parts = [f"**{_cell(document['headline'])}**", f"weftrace {document['weftrace']} of {_cell(document['source'])}"]
     ranks = sorted(document["ranks"], key=lambda rank: -rank["span_ns"])
     if ranks:
         heads = ("rank", "span", *(name for _, name, _ in PARTS), "communication hidden", "")
         parts.append(_table(heads, (_account(rank, with_device=_several(ranks)) for rank in ranks)))
+        if document["lateness"]:
+            parts += ["Waiting for late ranks in collectives:", _lateness(document["lateness"])]
         if ranks[0]["phase_means"]:
             parts.append(f"Phases of {_cell(rank_name(ranks[0], with_device=_several(ranks)))}, means:")
             parts.append(_phases(ranks[0]))
@@ -84,6 +87,17 @@ def _account(rank: RankDocument, *, with_device: bool) -> list[str]:
     shares = (f"{duration(rank[key])} ({percent(rank[key] / span)})" if span else "–" for key, _, _ in PARTS)
     told = "; ".join(["in no sum of the job"] * (rank["apart"] is not None) + concerns(rank))
     return [rank_name(rank, with_device=with_device), duration(span), *shares, percent(rank["hidden_fraction"]), told]
+
+
+def _lateness(found: LatenessDocument) -> str:
+    """A row a rank, with whom most waiting began first."""
+    ranks = sorted(found["ranks"], key=lambda rank: -rank["origin_ns"])[:_MAX_RANKS]
+    lines = [
+        [rank["name"], duration(rank["origin_ns"]), duration(rank["caused_ns"]), duration(rank["suffered_ns"]),
+         f"{rank['num_last']:,} of {rank['num_matched']:,}"]
+        for rank in ranks
+    ]  # fmt: skip
+    return _table(("rank", "began with it", "came late", "waited", "came last"), lines)
 
 
 def _phases(rank: RankDocument) -> str:
