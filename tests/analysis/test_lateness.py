@@ -111,6 +111,17 @@ def test_a_planted_delay_is_named(tmp_path: Path, number: int, slow: int, delay:
         check_waiting(found, job, jitter=3 * US)
 
 
+def test_files_that_number_nothing_and_begin_at_different_steps(tmp_path: Path) -> None:
+    """Rank 1's clock is 2 s ahead and its file lacks the first three of ten steps, all of about one length."""
+    job = data_parallel(2, 1, 3 * MS, 10, ahead={1: 2 * S}, jitter=1 * US)
+    job.events[1] = [event for event in job.events[1] if event.step >= 3]
+    analysis = analysed(job.write(tmp_path, numbered=False))
+    found = analysis.lateness
+    assert found is not None and (found.num_matched, found.num_unmatched, found.late) == (7, 3, 1)
+    assert analysis.clocks[1].offset_ns is not None and abs(analysis.clocks[1].offset_ns - 2 * S) < 10 * US
+    assert abs(column(found, "suffered_ns")[0] - 7 * 3 * MS) < 7 * 60 * US
+
+
 def test_hta_two_ranks_by_independent_code(shared_data: Path) -> None:
     """Sampled files: of ten collectives a rank, those are the same whose ends agree; rank 1 is last in all."""
     events: list[list[tuple[str, float, float]]] = []
