@@ -18,6 +18,7 @@ declare namespace page {
   type Rank = Report["ranks"][number];
   type Lateness = NonNullable<Report["lateness"]>;
   type LateRank = Lateness["ranks"][number];
+  type SlowRank = NonNullable<Report["slow_work"]>["ranks"][number];
   type Phase = Rank["phases"][number];
   type Lane = Rank["lanes"][number];
   type LaneBox = Lane["boxes"][number];

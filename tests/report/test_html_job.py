@@ -132,6 +132,28 @@ def test_the_job_comes_first_and_the_rank_that_came_late_is_open(open_html: Any)
     assert page.locator("#job .legend .swatch").count() == 6
 
 
+def test_without_lateness_the_rank_that_computes_longest_is_open(open_html: Any) -> None:
+    job = job_documents.late_job(4)
+    works = [
+        {"rank": r, "device": r, "path": "", "name": "", "stage": None, "compute_ns": 6 * MS, "peers_ns": 6 * MS,
+         "ratio": 1.25 if r == 2 else 1.0, "share_of_steps": 1.0, "phase": None, "phase_ratio": None,
+         "is_slow": r == 2}
+        for r in range(4)
+    ]  # fmt: skip
+    job |= {"lateness": None, "slow_work": {"num_steps": 3, "ranks": works, "stages": [], "varies": None,
+                                            "num_slowest": 1}}  # fmt: skip
+    page = open_html(render_html(job, []))
+    assert page.locator("#opened-name").inner_text() == "Rank 2"
+    assert page.locator("#opened-why").inner_text() == "opened: the slowest to compute"
+    assert "1.25×" in page.locator("[data-table=ranks] tbody tr.slowest").inner_text()
+    assert page.locator("#job-waits").is_hidden() and page.locator("#job-steps").is_visible()
+    assert page.locator("#step-choices button").all_inner_texts() == ["span", "idle", "exposed"]
+    assert page.locator("#job-clocks").inner_text().startswith("No collective could be matched over the ranks")
+    for rank in job["ranks"]:
+        rank["steps"] = []
+    assert open_html(render_html(job, [])).locator("#late").is_hidden()
+
+
 def test_rows_of_clocks_that_differ_lie_on_one_axis(open_html: Any, tmp_path: Path) -> None:
     """Eight ranks that begin together by clocks up to 20 ms apart; rank 5 slows down in the third step."""
     report = analyze(open_trace(slow_rank(8, steps=4).write(tmp_path)), workers=1)

@@ -233,9 +233,10 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Waiting of all ranks that began with this one: where it was late because it had itself waited, that part "
             "is passed on to the rank that it waited for.",
         ),
-        "slowest": (
-            "Slowest rank",
-            "The rank with the longest span; in a synchronous job the others wait for it.",
+        "peers": (
+            "Compute of peers",
+            "How long a rank computes in a step / the lower median of its peers: the ranks of its stage where stages "
+            "are told, else all. Bold where it is 1.1 or more in two thirds of the steps and the others are alike.",
         ),
     }
 )

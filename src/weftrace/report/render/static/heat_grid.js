@@ -22,6 +22,7 @@ import { hideTip, showTip } from "render/tooltip.js";
  * @property {number} widest pixels of a cell
  * @property {string} label what it is, for those who cannot see it
  * @property {(row: number, column: number) => Child[]} tip
+ * @property {(rows: number, columns: number) => void} [onPlaced] told how many rows and columns share a cell
  * @property {(row: number, column: number) => Record<string, string | number | null>} row a cell, to take along
  *
  * A cell as drawn: the largest of those that share it, which is in this row and column.
@@ -45,7 +46,7 @@ const MOST_NAME = 110;
 const FONT = `11.5px ${SANS}`;
 
 /**
- * A heat map in a holder: {show(values), place(row, column) for tests, shared() -> [rows, columns] of a cell}.
+ * A heat map in a holder: {show(values), place(row, column) for tests}.
  * @param {HTMLElement} holder
  * @param {string} name of the table that it stands for
  * @param {(row: number, column: number) => void} onPick
@@ -137,7 +138,10 @@ export function heatGrid(holder, name, onPick) {
   function paint() {
     const width = holder.clientWidth;
     if (!shown || width < 20) return;
-    place ??= placed(shown, width, canvas);
+    if (!place) {
+      place = placed(shown, width, canvas);
+      shown.onPlaced?.(place.rowsPer, place.columnsPer);
+    }
     const context = sizedContext(canvas, width, TOP + place.cells.length * place.tall + 2);
     context.clearRect(0, 0, width, canvas.height);
     paintCells(context, shown, place);
@@ -157,8 +161,6 @@ export function heatGrid(holder, name, onPick) {
       canvas.setAttribute("aria-label", `${values.label}. Arrow keys move, Enter opens.`);
       paint();
     },
-    /** How many rows and columns of the values share a cell. */
-    shared: () => [place?.rowsPer ?? 1, place?.columnsPer ?? 1],
     /**
      * The middle of a cell in the window; for tests.
      * @param {number} row
@@ -209,7 +211,8 @@ function placed(values, width, canvas) {
       largest(values, down * rowsPer, right * columnsPer, rowsPer, columnsPer),
     ),
   );
-  const wide = Math.min(values.widest, (width - left - 2) / numColumns);
+  const named = Math.max(...values.columns.map((name) => context.measureText(name).width)) + 10;
+  const wide = Math.min(Math.max(values.widest, named), (width - left - 2) / numColumns);
   return { left, wide, tall: Math.min(TALLEST, Math.floor(ROOM / numRows)), rowsPer, columnsPer, cells };
 }
 

@@ -8,6 +8,7 @@
  * @property {string} name
  * @property {number} shift its own start, from the job's, ns
  * @property {page.LateRank | null} late
+ * @property {page.SlowRank | null} work how long it computes, against its peers
  *
  * @typedef {object} Job
  * @property {JobRank[]} ranks those that count, in the report's order; `lateness` names them by their place in it
@@ -32,17 +33,32 @@ export function jobOf(report) {
     name: lateness?.ranks[place]?.name ?? rankLabel(rank, report.ranks),
     shift: rank.shift_ns ?? 0,
     late: lateness?.ranks[place] ?? null,
+    work: report.slow_work?.ranks[place] ?? null,
   }));
   if (ranks.filter(({ rank }) => rank.span_ns > 0).length < 2) return null;
-  const latest = ranks[lateness?.late ?? -1];
+  const { first, why } = firstToOpen(ranks, lateness);
   return {
     ranks,
     lateness,
     start: Math.min(...ranks.map(({ shift }) => shift)),
     end: Math.max(...ranks.map(({ shift, rank }) => shift + rank.span_ns)),
-    first: latest ?? most(ranks, ({ rank }) => rank.span_ns),
-    why: latest ? "most late" : "longest span",
+    first,
+    why,
   };
+}
+
+/**
+ * The rank that the headline names: the most late one; where none is told, one that computes longer than its peers, or
+ * has the longest span.
+ * @param {JobRank[]} ranks
+ * @param {page.Lateness | null} lateness
+ */
+function firstToOpen(ranks, lateness) {
+  const latest = ranks[lateness?.late ?? -1];
+  if (latest) return { first: latest, why: "most late" };
+  const slow = ranks.filter(({ work }) => work?.is_slow);
+  if (slow.length) return { first: most(slow, ({ work }) => work?.ratio ?? 0), why: "slowest to compute" };
+  return { first: most(ranks, ({ rank }) => rank.span_ns), why: "longest span" };
 }
 
 /**

@@ -115,7 +115,10 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
       ranks.zoomTo(from, to);
       byId("job").scrollIntoView({ block: "start" });
     };
-    return { timeline: ranks, steps: stepMap(of, open), pairs: whoWaits(of, { onOpen: open, onZoom: zoom }) };
+    const steps = stepMap(of, open);
+    const pairs = whoWaits(of, { onOpen: open, onZoom: zoom });
+    byId("late").hidden = ["job-steps", "job-waits", "job-collectives"].every((id) => byId(id).hidden);
+    return { timeline: ranks, steps, pairs };
   }
 
   /**

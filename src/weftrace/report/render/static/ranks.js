@@ -7,7 +7,8 @@ import { rankLabel } from "./job.js";
 import { partsOf, stackedBar } from "./parts.js";
 
 /**
- * @typedef {page.Rank & { position: number, late: page.LateRank | null }} Row
+ * @typedef {{ late: page.LateRank | null, work: page.SlowRank | null }} OfJob
+ * @typedef {page.Rank & OfJob & { position: number }} Row
  * @typedef {import("render/tables.js").Column<Row>} Column
  */
 
@@ -43,7 +44,7 @@ export function rankTable(report, job, onRank) {
 
   const named = job?.first.position ?? -1; // whom the headline names
   let current = 0;
-  const rows = ranks.map((rank, position) => ({ ...rank, position, late: members.get(position)?.late ?? null }));
+  const rows = ranks.map((rank, position) => ({ ...rank, position, ...aboutJob(members.get(position)) }));
   /** @param {Row} row */
   const name = (row) =>
     h(
@@ -79,12 +80,20 @@ export function rankTable(report, job, onRank) {
 }
 
 /**
+ * @param {import("./job.js").JobRank | undefined} member undefined where it is in no sum
+ * @returns {OfJob}
+ */
+function aboutJob(member) {
+  return { late: member?.late ?? null, work: member?.work ?? null };
+}
+
+/**
  * What is told of each rank, after its name.
  * @param {page.Report} report
  * @param {import("./job.js").Job | null} job
  * @returns {Column[]}
  */
-function columnsOf({ ranks, clocks }, job) {
+function columnsOf({ ranks, clocks, slow_work }, job) {
   const longest = Math.max(1, ...ranks.map((rank) => rank.span_ns));
   const offset = new Map(clocks.map((clock) => [clock.rank, clock.offset_ns]));
   /** @type {Column} */
@@ -98,9 +107,19 @@ function columnsOf({ ranks, clocks }, job) {
   /** @type {Column[]} */
   const lateness = [
     { key: "caused", label: "came late", kind: "time", def: "caused", value: (row) => row.late?.caused_ns ?? null },
-    { key: "origin", label: "began waits", kind: "time", def: "origin", value: (row) => row.late?.origin_ns ?? null },
+    { key: "origin", label: "began", kind: "time", def: "origin", value: (row) => row.late?.origin_ns ?? null },
     { key: "suffered", label: "waited", kind: "time", def: "suffered", value: (row) => row.late?.suffered_ns ?? null },
   ];
+  /** @type {Column} */
+  const peers = {
+    key: "peers",
+    label: "of peers",
+    kind: "count",
+    def: "peers",
+    value: (row) => row.work?.ratio ?? null,
+    node: (row) =>
+      h(row.work?.is_slow ? "b" : "span", { text: row.work?.peers_ns ? `${row.work.ratio.toFixed(2)}×` : "–" }),
+  };
   // Without lateness there is room for two that the open rank's tiles tell too.
   /** @type {Column} */
   const communication = { key: "communication_ns", label: "communication", kind: "time", def: "communication" };
@@ -123,6 +142,7 @@ function columnsOf({ ranks, clocks }, job) {
         h("div", { style: { width: `${(100 * row.span_ns) / longest}%` } }, stackedBar(partsOf(row), "small")),
     },
     { key: "compute_ns", label: "compute", kind: "time", def: "compute" },
+    ...(slow_work ? [peers] : []),
     ...(job?.lateness ? [] : [communication]),
     { key: "exposed_communication_ns", label: "exposed", kind: "time", def: "exposed" },
     { key: "hidden_fraction", label: "hidden %", kind: "percent", def: "hidden" },

@@ -59,28 +59,27 @@ export function stepMap(job, onOpen) {
       widest: 60,
       label: `${measure.word} of ${plural(names.length, "rank")} in ${plural(steps.length, "step")}`,
       tip,
+      onPlaced: (rows, perColumn) => showLegend(measure, sharedWords(rows, perColumn, most > high ? most : null)),
       row: (row, column) => ({
         ...about(row, column),
         ...Object.fromEntries(measures.map(({ key, of }) => [key, of[row][column]])),
       }),
     });
+    fill(byId("step-choices"), measures.map(choice));
+  }
+
+  /**
+   * @param {Measure} measure
+   * @param {string} words
+   */
+  function showLegend(measure, words) {
+    const { low, high, most } = scaleOf(measure);
     const end = most > high ? `${duration(high)} and more` : duration(high);
     fill(
       byId("step-legend"),
       ramp(measure.role, [duration(low), duration((low + high) / 2), end]),
-      h("span", { class: "muted", text: sharedWords(most > high ? most : null) }),
+      h("span", { class: "muted", text: words }),
     );
-    fill(byId("step-choices"), measures.map(choice));
-  }
-
-  /** @param {number | null} most */
-  function sharedWords(most) {
-    const [rows, columns] = grid.shared();
-    const parts = [rows > 1 ? plural(rows, "rank") : null, columns > 1 ? plural(columns, "step") : null].filter(
-      Boolean,
-    );
-    const told = parts.length ? `A cell is ${parts.join(" by ")}, and shows the largest of them. ` : "";
-    return `${told}${most === null ? "" : `The largest is ${duration(most)}.`}`;
   }
 
   /** @param {Measure} measure */
@@ -175,4 +174,16 @@ function scaleOf({ of, fromLeast }) {
 function windowOf({ rank, shift }, step) {
   const row = rank.steps.find((each) => each.step === step);
   return row ? [shift + row.start_ns, shift + row.start_ns + row.span_ns] : null;
+}
+
+/**
+ * How many ranks and steps share a cell, where several do; and what is beyond the scale.
+ * @param {number} rows
+ * @param {number} columns
+ * @param {number | null} most
+ */
+function sharedWords(rows, columns, most) {
+  const parts = [rows > 1 ? plural(rows, "rank") : null, columns > 1 ? plural(columns, "step") : null].filter(Boolean);
+  const told = parts.length ? `A cell is ${parts.join(" by ")}, and shows the largest of them. ` : "";
+  return `${told}${most === null ? "" : `The largest is ${duration(most)}.`}`;
 }

@@ -213,7 +213,7 @@ function clockWords({ lateness }) {
     unmatched ? `${plural(unmatched, "communication event")} found no partner.` : null,
     apart ? `${plural(apart, "pair")} by order did not end together, and were left out.` : null,
     without.length ? `Without a match: ${without.slice(0, MOST_NAMED).join(", ")}${more}.` : null,
-    ...lateness.notes,
+    ...lateness.notes.map((note) => `${note.charAt(0).toUpperCase()}${note.slice(1)}.`),
   ];
   return parts.filter(Boolean).join(" ");
 }
