@@ -117,6 +117,6 @@ def _classes_note(rows: pl.DataFrame) -> str:
     named = rows.filter(pl.col("worker").is_not_null(), pl.col("kind") == "communication").get_column("phase")
     names = named.unique(maintain_order=True).to_list()
     if not names:
-        return "no name tells of communication: all is taken for compute"
+        return "no name tells of communication: all is compute"
     more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
-    return f"by their names, {', '.join(names[:12])}{more} are communication, and all else is compute"
+    return f"communication, told by name: {', '.join(names[:12])}{more}; all else is compute"
