@@ -63,7 +63,14 @@ def slow_sentence(found: SlowWorkDocument | None) -> str:
             f"({duration(first['compute_ns'])}{a_step} against {duration(first['peers_ns'])}){phase}."
         )
     for stage in found["stages"]:
-        if stage["is_slow"]:
+        alone = [rank for rank in found["ranks"] if rank["stage"] == stage["stage"]]
+        if stage["is_slow"] and len(alone) == 1:
+            told.append(
+                f"{_named(alone)} computes {stage['ratio']:.2f}× as long as the other stages "
+                f"({duration(stage['compute_ns'])}{a_step}): it is slow, or its stage is too long; one rank cannot "
+                "tell which."
+            )
+        elif stage["is_slow"]:
             last = " (the last)" if stage["stage"] == max(s["stage"] for s in found["stages"]) else ""
             told.append(
                 f"Stage {stage['stage']}{last} is too long: each of its ranks computes {stage['ratio']:.2f}× as "

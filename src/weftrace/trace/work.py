@@ -22,6 +22,7 @@ from weftrace.trace.kernels import BUILT_IN, HOST_FAMILY, KINDS, KernelRules, cl
 from weftrace.trace.launches import link_launches
 from weftrace.trace.model import SmUnit, Trace, on_device
 from weftrace.trace.phases import PHASE_SCHEMA, assign_phases, find_phases, find_steps, step_at
+from weftrace.trace.plain.cutting import cut_around
 from weftrace.units import duration
 
 #: What is accounted: device events; host operators in their place; ranges of a plain Chrome trace; or nothing.
@@ -437,6 +438,7 @@ def _work_of_worker(trace: Trace, rules: KernelRules | None) -> Work:
         pl.lit("range").alias("link"),
         pl.lit(False).alias("persistent"),
     )
+    rows = cut_around(rows).sort("start_ns", "row")
     absent = {c: pl.lit(None, dtype=t).alias(c) for c, t in WORK_SCHEMA.items() if c not in rows.columns}
     rows = rows.with_columns(absent.values()).select(pl.col(name).cast(dtype) for name, dtype in WORK_SCHEMA.items())
     return Work(

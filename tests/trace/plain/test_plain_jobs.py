@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from tests.trace.plain.pipeline_job import artefact, converted, simulate, slow, write
+from weftrace.analysis import breakdown
 from weftrace.errors import TraceError
 from weftrace.report import annotate_trace
 from weftrace.trace import Job, Trace, load_parquet, open_trace, save_parquet, work_of, works_of
@@ -192,6 +193,43 @@ def test_ranges_around_others_and_for_waiting_are_no_work(tmp_path: Path) -> Non
     assert work.events.get_column("name").cast(pl.String).to_list() == ["forward", "backward"]
     told = " ".join(trace.plain.notes)
     assert "1 ranges around all of a step" in told and "1 ranges for waiting" in told and "1 ranges within" in told
+
+
+def test_ranges_around_steps_tell_the_steps_of_what_is_inside(tmp_path: Path) -> None:
+    rows: list[Any] = [(f"iteration {step}", r, 0, 100.0 * step, 90.0, {}) for r in range(2) for step in (1, 2)]
+    rows += [("forward", r, 0, 100.0 * step + 5, 20.0, {}) for r in range(2) for step in (1, 2)]
+    trace = open_trace(write(tmp_path / "t.json", ranges(*rows)))
+    assert isinstance(trace, Trace)
+    assert [work.steps for work in works_of(trace)] == [(1, 2), (1, 2)]
+    assert [work.events.height for work in works_of(trace)] == [2, 2]
+
+
+def test_tensors_of_a_timeline_of_collectives_are_no_ranks(tmp_path: Path) -> None:
+    """Horovod's timeline: a process a tensor, begins and ends, and only communication."""
+    rows: list[dict[str, Any]] = []
+    for tensor in range(3):
+        rows.append({"ph": "M", "name": "process_name", "pid": tensor, "args": {"name": f"grad_{tensor}"}})
+        for name, start, end in (("NEGOTIATE_ALLREDUCE", 0, 20), ("ALLREDUCE", 20, 40)):
+            rows.append({"ph": "B", "name": name, "pid": tensor, "ts": start + 50 * tensor})
+            rows.append({"ph": "E", "pid": tensor, "ts": end + 50 * tensor})
+    trace = open_trace(write(tmp_path / "t.json", rows))
+    assert isinstance(trace, Trace)
+    work = work_of(trace)
+    assert work.events.select("role", "stream").unique().sort("stream", "role").height == 6
+    assert set(work.events.get_column("kind").cast(pl.String)) == {"communication"}
+
+
+def test_compute_ends_where_its_own_thread_communicates(tmp_path: Path) -> None:
+    """forward 0-100 with all_reduce 30-50 in it: 0-30 and 50-100 compute; on another thread, 40-90 is hidden."""
+    rows = ranges(
+        ("forward", 0, 0, 0, 100, {"step": 1}),
+        ("tp all_reduce", 0, 0, 30, 20, {"step": 1}),
+        ("dp all_reduce", 0, 1, 40, 50, {"step": 1}),
+    )
+    trace = open_trace(write(tmp_path / "t.json", rows))
+    assert isinstance(trace, Trace)
+    found = breakdown(work_of(trace))
+    assert (found.compute_ns, found.communication_ns, found.exposed_communication_ns) == (80_000, 60_000, 20_000)
 
 
 def test_nan_for_nothing_is_nothing(tmp_path: Path) -> None:

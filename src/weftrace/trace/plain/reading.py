@@ -28,12 +28,13 @@ def read_plain(
     events: `Trace.events`. stated: what the arguments of each say, a row an event. rank: as the file's name tells it.
     """
     rows = _named(events, stated)
-    if not _is_job(rows, stated):
+    if not _is_job(rows):
         return None
     ranks = find_ranks(rows, tracks, rank=rank)
     rows = rows.with_columns(ranks.worker)
     if ranks.chunk is not None:
         rows = rows.with_columns(pl.coalesce("chunk", ranks.chunk).alias("chunk"))
+    rows, step_notes = _steps_of_ranges(rows)
     laid = lay_steps(rows)
     rows = rows.with_columns(laid.shift_ns).with_columns(
         pl.when(pl.col("shift_ns").is_not_null()).then("worker").alias("worker"), pl.col("shift_ns").fill_null(0)
@@ -50,7 +51,7 @@ def read_plain(
     return Plain(
         workers=ranks.workers,
         rows=rows.select(pl.col(name).cast(dtype) for name, dtype in PLAIN_SCHEMA.items()),
-        notes=(*ranks.notes, *laid.notes, *told, *group_notes, *left_out),
+        notes=(*ranks.notes, *step_notes, *laid.notes, *told, *group_notes, *left_out),
         moved=laid.moved,
     ) if len(used) else None  # fmt: skip
 
@@ -73,12 +74,39 @@ def _named(events: pl.DataFrame, stated: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _is_job(rows: pl.DataFrame, stated: pl.DataFrame) -> bool:
-    """Whether an argument tells a place, a step or a micro-batch, or most time is in operations that training has."""
-    if any(stated.get_column(field).drop_nulls().len() >= rows.height / 4 for field in _TELLING):
+def _is_job(rows: pl.DataFrame) -> bool:
+    """Whether events tell a place, a step or a micro-batch, or most time is in operations that training has."""
+    if any(rows.get_column(field).drop_nulls().len() >= rows.height / 4 for field in _TELLING):
         return True
     known = rows.filter(pl.col("rule").is_not_null()).get_column("dur_ns").sum()
     return 2 * known > rows.get_column("dur_ns").sum()
+
+
+def _steps_of_ranges(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Where only ranges around all of a step tell it ("iteration 5"), what starts within one is of that step."""
+    around = pl.col("words").str.contains(WHOLE)
+    inside = rows.filter(~around)
+    if inside.is_empty() or inside.get_column("step").null_count() < inside.height:
+        return rows, []
+    steps = rows.filter(around, pl.col("step").is_not_null()).select("worker", "step", from_ns="ts_ns", to_ns="end_ns")
+    if steps.is_empty():
+        return rows, []
+    found = (
+        rows.with_row_index("row")
+        .sort("ts_ns")
+        .join_asof(
+            steps.sort("from_ns"),
+            left_on="ts_ns",
+            right_on="from_ns",
+            by="worker",
+            strategy="backward",
+            suffix="_around",
+            check_sortedness=False,
+        )
+    )
+    within = pl.when(pl.col("ts_ns") < pl.col("to_ns")).then("step_around")
+    told = found.with_columns(pl.coalesce("step", within).alias("step")).sort("row").get_column("step")
+    return rows.with_columns(told), ["steps are told by the ranges around all of each"]
 
 
 def _own_work(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -117,6 +145,6 @@ def _classes_note(rows: pl.DataFrame) -> str:
     named = rows.filter(pl.col("worker").is_not_null(), pl.col("kind") == "communication").get_column("phase")
     names = named.unique(maintain_order=True).to_list()
     if not names:
-        return "no name tells of communication: all is taken for compute"
+        return "no name tells of communication: all is compute"
     more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
-    return f"by their names, {', '.join(names[:12])}{more} are communication, and all else is compute"
+    return f"communication, told by name: {', '.join(names[:12])}{more}; all else is compute"

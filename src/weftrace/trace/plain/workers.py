@@ -69,7 +69,7 @@ def find_ranks(events: pl.DataFrame, tracks: Sequence[Track], *, rank: int | Non
             told_by = "; ".join(f"{PLACES[p]} by {places.told_by(p)}" for p in present if _varies(frame, p))
             why = "ranks are told by their places" + (f": {told_by}" if told_by else "")
             why += " and by the process" * ("pid" in by)
-        elif frame.get_column("pid").n_unique() > 1 and events.select((pl.col("kind") == "compute").any()).item():
+        elif frame.get_column("pid").n_unique() > 1 and events.filter(kind="compute").get_column("dur_ns").sum():
             by, why = ["pid"], "nothing tells a rank: each process is taken for one"
         elif _threads_alike(events, frame):
             by, why = ["tid"], "nothing tells a rank, and the threads run the same: each thread is taken for one"
@@ -195,7 +195,7 @@ def _numbered(frame: pl.DataFrame, by: list[str], chunk: pl.Series | None, why: 
     constant = [p for p in PLACES if p not in by]
     found = (
         frame.group_by(by or pl.lit(0).alias("one"), maintain_order=True)
-        .agg(*(pl.when(pl.col(p).n_unique() == 1).then(pl.col(p).first()).alias(p) for p in constant))
+        .agg(*(pl.when(pl.col(p).drop_nulls().n_unique() == 1).then(pl.col(p).drop_nulls().first()) for p in constant))
         .drop_nulls(by)
     )
     order = [field for field in ("rank", "device", *PLACES, "pid", "tid") if field in by]
