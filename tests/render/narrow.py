@@ -34,6 +34,9 @@ WALK = """() => {
         break;
       }
     }
+    const gutter = e.closest(".lane-label, .track-label")?.parentElement?.getBoundingClientRect();
+    if (gutter && text.right > gutter.right + 1 && text.left < gutter.right && !whole)
+      cut.push(`${named(e)} under its picture: ${own(e).slice(0, 60)}`);
     if (text.right > innerWidth + 1 && !whole && !outOfSight) cut.push(`${named(e)} beyond: ${own(e).slice(0, 60)}`);
   }
   const page = document.scrollingElement;

@@ -13,7 +13,7 @@ from weftrace.render import palette
 STATIC = files("weftrace.render").joinpath("static")
 SHEETS = ("page.css", "charts.css")
 #: Names of the palette whose role has another name in the style sheets.
-ROLES = {"AFTER": "good-fill", "RECEIVED": "copied", "SENT": "slot"}
+ROLES = {"AFTER": "good-fill"}
 #: Text on colours, which pages choose by contrast.
 INKS = {"INK", "PAPER"}
 _ROLE = re.compile(r"--([\w-]+): (#[0-9a-f]{6})")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.browser import Open
-from tests.render.extreme_pages import strained
+from tests.render.extreme_pages import PAGES, strained
 from tests.render.test_colours import blocks
 from tests.report import documents
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
@@ -42,7 +42,8 @@ DRAWN = """([canvases, legend, least]) => {
     }
     const keys = [...document.querySelectorAll(`#${legend} .swatch`)].map((e) => {
       const s = getComputedStyle(e);
-      const told = s.backgroundColor === "rgba(0, 0, 0, 0)" ? s.borderTopColor : s.backgroundColor;
+      const told = s.backgroundImage === "none" ? s.backgroundColor : s.borderTopColor; // a hatch has its colour's border
+      if (told === "rgba(0, 0, 0, 0)") return "none";
       return hex(...told.match(/[0-9]+/g).slice(0, 3).map(Number));
     });
     done({ drawn: [...counts].filter(([, n]) => n >= least).map(([color]) => color), keys, ground });
@@ -126,7 +127,7 @@ def test_every_colour_drawn_stands_in_the_legend(name: str, scheme: str, open_ht
         pictures.append((["timeline-canvas", "timeline-axis"], "timeline-legend"))
     for canvases, legend in pictures:
         found: Any = page.evaluate(DRAWN, [canvases, legend, LEAST])
-        assert len(found["keys"]) >= 3
+        assert len(found["keys"]) >= 3 and "none" not in found["keys"]
         assert len(found["drawn"]) > 3
         strange = [colour for colour in found["drawn"] if not told(colour, found["keys"], found["ground"])]
         assert not strange, (legend, strange, found["keys"])
@@ -172,3 +173,44 @@ def lab(colour: str) -> tuple[float, float, float]:
     x, y, z = (sum(k * c for k, c in zip(row, linear, strict=True)) for row in rows)
     fx, fy, fz = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x / 0.9505, y, z / 1.089))
     return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+#: The fills and lines of a page's charts that no key of their section has. Neutral: the page's ground, lines and ink.
+UNTOLD = """() => {
+  const style = getComputedStyle(document.documentElement);
+  const paint = document.createElement("i");
+  document.body.append(paint);
+  const rgb = (c) => {
+    paint.style.color = c;
+    return getComputedStyle(paint).color;
+  };
+  const roles = ["panel", "raised", "page", "line", "strong-line", "text", "muted", "faint", "accent"];
+  const neutral = new Set(roles.map((role) => rgb(style.getPropertyValue(`--${role}`).trim())));
+  const missing = new Set();
+  let seen = 0;
+  for (const shape of document.querySelectorAll(".chart :is(rect, path, circle, line)")) {
+    const box = shape.closest("section");
+    const swatches = box.querySelectorAll(".legend :is(.swatch, .line-key), .scale-colors, .row-mark");
+    const keys = new Set([...swatches].flatMap((e) => {
+      const s = getComputedStyle(e);
+      return [s.backgroundColor, s.borderTopColor];
+    }));
+    const { fill, stroke, opacity } = getComputedStyle(shape);
+    for (const color of shape.tagName === "line" ? [stroke] : [fill, stroke]) {
+      if (color === "none" || color.startsWith("rgba") || neutral.has(color) || opacity === "0") continue;
+      seen += 1;
+      if (!keys.has(color)) missing.add(`${box.id} ${shape.tagName}.${shape.getAttribute("class")} ${color}`);
+    }
+  }
+  return { missing: [...missing], seen };
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["flops", "placement", "replay"])
+def test_every_colour_of_a_chart_stands_in_its_section_s_legend(
+    name: str, scheme: str, open_html: Open, tmp_path: Path
+) -> None:
+    found: Any = open_html(PAGES[name](tmp_path), color_scheme=scheme).evaluate(UNTOLD)
+    assert found["seen"] > 20
+    assert not found["missing"]

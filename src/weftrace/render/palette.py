@@ -24,8 +24,11 @@ BEFORE = "#a9782f"
 AFTER = "#3f8f68"
 
 #: Weights that a GPU receives, and that it sends.
-RECEIVED = "#1499a8"
-SENT = "#8fa0bd"
+RECEIVED = "#b8a53a"
+SENT = "#d88aa8"
+
+#: The row of a replay that is cheaper than the recommended one, and copies of an expert with several.
+COPIED = "#1499a8"
 
 #: Text on a light ground (a direction's colour), and on a dark one (a class's colour).
 INK = "#141414"

@@ -288,6 +288,18 @@ def test_every_picture_names_layers_by_their_numbers_in_the_model(placement_page
         placement_page.keyboard.press("End")
         assert placement_page.locator("#tooltip").inner_text().startswith("Layer 4")
         placement_page.keyboard.press("Escape")
+    placement_page.evaluate("""() => {
+      const draw = CanvasRenderingContext2D.prototype, write = draw.fillText;
+      window.bold = [];
+      draw.fillText = function (text, ...at) {
+        if (this.font.startsWith("bold")) window.bold.push(text);
+        write.call(this, text, ...at);
+      };
+    }""")
+    placement_page.locator("#layer-prev").click()
+    placement_page.locator("#layer-next").click()
+    placement_page.wait_for_function("() => window.bold.includes('4')")
+    assert set(placement_page.evaluate("window.bold")) <= {"3", "4"}  # beside the map, in its margin
     assert placement_page.locator("#layer-title").inner_text() == "Layer 4"
     assert placement_page.locator("#moves-title").inner_text() == "Moves of layer 4"
     assert "in layer 4" in (placement_page.locator("#layer-chart svg").get_attribute("aria-label") or "")

@@ -162,7 +162,7 @@ def figure_replay(document: ReplayDocument, rows: Sequence[int] | None = None) -
             parts.setdefault(row, part)
     chosen = list(parts) if rows is None else list(rows)
     series = {entry["row"]: entry for entry in document["series"]}
-    colours = {"recommended": palette.AFTER, "cheaper": palette.RECEIVED, "baseline": palette.BEFORE}
+    colours = {"recommended": palette.AFTER, "cheaper": palette.COPIED, "baseline": palette.BEFORE}
     figure = go.Figure()
     for row in chosen:
         if row not in series:

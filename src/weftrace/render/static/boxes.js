@@ -282,7 +282,9 @@ function namedHues(boxes) {
     const others = `${ranked.length - room + 1} other names${SHADED.has(group) ? ` of ${group}` : ""}`;
     ranked.forEach((name, at) => {
       const last = ranked.length > room && at >= room - 1;
-      roles.set(`${group}\n${name}`, [`${stem}${Math.min(at, room - 1) + 1}`, last ? others : name]);
+      const twice = [...time.values()].filter((of) => of.has(name)).length > 1; // it has a shade in each lane's class
+      const label = last ? others : twice && group ? `${name}, ${group}` : name;
+      roles.set(`${group}\n${name}`, [`${stem}${Math.min(at, room - 1) + 1}`, label]);
     });
   }
   return (box) => roles.get(`${groupOf(box)}\n${box.name}`) ?? ["other", box.name];

@@ -216,18 +216,19 @@ export function sortableTable({
 }
 
 /**
- * Shows a table as cards, a row each, where it is wider than the box that it stands in. Returns what measures it again
- * after a change of its rows.
+ * Sets a table closer that is wider than the box that it stands in; where that is not enough, it stands as cards, a row
+ * each. Returns what measures it again after a change of its rows.
  * @param {HTMLElement} box
  */
 export function cardsWhereNarrow(box) {
+  const wide = () => {
+    const { clientWidth: width } = box;
+    return width > 0 && (box.scrollWidth > width + 1 || (width < NARROW && cutsNames(box)));
+  };
   const measure = () => {
-    box.classList.remove("cards-of-rows");
-    const wide = box.scrollWidth > box.clientWidth + 1;
-    box.classList.toggle(
-      "cards-of-rows",
-      box.clientWidth > 0 && (wide || (box.clientWidth < NARROW && cutsNames(box))),
-    );
+    box.classList.remove("tight", "cards-of-rows");
+    if (wide()) box.classList.add("tight");
+    if (wide()) box.classList.replace("tight", "cards-of-rows");
   };
   const again = oncePerFrame(measure);
   let width = 0;

@@ -90,7 +90,11 @@ export function palette() {
  */
 function shaded(color, [turn, factor, lighter]) {
   const [hue, saturation, lightness] = toHsl(color);
-  return fromHsl(hue + turn, saturation * factor, Math.min(0.86, Math.max(0.2, lightness + lighter / 100)));
+  return fromHsl(
+    hue + turn,
+    Math.min(1, saturation * factor),
+    Math.min(0.86, Math.max(0.2, lightness + lighter / 100)),
+  );
 }
 
 /** @param {string} color */

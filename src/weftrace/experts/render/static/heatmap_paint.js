@@ -147,7 +147,7 @@ function paintAxes(context, model, { height, cell, row, x }, chosen, colors) {
   context.fillStyle = colors.accent;
   context.font = `bold ${FONT}`;
   context.textAlign = "right";
-  context.fillText(String(chosen), LEFT - 7, TOP + (chosen + 0.5) * row);
+  context.fillText(String(model.numberOf(chosen)), LEFT - 7, TOP + (chosen + 0.5) * row);
 }
 
 /**

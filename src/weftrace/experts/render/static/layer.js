@@ -245,7 +245,7 @@ function nodeAxis(model, { x, cell }) {
         y2: floor + 19,
       }),
     ),
-    svg("text", { class: "tick", x: LEFT - 6, y: floor + 13, "text-anchor": "end", text: "GPU" }),
+    svg("text", { class: "tick", x: LEFT - 6, y: floor + 16, "text-anchor": "end", text: "GPU" }),
   ];
 }
 

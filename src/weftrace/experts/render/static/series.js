@@ -26,7 +26,7 @@ const MEAN_GAP = 18; // pixels: room for one mean and its band, and before the f
  */
 export function timeChart(model, shown) {
   return drawnToWidth(byId("series-chart"), (width) => {
-    fill(byId("series-legend"), legend(model, shown));
+    fill(byId("series-legend"), rowKeys(model, shown));
     return lines(model, ordered(model, shown), width);
   });
 }
@@ -55,10 +55,11 @@ function ordered(model, shown) {
 }
 
 /**
+ * A key for each row that has a colour of its own.
  * @param {ReplayModel} model
  * @param {Set<number>} shown
  */
-function legend(model, shown) {
+export function rowKeys(model, shown) {
   return ordered(model, shown)
     .reverse()
     .map((row) => {

@@ -1,7 +1,8 @@
 // What does balance cost in moved weights? Every row as a point: the best ones lie up and to the left.
 
-import { byId } from "render/dom.js";
+import { byId, fill, h } from "render/dom.js";
 import { digitsFor, drawnToWidth, grid, roundTicks, svg } from "render/svg.js";
+import { rowKeys } from "./series.js";
 import { balance, smallPercent } from "./words.js";
 import { hideTip, showTip, tipPlace, tipRows } from "render/tooltip.js";
 
@@ -23,7 +24,10 @@ const HEIGHT = 330;
  * @param {(row: number) => void} onRow
  */
 export function tradeOff(model, shown, onRow) {
+  const plain = h("span", { class: "key" }, h("i", { class: "line-key look-plain" }), "every other row");
   return drawnToWidth(byId("trade-chart"), (width) => {
+    const named = new Set([...shown, ...model.parts.map((part) => part.row)]);
+    fill(byId("trade-legend"), rowKeys(model, named), plain);
     const most = Math.max(0.02, ...model.rows.map((row) => moves(row))) * 1.04;
     const low = Math.floor(50 * Math.min(...model.rows.map((row) => row.low)) - 0.2) / 50;
     /** @param {number} value */

@@ -64,6 +64,7 @@ export function showRoofline(model) {
     kinds.length
       ? h("span", { class: "key" }, h("i", { class: "swatch diamond" }), "all operators of a kind, at their bound")
       : null,
+    doc.roofs ? h("span", { class: "key" }, h("i", { class: "swatch memory-roof" }), "held back by memory") : null,
     left ? h("span", { class: "key", text: `${left} smaller points are left out` }) : null,
   );
   drawnToWidth(byId("roofline-chart"), (width) => draw(doc, points, kinds, width));
