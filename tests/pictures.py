@@ -2,8 +2,8 @@
 
     python -m tests.pictures PAGE.html PICTURE.png [WIDTH HEIGHT [SECTION [VIEW]]]
 
-SECTION: the id of a part of the page (`#series`) that the picture begins with, below the page's head. VIEW: what the page's
-address says of the view (`#event=950`).
+SECTION: the id of a part of the page (`#series`) that the picture begins with, below the page's head. VIEW: what the
+page's address says of the view (`#event=950`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from pathlib import Path
 from tests.browser import CHROMIUM_ARGS
 
 
-def take(page_path: Path, picture: Path, width: int = 1440, height: int = 900, section: str = "", view: str = "") -> None:
+def take(
+    page_path: Path, picture: Path, width: int = 1440, height: int = 900, section: str = "", view: str = ""
+) -> None:
     """Open a page with no network and save what a window of that size shows, in the light theme."""
     from playwright.sync_api import sync_playwright
 
