@@ -353,6 +353,6 @@ function described({ rank, lanes }) {
     return `${lane.lane}${sms}: ${lane.boxes.length} boxes`;
   });
   const exposed = `Exposed communication ${duration(rank.exposed_communication_ns)}.`;
-  const keys = "Arrow keys move between boxes, Enter shows one in the timeline.";
+  const keys = "Arrow keys move between boxes, Enter shows what is known of one.";
   return `Lane picture of ${duration(rank.span_ns)}. ${of.join("; ")}. ${exposed} ${keys}`;
 }

@@ -7,9 +7,9 @@ Each file answers one question, in the order in which bytes become a trace:
     events          one event, decoded or repaired             json_text       JSON as it is written in the wild
     mend            what was meant, where it is not JSON       tally           what was left out, and why
     table           what becomes of each event                 columns         events into columns
-    frames          Python frames, where they are asked for
+    argument_texts  arguments in which few events differ       frames          Python frames, where they are asked for
     times           microseconds into exact nanoseconds        flows           arrows, where correlation fails
-    facts           what the file says of itself         stated          arguments of files that no Kineto wrote
+    facts           what the file says of itself               stated          arguments of files that no Kineto wrote
 
 The way back: writer (a trace as such a file), annotate (a file's copy with events added), lane_events (those of lanes).
 """

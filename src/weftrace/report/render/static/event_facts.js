@@ -1,6 +1,6 @@
 // What is known of one event, as lines of words. Each thing is said once, and with one precision.
 
-import { bytes, duration, grouped, plural } from "render/format.js";
+import { bytes, duration, grouped, plural, shortName } from "render/format.js";
 import { phaseAt } from "./around.js";
 
 /**
@@ -28,7 +28,7 @@ export function placeLines(timeline, event, near, rank) {
     ["ends", duration(start[event] + dur[event], 6)],
     track ? [track.kind === "thread" ? "thread" : "stream", track.label.replace(/^stream (?=\d)/, "")] : null,
     ["launch delay", near.launch < 0 ? null : duration(start[event] - start[near.launch], 4)],
-    ["phase", phase && `${phase.name}, occurrence ${phase.index + 1}`],
+    ["phase", phase && `${shortName(phase.name)}, occurrence ${phase.index + 1}`],
     ["step", step ?? phase?.step],
     ["correlation", timeline.correlationOf(event)],
     ["CUDA graph", timeline.factsOf(event).graph],
