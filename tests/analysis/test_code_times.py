@@ -245,3 +245,27 @@ def test_recorded_traces(shared_data: Path) -> None:
             assert_adds_up(times, work)
             if by == "module":
                 assert (times.told_by, times.nodes.get_column("name")[0]) == (told_by, root)
+
+
+def test_operators_of_old_files_tell_functions_by_their_call_stacks(tmp_path: Path) -> None:
+    file = TraceFile()
+    stack = "torch/nn/functional.py(9): linear;model.py(7): forward;train.py(3): main"
+    file.host("aten::mm", 10, 20, cat="cpu_op", **{"Call stack": stack})
+    file.kernel(GEMM, 100, 5, launch=15).kernel(GEMM, 110, 5, launch=50)
+    times = code_times(work_of(written(file, tmp_path)), "line")
+    assert times.told_by == "stacks"
+    main, forward = ("train.py(3): main",), ("train.py(3): main", "model.py(7): forward")
+    assert by_path(times, "self_ns") == {main: 0, forward: 5 * US}
+    assert times.outside.get_column("self_ns").item() == 5 * US
+
+
+def test_graphs_that_no_module_launched_are_told(tmp_path: Path) -> None:
+    file = TraceFile()
+    module(file, "Net_0", 0, 10)
+    for at, launch in enumerate((5, 20, 20, 20, 30)):
+        file.kernel(GEMM, 100 + 10 * at, 1 + at, linked=False, correlation=launch)
+    for launch in (5, 20, 30):
+        file.host("cudaGraphLaunch", launch, 1, cat="cuda_runtime", correlation=launch)
+    times = code_times(work_of(written(file, tmp_path)))
+    assert times.graph_ns == (2 + 3 + 4) * US
+    assert times.outside.get_column("total_ns").item() == (2 + 3 + 4 + 5) * US
