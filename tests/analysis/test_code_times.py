@@ -9,8 +9,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
 
 from tests.analysis.captured import inclusive, record, times_by_module
+from tests.analysis.random_traces import random_work, traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import CodeTimes, breakdown, code_times, idle
 from weftrace.errors import TraceError
@@ -269,3 +271,25 @@ def test_graphs_that_no_module_launched_are_told(tmp_path: Path) -> None:
     times = code_times(work_of(written(file, tmp_path)))
     assert times.graph_ns == (2 + 3 + 4) * US
     assert times.outside.get_column("total_ns").item() == (2 + 3 + 4 + 5) * US
+
+
+@settings(max_examples=25)
+@given(traces())
+def test_agrees_with_looking_at_every_frame_and_adds_up(trace: Trace) -> None:
+    ranges = trace.events.filter(pl.col("cat") == "user_annotation")
+    frames = ranges.select(
+        ("nn.Module: " + pl.col("name").cast(pl.String)).cast(pl.Categorical()).alias("name"),
+        pl.lit("python_function").cast(pl.Categorical()).alias("cat"),
+        *("pid", "tid", "ts_ns", "dur_ns"),
+    )
+    work = random_work(replace(trace, frames=frames))
+    for part in (work, *(work.of_step(step, by=by) for step in work.steps for by in ("window", "launch"))):
+        times = code_times(part)
+        assert_adds_up(times, part)
+    every, outside = frames.to_dicts(), 0
+    for event in work.events.to_dicts():
+        thread, at = (event["launch_pid"], event["launch_tid"]), event["launch_ts_ns"]
+        mine = [frame for frame in every if (frame["pid"], frame["tid"]) == thread]
+        if not any(frame["ts_ns"] <= at < frame["ts_ns"] + frame["dur_ns"] for frame in mine):
+            outside += event["end_ns"] - event["start_ns"]
+    assert code_times(work).outside.get_column("total_ns").item() == outside
