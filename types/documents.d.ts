@@ -665,8 +665,8 @@ declare namespace report {
   }
   /** Time by module, or by Python function. Own times of nodes and outside add up to serial_ns; idle_ns of roots and outside to the rank's. */
   interface CodeDocument {
-    /** What told it: the profiler's frames, TorchScript's operators, ranges named like modules. */
-    told_by: "frames" | "hierarchy" | "nothing" | "ranges";
+    /** The profiler's frames, TorchScript's operators, ranges named like modules, old call stacks. */
+    told_by: "frames" | "hierarchy" | "nothing" | "ranges" | "stacks";
     /** Nodes found; `nodes` holds at most 5,000, of many ranks fewer. */
     num_nodes: number;
     nodes: CodeNodeDocument[];
@@ -674,6 +674,8 @@ declare namespace report {
     folded: CodeNodeDocument[];
     /** What lies in none, or whose launch is unknown. */
     outside: CodeNodeDocument;
+    /** Of outside's total_ns: launched with others by one call (a CUDA graph). */
+    graph_ns: number;
   }
   /** A module or a function at its place in the tree, with all below it unless told otherwise. */
   interface CodeNodeDocument {

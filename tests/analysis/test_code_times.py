@@ -9,8 +9,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
 
 from tests.analysis.captured import inclusive, record, times_by_module
+from tests.analysis.random_traces import random_work, traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import CodeTimes, breakdown, code_times, idle
 from weftrace.errors import TraceError
@@ -245,3 +247,49 @@ def test_recorded_traces(shared_data: Path) -> None:
             assert_adds_up(times, work)
             if by == "module":
                 assert (times.told_by, times.nodes.get_column("name")[0]) == (told_by, root)
+
+
+def test_operators_of_old_files_tell_functions_by_their_call_stacks(tmp_path: Path) -> None:
+    file = TraceFile()
+    stack = "torch/nn/functional.py(9): linear;model.py(7): forward;train.py(3): main"
+    file.host("aten::mm", 10, 20, cat="cpu_op", **{"Call stack": stack})
+    file.kernel(GEMM, 100, 5, launch=15).kernel(GEMM, 110, 5, launch=50)
+    times = code_times(work_of(written(file, tmp_path)), "line")
+    assert times.told_by == "stacks"
+    main, forward = ("train.py(3): main",), ("train.py(3): main", "model.py(7): forward")
+    assert by_path(times, "self_ns") == {main: 0, forward: 5 * US}
+    assert times.outside.get_column("self_ns").item() == 5 * US
+
+
+def test_graphs_that_no_module_launched_are_told(tmp_path: Path) -> None:
+    file = TraceFile()
+    module(file, "Net_0", 0, 10)
+    for at, launch in enumerate((5, 20, 20, 20, 30)):
+        file.kernel(GEMM, 100 + 10 * at, 1 + at, linked=False, correlation=launch)
+    for launch in (5, 20, 30):
+        file.host("cudaGraphLaunch", launch, 1, cat="cuda_runtime", correlation=launch)
+    times = code_times(work_of(written(file, tmp_path)))
+    assert times.graph_ns == (2 + 3 + 4) * US
+    assert times.outside.get_column("total_ns").item() == (2 + 3 + 4 + 5) * US
+
+
+@settings(max_examples=25)
+@given(traces())
+def test_agrees_with_looking_at_every_frame_and_adds_up(trace: Trace) -> None:
+    ranges = trace.events.filter(pl.col("cat") == "user_annotation")
+    frames = ranges.select(
+        ("nn.Module: " + pl.col("name").cast(pl.String)).cast(pl.Categorical()).alias("name"),
+        pl.lit("python_function").cast(pl.Categorical()).alias("cat"),
+        *("pid", "tid", "ts_ns", "dur_ns"),
+    )
+    work = random_work(replace(trace, frames=frames))
+    for part in (work, *(work.of_step(step, by=by) for step in work.steps for by in ("window", "launch"))):
+        times = code_times(part)
+        assert_adds_up(times, part)
+    every, outside = frames.to_dicts(), 0
+    for event in work.events.to_dicts():
+        thread, at = (event["launch_pid"], event["launch_tid"]), event["launch_ts_ns"]
+        mine = [frame for frame in every if (frame["pid"], frame["tid"]) == thread]
+        if not any(frame["ts_ns"] <= at < frame["ts_ns"] + frame["dur_ns"] for frame in mine):
+            outside += event["end_ns"] - event["start_ns"]
+    assert code_times(work).outside.get_column("total_ns").item() == outside

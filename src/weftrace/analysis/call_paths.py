@@ -16,12 +16,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.errors import TraceError
-from weftrace.trace.code_names import By, Step, function_step, module_step, range_steps
+from weftrace.trace.code_names import By, Step, function_step, module_step, range_steps, stack_step
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.model import Trace, is_annotation
 
-#: What told modules or functions: the profiler's frames, operators of TorchScript, ranges named like modules, nothing.
-ToldBy = Literal["frames", "hierarchy", "ranges", "nothing"]
+#: What told modules or functions: the profiler's frames, operators of TorchScript, ranges named like modules, operators
+#: of old files that state their call stack, nothing.
+ToldBy = Literal["frames", "hierarchy", "ranges", "stacks", "nothing"]
 
 Array = NDArray[np.int64]
 _THREAD = ("pid", "tid")
@@ -103,6 +104,13 @@ def _ranges(trace: Trace, by: By) -> tuple[pl.DataFrame, dict[str, Step], ToldBy
         told_by = "ranges"
         frames = trace.events.filter(is_annotation())
         steps = range_steps(frames.get_column("name").unique().cast(pl.String).to_list())
+    if by == "line" and not steps:
+        told_by = "stacks"
+        frames = trace.events.filter(pl.col("call_stack").is_not_null()).with_columns(
+            pl.col("call_stack").alias("name")
+        )
+        stacks = frames.get_column("name").unique().cast(pl.String).to_list()
+        steps = {stack: step for stack in stacks if (step := stack_step(stack)) is not None}
     names = pl.Series(list(steps), dtype=pl.String).cast(pl.Categorical())
     ranges = frames.filter(pl.col("name").is_in(names.implode())).select(*_RANGE)
     order = (*_THREAD, "ts_ns", "dur_ns")

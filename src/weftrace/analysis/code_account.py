@@ -61,7 +61,8 @@ class CodeTimes(InNotebook):
     modules that run at once have more together than the device.
     folded: by module the same tree with siblings of one class in one row (members of a list too); by function each
     function once, wherever it was called from, without parents, the longest 300.
-    told_by: what told the modules.
+    told_by: what told the modules. graph_ns: of the outside's total, what was launched with other events by one call,
+    as the kernels of a CUDA graph are: whoever replays one is in no module of it.
     """
 
     by: By
@@ -69,6 +70,7 @@ class CodeTimes(InNotebook):
     nodes: pl.DataFrame
     outside: pl.DataFrame
     folded: pl.DataFrame
+    graph_ns: int
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "by", f"{self.by}, told by {self.told_by}"
@@ -93,7 +95,14 @@ def code_times(source: Source, by: By = "module") -> CodeTimes:
         nodes=_used(nodes),
         outside=parts.outside(),
         folded=_by_function(parts, nodes) if by == "line" else _by_class(parts, paths),
+        graph_ns=_of_graphs(events.with_columns(pl.Series("node", parts.node))) if work.basis == "device" else 0,
     )
+
+
+def _of_graphs(events: pl.DataFrame) -> int:
+    """Sum of durations of what lies outside and was launched by a call that launched several events."""
+    shared = pl.col("launch_ts_ns").is_not_null() & (pl.len().over(_LAUNCH) > 1)
+    return int(events.filter(shared, pl.col("node") < 0).select((pl.col("end_ns") - pl.col("start_ns")).sum()).item())
 
 
 _LAUNCH = ("launch_pid", "launch_tid", "launch_ts_ns")
@@ -203,15 +212,20 @@ def _levels(node: Array, parents: Array) -> Iterator[tuple[Array, Array, Array]]
 
     An event stands in one node of a level, so that what is held at once does not grow with the tree's depth.
     """
-    depth = np.zeros(len(parents), np.int64)
-    for at, parent in enumerate(parents.tolist()):
-        depth[at] = depth[parent] + 1 if parent >= 0 else 0
+    depth = _depths(parents)
     at_node = node.copy()
     for level in range(int(depth.max(initial=-1)), -1, -1):
         events = np.flatnonzero(at_node >= 0)
         events = events[depth[at_node[events]] == level]
         yield np.flatnonzero(depth == level), at_node[events], events
         at_node[events] = parents[at_node[events]]
+
+
+def _depths(parents: Array) -> Array:
+    depths: list[int] = []
+    for parent in parents.tolist():
+        depths.append(depths[parent] + 1 if parent >= 0 else 0)
+    return np.array(depths, np.int64)
 
 
 def _with_below(own: Array, parents: Array) -> Array:
@@ -263,12 +277,14 @@ def _by_function(parts: _Parts, nodes: pl.DataFrame) -> pl.DataFrame:
     rows = nodes.group_by("name", maintain_order=True).agg(pl.col(added).sum())
     rows = rows.filter((pl.col("num_events") > 0) | (pl.col("idle_ns") > 0))
     rows = rows.sort("total_ns", "idle_ns", "name", descending=[True, True, False]).head(_MOST_FUNCTIONS)
-    names, parents = nodes.get_column("name"), nodes.get_column("parent").to_list()
+    names, parents = nodes.get_column("name"), nodes.get_column("parent").to_numpy()
+    depth = _depths(parents)
+    levels = [np.flatnonzero(depth == level) for level in range(1, int(depth.max(initial=0)) + 1)]
     unions = []
     for name in rows.get_column("name"):
-        is_it = (names == name).to_list()
-        for at, parent in enumerate(parents):
-            is_it[at] = is_it[at] or (parent >= 0 and is_it[parent])
-        unions.append(parts.unions(np.array(is_it, np.bool_)))
+        is_below = (names == name).to_numpy().copy()
+        for level in levels:
+            is_below[level] |= is_below[parents[level]]
+        unions.append(parts.unions(is_below))
     found = pl.DataFrame(unions, schema={"busy_ns": pl.Int64, "exposed_ns": pl.Int64}, orient="row")
     return rows.hstack(found).with_columns(pl.lit(-1, dtype=pl.Int64).alias("parent")).select(list(NODE_SCHEMA))

@@ -23,6 +23,7 @@ def code_document(times: CodeTimes, *, num_ranks: int = 1) -> CodeDocument:
         "nodes": _rows(_largest(times.nodes, most)),
         "folded": _rows(_largest(times.folded, most) if times.by == "module" else times.folded),
         "outside": _rows(times.outside)[0],
+        "graph_ns": times.graph_ns,
     }
 
 

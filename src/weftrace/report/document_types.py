@@ -483,8 +483,8 @@ class CodeDocument(TypedDict):
     """
 
     told_by: Annotated[
-        Literal["frames", "hierarchy", "ranges", "nothing"],
-        Meta(description="What told it: the profiler's frames, TorchScript's operators, ranges named like modules."),
+        Literal["frames", "hierarchy", "ranges", "stacks", "nothing"],
+        Meta(description="The profiler's frames, TorchScript's operators, ranges named like modules, old call stacks."),
     ]
     num_nodes: Annotated[Count, Meta(description="Nodes found; `nodes` holds at most 5,000, of many ranks fewer.")]
     nodes: list[CodeNodeDocument]
@@ -493,6 +493,7 @@ class CodeDocument(TypedDict):
         Meta(description="By module: siblings of one class in one node. By function: each once, without parents."),
     ]
     outside: Annotated[CodeNodeDocument, Meta(description="What lies in none, or whose launch is unknown.")]
+    graph_ns: Annotated[Ns, Meta(description="Of outside's total_ns: launched with others by one call (a CUDA graph).")]
 
 
 class RankDocument(TypedDict):

@@ -51,6 +51,14 @@ def function_step(name: str, cat: str) -> Step | None:
     return Step((name,), "alone" if _is_machinery(found["file"]) else "inside")
 
 
+def stack_step(stack: str) -> Step | None:
+    """Of an operator that states its call stack, innermost first, as files of torch before 1.11 do: "model.py(7):
+    forward;train.py(3): main"."""
+    steps = [step for name in reversed(stack.split(";")) if (step := function_step(name, "python_function"))]
+    own = [step.names[0] for step in steps if step.way == "inside"] or [step.names[0] for step in steps[-1:]]
+    return Step(tuple(own), "absolute") if own else None
+
+
 def _is_machinery(file: str) -> bool:
     root = file.split("/", 1)[0].removesuffix(".py")
     return bool(_MACHINERY.search(file) or _LIBRARY.search(file)) or root in sys.stdlib_module_names

@@ -483,6 +483,33 @@ def test_python_frames_are_skipped_unless_asked_for() -> None:
     assert trace.quality.skipped == {}
 
 
+def test_frames_are_kept_apart_by_thread_and_time_without_calls_of_built_in_functions() -> None:
+    frame = {"cat": "python_function"}
+    text = text_of(
+        event("a"),
+        event("nn.Module: Net_0", ts=at("1.5"), dur=2, tid=3, **frame),
+        event("<built-in method view of Tensor object at 0x7f00>", **frame),
+        event("train.py(5): step", ts=7, dur=-1, **frame),
+        event("train.py(6): step", ts=None, **frame),
+        event("train.py(7): step", ts=8, dur=4, **frame),
+        event("aten::mm", ts=9, dur=1, cat="cpu_op", args={"Module Hierarchy": "TOP(Net)::forward."}),
+        event("aten::t", ts=9, dur=1, cat="cpu_op", args={"Module Hierarchy": None}),
+        baseTimeNanoseconds=1_000,
+    )
+    for chunk in (1 << 18, 100):
+        trace = read_text(text, frames=True, chunk=chunk)
+        assert names(trace) == ["a", "aten::mm", "aten::t"]
+        assert trace.frames is not None
+        assert trace.frames.rows() == [
+            ("nn.Module: Net_0", "python_function", "0", "3", EPOCH_US * 1000 + 2_500, 2_000),
+            ("train.py(7): step", "python_function", "0", "7", 9_000, 4_000),
+            ("TOP(Net)::forward.", "module_hierarchy", "0", "7", 10_000, 1_000),
+        ]
+        assert trace.quality.skipped == {"built-in call": 1}
+        assert trace.quality.dropped == {"frame without usable times": 2}
+    assert read_text(text).frames is None
+
+
 # --- flows ----------------------------------------------------------------------------------------
 
 

@@ -12,8 +12,8 @@ from rich.text import Text
 from weftrace.render.console_parts import DIM, counted, section, table, unit_for
 from weftrace.render.console_text import clean, shorten_middle
 from weftrace.report.document_types import CodeDocument, CodeNodeDocument, RankDocument
-from weftrace.report.render.words import CODE_NOTES, NO_FUNCTIONS, NO_MODULES, OUTSIDE_CODE
-from weftrace.units import percent
+from weftrace.report.render.words import CODE_NOTES, GRAPH_NOTE, NO_FUNCTIONS, NO_MODULES, OUTSIDE_CODE
+from weftrace.units import duration, percent
 
 MAX_MODULES = 30
 MAX_FUNCTIONS = 20
@@ -67,8 +67,9 @@ def _modules(code: CodeDocument, rank: RankDocument, width: int) -> RenderableTy
     rows = [(_name(nodes[at], depth), nodes[at]) for at, depth in shown]
     left = len(nodes) - len(shown)
     body = _table("module", [*rows, *_outside(code)], rank, width, _at_its_place)
-    note = f"… and {left:,} more rows, with less time, in the JSON report and on the page."
-    return Group(heading, body, *[Text(note, style=DIM)] * bool(left))
+    notes = [f"… and {left:,} more rows, with less time, in the JSON report and on the page."] * bool(left)
+    notes += [GRAPH_NOTE.format(duration(code["graph_ns"]))] * bool(code["graph_ns"])
+    return Group(heading, body, *(Text(note, style=DIM) for note in notes))
 
 
 def _functions(code: CodeDocument, rank: RankDocument, width: int) -> RenderableType:

@@ -247,10 +247,12 @@ CODE_NOTES: Mapping[str, str] = MappingProxyType(
         "frames": "launched in it, or for its backward",
         "hierarchy": "as operators of TorchScript tell it",
         "ranges": "by ranges that are named like modules",
+        "stacks": "as operators of an old file tell it",
         "nothing": "",
     }
 )
 OUTSIDE_CODE = "(outside)"
+GRAPH_NOTE = "Of what lies outside, {} ran in graphs (CUDA, HIP): who replays one is in none of its modules."
 NO_MODULES = (
     "Nothing in this file tells modules. torch.profiler records them with with_stack=True (with_modules=True alone is "
     "for TorchScript)."

@@ -59,7 +59,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     comms_id: int | str = msgspec.field(name="Comms Id", default=MISSING)
     wait_stream: int = msgspec.field(name="wait_on_stream", default=MISSING)
     wait_correlation: int = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=MISSING)
-    hierarchy: str = msgspec.field(name="Module Hierarchy", default="")  # of TorchScript's operators, with_modules
+    hierarchy: str | None = msgspec.field(name="Module Hierarchy", default=None)  # of TorchScript, with_modules
     planned: Planned | None = msgspec.field(name="weftrace", default=None)
     old_external_id: int = msgspec.field(name="external id", default=MISSING)  # device events of Kineto before 2022
     old_input_shapes: msgspec.Raw = msgspec.field(name="Input dims", default=NOTHING)  # torch 1.8

@@ -43,7 +43,7 @@ class FrameColumns:
         """Add, of operators, those that say which modules they are in (TorchScript, `with_modules`)."""
         told = np.array([row for row, event in enumerate(events) if event.args.hierarchy], np.int64)
         if len(told):
-            self._put([events[row].args.hierarchy for row in told.tolist()], 1, events, ts_ns, dur_ns, told)
+            self._put([events[row].args.hierarchy or "" for row in told.tolist()], 1, events, ts_ns, dur_ns, told)
 
     def frame(self, base_ns: int) -> pl.DataFrame:
         """All of them, with `base_ns` added to their times."""

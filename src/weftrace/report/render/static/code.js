@@ -37,6 +37,7 @@ const TOLD = {
   frames: "",
   hierarchy: " Operators of TorchScript tell it.",
   ranges: " Ranges that are named like modules tell it.",
+  stacks: " The call stacks of operators tell it.",
   nothing: " Nothing in this file does: torch.profiler records modules with with_stack=True.",
 };
 
@@ -96,12 +97,11 @@ export function showCode(rank) {
     fill(byId("code-legend"), legendKeys(colors.legend));
     const [, title, lead] = WORDS[state.by];
     byId("code-title").textContent = title;
-    const { told_by, num_nodes, nodes } = shownOf(rank, state.by);
+    const { told_by, num_nodes, nodes, graph_ns } = shownOf(rank, state.by);
     byId("code-lead").textContent = `${lead}${TOLD[told_by]} ${METRICS[state.metric][1]} Click to go into it.`;
-    byId("code-rest").textContent =
-      num_nodes > nodes.length
-        ? `${plural(num_nodes - nodes.length, "node")} with less time: what they took is own time of those above.`
-        : "";
+    const small = `${plural(num_nodes - nodes.length, "node")} with less time: what they took is own time of those above.`;
+    const graphs = `Of what lies outside, ${duration(graph_ns)} ran in graphs (CUDA, HIP): who replays one is in none of its modules.`;
+    byId("code-rest").textContent = [num_nodes > nodes.length ? small : "", graph_ns ? graphs : ""].join(" ").trim();
     fill(byId("code-tools"), tools());
     showRows();
   }
