@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.trace.plain.pipeline_job import artefact, converted, simulate, slow, slow_stage, write
+from tests.trace.plain.pipeline_job import Op, artefact, converted, simulate, slow, slow_stage, write
 from weftrace.report import analyze
 from weftrace.report.document import report_document
 from weftrace.report.document_types import ReportDocument
@@ -105,13 +105,22 @@ def test_a_file_a_rank_makes_a_job_whose_partners_are_found(tmp_path: Path) -> N
     assert "DP 0 PP 1 computes 1.49× as long" in document["headline"]
 
 
-def test_ranks_of_one_file_are_called_by_their_number(tmp_path: Path) -> None:
-    """They are no devices of one process."""
+def test_ranks_in_one_file_are_told_by_their_numbers_alone(tmp_path: Path) -> None:
+    """Several ranks of one process are devices elsewhere; here there is no device to name."""
     events = [
-        {"ph": "X", "name": name, "ts": 1000 * start, "dur": 1000 * (end - start), "args": {"rank": rank, "step": 1}}
-        for rank, came in enumerate((100, 112, 104))
-        for name, start, end in (("forward", 0, came), ("all_reduce", came, 132))
+        {"ph": "X", "name": name, "pid": rank, "tid": 0, "ts": ts, "dur": dur, "args": {"rank": rank, "step": 0}}
+        for rank, length in enumerate((100, 100, 160))
+        for name, ts, dur in (("forward", 0, length), ("all_reduce", length, 180 - length))
     ]
-    lateness = report_of(tmp_path / "job.json", events)["lateness"]
-    assert lateness is not None and lateness["late"] == 1
-    assert [rank["name"] for rank in lateness["ranks"]] == ["rank 0", "rank 1", "rank 2"]
+    document = report_of(tmp_path / "t.json", {"traceEvents": events})
+    assert document["lateness"] is not None
+    assert [rank["name"] for rank in document["lateness"]["ranks"]] == ["rank 0", "rank 1", "rank 2"]
+    assert "Rank 2 made the others wait" in document["headline"]
+    assert "device" not in document["headline"]
+
+
+def test_the_longest_rank_is_called_by_its_name(tmp_path: Path) -> None:
+    ops = [op for op in simulate(2, 2, steps=(1,)) if "compute" in op.name]
+    end = max(op.end for op in ops)
+    ops.append(Op(1, 1, 1, "forward-compute", end, 3 * end, 9))
+    assert "The longest, DP 1 PP 1, takes" in report_of(tmp_path / "t.json", artefact(ops))["headline"]

@@ -171,8 +171,8 @@ def _longest(ranks: Sequence[RankDocument], num_processes: int) -> str:
     spans = [rank["span_ns"] for rank in ranks]
     slowest = max(ranks, key=lambda rank: rank["span_ns"])
     called = slowest["name"] or (slowest["path"] if slowest["rank"] is None else f"rank {slowest['rank']}")
-    names = [called] * (num_processes > 1)
-    names += [f"device {slowest['device']}"] * (num_processes < len(ranks))
+    by_device = num_processes < len(ranks) and slowest["device"] is not None
+    names = [called] * (num_processes > 1 or not by_device) + [f"device {slowest['device']}"] * by_device
     mean = duration(sum(spans) / len(spans))
     if max(spans) < _LONGER * sum(spans) / len(spans):
         return f"Each takes about {mean}."

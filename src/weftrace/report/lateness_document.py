@@ -79,7 +79,7 @@ def _name(rank: RankAnalysis, with_device: bool) -> str:
     if rank.name:  # a plain trace's, which has no devices
         return rank.name
     name = PurePath(rank.path).name if rank.rank is None else f"rank {rank.rank}"
-    return f"{name}, device {rank.device}" if with_device else name
+    return f"{name}, device {rank.device}" if with_device and rank.device is not None else name
 
 
 def _steps(found: Lateness, number: int) -> list[LateStepDocument]:
