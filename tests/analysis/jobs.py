@@ -32,6 +32,7 @@ class Event:
     seq: int = 0
     collective: str = "allreduce"
     step: int = 0
+    sender: int = -1
 
 
 @dataclass(slots=True)
@@ -54,8 +55,9 @@ class Job:
         self.events[rank].append(Event(start=start, end=start + length, step=self.step))
         self.now[rank] = start + length
 
-    def meet(self, ranks: Iterable[int], transfer: int, *, group: str = "0", collective: str = "allreduce") -> int:
-        """All ranks meet; who came last."""
+    def meet(self, ranks: Iterable[int], transfer: int, *, group: str = "0", collective: str = "allreduce",
+             sender: int = -1) -> int:  # fmt: skip
+        """All ranks meet; who came last. sender: of a send and its receive."""
         ranks = tuple(ranks)
         last = max(ranks, key=lambda rank: (self.now[rank], -rank))
         came = self.now[last]
@@ -64,7 +66,7 @@ class Job:
         for rank in ranks:
             self.events[rank].append(
                 Event(start=self.now[rank], end=end, group=group, ranks=ranks, seq=self._seqs[group, ranks],
-                      collective=collective, step=self.step)
+                      collective=collective, step=self.step, sender=sender)
             )  # fmt: skip
             self.waited[rank, last] += came - self.now[rank]
             self.now[rank] = end
@@ -86,6 +88,7 @@ class Job:
         for rank in range(self.number):
             file = TraceFile(rank=rank, world_size=self.number)
             steps: dict[int, list[int]] = {}
+            numbers: dict[int, int] = {}  # of sends and receives: each rank counts its own, whoever the partner is
             for event, start, end in self.shown(rank):
                 steps.setdefault(event.step, []).extend((start, end))
                 args: dict[str, Any] = {}
@@ -96,6 +99,14 @@ class Job:
                         "Process Group Name": event.group, "Process Group Ranks": str(list(event.ranks)),
                         "Seq": event.seq,
                     }  # fmt: skip
+                if event.collective == "send":
+                    low, high = event.ranks
+                    sends = event.sender == rank
+                    args |= {"Collective name": "send" if sends else "recv", "Group size": self.number,
+                             "Process Group Ranks": str(list(range(self.number))),
+                             ("Dst Rank" if sends else "Src Rank"): high if rank == low else low}  # fmt: skip
+                    seq = numbers[rank] = numbers.get(rank, 0) + 1
+                    args["Seq"] = seq
                 name = GEMM if not event.ranks else SEND_RECV if event.collective == "send" else ALL_REDUCE
                 file.kernel(name, start / 1000, (end - start) / 1000, stream=20 if event.ranks else 7,
                             launch=start / 1000, **args)  # fmt: skip

@@ -103,7 +103,8 @@ def _settled(row: dict[str, Any]) -> dict[str, Any]:
             if "grid" not in row:
                 _drop(row, "block")
         if not row.keys() & {"collective", "group"}:
-            _drop(row, "in_elems", "out_elems", "dtype", "group_size", "group_ranks", "comm_seq")
+            _drop(row, "in_elems", "out_elems", "dtype", "group_size", "group_ranks", "comm_seq",
+                  "src_rank", "dst_rank")  # fmt: skip
     if row.get("graph_id", 0) <= 0:
         _drop(row, "graph_id", "graph_node_id")
     return row

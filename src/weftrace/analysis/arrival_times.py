@@ -19,6 +19,7 @@ ARRIVAL_SCHEMA: dict[str, pl.DataType] = {
     "end_ns": pl.Int64(),
     "idle_since_ns": pl.Int64(),  # end of the rank's last earlier work on any stream, own start at most
     "is_barrier": pl.Boolean(),
+    "recorded_since_ns": pl.Int64(),  # of the whole file: when its recording began, null where nothing tells
 }
 
 #: Kinds of which each rank has a size of its own.
@@ -29,7 +30,8 @@ def arrivals(source: Trace | Work) -> pl.DataFrame:
     """The communication of one device, a row a collective: a frame of `ARRIVAL_SCHEMA`.
 
     Kernels of one number in one group that overlap are one collective (its channels): from the first start to the last
-    end. Barriers are among them: to wait is what they do.
+    end. Barriers are among them: to wait is what they do. Sends and receives are numbered by each rank for itself:
+    where they tell their partner, `what` does, and there is no number.
     """
     work = as_work(source)
     before = pl.col("end_ns").cum_max().shift(1)
@@ -40,20 +42,32 @@ def arrivals(source: Trace | Work) -> pl.DataFrame:
         pl.col(name).cast(pl.String).fill_null(missing)
         for name, missing in (("group", ""), ("group_ranks", ""), ("collective", "?"))
     )
+    own = pl.lit(work.trace.rank, pl.Int32)  # a send tells its receiver, a receive its sender
+    between = pl.concat_str(pl.coalesce("src_rank", own), pl.lit(">"), pl.coalesce("dst_rank", own))
+    is_between = pl.coalesce("src_rank", "dst_rank").is_not_null() & (pl.col("group_size").fill_null(0) != 2)
     size = pl.when(~collective.is_in(_UNEVEN)).then(pl.col("payload_elems").cast(pl.String)).fill_null("")
     named = rows.filter(pl.col("kind") == "communication").select(
         pl.concat_str(group, ranks, separator=" ").str.strip_chars().alias("group"),
         "group_size",
         collective.alias("collective"),
-        pl.col("comm_seq").alias("seq"),
-        pl.concat_str(collective, size, separator="/").alias("what"),
+        pl.when(~is_between | between.is_null()).then("comm_seq").alias("seq"),  # each rank counts its own
+        pl.concat_str(collective, pl.when(is_between).then(between).fill_null(size), separator="/").alias("what"),
         "step",
         "start_ns",
         "end_ns",
         "idle_since_ns",
         (pl.col("role") == "barrier").fill_null(False).alias("is_barrier"),
+        pl.lit(_recorded_since(work.trace), pl.Int64).alias("recorded_since_ns"),
     )
     return _of_channels(named).select(pl.col(name).cast(dtype) for name, dtype in ARRIVAL_SCHEMA.items())
+
+
+def _recorded_since(trace: Trace) -> int | None:
+    """Start of the recording, as the file says or its operators show; device events and their launches alone do not."""
+    if trace.window_ns is not None:
+        return trace.window_ns[0]
+    first = trace.events.filter(pl.col("cat") == "cpu_op").get_column("ts_ns").min()
+    return None if first is None or trace.simulated else int(first)  # type: ignore[arg-type]
 
 
 def _of_channels(rows: pl.DataFrame) -> pl.DataFrame:
@@ -65,7 +79,7 @@ def _of_channels(rows: pl.DataFrame) -> pl.DataFrame:
     begins = (pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).over(*key)).fill_null(True)
     parts = numbered.with_columns(begins.cum_sum().over(*key).alias("part")).group_by(*key, "part", maintain_order=True)
     merged = parts.agg(
-        pl.col("group_size", "collective", "step", "start_ns", "idle_since_ns").first(),
+        pl.col("group_size", "collective", "step", "start_ns", "idle_since_ns", "recorded_since_ns").first(),
         pl.col("end_ns").max(),
         pl.col("is_barrier").all(),
     )

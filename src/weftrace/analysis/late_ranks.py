@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.analysis.busy_stretches import Stretches, stretches_of
 from weftrace.analysis.clocks import END_TOGETHER, Array, ClockOffset, offsets_of
@@ -14,12 +15,13 @@ from weftrace.analysis.intervals import union
 from weftrace.analysis.meetings import Meetings, meetings_of
 from weftrace.analysis.root_blame import Waiting, blame
 from weftrace.notebook import InNotebook
-from weftrace.units import US, duration
+from weftrace.units import MS, US, duration
 
 _MOST_WORST = 1000
 _LEFT_BEFORE_NS = 10 * US  # and four times the uncertainty: who ends that long before the last comes waited for nobody
 _STARTS_AGREE = 0.9  # of the collectives: then events show the transfer only
 _ABOUT, _MOST_ABOUT = 2 * US, 50 * US
+_SKEW_NS = 1 * MS  # by which profilers may start apart without a word
 _ABOVE_MEAN = 1.3  # times the mean of what begins with a rank, and
 _PART, _MOSTLY = 1 / 3, 0.5  # of all waiting, or of its collectives that it came last into: then a rank stands out
 _SURE = 0.5  # of the waiting must be in waits beyond twice the uncertainty, else no rank is called late
@@ -31,8 +33,9 @@ class Lateness(InNotebook):
 
     Of a collective on two ranks or more, on a common clock: waiting of a rank = last start over the ranks - own start,
     within the event; transfer = the rest of it, own end - last start. A rank that left before the last came (the root
-    of a broadcast) waited for nobody. Sends and receives are not counted where there are collectives: to wait for the
-    stage before is how a pipeline works; but what a rank is late by them is passed on.
+    of a broadcast) waited for nobody. Collectives to which some came more than a millisecond before the recording of
+    the last had begun are left out, and a note says how many. Sends and receives are not counted where there are
+    collectives: to wait for the stage before is how a pipeline works; but what a rank is late by them is passed on.
 
     ranks: a row a rank (`at`, its position): caused_ns, own start - second last start where it came last and others
     waited; origin_ns, waiting of all ranks that began with it (`blame`): their sum is that of suffered_ns, its waiting;
@@ -100,7 +103,7 @@ def lateness_of(meetings: Meetings) -> Lateness | None:
         ranks=ranks,
         late=_stands_out(ranks) if is_told else None,
         pairs=_pairs(mine),
-        collectives=_collectives(met),
+        collectives=_collectives(met.filter(~pl.col("is_early"))),
         worst=counted.sort("waiting_ns", "meeting", descending=[True, False]).head(_MOST_WORST),
         steps=_steps(mine),
         waits=tuple(_waits(mine.filter(pl.col("at") == at)) for at in range(number)),
@@ -157,7 +160,13 @@ def _split(members: pl.DataFrame, uncertainty_ns: int) -> _Split:
     caused = np.minimum(last_ns - np.maximum.reduceat(others, first), np.maximum.reduceat(waiting, first))
     at = members.get_column("at").to_numpy()
     is_pair = (members.get_column("collective").cast(pl.String) == "send_recv").to_numpy()[first]
-    is_counted = np.ones(len(first), np.bool_) if is_pair.all() else ~is_pair
+    is_early = _before_recording(members, start, last_row, first)
+    is_counted = ~is_early & (np.ones(len(first), np.bool_) if is_pair.all() else ~is_pair)
+    if num_early := int((is_early & ~is_pair).sum()):
+        notes.append(
+            f"{num_early:,} collective{'s' * (num_early > 1)} left out: ranks waited there before the recording of the "
+            "last began"
+        )
     members = members.with_columns(
         pl.Series("waiting_ns", waiting),
         pl.Series("transfer_ns", end - start - waiting),
@@ -166,6 +175,7 @@ def _split(members: pl.DataFrame, uncertainty_ns: int) -> _Split:
         pl.Series("caused_ns", np.repeat(caused, sizes)),
         pl.Series("last_start", left_ns),
         pl.Series("counted", np.repeat(is_counted, sizes)),
+        pl.Series("is_early", np.repeat(is_early, sizes)),
     )
     return _Split(
         members=members,
@@ -176,6 +186,14 @@ def _split(members: pl.DataFrame, uncertainty_ns: int) -> _Split:
         ),
         notes=tuple(notes),
     )  # fmt: skip
+
+
+def _before_recording(members: pl.DataFrame, start: Array, last_row: Array, first: Array) -> NDArray[np.bool_]:
+    """Meetings whose first came before the recording of the last had begun: what it did until then is not known, and
+    profilers start at different times."""
+    since = members.get_column("recorded_since_ns") - members.get_column("ahead_ns")
+    known = since.is_not_null().to_numpy()[last_row]
+    return known & (np.minimum.reduceat(start, first) + _SKEW_NS < since.fill_null(0).to_numpy()[last_row])
 
 
 def _shows_transfer_only(start: Array, idle: Array, first: Array, sizes: Array, uncertainty_ns: int) -> bool:
@@ -195,7 +213,7 @@ def _shows_transfer_only(start: Array, idle: Array, first: Array, sizes: Array, 
 
 def _met(members: pl.DataFrame) -> pl.DataFrame:
     """A row a meeting."""
-    once = ("collective", "group", "seq", "last_start", "last", "caused_ns", "by_sequence", "counted")
+    once = ("collective", "group", "seq", "last_start", "last", "caused_ns", "by_sequence", "counted", "is_early")
     return members.group_by("meeting", maintain_order=True).agg(
         pl.col(once).first(),
         pl.col("step").drop_nulls().first(),

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from weftrace.trace.kernels import HOST_FAMILY, KernelRules, classify
 
 #: What a collective's host record says of its kernels.
-METADATA = ("collective", "in_elems", "out_elems", "dtype", "group", "group_size", "group_ranks", "comm_seq")
+METADATA = ("collective", "in_elems", "out_elems", "dtype", "group", "group_size", "group_ranks", "comm_seq",
+            "src_rank", "dst_rank")  # fmt: skip
 
 
 def open_at_launch(ranges: pl.DataFrame, linked: pl.DataFrame) -> pl.Series:

@@ -52,6 +52,8 @@ EVENT_SCHEMA: dict[str, pl.DataType] = {
     "group_size": pl.Int32(),
     "group_ranks": pl.Categorical(),
     "comm_seq": pl.Int64(),  # number of the collective in its group
+    "src_rank": pl.Int32(),  # of a receive: the rank in the job that it is from
+    "dst_rank": pl.Int32(),  # of a send: the one that it is for
     "wait_stream": pl.Int64(),  # cuda_sync: the stream waited for
     "wait_correlation": pl.Int64(),  # cuda_sync: correlation of the event record waited for
     "op_kind": pl.Categorical(),  # of a simulated device event: the class of its op in the plan

@@ -53,6 +53,8 @@ WORK_SCHEMA: dict[str, pl.DataType] = {
     "group_size": pl.Int32(),
     "group_ranks": pl.Categorical(),
     "comm_seq": pl.Int64(),
+    "src_rank": pl.Int32(),
+    "dst_rank": pl.Int32(),
     "launch_ts_ns": pl.Int64(),
     "launch_pid": pl.Categorical(),
     "launch_tid": pl.Categorical(),

@@ -55,13 +55,14 @@ _SPARSE = {
                  "graph_id", "graph_node_id", "wait_stream", "wait_correlation"),
     "autograd": ("sequence", "forward_thread"),
     "called": ("call",),
-    "collective": ("in_elems", "out_elems", "group_size", "comm_seq", "collective", "dtype", "group", "group_ranks"),
+    "collective": ("in_elems", "out_elems", "group_size", "comm_seq", "src_rank", "dst_rank",
+                   "collective", "dtype", "group", "group_ranks"),
     "planned": ("layer", "micro_batch", "op_kind"),
 }  # fmt: skip
 # Arguments by which an event of any other kind belongs to one of these.
 _ODD = attrgetter("moved_bytes", "device", "block", "graph_id", "graph_node_id", "wait_stream", "wait_correlation",
                   "in_elems", "out_elems", "seq", "comms_id", "dtype", "group_size", "group_ranks",
-                  "registers", "shared_bytes", "occupancy")  # fmt: skip
+                  "src_rank", "dst_rank", "registers", "shared_bytes", "occupancy")  # fmt: skip
 _NONE_ODD = _ODD(NO_ARGS)
 _COLLECTIVE_TEXTS = ("collective", "dtype", "group", "group_ranks")
 _TEXTS = (*_COLLECTIVE_TEXTS, "op_kind")
@@ -216,6 +217,8 @@ class Columns:
         for column in ("in_elems", "out_elems", "group_size"):
             self._put(column, self._ints([getattr(a, column) for a in args]))
         self._put("comm_seq", self._ints([integer(a.comms_id) if a.seq is MISSING else a.seq for a in args]))
+        for column in ("src_rank", "dst_rank"):
+            self._put(column, self._ints([integer(getattr(a, column)) for a in args]))
         for column in _COLLECTIVE_TEXTS:
             codes = self._texts[column]
             self._put(column, _codes([codes[getattr(a, column)] for a in args]))
@@ -369,6 +372,8 @@ def _has_collective(args: Args, *, any_part: bool) -> bool:
         or args.dtype is not None
         or args.group_size is not MISSING
         or args.group_ranks is not None
+        or args.src_rank is not MISSING
+        or args.dst_rank is not MISSING
     )
 
 

@@ -55,6 +55,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     group: str | None = msgspec.field(name="Process Group Name", default=None)
     group_size: int = msgspec.field(name="Group size", default=MISSING)
     group_ranks: str | None = msgspec.field(name="Process Group Ranks", default=None)
+    src_rank: int | str = msgspec.field(name="Src Rank", default=MISSING)
+    dst_rank: int | str = msgspec.field(name="Dst Rank", default=MISSING)
     seq: int = msgspec.field(name="Seq", default=MISSING)
     comms_id: int | str = msgspec.field(name="Comms Id", default=MISSING)
     wait_stream: int = msgspec.field(name="wait_on_stream", default=MISSING)

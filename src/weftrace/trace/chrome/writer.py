@@ -55,6 +55,8 @@ _ARGUMENT_KEY = {
     "group_size": "Group size",
     "group_ranks": "Process Group Ranks",
     "comm_seq": "Seq",
+    "src_rank": "Src Rank",
+    "dst_rank": "Dst Rank",
     "wait_stream": "wait_on_stream",
     "wait_correlation": "wait_on_cuda_event_record_corr_id",
 }
