@@ -2,7 +2,7 @@
 
     python -m tests.report.slow_rank FOLDER [RANKS]
     weftrace report FOLDER -o job.html
-    python -m tests.pictures job.html docs/images/job.png 1440 1195
+    python -m tests.pictures job.html docs/images/job.png 1440 1260
 
 Groups of four ranks share each layer and meet after it (all-reduce of a tensor-parallel group); all ranks meet at the
 end of a step (gradients). One rank's compute takes a quarter longer from the third step on, so that its own group waits

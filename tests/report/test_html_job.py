@@ -149,9 +149,12 @@ def test_without_lateness_the_rank_that_computes_longest_is_open(open_html: Any)
     assert page.locator("#job-waits").is_hidden() and page.locator("#job-steps").is_visible()
     assert page.locator("#step-choices button").all_inner_texts() == ["span", "idle", "exposed"]
     assert page.locator("#job-clocks").inner_text().startswith("No collective could be matched over the ranks")
+    # A share exactly between two is rounded as the headline's: 1/16 is 6.25 %.
     for rank in job["ranks"]:
-        rank["steps"] = []
-    assert open_html(render_html(job, [])).locator("#late").is_hidden()
+        rank |= {"steps": [], "span_ns": 16 * MS, "idle_ns": MS}
+    page = open_html(render_html(job, []))
+    assert page.locator("#late").is_hidden()
+    assert page.locator('[data-card="job_idle"] .card-value').inner_text() == percent(1 / 16) == "6.2 %"
 
 
 def test_rows_of_clocks_that_differ_lie_on_one_axis(open_html: Any, tmp_path: Path) -> None:
@@ -217,6 +220,13 @@ def test_a_click_opens_the_rank_at_the_time_in_view(open_html: Any) -> None:
     page.wait_for_function("(end) => Number(document.getElementById('job-frame').dataset.end) < end", arg=end)
     page.keyboard.press("Home")
     assert window(page, "job") == (0, 30 * MS) != (start, end)
+    # The address tells what is seen of all ranks, too.
+    page.evaluate("location.hash = 'all=12000000..18000000&rank=3'")
+    page.wait_for_function("() => weftrace.rank() === 3")
+    assert window(page, "job") == (12 * MS, 18 * MS)
+    page.locator("#job-canvas").focus()
+    page.keyboard.press("d")
+    page.wait_for_function("() => location.hash === '#all=12900000..18900000&rank=3'")
 
 
 def test_steps_pairs_and_worst_collectives(open_html: Any) -> None:
@@ -267,7 +277,7 @@ def test_many_ranks_scroll_in_their_own_box_and_list_their_pairs(open_html: Any)
     parts = page.locator("#overview, #job, #late, #opened")
     assert parts.evaluate_all("(all) => all.every((part) => part.scrollWidth <= part.clientWidth)")
     assert "256 ranks, 3 pixels each: scroll for the rest" in page.locator("#job-rows").inner_text()
-    assert page.locator("#job-body").evaluate("(box) => [box.clientHeight, box.scrollHeight]") == [520, 46 + 256 * 3]
+    assert page.locator("#job-body").evaluate("(box) => [box.clientHeight, box.scrollHeight]") == [570, 46 + 256 * 3]
     assert page.locator("#opened-name").inner_text() == "Rank 200"
     pairs = page.locator("[data-table=pairs]")
     assert pairs.locator("tbody tr").count() == 20

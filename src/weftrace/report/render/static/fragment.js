@@ -5,8 +5,10 @@ const SETTLE_MS = 250; // a glide changes the view in every frame, and browsers 
 const MOST_CHARS = 200; // of a search
 
 /**
- * Times in ns from the rank's start; event and rank by their place.
+ * Times in ns from the rank's start, those of `all`, the picture of all ranks, from the job's; event and rank by their
+ * place.
  * @typedef {object} State
+ * @property {[number, number]} [all]
  * @property {number} [rank]
  * @property {[number, number]} [view]
  * @property {[number, number]} [range]
@@ -46,10 +48,11 @@ export function keepInFragment(read, show) {
 }
 
 /** @param {State} state */
-export function asFragment({ rank, view, range, event, find }) {
+export function asFragment({ all, rank, view, range, event, find }) {
   /** @param {[number, number]} span */
   const times = ([from, to]) => `${Math.round(from)}..${Math.round(to)}`;
   const parts = [
+    all ? `all=${times(all)}` : "",
     rank === undefined ? "" : `rank=${rank}`,
     view ? `view=${times(view)}` : "",
     range ? `range=${times(range)}` : "",
@@ -76,7 +79,14 @@ export function asState(text) {
     const found = /^(-?\d{1,16})\.\.(-?\d{1,16})$/.exec(said.get(key) ?? "");
     return found && Number(found[1]) < Number(found[2]) ? [Number(found[1]), Number(found[2])] : undefined;
   };
-  return { rank: whole("rank"), view: span("view"), range: span("range"), event: whole("event"), find: words(said) };
+  return {
+    all: span("all"),
+    rank: whole("rank"),
+    view: span("view"),
+    range: span("range"),
+    event: whole("event"),
+    find: words(said),
+  };
 }
 
 /** @param {Map<string, string>} said */

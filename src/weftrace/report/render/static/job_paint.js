@@ -42,10 +42,11 @@ import { channels, palette, SANS } from "render/theme.js";
 /** What stands above the rows: the axis, and who came last. */
 export const HEAD = 46;
 const AXIS = 24;
-const ROOM = 440; // pixels that rows share, as long as each has its least
+const ROOM = 520; // pixels that rows share, as long as each has its least
 const LEAST_ROW = 3;
+const NAME_HIGH = 13;
 const MOST_ROW = 40;
-const LOWER = 0.45; // of a row: communication
+const LOWER = 0.5; // of a row: communication
 export const FONT = `12px ${SANS}`;
 
 /**
@@ -91,7 +92,8 @@ export function paintJob(context, scene) {
   paintRows(context, scene, colors);
   paintNames(context, scene, colors);
   context.fillStyle = colors.panel;
-  context.fillRect(0, 0, left + width, HEAD);
+  context.fillRect(left, 0, width, HEAD);
+  context.fillRect(0, 0, left, HEAD - NAME_HIGH / 2); // the name of a thin first row rises above it
   drawAxis(context, { view, left, width, height: AXIS, bottom: AXIS, colors, font: `11px ${SANS}` });
   paintMarks(context, scene, colors);
 }
@@ -164,14 +166,14 @@ function eachRowInView({ rows, at, scrolled, height }, draw) {
  */
 function paintNames(context, scene, colors) {
   const { rows, at, left, width, scrolled, chosen, hovered } = scene;
-  const every = Math.ceil(13 / at.row);
+  const every = Math.ceil(NAME_HIGH / at.row);
   context.textAlign = "right";
   context.textBaseline = "middle";
   /** @param {number} place */
   const middle = (place) => HEAD + place * at.row - scrolled + (at.upper + at.lower) / 2;
   eachRowInView(scene, (place) => {
     const marked = place === chosen || place === hovered;
-    const near = [chosen, hovered].some((other) => other >= 0 && Math.abs(place - other) * at.row < 13);
+    const near = [chosen, hovered].some((other) => other >= 0 && Math.abs(place - other) * at.row < NAME_HIGH);
     if (!marked && (near || place % every !== 0)) return;
     context.font = marked ? `600 ${FONT}` : FONT;
     context.fillStyle = place === chosen ? colors.accent : marked ? colors.text : colors.muted;

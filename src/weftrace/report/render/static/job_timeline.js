@@ -16,8 +16,9 @@ import { FONT, HEAD, heightsOf, paintJob, sharesOf } from "./job_paint.js";
  * @typedef {import("./job_paint.js").Row} Row
  */
 
-const MOST_MARKS = 8; // of the collectives in view that were waited for most
-const MOST_HIGH = 520;
+const MOST_MARKS = 8; // of the collectives in view that were waited for most ...
+const WORTH_MARKING = 0.1; // ... and for this much of the longest wait among them
+const MOST_HIGH = 570;
 const LEAST_SHARE = 1e-6; // of a stretch: less is rounding
 const MOST_NAME = 132;
 
@@ -185,11 +186,15 @@ export function jobTimeline(job, onOpen) {
     const seen = (job.lateness?.worst ?? []).filter(
       ({ start_ns: time, waiting_ns: waited }) => time >= view.start && time <= view.end && waited > 0,
     );
-    return seen.slice(0, MOST_MARKS).map((worst) => {
-      const last = job.ranks[worst.last];
-      const text = `${last.name} last, ${duration(worst.waiting_ns)} waited`;
-      return { time: worst.start_ns, place: places.get(last.position) ?? 0, text };
-    });
+    const least = WORTH_MARKING * (seen[0]?.waiting_ns ?? 0);
+    return seen
+      .filter(({ waiting_ns: waited }) => waited >= least)
+      .slice(0, MOST_MARKS)
+      .map((worst) => {
+        const last = job.ranks[worst.last];
+        const text = `${last.name} last, ${duration(worst.waiting_ns)} waited`;
+        return { time: worst.start_ns, place: places.get(last.position) ?? 0, text };
+      });
   }
 
   function paint() {

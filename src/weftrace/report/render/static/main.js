@@ -111,6 +111,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     for (const id of ["job", "late", "nav-job"]) byId(id).hidden = false;
     showJobSummary(report, of);
     const ranks = jobTimeline(of, open);
+    ranks.view.onChange(() => changed());
     const zoom = (/** @type {number} */ from, /** @type {number} */ to) => {
       ranks.zoomTo(from, to);
       byId("job").scrollIntoView({ block: "start" });
@@ -147,12 +148,11 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
 
   /** What the address is to say: nothing of what is as the page opens. */
   function seen() {
-    const { view } = timeline;
     const { selected, range } = timeline.stats();
-    const whole = view.start === view.home[0] && view.end === view.home[1];
     return {
+      all: overview ? partOf(overview.timeline.view) : undefined,
       rank: current === first ? undefined : current,
-      view: whole ? undefined : /** @type {[number, number]} */ ([view.start, view.end]),
+      view: data()?.num ? partOf(timeline.view) : undefined,
       range: range ?? undefined,
       event: selected < 0 ? undefined : selected,
       find: byId("search", HTMLInputElement).value,
@@ -160,7 +160,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   }
 
   /** @param {import("./fragment.js").State} state */
-  function showSeen({ rank = first, view, range, event = -1, find = "" }) {
+  function showSeen({ all, rank = first, view, range, event = -1, find = "" }) {
     if (!report.ranks[rank]) return;
     if (rank !== current) showRank(rank);
     timeline.find(find);
@@ -170,6 +170,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     else timeline.range(null);
     timeline.view.hold(); // the selection may be gliding into view
     timeline.view.set(...(view ?? timeline.view.home));
+    overview?.timeline.view.set(...(all ?? overview.timeline.view.home));
   }
 
   onTheme(() => {
@@ -198,3 +199,12 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     },
   };
 });
+
+/**
+ * What a picture shows, where that is not all it has.
+ * @param {import("render/viewport.js").Viewport} view
+ * @returns {[number, number] | undefined}
+ */
+function partOf({ start, end, home }) {
+  return start === home[0] && end === home[1] ? undefined : [start, end];
+}
