@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from collections.abc import Callable
@@ -9,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.trace.plain.pipeline_job import Op, artefact, converted, simulate, slow, slow_stage, write
 from weftrace.report import analyze
 from weftrace.report.document import report_document
 from weftrace.report.document_types import ReportDocument
+from weftrace.report.render.terminal import print_report
 
 
 def report_of(path: Path, document: Any) -> ReportDocument:
@@ -49,6 +52,22 @@ def test_sequences_of_all_lengths_blame_nobody(tmp_path: Path) -> None:
     document = report_of(tmp_path / "t.json", artefact(ops))
     assert not any(r["is_slow"] for r in document["slow_work"]["ranks"])  # type: ignore[index]
     assert "No rank is slow in every step" in document["headline"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "line"),
+    [
+        (slow(0, 1, 1.6), "DP 0 PP 1       28.80   18.00  1.60×  backward-compute  1.60×"),
+        (slow_stage(1, 1.4), "stage 1       25.20   18.00  1.40×"),
+    ],
+)
+def test_the_terminal_tells_how_much_longer(tmp_path: Path, cost: Any, line: str) -> None:
+    ops = [op for op in simulate(3, 2, cost=cost, steps=(1, 2)) if op.name != "optimizer"]
+    document = report_of(tmp_path / "t.json", artefact(ops))
+    out = io.StringIO()
+    print_report(document, Console(file=out, width=80, color_system=None))
+    assert line in [row.rstrip() for row in out.getvalue().splitlines()]
+    assert all(len(row.rstrip()) <= 80 for row in out.getvalue().splitlines())
 
 
 def test_an_even_job_blames_nobody(tmp_path: Path) -> None:

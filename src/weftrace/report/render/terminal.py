@@ -29,6 +29,7 @@ from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS
 from weftrace.report.render.terminal_lateness import lateness_blocks
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.report.render.terminal_rank import hidden_share, rank_blocks
+from weftrace.report.render.terminal_slow_work import slow_work_block
 
 MAX_WIDTH = 140
 MAX_RANKS = 24
@@ -38,8 +39,9 @@ MAX_FAILURES = 10
 def print_report(document: ReportDocument, console: Console) -> None:
     """Print a report document: the headline, its quality, the ranks of a job, and one rank in full.
 
-    Of several ranks the late one is shown in full, for which the others waited most, or where none is told the one with
-    the longest span; `print_rank` prints another.
+    Of several ranks the late one is shown in full, for which the others waited most; where none is told, the one that
+    computes longest against its peers, if one stands out; else the one with the longest span. `print_rank` prints
+    another.
     Width: all of the console's up to 140 columns.
     """
     width = min(console.width, MAX_WIDTH)
@@ -95,6 +97,9 @@ def _in_full(document: ReportDocument) -> tuple[RankDocument, str]:
     """The rank to show in full, and why it."""
     if (late := _late(document)) is not None:
         return late, "which the others waited for most"
+    slow = [rank["ratio"] if rank["is_slow"] else 0 for rank in (document["slow_work"] or {"ranks": []})["ranks"]]
+    if any(slow):
+        return _counted(document["ranks"])[slow.index(max(slow))], "which computes longest against its peers"
     return max(_counted(document["ranks"]), key=lambda rank: rank["span_ns"]), "which has the longest span"
 
 
@@ -109,6 +114,7 @@ def _job(document: ReportDocument, chosen: RankDocument, why: str, width: int) -
     if len(ranks) < 2:
         return []
     blocks: list[RenderableType] = [_rank_table(document, width), *lateness_blocks(document, width)]
+    blocks += slow_work_block(document, width)
     partial = [rank for rank in ranks if rank is not chosen and concerns(rank)]
     if partial:
         lines = [joined([Text(rank_name(rank), style=BOLD), ": ", "; ".join(concerns(rank))]) for rank in partial]

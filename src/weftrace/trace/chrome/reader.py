@@ -104,7 +104,7 @@ def read_stream(
     )
     if tally.skipped["flow"] and has_orphans(events):
         return with_flows(trace, again(), facts, exact=table.exact)
-    if window is None and not tally.skipped["python_function"] and is_plain(events):
+    if window is None and table.frames is None and not tally.skipped["python_function"] and is_plain(events):
         return _with_plain(trace, again(), exact=table.exact)
     return trace
 

@@ -1,0 +1,52 @@
+"""Who computes longer than those that do the same, in the terminal; nothing where nobody stands out."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+
+from weftrace.render.console_parts import section, table, unit_for
+from weftrace.render.console_text import clean
+from weftrace.report.document_types import ReportDocument, SlowRankDocument, SlowWorkDocument
+
+_MAX_RANKS = 8
+
+
+def slow_work_block(document: ReportDocument, width: int) -> list[RenderableType]:
+    """Ranks that are slow and stages that are too long, each with its peers; most first."""
+    found = document["slow_work"]
+    if found is None:
+        return []
+    slow = sorted((rank for rank in found["ranks"] if rank["is_slow"]), key=lambda rank: -rank["ratio"])
+    stages = [stage for stage in found["stages"] if stage["is_slow"]]
+    if not slow and not stages:
+        return []
+    unit = unit_for(max(rank["compute_ns"] for rank in found["ranks"]))
+    rows = [[_name(r), unit(r["compute_ns"]), unit(r["peers_ns"]), f"{r['ratio']:.2f}×", *_phase(r)] for r in slow]
+    if len(rows) > _MAX_RANKS:
+        rows[_MAX_RANKS:] = [[f"… {len(slow) - _MAX_RANKS:,} more", *[""] * 5]]
+    usual = min(stage["compute_ns"] / stage["ratio"] for stage in found["stages"]) if stages else 0
+    for stage in stages:
+        times = unit(stage["compute_ns"]), unit(round(usual))
+        rows.append([f"stage {stage['stage']}", *times, f"{stage['ratio']:.2f}×", "", ""])
+    heads = ("rank", f"compute {unit.name}", "peers'", "ratio", "most of it in", "there")
+    return [
+        Group(
+            section("Who computes longer", _note(found)),
+            table(heads, rows, width, left=("rank", "most of it in"), bold=0),
+        )
+    ]
+
+
+def _name(rank: SlowRankDocument) -> str:
+    return clean(rank["name"]) or (clean(rank["path"]) if rank["rank"] is None else f"rank {rank['rank']}")
+
+
+def _phase(rank: SlowRankDocument) -> tuple[str, str]:
+    if rank["phase"] is None or rank["phase_ratio"] is None:
+        return "", ""
+    return clean(rank["phase"]), f"{rank['phase_ratio']:.2f}×"
+
+
+def _note(found: SlowWorkDocument) -> str:
+    peers = "the ranks of its stage, or the other stages" if found["stages"] else "the median of the ranks"
+    return f"{'a step, ' if found['num_steps'] else ''}against {peers}"
