@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.tracefile import DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.report.timeline import CLASSES, MAX_NAME_CHARS, nesting_depth, timeline_payload
-from weftrace.trace import Trace, work_of
+from weftrace.trace import Trace, open_trace, work_of
 from weftrace.trace.model import events_frame
 
 US = 1000
@@ -271,6 +271,21 @@ def test_the_operator_of_what_has_no_launch_in_the_timeline(tmp_path: Path) -> N
         "a": {"operator": "aten::add", "shapes": "[[3]]"},
         "b": {"operator": "aten::mul", "shapes": "[[4]]"},
     }
+
+
+def test_python_frames_that_were_read_make_a_stack(tmp_path: Path) -> None:
+    file = TraceFile().host("train.py(3): main", 0, 100, cat="python_function")
+    file.host("model.py(7): forward", 10, 50, cat="python_function").kernel("a", 200, 10, launch=20)
+    file.kernel("b", 300, 10, launch=70).kernel("c", 400, 10, linked=False)
+    path = file.write(tmp_path / "trace.json")
+    for frames, stacks in (
+        (False, {}),
+        (True, {"a": "model.py(7): forward;train.py(3): main", "b": "train.py(3): main"}),
+    ):
+        trace = open_trace(path, frames=frames)
+        assert isinstance(trace, Trace)
+        known = facts_of(payload_of(trace))
+        assert {name: said["stack"] for name, said in known.items() if "stack" in said} == stacks
 
 
 def test_facts_stay_small() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from weftrace.analysis.call_paths import call_paths
 from weftrace.analysis.hidden_communication import DTYPE_BYTES
 from weftrace.analysis.operator_times import operator_rows
 from weftrace.analysis.phase_times import with_sms
@@ -40,7 +41,7 @@ def timeline_facts(
     told = _told(events, trace, work_events)
     alone = np.zeros(events.height, np.bool_)
     alone[: launched.size] = launched == 0
-    told = _with_operator(told, trace, work_events, pl.Series(alone))
+    told = _with_frames(_with_operator(told, trace, work_events, pl.Series(alone)), trace, work_events)
     for columns in ((*_NUMBERS, *_TEXTS[:end]) for end in range(len(_TEXTS), -1, -1)):
         rows = told.select(columns).unique(maintain_order=True)
         if rows.height <= MAX_ROWS:
@@ -124,6 +125,26 @@ def _by_external_id(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     operators = operators.filter(pl.len().over("external_id") == 1).select("operator", "external_id")
     bearing = rows.with_columns(events.get_column("external_id").gather(rows.get_column("row")))
     return bearing.join(operators, on="external_id").select("row", "operator")
+
+
+def _with_frames(told: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
+    """The Python functions from which device events were launched, innermost first; where frames were read."""
+    if work_events is None or trace.frames is None or trace.frames.is_empty():
+        return told
+    paths = call_paths(trace, work_events, "line")
+    stacks: list[str | None] = []
+    for name, parent in zip(paths.names, paths.parents, strict=True):  # a parent comes before its children
+        above = stacks[parent] if parent >= 0 else None
+        stacks.append(name if above is None else f"{name};{above}"[: 2 * _MAX_TEXT])
+    codes = pl.Series(paths.node)
+    found = pl.DataFrame(
+        {
+            "row": work_events.get_column("row").cast(pl.Int64),
+            "frames": pl.Series([*stacks, None], dtype=pl.String).gather(codes.set(codes < 0, len(stacks))),
+        }
+    )
+    told = told.join(found, on="row", how="left", maintain_order="left")
+    return told.with_columns(pl.coalesce("stack", "frames").alias("stack"))
 
 
 def _numbered(rows: pl.DataFrame) -> tuple[list[str], list[FactsRow]]:

@@ -41,6 +41,7 @@ export function showEvent(dock, timeline, event, select, rank) {
   const launched = near.launch < 0 ? {} : timeline.factsOf(near.launch);
   const operator = onDevice && near.operators.length ? timeline.factsOf(near.operators[0]) : own;
   const inputs = argumentsOf(operator);
+  const stack = operator.stack ?? own.stack ?? "";
   const communicates = ["communication", "barrier"].includes(className[kind[event]]);
   const place = placeLines(timeline, event, near, rank);
   const work = [
@@ -59,7 +60,7 @@ export function showEvent(dock, timeline, event, select, rank) {
       ...work,
       ["inputs", inputs.join("; ")],
       ["operators", chain.join(" < ")],
-      ["stack", operator.stack ?? ""],
+      ["stack", stack],
     ]),
     h("code", { class: "full-name", text: full }),
     factsList(place),
@@ -76,7 +77,7 @@ export function showEvent(dock, timeline, event, select, rank) {
       ? links(`It launched ${plural(near.launched.length, "device event")}`, near.launched, timeline, select, "Go to: ")
       : null,
     onDevice && near.launch < 0 ? h("p", { class: "muted", text: "Its launch call is not in the timeline." }) : null,
-    operator.stack ? listed("Stack, innermost first", operator.stack.split(/[;\n]/).filter(Boolean)) : null,
+    stack ? listed("Stack, innermost first", stack.split(/[;\n]/).filter(Boolean)) : null,
   );
   dock.show(panel);
 }
