@@ -1,4 +1,4 @@
-"""Compare weftrace with its targets and print a table: `python -m benchmarks [read|ranks|page|experts|flops ...]`.
+"""Compare weftrace with its targets and print a table: `python -m benchmarks [read|ranks|modules|page|experts|flops]`.
 
 A missed target is a result, not an error: the exit status is 1 only where something could not be measured because it
 broke.
@@ -21,6 +21,7 @@ from benchmarks.measure import ROOT, Run, TaskFailed, best, run
 from benchmarks.tasks import chromium
 
 MB = 1e6
+NUM_STACK_BYTES = 200_000_000
 BUSY_LOAD = 0.7
 
 
@@ -122,6 +123,19 @@ def ranks(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
         ratio=ratio,
         target=">= 1.7x faster",
         met=ratio >= 1.7,
+    )
+
+
+def modules(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """Time by module and by function of a large file with stacks: what it takes in memory."""
+    say(f"weftrace tells time by module of {NUM_STACK_BYTES / MB:.0f} MB with stacks ...")
+    done = best(["benchmarks.tasks", "modules", str(NUM_STACK_BYTES), str(Path(inputs["big"]).parent)], 1)
+    yield Result(
+        question=f"{done.facts['num_bytes'] / MB:.0f} MB with stacks, time by module and line: peak memory",
+        weftrace=f"{done.peak_bytes / MB:.0f} MB in {done.inside_s:.1f} s",
+        other="",
+        target="< 1,000 MB",
+        met=done.peak_bytes < 1_000 * MB,
     )
 
 
@@ -283,6 +297,7 @@ def flops(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
 BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "read": read,
     "ranks": ranks,
+    "modules": modules,
     "page": page,
     "experts": experts,
     "flops": flops,
@@ -346,7 +361,7 @@ def as_json(facts: dict[str, Any], inputs: dict[str, Any], results: list[Result]
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "which", nargs="*", metavar="read|ranks|page|experts|flops", help="which ones to run (default: all)"
+        "which", nargs="*", metavar="read|ranks|modules|page|experts|flops", help="which ones to run (default: all)"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")
     parser.add_argument("--hta", default=str(ROOT / ".venv-hta/bin/python"), help="Python with HolisticTraceAnalysis")

@@ -46,6 +46,24 @@ def account(path: str) -> dict[str, Any]:
     }
 
 
+def modules(num_bytes: str, folder: str) -> dict[str, Any]:
+    """weftrace: time by module and by function of a file with stacks of so many bytes, made where it is absent."""
+    from benchmarks.stacks import stacks
+    from weftrace.report import analyze
+
+    path = Path(folder) / f"stacks-{num_bytes}.json"
+    if not path.is_file():
+        with path.open("w") as file:
+            file.writelines(stacks(int(num_bytes)))
+    start = time.perf_counter()
+    (rank,) = analyze(str(path), by=("module", "line"), timelines=False).document["ranks"]
+    return {
+        "inside_s": time.perf_counter() - start,
+        "num_bytes": path.stat().st_size,
+        "num_nodes": rank["modules"]["num_nodes"] + rank["lines"]["num_nodes"],
+    }
+
+
 def hta(path: str) -> dict[str, Any]:
     """HolisticTraceAnalysis doing the same; run by the Python of its own environment."""
     from hta.trace_analysis import TraceAnalysis
@@ -136,7 +154,7 @@ def paint(page: str) -> dict[str, Any]:
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
-    task.__name__: task for task in (account, hta, gunzip, ranks, html, paint)
+    task.__name__: task for task in (account, modules, hta, gunzip, ranks, html, paint)
 }
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 from benchmarks.inputs import PAUSE_US, repeat, split_events
+from benchmarks.stacks import NUM_LAYERS, step_text
 
 TRACE = """{
   "schemaVersion": 1,
@@ -50,3 +52,12 @@ def test_repeats_differ_in_time_and_numbers() -> None:
     ]
     assert [e["id"] for e in events if e["ph"] == "s"] == [8, 17]
     assert [e["ts"] for e in events if e["ph"] == "i"] == [150 + period]
+
+
+def test_a_step_with_stacks_tells_its_modules() -> None:
+    """Three Linears a layer, a kernel forward, backward and of the optimizer for each of them; mostly frames."""
+    events = json.loads(step_text())["traceEvents"]
+    kinds = Counter(event["cat"] for event in events)
+    assert kinds["kernel"] == kinds["cpu_op"] == kinds["cuda_runtime"] == 3 * 3 * NUM_LAYERS
+    assert 0.6 < kinds["python_function"] / len(events) < 0.8
+    assert sum(event["name"].startswith("nn.Module: Linear_") for event in events) == 3 * NUM_LAYERS

@@ -129,6 +129,16 @@ def test_what_a_checkpoint_runs_again_belongs_to_the_same_modules(tmp_path: Path
     assert by_path(times, "num_calls") == {net: 1, layer: 1, linear: 1}
 
 
+def test_neighbours_whose_rounded_times_overlap_do_not_hold_each_other(tmp_path: Path) -> None:
+    file = TraceFile()
+    module(file, "Net_0", 0, 100)
+    module(file, "Linear_0", 10, 31)  # until 41, the next one has begun at 40
+    module(file, "Linear_1", 40, 61)  # until 101, after its own parent's end
+    file.kernel(GEMM, 200, 1, launch=20).kernel(GEMM, 201, 2, launch=40).kernel(GEMM, 203, 4, launch=90)
+    times = code_times(work_of(written(file, tmp_path)))
+    assert by_path(times, "self_ns") == {("Net_0",): 0, ("Net_0", "Linear_0"): US, ("Net_0", "Linear_1"): 6 * US}
+
+
 def test_functions_by_pencil_torch_and_the_library_are_passed_over(tmp_path: Path) -> None:
     file = TraceFile()
     for name, ts, dur in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,23 @@ def strained(folder: Path, *, extra_us: float = 0) -> Report:
     return analyze(file.trace(folder))
 
 
+def modules(folder: Path) -> str:
+    """Sixty modules with long names, of which each took more than a minute, and the functions that called them."""
+    file = TraceFile(rank=0)
+    frame = {"cat": "python_function"}
+    name = "a_package_with_a_long_name/models/modeling_of_a_mixture_of_experts.py"
+    file.host(f"{name}(12): train_the_model_for_many_steps", 0, 90_000_000, **frame)
+    for at in range(60):
+        start = 1_000_000.123 * at
+        file.host(f"nn.Module: MixtureOfExpertsDecoderLayerNumber{at % 9}_{at}", start, 900_000, **frame)
+        file.host(f"{name}({at + 100}): forward_{at}", start + 10, 880_000, **frame)
+        file.kernel(GEMM, 200_000_000 + 70_000_000.456 * at, 68_765_432.109, launch=start + 20)
+    path = folder / "modules.json"
+    path.write_text(json.dumps({**file.facts, "traceEvents": file.events}))
+    report = analyze(path, by=("module", "line"))
+    return render_html(report.document, report.timelines)
+
+
 def one_rank(folder: Path) -> str:
     report = strained(folder)
     return render_html(report.document, report.timelines)
@@ -75,6 +93,7 @@ def many_ranks(folder: Path) -> str:
 #: Name -> the page, written with the help of an empty folder.
 PAGES: dict[str, Callable[[Path], str]] = {
     "one rank": one_rank,
+    "modules": modules,
     "many ranks": many_ranks,
     "late rank": lambda folder: render_html(late_job(64, steps=40), []),
     "flops": lambda folder: render_flops_html(huge(300), "h100"),

@@ -158,7 +158,7 @@ class _Tree:
 class _Walked:
     """Ranges with their place in the tree.
 
-    start_ns, step, node: of each range. up: the range that it lies in, -1 for none.
+    start_ns, step, node: of each range. up: the range that it lies in, with its middle at least; -1 for none.
     """
 
     tree: _Tree
@@ -178,7 +178,8 @@ class _Walked:
         step = [steps[name] for name in ranges.get_column("name").cast(pl.String)]
         new_thread = ranges.select(pl.struct(_THREAD).rle_id()).to_series().to_list()
         for row, (start, own) in enumerate(zip(starts, step, strict=True)):
-            while open_ranges and (ends[open_ranges[-1]] <= start or new_thread[open_ranges[-1]] != new_thread[row]):
+            middle = start + (ends[row] - start) // 2  # rounded times make neighbours overlap, and parts end late
+            while open_ranges and (ends[open_ranges[-1]] <= middle or new_thread[open_ranges[-1]] != new_thread[row]):
                 open_ranges.pop()
             above = open_ranges[-1] if open_ranges else -1
             up.append(above)

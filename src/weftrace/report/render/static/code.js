@@ -6,7 +6,7 @@ import { classColors, icicle, legendKeys } from "render/icicle.js";
 import { sortableTable } from "render/tables.js";
 
 const FIRST = 15;
-const COLORS = [2, 3, 4, 5, 6]; // the others are those of computing and copies
+const COLORS = [0, 1, 2, 3, 4, 5, 6];
 const OUTSIDE = "(outside)";
 const MOST_UNFOLDED = 40; // nodes of a tree that is shown as it is at first
 
