@@ -326,7 +326,7 @@ def test_the_table_of_steps_tells_other_steps_work_apart_and_what_lies_outside(w
     rank["outside_steps"] = [{**outside, "place": "before", "span_ns": 7_000_000}, {**outside, "place": "after"}]
     told = drawn(report, document, width=width)
     lines = told[told.index("\nSteps") :].splitlines()
-    shown = 2 if width == 120 else 1  # a narrow console has room for one
+    shown = 2 if width >= 120 else 1  # a narrow console has room for one
     assert lines[2].split()[-shown:] == ["others'", "spilled"][:shown]
     assert lines[3].split()[:2] == ["before", "7.00"]
     assert lines[4].split()[0] == "0" and lines[4].split()[-shown:] == ["1.23", "4.56"][:shown]

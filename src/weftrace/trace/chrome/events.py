@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from typing import Any
@@ -266,6 +267,8 @@ def _usable_args(value: Any) -> tuple[Args, list[str]]:
         try:
             plain = _plain(item)
             if field.type is msgspec.Raw:
+                if isinstance(plain, float) and not math.isfinite(plain):
+                    raise ValueError(plain)  # JSON has no text for it
                 fields[field.name] = msgspec.Raw(msgspec.json.encode(plain))
             else:
                 fields[field.name] = msgspec.convert(plain, field.type, strict=False)
