@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.jobs import Job
 from tests.trace.plain.pipeline_job import artefact, converted, simulate, slow, write
+from tests.trace.strategies import traces as hostile_traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weftrace.analysis import Analysis, Lateness, lateness
+from weftrace.analysis import Analysis, Lateness, arrivals, lateness
 from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.report import analyze
-from weftrace.trace import open_trace
+from weftrace.trace import Trace, open_trace, works_of
 from weftrace.units import MS, US, S
 
 
@@ -322,6 +323,21 @@ def test_waiting_and_transfer_are_the_duration_and_blame_is_the_waiting(spans: l
     assert sum(column(found, "origin_ns")) == sum(column(found, "suffered_ns"))
     assert min(column(found, "origin_ns")) >= 0
     assert sum(ns for _, _, ns, _ in found.pairs.rows()) == sum(column(found, "suffered_ns"))
+
+
+@given(hostile_traces(), hostile_traces(), st.booleans())
+@settings(max_examples=25)
+def test_any_two_traces_have_a_lateness_that_adds_up(first: Trace, second: Trace, same: bool) -> None:
+    """Whatever files hold: times out of this world, numbers that repeat, one rank twice."""
+    frames = [arrivals(work) for trace in (first, first if same else second) for work in works_of(trace)]
+    found = lateness(frames)
+    if found is None:
+        return
+    assert sum(column(found, "origin_ns")) == sum(column(found, "suffered_ns"))
+    assert min(column(found, "origin_ns")) >= 0 and min(column(found, "transfer_ns")) >= 0
+    num_events = sum(frame.height for frame in frames)
+    assert 2 * found.num_matched + found.num_unmatched <= num_events
+    assert found.not_the_same <= found.num_unmatched
 
 
 _GLOO = """

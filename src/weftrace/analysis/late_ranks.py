@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,7 +79,7 @@ def lateness(ranks: Sequence[pl.DataFrame]) -> Lateness | None:
     return lateness_of(meetings_of(ranks))
 
 
-def clock_offsets(ranks: dict[int, pl.DataFrame]) -> tuple[ClockOffset, ...]:
+def clock_offsets(ranks: Mapping[int, pl.DataFrame]) -> tuple[ClockOffset, ...]:
     """Offsets of each rank's clock to that of the lowest rank. ranks: rank -> what `arrivals` gives."""
     order = sorted(ranks)
     frames = [ranks[rank] for rank in order]
