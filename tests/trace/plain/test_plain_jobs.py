@@ -14,7 +14,7 @@ from tests.trace.plain.pipeline_job import artefact, converted, simulate, slow, 
 from weftrace.analysis import breakdown
 from weftrace.errors import TraceError
 from weftrace.report import annotate_trace
-from weftrace.trace import Job, Trace, load_parquet, open_trace, save_parquet, work_of, works_of
+from weftrace.trace import Job, Trace, load_parquet, open_trace, save_parquet, work_of, works_of, write_chrome
 from weftrace.trace.plain.values import Plain
 
 
@@ -306,3 +306,6 @@ def test_lanes_are_not_added_to_ranges(tmp_path: Path) -> None:
     assert isinstance(trace, Trace)
     with pytest.raises(TraceError, match="plain Chrome trace"):
         annotate_trace(trace, tmp_path / "out.json")
+    with pytest.raises(TraceError, match="plain Chrome trace"):  # it would lose what the events are, in silence
+        write_chrome(trace, tmp_path / "out.json")
+    assert not (tmp_path / "out.json").exists()
