@@ -42,7 +42,9 @@ def annotate_trace(
             f"{trace.path}: has weftrace's lanes already. Annotate the original, or report on this one as it is."
         )
     if trace.plain is not None:
-        raise TraceError(f"{trace.path}: is a plain Chrome trace: its ranges are what lanes would show. See `lanes`.")
+        raise TraceError(
+            f"{trace.path}: is a plain Chrome trace: its ranges are what lanes would show. Try: weftrace lanes"
+        )
     works = [work for work in works_of(trace, rules=rules, step=step, step_by=step_by) if work.basis != "none"]
     if not works:
         raise TraceError(f"{trace.path}: no device events and no host operators: there is nothing to draw.")

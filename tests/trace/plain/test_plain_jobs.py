@@ -14,7 +14,7 @@ from tests.trace.plain.pipeline_job import artefact, converted, simulate, slow, 
 from weftrace.analysis import breakdown
 from weftrace.errors import TraceError
 from weftrace.report import annotate_trace
-from weftrace.trace import Job, Trace, load_parquet, open_trace, save_parquet, work_of, works_of
+from weftrace.trace import Job, Trace, load_parquet, open_trace, save_parquet, work_of, works_of, write_chrome
 from weftrace.trace.plain.values import Plain
 
 
@@ -239,6 +239,20 @@ def test_nan_for_nothing_is_nothing(tmp_path: Path) -> None:
     assert len(plain_of(path).workers) == 2
 
 
+def test_no_step_or_micro_batch_is_less_than_nothing(tmp_path: Path) -> None:
+    """-1 and numbers beyond all counts stand for none."""
+    rows = plain_of(
+        write(tmp_path / "t.json", ranges(("forward", 0, 0, 0, 10, {"step": 1, "mb": -1, "rank": 2**40})))
+    ).rows
+    assert rows.select("step", "micro_batch").row(0) == (1, None)
+
+
+def test_what_tells_more_ranks_than_there_can_be_tells_none(tmp_path: Path) -> None:
+    rows = ranges(*[("forward", 0, 0, 10.0 * n, 9.0, {"rank": n}) for n in range(8_200)])
+    trace = open_trace(write(tmp_path / "t.json", rows))
+    assert isinstance(trace, Trace) and trace.plain is None
+
+
 @pytest.mark.parametrize("category", ["kernel", "cpu_op", "user_annotation", "cuda_runtime", "python_function"])
 def test_a_file_with_a_profilers_category_stays_what_it_is(tmp_path: Path, category: str) -> None:
     rows = ranges(*[(f"F{m}", 0, 0, 10.0 * m, 9.0, {"stage": 0, "step": 1}) for m in range(4)])
@@ -292,3 +306,6 @@ def test_lanes_are_not_added_to_ranges(tmp_path: Path) -> None:
     assert isinstance(trace, Trace)
     with pytest.raises(TraceError, match="plain Chrome trace"):
         annotate_trace(trace, tmp_path / "out.json")
+    with pytest.raises(TraceError, match="plain Chrome trace"):  # it would lose what the events are, in silence
+        write_chrome(trace, tmp_path / "out.json")
+    assert not (tmp_path / "out.json").exists()

@@ -41,7 +41,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "seq": ("seq", "seqid", "seqno", "seqnum", "sequence", "sequenceid", "sequencenumber", "opseq", "opseqid"),
 }  # fmt: skip
 _FIELD = {spelling: field for field, spellings in SPELLINGS.items() for spelling in spellings}
-_LARGEST = 1 << 53
+_LARGEST = 1 << 31
 
 #: Categories that only profilers of devices write: a file with one of them is no plain one.
 #: https://github.com/pytorch/kineto/blob/main/libkineto/src/ActivityType.cpp
@@ -109,10 +109,11 @@ class _StatedColumns(Columns):
 
 
 def _number(item: Any) -> int | None:
-    """A number, also in a text or as a fraction; the only one of a text such as "stage 2"."""
+    """A count or index from 0, also in a text or as a fraction; the only one of a text such as "stage 2". A negative
+    number stands for none."""
     if isinstance(item, str):
-        found = re.findall(r"\d{1,15}", item[:64])
+        found = re.findall(r"(?<![-\d])\d{1,9}(?!\d)", item[:64])
         return int(found[0]) if len(found) == 1 else None
     if isinstance(item, bool) or not isinstance(item, int | float):
         return None
-    return int(item) if item == item and abs(item) < _LARGEST and item == int(item) else None
+    return int(item) if 0 <= item < _LARGEST and item == int(item) else None

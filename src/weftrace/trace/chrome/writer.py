@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from weftrace.errors import TraceError
 from weftrace.files.output import write_output
 from weftrace.trace.chrome.argument_texts import is_list
 from weftrace.trace.model import EVENT_SCHEMA, Device, Trace, Track, is_launch, on_device
@@ -91,7 +92,10 @@ def chrome_text(trace: Trace) -> Iterator[bytes]:
     The object form: facts first, then `traceEvents` with the tracks' names (`ph` M), the recording window, the events
     (X) in the frame's order, and an arrow (`ac2g`: s, f) from each launch to the device events that it is joined to.
     Times are decimal microseconds, exact to the nanosecond, relative to `baseTimeNanoseconds`.
+    Raises TraceError for a plain trace: what its events were taken for has no place in such a file.
     """
+    if trace.plain is not None:
+        raise TraceError(f"{trace.path}: is a plain Chrome trace: keep its file, or save it as .parquet.")
     base_ns = _base_ns(trace)
     yield from _joined(_head(trace, base_ns), _event_texts(trace, base_ns))
     yield b"\n]}\n"

@@ -17,6 +17,7 @@ from weftrace.trace.plain.ops import WAITING, WHOLE, classes, parsed_names, with
 from weftrace.trace.plain.values import PLAIN_SCHEMA, Plain
 from weftrace.trace.plain.workers import find_ranks
 
+_MOST_RANKS = 8_192  # what tells more is no rank
 _TELLING = ("rank", "pp", "dp", "tp", "step", "micro_batch")
 
 
@@ -31,6 +32,8 @@ def read_plain(
     if not _is_job(rows):
         return None
     ranks = find_ranks(rows, tracks, rank=rank)
+    if len(ranks.workers) > _MOST_RANKS:
+        return None
     rows = rows.with_columns(ranks.worker)
     if ranks.chunk is not None:
         rows = rows.with_columns(pl.coalesce("chunk", ranks.chunk).alias("chunk"))
