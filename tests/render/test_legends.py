@@ -188,7 +188,7 @@ UNTOLD = """() => {
   const neutral = new Set(roles.map((role) => rgb(style.getPropertyValue(`--${role}`).trim())));
   const missing = new Set();
   let seen = 0;
-  for (const shape of document.querySelectorAll(".chart :is(rect, path, circle, line)")) {
+  for (const shape of document.querySelectorAll(":is(.chart, .icicle) :is(rect, path, circle, line)")) {
     const box = shape.closest("section");
     const swatches = box.querySelectorAll(".legend :is(.swatch, .line-key), .scale-colors, .row-mark");
     const keys = new Set([...swatches].flatMap((e) => {
@@ -207,7 +207,7 @@ UNTOLD = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["flops", "placement", "replay"])
+@pytest.mark.parametrize("name", ["one rank", "flops", "placement", "replay"])
 def test_every_colour_of_a_chart_stands_in_its_section_s_legend(
     name: str, scheme: str, open_html: Open, tmp_path: Path
 ) -> None:
