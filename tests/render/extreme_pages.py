@@ -23,8 +23,9 @@ LONG = (
 NUM_RANKS = 64
 
 
-def strained(folder: Path, *, extra_us: float = 0) -> Report:
-    """Three steps of more than a minute each, on six streams, with kernels of every class and names of every length."""
+def strained(folder: Path, *, modules: bool = False) -> Report:
+    """Three steps of more than a minute each, on six streams, with kernels of every class and names of every length.
+    modules: also time by module and by line, of frames as deep as a model's."""
     file = TraceFile(rank=0, world_size=NUM_RANKS)
     names = (GEMM, LONG, DISPATCH, NOTIFY, ALL_REDUCE, "Memcpy DtoH (Device -> Pinned)", "triton_poi_fused_gelu_7")
     for step in range(3):
@@ -37,11 +38,18 @@ def strained(folder: Path, *, extra_us: float = 0) -> Report:
                 cat = "gpu_memcpy" if name.startswith("Memcpy") else "kernel"
                 begin = start + 700_000.111 * at
                 file.host(f"aten::an_operator_with_a_long_name_{at}", begin, 300, cat="cpu_op")
-                late = extra_us if at == len(names) - 1 else 0
-                file.kernel(name, begin + 10_000 + late, 690_000.123 + 31_000.001 * at, launch=begin + 10,
+                if modules:
+                    for depth, word in enumerate(("Transformer", "ModuleList", f"Block_{layer}", f"Part{at}_{layer}")):
+                        frame = f"nn.Module: {word}_of_a_model_with_long_names"
+                        file.host(frame, begin + depth, 290 - 2 * depth, cat="python_function")
+                file.kernel(name, begin + 10_000, 690_000.123 + 31_000.001 * at, launch=begin + 10,
                             stream=7 + 4 * (at % 6), blocks=132, cat=cat)  # fmt: skip
         file.host("cudaDeviceSynchronize", zero + 60_000_000, 9_000_000.5, cat="cuda_runtime")
-    return analyze(file.trace(folder))
+    if not modules:
+        return analyze(file.trace(folder))
+    path = folder / "framed.json"
+    path.write_text(json.dumps({**file.facts, "traceEvents": file.events}))
+    return analyze(path, by=("module", "line"))
 
 
 def modules(folder: Path) -> str:
@@ -62,7 +70,7 @@ def modules(folder: Path) -> str:
 
 
 def one_rank(folder: Path) -> str:
-    report = strained(folder)
+    report = strained(folder, modules=True)
     return render_html(report.document, report.timelines)
 
 

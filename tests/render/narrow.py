@@ -21,7 +21,8 @@ WALK = """() => {
     range.selectNodeContents(e);
     const text = range.getBoundingClientRect();
     // A name may be cut where its whole stands in a title.
-    const whole = e.closest("[title]")?.title.includes(own(e).trim());
+    const title = e.closest("[title]")?.title;
+    const whole = title !== undefined && own(e).split(" › ").every((part) => title.includes(part));
     let outOfSight = false; // all of it, as a word that has wrapped below the edge of its part of a bar
     for (let box = e; box && box !== document.body; box = box.parentElement) {
       if (!clips(box) || whole) continue;

@@ -13,7 +13,7 @@ import pytest
 from tests.browser import Open
 from tests.render.extreme_pages import PAGES, strained
 from tests.render.test_colours import blocks
-from tests.report import documents
+from tests.report import documents, job_documents
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
 from weftrace.report import analyze, render_html
 
@@ -27,6 +27,7 @@ DRAWN = """([canvases, legend, least]) => {
   draw.fillText = draw.strokeText = draw.stroke = draw.strokeRect = () => {};
   weftrace.lanes.view.pan(1);
   weftrace.timeline.view.pan(1);
+  document.getElementById("job-in").click();
   return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
     const counts = new Map();
     for (const id of canvases) {
@@ -115,6 +116,7 @@ PICTURES: dict[str, Callable[[Path], str]] = {
     "micro-batches": lambda _: render_html(by_micro_batch(), []),
     "families": families,
     "all classes": many_classes,
+    "a job": lambda _: render_html(job_documents.late_job(), []),
 }
 
 
@@ -123,6 +125,8 @@ PICTURES: dict[str, Callable[[Path], str]] = {
 def test_every_colour_drawn_stands_in_the_legend(name: str, scheme: str, open_html: Open, tmp_path: Path) -> None:
     page = open_html(PICTURES[name](tmp_path), color_scheme=scheme)
     pictures = [(["lanes-canvas"], "lanes-legend")]
+    if page.locator("#job").is_visible():
+        pictures.append((["job-canvas"], "job"))
     if page.locator("#timeline-present").is_visible():
         pictures.append((["timeline-canvas", "timeline-axis"], "timeline-legend"))
     for canvases, legend in pictures:
@@ -146,7 +150,18 @@ def test_a_search_has_its_key(open_html: Open, tmp_path: Path) -> None:
 #: Roles that say what something is, in the pictures of one page.
 MEANINGS = (
     *("compute", "communication", "barrier", "memory", "fused", "idle", "exposed", "hidden", "outside", "annotation"),
-    *("operator", "launch", "other", "forward", "backward", "weight", "host-wait", "dependency-wait", "kernel-gap"),
+    *(
+        "waiting",
+        "operator",
+        "launch",
+        "other",
+        "forward",
+        "backward",
+        "weight",
+        "host-wait",
+        "dependency-wait",
+        "kernel-gap",
+    ),
     *("unknown-wait", *(f"hue{n}" for n in range(1, 9))),
 )
 
@@ -188,7 +203,7 @@ UNTOLD = """() => {
   const neutral = new Set(roles.map((role) => rgb(style.getPropertyValue(`--${role}`).trim())));
   const missing = new Set();
   let seen = 0;
-  for (const shape of document.querySelectorAll(".chart :is(rect, path, circle, line)")) {
+  for (const shape of document.querySelectorAll(":is(.chart, .icicle) :is(rect, path, circle, line)")) {
     const box = shape.closest("section");
     const swatches = box.querySelectorAll(".legend :is(.swatch, .line-key), .scale-colors, .row-mark");
     const keys = new Set([...swatches].flatMap((e) => {
@@ -207,7 +222,7 @@ UNTOLD = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["flops", "placement", "replay"])
+@pytest.mark.parametrize("name", ["one rank", "flops", "placement", "replay"])
 def test_every_colour_of_a_chart_stands_in_its_section_s_legend(
     name: str, scheme: str, open_html: Open, tmp_path: Path
 ) -> None:

@@ -13,13 +13,21 @@ from tests.render.narrow import WALK
 from weftrace.render.page import tied
 
 WIDTHS = (1400, 768, 420)
+#: On the page of a trace also what a click and a selected range open.
+OPENED = """() => {
+  weftrace.timeline?.select(weftrace.data()?.num ? 2 : -1);
+  weftrace.timeline?.range(1000000, 99000000000, true);
+  return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_fit_every_screen_and_cut_no_digit(name: str, open_html: Open, tmp_path: Path) -> None:
     html = PAGES[name](tmp_path)
     for width in WIDTHS:
-        found: Any = open_html(html, viewport={"width": width, "height": 900}).evaluate(WALK)
+        page = open_html(html, viewport={"width": width, "height": 900})
+        page.evaluate(OPENED)
+        found: Any = page.evaluate(WALK)
         assert found["scroll"] <= 0, (width, found["wide"])
         assert not found["cut"], (width, found["cut"])
         assert not found["boxes"], (width, found["boxes"])  # not even in a box of its own

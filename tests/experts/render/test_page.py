@@ -393,9 +393,9 @@ def test_rows_sort(replay_page: Page) -> None:
     table = replay_page.locator("[data-table=rows]")
     assert [row[4] for row in rows(table)] == ["0.9900", "0.9600", "0.9550", "0.9000", "0.8000"]
     table.locator("[data-sort=moved_fraction]").click()
-    assert [row[7] for row in rows(table)][-1] == "0 %"
+    assert [row[7] for row in rows(table)][-1] == "0.0 %"
     table.locator("[data-sort=moved_fraction]").click()
-    assert next(row[7] for row in rows(table)) == "0 %"
+    assert next(row[7] for row in rows(table)) == "0.0 %"
 
 
 def test_a_window_tells_all_rows(replay_page: Page) -> None:

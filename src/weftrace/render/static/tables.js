@@ -88,6 +88,9 @@ export function sortableTable({
     column.value ? column.value(row) : /** @type {Record<string, Value>} */ (row)[column.key];
   /** @type {Map<Column<Row>, Unit>} */
   const units = new Map();
+  /** Columns of counts that hold any number that is not whole: all of theirs have decimals.
+   * @type {Set<Column<Row>>} */
+  const broken = new Set();
 
   /** @param {Row[]} next */
   function setRows(next) {
@@ -96,6 +99,10 @@ export function sortableTable({
     const largest = times.map((column) =>
       next.reduce((most, row) => Math.max(most, Math.abs(Number(sortValue(column, row) ?? 0))), 0),
     );
+    broken.clear();
+    for (const column of columns) {
+      if (next.some((row) => !Number.isInteger(Number(sortValue(column, row) ?? 0)))) broken.add(column);
+    }
     times.forEach((column, at) => units.set(column, unitFor(unitEach ? largest[at] : Math.max(...largest))));
     render();
   }
@@ -208,7 +215,7 @@ export function sortableTable({
     if (typeof value === "string") return value;
     const unit = units.get(column);
     if (unit) return grouped(value / unit.size, unit.name === "ns" ? 0 : unit.name === "µs" ? 1 : 3);
-    return column.kind === "percent" ? percent(value) : grouped(value, Number.isInteger(value) ? 0 : 2);
+    return column.kind === "percent" ? percent(value) : grouped(value, broken.has(column) ? 2 : 0);
   }
 
   setRows(rows);

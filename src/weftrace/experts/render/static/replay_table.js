@@ -1,8 +1,8 @@
 // Every row that was tried, sortable; a click puts it on the pictures or takes it off.
 
 import { byId, fill, h } from "render/dom.js";
-import { grouped } from "render/format.js";
-import { balance, smallPercent } from "./words.js";
+import { grouped, percent } from "render/format.js";
+import { balance } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { moves } from "./trade_off.js";
 
@@ -86,9 +86,20 @@ export function rowTable(model, shown, onRow) {
         label: "moved a re-plan",
         kind: "count",
         def: "moved",
-        text: (row) => smallPercent(row.moved_fraction),
+        text: percents(
+          rows.map((row) => row.moved_fraction),
+          (row) => row.moved_fraction,
+        ),
       },
-      { key: "every", label: "moved a window", kind: "count", text: (row) => smallPercent(row.every) },
+      {
+        key: "every",
+        label: "moved a window",
+        kind: "count",
+        text: percents(
+          rows.map((row) => row.every),
+          (row) => row.every,
+        ),
+      },
       { key: "num_plans", label: "plans", kind: "count" },
       {
         key: "plan_ms",
@@ -101,4 +112,16 @@ export function rowTable(model, shown, onRow) {
   });
   fill(byId("row-table"), table.element);
   return () => table.setRows(rows);
+}
+
+/**
+ * A column of shares with one number of decimals: two where any is below 1 %, else one.
+ * @template Row
+ * @param {(number | null)[]} values
+ * @param {(row: Row) => number | null} value
+ * @returns {(row: Row) => string}
+ */
+function percents(values, value) {
+  const digits = values.some((share) => share && share < 0.01) ? 2 : 1;
+  return (row) => percent(value(row), digits);
 }

@@ -124,24 +124,24 @@ function cards(rank) {
     card(
       "exposed",
       "exposed",
-      comm ? duration(rank.exposed_communication_ns) : "–",
+      comm ? duration(rank.exposed_communication_ns, 4) : "–",
       comm
         ? `${share(rank.exposed_communication_ns)} of the span waits for the network`
         : "no communication in this trace",
       "exposed",
     ),
-    card("idle", "idle", duration(rank.idle_ns), `${share(rank.idle_ns)} of the span, nothing runs`),
+    card("idle", "idle", duration(rank.idle_ns, 4), `${share(rank.idle_ns)} of the span, nothing runs`),
     card(
       "overlap_speedup",
       "overlap speed-up",
       rank.overlap_speedup === null ? "–" : `${rank.overlap_speedup.toFixed(2)}×`,
-      `${duration(rank.serial_ns)} of work in ${duration(rank.busy_ns)}`,
+      `${duration(rank.serial_ns, 4)} of work in ${duration(rank.busy_ns, 4)}`,
     ),
     head
       ? card(
           "headroom",
           "headroom",
-          duration(head.headroom_ns),
+          duration(head.headroom_ns, 4),
           `${share(head.headroom_ns)} of the span, by overlap alone, idle time filled; ${boundWords(head.bound_by)}`,
         )
       : null,

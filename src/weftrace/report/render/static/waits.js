@@ -63,7 +63,7 @@ function showIdle(idle, streams) {
           {},
           h("i", { class: `swatch part ${role}` }),
           defined(role, word),
-          h("b", { text: duration(idle[key]) }),
+          h("b", { text: duration(idle[key], 4) }),
           h("span", { class: "muted", text: total ? percent(idle[key] / total) : "–" }),
         ),
       ),
@@ -107,9 +107,9 @@ function showLaunch(launch) {
   byId("launch-box").hidden = !launch;
   if (!launch) return;
   showFacts("launch-facts", [
-    ["launch_delay", "launch delay, median", duration(launch.delay_p50_ns)],
-    ["launch_delay", "launch delay, p99", duration(launch.delay_p99_ns)],
-    ["launch_delay", "launch delay, longest", duration(launch.delay_max_ns)],
+    ["launch_delay", "launch delay, median", duration(launch.delay_p50_ns, 4)],
+    ["launch_delay", "launch delay, p99", duration(launch.delay_p99_ns, 4)],
+    ["launch_delay", "launch delay, longest", duration(launch.delay_max_ns, 4)],
     ["queue", "queue length, mean", launch.queue_mean === null ? "–" : grouped(launch.queue_mean, 1)],
     ["queue", "queue length, longest", count(launch.queue_max)],
     [null, "device events with their launch", count(launch.num_linked)],
