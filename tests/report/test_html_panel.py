@@ -70,7 +70,8 @@ def answered(page: Page, canvas: str, y: float, part: str, share: float) -> None
 def test_a_click_is_answered_in_the_window(open_html: Any, html: str, width: int, height: int, share: float) -> None:
     page = open_html(html, viewport={"width": width, "height": height})
     wide = width >= 1100
-    page.evaluate("document.getElementById('lanes-lead').textContent += ' And a word more.'")  # takes another line
+    # A line where the pictures are wide, two where they are narrower.
+    page.evaluate("document.getElementById('lanes-lead').textContent = 'abcdefg '.repeat(21)")
     for low in (False, True):  # the picture's row near the window's head, and near its foot
         brought(page, "#timeline-canvas", height - 70 if low else 120)
         place = page.evaluate("weftrace.timeline.place(0)")
