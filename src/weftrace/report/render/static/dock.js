@@ -11,6 +11,7 @@ const MARGIN = 20; // over the pictures' sections
 const LEAST = 300; // high it is at least, where it needs that
 const FOOT = matchMedia("(max-width: 1099px)"); // as in page.css
 const SECOND_MS = 400; // in which a second click comes
+const CANVASES = ["timeline-canvas", "lanes-canvas"];
 const RECENT_MS = 700; // between a press and the answer to it
 
 /**
@@ -21,7 +22,7 @@ const RECENT_MS = 700; // between a press and the answer to it
 export function dock(onClose) {
   const pictures = byId("pictures");
   const panel = byId("dock");
-  /** @type {{ y: number, at: number, from: HTMLElement } | null} */
+  /** @type {{ y: number, at: number } | null} */
   let press = null;
   /** @type {HTMLElement | null} */
   let cameFrom = null;
@@ -30,9 +31,8 @@ export function dock(onClose) {
   pictures.addEventListener(
     "pointerup",
     (event) => {
-      const from = event.target;
-      if (from instanceof HTMLElement && !panel.contains(from))
-        press = { y: event.clientY, at: performance.now(), from };
+      if (event.target instanceof Node && !panel.contains(event.target))
+        press = { y: event.clientY, at: performance.now() };
     },
     { capture: true },
   );
@@ -59,16 +59,14 @@ export function dock(onClose) {
   function show(part) {
     hideTip(); // what it said is in the panel
     const clicked = press && performance.now() - press.at < RECENT_MS ? press : null;
-    const top = clicked?.from.getBoundingClientRect().top;
     const active = document.activeElement;
     if (active instanceof HTMLElement && !panel.contains(active)) cameFrom = active;
     part.hidden = false;
     byId("dock-parts").prepend(part);
     place();
     panel.scrollTop = 0;
-    if (!clicked || top === undefined) return;
+    if (!clicked) return;
     giveWay();
-    scrollBy({ top: clicked.from.getBoundingClientRect().top - top, behavior: "instant" });
     const covered = clicked.y + 30 - panel.getBoundingClientRect().top;
     if (FOOT.matches && covered > 0) scrollBy({ top: covered, behavior: "instant" });
     fit();
@@ -87,10 +85,14 @@ export function dock(onClose) {
     place();
   }
 
+  /** Makes room for the panel, or takes it back. The picture that one looks at stays where it is on the screen. */
   function place() {
     const open = [...byId("dock-parts").children].some((part) => part instanceof HTMLElement && !part.hidden);
+    const held = CANVASES.map((id) => byId(id, HTMLCanvasElement)).find(inSight);
+    const top = held?.getBoundingClientRect().top ?? 0;
     panel.hidden = !open;
     document.body.classList.toggle("docked", open);
+    if (held) scrollBy({ top: held.getBoundingClientRect().top - top, behavior: "instant" });
     fit();
   }
 
@@ -109,4 +111,10 @@ export function dock(onClose) {
   }
 
   return { show, hide };
+}
+
+/** @param {Element} element */
+function inSight(element) {
+  const { top, bottom } = element.getBoundingClientRect();
+  return bottom > ABOVE && top < innerHeight;
 }
