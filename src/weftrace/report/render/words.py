@@ -252,7 +252,7 @@ CODE_NOTES: Mapping[str, str] = MappingProxyType(
     }
 )
 OUTSIDE_CODE = "(outside)"
-GRAPH_NOTE = "Of what lies outside, {} ran in graphs (CUDA, HIP): who replays one is in none of its modules."
+GRAPH_NOTE = "Of what lies outside, {} ran in graphs (CUDA, HIP), whose replay is in none of their modules."
 NO_MODULES = (
     "Nothing in this file tells modules. torch.profiler records them with with_stack=True (with_modules=True alone is "
     "for TorchScript)."

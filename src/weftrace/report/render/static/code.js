@@ -99,8 +99,10 @@ export function showCode(rank) {
     byId("code-title").textContent = title;
     const { told_by, num_nodes, nodes, graph_ns } = shownOf(rank, state.by);
     byId("code-lead").textContent = `${lead}${TOLD[told_by]} ${METRICS[state.metric][1]} Click to go into it.`;
-    const small = `${plural(num_nodes - nodes.length, "node")} with less time: what they took is own time of those above.`;
-    const graphs = `Of what lies outside, ${duration(graph_ns)} ran in graphs (CUDA, HIP): who replays one is in none of its modules.`;
+    const left = plural(num_nodes - nodes.length, "node");
+    const small = `${left} with less time: what they took is own time of those above.`;
+    const time = duration(graph_ns);
+    const graphs = `Of what lies outside, ${time} ran in graphs (CUDA, HIP), whose replay is in none of their modules.`;
     byId("code-rest").textContent = [num_nodes > nodes.length ? small : "", graph_ns ? graphs : ""].join(" ").trim();
     fill(byId("code-tools"), tools());
     showRows();
