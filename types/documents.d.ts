@@ -893,6 +893,8 @@ declare namespace report {
     origin_ns: number;
     /** Its waiting: last start - own start, within its collectives. */
     suffered_ns: number;
+    /** Of suffered_ns, while it computed nothing: in exposed communication or, where events show the transfer only, in idle time. Beyond 20,000 stretches of waiting neighbours count as one. */
+    exposed_ns: number;
     /** The rest of its matched collectives: own end - last start. */
     transfer_ns: number;
     /** Collectives into which it came last. */

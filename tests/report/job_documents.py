@@ -29,7 +29,8 @@ def late_job(number: int = 4, *, late: int = 1, steps: int = 3) -> Document:
         {
             "rank": r, "device": r % 8, "path": ranks[r]["path"], "name": names[r],
             "caused_ns": waited * num_late * (r == late), "origin_ns": waited * num_late * (number - 1) * (r == late),
-            "suffered_ns": waited * num_late * (r != late), "transfer_ns": TRANSFER * steps,
+            "suffered_ns": waited * num_late * (r != late), "exposed_ns": waited * num_late * (r != late),
+            "transfer_ns": TRANSFER * steps,
             "num_last": num_late * (r == late) + (r == 0), "num_matched": steps,
         }
         for r in range(number)

@@ -18,6 +18,7 @@ from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
 from weftrace.report import analyze
 from weftrace.report.headline import headline
 from weftrace.trace import open_trace
+from weftrace.units import US
 
 GOLDEN = Path(__file__).parent / "golden" / "headlines.txt"
 ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"
@@ -102,10 +103,28 @@ def test_a_job_names_the_late_rank_and_what_it_cost() -> None:
     made = late_job()
     said = headline(made["ranks"], made["lateness"])
     late = "Rank 1 made the others wait 6.0 ms each, 20.1 % of their time: it came last into 2 of 3 matched collectives"
-    assert said.endswith(f"{late}.") and said.startswith("Over 4 ranks, exposed communication takes 25.1 % of the time")
+    assert said.endswith(f"{late}.")
+    loss = "Over 4 ranks, exposed communication takes 25.1 % of the time"
+    assert said.startswith(f"{loss}, most of it waiting for other ranks (18.0 ms);")
+    for rank in made["lateness"]["ranks"]:
+        rank["exposed_ns"] = 0  # all of it behind compute: then it is not what is exposed
+    assert headline(made["ranks"], made["lateness"]).startswith(f"{loss};")
     for rank in made["ranks"]:
         rank |= {"exposed_communication_ns": 0, "idle_ns": 0}
     assert headline(made["ranks"], made["lateness"]).startswith(late)
+
+
+def test_waiting_behind_compute_is_not_exposed(tmp_path: Path) -> None:
+    # rank 0  [compute   0 ─────── 140]              [all_reduce  100 ──────── 200]: waits 100-160, 20 of it exposed
+    # rank 1  [compute   0 ──────────── 160]                    [all_reduce  160 ─ 200]
+    for rank, (busy, came) in enumerate(((140, 100), (160, 160))):
+        said = {"Collective name": "allreduce", "Process Group Name": "0", "Seq": 1, "Group size": 2}
+        file = TraceFile(rank=rank, world_size=2).kernel(GEMM, 0, busy)
+        file.kernel(ALL_REDUCE, came, 200 - came, stream=20, **said).write(tmp_path / f"rank{rank}.json")
+    lateness = analyze(tmp_path, workers=1).document["lateness"]
+    assert lateness is not None
+    told = [(rank["suffered_ns"], rank["exposed_ns"]) for rank in lateness["ranks"]]
+    assert told == [(60 * US, 20 * US), (0, 0)]
 
 
 def test_no_rank_is_called_late_without_reason() -> None:

@@ -55,6 +55,13 @@ class LateRankDocument(TypedDict):
         ),
     ]
     suffered_ns: Annotated[Ns, Meta(description="Its waiting: last start - own start, within its collectives.")]
+    exposed_ns: Annotated[
+        Ns,
+        Meta(
+            description="Of suffered_ns, while it computed nothing: in exposed communication or, where events show the "
+            "transfer only, in idle time. Beyond 20,000 stretches of waiting neighbours count as one."
+        ),
+    ]
     transfer_ns: Annotated[Ns, Meta(description="The rest of its matched collectives: own end - last start.")]
     num_last: Annotated[Count, Meta(description="Collectives into which it came last.")]
     num_matched: Count

@@ -12,6 +12,7 @@ _WORTH_SAYING = 0.01  # of the span: a second loss that is smaller is not in the
 _LONGER = 1.01  # of the mean: where the longest span is below, all are about as long
 _MOST = 0.5  # of a loss: a cause that has more is named as most of it
 
+_WAITED_IN = ("exposed communication", "idle time")  # within events, or before those that show the transfer only
 _LATE_UNKNOWN = " No collectives could be matched, so which rank was late is not known."
 _MOST_NAMES = 3  # of files that are left out
 
@@ -50,7 +51,7 @@ def headline(ranks: Sequence[RankDocument], lateness: LatenessDocument | None = 
         return _of_devices(device, duration(device[0]["span_ns"])) + "." + _of_fused(device)
     num_processes = len({(rank["rank"], rank["path"]) for rank in device})
     counted = f"{len(device)} {'ranks' if num_processes == len(device) else 'devices'}"
-    told = _of_devices(device, "the time")
+    told = _of_devices(device, "the time", lateness)
     parts = [f"Over {counted}, {told[0].lower()}{told[1:]}.{_of_fused(device)}", _late(device, lateness)]
     if not lateness:
         parts[1] = _longest(device, num_processes) + _LATE_UNKNOWN * (_sum(device, "communication_ns") > 0)
@@ -67,7 +68,7 @@ def left_out(ranks: Sequence[RankDocument]) -> str:
     return f" Not in it: {', '.join(names[:_MOST_NAMES])}{more}." if names else ""
 
 
-def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
+def _of_devices(ranks: Sequence[RankDocument], whole: str, lateness: LatenessDocument | None = None) -> str:
     """The sentence for device work, without its end. whole: what shares are shares of, in words."""
     span = _sum(ranks, "span_ns")
     losses = {name: _sum(ranks, key) for name, key in _LOSSES.items()}
@@ -77,6 +78,9 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str) -> str:
     lead, cause = _LEADS[loss], _cause(ranks, loss, losses[loss])
     if loss == "idle time" and all(rank["basis"] == "ranges" for rank in ranks):
         lead, cause = "No range was recorded for {share}", ""  # waits, bubbles, or work that nobody wrote down
+    waiting = sum(rank["exposed_ns"] for rank in lateness["ranks"]) if lateness else 0
+    if loss in _WAITED_IN and waiting > _MOST * losses[loss]:
+        cause = _part(waiting, losses[loss], "waiting for other ranks")
     told = lead.format(share=f"{percent(losses[loss] / span)} of {whole}") + cause
     others = sorted((ns, name) for name, ns in losses.items() if name != loss and ns >= _WORTH_SAYING * span)
     also = [(name, percent(ns / span)) for ns, name in reversed(others)]
@@ -95,7 +99,7 @@ def _cause(ranks: Sequence[RankDocument], loss: str, loss_ns: int) -> str:
         return _part(causes[words], loss_ns, words)
     if loss == "exposed communication":
         collective, most = _largest(ranks, "collectives", "collective", "exposed_ns")
-        return _part(most, loss_ns, f"in {collective}") if collective != "other" else ""
+        return _part(most, loss_ns, f"in {collective}") if most and collective != "other" else ""
     return ""
 
 

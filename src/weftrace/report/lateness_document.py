@@ -8,6 +8,8 @@ from typing import cast
 
 import polars as pl
 
+from weftrace.analysis.busy_stretches import Stretches
+from weftrace.analysis.intervals import union
 from weftrace.analysis.late_ranks import Lateness
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.report.document_types import (
@@ -69,10 +71,23 @@ def _worst(found: Lateness, zero: int) -> list[WorstCollectiveDocument]:
 def _ranks(ranks: Sequence[RankAnalysis], found: Lateness) -> list[LateRankDocument]:
     several = len({(r.rank, r.path) for r in ranks}) < len(ranks)  # some process drove several devices
     told = [
-        {"rank": r.rank, "device": r.device, "path": PurePath(r.path).name or r.path, "name": _name(r, several), **row}
-        for r, row in zip(ranks, found.ranks.drop("at").to_dicts(), strict=True)
+        {
+            "rank": r.rank,
+            "device": r.device,
+            "path": PurePath(r.path).name or r.path,
+            "name": _name(r, several),
+            **row,
+            "exposed_ns": min(row["suffered_ns"], _exposed(r, waits)),
+        }
+        for r, row, waits in zip(ranks, found.ranks.drop("at").to_dicts(), found.waits, strict=True)
     ]
     return cast(list[LateRankDocument], told)
+
+
+def _exposed(rank: RankAnalysis, waits: Stretches) -> int:
+    """Waiting that nothing was computed beside: in exposed communication, or in idle time."""
+    waited, busy = (union(part.starts, part.ends) for part in (waits, rank.busy))
+    return (waited & rank.overlap.exposed).total_ns + (waited - busy).total_ns
 
 
 def _name(rank: RankAnalysis, with_device: bool) -> str:
