@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_waiting_behind_compute_is_not_exposed(tmp_path: Path) -> None:
     # rank 0  [compute   0 ─────── 140]              [all_reduce  100 ──────── 200]: waits 100-160, 20 of it exposed
     # rank 1  [compute   0 ──────────── 160]                    [all_reduce  160 ─ 200]
     for rank, (busy, came) in enumerate(((140, 100), (160, 160))):
-        said = {"Collective name": "allreduce", "Process Group Name": "0", "Seq": 1, "Group size": 2}
+        said: dict[str, Any] = {"Collective name": "allreduce", "Process Group Name": "0", "Seq": 1, "Group size": 2}
         file = TraceFile(rank=rank, world_size=2).kernel(GEMM, 0, busy)
         file.kernel(ALL_REDUCE, came, 200 - came, stream=20, **said).write(tmp_path / f"rank{rank}.json")
     lateness = analyze(tmp_path, workers=1).document["lateness"]
