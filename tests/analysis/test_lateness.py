@@ -341,8 +341,9 @@ def test_any_two_traces_have_a_lateness_that_adds_up(first: Trace, second: Trace
 
 
 _GLOO = """
-import sys, time, torch, torch.distributed as dist
-rank, folder = int(sys.argv[1]), sys.argv[2]
+import os, sys, time, torch, torch.distributed as dist
+folder, other = sys.argv[1], os.fork()  # before torch has threads, and after it was imported, once
+rank = 0 if other else 1
 torch.set_num_threads(1)
 dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
 x = torch.ones(1000)
@@ -356,6 +357,8 @@ with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as
 profile.export_chrome_trace(f"{folder}/traces/rank{rank}.json")
 dist.barrier()
 dist.destroy_process_group()
+if other:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(other, 0)[1]))
 """
 
 
@@ -364,9 +367,7 @@ def test_two_processes_of_gloo_of_which_one_sleeps(tmp_path: Path) -> None:
     longer or shorter, so that half of what was planted is asked for."""
     (tmp_path / "traces").mkdir()
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
-    command = [sys.executable, "-c", _GLOO]
-    ranks = [subprocess.Popen([*command, str(rank), str(tmp_path)], env=environment) for rank in range(2)]
-    assert [process.wait(timeout=120) for process in ranks] == [0, 0]
+    subprocess.run([sys.executable, "-c", _GLOO, str(tmp_path)], env=environment, check=True, timeout=120)
     found = late(tmp_path / "traces")
     assert found.late == 1
     assert found.num_matched == 8  # the first is left out where rank 1's profiler started before rank 0's
