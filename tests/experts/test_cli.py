@@ -19,7 +19,8 @@ from weftrace.files.documents import read_document
 
 __all__ = ["run"]  # the fixture
 
-SHAPE = ("--slots", "48", "--gpus", "8", "--nodes", "2", "--groups", "4")
+CLUSTER = ("--slots", "48", "--gpus", "8", "--nodes", "2", "--groups", "4")
+SHAPE = (*CLUSTER, "--time-budget", "0")  # how good placements become is asked of the solvers' tests
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_inputs_are_never_overwritten(run: Run, loads: Path, tmp_path: Path) -> 
     for arguments in (
         ("balance", loads, "--gpus", "8", "--from", old, "-o", old),
         ("balance", folder / "loads.json", *SHAPE, "-o", folder / "loads.json"),
-        ("replay", folder, *SHAPE, "-o", folder / "loads.json"),
+        ("replay", folder, *CLUSTER, "-o", folder / "loads.json"),
     ):
         before = Path(arguments[-1]).read_bytes()
         code, out, err = run("experts", *arguments)
@@ -219,7 +220,7 @@ def test_replay_recommends_and_writes(run: Run, loads: Path, tmp_path: Path) -> 
         "experts",
         "replay",
         loads,
-        *SHAPE,
+        *CLUSTER,
         "--windows",
         "2",
         "--intervals",
