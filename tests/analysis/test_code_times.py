@@ -15,8 +15,9 @@ from tests.analysis.captured import inclusive, record, times_by_module
 from tests.analysis.random_traces import random_work, traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import CodeTimes, breakdown, code_times, idle
-from weftrace.errors import TraceError
-from weftrace.trace import Trace, Work, open_trace, work_of
+from weftrace.errors import TraceError, WeftraceError
+from weftrace.report import analyze
+from weftrace.trace import Trace, Work, open_trace, save_parquet, work_of
 from weftrace.units import US
 
 
@@ -279,7 +280,7 @@ def test_graphs_that_no_module_launched_are_told(tmp_path: Path) -> None:
     for launch in (5, 20, 30):
         file.host("cudaGraphLaunch", launch, 1, cat="cuda_runtime", correlation=launch)
     times = code_times(work_of(written(file, tmp_path)))
-    assert times.graph_ns == (2 + 3 + 4) * US
+    assert times.graph_ns == (2 + 3 + 4 + 5) * US  # also of the graph that has one kernel
     assert times.outside.get_column("total_ns").item() == (2 + 3 + 4 + 5) * US
 
 
@@ -303,3 +304,68 @@ def test_agrees_with_looking_at_every_frame_and_adds_up(trace: Trace) -> None:
         if not any(frame["ts_ns"] <= at < frame["ts_ns"] + frame["dur_ns"] for frame in mine):
             outside += event["end_ns"] - event["start_ns"]
     assert code_times(work).outside.get_column("total_ns").item() == outside
+
+
+def test_begin_and_end_pairs_are_frames_too(tmp_path: Path) -> None:
+    trained(tmp_path)
+    text = json.loads((tmp_path / "trace.json").read_text())
+    pairs = []
+    for event in text["traceEvents"]:
+        if event["cat"] == "python_function":
+            end = {**event, "ph": "E", "ts": event["ts"] + event["dur"]}
+            pairs += [{**event, "ph": "B"}, {key: end[key] for key in ("ph", "pid", "tid", "ts")}]
+        else:
+            pairs.append(event)
+    order = {"E": 0, "X": 1, "B": 2}
+    text["traceEvents"] = sorted(pairs, key=lambda event: (event["ts"], order[event["ph"]]))
+    paired = tmp_path / "pairs.json"
+    paired.write_text(json.dumps(text))
+    for by in ("module", "line"):
+        one, other = (code_times(opened(path), by) for path in (paired, tmp_path / "trace.json"))
+        assert one.told_by == other.told_by
+        assert one.nodes.equals(other.nodes)
+        assert one.outside.equals(other.outside)
+    unread = open_trace(paired)
+    assert isinstance(unread, Trace)
+    assert unread.quality.skipped["python_function"] == 3
+    assert "python_function" not in unread.events.get_column("cat").unique().to_list()
+
+
+def test_the_longest_own_time_is_told_however_deep_it_lies(tmp_path: Path) -> None:
+    file = TraceFile()
+    for at in range(400):
+        file.host(f"deep.py({at + 1}): f{at}", at, 2000 - 2 * at, cat="python_function")
+    file.kernel(GEMM, 1100, 50, launch=1000)
+    folded = code_times(work_of(written(file, tmp_path)), "line").folded
+    assert folded.height == 300
+    assert folded.filter(pl.col("self_ns") > 0).select("name", "self_ns").rows() == [("deep.py(400): f399", 50 * US)]
+
+
+def test_events_that_share_a_launch_without_a_graph_are_no_graph(tmp_path: Path) -> None:
+    # ROCm 6.1: kernels of an operator without a correlation are joined to its launch by External id
+    file = TraceFile()
+    file.host("hipLaunchKernel", 5, 1, cat="hip_runtime", **{"External id": 3})
+    numbers: dict[str, Any] = {"External id": 3, "correlation": 0}
+    for at in range(2):
+        file.kernel(GEMM, 100 + 10 * at, 1 + at, linked=False, **numbers)
+    work = work_of(written(file, tmp_path))
+    assert work.events.get_column("launch_ts_ns").n_unique() == 1
+    assert work.events.get_column("link").to_list() == ["external id"] * 2
+    assert code_times(work).graph_ns == 0
+
+
+def test_time_by_another_word_is_refused(tmp_path: Path) -> None:
+    trace = trained(tmp_path)
+    for by in ("modules", ("module", "function")):
+        with pytest.raises(WeftraceError, match=r'"module", by "line"'):
+            analyze(trace, by=by)  # type: ignore[arg-type]
+    assert len(analyze(trace, by=("line", "line"), timelines=False).analysis.ranks[0].code) == 1  # type: ignore[union-attr]
+
+
+def test_a_parquet_file_says_that_its_source_had_the_frames(tmp_path: Path) -> None:
+    trained(tmp_path)
+    trace = open_trace(tmp_path / "trace.json")
+    assert isinstance(trace, Trace)
+    save_parquet(trace, tmp_path / "trace.parquet")
+    with pytest.raises(TraceError, match=r"Parquet keeps no Python frames, of which its source had 3"):
+        analyze(tmp_path / "trace.parquet", by="module")

@@ -82,6 +82,30 @@ def test_a_report_without_says_how_many_frames_would_tell_it(tmp_path: Path) -> 
     assert "with_stack=True" in printed(analyze(TraceFile().kernel(GEMM, 0, 1).trace(tmp_path), by="module").document)
 
 
+def test_modules_that_launched_nothing_are_not_denied(tmp_path: Path) -> None:
+    frame = {"cat": "python_function"}
+    file = TraceFile().host("nn.Module: Net_0", 0, 10, **frame).host("train.py(3): main", 0, 10, **frame)
+    file.kernel(GEMM, 500, 20, launch=480)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({**file.facts, "traceEvents": file.events}))
+    text = printed(analyze(path, by=("module", "line"), timelines=False).document)
+    for what in ("modules", "functions"):
+        assert f"The file tells {what}, and none of them launched what is told of here." in text
+    assert "with_stack=True" not in text
+    assert text.count("(outside)") == 2
+
+
+def test_a_function_whose_name_is_huge_is_cut_in_no_time(tmp_path: Path) -> None:
+    file = TraceFile().host("folder/" * 100_000 + "model.py(3): forward", 0, 900, cat="python_function")
+    file.kernel(GEMM, 500, 20, launch=480)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({**file.facts, "traceEvents": file.events}))
+    text = printed(analyze(path, by="line", timelines=False).document)
+    (row,) = [line for line in text.splitlines() if "model.py(3): forward" in line]
+    assert row.startswith("…") and row.split()[-3:] == ["100.0", "%", "20.0"]
+    assert len(row) <= 80
+
+
 def test_csv_has_a_row_a_place_and_its_path(tmp_path: Path) -> None:
     wt.save(analyze(model_file(tmp_path), by="module"), tmp_path / "out.csv")
     rows = list(csv.DictReader((tmp_path / "out.csv").open()))

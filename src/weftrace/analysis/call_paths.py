@@ -89,6 +89,11 @@ def _ranges(trace: Trace, by: By) -> tuple[pl.DataFrame, dict[str, Step], ToldBy
     frames = trace.frames
     if frames is None:
         if num := trace.quality.skipped.get("python_function"):
+            if trace.path.endswith(".parquet"):
+                raise TraceError(
+                    f"{trace.path}: Parquet keeps no Python frames, of which its source had {num:,}, and they tell "
+                    f"time by {by}: give the profiler's own file."
+                )
             raise TraceError(
                 f"{trace.path}: its {num:,} Python frames were not read, and they tell time by {by}: open it with "
                 "frames=True."

@@ -15,11 +15,12 @@ from weftrace.analysis.idle_causes import idle_gaps
 from weftrace.analysis.intervals import covered, grouped_union, sums_by_group, totals_by_group
 from weftrace.analysis.time_account import Account, Source, account_of
 from weftrace.notebook import InNotebook
-from weftrace.trace.code_names import By, kind_of
+from weftrace.trace.code_names import By, each_of, kind_of
+from weftrace.trace.model import Trace, is_launch
 from weftrace.units import duration
 
 OUTSIDE = "(outside)"
-_MOST_FUNCTIONS = 300  # that are told apart from where they were called; the longest
+_MOST_FUNCTIONS = 300  # that are told apart from where they were called: those with most time, own or total
 
 NODE_SCHEMA: dict[str, pl.DataType] = {
     "name": pl.String(),
@@ -60,9 +61,9 @@ class CodeTimes(InNotebook):
     of outside does; idle_ns of the roots and of outside to `Breakdown.idle_ns`. busy_ns and exposed_ns are unions: two
     modules that run at once have more together than the device.
     folded: by module the same tree with siblings of one class in one row (members of a list too); by function each
-    function once, wherever it was called from, without parents, the longest 300.
-    told_by: what told the modules. graph_ns: of the outside's total, what was launched with other events by one call,
-    as the kernels of a CUDA graph are: whoever replays one is in no module of it.
+    function once, wherever it was called from, without parents, the 300 with most time, own or total.
+    told_by: what told the modules. graph_ns: of the outside's total, what ran in graphs (CUDA, HIP): launched by a call
+    that replays one, or with the number of one. Whoever replays a graph is in no module of it.
     """
 
     by: By
@@ -81,6 +82,7 @@ class CodeTimes(InNotebook):
 
 def code_times(source: Source, by: By = "module") -> CodeTimes:
     """Time by module or by function. Raises TraceError where the file's Python frames were not read (`frames=True`)."""
+    (by,) = each_of(by)
     account = account_of(source)
     work = account.work
     events = operator_pieces(work) if work.basis == "host" else work.events.with_columns(pl.lit(1).alias("count"))
@@ -95,14 +97,18 @@ def code_times(source: Source, by: By = "module") -> CodeTimes:
         nodes=_used(nodes),
         outside=parts.outside(),
         folded=_by_function(parts, nodes) if by == "line" else _by_class(parts, paths),
-        graph_ns=_of_graphs(events.with_columns(pl.Series("node", parts.node))) if work.basis == "device" else 0,
+        graph_ns=_of_graphs(events.filter(pl.Series(parts.node < 0)), work.trace) if work.basis == "device" else 0,
     )
 
 
-def _of_graphs(events: pl.DataFrame) -> int:
-    """Sum of durations of what lies outside and was launched by a call that launched several events."""
-    shared = pl.col("launch_ts_ns").is_not_null() & (pl.len().over(_LAUNCH) > 1)
-    return int(events.filter(shared, pl.col("node") < 0).select((pl.col("end_ns") - pl.col("start_ns")).sum()).item())
+def _of_graphs(outside: pl.DataFrame, trace: Trace) -> int:
+    """Sum of durations of those events that ran in graphs. Events of one operator can share a launch without one."""
+    calls = trace.events.filter(is_launch()).filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch"))
+    replays = calls.select(pl.col("pid", "tid", "ts_ns").name.prefix("launch_")).unique()
+    replayed = outside.join(replays, on=_LAUNCH, how="semi").get_column("row")
+    numbered = trace.events.get_column("graph_id").gather(outside.get_column("row")).is_not_null()
+    inside = numbered | outside.get_column("row").is_in(replayed.implode())
+    return int(outside.filter(inside).select((pl.col("end_ns") - pl.col("start_ns")).sum()).item())
 
 
 _LAUNCH = ("launch_pid", "launch_tid", "launch_ts_ns")
@@ -276,7 +282,9 @@ def _by_function(parts: _Parts, nodes: pl.DataFrame) -> pl.DataFrame:
     added = ("num_members", "num_calls", "num_events", "self_ns", "total_ns", "backward_ns", "idle_ns", "host_wait_ns")
     rows = nodes.group_by("name", maintain_order=True).agg(pl.col(added).sum())
     rows = rows.filter((pl.col("num_events") > 0) | (pl.col("idle_ns") > 0))
-    rows = rows.sort("total_ns", "idle_ns", "name", descending=[True, True, False]).head(_MOST_FUNCTIONS)
+    places = (pl.col(column).rank("ordinal", descending=True) for column in ("self_ns", "total_ns"))
+    rows = rows.sort(pl.min_horizontal(*places), "name").head(_MOST_FUNCTIONS)
+    rows = rows.sort("total_ns", "idle_ns", "name", descending=[True, True, False])
     names, parents = nodes.get_column("name"), nodes.get_column("parent").to_numpy()
     depth = _depths(parents)
     levels = [np.flatnonzero(depth == level) for level in range(1, int(depth.max(initial=0)) + 1)]

@@ -95,6 +95,11 @@ def shorten_middle(text: str, width: int) -> str:
     return f"{start}…{end}"
 
 
+def shorten_start(text: str, width: int) -> str:
+    """The end of `text`, in at most `width` columns; `…` stands for what does not fit."""
+    return text if cell_len(text) <= width else ("…" + _first_columns(text[::-1], width - 1)[::-1])[:width]
+
+
 def _first_columns(text: str, width: int) -> str:
     columns = 0
     for at, character in enumerate(text):

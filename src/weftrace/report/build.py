@@ -16,7 +16,7 @@ from weftrace.report.document import MOST_STRETCHES, document_of
 from weftrace.report.document_types import ReportDocument
 from weftrace.report.timeline import timeline_payload
 from weftrace.report.timeline_types import TimelinePayload
-from weftrace.trace.code_names import By
+from weftrace.trace.code_names import By, each_of
 from weftrace.trace.job import Job, open_trace
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
@@ -98,21 +98,21 @@ def analyze(
     Raises TraceError when nothing can be read. Of a job, a rank that fails is in the document's `failures`, and the
     others are told.
     """
+    bys = each_of(by)
     if not isinstance(source, Trace | Job):
-        source = open_trace(source, frames=bool(by))
+        source = open_trace(source, frames=bool(bys))
     if isinstance(source, Trace):
         number = len(source.plain.workers) if source.plain else 1
     else:
         number = max(1, len(source.ranks or source.paths))
     per_rank = max(2_000, MAX_TIMELINE_EVENTS // number) if timelines else 0
-    bys: tuple[By, ...] = (by,) if by == "module" or by == "line" else tuple(by)
     each = partial(
         _devices, rules=rules, step=step, step_by=step_by, by=bys, max_events=per_rank, flops=flops, hardware=hardware
     )
     if isinstance(source, Trace):
         ranks, failures, name = each(source), [], source.path or "in memory"
     else:
-        job = replace(source, frames=source.frames or bool(by))
+        job = replace(source, frames=source.frames or bool(bys))
         outcomes = job.map(each, workers=workers, executor=executor, on_done=on_done)
         ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
         failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]

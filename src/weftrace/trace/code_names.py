@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, get_args
+
+from weftrace.errors import WeftraceError
 
 #: What time is told by: modules (nn.Module), or Python functions with the line at which they begin.
 By = Literal["module", "line"]
@@ -12,12 +15,20 @@ By = Literal["module", "line"]
 _MODULE = "nn.Module: "
 _INSTANCE = re.compile(r"^(.*)_\d+$")  # "Linear_21": the 22nd Linear that was called in the recording
 _FUNCTION = re.compile(r"^(?P<file>[^<].*)\((?P<line>\d+)\): (?P<function>.*)$")
-_SEGMENT = re.compile(r"([^.()]+)\(([^()]*)\)::[^.]*\.?")  # TorchScript's "layers(Sequential)::forward."
+_SEGMENT = re.compile(r"(?<![^.()])([^.()]+)\(([^()]*)\)::[^.]*\.?")  # TorchScript's "layers(Sequential)::forward."
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(?:\.\w+)+$")
 _NUMBERED = re.compile(r"\.\d+(?:\.|$)")
 # Who runs the user's functions, and is not asked about: torch and what it compiles with. And Python's own library.
 _MACHINERY = re.compile(r"(?:^|/(?:site|dist)-packages/)(?:torch|triton|functorch)/")
 _LIBRARY = re.compile(r"/lib/python\d[\d.]*/(?!(?:site|dist)-packages/)")
+
+
+def each_of(by: By | Sequence[By]) -> tuple[By, ...]:
+    """What time is asked for by, each once. Raises WeftraceError for another word."""
+    named = (by,) if isinstance(by, str) else tuple(by)
+    if unknown := [word for word in named if word not in get_args(By)]:
+        raise WeftraceError(f'by={unknown[0]!r}: time is told by "module", by "line", or by ("module", "line").')
+    return tuple(dict.fromkeys(named))
 
 
 class Step(NamedTuple):

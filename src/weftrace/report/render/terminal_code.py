@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from weftrace.render.console_parts import DIM, counted, section, table, unit_for
-from weftrace.render.console_text import clean, shorten_middle
+from weftrace.render.console_text import clean, shorten_middle, shorten_start
 from weftrace.report.document_types import CodeDocument, CodeNodeDocument, RankDocument
-from weftrace.report.render.words import CODE_NOTES, GRAPH_NOTE, NO_FUNCTIONS, NO_MODULES, OUTSIDE_CODE
+from weftrace.report.render.words import CODE_NOTES, GRAPH_NOTE, NO_FUNCTIONS, NO_MODULES, NONE_LAUNCHED, OUTSIDE_CODE
 from weftrace.units import duration, percent
 
 MAX_MODULES = 30
@@ -61,27 +60,30 @@ def tree_order(nodes: Sequence[CodeNodeDocument], most: int) -> list[tuple[int, 
 def _modules(code: CodeDocument, rank: RankDocument, width: int) -> RenderableType:
     nodes = code["folded"]
     heading = section("Time by module", CODE_NOTES[code["told_by"]])
-    if not nodes:
+    if not nodes and code["told_by"] == "nothing":
         return Group(heading, Text(NO_MODULES))
     shown = tree_order(nodes, MAX_MODULES)
     rows = [(_name(nodes[at], depth), nodes[at]) for at, depth in shown]
     left = len(nodes) - len(shown)
     body = _table("module", [*rows, *_outside(code)], rank, width, _at_its_place)
-    notes = [f"… and {left:,} more rows, with less time, in the JSON report and on the page."] * bool(left)
+    notes = [f"… and {left:,} more rows, with no more time, in the JSON report and on the page."] * bool(left)
+    notes += [NONE_LAUNCHED.format("modules")] * (not nodes)
     notes += [GRAPH_NOTE.format(duration(code["graph_ns"]))] * bool(code["graph_ns"])
     return Group(heading, body, *(Text(note, style=DIM) for note in notes))
 
 
 def _functions(code: CodeDocument, rank: RankDocument, width: int) -> RenderableType:
+    # The end of a function's name tells more than the folders that its file lies in: its start gives way.
     heading = section("Time by Python function", "longest own time first; the line is where it begins")
-    if not code["folded"]:
+    if not code["folded"] and code["told_by"] == "nothing":
         return Group(heading, Text(NO_FUNCTIONS))
     rows = sorted(code["folded"], key=lambda row: (-row["self_ns"], -row["total_ns"], row["name"]))
     shown = [(clean(row["name"]), row) for row in rows[:MAX_FUNCTIONS]]
-    body = _table("function", [*shown, *_outside(code)], rank, width, _end_of)
+    body = _table("function", [*shown, *_outside(code)], rank, width, shorten_start)
     left = len(rows) - len(shown)
-    note = f"… and {left:,} more functions, in the JSON report and on the page."
-    return Group(heading, body, *[Text(note, style=DIM)] * bool(left))
+    notes = [f"… and {left:,} more functions, in the JSON report and on the page."] * bool(left)
+    notes += [NONE_LAUNCHED.format("functions")] * (not rows)
+    return Group(heading, body, *(Text(note, style=DIM) for note in notes))
 
 
 def _outside(code: CodeDocument) -> list[tuple[str, CodeNodeDocument]]:
@@ -117,13 +119,6 @@ def _table(
     heads = [head, f"total {unit.name}", "share", *(word for _, word in present)]
     narrow = width < 100
     return table(heads, lines, width, left=(head,), gap=1 if narrow else 2, shorten=shorten)
-
-
-def _end_of(name: str, width: int) -> str:
-    """The end of a function's name, which tells more than the folders that its file lies in."""
-    while cell_len(name) > width:
-        name = "…" + name[2:]
-    return name
 
 
 def _at_its_place(name: str, width: int) -> str:

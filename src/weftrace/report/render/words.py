@@ -257,4 +257,5 @@ NO_MODULES = (
     "Nothing in this file tells modules. torch.profiler records them with with_stack=True (with_modules=True alone is "
     "for TorchScript)."
 )
+NONE_LAUNCHED = "The file tells {}, and none of them launched what is told of here."
 NO_FUNCTIONS = "There are no Python frames in this file. torch.profiler records them with with_stack=True."

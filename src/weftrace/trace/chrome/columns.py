@@ -204,13 +204,22 @@ class Columns:
             self._put_rows("autograd", own)
             self._put("sequence", self._ints([args[i].sequence for i in own]))
             self._put("forward_thread", self._ints([args[i].forward_thread for i in own]))
-        called = [args[i] for i in rows]
-        keys = [BETWEEN.join((a.input_shapes, a.old_input_shapes, a.input_types, a.call_stack)) for a in called]
-        number = self._numbered["call"]
-        self._put_rows("called", rows)
-        self._put("call", _codes([number[key] for key in keys]))
+        own = [
+            i
+            for i in rows
+            if (a := args[i]).input_shapes is not NOTHING
+            or a.input_types is not NOTHING
+            or a.call_stack is not NOTHING
+            or a.old_input_shapes is not NOTHING
+        ]
+        if own:
+            called = [args[i] for i in own]
+            keys = [BETWEEN.join((a.input_shapes, a.old_input_shapes, a.input_types, a.call_stack)) for a in called]
+            number = self._numbered["call"]
+            self._put_rows("called", own)
+            self._put("call", _codes([number[key] for key in keys]))
         if own := [i for i in rows if args[i].planned is not None]:
-            self._append_planned(own, [planned for a in called if (planned := a.planned) is not None])
+            self._append_planned(own, [planned for i in own if (planned := args[i].planned) is not None])
 
     def _append_collective(self, rows: list[int], args: list[Args]) -> None:
         self._put_rows("collective", rows)

@@ -100,8 +100,10 @@ class Table(EventSink):
         if others:
             _Times.of(others)  # may raise, and must before anything is taken
             if any(event.ph in _PAIR for event in others):
-                complete = list(self._paired(events))
-                times = _Times.of(complete)
+                paired = list(self._paired(events))
+                complete = [event for event in paired if not self._is_frame(event)]
+                frames += [event for event in paired if self._is_frame(event)]
+                times, times_of_frames = _Times.of(complete), _Times.of(frames if self.frames is not None else [])
             for event in others:
                 self._take_other(event)
         if num_flows:
@@ -158,6 +160,9 @@ class Table(EventSink):
             self.columns.append(events, ts, dur)
             if self.frames is not None:
                 self.frames.append_operators(events, ts, dur)
+
+    def _is_frame(self, event: Event) -> bool:
+        return event.cat == "python_function" and event.cat in self._special
 
     def _paired(self, events: Sequence[Event]) -> Iterator[Event]:
         """The complete events, those included that a begin and an end make; they stand where the end does."""
