@@ -191,3 +191,24 @@ def test_figures_hold_every_node_and_their_parts_add_up(tmp_path: Path) -> None:
     assert list(wt.figure(report, "functions").data[0].labels) == ["train.py(3): main"]
     with pytest.raises(WeftraceError, match='by="module"'):
         wt.figure(analyze(tmp_path / "rank0.json"), "modules")
+
+
+def test_a_deep_stack_shows_what_one_went_into(open_html: Open, tmp_path: Path) -> None:
+    file = TraceFile()
+    for at in range(60):
+        file.host(f"m{at}.py({at + 1}): f{at}", at, 900 - 2 * at, cat="python_function")
+    file.kernel(GEMM, 500, 20, launch=400).kernel(GEMM, 950, 20, launch=930)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({**file.facts, "traceEvents": file.events}))
+    wt.save(analyze(path, by="line"), tmp_path / "out.html")
+    for width in (1400, 420):
+        page = open_html((tmp_path / "out.html").read_text(), viewport={"width": width, "height": 900})
+        page.locator("#code-filter input").fill("f59")
+        page.locator("#code-table tbody button.find").first.click()
+        assert page.locator("#code-path").inner_text().startswith("all › … › m53.py(54): f53 › ")
+        assert page.locator("#code-path b").inner_text() == "m59.py(60): f59"
+        assert page.locator("#code-chart svg").bounding_box()["height"] == 7 * 30  # type: ignore[index]
+        assert page.locator("#code-chart g").last.get_attribute("aria-label").endswith("f59: 20.0 µs")  # type: ignore[union-attr]
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+    legend = page.locator("#code-legend .key").all_inner_texts()
+    assert legend[-1] == "53 other classes, (outside)"  # one colour for both

@@ -7,6 +7,7 @@ import { hideTip, showTip, tipPlace, tipRows } from "./tooltip.js";
 
 const ROW = 30;
 const MOST_ROWS = 9;
+const MOST_ABOVE = 6; // of those above the node that fills the width, the nearest: a call stack can be a hundred deep
 const LETTER = 6.9;
 
 /**
@@ -62,14 +63,16 @@ export function icicle(chart, steps, picture) {
 
   function trail() {
     const shown = picture();
-    const path = pathTo(shown, at).flatMap((node) => [
+    const whole = pathTo(shown, at);
+    const near = whole.slice(-MOST_ABOVE - 1);
+    const path = near.flatMap((node) => [
       " › ",
       node === at
         ? h("b", { text: shown.title(node) })
         : h("button", { type: "button", text: shown.title(node), on: { click: () => go(node) } }),
     ]);
     const all = h("button", { type: "button", text: shown.all, on: { click: () => go(null) } });
-    fill(steps, at ? [all, ...path] : []);
+    fill(steps, at ? [all, near.length < whole.length ? " › …" : null, ...path] : []);
   }
 
   /** @param {number} width */
@@ -145,7 +148,9 @@ export function classColors(weight, colors, outside) {
   const legend = ranked.slice(0, colors.length).map((name, at) => [name, colors[at]]);
   const known = new Map(legend);
   const left = ranked.length - legend.length;
-  if (left > 0 || weight.has("")) legend.push([left > 0 ? `${left} other classes` : outside, 7]);
+  const others = left > 0 ? [left === 1 ? "1 other class" : `${left} other classes`] : [];
+  if (weight.has("")) others.push(outside);
+  if (others.length) legend.push([others.join(", "), 7]);
   return { of: (/** @type {string} */ name) => known.get(name) ?? 7, legend };
 }
 
@@ -198,7 +203,7 @@ function fitting(word, part, width) {
  */
 function placed(picture, at, width) {
   const { roots, of, own } = picture;
-  const above = at ? pathTo(picture, picture.parent(at)) : [];
+  const above = at ? pathTo(picture, picture.parent(at)).slice(-MOST_ABOVE) : [];
   /** @type {Box<Node>[]} */
   const boxes = above.map((node, row) => ({ node, row, x: 0, w: width, look: "above" }));
   const first = at ? [at] : roots;
