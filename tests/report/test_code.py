@@ -135,8 +135,26 @@ def test_a_tree_too_large_keeps_its_largest_nodes_and_all_time() -> None:
     own = [10, 5, 50, 5, 30, 7]
     nodes = pl.DataFrame(columns | {"name": list("abcdef"), "parent": parents, "total_ns": totals, "self_ns": own})
     kept = _largest(nodes, 4)
-    assert kept.select("name", "parent", "self_ns").rows() == [("a", -1, 10), ("b", 0, 10), ("c", 1, 50), ("e", 0, 30)]
+    assert kept.select("name", "parent", "self_ns").rows() == [
+        ("a", -1, 10), ("b", 0, 10), ("c", 1, 50), ("e", 0, 30), ("(smaller ones)", -1, 7),
+    ]  # fmt: skip
+    assert kept.get_column("self_ns").sum() == sum(own)
     assert _largest(nodes, 6).equals(nodes)
+
+
+def test_own_and_idle_times_add_up_where_a_job_has_many_roots(tmp_path: Path) -> None:
+    for rank in range(11):
+        file = TraceFile(rank=rank, world_size=11)
+        for at in range(510):
+            file.host(f"nn.Module: Linear_{at}", 10 * at, 8, cat="python_function")
+            file.kernel(GEMM, 10 * at + 2, 3, launch=10 * at + 1)
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps({**file.facts, "traceEvents": file.events}))
+    told = analyze(tmp_path, by="module", timelines=False, workers=1).document["ranks"][0]
+    code = told["modules"]
+    assert (code["num_nodes"], len(code["nodes"])) == (510, 501)
+    assert sum(node["self_ns"] for node in (*code["nodes"], code["outside"])) == told["serial_ns"]
+    assert sum(node["idle_ns"] for node in (*code["nodes"], code["outside"])) == told["idle_ns"]
+    assert (code["nodes"][-1]["name"], code["nodes"][-1]["num_members"]) == ("(smaller ones)", 10)
 
 
 def test_the_page_draws_an_icicle_that_is_gone_into_and_a_table(open_html: Open, tmp_path: Path) -> None:

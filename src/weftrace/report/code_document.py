@@ -12,6 +12,8 @@ from weftrace.report.document_types import CodeDocument
 
 #: Nodes of a tree that a document holds: those with most time. Of the trees of a job, fewer.
 MOST_NODES, _LEAST_NODES = 5_000, 500
+#: What roots that are left out are called together. Their busy and exposed times are sums, at most too long.
+SMALLER = "(smaller ones)"
 
 
 def code_document(times: CodeTimes, *, num_ranks: int = 1) -> CodeDocument:
@@ -28,7 +30,8 @@ def code_document(times: CodeTimes, *, num_ranks: int = 1) -> CodeDocument:
 
 
 def _largest(nodes: pl.DataFrame, most: int) -> pl.DataFrame:
-    """The nodes with most time, in their order; time of the others is own time of the one above that remains."""
+    """The nodes with most time, in their order; time of the others is own time of the one above that remains. Roots of
+    which none remains stand together in one more, SMALLER, the last."""
     if nodes.height <= most:
         return nodes
     total = nodes.get_column("total_ns").to_numpy()
@@ -39,7 +42,14 @@ def _largest(nodes: pl.DataFrame, most: int) -> pl.DataFrame:
     above = np.where(parent >= 0, place[np.maximum(parent, 0)], -1)
     below = np.zeros(most, np.int64)
     np.add.at(below, above[above >= 0], total[kept][above >= 0])
-    return nodes[kept].with_columns(pl.Series("parent", above), pl.Series("self_ns", total[kept] - below))
+    rows = nodes[kept].with_columns(pl.Series("parent", above), pl.Series("self_ns", total[kept] - below))
+    small = nodes.filter(pl.col("parent") < 0, ~pl.int_range(pl.len()).is_in(kept.tolist()))
+    if small.is_empty():
+        return rows
+    sums = small.select(pl.col(pl.Int64).sum()).with_columns(
+        pl.lit(SMALLER).alias("name"), pl.lit(-1, pl.Int64).alias("parent"), pl.col("total_ns").alias("self_ns")
+    )
+    return pl.concat([rows, sums.select(rows.columns)])
 
 
 def _rows(nodes: pl.DataFrame) -> Any:

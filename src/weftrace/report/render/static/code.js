@@ -8,6 +8,7 @@ import { sortableTable } from "render/tables.js";
 const FIRST = 15;
 const COLORS = [0, 1, 2, 3, 4, 5, 6];
 const OUTSIDE = "(outside)";
+const SMALLER = "(smaller ones)"; // roots that the document does not hold
 const MOST_UNFOLDED = 40; // nodes of a tree that is shown as it is at first
 
 /**
@@ -99,8 +100,10 @@ export function showCode(rank) {
     byId("code-title").textContent = title;
     const { told_by, num_nodes, nodes, graph_ns } = shownOf(rank, state.by);
     byId("code-lead").textContent = `${lead}${TOLD[told_by]} ${METRICS[state.metric][1]} Click to go into it.`;
-    const left = plural(num_nodes - nodes.length, "node");
-    const small = `${left} with less time: what they took is own time of those above.`;
+    const rest = nodes.find((node) => node.name === SMALLER);
+    const left = plural(num_nodes - nodes.length + (rest ? 1 : 0), "node");
+    const among = rest ? `, or stands in ${SMALLER}` : "";
+    const small = `${left} with no more time: what they took is own time of those above${among}.`;
     const time = duration(graph_ns);
     const graphs = `Of what lies outside, ${time} ran in graphs (CUDA, HIP), whose replay is in none of their modules.`;
     byId("code-rest").textContent = [num_nodes > nodes.length ? small : "", graph_ns ? graphs : ""].join(" ").trim();
