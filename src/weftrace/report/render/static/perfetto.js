@@ -15,7 +15,7 @@ const KNOCK_MS = 100;
 const PATIENCE_MS = 20_000;
 /** @type {Record<string, string>} Categories of PyTorch's profiler, by class; other device work is a kernel. */
 const ON_HOST = { annotation: "user_annotation", launch: "cuda_runtime" };
-/** @type {Record<string, string>} What work counts as, by class: read back, it counts as the same, whatever its name. */
+/** @type {Record<string, string>} What work counts as, by class; read back, as the same, whatever its name. */
 const COUNTS_AS = {
   compute: "compute",
   fused: "fused",
