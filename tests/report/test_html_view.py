@@ -91,7 +91,7 @@ def test_bad_fragments_are_ignored(open_html: Open, two_ranks: str, bad: str) ->
 def test_the_saved_trace_is_read_back_to_the_same_numbers(open_html: Open, report: Report, tmp_path: Path) -> None:
     page = open_html(render_html(report.document, report.timelines))
     page.locator("#trace-menu summary").click()
-    assert "nothing is uploaded" in page.locator("#trace-said").inner_text()
+    page.locator("#trace-said", has_text="nothing is uploaded").wait_for()  # said once the menu has opened
     with page.expect_download() as download:
         page.locator("#trace-save").click()
     path = tmp_path / download.value.suggested_filename
