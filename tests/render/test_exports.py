@@ -13,8 +13,10 @@ import pytest
 from tests.browser import Open
 from tests.flops.small_reports import TINY
 from tests.render.extreme_pages import strained
+from tests.report import job_documents
+from tests.report.test_code import model_file
 from weftrace.flops.render.page import render_flops_html
-from weftrace.report import render_html
+from weftrace.report import analyze, render_html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -94,3 +96,25 @@ def test_other_tables_too(open_html: Open, report: Any) -> None:
     modules = json.loads(saved(page, "#tree", "JSON"))
     assert [row["path"] for row in modules] == [module.path for module in TINY.modules]
     assert modules[0]["params"] == 48
+
+
+def test_a_module_is_saved_with_its_path(open_html: Open, tmp_path: Path) -> None:
+    report = analyze(model_file(tmp_path), by="module")
+    page = open_html(render_html(report.document, []))
+    rows = json.loads(saved(page, '[data-table="code"]', "JSON"))
+    code: Any = report.document["ranks"][0]["modules"]
+    assert {row["path"] for row in rows} >= {"Net_0 > Layer_0 > Linear_1", "(outside)"}
+    for row in rows:  # and with nothing that is not the document's, but the share that the column shows
+        (node,) = [each for each in (*code["nodes"], code["outside"]) if each["name"] == row["name"]]
+        assert row.keys() - node.keys() == {"path", "share"}
+        assert all(row[key] == node[key] for key in row.keys() & node.keys()), row
+
+
+def test_a_number_that_a_browser_would_round_is_left_out(open_html: Open) -> None:
+    """Nanoseconds since 1970 do not fit a float64: 1,700,000,000,000,000,001 would become …,000."""
+    document = job_documents.late_job(3)
+    for rank in document["ranks"]:
+        rank["start_ns"] = 1_700_000_000_000_000_001
+    rows = json.loads(saved(open_html(render_html(document, [])), '[data-table="ranks"]', "JSON"))
+    assert [row["span_ns"] for row in rows] == [rank["span_ns"] for rank in document["ranks"]]
+    assert not [row for row in rows if "start_ns" in row]

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.browser import Open
-from tests.render.extreme_pages import PAGES
+from tests.render.extreme_pages import PAGES, strained
 from tests.render.narrow import WALK
 from weftrace.render.page import tied
+from weftrace.report import render_html
 
 WIDTHS = (1400, 768, 420)
 #: On the page of a trace also what a click and a selected range open.
@@ -61,3 +62,15 @@ def test_no_headline_breaks_between_a_number_and_its_unit() -> None:
         f"{tied_to.format('38.2 %')} of {tied_to.format('206.68 s')}, {tied_to.format('1,300 ms')} a step; "
         f"3 stages, 5 samples, {tied_to.format('672 FLOP')} &lt;b&gt;"
     )
+
+
+@pytest.mark.parametrize("width", [320, 420, 520, 600, 759, 768])
+def test_what_a_button_unfolds_stays_on_the_screen(width: int, open_html: Open, tmp_path: Path) -> None:
+    report = strained(tmp_path)
+    page = open_html(render_html(report.document, report.timelines), viewport={"width": width, "height": 900})
+    for button in page.locator(".help summary").all():
+        button.click()
+        box = page.locator(".help[open] > :is(dl, .menu)").bounding_box()
+        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width, box
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        button.click()

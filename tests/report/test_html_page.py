@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -612,3 +613,21 @@ def test_the_policy_stops_what_is_injected(open_html: Any, html: str) -> None:
     }""")
     page.wait_for_timeout(100)
     assert page.evaluate("window.pwned") is None
+
+
+@pytest.mark.parametrize(
+    ("basis", "counted", "idle"),
+    [
+        ("device", r"device events? on \d+ streams?$", "nothing runs"),
+        ("host", r"host operators? on \d+ threads?$", "no host operator was recorded"),
+        ("ranges", r"ranges? on \d+ threads?$", "no range was recorded"),
+    ],
+)
+def test_tiles_name_what_the_file_holds(open_html: Any, basis: str, counted: str, idle: str) -> None:
+    """A file without device events has no tile that counts some, and none that knows what the device did."""
+    report = documents.cpu_only()
+    report["ranks"][0]["basis"] = basis
+    page = open_html(render_html(report, []))
+    notes = {key: page.locator(f'#cards [data-card="{key}"] .card-note').inner_text() for key in ("span", "idle")}
+    assert re.search(r"^[\d,]+ " + counted, notes["span"]), notes
+    assert notes["idle"].endswith(idle), notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ def test_bad_fragments_are_ignored(open_html: Open, two_ranks: str, bad: str) ->
 def test_the_saved_trace_is_read_back_to_the_same_numbers(open_html: Open, report: Report, tmp_path: Path) -> None:
     page = open_html(render_html(report.document, report.timelines))
     page.locator("#trace-menu summary").click()
-    assert "nothing is uploaded" in page.locator("#trace-said").inner_text()
+    page.locator("#trace-said", has_text="nothing is uploaded").wait_for()  # said once the menu has opened
     with page.expect_download() as download:
         page.locator("#trace-save").click()
     path = tmp_path / download.value.suggested_filename
@@ -103,6 +104,40 @@ def test_the_saved_trace_is_read_back_to_the_same_numbers(open_html: Open, repor
     for key in ("span_ns", "compute_ns", "communication_ns", "hidden_communication_ns", "exposed_memory_ns", "idle_ns"):
         assert again[key] == rank[key], key
     assert again["launch"]["num_linked"] == rank["launch"]["num_linked"]
+
+
+def test_a_plain_trace_is_read_back_to_the_same_numbers_too(open_html: Open, tmp_path: Path) -> None:
+    """Ranges that stand for work are saved as kernels of what they were taken for, whatever their names."""
+    told: list[dict[str, Any]] = [
+        {"name": "forward", "ts": 0, "dur": 100, "args": {"rank": rank, "step": 1}} for rank in range(2)
+    ]
+    told += [
+        {"name": "grads_sync", "ts": 80, "dur": 50, "tid": 1, "args": {"rank": rank, "step": 1}} for rank in (0, 1)
+    ]
+    told += [{"name": "all_reduce", "ts": 140, "dur": 30, "tid": 1, "args": {"rank": r, "step": 1}} for r in (0, 1)]
+    (tmp_path / "job.json").write_text(json.dumps([{"ph": "X", "pid": e["args"]["rank"], "tid": 0, **e} for e in told]))
+    report = analyze(tmp_path / "job.json")
+    rank = report.document["ranks"][0]
+    assert rank["basis"] == "ranges" and rank["communication_ns"] > 0 and rank["idle_ns"] == 10_000
+    page = open_html(render_html(report.document, report.timelines))
+    page.locator("#trace-menu summary").click()
+    with page.expect_download() as download:
+        page.locator("#trace-save").click()
+    download.value.save_as(tmp_path / "saved.json")
+    again = analyze(tmp_path / "saved.json").document["ranks"][0]
+    for key in ("span_ns", "compute_ns", "communication_ns", "hidden_communication_ns", "exposed_memory_ns", "idle_ns"):
+        assert again[key] == rank[key], key
+
+
+def test_the_document_names_each_part_of_the_address() -> None:
+    root = Path(__file__).resolve().parents[2]
+    written = (root / "src/weftrace/report/render/static/fragment.js").read_text("utf-8")
+    table = (root / "docs/report.md").read_text("utf-8").split("## Send what you see")[1].split("\n## ")[0]
+    parts = set(re.findall(r"`(\w+)=\$", written))
+    assert parts >= {"all", "rank", "view"}
+    assert parts == {
+        part for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for part in re.findall(r"`(\w+)`", row)
+    }
 
 
 #: Perfetto's tab, played by an empty frame: it answers the second PING, as a page that is still starting does.

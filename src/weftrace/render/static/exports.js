@@ -56,7 +56,8 @@ async function report(button, label, done) {
 }
 
 /**
- * The scalars of a row under their own names, then what the columns of numbers add to them.
+ * The scalars of a row under their own names, then what the columns of numbers add to them. A whole number that
+ * JavaScript cannot hold exactly (ns since 1970) is left out: rounded it would look like the document's.
  * @param {object} row
  * @param {[key: string, value: Scalar | undefined][]} added
  * @returns {Flat}
@@ -65,7 +66,8 @@ export function flatRow(row, added) {
   /** @type {Flat} */
   const flat = {};
   for (const [key, value] of Object.entries(row)) {
-    if (value === null || ["string", "number", "boolean"].includes(typeof value)) flat[key] = value;
+    const isRounded = Number.isInteger(value) && !Number.isSafeInteger(value);
+    if (value === null || (["string", "number", "boolean"].includes(typeof value) && !isRounded)) flat[key] = value;
   }
   for (const [key, value] of added) if (!(key in flat) && value !== undefined) flat[key] = value;
   return flat;

@@ -38,6 +38,7 @@ const NARROW = 600; // pixels: in a narrower table, names that are cut leave too
  * @property {number} [limit] rows shown until "show all"
  * @property {(row: Row) => void} [onRow] a row was chosen
  * @property {(row: Row) => string} [rowClass]
+ * @property {(row: Row) => object} [taken] what is taken along of a row; the row itself unless given
  * @property {string} [empty] words for no rows
  * @property {boolean} [unitEach] each column of times has its own unit, where they differ by orders of magnitude; else
  *   one unit serves the table
@@ -56,6 +57,7 @@ export function sortableTable({
   limit = Infinity,
   onRow,
   rowClass,
+  taken = (row) => /** @type {object} */ (row),
   empty = "None.",
   unitEach = false,
 }) {
@@ -120,7 +122,7 @@ export function sortableTable({
   function exported(row) {
     const numbers = columns.filter((column) => column.kind !== "text" && column.value);
     return flatRow(
-      /** @type {object} */ (row),
+      taken(row),
       numbers.map((column) => [column.key, sortValue(column, row)]),
     );
   }

@@ -223,6 +223,8 @@ function nodeTable(rank, onNode) {
     limit: FIRST,
     sort: { key: "total_ns", down: true },
     empty: "Nothing fits the filter.",
+    // The path stands for `parent`, a place in the document's list; what only the picture needs is not the document's.
+    taken: ({ path, up, parent, className, children, ...row }) => ({ path: path.join(" > "), ...row }),
     columns: [
       {
         key: "name",

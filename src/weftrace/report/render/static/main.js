@@ -180,7 +180,8 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     showRank(first);
     changed = keepInFragment(seen, showSeen);
     byId("search").addEventListener("input", () => changed());
-    startPerfetto(data, () => `${report.source}, rank ${report.ranks[current].rank ?? current}`);
+    const rank = () => report.ranks[current];
+    startPerfetto(data, rank, () => `${report.source}, rank ${report.ranks[current].rank ?? current}`);
   } else {
     document.body.classList.add("no-ranks");
     byId("basis").hidden = false;

@@ -15,12 +15,22 @@ const KNOCK_MS = 100;
 const PATIENCE_MS = 20_000;
 /** @type {Record<string, string>} Categories of PyTorch's profiler, by class; other device work is a kernel. */
 const ON_HOST = { annotation: "user_annotation", launch: "cuda_runtime" };
+/** @type {Record<string, string>} What work counts as, by class; read back, as the same, whatever its name. */
+const COUNTS_AS = {
+  compute: "compute",
+  fused: "fused",
+  communication: "communication",
+  barrier: "communication",
+  memory: "memory",
+};
 
 /**
- * A Chrome trace of the events that the page holds. Times count from the first of them.
+ * A Chrome trace of the events that the page holds. Times count from the first of them. Of a plain trace, whose ranges
+ * stand for work, ranges that count become kernels.
  * @param {Timeline} timeline
+ * @param {page.Rank["basis"]} basis what the rank's numbers are of
  */
-export function chromeTrace(timeline) {
+export function chromeTrace(timeline, basis) {
   /** @type {ChromeEvent[]} */
   const events = timeline.groups.map(({ label }, pid) => ({
     ph: "M",
@@ -34,8 +44,13 @@ export function chromeTrace(timeline) {
     events.push({ ph: "M", name: "thread_sort_index", pid, tid, args: { sort_index: tid } });
   }
   const called = new Set(timeline.launch);
+  /** @param {number} i */
+  const works = (i) =>
+    i < timeline.numDevice || (basis === "ranges" && timeline.className[timeline.kind[i]] in COUNTS_AS);
   for (const line of lines) {
-    for (let i = line.first; i < line.first + line.count; i += 1) events.push(...eventsOf(timeline, line, i, called));
+    for (let i = line.first; i < line.first + line.count; i += 1) {
+      events.push(...eventsOf(timeline, line, i, called, works(i)));
+    }
   }
   return { displayTimeUnit: "ns", traceEvents: events };
 }
@@ -64,23 +79,25 @@ function linesOf(timeline) {
  * @param {Line} line
  * @param {number} i
  * @param {Set<number>} called 1 + each call that launched something
+ * @param {boolean} works it is work of a device, or stands for it
  * @returns {ChromeEvent[]}
  */
-function eventsOf(timeline, { track, pid, tid }, i, called) {
+function eventsOf(timeline, { track, pid, tid }, i, called, works) {
   const kind = timeline.className[timeline.kind[i]];
   const correlation = i < timeline.numDevice ? timeline.launch[i] : called.has(i + 1) ? i + 1 : 0;
   const ts = (timeline.start[i] - timeline.firstNs) / 1000;
-  const device = track.kind === "thread" ? {} : { device: track.device, stream: track.stream };
+  const on = track.kind === "thread" ? (works ? { device: 0, stream: tid } : {}) : track;
+  const told = kind in COUNTS_AS && works ? { weftrace: { kind: COUNTS_AS[kind] } } : {};
   /** @type {ChromeEvent} */
   const event = {
     ph: "X",
     name: timeline.names[timeline.name[i]],
-    cat: categoryOf(track.kind, kind),
+    cat: works && track.kind === "thread" ? "kernel" : categoryOf(track.kind, kind),
     pid,
     tid,
     ts,
     dur: timeline.dur[i] / 1000,
-    args: { ...device, ...(correlation ? { correlation } : {}), class: kind },
+    args: { device: on.device, stream: on.stream, ...(correlation ? { correlation } : {}), class: kind, ...told },
   };
   if (!correlation) return [event];
   const arrow = { name: "ac2g", cat: "ac2g", id: correlation, pid, tid, ts };
@@ -98,11 +115,12 @@ function categoryOf(track, kind) {
 }
 
 /**
- * The menu of the timeline: open in Perfetto, save as a Chrome trace. held() is the timeline shown.
+ * The menu of the timeline: open in Perfetto, save as a Chrome trace. held() is the timeline shown, rank() whose it is.
  * @param {() => Timeline | null | undefined} held
+ * @param {() => page.Rank} rank
  * @param {() => string} title
  */
-export function startPerfetto(held, title) {
+export function startPerfetto(held, rank, title) {
   const said = byId("trace-said");
   byId("trace-menu").addEventListener("toggle", () => {
     const num = grouped(held()?.num ?? 0);
@@ -110,28 +128,37 @@ export function startPerfetto(held, title) {
   });
   byId("trace-save").addEventListener("click", () => {
     const timeline = held();
-    if (timeline) saveFile("weftrace-timeline.json", "application/json", JSON.stringify(chromeTrace(timeline)));
+    if (timeline) saveFile("weftrace-timeline.json", "application/json", textOf(timeline, rank()));
   });
   byId("trace-perfetto").addEventListener("click", async () => {
     const timeline = held();
     if (!timeline) return;
     said.textContent = "Opening ui.perfetto.dev …";
-    said.textContent = await handOver(timeline, title());
+    said.textContent = await handOver(timeline, textOf(timeline, rank()), title());
   });
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {page.Rank} rank
+ */
+function textOf(timeline, { basis }) {
+  return JSON.stringify(chromeTrace(timeline, basis));
 }
 
 /**
  * Opens Perfetto, knocks until it answers, and hands it the events. Says how that went.
  * @param {Timeline} timeline
+ * @param {string} text
  * @param {string} title
  */
-async function handOver(timeline, title) {
+async function handOver(timeline, text, title) {
   const instead = "“Save as Chrome trace” needs none: open that file in Perfetto yourself.";
   if (!navigator.onLine) return `There is no network. ${instead}`;
   const tab = window.open(PERFETTO);
   if (!tab) return "The browser blocked the tab: allow pop-ups here, or save the trace and open it yourself.";
   if (!(await answers(tab))) return `ui.perfetto.dev did not answer: is there a network? ${instead}`;
-  const buffer = new TextEncoder().encode(JSON.stringify(chromeTrace(timeline))).buffer;
+  const buffer = new TextEncoder().encode(text).buffer;
   tab.postMessage({ perfetto: { buffer, title, fileName: "weftrace-timeline.json" } }, PERFETTO);
   return `Handed over ${grouped(timeline.num)} events. Perfetto shows them once you trust this page.`;
 }

@@ -16,6 +16,12 @@ const BASIS = {
     "and the notes on its data say what else was inferred.",
   none: "This file holds neither device nor host operators: there is nothing to account for.",
 };
+/** @type {Record<string, [event: string, line: string]>} What is counted, and what it runs on. */
+const COUNTED = {
+  device: ["device event", "stream"],
+  host: ["host operator", "thread"],
+  ranges: ["range", "thread"],
+};
 /** @type {Record<string, string>} */
 const VERDICTS = { good: "Data: good", usable: "Data: usable, with gaps", doubtful: "Data: doubtful" };
 
@@ -94,6 +100,8 @@ function cards(rank) {
   const share = (ns) => percent(ns / rank.span_ns);
   const comm = rank.communication_ns > 0;
   const head = rank.headroom;
+  const [event, line] = COUNTED[rank.basis] ?? COUNTED.device;
+  const onDevice = rank.basis === "device";
   return [
     card(
       "span",
@@ -101,8 +109,8 @@ function cards(rank) {
       duration(rank.span_ns, 4),
       `${plural(
         rank.streams.reduce((sum, s) => sum + s.num_events, 0),
-        "device event",
-      )} on ${plural(rank.streams.length, "stream")}`,
+        event,
+      )} on ${plural(rank.streams.length, line)}`,
     ),
     rank.fused_ns > 0
       ? card(
@@ -126,11 +134,16 @@ function cards(rank) {
       "exposed",
       comm ? duration(rank.exposed_communication_ns, 4) : "–",
       comm
-        ? `${share(rank.exposed_communication_ns)} of the span waits for the network`
+        ? `${share(rank.exposed_communication_ns)} of the span${onDevice ? " waits for the network" : ""}`
         : "no communication in this trace",
       "exposed",
     ),
-    card("idle", "idle", duration(rank.idle_ns, 4), `${share(rank.idle_ns)} of the span, nothing runs`),
+    card(
+      "idle",
+      "idle",
+      duration(rank.idle_ns, 4),
+      `${share(rank.idle_ns)} of the span, ${onDevice ? "nothing runs" : `no ${event} was recorded`}`,
+    ),
     card(
       "overlap_speedup",
       "overlap speed-up",
