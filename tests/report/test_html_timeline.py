@@ -239,7 +239,8 @@ def test_what_a_kernel_was_launched_with_and_its_operator_called_with(tmp_path: 
               "Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]", "In msg nelems": 1000,
               "Out msg nelems": 1000}  # fmt: skip
     file.host("record_param_comms", 60, 20, cat="cpu_op", **record)
-    file.kernel(DISPATCH, 500, 10, launch=70, stream=20, blocks=20)
+    unknown: dict[str, Any] = {"est. achieved occupancy %": 0}  # which no kernel that runs has
+    file.kernel(DISPATCH, 500, 10, launch=70, stream=20, blocks=20, **unknown)
     payload = payload_of(file.trace(tmp_path))
     known = facts_of(payload)
     assert known["aten::mm"] == {"shapes": "[[64,512],[512,64]]", "types": '["float","float"]'}

@@ -55,7 +55,8 @@ def timeline_facts(
 def _told(events: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
     """What the trace says of each event; of device events what `Work` knows comes first."""
     source = trace.events.select(
-        "num_blocks", "num_threads", "registers", "shared_bytes", "occupancy", "group_size", "in_elems", "out_elems",
+        "num_blocks", "num_threads", "registers", "shared_bytes", "group_size", "in_elems", "out_elems",
+        pl.when(pl.col("occupancy") > 0).then("occupancy"),  # 0 is what Kineto writes where it knows none
         pl.col("graph_id").alias("graph"),
         pl.col("moved_bytes").alias("bytes"),
         pl.col("group_ranks").cast(pl.String).alias("ranks"),
