@@ -167,3 +167,29 @@ def test_an_offset_within_what_the_matches_disagree_is_not_applied() -> None:
     a, b = {seq: seq * MS for seq in range(9)}, {seq: seq * MS + (seq % 3) * 30 * US for seq in range(9)}
     clock = clock_offsets({0: frame(a, group="a"), 1: frame(b, group="a")})[1]
     assert clock.offset_ns == 30 * US and clock.spread_ns == 30 * US and not clock.applied
+
+
+def transfers(ahead: float, jitter: tuple[float, ...], starts: tuple[float, ...] = ()) -> TraceFile:
+    """Collectives that show the transfer only: they start together and end when each is done."""
+    file = TraceFile()
+    for seq, late in enumerate(jitter):
+        start = 1000 * seq + ahead + (starts[seq] if starts else 0)
+        file.kernel(ALL_REDUCE, start, 1000 * seq + ahead + 500 + late - start, stream=20, Seq=seq,
+                    **collective("allreduce"))  # fmt: skip
+    return file
+
+
+JITTER = (0.0, 90.0, 20.0, 70.0, 40.0, 100.0, 10.0)
+
+
+def test_starts_that_agree_tell_of_the_clock_where_ends_do_not(tmp_path: Path) -> None:
+    for ahead in (0, 5, 70_000):  # ends lie 40 us apart in the median, and 40 us from that
+        files = transfers(0, (0.0,) * 7), transfers(ahead, JITTER)
+        assert offsets(tmp_path, *files)[1] == (1, ahead * US, 7)
+
+
+def test_who_is_always_late_by_as_much_has_no_other_clock(tmp_path: Path) -> None:
+    """It starts 300 us later each time, and ends agree to some microseconds: that is no offset of 300 us."""
+    jitter = tuple(late / 10 for late in JITTER)
+    files = transfers(0, (0.0,) * 7), transfers(0, jitter, starts=(300.0,) * 7)
+    assert offsets(tmp_path, *files)[1] == (1, 4 * US, 7)

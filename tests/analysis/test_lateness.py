@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.jobs import Job
-from tests.trace.plain.pipeline_job import artefact, converted, simulate, slow, write
+from tests.trace.plain.pipeline_job import Op, artefact, converted, simulate, slow, slow_stage, write
 from tests.trace.strategies import traces as hostile_traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import Analysis, Lateness, arrivals, lateness
@@ -209,6 +210,100 @@ def test_a_slow_worker_of_a_1f1b_pipeline_is_blamed(tmp_path: Path, dp: int, pp:
     assert bool(found.notes) == cut
     mates = [at for at, rank in enumerate(analysis.ranks) if dict(rank.places)["dp"] == dp]
     assert all(column(found, "num_last")[at] == 3 for at in mates)
+
+
+@pytest.mark.parametrize("cut", [True, False], ids=["waiting cut away", "waiting recorded"])
+@pytest.mark.parametrize("restart", [True, False], ids=["each step from zero", "steps missing between"])
+def test_a_file_a_rank_lays_its_steps_as_the_others_do(tmp_path: Path, restart: bool, cut: bool) -> None:
+    """One file holds all ranks of steps 1, 7, ...; then each rank has a file, which lays its steps for itself.
+    Reductions end up to 60 us apart, so that the lengths of a step differ from rank to rank, and clocks do not."""
+    ops = simulate(3, 2, cost=slow(1, 0, 1.6), steps=(1, 7, 13, 19, 25, 31, 37, 43), transfers_only=cut)
+    noise = random.Random(3)
+    zero = {step: min(op.start for op in ops if op.step == step) for step in {op.step for op in ops}}
+    moved = {step: -zero[step] if restart else 9e6 * step for step in zero}
+    ops = [
+        replace(op, start=op.start + moved[op.step], end=op.end + moved[op.step]
+                + (noise.uniform(0, 60) if "reduce" in op.name else 0) - 200 * (op.name == "optimizer"))
+        for op in ops
+    ]  # fmt: skip
+    whole = late(write(tmp_path / "job.json", converted(ops)))
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    for at in range(6):
+        write(folder / f"rank{at}.json", converted(ops, of=lambda op, at=at: op.pp * 3 + op.dp == at))  # type: ignore[misc]
+    found = late(folder)
+    assert (found.num_matched, found.num_unmatched) == (whole.num_matched, 0)
+    assert found.late == whole.late == 1 and not found.clocks_applied and bool(found.notes) == cut
+    assert column(found, "suffered_ns") == pytest.approx(column(whole, "suffered_ns"), abs=8 * 60 * US * 2)
+    assert column(found, "caused_ns") == pytest.approx(column(whole, "caused_ns"), abs=8 * 60 * US * 2)
+
+
+def test_a_step_that_one_file_lacks_shifts_no_number(tmp_path: Path) -> None:
+    ops = simulate(3, 1, cost=slow(1, 0, 1.6), steps=(1, 2, 3, 4), transfers_only=False)
+    for at in range(3):
+        document = converted(ops, of=lambda op, at=at: op.dp == at and (at, op.step) != (2, 2))  # type: ignore[misc]
+        write(tmp_path / f"rank{at}.json", document)
+    found = late(tmp_path)
+    assert (found.num_matched, found.num_unmatched, found.late) == (4, 0, 1)
+    assert column(found, "num_matched") == [4, 4, 3] and column(found, "num_last") == [0, 4, 0]
+    assert column(found, "suffered_ns") == pytest.approx([4 * 10_800 * US, 0, 3 * 10_800 * US], abs=US)
+
+
+def test_ranks_of_one_file_have_one_clock(tmp_path: Path) -> None:
+    """Two devices of one process, the ends of whose collectives always lie 30 us apart: so they did end."""
+    file = TraceFile()
+    for seq in range(8):
+        for device in range(2):
+            start = 1000 * seq + 100 + 300 * device
+            length = 1000 * seq + 600 + 30 * device - start
+            file.kernel(ALL_REDUCE, start, length, stream=20, device=device, **said(seq=seq))
+    file.write(tmp_path / "rank0.json")
+    found = late(tmp_path)
+    assert found.num_matched == 8 and not found.clocks_applied and found.ahead_ns == (0, 0)
+    assert column(found, "suffered_ns") == [8 * 300 * US, 0] and found.uncertainty_ns == 30 * US
+
+
+def test_clocks_of_files_whose_rank_is_not_told_are_put_together_too(tmp_path: Path) -> None:
+    for name, ahead in (("a", 0), ("b", 7_000_000)):
+        file = TraceFile(rank=None)
+        for seq in range(8):
+            file.kernel(ALL_REDUCE, 1000 * seq + ahead, 100, stream=20, **said(seq=seq))
+        file.write(tmp_path / f"{name}.json")
+    document = analyze(open_trace(tmp_path), timelines=False, workers=1).document
+    assert [rank["shift_ns"] for rank in document["ranks"]] == [0, 0]
+    assert document["lateness"] is not None and document["lateness"]["clocks_applied"]
+
+
+def test_a_meeting_has_no_more_ranks_than_its_group(tmp_path: Path) -> None:
+    """Four pairs, told by the size of their group alone, as torch 2.2 does: their all-gathers end 20 us apart, and all
+    of them end within what is one collective elsewhere."""
+    for rank in range(8):
+        file = TraceFile(rank=rank, world_size=8)
+        for seq in range(6):
+            end = 1000 * seq + 500 + 20 * (rank // 2)
+            start = end - 100 + 50 * (rank % 2)
+            args: dict[str, Any] = {"Collective name": "_allgather_base", "In msg nelems": 64, "Group size": 2}
+            file.kernel(ALL_REDUCE, start, end - start, stream=20, **args)
+            args = {"Collective name": "_allgather_base", "In msg nelems": 64, "Group size": 8}
+            file.kernel(ALL_REDUCE, 1000 * seq + 800 + rank, 100 - rank, stream=20, **args)
+        file.write(tmp_path / f"rank{rank}.json")
+    found = late(tmp_path)
+    assert (found.num_matched, found.num_unmatched) == (4 * 6 + 6, 0)
+    assert column(found, "suffered_ns") == [6 * (50 * (1 - rank % 2) + 7 - rank) * US for rank in range(8)]
+
+
+def test_nobody_is_late_where_two_begin_as_much(tmp_path: Path) -> None:
+    """Stage 1 of three pipelines is long, so that stage 0 comes last into what it shares with it: which of the three
+    does so a little more is chance, also for the one that comes last most of the time."""
+    ops = simulate(3, 2, cost=slow_stage(1, 1.6), steps=(1, 2, 3, 4), transfers_only=False)
+    ends = {(op.step, op.dp, op.pp): op.end for op in ops if op.name == "optimizer"}
+    ops = [op for op in ops if op.name != "optimizer"]
+    noise = random.Random(5)
+    for (step, dp, pp), end in ends.items():
+        start = end - 200 - (80 if pp else noise.uniform(0, 2))
+        ops.append(Op(dp, pp, step, "embedding-all-reduce", start, end - 190))
+    found = late(write(tmp_path / "job.json", converted(ops)))
+    assert found.late is None
 
 
 def test_sixty_four_ranks_with_drift_and_jitter() -> None:

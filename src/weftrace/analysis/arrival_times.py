@@ -13,13 +13,14 @@ ARRIVAL_SCHEMA: dict[str, pl.DataType] = {
     "group_size": pl.Int32(),
     "collective": pl.Categorical(),  # "?" unknown
     "seq": pl.Int64(),  # its number in the group, where the file records that
-    "what": pl.Categorical(),  # kind and size: what is alike on all ranks, for files that number nothing
+    "what": pl.Categorical(),  # kind, size and ranks: what is alike on all ranks, for files that number nothing
     "step": pl.Int64(),
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
     "idle_since_ns": pl.Int64(),  # end of the rank's last earlier work on any stream, own start at most
     "is_barrier": pl.Boolean(),
     "recorded_since_ns": pl.Int64(),  # of the whole file: when its recording began, null where nothing tells
+    "laid_ns": pl.Int64(),  # added to its times, where the steps of a plain trace were laid one after another
 }
 
 #: Kinds of which each rank has a size of its own.
@@ -51,13 +52,20 @@ def arrivals(source: Trace | Work) -> pl.DataFrame:
         "group_size",
         collective.alias("collective"),
         pl.when(~is_between | between.is_null()).then("comm_seq").alias("seq"),  # each rank counts its own
-        pl.concat_str(collective, pl.when(is_between).then(between).fill_null(size), separator="/").alias("what"),
+        pl.concat_str(
+            collective,
+            pl.when(is_between).then(between).fill_null(size),
+            pl.col("group_size"),
+            separator="/",
+            ignore_nulls=True,
+        ).alias("what"),
         "step",
         "start_ns",
         "end_ns",
         "idle_since_ns",
         (pl.col("role") == "barrier").fill_null(False).alias("is_barrier"),
         pl.lit(_recorded_since(work.trace), pl.Int64).alias("recorded_since_ns"),
+        _laid(work.trace).alias("laid_ns"),
     )
     return _of_channels(named).select(pl.col(name).cast(dtype) for name, dtype in ARRIVAL_SCHEMA.items())
 
@@ -70,6 +78,13 @@ def _recorded_since(trace: Trace) -> int | None:
     return None if first is None or trace.simulated else int(first)  # type: ignore[arg-type]
 
 
+def _laid(trace: Trace) -> pl.Expr:
+    shifts = trace.plain.step_shifts if trace.plain else {}
+    return (
+        pl.col("step").replace_strict(dict(shifts), default=0, return_dtype=pl.Int64) if shifts else pl.lit(0, pl.Int64)
+    )
+
+
 def _of_channels(rows: pl.DataFrame) -> pl.DataFrame:
     """Overlapping kernels of one number and size become one."""
     key = ("group", "what", "seq")
@@ -79,7 +94,7 @@ def _of_channels(rows: pl.DataFrame) -> pl.DataFrame:
     begins = (pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).over(*key)).fill_null(True)
     parts = numbered.with_columns(begins.cum_sum().over(*key).alias("part")).group_by(*key, "part", maintain_order=True)
     merged = parts.agg(
-        pl.col("group_size", "collective", "step", "start_ns", "idle_since_ns", "recorded_since_ns").first(),
+        pl.col("group_size", "collective", "step", "start_ns", "idle_since_ns", "recorded_since_ns", "laid_ns").first(),
         pl.col("end_ns").max(),
         pl.col("is_barrier").all(),
     )

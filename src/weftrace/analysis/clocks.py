@@ -31,7 +31,8 @@ class ClockOffset(InNotebook):
     """One rank's clock against the reference rank's.
 
     offset_ns: median over matched collectives of (end on this rank - end on the reference), along a chain of ranks
-    where the two share none: subtract it from this rank's times. None, unknown, when nothing matches or when the
+    where the two share none: subtract it from this rank's times. Of starts, where those agree twice as closely, and
+    with the ends or on the clocks as they are. 0 for ranks of one file. None, unknown, when nothing matches or when the
     matches disagree by more than a millisecond: then they are not the same collectives, or those do not end together.
     spread_ns: median distance from that median. num_matched: collectives it rests on. applied: whether lateness
     subtracts it, for it is beyond three times the spread and 10 us. drift_ppm: how much faster the clock runs, where
@@ -47,12 +48,14 @@ class ClockOffset(InNotebook):
 
 
 class Edge(NamedTuple):
-    """Ends of collectives that two ranks share, in order."""
+    """Ends of collectives that two ranks share, and their starts where those were matched by number."""
 
     a: int
     b: int
     ends_a: Array
     ends_b: Array
+    starts_a: Array | None = None
+    starts_b: Array | None = None
 
 
 class Line(NamedTuple):
@@ -74,21 +77,28 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """The clocks of ranks, by position. lines: to each rank's parent; the root of a chain has none."""
+    """The clocks of ranks, by position. first: of each rank the first that has its clock, for ranks of one file have
+    one; lines: from such a first to its parent's; the root of a chain has none."""
 
-    number: int
+    first: Sequence[int]
     lines: Mapping[int, Line]
 
+    @property
+    def number(self) -> int:
+        return len(self.first)
+
     def root(self, at: int) -> int:
+        at = self.first[at]
         while at in self.lines:
-            at = self.lines[at].parent
+            at = self.first[self.lines[at].parent]
         return at
 
     def chain(self, at: int) -> list[Line]:
         found = []
+        at = self.first[at]
         while at in self.lines:
             found.append(self.lines[at])
-            at = found[-1].parent
+            at = self.first[found[-1].parent]
         return found
 
     def ahead(self, at: int, times_ns: Array) -> Array:
@@ -125,8 +135,13 @@ class Clocks:
         return times_ns - self.ahead(at, times_ns) if self.is_needed(at) else times_ns
 
 
-def clocks_along(edges: Iterable[Edge], number: int) -> Clocks:
-    """Clocks from what pairs of ranks share: along the spanning tree with the most matches."""
+def clocks_along(edges: Iterable[Edge], first: Sequence[int]) -> Clocks:
+    """Clocks from what pairs of ranks share: along the spanning tree with the most matches.
+
+    first: of each rank the first that has its clock.
+    """
+    number = len(first)
+    edges = [edge._replace(a=first[edge.a], b=first[edge.b]) for edge in edges]
     parent = list(range(number))
 
     def find(at: int) -> int:
@@ -151,14 +166,30 @@ def clocks_along(edges: Iterable[Edge], number: int) -> Clocks:
             seen.add(at)
             for edge in neighbours.get(at, ()):
                 if (other := edge.b if edge.a == at else edge.a) not in seen:
-                    mine, theirs = (edge.ends_a, edge.ends_b) if edge.a == at else (edge.ends_b, edge.ends_a)
-                    lines[other] = line_of(at, mine, theirs)
+                    lines[other] = _line_along(edge, at)
                     waiting.append(other)
-    return Clocks(number=number, lines=lines)
+    return Clocks(first=first, lines=lines)
+
+
+def _line_along(edge: Edge, parent: int) -> Line:
+    """The line through differences of ends; of starts, where those agree twice as closely, and nothing says that the
+    difference is lateness: it is none on the clocks as they are, or what the ends tell too, as closely as they can.
+
+    Events that show the transfer only begin together and end when each is done.
+    """
+    is_forth = edge.a == parent
+    by_ends = line_of(parent, *((edge.ends_a, edge.ends_b) if is_forth else (edge.ends_b, edge.ends_a)))
+    if edge.starts_a is None or edge.starts_b is None or len(edge.starts_a) < _FEW:
+        return by_ends
+    by_starts = line_of(parent, *((edge.starts_a, edge.starts_b) if is_forth else (edge.starts_b, edge.starts_a)))
+    agree_closer = 2 * by_starts.spread_ns < by_ends.spread_ns
+    by_starts_then = int(by_starts.ahead(np.array([by_ends.middle_ns]))[0])
+    is_alike = abs(by_starts_then - by_ends.offset_ns) <= 2 * by_ends.spread_ns
+    return by_starts if agree_closer and (is_alike or abs(by_starts.offset_ns) <= _SMALL_NS) else by_ends
 
 
 def line_of(parent: int, parents_ns: Array, own_ns: Array) -> Line:
-    """The line through differences of ends: level, unless one that drifts leaves less than half of the spread."""
+    """The line through differences of times: level, unless one that drifts leaves less than half of the spread."""
     apart = own_ns - parents_ns
     level = Line(parent, _median(own_ns), _median(apart), 0.0, 0, len(apart))
     level = level._replace(spread_ns=_median(abs(apart - level.offset_ns)))
@@ -180,33 +211,35 @@ def line_of(parent: int, parents_ns: Array, own_ns: Array) -> Line:
 def edges_of(members: pl.DataFrame) -> list[Edge]:
     """What pairs of ranks share of meetings: each rank with the first of its meeting.
 
-    members: meeting, at, collective, is_barrier, end_ns, ordered by meeting and at. Those that end together count;
-    others only where there are none.
+    members: meeting, at, collective, is_barrier, start_ns, end_ns, ordered by meeting and at. Those that end together
+    count; others only where there are none.
     """
     together = pl.col("collective").cast(pl.String).is_in(END_TOGETHER) & ~pl.col("is_barrier")
     marks = members.with_columns(
-        pl.col("at").first().over("meeting").alias("first"), pl.col("end_ns").first().over("meeting").alias("first_end")
-    ).filter(pl.col("at") != pl.col("first"))
+        pl.col("at", "start_ns", "end_ns").first().over("meeting").name.prefix("first_")
+    ).filter(pl.col("at") != pl.col("first_at"))
     edges = []
-    for (a, b), pair in marks.group_by("first", "at", maintain_order=True):
+    for (a, b), pair in marks.group_by("first_at", "at", maintain_order=True):
         best = pair.filter(together)
         chosen = pair if best.is_empty() else best
-        edges.append(Edge(a, b, chosen.get_column("first_end").to_numpy(), chosen.get_column("end_ns").to_numpy()))
+        columns = ("first_end_ns", "end_ns", "first_start_ns", "start_ns")
+        edges.append(Edge(a, b, *(chosen.get_column(column).to_numpy() for column in columns)))
     return edges
 
 
 def offsets_of(clocks: Clocks, ranks: Sequence[int | None], num_events: Sequence[int]) -> tuple[ClockOffset, ...]:
-    """What is told of the clocks of ranks, in order of rank: of each rank's first device that communicates."""
+    """What is told of the clocks of ranks, in order of rank: of each rank's first device that communicates. Nothing
+    where all have one clock."""
     first: dict[int, int] = {}
     for at, rank in enumerate(ranks):
         if rank is not None and num_events[at]:
             first.setdefault(rank, at)
-    if not first:
+    if not first or (len(first) > 1 and len({clocks.first[at] for at in first.values()}) == 1):
         return ()
     reference = first[min(first)]
     told = [ClockOffset(rank=min(first), offset_ns=0, spread_ns=0, num_matched=num_events[reference])]
     for rank, at in sorted(first.items())[1:]:
-        if clocks.root(at) != clocks.root(reference) or at not in clocks.lines:
+        if clocks.root(at) != clocks.root(reference):
             told.append(ClockOffset(rank=rank, offset_ns=None, spread_ns=None, num_matched=0))
             continue
         told.append(
@@ -214,7 +247,7 @@ def offsets_of(clocks: Clocks, ranks: Sequence[int | None], num_events: Sequence
                 rank=rank,
                 offset_ns=clocks.offset(at) if clocks.is_known(at) else None,
                 spread_ns=clocks.spread(at),
-                num_matched=clocks.lines[at].num_matched,
+                num_matched=chain[0].num_matched if (chain := clocks.chain(at)) else num_events[at],
                 applied=clocks.is_needed(at),
                 drift_ppm=round(1e6 * clocks.drift(at), 3),
             )

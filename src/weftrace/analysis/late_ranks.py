@@ -22,8 +22,9 @@ _LEFT_BEFORE_NS = 10 * US  # and four times the uncertainty: who ends that long 
 _STARTS_AGREE = 0.9  # of the collectives: then events show the transfer only
 _ABOUT, _MOST_ABOUT = 2 * US, 50 * US
 _SKEW_NS = 1 * MS  # by which profilers may start apart without a word
-_ABOVE_MEAN = 1.3  # times the mean of what begins with a rank, and
-_PART, _MOSTLY = 1 / 3, 0.5  # of all waiting, or of its collectives that it came last into: then a rank stands out
+_ABOVE = 1.3  # times the mean of what begins with a rank, and
+_PART, _MOSTLY = 1 / 3, 0.5  # of all waiting; or of its collectives that it came last into, and `_ABOVE` times any
+# other's: then a rank stands out
 _SURE = 0.5  # of the waiting must be in waits beyond twice the uncertainty, else no rank is called late
 
 
@@ -40,11 +41,12 @@ class Lateness(InNotebook):
     ranks: a row a rank (`at`, its position): caused_ns, own start - second last start where it came last and others
     waited; origin_ns, waiting of all ranks that began with it (`blame`): their sum is that of suffered_ns, its waiting;
     transfer_ns; num_last; num_matched. late: position of the rank with the most origin_ns, 1.3 times the mean at
-    least, which is a third of all, or it came last most of the time; None where no rank stands out so, or waiting does
-    not stand above the uncertainty.
+    least, which is a third of all, or 1.3 times that of any other and it came last most of the time; None where no rank
+    stands out so, or waiting does not stand above the uncertainty.
     pairs: waiter, last, waiting_ns, count. collectives: by kind, sends and receives too. worst: those with most
     waiting. steps: step, at, caused_ns, suffered_ns. waits: of each rank when it waited, on its own clock.
     uncertainty_ns: how far apart ends of one collective lie, median. clocks_applied: whether some clock was corrected.
+    ahead_ns: of each rank how far its clock was corrected, in the middle of its collectives.
     """
 
     ranks: pl.DataFrame
@@ -59,6 +61,7 @@ class Lateness(InNotebook):
     num_by_sequence: int
     not_the_same: int
     clocks_applied: bool
+    ahead_ns: tuple[int, ...]
     uncertainty_ns: int
     notes: tuple[str, ...] = ()
 
@@ -90,7 +93,7 @@ def lateness_of(meetings: Meetings) -> Lateness | None:
     """Lateness in collectives that are matched."""
     if meetings.members.is_empty():
         return None
-    number = meetings.clocks.number
+    clocks, number = meetings.clocks, meetings.clocks.number
     uncertainty_ns = _uncertainty(meetings.members)
     split = _split(meetings.members, uncertainty_ns)
     members, met = split.members, split.met
@@ -112,6 +115,7 @@ def lateness_of(meetings: Meetings) -> Lateness | None:
         num_by_sequence=int(met.get_column("by_sequence").sum()),
         not_the_same=meetings.not_the_same,
         clocks_applied=bool((members.get_column("ahead_ns") != 0).any()),
+        ahead_ns=tuple(clocks.offset(at) if clocks.is_needed(at) else 0 for at in range(number)),
         uncertainty_ns=uncertainty_ns,
         notes=split.notes,
     )
@@ -170,7 +174,7 @@ def _split(members: pl.DataFrame, uncertainty_ns: int) -> _Split:
     members = members.with_columns(
         pl.Series("waiting_ns", waiting),
         pl.Series("transfer_ns", end - start - waiting),
-        pl.Series("arrival_ns", start + ahead),
+        pl.Series("arrival_ns", start + ahead - members.get_column("moved_ns").to_numpy()),
         pl.Series("last", np.repeat(at[last_row], sizes)),
         pl.Series("caused_ns", np.repeat(caused, sizes)),
         pl.Series("last_start", left_ns),
@@ -239,8 +243,10 @@ def _stands_out(ranks: pl.DataFrame) -> int | None:
     origin_ns = ranks.get_column("origin_ns").to_numpy()
     late = int(np.argmax(origin_ns))
     num_last, num_matched = ranks.select("num_last", "num_matched").row(late)
-    is_much = origin_ns[late] >= _PART * origin_ns.sum() or num_last >= _MOSTLY * num_matched
-    return late if origin_ns[late] >= _ABOVE_MEAN * origin_ns.mean() and is_much else None
+    next_ns = np.delete(origin_ns, late).max(initial=0)
+    is_often = num_last >= _MOSTLY * num_matched and origin_ns[late] >= _ABOVE * next_ns
+    is_much = origin_ns[late] >= _PART * origin_ns.sum() or is_often
+    return late if origin_ns[late] >= _ABOVE * origin_ns.mean() and is_much else None
 
 
 def _pairs(members: pl.DataFrame) -> pl.DataFrame:

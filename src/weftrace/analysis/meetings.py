@@ -28,6 +28,7 @@ MEMBER_SCHEMA: dict[str, pl.DataType] = {
     **ARRIVAL_SCHEMA,
     "ahead_ns": pl.Int64(),  # subtract it from times: they are then on the common clock
     "by_sequence": pl.Boolean(),
+    "moved_ns": pl.Int64(),  # added to its times beside, so that each rank's steps are laid as the first rank's
 }
 
 
@@ -45,8 +46,9 @@ class Meetings:
     not_the_same: int
 
 
-def meetings_of(ranks: Sequence[pl.DataFrame]) -> Meetings:
-    """Meetings of these ranks. ranks: of each a frame of `ARRIVAL_SCHEMA`."""
+def meetings_of(ranks: Sequence[pl.DataFrame], files: Sequence[str] | None = None) -> Meetings:
+    """Meetings of these ranks. ranks: of each a frame of `ARRIVAL_SCHEMA`. files: of each the file that it is from, for
+    ranks of one file have one clock; each its own by default."""
     events = _events(ranks)
     is_numbered = pl.col("seq").is_not_null() & (pl.len().over(*_KEY, "at") == 1)
     others = events.filter(~is_numbered)
@@ -56,12 +58,14 @@ def meetings_of(ranks: Sequence[pl.DataFrame]) -> Meetings:
     pairs, crowded = numbered.filter(is_pair), numbered.filter(~is_pair & is_crowded)
     numbered = numbered.filter(~is_pair & ~is_crowded)
     edges = edges_of(numbered)
-    clocks = clocks_along([*edges, *_voted(others, clocks_along(edges, len(ranks)))], len(ranks))
+    first = [files.index(file) for file in files] if files else list(range(len(ranks)))
+    clocks = clocks_along([*edges, *_voted(others, clocks_along(edges, first))], first)
     found = [numbered.select("row", "meeting"), _apart(_on_common_clock(crowded, clocks))]
     met, num_pairs_alone = _by_ends(_on_common_clock(pairs, clocks), _KEY, in_order=False, most=2)
     found.append(met)
-    met, num_alone = _by_ends(_on_common_clock(others, clocks), ("group", "what"), in_order=True)
-    found.append(met)
+    others = _on_common_clock(others, clocks)
+    met, num_alone = _by_ends(others, ("group", "what"), in_order=True)
+    found.append(_of_the_groups_size(met, others))
     members = _joined(found).join(_on_common_clock(events, clocks), on="row").sort("meeting", "at")
     return Meetings(
         members=members.select(*MEMBER_SCHEMA),
@@ -85,7 +89,20 @@ def _joined(found: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def _events(ranks: Sequence[pl.DataFrame]) -> pl.DataFrame:
     nothing = pl.DataFrame(schema=ARRIVAL_SCHEMA)
     frames = [frame.with_columns(pl.lit(at, pl.Int32).alias("at")) for at, frame in enumerate((*ranks, nothing))]
-    return pl.concat(frames).with_row_index("row")
+    return _laid_alike(pl.concat(frames).with_row_index("row"))
+
+
+def _laid_alike(events: pl.DataFrame) -> pl.DataFrame:
+    """Steps of plain traces in different files, laid by each for itself, where the first rank has laid them: else what
+    they differ by in length would count as lateness, and add up from step to step."""
+    moved = pl.col("laid_ns").fill_null(0)
+    if not events.select((moved != 0).any()).item():
+        return events.with_columns(pl.lit(0, pl.Int64).alias("moved_ns"))
+    shifts = events.drop_nulls("step").group_by("step").agg(moved.sort_by("at").first().alias("common_ns"))
+    events = events.join(shifts, on="step", how="left", maintain_order="left")
+    by = (pl.col("common_ns") - moved).fill_null(0)
+    times = ("start_ns", "end_ns", "idle_since_ns")
+    return events.with_columns(by.alias("moved_ns"), *(pl.col(name) + by for name in times)).drop("common_ns")
 
 
 def _same_key(events: pl.DataFrame) -> pl.DataFrame:
@@ -132,12 +149,28 @@ def _voted(events: pl.DataFrame, known: Clocks) -> Iterator[Edge]:
                 joined = {at: new if root == old else root for at, root in joined.items()}
 
 
-def _apart(events: pl.DataFrame) -> pl.DataFrame:
-    """Meetings of groups that bear one name, told apart: each of the group's size, of ranks whose ends are nearest."""
+def _of_the_groups_size(met: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Meetings of more ranks than the group has are of several groups, whose ends lie as close: told apart."""
+    joined = met.join(events, on="row", how="left", maintain_order="left")
+    is_crowded = (pl.len().over("meeting") > pl.col("group_size")).fill_null(False)
+    crowded = joined.filter(is_crowded)
+    if crowded.is_empty():
+        return met
+    told = _apart(crowded, ("group", "what", "group_size"))
+    return pl.concat(
+        [joined.filter(~is_crowded).select("row", "meeting"), told.with_columns(pl.col("meeting") + met.height)]
+    )
+
+
+def _apart(events: pl.DataFrame, key: Sequence[str] = ("group", "group_size")) -> pl.DataFrame:
+    """Meetings of groups that bear one name, told apart: each of the group's size, of ranks whose ends are nearest.
+
+    key: what such groups share; the size comes last.
+    """
     if events.is_empty():
         return events.select("row", "meeting")
     parts = []
-    for (_, size), frame in events.group_by("group", "group_size", maintain_order=True):
+    for (*_, size), frame in events.group_by(key, maintain_order=True):
         table = frame.group_by("at", "meeting").agg(pl.col("end").first()).sort("at", "meeting")
         ends = {int(at): part for (at,), part in table.group_by("at", maintain_order=True)}
         left = sorted(ends)

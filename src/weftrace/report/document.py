@@ -64,11 +64,11 @@ def document_of(
             found,
             most_stretches=most,
             most_rows=most_rows,
-            zero_ns=zero + ahead_ns(analysis, rank),
+            zero_ns=zero + ahead,
             waits=waits,
             num_ranks=len(joined),
         )
-        for rank, found, waits in zip(analysis.ranks, joined, _waits(analysis), strict=True)
+        for rank, found, ahead, waits in zip(analysis.ranks, joined, ahead_ns(analysis), _waits(analysis), strict=True)
     ]
     slow, counted = slow_work_document(analysis), [rank for rank in ranks if rank["apart"] is None]
     return {

@@ -78,7 +78,7 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str, lateness: LatenessDoc
     lead, cause = _LEADS[loss], _cause(ranks, loss, losses[loss])
     if loss == "idle time" and all(rank["basis"] == "ranges" for rank in ranks):
         lead, cause = "No range was recorded for {share}", ""  # waits, bubbles, or work that nobody wrote down
-    waiting = sum(rank["exposed_ns"] for rank in lateness["ranks"]) if lateness else 0
+    waiting = sum(rank["exposed_ns"] for rank in lateness["ranks"]) if lateness and _is_told(lateness) else 0
     if loss in _WAITED_IN and waiting > _MOST * losses[loss]:
         cause = _part(waiting, losses[loss], "waiting for other ranks")
     told = lead.format(share=f"{percent(losses[loss] / span)} of {whole}") + cause
@@ -143,6 +143,12 @@ def _waited(lateness: LatenessDocument) -> int:
     return sum(rank["suffered_ns"] for rank in lateness["ranks"])
 
 
+def _is_told(lateness: LatenessDocument) -> bool:
+    """Whether ranks wait longer than what the ends of a collective lie apart."""
+    times = sum(count for _, _, _, count in lateness["pairs"])
+    return lateness["late"] is not None or _waited(lateness) >= 2 * lateness["uncertainty_ns"] * times
+
+
 def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None) -> str:
     """Which rank the others waited for, and what that took; or that none stands out. Nothing where nothing matched."""
     if lateness is None:
@@ -151,9 +157,8 @@ def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None) -> s
     if waited < _WORTH_SAYING * span:
         return f"No rank is late: waiting for another takes {percent(waited / span)} of the time."
     if lateness["late"] is None:
-        apart = lateness["uncertainty_ns"]
-        if waited < 2 * apart * sum(count for _, _, _, count in lateness["pairs"]):
-            told = f"ends of one collective lie {duration(apart)} apart, as much as ranks wait"
+        if not _is_told(lateness):
+            told = f"ends of one collective lie {duration(lateness['uncertainty_ns'])} apart, as much as ranks wait"
             return f"Which rank is late cannot be told: {told}."
         return f"Waiting for other ranks takes {percent(waited / span)} of the time, and no rank stands out."
     late, number = lateness["ranks"][lateness["late"]], len(lateness["ranks"])

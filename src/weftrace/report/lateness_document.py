@@ -52,14 +52,14 @@ def lateness_document(analysis: Analysis) -> LatenessDocument | None:
 
 def zero_ns(analysis: Analysis) -> int:
     """The job's zero: the first start of a rank that is in sums, on the common clock."""
-    starts = (r.breakdown.start_ns - ahead_ns(analysis, r) for r in analysis.ranks if r.apart is None)
-    return min(starts, default=0)
+    pairs = zip(analysis.ranks, ahead_ns(analysis), strict=True)
+    return min((rank.breakdown.start_ns - ahead for rank, ahead in pairs if rank.apart is None), default=0)
 
 
-def ahead_ns(analysis: Analysis, rank: RankAnalysis) -> int:
-    """How far a rank's clock is ahead of the common one, where that is subtracted from its times."""
-    offsets = {clock.rank: clock.offset_ns for clock in analysis.clocks if clock.applied}
-    return 0 if rank.rank is None else offsets.get(rank.rank) or 0
+def ahead_ns(analysis: Analysis) -> list[int]:
+    """Of each rank how far its clock is ahead of the common one, where that is subtracted from its times."""
+    told = iter(analysis.lateness.ahead_ns if analysis.lateness else ())
+    return [0 if rank.apart is not None else next(told, 0) for rank in analysis.ranks]
 
 
 def _worst(found: Lateness, zero: int) -> list[WorstCollectiveDocument]:

@@ -415,8 +415,12 @@ def workers_of(trace: Trace) -> Iterator[Trace]:
         own = (rows.get_column("worker") == number).fill_null(False)
         mine = rows.filter(own).with_columns(pl.lit(0, dtype=pl.Int32).alias("worker"))
         events = trace.events.filter(own).with_columns(pl.col("ts_ns") + mine.get_column("shift_ns"))
+        told = mine.filter(pl.col("shift_ns") != 0).drop_nulls("step").select("step", "shift_ns").unique()
         plain = replace(
-            trace.plain, workers=(worker,), rows=mine.with_columns(pl.lit(0, dtype=pl.Int64).alias("shift_ns"))
+            trace.plain,
+            workers=(worker,),
+            rows=mine.with_columns(pl.lit(0, dtype=pl.Int64).alias("shift_ns")),
+            step_shifts={**trace.plain.step_shifts, **dict(told.iter_rows())},
         )
         yield replace(trace, events=events, rank=worker.rank, plain=plain)
 

@@ -47,12 +47,22 @@ def find_groups(events: pl.DataFrame, workers: Sequence[Worker]) -> tuple[pl.Dat
     found = events.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), "worker").join(
         pl.concat([pairs, others]), on="row", how="left", maintain_order="left"
     )
-    size = pl.col("worker").n_unique().over("group")
-    known = pl.col("group").is_not_null() & (len(workers) > 1)  # else the others are in other files
-    return found.select("group", "comm_seq", pl.when(known).then(size).alias("group_size")), (*pair_notes, *notes)
+    found = found.with_columns(events.get_column("step"))
+    number = pl.col("comm_seq")
+    if len(workers) > 1:
+        size = pl.col("worker").n_unique().over("group")
+    else:  # the others are in other files, which may hold other steps
+        size = pl.lit(None, dtype=pl.Int64)
+        within = number - number.min().over("group", "step")
+        number = pl.when(pl.col("step").is_null()).then(number).otherwise(_MOST_A_STEP * pl.col("step") + within)
+    told = pl.col("group").is_not_null()
+    return found.select("group", number.alias("comm_seq"), pl.when(told).then(size).alias("group_size")), (
+        *pair_notes, *notes
+    )  # fmt: skip
 
 
 _FOUND = {"row": pl.UInt32(), "group": pl.String(), "comm_seq": pl.Int64()}
+_MOST_A_STEP = 100_000  # communications of a group
 
 
 def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int) -> tuple[pl.DataFrame, list[str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -44,13 +45,15 @@ class Plain:
     """A file of ranges that no profiler of devices wrote, read as a job.
 
     rows: a frame of `PLAIN_SCHEMA`, a row an event of `Trace.events`. notes: what was inferred, and from what.
-    moved: whether times were changed, so that steps follow one another.
+    moved: whether times were changed, so that steps follow one another. step_shifts: of each step what was added to its
+    times, where the events of `Trace.events` are those of one rank and moved already (`workers_of`).
     """
 
     workers: tuple[Worker, ...]
     rows: pl.DataFrame
     notes: tuple[str, ...] = ()
     moved: bool = False
+    step_shifts: Mapping[int, int] = field(default_factory=dict)
 
     def of_ranks(self, ranks: frozenset[int]) -> Plain:
         """Only these ranks; the events of the others are of none."""
