@@ -292,6 +292,51 @@ def test_a_meeting_has_no_more_ranks_than_its_group(tmp_path: Path) -> None:
     assert column(found, "suffered_ns") == [6 * (50 * (1 - rank % 2) + 7 - rank) * US for rank in range(8)]
 
 
+def test_ranks_of_a_tensor_parallel_group_are_not_taken_for_all_that_reduce(tmp_path: Path) -> None:
+    """Two ranks of each stage do the same at the same time, to the nanosecond; reductions over three pipelines end up
+    to 60 us apart. What the name says of gradients counts more."""
+    noise = random.Random(4)
+    ops = simulate(3, 2, cost=slow(1, 0, 1.6), transfers_only=False)
+    ops = [replace(op, end=op.end + (noise.uniform(0, 60) if "reduce" in op.name else 0)) for op in ops]
+    alone = late(write(tmp_path / "alone.json", converted([op for op in ops if op.name != "optimizer"])))
+    events = []
+    for event in converted([op for op in ops if op.name != "optimizer"])["traceEvents"]:
+        for tp in range(2):
+            rank = 2 * event["pid"] + tp
+            events.append({**event, "pid": rank, "args": {**event["args"], "rank": rank, "tp_rank": tp}})
+    found = late(write(tmp_path / "job.json", events))
+    assert sum(column(found, "suffered_ns")) == 2 * sum(column(alone, "suffered_ns"))
+    assert alone.late == 1 and found.late in (2, 3)
+
+
+def test_ranks_that_share_a_stage_have_names_of_their_own(tmp_path: Path) -> None:
+    """The file tells rank and stage, and not which of several pipelines: "PP 0" alone would name two."""
+    document = converted(simulate(2, 2, cost=slow(0, 0, 1.6), transfers_only=False))
+    for event in document["traceEvents"]:
+        del event["args"]["dp_rank"]
+    names = [rank.name for rank in analysed(write(tmp_path / "job.json", document)).ranks]
+    assert names == ["rank 0 (PP 0)", "rank 1 (PP 0)", "rank 2 (PP 1)", "rank 3 (PP 1)"]
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    for at in range(4):
+        mine = [event for event in document["traceEvents"] if event["args"]["rank"] == at]
+        write(folder / f"rank{at}.json", mine)
+    assert [rank.name for rank in analysed(folder).ranks] == names
+
+
+def test_where_no_place_is_told_ranks_meet_whose_ends_agree(tmp_path: Path) -> None:
+    """Only ranks are told: the reductions of two stages are not one of all, since they end 1.7 ms apart."""
+    document = converted(simulate(2, 2, cost=slow(0, 0, 1.6), transfers_only=False))
+    document["traceEvents"] = [
+        event for event in document["traceEvents"] if "reduce" in event["name"] or event["name"][0] in "FB"
+    ]
+    whole = late(write(tmp_path / "whole.json", document))
+    for event in document["traceEvents"]:
+        del event["args"]["dp_rank"], event["args"]["stage"]
+    found = late(write(tmp_path / "job.json", document))
+    assert column(found, "suffered_ns") == column(whole, "suffered_ns") and found.num_matched == whole.num_matched == 6
+
+
 def test_nobody_is_late_where_two_begin_as_much(tmp_path: Path) -> None:
     """Stage 1 of three pipelines is long, so that stage 0 comes last into what it shares with it: which of the three
     does so a little more is chance, also for the one that comes last most of the time."""

@@ -33,6 +33,7 @@ from weftrace.trace.code_names import By
 from weftrace.trace.job import Failure
 from weftrace.trace.model import SmUnit, Trace
 from weftrace.trace.plain.values import PLACES, SHOWN
+from weftrace.trace.plain.workers import called
 from weftrace.trace.work import Basis, StepBy, Work, as_work
 from weftrace.units import duration, percent
 
@@ -195,8 +196,11 @@ def placed(ranks: list[RankAnalysis]) -> tuple[list[RankAnalysis], tuple[str, ..
         return ranks, ()
     varied = [place for place in SHOWN if len({places.get(place) for places in told}) > 1]
     names = [" ".join(f"{PLACES[place]} {places[place]}" for place in varied if place in places) for places in told]
+    is_told = len(set(names)) == len(ranks)
+    if not is_told:
+        names = [called(rank.rank, name) for rank, name in zip(ranks, names, strict=True)]
     ranks = [replace(rank, name=name or rank.name) for rank, name in zip(ranks, names, strict=True)]
-    if len(set(names)) < len(ranks) or len({rank.rank for rank in ranks}) == len(ranks):
+    if not is_told or len({rank.rank for rank in ranks}) == len(ranks):
         return ranks, ()
     ranks = sorted(ranks, key=lambda rank: [dict(rank.places).get(place, -1) for place in PLACES])
     order = ", then ".join(PLACES[place] for place in PLACES if place in varied)

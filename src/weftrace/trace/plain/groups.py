@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -22,6 +23,7 @@ _WAYS = {
 }
 _ALIKE = 3.0  # times the spread of the ends that agree best, plus _JITTER_NS: those agree as well
 _JITTER_NS = 20 * US
+_NAMED = re.compile("embedding|clip|grad|param|weight", re.IGNORECASE)  # those whose partners are known
 _AGREED = 0.02  # of a step: ends of one collective lie no farther apart
 
 
@@ -125,12 +127,15 @@ def _collectives(
     rows = rows.with_columns(pl.coalesce("seq", "nth").alias("k"))
     found, notes = [], []
     for (phase,), mine in rows.group_by("phase", maintain_order=True):
-        varied = _partition(mine, str(phase), places, num_workers, step_ns)
+        varied, why = _partition(mine, str(phase), places, num_workers, step_ns)
+        if varied is None and not places:
+            notes.append(f"{phase}: all ranks do not end it together: among those that do, each time")
+            continue
         if varied is None:
             notes.append(f"{phase}: no ranks end it together, so it is matched with none")
             continue
         among = "all ranks" if set(varied) == set(places) or not places else f"ranks that differ in {_named(varied)}"
-        notes.append(f"{phase}: among {among}" + (", whose ends agree best" if num_workers > 1 and places else ""))
+        notes.append(f"{phase}: among {among}{why}")
         kept = [place for place in places if place not in varied]
         mine = mine.with_columns(_called(kept, pl.lit(str(phase))))
         found.append(_numbered(mine, ["step", "chunk", "k"]))
@@ -139,14 +144,12 @@ def _collectives(
 
 def _partition(
     rows: pl.DataFrame, phase: str, places: list[str], num_workers: int, step_ns: float
-) -> tuple[str, ...] | None:
-    """The places in which partners differ; () for all ranks where no place is told."""
+) -> tuple[tuple[str, ...] | None, str]:
+    """The places in which partners differ, () for all ranks where no place is told; and why they are taken for them."""
     if num_workers == 1:
-        return _by_name(phase, places)
-    if not places:
-        return ()
+        return _by_name(phase, places), ""
     spreads = {}
-    for size in range(1, len(places) + 1):
+    for size in range(min(1, len(places)), len(places) + 1):
         for varied in combinations(places, size):
             fixed = [place for place in places if place not in varied]
             together = (
@@ -156,11 +159,15 @@ def _partition(
             )
             if together.height:
                 spreads[varied] = float(together.get_column("spread").median())  # type: ignore[arg-type]
-    best = min(spreads.values(), default=None)
-    if best is None or best > max(_AGREED * step_ns, _JITTER_NS):
-        return None
-    alike = [varied for varied, spread in spreads.items() if spread <= _ALIKE * best + _JITTER_NS]
-    return max(alike, key=len)
+    best, most = min(spreads.values(), default=None), max(_AGREED * step_ns, _JITTER_NS)
+    if best is None or best > most:
+        return None, ""
+    found = max((varied for varied, spread in spreads.items() if spread <= _ALIKE * best + _JITTER_NS), key=len)
+    # Ranks of one tensor-parallel group come to all else together: what the name tells counts more.
+    named = _by_name(phase, places) if _NAMED.search(phase) else ()
+    if not set(named) <= set(found) and spreads.get(named, most + 1) <= most:
+        return named, ", as its name tells"
+    return found, ", whose ends agree best" if places else ""
 
 
 def _by_name(phase: str, places: list[str]) -> tuple[str, ...]:

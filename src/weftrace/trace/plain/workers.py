@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -215,6 +215,8 @@ def _numbered(frame: pl.DataFrame, by: list[str], chunk: pl.Series | None, why: 
         if "tid" in by:
             name = labels.get((row.get("pid", frame["pid"][0]), row["tid"]), "") or f"thread {row['tid']}"
         workers.append(Worker(rank=number, name=name, places=places))
+    if len({worker.name for worker in workers}) < len(workers):
+        workers = [replace(w, name=called(w.rank, w.name)) for w in workers]
     notes = [why]
     if not {"rank", "device"} & set(by) and len(workers) > 1:
         notes.append(f"the file does not number its ranks: they count from 0, in order of {_order_words(order, told)}")
@@ -223,6 +225,11 @@ def _numbered(frame: pl.DataFrame, by: list[str], chunk: pl.Series | None, why: 
         table = found.select(by).with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("worker"))
         worker = frame.select(by).join(table, on=by, how="left", maintain_order="left").get_column("worker")
     return Ranks(workers=tuple(workers), worker=worker, chunk=chunk, notes=tuple(notes))
+
+
+def called(rank: int | None, name: str) -> str:
+    """What a rank is called whose places are another's too: "rank 4 (PP 0)"."""
+    return name if rank is None else f"rank {rank} ({name})" if name else f"rank {rank}"
 
 
 def _order_words(order: list[str], told: Mapping[str, bool]) -> str:
