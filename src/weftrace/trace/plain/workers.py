@@ -229,7 +229,7 @@ def _numbered(frame: pl.DataFrame, by: list[str], chunk: pl.Series | None, why: 
 
 def called(rank: int | None, name: str) -> str:
     """What a rank is called whose places are another's too: "rank 4 (PP 0)"."""
-    return name if rank is None else f"rank {rank} ({name})" if name else f"rank {rank}"
+    return f"rank {rank} ({name})" if name and rank is not None else name
 
 
 def _order_words(order: list[str], told: Mapping[str, bool]) -> str:
