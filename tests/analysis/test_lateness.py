@@ -337,6 +337,19 @@ def test_where_no_place_is_told_ranks_meet_whose_ends_agree(tmp_path: Path) -> N
     assert column(found, "suffered_ns") == column(whole, "suffered_ns") and found.num_matched == whole.num_matched == 6
 
 
+def test_collectives_that_lack_ranks_are_told(tmp_path: Path) -> None:
+    """Rank 2 of three came last into each, and recorded nothing: what the others waited for it looks like transfer."""
+    for rank, start in enumerate((100, 130)):
+        file = TraceFile(rank=rank, world_size=3)
+        file.kernel(ALL_REDUCE, start, 200 - start, stream=20, **said(size=3)).write(tmp_path / f"rank{rank}.json")
+    found = late(tmp_path)
+    assert column(found, "suffered_ns") == [30 * US, 0] and column(found, "transfer_ns") == [70 * US, 70 * US]
+    assert found.notes == (
+        "1 of 1 collectives lack ranks of their group here: who came last is told of those present, and waiting for "
+        "the rest counts as transfer",
+    )
+
+
 def test_nobody_is_late_where_two_begin_as_much(tmp_path: Path) -> None:
     """Stage 1 of three pipelines is long, so that stage 0 comes last into what it shares with it: which of the three
     does so a little more is chance, also for the one that comes last most of the time."""

@@ -138,6 +138,19 @@ def test_no_rank_is_called_late_without_reason() -> None:
     for rank in told["ranks"]:
         rank["suffered_ns"] = 1_000
     assert headline(made["ranks"], told).endswith("No rank is late: waiting for another takes 0.0 % of the time.")
+    for one in made["ranks"]:
+        one["basis"] = "ranges"  # which may not record waiting
+    only = "As far as communication tells, waiting for another rank takes 0.0 % of the time."
+    assert headline(made["ranks"], told).endswith(only)
+
+
+def test_what_cannot_be_told_is_no_cause_either() -> None:
+    made = late_job()
+    told = made["lateness"]
+    told["late"] = None
+    assert "waiting for other ranks" in headline(made["ranks"], told).lower()
+    told["uncertainty_ns"] = 5_000_000
+    assert "waiting for other ranks" not in headline(made["ranks"], told).lower()
 
 
 def test_a_file_without_device_work_is_told_as_what_it_is(tmp_path: Path) -> None:

@@ -171,6 +171,12 @@ def _split(members: pl.DataFrame, uncertainty_ns: int) -> _Split:
             f"{num_early:,} collective{'s' * (num_early > 1)} left out: ranks waited there before the recording of the "
             "last began"
         )
+    lacking = (members.get_column("group_size").fill_null(0).to_numpy()[first] > sizes) & is_counted
+    if num_lacking := int(lacking.sum()):
+        notes.append(
+            f"{num_lacking:,} of {int(is_counted.sum()):,} collectives lack ranks of their group here: who came "
+            "last is told of those present, and waiting for the rest counts as transfer"
+        )
     members = members.with_columns(
         pl.Series("waiting_ns", waiting),
         pl.Series("transfer_ns", end - start - waiting),

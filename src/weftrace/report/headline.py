@@ -155,7 +155,10 @@ def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None) -> s
         return ""
     span, waited = _sum(ranks, "span_ns"), _waited(lateness)
     if waited < _WORTH_SAYING * span:
-        return f"No rank is late: waiting for another takes {percent(waited / span)} of the time."
+        share = percent(waited / span)
+        if all(rank["basis"] == "ranges" for rank in ranks):  # which may not record waiting at all
+            return f"As far as communication tells, waiting for another rank takes {share} of the time."
+        return f"No rank is late: waiting for another takes {share} of the time."
     if lateness["late"] is None:
         if not _is_told(lateness):
             told = f"ends of one collective lie {duration(lateness['uncertainty_ns'])} apart, as much as ranks wait"
