@@ -193,3 +193,12 @@ def test_who_is_always_late_by_as_much_has_no_other_clock(tmp_path: Path) -> Non
     jitter = tuple(late / 10 for late in JITTER)
     files = transfers(0, (0.0,) * 7), transfers(0, jitter, starts=(300.0,) * 7)
     assert offsets(tmp_path, *files)[1] == (1, 4 * US, 7)
+
+
+def test_a_busy_host_that_wakes_up_late_has_no_clock_of_a_step_earlier(tmp_path: Path) -> None:
+    """Steps of about 10 ms that end up to 3 ms apart on two busy processes: more agree, by chance,
+    where one clock is 10 ms behind than as they are."""
+    ends = (10_000, 20_000, 30_000, 40_000, 51_500, 60_000, 70_500, 80_500)
+    other = (10_000, 20_000, 30_000, 42_300, 48_500, 62_100, 67_800, 82_600)
+    files = [rank_file(0, ends=times, seqs=None, elems=(10,) * 8) for times in (ends, other)]
+    assert offsets(tmp_path, *files)[1] == (1, 0, 3)

@@ -16,6 +16,7 @@ MOST_APART_NS = 1 * MS
 MOST_IN_ORDER_NS = 3 * MS
 _QUARTER = 4
 _SHARE = 0.3  # of the fewer events of two ranks must agree, else the two share none
+_ALL_THERE = 1.4  # times as much counts an end that agrees in plain order: busy hosts wake up late, and steps recur
 _MOST_DIFFERENCES = 160_000
 _MOST_PEAKS = 4
 
@@ -54,17 +55,19 @@ def vote(a: Ends, b: Ends) -> tuple[Array, Array] | None:
     if not fewer:
         return None
     tolerance = min(_tolerance(ends[kind]) for kind in kinds for ends in (a, b))
-    best: tuple[int, int, int] | None = None
+    best: tuple[float, int, int] | None = None
     chosen: tuple[Array, Array] | None = None
-    for offset in _candidates(a, b, kinds, tolerance):
+    in_order = _offset_in_order(a, b, kinds)
+    for offset in dict.fromkeys([0, *([] if in_order is None else [in_order]), *_peaks(a, b, kinds, tolerance)]):
         pairs = _pairs(a, b, kinds, offset, tolerance)
         if not len(pairs[0]):
             continue
         residual = int(np.median(np.abs(pairs[1] - pairs[0] - offset)))
-        rank = (len(pairs[0]), -(residual // 1000), -abs(offset))
+        votes = len(pairs[0]) * (_ALL_THERE if offset == in_order else 1.0)
+        rank = (votes, -(residual // 1000), -abs(offset))
         if best is None or rank > best:
             best, chosen = rank, pairs
-    if chosen is None or best is None or best[0] < max(_SHARE * fewer, min(2, fewer)):
+    if chosen is None or len(chosen[0]) < max(_SHARE * fewer, min(2, fewer)):
         return None
     one_by_chance = len(chosen[0]) == 1 and abs(int(chosen[1][0] - chosen[0][0])) > tolerance
     return None if one_by_chance else chosen
@@ -74,12 +77,15 @@ def _tolerance(ends: Array) -> int:
     return min(MOST_APART_NS, int(np.median(np.diff(ends))) // _QUARTER) if len(ends) > 1 else MOST_APART_NS
 
 
-def _candidates(a: Ends, b: Ends, kinds: list[Any], tolerance: int) -> list[int]:
-    """Offsets worth a vote: none, that of plain order, and the commonest differences of ends."""
-    found = [0]
+def _offset_in_order(a: Ends, b: Ends, kinds: list[Any]) -> int | None:
+    """That of plain order, of the kinds of which both have as many."""
     in_order = [b[kind] - a[kind] for kind in kinds if len(a[kind]) == len(b[kind])]
-    if in_order:
-        found.append(_middle(np.concatenate(in_order)))
+    return _middle(np.concatenate(in_order)) if in_order else None
+
+
+def _peaks(a: Ends, b: Ends, kinds: list[Any], tolerance: int) -> list[int]:
+    """The commonest differences of ends."""
+    found: list[int] = []
     differences = np.sort(np.concatenate([_differences(a[kind], b[kind]) for kind in kinds]))
     reach = np.searchsorted(differences, differences + 2 * tolerance, side="right") - np.arange(len(differences))
     for _ in range(_MOST_PEAKS):
@@ -88,7 +94,7 @@ def _candidates(a: Ends, b: Ends, kinds: list[Any], tolerance: int) -> list[int]
             break
         found.append(_middle(differences[first : first + reach[first]]))
         reach[np.abs(differences - found[-1]) <= 4 * tolerance] = 0
-    return list(dict.fromkeys(found))
+    return found
 
 
 def _differences(a: Array, b: Array) -> Array:
