@@ -107,7 +107,9 @@ def _laid_alike(events: pl.DataFrame) -> pl.DataFrame:
 
 def _same_key(events: pl.DataFrame) -> pl.DataFrame:
     """The events whose key another rank has too, each with the number of its meeting."""
-    met = events.group_by(_KEY).agg(pl.len().alias("num_members")).filter(pl.col("num_members") > 1)
+    met = (
+        events.group_by(_KEY, maintain_order=True).agg(pl.len().alias("num_members")).filter(pl.col("num_members") > 1)
+    )
     met = met.with_columns(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("meeting"))
     return events.join(met, on=_KEY).sort("meeting", "at")
 
@@ -131,7 +133,10 @@ def _voted(events: pl.DataFrame, known: Clocks) -> Iterator[Edge]:
     roots = [known.root(at) for at in range(known.number)]
     mine = {int(at): frame for (at,), frame in events.group_by("at", maintain_order=True)}
     ends = {
-        at: {key: np.sort(part.get_column("end_ns").to_numpy()) for key, part in frame.group_by("group", "what")}
+        at: {
+            key: np.sort(part.get_column("end_ns").to_numpy())
+            for key, part in frame.group_by("group", "what", maintain_order=True)
+        }
         for at, frame in mine.items()
     }
     joined = {at: roots[at] for at in sorted(ends)}

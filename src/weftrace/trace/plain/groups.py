@@ -105,8 +105,10 @@ def _without_unlaunched(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
         return rows
     even = rows.join(uneven, on=key, how="anti", nulls_equal=True)
     mended = [even]
-    for _, part in rows.join(uneven, on=key, how="semi", nulls_equal=True).group_by(key):
-        long, short = sorted((p.sort("k") for _, p in part.group_by("worker")), key=len, reverse=True)
+    for _, part in rows.join(uneven, on=key, how="semi", nulls_equal=True).group_by(key, maintain_order=True):
+        long, short = sorted(
+            (p.sort("k") for _, p in part.group_by("worker", maintain_order=True)), key=len, reverse=True
+        )
         surplus = len(long) - len(short)
         ends, other = long.get_column("end_ns"), short.get_column("end_ns")
         first = min(range(surplus + 1), key=lambda at: _median((ends.slice(at, len(other)) - other).abs()))
