@@ -26,15 +26,6 @@ const COUNTED = {
 const VERDICTS = { good: "Data: good", usable: "Data: usable, with gaps", doubtful: "Data: doubtful" };
 
 /**
- * What the page calls a rank.
- * @param {page.Rank} rank
- */
-export function rankName(rank) {
-  if (rank.name) return rank.name;
-  return rank.rank === null || rank.rank === undefined ? "the trace" : `rank ${rank.rank}`;
-}
-
-/**
  * Which rank all below is about, and why it was opened: of a job, so that nobody takes it for the whole.
  * @param {page.Report} report
  * @param {import("./job.js").Job | null} job
