@@ -30,7 +30,7 @@ _GROUND = (
     ),
     Kind(
         value=Plan,
-        schema="weftrace.plan/1",
+        schema="weftrace.plan/2",
         load=plan_of,
         save=dict.fromkeys(DOCUMENT_SUFFIXES, lambda plan, path: write_output(path, [to_json(plan)])),
     ),

@@ -1,28 +1,47 @@
 """What must happen, in which order, on which resource: plans, and what running them gives."""
 
+from weftrace.plan.as_traces import simulate, simulate_ranks, trace_of
 from weftrace.plan.deepseek import deepseek_training_layers
-from weftrace.plan.document import from_json, plan_of, to_json
-from weftrace.plan.engine import simulate, simulate_ranks
+from weftrace.plan.document import from_json, load_parquet, plan_of, save_parquet, to_json
 from weftrace.plan.graph import check
-from weftrace.plan.model import Kind, Op, Plan, Resource
-from weftrace.plan.times import Chain, CriticalStep, Timetable, critical_path, longest_chain, timetable
+from weftrace.plan.model import OP_SCHEMA, WAIT_SCHEMA, Kind, Op, Plan, Resource, Since, Wait, Why
+from weftrace.plan.times import (
+    Chain,
+    Timetable,
+    critical_path,
+    longest_chain,
+    memory_curve,
+    memory_peaks,
+    slack_ns,
+    timetable,
+)
 
 __all__ = [
+    "OP_SCHEMA",
+    "WAIT_SCHEMA",
     "Chain",
-    "CriticalStep",
     "Kind",
     "Op",
     "Plan",
     "Resource",
+    "Since",
     "Timetable",
+    "Wait",
+    "Why",
     "check",
     "critical_path",
     "deepseek_training_layers",
     "from_json",
+    "load_parquet",
     "longest_chain",
+    "memory_curve",
+    "memory_peaks",
     "plan_of",
+    "save_parquet",
     "simulate",
     "simulate_ranks",
+    "slack_ns",
     "timetable",
     "to_json",
+    "trace_of",
 ]

@@ -1,40 +1,68 @@
-"""A plan as text: JSON with one op a line, so that two plans can be compared with any diff.
+"""A plan as text, JSON with one op a line, so that two plans can be compared with any diff; and as Parquet, for large ones.
 
-Document `weftrace.plan/1`: an object with `schema`, the fields of `Plan`, and `ops`, a list of objects with the
-fields of `Op`, `resource` being an object of `rank` and `stream`. Fields that have their default value are left out.
+Document `weftrace.plan/2`: an object with `schema`, the facts of `Plan`, and `ops`, a list of objects with the fields of
+`Op`: `resource` is an object of `rank` and `stream`; `after` lists ids or row numbers, and objects with the fields of
+`Wait` for waits that say more. Fields that have their default value are left out.
+
+Parquet: the columns of `Plan.ops`, and `after`, a list of each op's waits; the facts are JSON in the file's metadata.
 """
 
 from __future__ import annotations
 
+import io
+import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+import polars as pl
 
 from weftrace.errors import PlanError
-from weftrace.plan.model import Op, Plan, Resource
+from weftrace.files.output import write_output
+from weftrace.plan.model import OP_SCHEMA, WAIT_SCHEMA, Op, Plan, Resource, Wait
 
-SCHEMA = "weftrace.plan/1"
+SCHEMA = "weftrace.plan/2"
+_KEY = "weftrace.plan"
+_FACTS = tuple(field for field in fields(Plan) if field.name not in ("ops", "waits"))
+_AFTER = pl.List(pl.Struct({name: WAIT_SCHEMA[name] for name in WAIT_SCHEMA if name != "op"}))
+_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 
-_FIELDS = {kind: frozenset(field.name for field in fields(kind)) for kind in (Plan, Op, Resource)}
+_FIELDS = {
+    Plan: frozenset(("ops", *(field.name for field in _FACTS))),
+    **{kind: frozenset(field.name for field in fields(kind)) for kind in (Op, Resource, Wait)},
+}
 
 
 class _Head(msgspec.Struct, frozen=True):
     schema: str
 
 
+class _Written(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan as its document has it."""
+
+    name: str
+    source: str = ""
+    notes: tuple[str, ...] = ()
+    device_name: str = "device"
+    num_sms: int | None = None
+    world_size: int | None = None
+    gap_ns: int = 0
+    ops: tuple[Op, ...]
+
+
 def to_json(plan: Plan) -> str:
     """The plan as text that `from_json` reads back equal. The plan is not checked: a wrong one can be written too.
 
-    Raises `PlanError` where a field holds what JSON cannot, such as a NumPy number.
+    Raises `PlanError` where a field holds what JSON cannot.
     """
-    head = {"schema": SCHEMA, **_stated(plan)}
-    del head["ops"]
     encode = msgspec.json.Encoder().encode
     try:
-        lines = [encode(_stated(op)) for op in plan.ops]
-        top = msgspec.json.format(encode(head), indent=1).decode()
+        lines = [encode(_stated(op)) for op in plan.listed()]
+        top = msgspec.json.format(encode({"schema": SCHEMA, **_facts(plan)}), indent=1).decode()
     except (TypeError, OverflowError, UnicodeError, msgspec.EncodeError) as error:
         raise PlanError(
             f"plan {plan.name!r} cannot be written as JSON: {error}. Use Python's own int and str in its fields."
@@ -68,15 +96,75 @@ def plan_of(document: Mapping[str, Any], what: str = "") -> Plan:
             )
         if (unknown := next(_unknown_fields(document), None)) is not None:
             raise PlanError(f"{named}not a {SCHEMA} document: Object contains unknown field {unknown}")
-        return msgspec.convert(document, Plan)
+        written = msgspec.convert(document, _Written)
     except msgspec.ValidationError as error:
         raise PlanError(f"{named}not a {SCHEMA} document: {error}") from error
+    return Plan.of(written.ops, **{field.name: getattr(written, field.name) for field in _FACTS})
 
 
-def _stated(value: Plan | Op) -> dict[str, Any]:
-    """Its fields that differ from their default, in order."""
-    stated = ((field.name, field.default, getattr(value, field.name)) for field in fields(value))
+def save_parquet(plan: Plan, path: str | os.PathLike[str]) -> None:
+    """Write a plan as Parquet (zstd), whole or not at all. Raises `OutputError` where the file cannot be written."""
+    buffer = io.BytesIO()
+    ops = plan.ops.with_columns(_after(plan))
+    ops.write_parquet(buffer, compression="zstd", metadata={_KEY: json.dumps({"schema": SCHEMA, **_facts(plan)})})
+    write_output(path, [buffer.getbuffer()])
+
+
+def load_parquet(path: str | os.PathLike[str]) -> Plan:
+    """Read a plan that `save_parquet` wrote. Raises `PlanError` where the file is not such a plan, or is damaged."""
+    try:
+        stored = Path(path).read_bytes()
+        text = pl.read_parquet_metadata(io.BytesIO(stored)).get(_KEY)
+        frame = pl.read_parquet(io.BytesIO(stored)) if text is not None else pl.DataFrame()
+    except _BROKEN as error:
+        said = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise PlanError(f"{path}: not a plan that can be read: {said}") from error
+    if text is None or frame.schema != pl.Schema({**OP_SCHEMA, "after": _AFTER}):
+        raise PlanError(f"{path}: is Parquet, but not a plan that this weftrace saved.")
+    try:
+        facts = json.loads(text)
+        if facts.pop("schema") != SCHEMA:
+            raise PlanError(f"{path}: this plan is of another version. Read it with the weftrace that wrote it.")
+        head = msgspec.convert({**facts, "ops": ()}, _Written)
+    except (ValueError, KeyError, AttributeError) as error:
+        raise PlanError(f"{path}: what it says of the plan is not what weftrace writes: {error}") from error
+    after = frame.select(op=pl.int_range(pl.len(), dtype=pl.UInt32), after="after").filter(pl.col("after").list.len() > 0)
+    waits = after.explode("after").unnest("after")
+    return Plan(
+        ops=frame.drop("after"), waits=waits, **{field.name: getattr(head, field.name) for field in _FACTS}
+    )
+
+
+def _after(plan: Plan) -> pl.Series:
+    """Each op's waits as a list, in the order of the plan; an empty list where it has none."""
+    lists = plan.waits.group_by("op", maintain_order=True).agg(after=pl.struct(pl.exclude("op")))
+    rows = pl.DataFrame({"op": np.arange(len(plan), dtype=np.uint32)})
+    joined = rows.join(lists, on="op", how="left", maintain_order="left").get_column("after")
+    return joined.cast(_AFTER).fill_null(pl.Series([[]], dtype=_AFTER))
+
+
+def _facts(plan: Plan) -> dict[str, Any]:
+    """What the plan says of itself, as far as it is no default, in order."""
+    stated = ((field.name, field.default, getattr(plan, field.name)) for field in _FACTS)
     return {name: mine for name, default, mine in stated if mine != default}
+
+
+def _stated(op: Op) -> dict[str, Any]:
+    """Its fields that differ from their default, in order."""
+    stated = {}
+    for field in fields(op):
+        mine = getattr(op, field.name)
+        if field.name == "resource" or mine != field.default:
+            stated[field.name] = mine
+    if op.after:
+        stated["after"] = [_waiting(each) for each in op.after]
+    return stated
+
+
+def _waiting(each: str | int | Wait) -> object:
+    if not isinstance(each, Wait):
+        return each
+    return {f.name: getattr(each, f.name) for f in fields(each) if getattr(each, f.name) != f.default}
 
 
 def _unknown_fields(document: Mapping[str, Any]) -> Iterator[str]:
@@ -84,10 +172,18 @@ def _unknown_fields(document: Mapping[str, Any]) -> Iterator[str]:
 
     What is no object is passed over: decoding says so.
     """
-    yield from (f"`{name}`" for name in document.keys() - _FIELDS[Plan] - {"schema"})
+    yield from _unknown(document, Plan, "", extra="schema")
     ops = document.get("ops")
     for at, op in enumerate(ops if isinstance(ops, list) else ()):
         if isinstance(op, dict):
-            yield from (f"`{name}` - at `$.ops[{at}]`" for name in op.keys() - _FIELDS[Op])
-            if isinstance(resource := op.get("resource"), dict):
-                yield from (f"`{name}` - at `$.ops[{at}].resource`" for name in resource.keys() - _FIELDS[Resource])
+            yield from _unknown(op, Op, f"$.ops[{at}]")
+            yield from _unknown(op.get("resource"), Resource, f"$.ops[{at}].resource")
+            after = op.get("after")
+            for number, wait in enumerate(after if isinstance(after, list) else ()):
+                yield from _unknown(wait, Wait, f"$.ops[{at}].after[{number}]")
+
+
+def _unknown(value: object, kind: type, at: str, extra: str = "") -> Iterator[str]:
+    if isinstance(value, Mapping):
+        place = f" - at `{at}`" if at else ""
+        yield from (f"`{name}`{place}" for name in value.keys() - _FIELDS[kind] - {extra})

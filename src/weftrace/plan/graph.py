@@ -1,283 +1,419 @@
-"""Can a plan run? Ids become indices, every rule is checked, and every op gets its start.
+"""Can a plan run, and when does each op? A plan's frames become arrays, every rule is checked, the loop fills the times.
 
-The run is discrete-event: each stream advances through its queue until its head waits for an op that has not ended,
-and is woken when that op ends. As streams are FIFO and nothing else is shared, an op's start is the latest of its
-dependencies' ends (plus lags) and its stream's release, whatever the order of the visits: the result is unique.
-Time and memory are linear in ops plus dependencies.
+Time and memory are linear in ops plus waits. Plans of up to `INTERPRETED` ops and waits run interpreted, where
+compiled code would have to be loaded first; larger ones run compiled.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.errors import PlanError
-from weftrace.plan.model import KINDS, Op, Plan, Resource
+from weftrace.plan import loops
+from weftrace.plan.model import WAIT_SCHEMA, Plan
+from weftrace.plan.rows import label_of, more
 
 #: Sums of times stay below this, so that absolute times fit int64 with room for a clock's origin.
 MAX_TOTAL_NS = 1 << 61
+#: Ops plus waits of a plan that is run without compiled code, unless asked for: they take about 0.1 s.
+INTERPRETED = 60_000
+_MAX_ROWS = 1 << 31
 _MAX_LISTED = 24
+
+_Int32s = NDArray[np.int32]
+_Int64s = NDArray[np.int64]
+_NONE = np.empty(0, np.int32)
+_NO_TIMES = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """A plan with ids replaced by indices into `plan.ops`.
+    """A plan as the arrays that `weftrace.plan.loops` takes: N ops, Q streams, W waits, M meets.
 
-    queues[r]: ops of resources[r], in issue order. resource_of[i]: index in `resources`.
-    dependencies[i]: indices of the ops that op i waits for, in the order of `after`.
-    hold_ns[i]: time that op i holds its stream.
+    queue_of: stream of each op, [N]; ops of stream q are queue_ops[queue_first[q]:queue_first[q + 1]], [N], [Q + 1].
+    waits of op i are wait_first[i] to wait_first[i + 1], [N + 1]: wait_on, wait_for_start [W], wait_lag_ns [W], or empty
+    where no wait has a lag. wait_rows: their rows in `plan.waits`, None where these are in order of op.
+    hold_ns: time that an op holds its stream, [N]. meet_of: [N], meet_first, meet_ops: members by meet; all empty where
+    there is none.
     """
 
     plan: Plan
-    resources: list[Resource]
-    resource_of: list[int]
-    queues: list[list[int]]
-    dependencies: list[tuple[int, ...]]
-    hold_ns: list[int]
+    queue_of: _Int32s
+    queue_first: _Int32s
+    queue_ops: _Int32s
+    wait_first: _Int32s
+    wait_on: _Int32s
+    wait_for_start: NDArray[np.uint8]
+    wait_lag_ns: _Int64s
+    wait_rows: _Int64s | None
+    hold_ns: _Int64s
+    meet_of: _Int32s
+    meet_first: _Int32s
+    meet_ops: _Int32s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """start_ns, end_ns: of every op, in plan order. order: op indices such that everything comes after its causes."""
+    """start_ns, end_ns: of every op, [N]. events: what happened, causes first, as `loops.run` records it; may be empty.
 
-    start_ns: list[int]
-    end_ns: list[int]
-    order: list[int]
+    num_ended: ops that ended, fewer than N where the plan is stuck; head: how far each stream came in its queue.
+    """
+
+    start_ns: _Int64s
+    end_ns: _Int64s
+    events: _Int32s
+    num_ended: int
+    head: _Int32s
 
 
 def check(plan: Plan) -> None:
     """Raise `PlanError` where the plan cannot run.
 
-    Checked: ids are unique; durations, lags, gaps and counts are whole numbers and not negative; no op needs more SMs
-    than the device has; every dependency exists; and no ops wait for each other in a circle, be it through
-    dependencies alone or through dependencies and the order of a stream.
+    Checked: ids are unique; durations, gaps and counts are not negative; no op needs more SMs than the device has; host
+    and device do not share a stream; every wait is for an op of the plan; and no ops wait for each other in a circle,
+    be it through waits and meets alone or through these and the order of a stream.
     """
-    run(compile_plan(plan))
+    run(graph_of(plan))
 
 
-def compile_plan(plan: Plan) -> Graph:
-    """Replace ids by indices. Raises `PlanError` for everything that `check` raises, circles excepted."""
-    ops = plan.ops
-    _check_values(plan)
-    index = {op.id: i for i, op in enumerate(ops)}
-    if len(index) != len(ops):
-        _raise_duplicate(plan)
-    try:
-        dependencies = [tuple([index[a] for a in op.after]) if op.after else () for op in ops]
-    except KeyError:
-        _raise_unknown(plan, index)
-        raise
-    queue_of: dict[Resource, int] = {}
-    resource_of = [queue_of.setdefault(op.resource, len(queue_of)) for op in ops]
-    queues: list[list[int]] = [[] for _ in queue_of]
-    for i, r in enumerate(resource_of):
-        queues[r].append(i)
-    gap_ns = plan.gap_ns
-    hold_ns = [op.duration_ns + (op.num_kernels - 1) * gap_ns for op in ops]
-    total_ns = sum(hold_ns) + gap_ns * len(ops) + sum(sum(op.lags_ns) for op in ops if op.lags_ns)
-    if total_ns >= MAX_TOTAL_NS:
-        raise PlanError(
-            f"{_of(plan)}: its times add up to {total_ns:,} ns, over {MAX_TOTAL_NS / 1e9 / 86400 / 365:.0f} years. "
-            "Times are nanoseconds: look for a duration given in a smaller unit, or for one that is a time stamp."
-        )
+def graph_of(plan: Plan, *, free_streams: bool = False) -> Graph:
+    """The arrays of a plan. free_streams: each op gets a stream of its own, so that the order on streams plays no part.
+
+    Raises `PlanError` for everything that `check` raises, circles excepted.
+    """
+    check_values(plan)
+    num_ops = len(plan)
+    if free_streams:
+        queue_of = queue_ops = np.arange(num_ops, dtype=np.int32)
+        queue_first = np.arange(num_ops + 1, dtype=np.int32)
+    else:
+        queue_of, num_queues = _numbered(_resource_keys(plan))
+        queue_first, queue_ops = _grouped(queue_of, num_queues)
+    waits = plan.waits
+    wait_op = waits.get_column("op").to_numpy().view(np.int32)
+    wait_rows: _Int64s | None = None
+    if len(wait_op) and (wait_op[1:] < wait_op[:-1]).any():
+        wait_rows = np.argsort(wait_op, kind="stable")
+        waits = waits[wait_rows]
+    wait_first = np.zeros(num_ops + 1, np.int32)
+    np.cumsum(np.bincount(wait_op, minlength=num_ops), out=wait_first[1:])
+    lag_ns = waits.get_column("lag_ns")
+    meet_of = meet_first = meet_ops = _NONE
+    if plan.ops.get_column("meet").null_count() < num_ops:
+        meet_of, meet_first, meet_ops = _meets(plan.ops.get_column("meet"))
     return Graph(
         plan=plan,
-        resources=list(queue_of),
-        resource_of=resource_of,
-        queues=queues,
-        dependencies=dependencies,
-        hold_ns=hold_ns,
+        queue_of=queue_of,
+        queue_first=queue_first,
+        queue_ops=queue_ops,
+        wait_first=wait_first,
+        wait_on=waits.get_column("on").to_numpy().view(np.int32),
+        wait_for_start=waits.get_column("since").to_physical().to_numpy().astype(np.uint8, copy=False),
+        wait_lag_ns=lag_ns.to_numpy() if (lag_ns != 0).any() else _NO_TIMES,
+        wait_rows=wait_rows,
+        hold_ns=hold_ns(plan),
+        meet_of=meet_of,
+        meet_first=meet_first,
+        meet_ops=meet_ops,
     )
 
 
-def run(graph: Graph) -> Run:
-    """Start and end of every op. Raises `PlanError` naming the ops of a circle where there is one."""
-    ops, queues, dependencies, hold_ns = graph.plan.ops, graph.queues, graph.dependencies, graph.hold_ns
-    gap_ns = graph.plan.gap_ns
-    start_ns = [0] * len(ops)
-    end_ns = [-1] * len(ops)  # -1: has not ended
-    order: list[int] = []
-    head = [0] * len(queues)  # position in the queue
-    met = [0] * len(queues)  # dependencies of the head that are known to have ended
-    free_ns = [0] * len(queues)  # earliest start of the head, by what is known so far
-    waiting: dict[int, list[int]] = {}  # op -> streams whose head waits for it
-    awake = list(range(len(queues)))[::-1]
-    while awake:
-        r = awake.pop()
-        queue, position, k, t = queues[r], head[r], met[r], free_ns[r]
-        while position < len(queue):
-            i = queue[position]
-            needs = dependencies[i]
-            if needs:
-                lags_ns = ops[i].lags_ns
-                while k < len(needs):
-                    ready = end_ns[needs[k]]
-                    if ready < 0:
-                        break
-                    if lags_ns:
-                        ready += lags_ns[k]
-                    if ready > t:
-                        t = ready
-                    k += 1
-                if k < len(needs):
-                    waiting.setdefault(needs[k], []).append(r)
-                    break
-                k = 0
-            start_ns[i] = t
-            t += hold_ns[i]
-            end_ns[i] = t
-            t += gap_ns
-            order.append(i)
-            position += 1
-            if i in waiting:
-                awake += waiting.pop(i)
-        head[r], met[r], free_ns[r] = position, k, t
-    if len(order) < len(ops):
-        _raise_circle(graph, head, met)
-    return Run(start_ns=start_ns, end_ns=end_ns, order=order)
+def hold_ns(plan: Plan) -> _Int64s:
+    """For each op, the time that it holds its stream unless it waits for its meet: its kernels and the gaps between."""
+    holds = plan.ops.get_column("duration_ns")
+    if plan.gap_ns and (plan.ops.get_column("num_kernels") != 1).any():
+        holds = plan.ops.select(pl.col("duration_ns") + (pl.col("num_kernels") - 1) * plan.gap_ns).to_series()
+    return holds.to_numpy()
 
 
-def previous_on_stream(graph: Graph) -> list[int]:
+def run(graph: Graph, *, recorded: bool = False, compiled: bool | None = None) -> Run:
+    """Start and end of every op. Raises `PlanError` naming the ops of a circle where there is one.
+
+    recorded: keep the order of events too. compiled: whether by compiled code; None leaves it to the size.
+    """
+    num_ops, num_queues, num_meets = len(graph.hold_ns), len(graph.queue_first) - 1, max(0, len(graph.meet_first) - 1)
+    start, end = np.full(num_ops, loops.NONE, np.int64), np.full(num_ops, loops.NONE, np.int64)
+    head = graph.queue_first[:-1].copy()
+    events = np.zeros(2 * num_ops if recorded else 0, np.int32)
+    state = (
+        start, end, _of(num_ops, loops.NONE), head, _of(num_queues, loops.NONE), np.zeros(num_queues, np.int64),
+        _of(num_queues, loops.NONE), np.arange(num_queues, dtype=np.int32)[::-1].copy(),
+        np.diff(graph.meet_first), np.zeros(num_meets, np.int64), events,
+    )  # fmt: skip
+    fixed = (graph.queue_first, graph.queue_ops, graph.queue_of, *_waits(graph), graph.hold_ns, graph.plan.gap_ns,
+             graph.meet_of, graph.meet_first, graph.meet_ops)  # fmt: skip
+    num_ended = _call(loops.run, (*fixed, *state), written=(start, end, head, events), compiled=compiled, graph=graph)
+    result = Run(start_ns=start, end_ns=end, events=events, num_ended=num_ended, head=head)
+    if num_ended < num_ops:
+        _raise_circle(graph, result)
+    return result
+
+
+def latest_start_ns(graph: Graph, result: Run, *, compiled: bool | None = None) -> _Int64s:
+    """How late each op may start, all else as it is, so that the plan does not end later. result: a recorded run."""
+    num_ops, makespan_ns = len(graph.hold_ns), int(result.end_ns.max(initial=0))
+    latest_start = np.full(num_ops, makespan_ns, np.int64)
+    latest_end, meet_latest = latest_start.copy(), np.full(max(0, len(graph.meet_first) - 1), makespan_ns, np.int64)
+    arguments = (result.events, *_waits(graph), graph.hold_ns, graph.plan.gap_ns, graph.meet_of,
+                 previous_on_stream(graph), latest_start, latest_end, meet_latest)  # fmt: skip
+    _call(loops.latest, arguments, written=(latest_start,), compiled=compiled, graph=graph)
+    return latest_start
+
+
+def previous_on_stream(graph: Graph) -> _Int32s:
     """For each op, the op before it on its stream; -1 for the first."""
-    previous = [-1] * len(graph.plan.ops)
-    for queue in graph.queues:
-        for before, i in pairwise(queue):
-            previous[i] = before
+    previous = _of(len(graph.queue_ops), loops.NONE)
+    previous[graph.queue_ops[1:]] = graph.queue_ops[:-1]
+    starts = graph.queue_first[:-1]
+    previous[graph.queue_ops[starts[starts < len(previous)]]] = loops.NONE
     return previous
 
 
-# What is wrong, in words.
+def is_large(graph: Graph) -> bool:
+    """Whether a plan is run by compiled code unless asked otherwise."""
+    return len(graph.hold_ns) + len(graph.wait_on) > INTERPRETED
 
 
-def _of(plan: Plan) -> str:
-    return f"plan {plan.name!r}"
+# --- arrays -----------------------------------------------------------------------------------------------------------
 
 
-def _more(num_found: int) -> str:
-    return f" ({num_found - 1:,} more like it.)" if num_found > 1 else ""
+def _of(length: int, value: int) -> _Int32s:
+    return np.full(length, value, np.int32)
 
 
-def _check_values(plan: Plan) -> None:
-    ops = plan.ops
-    whole_numbers: tuple[tuple[str, int, str], ...] = (
+def _waits(graph: Graph) -> tuple[Any, ...]:
+    return graph.wait_first, graph.wait_on, graph.wait_for_start, graph.wait_lag_ns
+
+
+def _call(function: Any, arguments: tuple[Any, ...], *, written: Any, compiled: bool | None, graph: Graph) -> Any:
+    """Run a loop on arrays, compiled, or interpreted: on lists then, whose items Python reaches faster.
+
+    written: those of the arguments that the caller reads afterwards.
+    """
+    if is_large(graph) if compiled is None else compiled:
+        return _compiled(function)(*arguments)
+    lists = [a.tolist() if isinstance(a, np.ndarray) else a for a in arguments]
+    result = function(*lists)
+    for array, values in zip(arguments, lists, strict=True):
+        if any(array is each for each in written):
+            array[:] = values
+    return result
+
+
+@cache
+def _compiled(function: Any) -> Any:
+    """The function compiled for the types that `run` and `latest_start_ns` give it, from the disk where it was before.
+
+    Read-only arrays are asked for where nothing is written, so that a frame's own memory will do.
+    """
+    from numba import int32, int64, types, uint8, void
+
+    from weftrace.compiled import compiled
+
+    def fixed(item: Any) -> Any:
+        return types.Array(item, 1, "C", readonly=True)
+
+    i32, i64 = fixed(int32), fixed(int64)
+    out32, out64 = int32[::1], int64[::1]
+    waits = (i32, i32, fixed(uint8), i64)
+    signatures = {
+        loops.run: int64(i32, i32, i32, *waits, i64, int64, i32, i32, i32, out64, out64, out32, out32, out32, out64,
+                         out32, out32, out32, out64, out32),
+        loops.latest: void(i32, *waits, i64, int64, i32, i32, out64, out64, out64),
+        loops.grouped: void(i32, out32, out32),
+    }  # fmt: skip
+    return compiled(function, signatures[function])
+
+
+def _resource_keys(plan: Plan) -> _Int64s:
+    """A number for each op's stream: equal where rank and stream are."""
+    rank, stream = plan.ops.get_column("rank"), plan.ops.get_column("stream")
+    if not len(plan):
+        return _NO_TIMES
+    low, high = int(stream.min()), int(stream.max())  # type: ignore[arg-type] # of a column of integers
+    if low == high:
+        return rank.to_numpy()  # type: ignore[return-value] # narrower integers do as well
+    keys = rank.to_numpy().astype(np.int64)
+    keys *= high - low + 1
+    keys += stream.to_numpy()
+    keys -= low
+    return keys
+
+
+def _numbered(keys: NDArray[Any]) -> tuple[_Int32s, int]:
+    """Keys numbered from 0 in ascending order, and how many there are. Keys are 0 or more."""
+    if not len(keys):
+        return _NONE, 0
+    if int(keys.max()) > 4 * len(keys) + 1024:
+        used, number = np.unique(keys, return_inverse=True)
+        return number.astype(np.int32), len(used)
+    is_used = np.zeros(int(keys.max()) + 1, dtype=bool)
+    is_used[keys] = True
+    number_of = np.cumsum(is_used, dtype=np.int32)
+    return (number_of - 1)[keys], int(number_of[-1])
+
+
+def _grouped(codes: _Int32s, num_groups: int) -> tuple[_Int32s, _Int32s]:
+    """Offsets of each code, and indices sorted by code, those of one code in their order."""
+    if len(codes) > INTERPRETED:
+        first, order = np.zeros(num_groups + 1, np.int32), np.empty(len(codes), np.int32)
+        _compiled(loops.grouped)(codes, first, order)
+        return first, order
+    first = np.zeros(num_groups + 1, np.int32)
+    np.cumsum(np.bincount(codes, minlength=num_groups), out=first[1:])
+    return first, np.argsort(codes, kind="stable").astype(np.int32)
+
+
+def _meets(column: pl.Series) -> tuple[_Int32s, _Int32s, _Int32s]:
+    """meet_of, meet_first, meet_ops."""
+    member = column.is_not_null().to_numpy()
+    keys = column.drop_nulls().to_numpy()
+    codes, num_meets = _numbered(keys.astype(np.int64) - int(keys.min()))
+    meet_of = _of(len(member), loops.NONE)
+    meet_of[member] = codes
+    first, order = _grouped(codes, num_meets)
+    return meet_of, first, np.flatnonzero(member).astype(np.int32)[order]
+
+
+# --- what is wrong, in words ------------------------------------------------------------------------------------------
+
+
+def check_values(plan: Plan) -> None:
+    """Raise `PlanError` for everything that `check` raises, circles excepted."""
+    of, ops, waits = f"plan {plan.name!r}", plan.ops, plan.waits
+    if type(plan.gap_ns) is not int or plan.gap_ns < 0:
+        raise PlanError(f"{of}: gap_ns = {plan.gap_ns!r}; it must be an int of 0 or more nanoseconds.")
+    if len(ops) >= _MAX_ROWS or len(waits) >= _MAX_ROWS:
+        raise PlanError(f"{of}: it has {len(ops):,} ops and {len(waits):,} waits; up to {_MAX_ROWS - 1:,} are possible.")
+    for column, least, rule in (
         ("duration_ns", 0, "an op takes 0 ns or longer"),
         ("num_kernels", 1, "an op is at least one kernel"),
-    )
-    for field, least, rule in whole_numbers:
-        values = [getattr(op, field) for op in ops]
-        wrong = [i for i, v in enumerate(values) if type(v) is not int] if set(map(type, values)) - {int} else []
-        if wrong:
-            raise PlanError(
-                f"{_of(plan)}: op {ops[wrong[0]].id!r} has {field} = {values[wrong[0]]!r}, which is not an int. "
-                f"Use whole numbers (nanoseconds for times), for example int(round(x)).{_more(len(wrong))}"
-            )
-        if values and min(values) < least:
-            low = [i for i, v in enumerate(values) if v < least]
-            raise PlanError(
-                f"{_of(plan)}: op {ops[low[0]].id!r} has {field} = {values[low[0]]:,}; {rule}.{_more(len(low))}"
-            )
-    if type(plan.gap_ns) is not int or plan.gap_ns < 0:
-        raise PlanError(f"{_of(plan)}: gap_ns = {plan.gap_ns!r}; it must be an int of 0 or more nanoseconds.")
-    for op in ops:
-        if op.lags_ns:
-            _check_lags(plan, op)
-        if op.num_sms is not None:
-            _check_sms(plan, op)
-        after: object = op.after
-        if isinstance(after, str):
-            raise PlanError(
-                f"{_of(plan)}: op {op.id!r} has after = {after!r}, a string. Give a tuple of ids: ({after!r},)."
-            )
-    kinds = {op.kind for op in ops}
-    if not kinds <= set(KINDS):
-        op = next(op for op in ops if op.kind not in KINDS)
-        raise PlanError(f"{_of(plan)}: op {op.id!r} has kind {op.kind!r}; weftrace knows {', '.join(KINDS)}.")
-    ranks = {op.resource.rank for op in ops}
-    if ranks and min(ranks) < 0:
-        raise PlanError(f"{_of(plan)}: it has an op on rank {min(ranks)}; ranks count from 0.")
-    if ranks and plan.world_size is not None and max(ranks) >= plan.world_size:
+        ("num_sms", 0, "it is 0 or more, or nothing"),
+    ):
+        low = ops.get_column(column).min()
+        if low is not None and low < least:  # type: ignore[operator] # of a column of integers
+            rows = (ops.get_column(column) < least).arg_true()
+            value = ops.get_column(column)[rows[0]]
+            raise PlanError(f"{of}: op {label_of(plan, rows[0])} has {column} = {value:,}; {rule}.{more(len(rows))}")
+    _check_device(plan, of)
+    _check_ids(plan, of)
+    for column in ("op", "on") if len(waits) else ():
+        if (highest := waits.get_column(column).max()) >= len(ops):  # type: ignore[operator]
+            raise PlanError(f"{of}: a wait has {column} = {highest:,}, but its ops are numbered 0 to {len(ops) - 1:,}.")
+    _check_total(plan, of)
+
+
+def _check_device(plan: Plan, of: str) -> None:
+    ops = plan.ops
+    if not len(ops):
+        return
+    sms = ops.get_column("num_sms").max()
+    if plan.num_sms is not None and sms is not None and sms > plan.num_sms:  # type: ignore[operator]
+        row = (ops.get_column("num_sms") > plan.num_sms).arg_true()[0]
         raise PlanError(
-            f"{_of(plan)}: it has an op on rank {max(ranks)}, but world_size is {plan.world_size}, "
-            f"so ranks are 0 to {plan.world_size - 1}."
-        )
-
-
-def _check_lags(plan: Plan, op: Op) -> None:
-    if len(op.lags_ns) != len(op.after):
-        raise PlanError(
-            f"{_of(plan)}: op {op.id!r} waits for {len(op.after)} ops but has {len(op.lags_ns)} lags_ns. "
-            "Give one lag for each entry of `after` (0 where there is none), or leave lags_ns empty."
-        )
-    for lag in op.lags_ns:
-        if type(lag) is not int or lag < 0:
-            raise PlanError(f"{_of(plan)}: op {op.id!r} has a lag of {lag!r}; lags are ints of 0 or more nanoseconds.")
-
-
-def _check_sms(plan: Plan, op: Op) -> None:
-    if type(op.num_sms) is not int or op.num_sms < 0:
-        raise PlanError(f"{_of(plan)}: op {op.id!r} has num_sms = {op.num_sms!r}; it is an int of 0 or more, or None.")
-    if plan.num_sms is not None and op.num_sms > plan.num_sms:
-        raise PlanError(
-            f"{_of(plan)}: op {op.id!r} holds {op.num_sms} SMs, but the plan's device has {plan.num_sms}. "
+            f"{of}: op {label_of(plan, row)} holds {ops['num_sms'][row]} SMs, but the plan's device has {plan.num_sms}. "
             "Correct num_sms of the op or of the plan."
         )
+    low, high = ops["rank"].min(), ops["rank"].max()
+    if low < 0:  # type: ignore[operator]
+        raise PlanError(f"{of}: it has an op on rank {low}; ranks count from 0.")
+    if plan.world_size is not None and high >= plan.world_size:  # type: ignore[operator]
+        raise PlanError(
+            f"{of}: it has an op on rank {high}, but world_size is {plan.world_size}, "
+            f"so ranks are 0 to {plan.world_size - 1}."
+        )
+    is_host = ops.get_column("kind") == "host"
+    if is_host.any() and not is_host.all():
+        mixed = ops.select("rank", "stream", host=is_host).unique().group_by("rank", "stream").len().filter(pl.col.len > 1)
+        if len(mixed):
+            rank, stream, _ = mixed.sort("rank", "stream").row(0)
+            raise PlanError(
+                f"{of}: stream {stream} of rank {rank} has host ops and others. A host thread is a stream of its own: "
+                f"give it a number that no stream of the device has.{more(len(mixed))}"
+            )
 
 
-def _raise_duplicate(plan: Plan) -> None:
-    repeated = [(id_, n) for id_, n in Counter(op.id for op in plan.ops).items() if n > 1]
-    id_, n = repeated[0]
-    raise PlanError(
-        f"{_of(plan)}: {n} ops share the id {id_!r}. Ids name one op each; add the layer, micro-batch or rank to it."
-        f"{_more(len(repeated))}"
-    )
+def _check_ids(plan: Plan, of: str) -> None:
+    ids = plan.ops.get_column("id")
+    if ids.null_count() < len(ids) and (twice := ids.drop_nulls().value_counts().filter(pl.col.count > 1)).height:
+        label, count = twice.sort("id").row(0)
+        raise PlanError(f"{of}: {count} ops share the id {label!r}. Ids name one op each.{more(twice.height)}")
 
 
-def _raise_unknown(plan: Plan, index: dict[str, int]) -> None:
-    unknown = [(op.id, a) for op in plan.ops for a in op.after if a not in index]
-    waiter, missing = unknown[0]
-    near = difflib.get_close_matches(missing, list(index), n=1) if len(index) <= 10_000 else []
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise PlanError(
-        f"{_of(plan)}: op {waiter!r} waits for {missing!r}, which is not among its {len(index):,} ops.{hint}"
-        f"{_more(len(unknown))}"
-    )
+def _check_total(plan: Plan, of: str) -> None:
+    """Sums in floating point: they need not be exact, and cannot overflow."""
+    ops = plan.ops
+    per_op = pl.col("duration_ns").cast(pl.Float64).sum() + pl.col("num_kernels").cast(pl.Float64).sum() * plan.gap_ns
+    lags = plan.waits.get_column("lag_ns").cast(pl.Float64).abs().sum()
+    total_ns = int((ops.select(per_op).item() if len(ops) else 0) + lags)
+    if total_ns >= MAX_TOTAL_NS:
+        raise PlanError(
+            f"{of}: its times add up to {total_ns:,} ns, over {MAX_TOTAL_NS / 1e9 / 86400 / 365:.0f} years. "
+            "Times are nanoseconds: look for a duration given in a smaller unit, or for one that is a time stamp."
+        )
 
 
-def _raise_circle(graph: Graph, head: Sequence[int], met: Sequence[int]) -> None:
+def _raise_circle(graph: Graph, stuck: Run) -> None:
     """Every stuck stream's head waits for an op that sits in, or behind the head of, another stuck stream."""
-    ops = graph.plan.ops
-    r = next(r for r, queue in enumerate(graph.queues) if head[r] < len(queue))
+    q = int(np.flatnonzero(stuck.head < graph.queue_first[1:])[0])
     seen: dict[int, int] = {}
-    path: list[tuple[int, int]] = []  # (head that waits, op it waits for)
-    while r not in seen:
-        seen[r] = len(path)
-        i = graph.queues[r][head[r]]
-        needed = graph.dependencies[i][met[r]]
-        path.append((i, needed))
-        r = graph.resource_of[needed]
-    circle = path[seen[r] :]
+    path: list[tuple[int, int, str]] = []  # (head that waits, op it waits for, what of that op)
+    while q not in seen:
+        seen[q] = len(path)
+        i = int(graph.queue_ops[stuck.head[q]])
+        needed, what = _needed(graph, stuck, i)
+        path.append((i, needed, what))
+        q = int(graph.queue_of[needed])
+    circle = path[seen[q] :]
     lines: list[str] = []
     num_ops = 0
-    for (i, needed), (blocker, _) in zip(circle, circle[1:] + circle[:1], strict=True):
+    label = graph.plan.label
+    for (i, needed, what), (blocker, _, _) in zip(circle, circle[1:] + circle[:1], strict=True):
         num_ops += 1 if needed == blocker else 2
-        lines.append(f"  {ops[i].id!r} waits for {needed_id!r} to end" if (needed_id := ops[needed].id) else "")
+        lines.append(f"  {label(i)} {what.format(label(needed))}")
         if needed != blocker:
-            lines.append(f"  {needed_id!r} is queued behind {ops[blocker].id!r} ({ops[blocker].resource})")
+            lines.append(f"  {label(needed)} is queued behind {label(blocker)} ({_resource(graph.plan, blocker)})")
     if len(lines) > _MAX_LISTED:
         lines = [*lines[: _MAX_LISTED - 1], f"  ... {len(lines) - _MAX_LISTED:,} more ...", lines[-1]]
     by_order = any("queued behind" in line for line in lines)
     remedy = (
-        "Issue the awaited op earlier on its stream, move it to another stream, or drop a dependency."
+        "Issue the awaited op earlier on its stream, move it to another stream, or drop a wait."
         if by_order
-        else "Drop one of these dependencies."
+        else "Drop one of these waits."
     )
     raise PlanError(
-        f"{_of(graph.plan)} cannot run: {num_ops:,} ops wait for each other in a circle"
+        f"plan {graph.plan.name!r} cannot run: {num_ops:,} ops wait for each other in a circle"
         + (" (a deadlock between stream order and dependencies)" if by_order else "")
         + ".\n"
         + "\n".join(lines)
         + f"\n{remedy}"
     )
+
+
+def _needed(graph: Graph, stuck: Run, i: int) -> tuple[int, str]:
+    """What the head of a stuck stream waits for: an op, and words for it."""
+    if stuck.start_ns[i] >= 0:
+        m = graph.meet_of[i]
+        members = graph.meet_ops[graph.meet_first[m] : graph.meet_first[m + 1]]
+        absent = members[stuck.start_ns[members] < 0]
+        return int(absent[0]), "meets {}, which cannot start"
+    for k in range(graph.wait_first[i], graph.wait_first[i + 1]):
+        for_start = bool(graph.wait_for_start[k])
+        on = int(graph.wait_on[k])
+        if (stuck.start_ns if for_start else stuck.end_ns)[on] < 0:
+            return on, f"waits for {{}} to {'start' if for_start else 'end'}"
+    raise AssertionError(f"op {i} of {graph.plan.name!r} is stuck, and waits for nothing")
+
+
+def _resource(plan: Plan, row: int) -> str:
+    rank, stream, kind = plan.ops.select("rank", "stream", "kind").row(row)
+    return f"rank {rank}, {'host thread' if kind == 'host' else 'stream'} {stream}"
+
+
+assert tuple(WAIT_SCHEMA["since"].categories) == ("end", "start"), "the loops take its code as a truth"  # type: ignore[attr-defined]

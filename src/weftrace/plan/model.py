@@ -1,28 +1,68 @@
-"""Plan: what must happen, in which order, on which resource.
+"""Plan: what must happen, in which order, on which resource. The mirror of a `Trace`: a frame of ops, a frame of waits.
 
-An `Op` takes time on a `Resource`, which is one stream of one rank. A `Plan` lists ops in the order in which the host
-issues them, so the ops of one stream run first in, first out, as CUDA streams do. An op also waits for the ops named
-in its `after`, on whatever stream or rank they are. These are plain values: `weftrace.plan.check` says whether a plan
-can run, `weftrace.plan.engine` runs it.
+The ops of one stream of one rank run first in, first out, in the order of the rows, as CUDA streams do; a host thread
+is a stream too. A row of `waits` holds an op back until another op, on whatever stream or rank, has ended or started.
+Ops that share a number in `meet` happen together, as the ranks of a collective do. That is all: no pool of SMs, no
+contention and no decision is in a plan; durations hold them, and passes above make them.
+
+`Op`, `Wait` and `Resource` are how a small plan is written by hand, and how a row of a large one is looked at.
+`weftrace.plan.check` says whether a plan can run, `weftrace.plan.timetable` when each op does.
 
 Phases and ops are named in the alphabet of `weftrace.alphabet`: "attn(F)", "mlp(B)".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
+import polars as pl
+
+from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
 
-Kind = Literal["compute", "communication", "memory"]
+Kind = Literal["compute", "communication", "memory", "host"]
+Since = Literal["end", "start"]
+Why = Literal["data", "launch", "sm", "host", "vote"]
 KINDS: tuple[str, ...] = get_args(Kind)
+
+#: Columns of `Plan.ops`, one row an op. What a column holds where nothing is given is beside it; None is null.
+OP_SCHEMA: dict[str, pl.DataType] = {
+    "id": pl.String(),  # a label for people, unique where there is one
+    "name": pl.Categorical(),  # what runs, for kernel tables: many ops may share it
+    "phase": pl.Categorical(),  # the host range that the op is launched in
+    "kind": pl.Enum(KINDS),
+    "rank": pl.Int32(),
+    "stream": pl.Int32(),  # of a device, or the number of a host thread where kind is host
+    "duration_ns": pl.Int64(),
+    "num_kernels": pl.Int32(),  # equal kernels back to back
+    "num_sms": pl.Int32(),  # SMs that each kernel holds
+    "meet": pl.Int32(),  # ops with the same number happen together
+    "layer": pl.Int32(),  # which repetition of the phase this is
+    "micro_batch": pl.Int32(),
+    "step": pl.Int32(),
+    "start_bytes": pl.Int64(),  # memory taken on the rank when the op starts, negative where it frees
+    "end_bytes": pl.Int64(),  # the same when it ends
+}
+OP_DEFAULTS: dict[str, Any] = {
+    "kind": "compute", "rank": 0, "stream": 0, "duration_ns": 0, "num_kernels": 1, "start_bytes": 0, "end_bytes": 0,
+}  # fmt: skip
+
+#: Columns of `Plan.waits`, one row a wait. op and on are row numbers of `Plan.ops`.
+WAIT_SCHEMA: dict[str, pl.DataType] = {
+    "op": pl.UInt32(),  # what waits
+    "on": pl.UInt32(),  # what it waits for
+    "since": pl.Enum(get_args(Since)),  # whether it waits for the other's end or its start
+    "lag_ns": pl.Int64(),  # time that must have passed since; negative: how much earlier it may start
+    "why": pl.Enum(get_args(Why)),
+}
+WAIT_DEFAULTS: dict[str, Any] = {"since": "end", "lag_ns": 0, "why": "data"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Resource(InNotebook):
-    """One stream of one rank: it runs one op at a time, in the order of the plan."""
+    """One stream of one rank, or one thread of its host: it runs one op at a time, in the order of the plan."""
 
     rank: int = 0
     stream: int = 0
@@ -31,47 +71,73 @@ class Resource(InNotebook):
         return f"rank {self.rank}, stream {self.stream}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Op(InNotebook):
-    """One piece of work on one stream.
+@dataclass(frozen=True, slots=True)
+class Wait(InNotebook):
+    """An op may start once `lag_ns` have passed since the end, or the start, of another.
 
-    id: unique in the plan. Other ops name it in their `after`, and errors name it too.
-    name: what runs, for kernel tables: many ops may share it.
-    duration_ns: time its kernels run, integer nanoseconds, 0 or more.
-    num_kernels: the op is this many equal kernels back to back; the stream idles `Plan.gap_ns` between them, so the
-        op holds its stream for `duration_ns + (num_kernels - 1) * gap_ns`.
-    after: ids of the ops that must have ended before this one starts.
-    lags_ns: for each entry of `after`, the time that passes between that op's end and the earliest start of this one
-        (a network latency, say); () means none at all.
-    num_sms: SMs that each kernel holds; None where it is not known or holds none.
-    phase: name of the host range that the op is launched in, such as "dispatch(F)"; None for no range.
-    layer, micro_batch: which repetition of the phase this is.
+    on: the other's id, or its row number. lag_ns: nanoseconds, a network's latency say; negative where the op may start
+    that much before, as one that needs its input late. why: "data", it uses the result; "launch", the other is the host
+    call that launches it; "sm", it found no free SMs before; "host", a host call that blocks until then; "vote",
+    inferred from repeats.
     """
 
-    id: str
+    on: str | int
+    since: Since = "end"
+    lag_ns: int = 0
+    why: Why = "data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op(InNotebook):
+    """One piece of work on one stream: a row of `Plan.ops`, with its waits.
+
+    id: unique in the plan where given. Other ops name it in their `after`, and errors name it too.
+    name: what runs, for kernel tables: many ops may share it.
+    duration_ns: time its kernels run, integer nanoseconds, 0 or more.
+    kind: "host" for what runs on a host thread: a launch, a call that blocks. The ops of a stream all are, or none is.
+    num_kernels: the op is this many equal kernels back to back; the stream idles `Plan.gap_ns` between them, so the
+        op holds its stream for `duration_ns + (num_kernels - 1) * gap_ns`.
+    after: what the op waits for: ids or row numbers of ops that must have ended before this one starts, or a `Wait`
+        that says more.
+    num_sms: SMs that each kernel holds; None where it is not known or holds none.
+    meet: a number shared by ops, of several ranks as a rule, that happen together (a collective, a barrier, a blocking
+        send and its receive): each starts when it can, and all end at the last start plus their own duration.
+    phase: name of the host range that the op is launched in, such as "dispatch(F)"; None for no range.
+    layer, micro_batch, step: which repetition of the phase this is.
+    start_bytes, end_bytes: how the memory held on the rank changes when the op starts, and when it ends.
+    """
+
+    id: str | None = None
     name: str
     duration_ns: int
-    resource: Resource
+    resource: Resource = Resource()
     kind: Kind = "compute"
-    after: tuple[str, ...] = ()
-    lags_ns: tuple[int, ...] = ()
+    after: tuple[str | int | Wait, ...] = ()
     num_sms: int | None = None
     num_kernels: int = 1
+    meet: int | None = None
     phase: str | None = None
     layer: int | None = None
     micro_batch: int | None = None
+    step: int | None = None
+    start_bytes: int = 0
+    end_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan(InNotebook):
-    """Ops in the order in which they are issued, and what they run on.
+    """Ops in the order in which they are issued, what they wait for, and what they run on.
 
-    ops: on one resource, issue order is execution order. Consecutive ops of a rank that share phase, layer and
-        micro-batch are launched inside one host range.
-    gap_ns: device idle time between two kernels back to back on one stream; 0 for an ideal device.
-    num_sms, device_name: of every rank's device, where known.
+    ops: frame with the columns of `OP_SCHEMA`, a row an op, which its row number stands for. On one stream the order of
+        the rows is the order of execution. Columns that are left out hold their default; integers of other widths, text
+        for what is categorical and missing columns are put right here. Consecutive ops of a rank that share phase,
+        layer and micro-batch are launched inside one host range.
+    waits: frame with the columns of `WAIT_SCHEMA`. gap_ns: device idle time between two kernels, back to back on one
+        stream; 0 for an ideal device. num_sms, device_name: of every rank's device, where known.
     world_size: ranks in the job, which may be more than the plan shows; None for the highest rank here plus one.
     source: where the durations and the order come from. notes: what to know before trusting the result.
+
+    Raises `PlanError` for columns that are unknown, of another type, or null where they may not be.
     """
 
     name: str
@@ -81,24 +147,128 @@ class Plan(InNotebook):
     num_sms: int | None = None
     world_size: int | None = None
     gap_ns: int = 0
-    ops: tuple[Op, ...]
+    ops: pl.DataFrame
+    waits: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    def __post_init__(self) -> None:
+        of = f"plan {self.name!r}"
+        object.__setattr__(self, "ops", _in_schema(self.ops, OP_SCHEMA, OP_DEFAULTS, ("name",), f"{of}, ops"))
+        object.__setattr__(self, "waits", _in_schema(self.waits, WAIT_SCHEMA, WAIT_DEFAULTS, (), f"{of}, waits"))
+
+    @classmethod
+    def of(cls, ops: Iterable[Op], *, name: str, **facts: Any) -> Plan:
+        """A small plan from values written by hand; facts: the other fields of a `Plan`.
+
+        Raises `PlanError` where two ops share an id, an op waits for an id that no op has, or a field holds another
+        type than it should.
+        """
+        from weftrace.plan.rows import frames_of  # it builds on this file
+
+        op_frame, wait_frame = frames_of(tuple(ops), f"plan {name!r}")
+        return cls(name=name, ops=op_frame, waits=wait_frame, **facts)
+
+    def op(self, which: int | str) -> Op:
+        """One op, by row number or id. Raises `PlanError` where there is none."""
+        from weftrace.plan.rows import ops_of, row_of
+
+        return ops_of(self, [row_of(self, which)])[0]
+
+    def listed(self) -> tuple[Op, ...]:
+        """All ops as values, in the order of the rows; `Plan.of` of them is this plan. For small plans."""
+        from weftrace.plan.rows import ops_of
+
+        return tuple(ops_of(self, range(self.ops.height)))
+
+    def label(self, row: int) -> str:
+        """What an op is called in messages: its id in quotes, else its name and where it stands."""
+        from weftrace.plan.rows import label_of
+
+        return label_of(self, row)
+
+    def with_ops(self, **columns: pl.Expr | pl.Series | int | str | None) -> Plan:
+        """The plan with columns of `ops` changed: a what-if. Times that come out as fractions are rounded.
+
+        With `import polars as pl`, a network twice as fast is
+
+            plan.with_ops(duration_ns=pl.when(kind="communication").then(pl.col("duration_ns") / 2)
+                                        .otherwise(pl.col("duration_ns")))
+        """
+        changed = self.ops.with_columns(**columns)  # type: ignore[arg-type] # a mapping by name is what it takes
+        whole = [name for name in columns if changed.schema[name].is_float() and OP_SCHEMA[name].is_integer()]
+        return replace(self, ops=changed.with_columns(pl.col(whole).round().cast(pl.Int64)))
+
+    def __eq__(self, other: object) -> bool:
+        """Same facts, same ops and waits in the same order."""
+        if not isinstance(other, Plan):
+            return NotImplemented
+        facts = ("name", "source", "notes", "device_name", "num_sms", "world_size", "gap_ns")
+        same = all(getattr(self, fact) == getattr(other, fact) for fact in facts)
+        return same and self.ops.equals(other.ops) and self.waits.equals(other.waits)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return self.ops.height
 
     def __repr__(self) -> str:
-        return f"Plan({self.name!r}, {len(self.ops):,} ops, {len(self.ranks)} ranks, {len(self.resources)} streams)"
+        return f"Plan({self.name!r}, {len(self):,} ops, {len(self.ranks)} ranks, {len(self.resources)} streams)"
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "name", self.name
-        yield "ops", f"{len(self.ops):,} on {len(self.resources):,} streams of {len(self.ranks):,} ranks"
+        yield "ops", f"{len(self):,} on {len(self.resources):,} streams of {len(self.ranks):,} ranks"
+        yield "waits", f"{self.waits.height:,}"
         yield "device", self.device_name
         yield "source", self.source
         yield from (("note", note) for note in self.notes)
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """Streams in use, by rank, then stream."""
-        return tuple(sorted({op.resource for op in self.ops}))
+        """Streams and threads in use, by rank, then stream."""
+        used = self.ops.select("rank", "stream").unique().sort("rank", "stream")
+        return tuple(Resource(rank=rank, stream=stream) for rank, stream in used.iter_rows())
 
     @property
     def ranks(self) -> tuple[int, ...]:
         """Ranks in use, ascending."""
-        return tuple(sorted({op.resource.rank for op in self.ops}))
+        return tuple(self.ops.get_column("rank").unique().sort())
+
+
+def _in_schema(
+    frame: pl.DataFrame, schema: dict[str, pl.DataType], defaults: dict[str, Any], needed: tuple[str, ...], what: str
+) -> pl.DataFrame:
+    """The frame in the columns and types of a schema. Constant columns take no memory until they are used."""
+    if frame.schema == pl.Schema(schema):
+        return _without_nulls(frame, schema, defaults, needed, what)
+    if unknown := [name for name in frame.columns if name not in schema]:
+        raise PlanError(f"{what}: unknown column {unknown[0]!r}; the columns are {', '.join(schema)}.")
+    if frame.width and (missing := [name for name in needed if name not in frame.columns]):
+        raise PlanError(f"{what}: column {missing[0]!r} is missing.")
+    columns: list[pl.Expr] = []
+    for name, dtype in schema.items():
+        if name not in frame.columns:
+            columns.append(pl.lit(defaults.get(name), dtype).alias(name))
+        else:
+            _check_type(name, frame.schema[name], dtype, what)
+            columns.append(pl.col(name).cast(dtype))
+    try:
+        right = frame.with_columns(columns).select(*schema) if frame.width else pl.DataFrame(schema=schema)
+    except pl.exceptions.PolarsError as error:
+        raise PlanError(f"{what}: {str(error).splitlines()[0]}") from error
+    return _without_nulls(right, schema, defaults, needed, what)
+
+
+def _check_type(name: str, found: pl.DataType, wanted: pl.DataType, what: str) -> None:
+    fits = found == wanted or found == pl.Null() or (wanted.is_integer() and found.is_integer())
+    if not (fits or (not wanted.is_integer() and isinstance(found, pl.String | pl.Categorical | pl.Enum))):
+        whole = " Round it: .round().cast(pl.Int64)." if found.is_float() else ""
+        raise PlanError(f"{what}: column {name!r} is {found}, and should be {wanted}.{whole}")
+
+
+def _without_nulls(
+    frame: pl.DataFrame, schema: dict[str, pl.DataType], defaults: dict[str, Any], needed: tuple[str, ...], what: str
+) -> pl.DataFrame:
+    never = [name for name in schema if name in defaults or name in needed or name in ("op", "on")]
+    for name in never:
+        if missing := frame.get_column(name).null_count():
+            raise PlanError(f"{what}: {missing:,} rows have no {name}.")
+    return frame

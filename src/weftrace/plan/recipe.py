@@ -83,9 +83,9 @@ def repeat(recipe: LayerRecipe, num_layers: int, costs: Mapping[str, int] | None
         if type(cost) is not int or cost < 0:
             raise PlanError(f"{recipe.name}: the cost of {name!r} is {cost!r}; give an int of 0 or more nanoseconds.")
     phases = {phase.name: _scaled(phase, costs.get(phase.name)) for phase in recipe.phases}
-    return Plan(
+    return Plan.of(
+        (op for layer in range(num_layers) for phase in phases.values() for op in _ops(phase, layer, phases)),
         name=f"{recipe.name}, {num_layers} layer{'s' if num_layers > 1 else ''}",
-        ops=tuple(op for layer in range(num_layers) for phase in phases.values() for op in _ops(phase, layer, phases)),
         gap_ns=recipe.gap_ns,
         num_sms=recipe.num_sms,
         device_name=recipe.device_name,

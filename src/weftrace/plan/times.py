@@ -1,4 +1,4 @@
-"""When does each op of a plan run, and what decides how long the plan takes?
+"""When does each op of a plan run, what decides how long the plan takes, and what memory does it hold?
 
 Everything here is computed from the plan alone, without making a trace. Times are nanoseconds from the plan's start.
 """
@@ -7,25 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
-from weftrace.plan.graph import Graph, Run, compile_plan, previous_on_stream, run
-from weftrace.plan.model import Op, Plan
+from weftrace.plan.graph import Graph, Run, graph_of, latest_start_ns, previous_on_stream, run
+from weftrace.plan.model import Plan
 from weftrace.units import duration
 
-Reason = Literal["start", "dependency", "resource"]
+Reason = Literal["start", "dependency", "resource", "meet"]
+
+#: Columns of what `critical_path` returns. The ops' own columns follow: id, name, phase, kind, rank, stream.
+PATH_SCHEMA: dict[str, pl.DataType] = {
+    "op": pl.UInt32(),  # row of the plan
+    "start_ns": pl.Int64(),  # of the op
+    "end_ns": pl.Int64(),
+    "from_ns": pl.Int64(),  # the part of the op that is on the path
+    "until_ns": pl.Int64(),
+    "lag_ns": pl.Int64(),  # between the part of the cause and this one: a lag, or the gap of the stream
+    "reason": pl.Enum(get_args(Reason)),
+    "why": pl.Categorical(),  # of a dependency, as the plan has it
+    "cause": pl.UInt32(),  # row of the op that this one waited for; null for the first
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Timetable(InNotebook):
     """Start and end of every op, int64 arrays in the order of `plan.ops`.
 
-    By hand: an op starts at the latest of 0, the end of each op in its `after` (plus that entry's lag), and the end of
-    the op before it on its stream (plus `plan.gap_ns`). It ends `duration_ns + (num_kernels - 1) * gap_ns` later.
+    By hand: an op starts at the latest of 0, of the end or start of each op that it waits for (plus that wait's lag),
+    and of the end of the op before it on its stream (plus `plan.gap_ns`). It ends `duration_ns + (num_kernels - 1) *
+    gap_ns` later; a member of a meet that much after the last start of all members.
     """
 
     plan: Plan
@@ -37,112 +53,153 @@ class Timetable(InNotebook):
         """End of the last op; 0 for a plan without ops."""
         return int(self.end_ns.max(initial=0))
 
+    @property
+    def ops(self) -> pl.DataFrame:
+        """The plan's ops with their `start_ns` and `end_ns`."""
+        return self.plan.ops.with_columns(start_ns=pl.Series(self.start_ns), end_ns=pl.Series(self.end_ns))
+
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "plan", self.plan.name
         yield "makespan", duration(self.makespan_ns)
-        yield "ops", f"{len(self.plan.ops):,}"
+        yield "ops", f"{len(self.plan):,}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain(InNotebook):
-    """Ops each of which waits for the one before. length_ns: what they take together, lags and kernel gaps included."""
+    """Ops each of which waits for the one before: a path as `critical_path` gives it, and how long it takes."""
 
-    ops: tuple[Op, ...]
+    path: pl.DataFrame
     length_ns: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CriticalStep(InNotebook):
-    """One op that a shorter plan would have to shorten, and what its start waited for.
-
-    reason: "dependency", the op `cause` of its `after` ended last; "resource", the op `cause` before it on its stream
-    did; "start", it began with the plan, and `cause` is None. Where both ended at the same time it is "dependency".
-    """
-
-    op: Op
-    start_ns: int
-    end_ns: int
-    reason: Reason
-    cause: str | None
 
 
 def timetable(plan: Plan) -> Timetable:
     """Run the plan. Raises `PlanError` as `weftrace.plan.check` does."""
-    result = run(compile_plan(plan))
-    return Timetable(
-        plan=plan,
-        start_ns=np.array(result.start_ns, dtype=np.int64),
-        end_ns=np.array(result.end_ns, dtype=np.int64),
-    )
+    result = run(graph_of(plan))
+    return Timetable(plan=plan, start_ns=result.start_ns, end_ns=result.end_ns)
+
+
+def critical_path(times: Timetable) -> pl.DataFrame:
+    """The ops that together decide when the plan ends, first to last, with the columns of `PATH_SCHEMA` and the ops'.
+
+    reason tells what an op's part of the path waited for: "dependency", an op that it waits for; "resource", the op
+    before it on its stream; "meet", the member of its meet that started last; "start", it began with the plan. The
+    parts and the lags add up to the makespan: `sum(until_ns - from_ns) + sum(lag_ns)`. Where a negative lag reaches
+    back before the cause's own part, that part counts as negative. Of several such paths one is taken: the first op of
+    the plan that ends last, the first wait that held, a wait before a stream.
+    """
+    return _path(graph_of(times.plan), times)
 
 
 def longest_chain(plan: Plan) -> Chain:
     """The dependent ops that take longest together, were every stream free at any time.
 
-    No number of streams or ranks makes the plan shorter than this. Only `after` counts, not the order on a stream.
-    Raises `PlanError` as `weftrace.plan.check` does.
+    No number of streams or ranks makes the plan shorter than this. Waits and meets count, the order on a stream does
+    not. Raises `PlanError` as `weftrace.plan.check` does, but for circles that only the order on a stream closes.
     """
-    graph = compile_plan(plan)
-    order = run(graph).order
-    reach_ns = [0] * len(plan.ops)  # length of the longest chain that ends with this op
-    before = [-1] * len(plan.ops)
-    for i in order:
-        longest = 0
-        for k, j in enumerate(graph.dependencies[i]):
-            reach = reach_ns[j] + _lag_ns(plan.ops[i], k)
-            if before[i] < 0 or reach > longest:
-                longest, before[i] = reach, j
-        reach_ns[i] = longest + graph.hold_ns[i]
-    if not order:
-        return Chain(ops=(), length_ns=0)
-    last = max(range(len(reach_ns)), key=reach_ns.__getitem__)
-    chain: list[Op] = []
-    i = last
-    while i >= 0:
-        chain.append(plan.ops[i])
-        i = before[i]
-    return Chain(ops=tuple(reversed(chain)), length_ns=reach_ns[last])
-
-
-def critical_path(plan: Plan) -> tuple[CriticalStep, ...]:
-    """The ops that together decide when the plan ends, first to last.
-
-    Each step starts when its cause lets it: at the cause's end plus the lag ("dependency") or plus `plan.gap_ns`
-    ("resource"). So the steps' times, lags and gaps add up to the makespan exactly. Of several such paths the one
-    through the op that comes first in the plan is taken. Raises `PlanError` as `weftrace.plan.check` does.
-    """
-    graph = compile_plan(plan)
+    graph = graph_of(plan, free_streams=True)
     result = run(graph)
-    if not plan.ops:
-        return ()
-    previous = previous_on_stream(graph)
-    steps: list[CriticalStep] = []
-    i = max(range(len(plan.ops)), key=result.end_ns.__getitem__)
-    while i >= 0:
-        cause, reason = _cause(graph, result, previous[i], i)
-        steps.append(
-            CriticalStep(
-                op=plan.ops[i],
-                start_ns=result.start_ns[i],
-                end_ns=result.end_ns[i],
-                reason=reason,
-                cause=plan.ops[cause].id if cause >= 0 else None,
-            )
-        )
-        i = cause
-    return tuple(reversed(steps))
+    times = Timetable(plan=plan, start_ns=result.start_ns, end_ns=result.end_ns)
+    return Chain(path=_path(graph, times), length_ns=times.makespan_ns)
 
 
-def _cause(graph: Graph, result: Run, previous: int, i: int) -> tuple[int, Reason]:
-    start_ns = result.start_ns[i]
-    for k, j in enumerate(graph.dependencies[i]):
-        if result.end_ns[j] + _lag_ns(graph.plan.ops[i], k) == start_ns:
-            return j, "dependency"
-    if previous >= 0 and result.end_ns[previous] + graph.plan.gap_ns == start_ns:
-        return previous, "resource"
-    assert start_ns == 0, (graph.plan.ops[i].id, start_ns)
-    return -1, "start"
+def slack_ns(times: Timetable) -> NDArray[np.int64]:
+    """For each op, by how much it could start later, all else as it is, without the plan ending later; int64, [ops].
+
+    An op on the critical path has none. The slack of a chain is shared: taken by one op, it is gone for the others.
+    """
+    graph = graph_of(times.plan)
+    result = run(graph, recorded=True)
+    late: NDArray[np.int64] = latest_start_ns(graph, result) - times.start_ns
+    return late
 
 
-def _lag_ns(op: Op, k: int) -> int:
-    return op.lags_ns[k] if op.lags_ns else 0
+def memory_curve(times: Timetable, rank: int) -> pl.DataFrame:
+    """Memory held on a rank over time: a row whenever it changes, `time_ns` and `bytes` after all changes of that time.
+
+    What `start_bytes` and `end_bytes` say, added up from 0. Raises `PlanError` where the plan has no op on that rank.
+    """
+    rows = (times.plan.ops.get_column("rank") == rank).arg_true().to_numpy()
+    if not len(rows):
+        raise PlanError(f"plan {times.plan.name!r} has no op on rank {rank}; it has {len(times.plan.ranks):,} ranks.")
+    time_ns, held = _curve(times, rows)
+    changed = np.diff(held, prepend=0) != 0
+    return pl.DataFrame({"time_ns": time_ns[changed], "bytes": held[changed]})
+
+
+def memory_peaks(times: Timetable) -> pl.DataFrame:
+    """For each rank the most memory that it holds, `peak_bytes`, and from when on first, `at_ns`; ranks ascending.
+
+    A rank that never holds more than at its start has a peak of 0 at 0.
+    """
+    rank = times.plan.ops.get_column("rank").to_numpy()
+    in_order = bool((rank[1:] >= rank[:-1]).all())
+    order = np.arange(len(rank)) if in_order else np.argsort(rank, kind="stable")
+    ranks, first = np.unique(rank[order], return_index=True)
+    peaks: list[tuple[int, int, int]] = []
+    for each, rows in zip(ranks.tolist(), np.split(order, first[1:]), strict=True):
+        time_ns, held = _curve(times, rows)
+        at = int(held.argmax())
+        peaks.append((each, int(held[at]), int(time_ns[at])) if held[at] > 0 else (each, 0, 0))
+    return pl.DataFrame(peaks, schema={"rank": pl.Int32, "peak_bytes": pl.Int64, "at_ns": pl.Int64}, orient="row")
+
+
+def _curve(times: Timetable, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Times at which something starts or ends on a rank, ascending, and what is held from each on."""
+    changes = [times.plan.ops.get_column(column).gather(rows).to_numpy() for column in ("start_bytes", "end_bytes")]
+    moments = [moment[rows[change != 0]] for moment, change in zip((times.start_ns, times.end_ns), changes, strict=True)]
+    time_ns = np.concatenate([[0], *moments])
+    change = np.concatenate([[0], *(change[change != 0] for change in changes)])
+    order = np.argsort(time_ns, kind="stable")
+    time_ns, held = time_ns[order], np.cumsum(change[order])
+    last = np.append(time_ns[1:] != time_ns[:-1], True)
+    return time_ns[last], held[last]
+
+
+# --- the critical path ------------------------------------------------------------------------------------------------
+
+
+def _path(graph: Graph, times: Timetable) -> pl.DataFrame:
+    """From the end of the op that ends last, back from cause to cause."""
+    steps = list(_steps(graph, times)) if len(times.plan) else []
+    names = list(PATH_SCHEMA)
+    frame = pl.DataFrame(steps[::-1], schema={name: PATH_SCHEMA[name] for name in names}, orient="row")
+    own = ("id", "name", "phase", "kind", "rank", "stream")
+    return frame.hstack(times.plan.ops.select(own)[frame.get_column("op").to_numpy()])
+
+
+def _steps(graph: Graph, times: Timetable) -> Iterator[tuple[object, ...]]:
+    before = previous_on_stream(graph)
+    start, end = times.start_ns, times.end_ns
+    i = int(np.argmax(end))
+    until, at_end = int(end[i]), True
+    while True:
+        j, reason, why, ready, lag = _cause(graph, times, before, i, at_end)
+        from_ns = int(start[i]) if reason != "meet" else int(start[j])
+        yield i, int(start[i]), int(end[i]), from_ns, until, max(lag, 0), reason, why, j if j >= 0 else None
+        if j < 0:
+            return
+        i, at_end = j, ready == "end"
+        until = from_ns - max(lag, 0)
+
+
+def _cause(
+    graph: Graph, times: Timetable, before: NDArray[np.int32], i: int, at_end: bool
+) -> tuple[int, Reason, str | None, str, int]:
+    """What op i's end, or start, waited for: (op, reason, why, the other's "end" or "start", lag)."""
+    start, end = times.start_ns, times.end_ns
+    if at_end and len(graph.meet_of) and (m := graph.meet_of[i]) >= 0:
+        members = graph.meet_ops[graph.meet_first[m] : graph.meet_first[m + 1]]
+        last = int(members[np.argmax(start[members])])
+        if start[last] > start[i]:
+            return last, "meet", None, "start", 0
+    for k in range(graph.wait_first[i], graph.wait_first[i + 1]):
+        on, for_start = int(graph.wait_on[k]), bool(graph.wait_for_start[k])
+        lag = int(graph.wait_lag_ns[k]) if len(graph.wait_lag_ns) else 0
+        if (start if for_start else end)[on] + lag == start[i]:
+            row = k if graph.wait_rows is None else int(graph.wait_rows[k])
+            return on, "dependency", times.plan.waits["why"][row], "start" if for_start else "end", lag
+    j = int(before[i])
+    if j >= 0 and end[j] + graph.plan.gap_ns == start[i]:
+        return j, "resource", None, "end", graph.plan.gap_ns
+    assert start[i] == 0, (times.plan.label(i), start[i])
+    return -1, "start", None, "", 0

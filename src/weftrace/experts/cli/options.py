@@ -166,7 +166,7 @@ def counted(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def _tell_of_compiling() -> None:
     """Say so where what follows takes long for a reason that will not come back."""
-    from weftrace.experts.compiled import is_compiled
+    from weftrace.compiled import is_compiled
     from weftrace.experts.packing.packing_kernels import pack_layers
 
     if not is_compiled(pack_layers):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weftrace.experts.arrays import Bools, Ints
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 
 
 @compiled

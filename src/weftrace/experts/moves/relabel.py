@@ -13,7 +13,7 @@ import numpy as np
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Ints, frozen
 from weftrace.experts.cluster import Cluster
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 from weftrace.experts.placement import Placement
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.cluster import Cluster
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 from weftrace.experts.packing.improve_kernels import Gpus, walk
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weftrace.experts.arrays import Bools, Floats, Ints
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 
 
 class Gpus(NamedTuple):

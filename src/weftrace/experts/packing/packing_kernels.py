@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weftrace.experts.arrays import Bools, Floats, Ints
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 
 WIDEST_PAIRS = 16  # replicas a GPU up to which two-for-two swaps are tried; lists of pairs grow with the square
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from weftrace.experts.arrays import Floats, Ints
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 
 
 def greedy_counts(load_LN: Floats, replicas_L: Ints, most_copies: int | Ints, least_LN: Ints | None = None) -> Ints:

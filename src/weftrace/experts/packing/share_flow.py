@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weftrace.experts.arrays import Bools, Floats, Ints
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 
 _ROUNDING = 1e-13  # an overload below this part of a GPU's target is rounding: sums of some hundred float64 numbers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weftrace.experts.arrays import Floats, Ints
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 from weftrace.experts.problem import NotApplicable, Problem, Solution
 from weftrace.experts.slots import even_shares
 

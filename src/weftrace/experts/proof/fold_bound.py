@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from weftrace.experts.arrays import Bools, Floats, Ints
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 from weftrace.experts.problem import Problem
 
 NUM_THETAS = 24

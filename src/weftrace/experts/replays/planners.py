@@ -11,7 +11,7 @@ import numpy as np
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.cluster import Cluster
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 from weftrace.experts.constraints import make_problem
 from weftrace.experts.moves.replan import replan
 from weftrace.experts.placement import Placement, make_placement

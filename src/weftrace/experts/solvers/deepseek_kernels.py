@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weftrace.experts.arrays import Floats, Ints
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 
 Float32s = NDArray[np.float32]
 

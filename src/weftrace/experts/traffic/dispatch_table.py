@@ -12,7 +12,7 @@ import numpy as np
 
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Bools, Floats, Ints
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 from weftrace.experts.placement import Placement
 from weftrace.notebook import InNotebook
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Floats, Ints
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 
 FIT_ROUNDS = 16
 

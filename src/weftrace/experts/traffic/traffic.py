@@ -8,7 +8,7 @@ import numpy as np
 
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.cluster import Cluster
-from weftrace.experts.compiled import compiled
+from weftrace.compiled import compiled
 from weftrace.experts.slots import slots_of
 
 

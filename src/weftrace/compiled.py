@@ -1,4 +1,4 @@
-"""How the balancers' inner loops are compiled: once for a machine, by Numba, into a cache beside the source.
+"""How inner loops are compiled: once for a machine, by Numba, into a cache beside the source.
 
 A compiled function calls only compiled functions of its own file. Numba keys a function's cache by the file that it
 stands in, so a caller in another file would keep running an old version of what it calls.
@@ -15,9 +15,11 @@ import numba
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def compiled(function: Function) -> Function:
-    """Compile at the first call and keep the result on disk; releases the GIL while it runs."""
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
+def compiled(function: Function, signature: Any = None) -> Function:
+    """Compile at the first call, or here for the types of `signature`, and keep the result on disk; releases the GIL
+    while it runs.
+    """
+    return cast(Function, numba.njit(signature, cache=True, nogil=True)(function))
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:

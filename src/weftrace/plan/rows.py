@@ -1,0 +1,182 @@
+"""Ops as values, and as rows: the two forms of a plan."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import polars as pl
+
+from weftrace.errors import PlanError
+from weftrace.plan.model import KINDS, OP_SCHEMA, WAIT_SCHEMA, Op, Plan, Resource, Since, Wait, Why
+
+_INTS = ("duration_ns", "num_kernels", "num_sms", "meet", "layer", "micro_batch", "step", "start_bytes", "end_bytes")
+_MAY_BE_NONE = ("num_sms", "meet", "layer", "micro_batch", "step")
+_TEXTS = ("id", "name", "phase")
+_PLAIN = tuple(name for name in OP_SCHEMA if name not in ("rank", "stream"))  # fields of `Op` that are columns as well
+_LIMITS = {8: 1 << 63, 4: 1 << 31}
+_MAX_COMPARED = 10_000  # ids in which one looks for the nearest
+
+
+def frames_of(ops: Sequence[Op], what: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The frames of ops and of waits. what: the plan, for errors. Raises `PlanError` as `Plan.of` does."""
+    columns: dict[str, list[Any]] = {name: [getattr(op, name) for op in ops] for name in _PLAIN}
+    columns["rank"] = [op.resource.rank for op in ops]
+    columns["stream"] = [op.resource.stream for op in ops]
+    _check_types(ops, columns, what)
+    frame = pl.DataFrame({name: pl.Series(columns[name], dtype=dtype) for name, dtype in OP_SCHEMA.items()})
+    return frame, _waits_of(ops, columns["id"], what)
+
+
+def ops_of(plan: Plan, rows: Sequence[int]) -> list[Op]:
+    """The ops of these rows, as values."""
+    everything = len(rows) == plan.ops.height
+    frame = plan.ops if everything else plan.ops[list(rows)]
+    waits = plan.waits if everything else plan.waits.filter(pl.col("op").is_in(list(rows)))
+    labels = _ids(plan, waits.get_column("on").to_list())
+    after: dict[int, list[str | int | Wait]] = {}
+    for (op, on, since, lag_ns, why), label in zip(waits.iter_rows(), labels, strict=True):
+        is_plain = (since, lag_ns, why) == ("end", 0, "data")
+        after.setdefault(op, []).append(label if is_plain else Wait(label, since, lag_ns, why))
+    return [
+        Op(
+            resource=Resource(rank=values.pop("rank"), stream=values.pop("stream")),
+            after=tuple(after.get(row, ())),
+            **values,
+        )
+        for row, values in zip(rows, frame.iter_rows(named=True), strict=True)
+    ]
+
+
+def row_of(plan: Plan, which: int | str) -> int:
+    """The row of an op, by row number or id. Raises `PlanError` where there is none."""
+    if isinstance(which, str):
+        found = plan.ops.get_column("id").index_of(which)
+        if found is None:
+            near = _nearest(which, plan.ops.get_column("id").drop_nulls().to_list())
+            raise PlanError(f"plan {plan.name!r} has no op {which!r}.{near}")
+        return found
+    if not 0 <= which < len(plan):
+        raise PlanError(f"plan {plan.name!r} has no op number {which}: it has {len(plan):,} ops, counted from 0.")
+    return which
+
+
+def label_of(plan: Plan, row: int) -> str:
+    """What an op is called in messages: its id in quotes, else its name and where it stands."""
+    op = plan.ops.row(row, named=True)
+    if op["id"] is not None:
+        return repr(op["id"])
+    told = {"layer": op["layer"], "micro-batch": op["micro_batch"], "rank": op["rank"], "row": row}
+    return f"{op['name']!r} ({', '.join(f'{what} {value}' for what, value in told.items() if value is not None)})"
+
+
+def _ids(plan: Plan, rows: list[int]) -> list[str | int]:
+    """The id of each of these ops, or its row number where it has none."""
+    ids = plan.ops.get_column("id").gather(pl.Series(rows, dtype=pl.UInt32)).to_list()
+    return [row if label is None else label for row, label in zip(rows, ids, strict=True)]
+
+
+def _waits_of(ops: Sequence[Op], ids: list[str | None], what: str) -> pl.DataFrame:
+    index: dict[str | int, int] = {label: row for row, label in enumerate(ids) if label is not None}
+    if len(index) != len(ids) - ids.count(None):
+        _raise_duplicate(ids, what)
+    rows: list[tuple[int, int, str, int, str]] = []
+    for row, op in enumerate(ops):
+        if not op.after:
+            continue
+        if isinstance(op.after, str):
+            raise PlanError(f"{what}: op {_called(op, row)} has after = {op.after!r}, a string. Give a tuple: (...,).")
+        for each in op.after:
+            wait = each if isinstance(each, Wait) else Wait(each)
+            _check_wait(op, row, wait, what)
+            on = index.get(wait.on) if isinstance(wait.on, str) else wait.on
+            if on is None or not 0 <= on < len(ops):
+                _raise_unknown(ops, index, what)
+            rows.append((row, on, wait.since, wait.lag_ns, wait.why))
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(WAIT_SCHEMA)
+    return pl.DataFrame(
+        {name: pl.Series(values, dtype=WAIT_SCHEMA[name]) for name, values in zip(WAIT_SCHEMA, columns, strict=True)}
+    )
+
+
+# --- what is wrong, in words ------------------------------------------------------------------------------------------
+
+
+def _called(op: Op, row: int) -> str:
+    return repr(op.id) if op.id is not None else f"{op.name!r} (row {row})"
+
+
+def more(num_found: int) -> str:
+    """How many findings of a kind there are besides the one that is told."""
+    return f" ({num_found - 1:,} more like it.)" if num_found > 1 else ""
+
+
+def _check_types(ops: Sequence[Op], columns: dict[str, list[Any]], what: str) -> None:
+    """Raise `PlanError` where a value is not of its field's type: a frame would turn some into others, in silence."""
+    for name in (*_INTS, "rank", "stream"):
+        values = columns[name]
+        limit = _LIMITS[8 if OP_SCHEMA[name] == pl.Int64() else 4]
+        allowed = {int, type(None)} if name in _MAY_BE_NONE else {int}
+        if wrong := [row for row, v in enumerate(values) if type(v) not in allowed] if set(map(type, values)) - allowed \
+                else []:  # fmt: skip
+            raise PlanError(
+                f"{what}: op {_called(ops[wrong[0]], wrong[0])} has {name} = {values[wrong[0]]!r}, which is not an "
+                f"int. Use whole numbers (nanoseconds for times), for example int(round(x)).{more(len(wrong))}"
+            )
+        if big := [row for row, v in enumerate(values) if v is not None and not -limit <= v < limit]:
+            raise PlanError(
+                f"{what}: op {_called(ops[big[0]], big[0])} has {name} = {values[big[0]]:,}, which does not fit "
+                f"{OP_SCHEMA[name]}.{more(len(big))}"
+            )
+    for name in _TEXTS:
+        values = columns[name]
+        for row, value in enumerate(values) if set(map(type, values)) - {str, type(None)} else ():
+            if not isinstance(value, str | None):
+                raise PlanError(f"{what}: op {_called(ops[row], row)} has {name} = {value!r}, which is not a str.")
+    if odd := [row for row, kind in enumerate(columns["kind"]) if kind not in KINDS]:
+        raise PlanError(
+            f"{what}: op {_called(ops[odd[0]], odd[0])} has kind {columns['kind'][odd[0]]!r}; weftrace knows "
+            f"{', '.join(KINDS)}."
+        )
+
+
+def _check_wait(op: Op, row: int, wait: Wait, what: str) -> None:
+    if type(wait.lag_ns) is not int or abs(wait.lag_ns) >= _LIMITS[8]:
+        raise PlanError(f"{what}: op {_called(op, row)} has a lag of {wait.lag_ns!r}; lags are ints of nanoseconds.")
+    for name, value, known in (("since", wait.since, get_args(Since)), ("why", wait.why, get_args(Why))):
+        if value not in known:
+            raise PlanError(f"{what}: op {_called(op, row)} has a wait with {name} = {value!r}; it is one of "
+                            f"{', '.join(known)}.")  # fmt: skip
+    if type(wait.on) not in (str, int):
+        raise PlanError(f"{what}: op {_called(op, row)} waits for {wait.on!r}, which is no id and no row number.")
+
+
+def _raise_duplicate(ids: list[str | None], what: str) -> None:
+    repeated = [(label, n) for label, n in Counter(ids).items() if n > 1 and label is not None]
+    label, n = repeated[0]
+    raise PlanError(
+        f"{what}: {n} ops share the id {label!r}. Ids name one op each; add the layer, micro-batch or rank to it."
+        f"{more(len(repeated))}"
+    )
+
+
+def _raise_unknown(ops: Sequence[Op], index: dict[str | int, int], what: str) -> None:
+    unknown = [
+        (op, row, on)
+        for row, op in enumerate(ops)
+        for on in (each.on if isinstance(each, Wait) else each for each in op.after)
+        if (on not in index if isinstance(on, str) else not 0 <= on < len(ops))
+    ]
+    op, row, on = unknown[0]
+    near = _nearest(on, [label for label in index if isinstance(label, str)]) if isinstance(on, str) else ""
+    raise PlanError(
+        f"{what}: op {_called(op, row)} waits for {on!r}, which is not among its {len(ops):,} ops.{near}"
+        f"{more(len(unknown))}"
+    )
+
+
+def _nearest(label: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(label, known, n=1) if len(known) <= _MAX_COMPARED else []
+    return f" Did you mean {near[0]!r}?" if near else ""
