@@ -76,8 +76,9 @@ def test_a_report_comes_back_from_its_document(report: wt.Report, tmp_path: Path
 
 def test_a_plan_comes_back_from_its_document(tmp_path: Path) -> None:
     plan = deepseek_training_layers(2)
-    wt.save(plan, tmp_path / "plan.json.gz")
-    assert wt.load(tmp_path / "plan.json.gz") == plan
+    for name in ("plan.json.gz", "plan.parquet"):
+        wt.save(plan, tmp_path / name)
+        assert wt.load(tmp_path / name) == plan
 
 
 def test_an_ending_that_says_nothing_is_refused_with_those_that_do(report: wt.Report, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import weftrace.plan
 import weftrace.report
 import weftrace.trace
 from weftrace.notebook import InNotebook
-from weftrace.plan import critical_path, deepseek_training_layers, longest_chain, simulate, timetable
+from weftrace.plan import deepseek_training_layers, longest_chain, simulate, timetable
 
 PACKAGES = (weftrace.analysis, weftrace.plan, weftrace.trace, weftrace.report)
 MOST_CHARACTERS = 5_000
@@ -43,7 +43,7 @@ def values() -> list[Any]:
     rules = weftrace.trace.load_rules()
     parts = [getattr(rank, name) for name in ("breakdown", "overlap", "kernels", "operators", "idle", "queueing")]
     return [
-        plan, plan.ops[0], plan.ops[0].resource, timetable(plan), critical_path(plan)[0], longest_chain(plan),
+        plan, plan.op(0), plan.op(0).resource, timetable(plan), longest_chain(plan),
         trace, trace.devices[0], trace.quality, work, rules, rules.rules[0],
         rank, *parts, rank.overlap.matrix, rank.headroom, rank.quality, rank.steps[0], *rank.lanes,
         weftrace.analysis.account_of(work), report, report.analysis,
@@ -58,7 +58,7 @@ def test_it_is_short_however_much_there_is() -> None:
 
 
 def test_it_tells_what_counts() -> None:
-    plan, trace, report = values()[0], values()[6], values()[-2]
+    plan, trace, report = values()[0], values()[5], values()[-2]
     assert "of communication; the largest loss is" in report._repr_html_()
     assert "0 of 64" in trace._repr_html_() and "simulated" in trace._repr_html_()
     assert "1,800 on 3 streams of 1 ranks" in plan._repr_html_()

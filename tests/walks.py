@@ -97,7 +97,9 @@ def walks(package: str, folder: Path) -> dict[str, tuple[list[str], int]]:
         "one event": command(package, "report", trace, *json_out),
         "one load": command(package, *balance, *placed),
         "one operator call": command(package, "flops", f"{model}:build", "--input", "1x4", *written),
-        "one Op": lambda: plan.simulate(plan.Plan(name="one", ops=(op,))),
+        "one Op": lambda: plan.simulate(
+            plan.Plan(name="one", ops=(op,)) if is_old else plan.Plan.of((op,), name="one")
+        ),
     }
     for run in runs.values():
         run()  # once before: what is imported and compiled at the first use is not the walk

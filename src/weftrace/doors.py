@@ -12,7 +12,8 @@ from weftrace.files.documents import read_document
 from weftrace.files.output import write_output
 from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, refuse_input, suffix_of, writers
 from weftrace.notebook import InNotebook
-from weftrace.plan import Plan, plan_of, to_json
+from weftrace.plan import Plan, load_parquet, plan_of, to_json
+from weftrace.plan import save_parquet as save_plan
 from weftrace.trace import Trace, save_parquet, write_chrome
 from weftrace.wings import kinds
 
@@ -32,7 +33,10 @@ _GROUND = (
         value=Plan,
         schema="weftrace.plan/2",
         load=plan_of,
-        save=dict.fromkeys(DOCUMENT_SUFFIXES, lambda plan, path: write_output(path, [to_json(plan)])),
+        save={
+            **dict.fromkeys(DOCUMENT_SUFFIXES, lambda plan, path: write_output(path, [to_json(plan)])),
+            ".parquet": save_plan,
+        },
     ),
 )
 
@@ -40,10 +44,12 @@ _GROUND = (
 def load(path: str | os.PathLike[str]) -> Any:
     """The value of a document that weftrace wrote: a Report, a Placement, a Replay, a FlopsReport, a Plan.
 
-    path: JSON, plain or compressed; its field `schema` tells which document it is. Traces have a door of their own:
-    `weftrace.open`. Raises a `WeftraceError` that names the file (a `DocumentError` for most) where it cannot be read
-    or is no such document.
+    path: JSON, plain or compressed; its field `schema` tells which document it is; or a plan as Parquet. Traces have a
+    door of their own: `weftrace.open`. Raises a `WeftraceError` that names the file (a `DocumentError` for most) where
+    it cannot be read or is no such document.
     """
+    if os.fspath(path).lower().endswith(".parquet"):
+        return load_parquet(path)
     document = read_document(path)
     schema = document.get("schema")
     known = {kind.schema: kind for kind in _kinds() if kind.load is not None}

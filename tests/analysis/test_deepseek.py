@@ -271,7 +271,7 @@ def test_replay_of_the_published_edges_ends_when_the_measurement_does(rank: Rank
         )
     ids = {op.id for op in ops}
     assert all(set(op.after) <= ids for op in ops)
-    span_ns = timetable(Plan(name="replay", ops=tuple(ops))).makespan_ns
+    span_ns = timetable(Plan.of(ops, name="replay")).makespan_ns
     assert span_ns / (SPAN * US) == pytest.approx(1, abs=0.007)
     assert (span_ns + 475 * US) / (SPAN * US) == pytest.approx(1, abs=0.0035)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from weftrace.errors import PlanError, WeftraceError
-from weftrace.plan import Op, Plan, Resource, check, simulate, simulate_ranks, timetable
+from weftrace.plan import Op, Plan, Resource, Wait, check, simulate, simulate_ranks, timetable
 
 C, N = Resource(stream=7), Resource(stream=27)
 
@@ -17,15 +17,16 @@ def op(id: str, *after: str, on: Resource = C, ns: int = 10) -> Op:
 
 
 def plan(*ops: Op, **facts: int) -> Plan:
-    return replace(Plan(name="p", ops=ops), **facts)  # type: ignore[arg-type]
+    return Plan.of(ops, name="p", **facts)
 
 
-def message(bad: Plan) -> str:
+def message(*ops: Op, **facts: int) -> str:
+    """What is said of a plan that cannot be made, or cannot run."""
     with pytest.raises(PlanError) as caught:
-        check(bad)
+        check(plan(*ops, **facts))
     assert isinstance(caught.value, WeftraceError)
     with pytest.raises(PlanError):
-        timetable(bad)
+        timetable(plan(*ops, **facts))
     return str(caught.value)
 
 
@@ -35,14 +36,14 @@ def test_a_good_plan_passes() -> None:
 
 
 def test_unknown_dependency_names_both_ops_and_the_nearest_id() -> None:
-    text = message(plan(op("dispatch(F)/0"), op("mlp(F)/0", "dispach(F)/0"), op("x", "y")))
+    text = message(op("dispatch(F)/0"), op("mlp(F)/0", "dispach(F)/0"), op("x", "y"))
     assert "'mlp(F)/0' waits for 'dispach(F)/0'" in text
     assert "Did you mean 'dispatch(F)/0'?" in text
     assert "(1 more like it.)" in text
 
 
 def test_duplicate_id() -> None:
-    assert "2 ops share the id 'a'" in message(plan(op("a"), op("a"), op("b")))
+    assert "2 ops share the id 'a'" in message(op("a"), op("a"), op("b"))
 
 
 @pytest.mark.parametrize(
@@ -56,32 +57,33 @@ def test_duplicate_id() -> None:
         (replace(op("a"), kind="compile"), "kind 'compile'"),  # type: ignore[arg-type]
         (replace(op("a"), resource=Resource(rank=4)), "rank 4, but world_size is 4"),
         (replace(op("a"), resource=Resource(rank=-1)), "ranks count from 0"),
-        (replace(op("a"), lags_ns=(3,)), "waits for 0 ops but has 1 lags_ns"),
-        (replace(op("a", "a0"), lags_ns=(-3,)), "lag of -3"),
+        (replace(op("a"), after=(Wait("a0", lag_ns=1.5),)), "lag of 1.5"),  # type: ignore[arg-type]
+        (replace(op("a"), after=(Wait("a0", since="begin"),)), "since = 'begin'"),  # type: ignore[arg-type]
+        (replace(op("a"), after=(Wait(7),)), "waits for 7, which is not among its 2 ops"),
+        (replace(op("a"), meet=1 << 40), "meet = 1,099,511,627,776, which does not fit Int32"),
+        (replace(op("a"), kind="host"), "stream 7 of rank 0 has host ops and others"),
         (replace(op("a"), after="a0"), "a string. Give a tuple of ids: ('a0',)"),  # type: ignore[arg-type]
         (op("a", ns=1 << 62), "add up to"),
     ],
 )
 def test_wrong_values(bad: Op, expected: str) -> None:
-    text = message(plan(op("a0"), bad, num_sms=132, world_size=4))
+    text = message(op("a0"), bad, num_sms=132, world_size=4)
     assert "'a'" in text or "rank" in text or "add up" in text
     assert expected in text
 
 
 def test_negative_gap() -> None:
-    assert "gap_ns = -1" in message(plan(op("a"), gap_ns=-1))
+    assert "gap_ns = -1" in message(op("a"), gap_ns=-1)
 
 
 def test_circle_of_dependencies_names_its_ops_only() -> None:
     #  a -> b -> c -> a on three streams; d waits for a, e is free
     text = message(
-        plan(
-            op("e", on=Resource(stream=5)),
-            op("a", "c", on=Resource(stream=1)),
-            op("b", "a", on=Resource(stream=2)),
-            op("c", "b", on=Resource(stream=3)),
-            op("d", "a", on=Resource(stream=4)),
-        )
+        op("e", on=Resource(stream=5)),
+        op("a", "c", on=Resource(stream=1)),
+        op("b", "a", on=Resource(stream=2)),
+        op("c", "b", on=Resource(stream=3)),
+        op("d", "a", on=Resource(stream=4)),
     )
     assert "3 ops wait for each other" in text
     for line in ("'a' waits for 'c' to end", "'b' waits for 'a' to end", "'c' waits for 'b' to end"):
@@ -91,11 +93,11 @@ def test_circle_of_dependencies_names_its_ops_only() -> None:
 
 
 def test_op_that_waits_for_itself() -> None:
-    assert "'a' waits for 'a' to end" in message(plan(op("a", "a")))
+    assert "'a' waits for 'a' to end" in message(op("a", "a"))
 
 
 def test_dependency_on_a_later_op_of_the_same_stream() -> None:
-    text = message(plan(op("a", "b"), op("b")))
+    text = message(op("a", "b"), op("b"))
     assert "'a' waits for 'b' to end" in text
     assert "'b' is queued behind 'a' (rank 0, stream 7)" in text
 
@@ -103,7 +105,7 @@ def test_dependency_on_a_later_op_of_the_same_stream() -> None:
 def test_deadlock_between_stream_order_and_dependencies() -> None:
     # stream 7   x  a(waits for q)  b
     # stream 27  p(waits for b)  q      the dependencies alone have no circle: b -> p, q -> a
-    text = message(plan(op("x"), op("a", "q"), op("b"), op("p", "b", on=N), op("q", on=N)))
+    text = message(op("x"), op("a", "q"), op("b"), op("p", "b", on=N), op("q", on=N))
     assert "4 ops wait for each other in a circle (a deadlock between stream order and dependencies)" in text
     assert "'a' waits for 'q' to end" in text
     assert "'q' is queued behind 'p' (rank 0, stream 27)" in text
@@ -115,7 +117,7 @@ def test_deadlock_between_stream_order_and_dependencies() -> None:
 
 def test_a_long_circle_is_shortened() -> None:
     ops = [op(f"o{i}", f"o{(i + 1) % 500}", on=Resource(rank=i)) for i in range(500)]
-    text = message(plan(*ops))
+    text = message(*ops)
     assert "500 ops wait" in text
     assert len(text.splitlines()) < 30
 

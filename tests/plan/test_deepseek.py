@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from weftrace.errors import PlanError
-from weftrace.plan import critical_path, deepseek_training_layers, longest_chain, simulate, timetable
+from weftrace.plan import Plan, critical_path, deepseek_training_layers, longest_chain, simulate, timetable
 from weftrace.plan.deepseek import RECIPE
 from weftrace.plan.recipe import load_recipe
 from weftrace.trace.model import on_device
@@ -40,7 +41,7 @@ def _phase_spans(num_layers: int = 4) -> dict[tuple[str, int], tuple[int, int]]:
     plan = deepseek_training_layers(num_layers)
     times = timetable(plan)
     spans: dict[tuple[str, int], tuple[int, int]] = {}
-    for op, start, end in zip(plan.ops, times.start_ns.tolist(), times.end_ns.tolist(), strict=True):
+    for op, start, end in zip(plan.listed(), times.start_ns.tolist(), times.end_ns.tolist(), strict=True):
         assert op.phase is not None and op.layer is not None
         first, last = spans.get((op.phase, op.layer), (start, end))
         spans[op.phase, op.layer] = (min(first, start), max(last, end))
@@ -75,15 +76,15 @@ def test_edges_are_kept() -> None:
 
 def test_streams_and_sms() -> None:
     plan = deepseek_training_layers(1)
-    assert {(op.resource.stream, op.num_sms) for op in plan.ops} == {(7, 112), (23, 112), (27, 20), (27, None)}
+    assert {(op.resource.stream, op.num_sms) for op in plan.listed()} == {(7, 112), (23, 112), (27, 20), (27, None)}
     assert (plan.num_sms, plan.world_size, plan.device_name) == (132, 64, "NVIDIA H800")
-    side = [op for op in plan.ops if op.resource.stream == 23]
+    side = [op for op in plan.listed() if op.resource.stream == 23]
     assert [op.phase for op in side] == ["mlp(W)"]
 
 
 def test_totals_are_the_published_ones() -> None:
     """Communication 113,440 us, of it 32,988 us waiting; streams 118,193 / 11,355 / 114,521; serial sum 244,069."""
-    ops = deepseek_training_layers().ops
+    ops = deepseek_training_layers().listed()
     communication = [op for op in ops if op.kind == "communication"]
     assert sum(op.duration_ns for op in communication) == 113_440_000
     assert sum(op.duration_ns for op in communication if op.name.startswith("notify")) == pytest.approx(
@@ -100,11 +101,9 @@ def test_phase_alone_is_busy_for_its_busy_time() -> None:
     """The parts of a phase, mlp(W)'s on two streams included, fit together to the measured union."""
     plan = deepseek_training_layers(1)
     for phase in load_recipe(RECIPE).phases:
-        ops = tuple(op for op in plan.ops if op.phase == phase.name)
+        ops = tuple(op for op in plan.listed() if op.phase == phase.name)
         inside = {op.id for op in ops}
-        alone = replace(
-            plan, gap_ns=0, ops=tuple(replace(op, after=tuple(a for a in op.after if a in inside)) for op in ops)
-        )
+        alone = Plan.of((replace(op, after=tuple(a for a in op.after if a in inside)) for op in ops), name=phase.name)
         assert timetable(alone).makespan_ns == phase.busy_ns, phase.name
 
 
@@ -126,19 +125,17 @@ def test_simulated_beside_published() -> None:
 def test_longest_chain_and_critical_path() -> None:
     plan = deepseek_training_layers()
     # the backward chain: 4 x (combine(B) mlp(B) dispatch(B) attn(B)), then the last attn(W)
-    chain = [op.phase for op in longest_chain(plan).ops if op.kind == "compute" and op.name != "cast_to_fp8"]
-    assert chain == ["mlp(B)", "attn(B)"] * 4 + ["attn(W)"]
-    path = critical_path(plan)
-    assert (
-        path[0].op.phase == "combine(B)"
-    )  # the first mlp(B) waits for it; from there on the compute lane is never idle
-    assert {s.op.phase for s in path[3:]} <= set(COMPUTE)
+    chain = longest_chain(plan).path.filter(pl.col("kind") == "compute", pl.col("name") != "cast_to_fp8")
+    assert chain["phase"].to_list() == ["mlp(B)", "attn(B)"] * 4 + ["attn(W)"]
+    phases = critical_path(timetable(plan))["phase"].to_list()
+    assert phases[0] == "combine(B)"  # the first mlp(B) waits for it; from there on the compute lane is never idle
+    assert set(phases[3:]) <= set(COMPUTE)
 
 
 def test_other_costs() -> None:
     free = deepseek_training_layers(1, {"combine(B)": 0, "dispatch(F)": 3_345_000})
-    assert sum(op.duration_ns for op in free.ops if op.phase == "combine(B)") == 0
-    assert sum(op.duration_ns for op in free.ops if op.phase == "dispatch(F)") == pytest.approx(3_345_000, abs=2)
+    assert sum(op.duration_ns for op in free.listed() if op.phase == "combine(B)") == 0
+    assert sum(op.duration_ns for op in free.listed() if op.phase == "dispatch(F)") == pytest.approx(3_345_000, abs=2)
     assert timetable(free).makespan_ns < timetable(deepseek_training_layers(1)).makespan_ns
     assert "dispatch(F) set to 3,345,000 ns" in free.notes
 
@@ -189,10 +186,10 @@ def test_where_the_missing_1622_us_are(shared_data: Path) -> None:
         """Each phase of each layer as long as the profile's, its parts scaled alike."""
         ops = tuple(
             replace(op, duration_ns=round(op.duration_ns * durations[name, layer, piece][0] * 1e3 / mean_ns[name]))
-            for op in plan.ops
+            for op in plan.listed()
             if (name := op.phase) is not None and (layer := op.layer) is not None
         )
-        return timetable(replace(plan, ops=ops, gap_ns=gap_ns)).makespan_ns / 1e3
+        return timetable(Plan.of(ops, name=piece, gap_ns=gap_ns)).makespan_ns / 1e3
 
     spans_us = [timetable(plan).makespan_ns / 1e3, span_us("union", plan.gap_ns), span_us("stretch", 0), 129_012.0]
     assert [round(b - a) for a, b in pairwise(spans_us)] == [331, 399, 893]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +15,7 @@ from weftrace.plan import (
     Op,
     Plan,
     Resource,
+    Wait,
     check,
     critical_path,
     from_json,
@@ -24,7 +24,7 @@ from weftrace.plan import (
     timetable,
     to_json,
 )
-from weftrace.plan.engine import LEAD_NS, SLOT_NS
+from weftrace.plan.as_traces import LEAD_NS, SLOT_NS
 from weftrace.trace.model import is_annotation, is_launch, on_device
 
 
@@ -43,8 +43,7 @@ def plans(draw: st.DrawFn, *, may_deadlock: bool = False) -> Plan:
                 duration_ns=draw(st.integers(0, 6)),
                 resource=Resource(rank=draw(st.integers(0, 1)), stream=draw(st.sampled_from([7, 23, 27]))),
                 kind=draw(st.sampled_from(["compute", "communication", "memory"])),
-                after=tuple(f"o{j}" for j in after),
-                lags_ns=tuple(draw(st.integers(0, 3)) for _ in after) if draw(st.booleans()) else (),
+                after=tuple(Wait(f"o{j}", lag_ns=draw(st.integers(0, 3))) for j in after),
                 num_sms=draw(st.sampled_from([None, 20, 112])),
                 num_kernels=draw(st.integers(1, 3)),
                 phase=draw(st.sampled_from([None, "attn(F)", "dispatch(F)"])),
@@ -53,18 +52,23 @@ def plans(draw: st.DrawFn, *, may_deadlock: bool = False) -> Plan:
         )
     if draw(st.booleans()):  # lane by lane: the order on each stream stays, so nothing else may change
         ops.sort(key=lambda op: op.resource)
-    return Plan(name="p", ops=tuple(ops), gap_ns=draw(st.integers(0, 2)), num_sms=132)
+    return Plan.of(ops, name="p", gap_ns=draw(st.integers(0, 2)), num_sms=132)
+
+
+def waits(op: Op) -> list[Wait]:
+    return [each if isinstance(each, Wait) else Wait(each) for each in op.after]
 
 
 def stepped(plan: Plan) -> list[tuple[int, int]] | None:
     """(start, end) of every op by looking at every nanosecond in turn; None where the plan gets stuck."""
     queues: dict[Resource, list[Op]] = defaultdict(list)
-    for op in plan.ops:
+    ops = plan.listed()
+    for op in ops:
         queues[op.resource].append(op)
-    start: dict[str, int] = {}
-    end: dict[str, int] = {}
+    start: dict[str | int | None, int] = {}
+    end: dict[str | int | None, int] = {}
     free: dict[Resource, int] = {}
-    horizon = sum(op.duration_ns + plan.gap_ns * op.num_kernels + sum(op.lags_ns) for op in plan.ops)
+    horizon = sum(op.duration_ns + plan.gap_ns * op.num_kernels + sum(w.lag_ns for w in waits(op)) for op in ops)
     for now in range(horizon + 1):
         moved = True
         while moved:  # ops of no duration let others start at the same time
@@ -73,16 +77,15 @@ def stepped(plan: Plan) -> list[tuple[int, int]] | None:
                 if not queue or free.get(resource, 0) > now:
                     continue
                 op = queue[0]
-                lags = op.lags_ns or (0,) * len(op.after)
-                if all(a in end and end[a] + lag <= now for a, lag in zip(op.after, lags, strict=True)):
+                if all(wait.on in end and end[wait.on] + wait.lag_ns <= now for wait in waits(op)):
                     queue.pop(0)
                     start[op.id] = now
                     end[op.id] = now + op.duration_ns + plan.gap_ns * (op.num_kernels - 1)
                     free[resource] = end[op.id] + plan.gap_ns
                     moved = True
-    if len(end) < len(plan.ops):
+    if len(end) < len(ops):
         return None
-    return [(start[op.id], end[op.id]) for op in plan.ops]
+    return [(start[op.id], end[op.id]) for op in ops]
 
 
 @given(plans())
@@ -98,7 +101,7 @@ def test_gets_stuck_exactly_when_the_stepped_simulator_does(plan: Plan) -> None:
         try:
             check(plan)
         except PlanError as error:
-            named = [op for op in plan.ops if f"{op.id!r}" in str(error)]
+            named = [op for op in plan.listed() if f"{op.id!r}" in str(error)]
             assert named and "circle" in str(error)
         else:
             raise AssertionError("check passed a plan that gets stuck")
@@ -110,45 +113,50 @@ def test_gets_stuck_exactly_when_the_stepped_simulator_does(plan: Plan) -> None:
 @given(plans())
 def test_bounds_and_rules(plan: Plan) -> None:
     times = timetable(plan)
-    index = {op.id: i for i, op in enumerate(plan.ops)}
+    ops = plan.listed()
+    index: dict[str | int | None, int] = {op.id: i for i, op in enumerate(ops)}
     last: dict[Resource, int] = {}
     hold: dict[Resource, int] = defaultdict(int)
-    for i, op in enumerate(plan.ops):
+    for i, op in enumerate(ops):
         if op.resource in last:  # first in, first out, without overlap
             assert times.start_ns[i] >= times.end_ns[last[op.resource]] + plan.gap_ns
         last[op.resource] = i
         hold[op.resource] += int(times.end_ns[i] - times.start_ns[i])
-        for a, lag in zip(op.after, op.lags_ns or (0,) * len(op.after), strict=True):
-            assert times.start_ns[i] >= times.end_ns[index[a]] + lag
+        for wait in waits(op):
+            assert times.start_ns[i] >= times.end_ns[index[wait.on]] + wait.lag_ns
     makespan = times.makespan_ns
     assert makespan >= longest_chain(plan).length_ns
     assert makespan >= max(hold.values())
-    assert makespan <= sum(op.duration_ns + plan.gap_ns * op.num_kernels + sum(op.lags_ns) for op in plan.ops)
+    lags_ns = sum(wait.lag_ns for op in ops for wait in waits(op))
+    assert makespan <= lags_ns + sum(op.duration_ns + plan.gap_ns * op.num_kernels for op in ops)
     again = timetable(plan)
     assert np.array_equal(times.start_ns, again.start_ns) and np.array_equal(times.end_ns, again.end_ns)
 
 
 @given(plans())
 def test_critical_path_adds_up_to_the_makespan(plan: Plan) -> None:
-    path = critical_path(plan)
-    assert path[0].start_ns == 0 and path[0].reason == "start"
-    assert path[-1].end_ns == timetable(plan).makespan_ns
+    times = timetable(plan)
+    path = critical_path(times).rows(named=True)
+    ops = plan.listed()
+    assert path[0]["start_ns"] == 0 and path[0]["reason"] == "start"
+    assert path[-1]["end_ns"] == times.makespan_ns
     for before, step in pairwise(path):
-        assert step.cause == before.op.id
-        lags = dict(zip(step.op.after, step.op.lags_ns or (0,) * len(step.op.after), strict=True))
-        wait = lags[before.op.id] if step.reason == "dependency" else plan.gap_ns
-        assert step.start_ns == before.end_ns + wait
-        if step.reason == "resource":
-            assert step.op.resource == before.op.resource
+        assert step["cause"] == before["op"]
+        lags = [wait.lag_ns for wait in waits(ops[step["op"]]) if wait.on == before["id"]]
+        assert step["lag_ns"] in lags if step["reason"] == "dependency" else step["lag_ns"] == plan.gap_ns
+        assert step["start_ns"] == before["end_ns"] + step["lag_ns"]
+        if step["reason"] == "resource":
+            assert ops[step["op"]].resource == ops[before["op"]].resource
 
 
 @given(plans())
 def test_chain_is_made_of_dependencies(plan: Plan) -> None:
     chain = longest_chain(plan)
     length = 0
-    for before, op in zip((None, *chain.ops), chain.ops, strict=False):
+    ops = [plan.op(row) for row in chain.path["op"]]
+    for before, op in zip((None, *ops), ops, strict=False):
         if before is not None:
-            length += dict(zip(op.after, op.lags_ns or (0,) * len(op.after), strict=True))[before.id]
+            length += max(wait.lag_ns for wait in waits(op) if wait.on == before.id)
         length += op.duration_ns + plan.gap_ns * (op.num_kernels - 1)
     assert length == chain.length_ns
 
@@ -162,17 +170,18 @@ def test_json_round_trip(plan: Plan) -> None:
 def test_traces_show_the_timetable(plan: Plan) -> None:
     times = timetable(plan)
     traces = simulate_ranks(plan)
+    ops = plan.listed()
     assert tuple(traces) == plan.ranks
     assert {rank: trace.events.rows() for rank, trace in traces.items()} == {
         rank: trace.events.rows() for rank, trace in simulate_ranks(plan).items()
     }
     for rank, trace in traces.items():
-        rows = [i for i, op in enumerate(plan.ops) if op.resource.rank == rank]
+        rows = [i for i, op in enumerate(ops) if op.resource.rank == rank]
         origin = int(trace.info["origin_ns"])
         device = trace.events.filter(on_device()).sort("correlation")
         launches = trace.events.filter(is_launch()).sort("correlation")
         # one launch for each device event, in issue order, before the stream is free to run it
-        count = sum(plan.ops[i].num_kernels for i in rows)
+        count = sum(ops[i].num_kernels for i in rows)
         assert device["correlation"].to_list() == launches["correlation"].to_list() == list(range(1, count + 1))
         assert launches["ts_ns"].diff().drop_nulls().ge(SLOT_NS).all()
         assert launches["ts_ns"].min() >= 0  # type: ignore[operator]
@@ -180,7 +189,7 @@ def test_traces_show_the_timetable(plan: Plan) -> None:
         free: dict[int, int] = {}
         k = 0
         for i in rows:
-            op = plan.ops[i]
+            op = ops[i]
             mine = device[k : k + op.num_kernels]
             assert set(mine["stream"]) == {op.resource.stream}
             assert mine["dur_ns"].sum() == op.duration_ns
@@ -193,10 +202,10 @@ def test_traces_show_the_timetable(plan: Plan) -> None:
                 assert start >= free.get(op.resource.stream, origin)
                 free[op.resource.stream] = start + dur
             k += op.num_kernels
-        _check_ranges(trace.events, plan, rows)
+        _check_ranges(trace.events, [ops[i] for i in rows])
 
 
-def _check_ranges(events: pl.DataFrame, plan: Plan, rows: list[int]) -> None:
+def _check_ranges(events: pl.DataFrame, ops: list[Op]) -> None:
     """Each launch lies in one range of its phase's name, or in none but the step, as its op says."""
     ranges = events.filter(is_annotation()).select(
         pl.col("name").cast(pl.String), "ts_ns", (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns")
@@ -206,7 +215,7 @@ def _check_ranges(events: pl.DataFrame, plan: Plan, rows: list[int]) -> None:
     assert step[1] <= events["ts_ns"].min()
     assert step[2] >= (events["ts_ns"] + events["dur_ns"]).max()
     assert all(a[2] < b[1] for a, b in pairwise(phases))
-    expected = [plan.ops[i].phase for i in rows for _ in range(plan.ops[i].num_kernels)]
+    expected = [op.phase for op in ops for _ in range(op.num_kernels)]
     launches = events.filter(is_launch()).sort("correlation").select("ts_ns", "dur_ns").rows()
     for phase, (ts, dur) in zip(expected, launches, strict=True):
         inside = [name for name, start, end in phases if start <= ts and ts + dur <= end]
@@ -215,5 +224,5 @@ def _check_ranges(events: pl.DataFrame, plan: Plan, rows: list[int]) -> None:
 
 @given(plans(), st.integers(1, 5))
 def test_longer_ops_never_end_sooner(plan: Plan, factor: int) -> None:
-    slower = replace(plan, ops=tuple(replace(op, duration_ns=op.duration_ns * factor) for op in plan.ops))
+    slower = plan.with_ops(duration_ns=pl.col("duration_ns") * factor)
     assert (timetable(slower).end_ns >= timetable(plan).end_ns).all()

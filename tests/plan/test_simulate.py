@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from weftrace.plan import Op, Plan, Resource, simulate, simulate_ranks
-from weftrace.plan.engine import NUM_THREADS
+from weftrace.plan.as_traces import NUM_THREADS
 from weftrace.trace.model import EVENT_SCHEMA, Device, is_annotation, is_launch, on_device
 
 C, N = Resource(stream=7), Resource(stream=27)
@@ -15,9 +15,8 @@ C, N = Resource(stream=7), Resource(stream=27)
 #      0    5   10   15          gap 1 between any two kernels of a stream
 # C    aa.aaa.mmmm               attn(F) has two kernels; mlp(F) waits for its stream only
 # N    ......n.ddd.x             notify and dispatch in the phase dispatch(F), after attn(F); a copy in no phase
-PLAN = Plan(
-    name="small",
-    ops=(
+PLAN = Plan.of(
+    (
         Op(id="a", name="attn(F)", duration_ns=5, resource=C, num_kernels=2, num_sms=112, phase="attn(F)", layer=0),
         Op(id="m", name="mlp(F)", duration_ns=4, resource=C, num_sms=112, phase="mlp(F)", layer=0),
         Op(
@@ -44,6 +43,7 @@ PLAN = Plan(
         ),
         Op(id="x", name="copy", duration_ns=1, resource=N, kind="memory", after=("m",)),
     ),
+    name="small",
     gap_ns=1,
     num_sms=132,
     device_name="NVIDIA H800",
@@ -99,9 +99,9 @@ def test_what_the_trace_says_of_itself() -> None:
 
 
 def test_a_phase_that_comes_back_is_a_range_each_time() -> None:
-    one = replace(PLAN.ops[0], after=())
+    one = PLAN.op(0)
     again = replace(one, id="a1", layer=1)
-    trace = simulate(replace(PLAN, ops=(one, again)))
+    trace = simulate(Plan.of((one, again), name="twice"))
     assert trace.events.filter(is_annotation())["name"].to_list() == ["ProfilerStep#1", "attn(F)", "attn(F)"]
 
 
@@ -110,7 +110,7 @@ def test_several_ranks_share_a_clock() -> None:
     # rank 3  ...bb      b waits for a
     a = Op(id="a", name="a", duration_ns=3, resource=Resource(rank=0, stream=7))
     b = Op(id="b", name="b", duration_ns=2, resource=Resource(rank=3, stream=7), after=("a",))
-    traces = simulate_ranks(Plan(name="two", ops=(b, a)))
+    traces = simulate_ranks(Plan.of((b, a), name="two"))
     assert list(traces) == [0, 3]
     assert [t.rank for t in traces.values()] == [0, 3]
     assert {t.world_size for t in traces.values()} == {4}
@@ -121,5 +121,5 @@ def test_several_ranks_share_a_clock() -> None:
 
 def test_one_rank_need_not_be_rank_0() -> None:
     lone = Op(id="a", name="a", duration_ns=3, resource=Resource(rank=5, stream=7))
-    trace = simulate(Plan(name="lone", ops=(lone,)))
+    trace = simulate(Plan.of((lone,), name="lone"))
     assert (trace.rank, trace.world_size) == (5, 6)

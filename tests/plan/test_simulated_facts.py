@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 
 from weftrace.analysis import breakdown, lanes, phases
-from weftrace.plan import Op, Plan, Resource, simulate
-from weftrace.plan.model import Kind
+from weftrace.plan import Kind, Op, Plan, Resource, simulate
 from weftrace.report import analyze
 from weftrace.trace import Trace, load_parquet, load_rules, read_chrome, save_parquet, work_of, write_chrome
 
@@ -32,7 +31,7 @@ def steps() -> Plan:
                micro_batch=micro_batch),
         )
     ]  # fmt: skip
-    return Plan(name="two micro-batches of three layers", ops=tuple(ops), num_sms=132)
+    return Plan.of(ops, name="two micro-batches of three layers", num_sms=132)
 
 
 def through_json(trace: Trace, folder: Path) -> Trace:
@@ -90,7 +89,7 @@ def test_a_simulated_kernels_class_is_its_ops_kind(way: Way, tmp_path: Path) -> 
         "[[rule]]\nname='mine too'\nkind='compute'\nfamily='mine'\nmatch='foo|cutlass'\nsource='test'\n"
         "[[rule]]\nname='jet'\nkind='memory'\nfamily='jet copies'\nmatch='nvjet'\nsource='test'\n"
     )
-    trace = way(simulate(Plan(name="names that mislead", ops=ops)), tmp_path)
+    trace = way(simulate(Plan.of(ops, name="names that mislead")), tmp_path)
     for rules in (None, load_rules(misleading)):
         work = work_of(trace, rules=rules)
         assert work.events["kind"].cast(pl.String).to_list() == [kind for _, kind in NAMES]

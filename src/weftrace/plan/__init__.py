@@ -4,7 +4,8 @@ from weftrace.plan.as_traces import simulate, simulate_ranks, trace_of
 from weftrace.plan.deepseek import deepseek_training_layers
 from weftrace.plan.document import from_json, load_parquet, plan_of, save_parquet, to_json
 from weftrace.plan.graph import check
-from weftrace.plan.model import OP_SCHEMA, WAIT_SCHEMA, Kind, Op, Plan, Resource, Since, Wait, Why
+from weftrace.plan.model import Plan
+from weftrace.plan.ops import OP_SCHEMA, WAIT_SCHEMA, Kind, Op, Resource, Since, Wait, Why
 from weftrace.plan.times import (
     Chain,
     Timetable,

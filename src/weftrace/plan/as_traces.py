@@ -63,8 +63,8 @@ def simulate(plan: Plan) -> Trace:
 def simulate_ranks(plan: Plan) -> dict[int, Trace]:
     """The trace of each rank of a plan, by rank, all on one clock; all of them in memory.
 
-    For plans of many ranks, `trace_of(timetable(plan), rank)` makes one at a time. Raises `PlanError` where the plan has
-    no op or cannot run, or where the traces would not fit in memory.
+    For plans of many ranks, `trace_of(timetable(plan), rank)` makes one at a time. Raises `PlanError` where the plan
+    has no op or cannot run, or where the traces would not fit in memory.
     """
     if not len(plan):
         raise PlanError(f"plan {plan.name!r} has no ops, so there is nothing to simulate.")
@@ -116,8 +116,8 @@ def origin_of(plan: Plan) -> int:
     ops = plan.ops.group_by("rank").agg(
         kernels=pl.col("num_kernels").cast(pl.Int64).sum(), has_host=(pl.col("kind") == "host").any()
     )
-    most = ops.filter(~pl.col("has_host")).get_column("kernels").max()
-    ahead_ns = 0 if most is None else LEAD_NS + SLOT_NS * int(most)  # type: ignore[call-overload]
+    most = ops.filter(~pl.col("has_host")).select(pl.col("kernels").max()).item()
+    ahead_ns = 0 if most is None else LEAD_NS + SLOT_NS * most
     return -(-ahead_ns // LEAD_NS) * LEAD_NS
 
 
@@ -325,9 +325,11 @@ def _launch_slots(free_ns: _Ints, burst: _Ints) -> _Ints:
 
 def _events(ops: pl.DataFrame, kernels: _Kernels, correlation: _Ints, host: _Host, origin_ns: int) -> pl.DataFrame:
     """Steps, then ranges, calls and device events, by time stamp; of two that start together, the longer first."""
-    last_ns = max(int(kernels.end_ns.max(initial=0)), int(host.calls.get_column("end_ns").max()))  # type: ignore[arg-type]
+    last_ns = max(int(kernels.end_ns.max(initial=0)), host.calls.select(pl.col("end_ns").max()).item())
     is_last = pl.int_range(pl.len()) == pl.len() - 1
-    steps = host.steps.with_columns(end_ns=pl.when(is_last).then(pl.max_horizontal("end_ns", last_ns)).otherwise("end_ns"))
+    steps = host.steps.with_columns(
+        end_ns=pl.when(is_last).then(pl.max_horizontal("end_ns", last_ns)).otherwise("end_ns")
+    )
     on_host = [
         frame.select(
             pl.col("name").cast(pl.Categorical()),
@@ -340,7 +342,9 @@ def _events(ops: pl.DataFrame, kernels: _Kernels, correlation: _Ints, host: _Hos
         for frame in (steps, host.ranges, host.calls)
     ]
     rows = pl.concat([*on_host, _device_events(ops, kernels, correlation)], how="diagonal_relaxed").select(
-        pl.exclude("start_ns", "end_ns"), ts_ns=pl.col("start_ns") + origin_ns, dur_ns=pl.col("end_ns") - pl.col("start_ns")
+        pl.exclude("start_ns", "end_ns"),
+        ts_ns=pl.col("start_ns") + origin_ns,
+        dur_ns=pl.col("end_ns") - pl.col("start_ns"),
     )
     order = np.lexsort((-rows.get_column("dur_ns").to_numpy(), rows.get_column("ts_ns").to_numpy()))
     rows = rows[order]

@@ -1,8 +1,8 @@
-"""A plan as text, JSON with one op a line, so that two plans can be compared with any diff; and as Parquet, for large ones.
+"""A plan as text, JSON with one op a line, so that any diff compares two plans; and as Parquet, for large ones.
 
-Document `weftrace.plan/2`: an object with `schema`, the facts of `Plan`, and `ops`, a list of objects with the fields of
-`Op`: `resource` is an object of `rank` and `stream`; `after` lists ids or row numbers, and objects with the fields of
-`Wait` for waits that say more. Fields that have their default value are left out.
+Document `weftrace.plan/2`: an object with `schema`, the facts of `Plan`, and `ops`, a list of objects with the fields
+of `Op`: `resource` is an object of `rank` and `stream`; `after` lists ids or row numbers, and objects with the fields
+of `Wait` for waits that say more. Fields that have their default value are left out.
 
 Parquet: the columns of `Plan.ops`, and `after`, a list of each op's waits; the facts are JSON in the file's metadata.
 """
@@ -23,7 +23,8 @@ import polars as pl
 
 from weftrace.errors import PlanError
 from weftrace.files.output import write_output
-from weftrace.plan.model import OP_SCHEMA, WAIT_SCHEMA, Op, Plan, Resource, Wait
+from weftrace.plan.model import Plan
+from weftrace.plan.ops import OP_SCHEMA, WAIT_SCHEMA, Op, Resource, Wait
 
 SCHEMA = "weftrace.plan/2"
 _KEY = "weftrace.plan"
@@ -31,7 +32,7 @@ _FACTS = tuple(field for field in fields(Plan) if field.name not in ("ops", "wai
 _AFTER = pl.List(pl.Struct({name: WAIT_SCHEMA[name] for name in WAIT_SCHEMA if name != "op"}))
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 
-_FIELDS = {
+_FIELDS: dict[type, frozenset[str]] = {
     Plan: frozenset(("ops", *(field.name for field in _FACTS))),
     **{kind: frozenset(field.name for field in fields(kind)) for kind in (Op, Resource, Wait)},
 }
@@ -107,7 +108,7 @@ def save_parquet(plan: Plan, path: str | os.PathLike[str]) -> None:
     buffer = io.BytesIO()
     ops = plan.ops.with_columns(_after(plan))
     ops.write_parquet(buffer, compression="zstd", metadata={_KEY: json.dumps({"schema": SCHEMA, **_facts(plan)})})
-    write_output(path, [buffer.getbuffer()])
+    write_output(path, [buffer.getvalue()])
 
 
 def load_parquet(path: str | os.PathLike[str]) -> Plan:
@@ -120,7 +121,9 @@ def load_parquet(path: str | os.PathLike[str]) -> Plan:
         said = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise PlanError(f"{path}: not a plan that can be read: {said}") from error
     if text is None or frame.schema != pl.Schema({**OP_SCHEMA, "after": _AFTER}):
-        raise PlanError(f"{path}: is Parquet, but not a plan that this weftrace saved.")
+        raise PlanError(
+            f"{path}: is Parquet, but not a plan that this weftrace saved. A trace is opened with weftrace.open."
+        )
     try:
         facts = json.loads(text)
         if facts.pop("schema") != SCHEMA:
@@ -128,11 +131,11 @@ def load_parquet(path: str | os.PathLike[str]) -> Plan:
         head = msgspec.convert({**facts, "ops": ()}, _Written)
     except (ValueError, KeyError, AttributeError) as error:
         raise PlanError(f"{path}: what it says of the plan is not what weftrace writes: {error}") from error
-    after = frame.select(op=pl.int_range(pl.len(), dtype=pl.UInt32), after="after").filter(pl.col("after").list.len() > 0)
-    waits = after.explode("after").unnest("after")
-    return Plan(
-        ops=frame.drop("after"), waits=waits, **{field.name: getattr(head, field.name) for field in _FACTS}
+    after = frame.select(op=pl.int_range(pl.len(), dtype=pl.UInt32), after="after").filter(
+        pl.col("after").list.len() > 0
     )
+    waits = after.explode("after").unnest("after")
+    return Plan(ops=frame.drop("after"), waits=waits, **{field.name: getattr(head, field.name) for field in _FACTS})
 
 
 def _after(plan: Plan) -> pl.Series:

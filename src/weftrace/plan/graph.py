@@ -1,4 +1,4 @@
-"""Can a plan run, and when does each op? A plan's frames become arrays, every rule is checked, the loop fills the times.
+"""Can a plan run, and when does each op? Its frames become arrays, every rule is checked, the loop fills the times.
 
 Time and memory are linear in ops plus waits. Plans of up to `INTERPRETED` ops and waits run interpreted, where
 compiled code would have to be loaded first; larger ones run compiled.
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from weftrace.errors import PlanError
 from weftrace.plan import loops
-from weftrace.plan.model import WAIT_SCHEMA, Plan
-from weftrace.plan.rows import label_of, more
+from weftrace.plan.model import Plan
+from weftrace.plan.ops import WAIT_SCHEMA
+from weftrace.plan.rows import more
 
 #: Sums of times stay below this, so that absolute times fit int64 with room for a clock's origin.
 MAX_TOTAL_NS = 1 << 61
@@ -37,8 +38,8 @@ class Graph:
     """A plan as the arrays that `weftrace.plan.loops` takes: N ops, Q streams, W waits, M meets.
 
     queue_of: stream of each op, [N]; ops of stream q are queue_ops[queue_first[q]:queue_first[q + 1]], [N], [Q + 1].
-    waits of op i are wait_first[i] to wait_first[i + 1], [N + 1]: wait_on, wait_for_start [W], wait_lag_ns [W], or empty
-    where no wait has a lag. wait_rows: their rows in `plan.waits`, None where these are in order of op.
+    waits of op i are wait_first[i] to wait_first[i + 1], [N + 1]: wait_on, wait_for_start [W], wait_lag_ns [W], or
+    empty where no wait has a lag. wait_rows: their rows in `plan.waits`, None where these are in order of op.
     hold_ns: time that an op holds its stream, [N]. meet_of: [N], meet_first, meet_ops: members by meet; all empty where
     there is none.
     """
@@ -233,12 +234,12 @@ def _compiled(function: Any) -> Any:
 
 def _resource_keys(plan: Plan) -> _Int64s:
     """A number for each op's stream: equal where rank and stream are."""
-    rank, stream = plan.ops.get_column("rank"), plan.ops.get_column("stream")
     if not len(plan):
         return _NO_TIMES
-    low, high = int(stream.min()), int(stream.max())  # type: ignore[arg-type] # of a column of integers
+    rank, stream = plan.ops.get_column("rank"), plan.ops.get_column("stream")
+    low, high = _range(plan, "stream")
     if low == high:
-        return rank.to_numpy()  # type: ignore[return-value] # narrower integers do as well
+        return rank.to_numpy()
     keys = rank.to_numpy().astype(np.int64)
     keys *= high - low + 1
     keys += stream.to_numpy()
@@ -290,47 +291,55 @@ def check_values(plan: Plan) -> None:
     if type(plan.gap_ns) is not int or plan.gap_ns < 0:
         raise PlanError(f"{of}: gap_ns = {plan.gap_ns!r}; it must be an int of 0 or more nanoseconds.")
     if len(ops) >= _MAX_ROWS or len(waits) >= _MAX_ROWS:
-        raise PlanError(f"{of}: it has {len(ops):,} ops and {len(waits):,} waits; up to {_MAX_ROWS - 1:,} are possible.")
+        raise PlanError(
+            f"{of}: it has {len(ops):,} ops and {len(waits):,} waits; up to {_MAX_ROWS - 1:,} are possible."
+        )
     for column, least, rule in (
         ("duration_ns", 0, "an op takes 0 ns or longer"),
         ("num_kernels", 1, "an op is at least one kernel"),
         ("num_sms", 0, "it is 0 or more, or nothing"),
     ):
-        low = ops.get_column(column).min()
-        if low is not None and low < least:  # type: ignore[operator] # of a column of integers
+        if len(ops) and _range(plan, column)[0] < least:
             rows = (ops.get_column(column) < least).arg_true()
             value = ops.get_column(column)[rows[0]]
-            raise PlanError(f"{of}: op {label_of(plan, rows[0])} has {column} = {value:,}; {rule}.{more(len(rows))}")
+            raise PlanError(f"{of}: op {plan.label(rows[0])} has {column} = {value:,}; {rule}.{more(len(rows))}")
     _check_device(plan, of)
     _check_ids(plan, of)
     for column in ("op", "on") if len(waits) else ():
-        if (highest := waits.get_column(column).max()) >= len(ops):  # type: ignore[operator]
+        if (highest := int(waits.get_column(column).to_numpy().max())) >= len(ops):
             raise PlanError(f"{of}: a wait has {column} = {highest:,}, but its ops are numbered 0 to {len(ops) - 1:,}.")
     _check_total(plan, of)
+
+
+def _range(plan: Plan, column: str) -> tuple[int, int]:
+    """Least and largest of a column of ops; (0, 0) where all is null."""
+    low, high = plan.ops.select(pl.col(column).min().alias("low"), pl.col(column).max().alias("high")).row(0)
+    return low or 0, high or 0
 
 
 def _check_device(plan: Plan, of: str) -> None:
     ops = plan.ops
     if not len(ops):
         return
-    sms = ops.get_column("num_sms").max()
-    if plan.num_sms is not None and sms is not None and sms > plan.num_sms:  # type: ignore[operator]
+    if plan.num_sms is not None and _range(plan, "num_sms")[1] > plan.num_sms:
         row = (ops.get_column("num_sms") > plan.num_sms).arg_true()[0]
         raise PlanError(
-            f"{of}: op {label_of(plan, row)} holds {ops['num_sms'][row]} SMs, but the plan's device has {plan.num_sms}. "
-            "Correct num_sms of the op or of the plan."
+            f"{of}: op {plan.label(row)} holds {ops['num_sms'][row]} SMs, but the plan's device has "
+            f"{plan.num_sms}. Correct num_sms of the op or of the plan."
         )
-    low, high = ops["rank"].min(), ops["rank"].max()
-    if low < 0:  # type: ignore[operator]
+    low, high = _range(plan, "rank")
+    if low < 0:
         raise PlanError(f"{of}: it has an op on rank {low}; ranks count from 0.")
-    if plan.world_size is not None and high >= plan.world_size:  # type: ignore[operator]
+    if plan.world_size is not None and high >= plan.world_size:
         raise PlanError(
             f"{of}: it has an op on rank {high}, but world_size is {plan.world_size}, "
             f"so ranks are 0 to {plan.world_size - 1}."
         )
     is_host = ops.get_column("kind") == "host"
     if is_host.any() and not is_host.all():
-        mixed = ops.select("rank", "stream", host=is_host).unique().group_by("rank", "stream").len().filter(pl.col.len > 1)
+        mixed = (
+            ops.select("rank", "stream", host=is_host).unique().group_by("rank", "stream").len().filter(pl.col.len > 1)
+        )
         if len(mixed):
             rank, stream, _ = mixed.sort("rank", "stream").row(0)
             raise PlanError(

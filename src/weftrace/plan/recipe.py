@@ -13,7 +13,8 @@ from importlib.resources import files
 from typing import Any
 
 from weftrace.errors import PlanError
-from weftrace.plan.model import Kind, Op, Plan, Resource
+from weftrace.plan.model import Plan
+from weftrace.plan.ops import Kind, Op, Resource
 from weftrace.units import US
 
 

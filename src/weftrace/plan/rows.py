@@ -10,7 +10,7 @@ from typing import Any, get_args
 import polars as pl
 
 from weftrace.errors import PlanError
-from weftrace.plan.model import KINDS, OP_SCHEMA, WAIT_SCHEMA, Op, Plan, Resource, Since, Wait, Why
+from weftrace.plan.ops import KINDS, OP_SCHEMA, WAIT_SCHEMA, Op, Resource, Since, Wait, Why
 
 _INTS = ("duration_ns", "num_kernels", "num_sms", "meet", "layer", "micro_batch", "step", "start_bytes", "end_bytes")
 _MAY_BE_NONE = ("num_sms", "meet", "layer", "micro_batch", "step")
@@ -30,52 +30,47 @@ def frames_of(ops: Sequence[Op], what: str) -> tuple[pl.DataFrame, pl.DataFrame]
     return frame, _waits_of(ops, columns["id"], what)
 
 
-def ops_of(plan: Plan, rows: Sequence[int]) -> list[Op]:
-    """The ops of these rows, as values."""
-    everything = len(rows) == plan.ops.height
-    frame = plan.ops if everything else plan.ops[list(rows)]
-    waits = plan.waits if everything else plan.waits.filter(pl.col("op").is_in(list(rows)))
-    labels = _ids(plan, waits.get_column("on").to_list())
+def ops_of(ops: pl.DataFrame, waits: pl.DataFrame, rows: Sequence[int]) -> list[Op]:
+    """The ops of these rows of a plan's frames, as values."""
+    if len(rows) < ops.height:
+        waits = waits.filter(pl.col("op").is_in(list(rows)))
+    ids = ops.get_column("id").gather(waits.get_column("on")).to_list()
     after: dict[int, list[str | int | Wait]] = {}
-    for (op, on, since, lag_ns, why), label in zip(waits.iter_rows(), labels, strict=True):
+    for (op, on, since, lag_ns, why), label in zip(waits.iter_rows(), ids, strict=True):
+        other = on if label is None else label
         is_plain = (since, lag_ns, why) == ("end", 0, "data")
-        after.setdefault(op, []).append(label if is_plain else Wait(label, since, lag_ns, why))
+        after.setdefault(op, []).append(other if is_plain else Wait(other, since, lag_ns, why))
     return [
         Op(
             resource=Resource(rank=values.pop("rank"), stream=values.pop("stream")),
             after=tuple(after.get(row, ())),
             **values,
         )
-        for row, values in zip(rows, frame.iter_rows(named=True), strict=True)
+        for row, values in zip(rows, ops[list(rows)].iter_rows(named=True), strict=True)
     ]
 
 
-def row_of(plan: Plan, which: int | str) -> int:
-    """The row of an op, by row number or id. Raises `PlanError` where there is none."""
+def row_of(ops: pl.DataFrame, which: int | str, what: str) -> int:
+    """The row of an op, by row number or id. what: the plan, for errors. Raises `PlanError` where there is none."""
     if isinstance(which, str):
-        found = plan.ops.get_column("id").index_of(which)
+        found = ops.get_column("id").index_of(which)
         if found is None:
-            near = _nearest(which, plan.ops.get_column("id").drop_nulls().to_list())
-            raise PlanError(f"plan {plan.name!r} has no op {which!r}.{near}")
+            raise PlanError(
+                f"{what} has no op {which!r}.{_nearest(which, ops.get_column('id').drop_nulls().to_list())}"
+            )
         return found
-    if not 0 <= which < len(plan):
-        raise PlanError(f"plan {plan.name!r} has no op number {which}: it has {len(plan):,} ops, counted from 0.")
+    if not 0 <= which < ops.height:
+        raise PlanError(f"{what} has no op number {which}: it has {ops.height:,} ops, counted from 0.")
     return which
 
 
-def label_of(plan: Plan, row: int) -> str:
+def label_of(ops: pl.DataFrame, row: int) -> str:
     """What an op is called in messages: its id in quotes, else its name and where it stands."""
-    op = plan.ops.row(row, named=True)
+    op = ops.row(row, named=True)
     if op["id"] is not None:
         return repr(op["id"])
     told = {"layer": op["layer"], "micro-batch": op["micro_batch"], "rank": op["rank"], "row": row}
     return f"{op['name']!r} ({', '.join(f'{what} {value}' for what, value in told.items() if value is not None)})"
-
-
-def _ids(plan: Plan, rows: list[int]) -> list[str | int]:
-    """The id of each of these ops, or its row number where it has none."""
-    ids = plan.ops.get_column("id").gather(pl.Series(rows, dtype=pl.UInt32)).to_list()
-    return [row if label is None else label for row, label in zip(rows, ids, strict=True)]
 
 
 def _waits_of(ops: Sequence[Op], ids: list[str | None], what: str) -> pl.DataFrame:
@@ -86,13 +81,16 @@ def _waits_of(ops: Sequence[Op], ids: list[str | None], what: str) -> pl.DataFra
     for row, op in enumerate(ops):
         if not op.after:
             continue
-        if isinstance(op.after, str):
-            raise PlanError(f"{what}: op {_called(op, row)} has after = {op.after!r}, a string. Give a tuple: (...,).")
+        after: object = op.after
+        if isinstance(after, str):
+            raise PlanError(
+                f"{what}: op {_called(op, row)} has after = {after!r}, a string. Give a tuple of ids: ({after!r},)."
+            )
         for each in op.after:
             wait = each if isinstance(each, Wait) else Wait(each)
             _check_wait(op, row, wait, what)
-            on = index.get(wait.on) if isinstance(wait.on, str) else wait.on
-            if on is None or not 0 <= on < len(ops):
+            on = index.get(wait.on, -1) if isinstance(wait.on, str) else wait.on
+            if not 0 <= on < len(ops):
                 _raise_unknown(ops, index, what)
             rows.append((row, on, wait.since, wait.lag_ns, wait.why))
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(WAIT_SCHEMA)
@@ -119,8 +117,8 @@ def _check_types(ops: Sequence[Op], columns: dict[str, list[Any]], what: str) ->
         values = columns[name]
         limit = _LIMITS[8 if OP_SCHEMA[name] == pl.Int64() else 4]
         allowed = {int, type(None)} if name in _MAY_BE_NONE else {int}
-        if wrong := [row for row, v in enumerate(values) if type(v) not in allowed] if set(map(type, values)) - allowed \
-                else []:  # fmt: skip
+        if set(map(type, values)) - allowed:
+            wrong = [row for row, v in enumerate(values) if type(v) not in allowed]
             raise PlanError(
                 f"{what}: op {_called(ops[wrong[0]], wrong[0])} has {name} = {values[wrong[0]]!r}, which is not an "
                 f"int. Use whole numbers (nanoseconds for times), for example int(round(x)).{more(len(wrong))}"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
-from weftrace.plan.graph import Graph, Run, graph_of, latest_start_ns, previous_on_stream, run
+from weftrace.plan.graph import Graph, graph_of, latest_start_ns, previous_on_stream, run
 from weftrace.plan.model import Plan
 from weftrace.units import duration
 
@@ -146,7 +146,9 @@ def memory_peaks(times: Timetable) -> pl.DataFrame:
 def _curve(times: Timetable, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Times at which something starts or ends on a rank, ascending, and what is held from each on."""
     changes = [times.plan.ops.get_column(column).gather(rows).to_numpy() for column in ("start_bytes", "end_bytes")]
-    moments = [moment[rows[change != 0]] for moment, change in zip((times.start_ns, times.end_ns), changes, strict=True)]
+    moments = [
+        moment[rows[change != 0]] for moment, change in zip((times.start_ns, times.end_ns), changes, strict=True)
+    ]
     time_ns = np.concatenate([[0], *moments])
     change = np.concatenate([[0], *(change[change != 0] for change in changes)])
     order = np.argsort(time_ns, kind="stable")

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from weftrace.compiled import compiled
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.cluster import Cluster
-from weftrace.compiled import compiled
 from weftrace.experts.placement import Placement
 from weftrace.experts.slots import copies_of, even_shares, load_of_gpus
 

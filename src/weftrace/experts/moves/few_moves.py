@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.packing.improve import Paths, follow, improve
 from weftrace.experts.packing.shares import best_shares
 from weftrace.experts.problem import Problem

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.experts.arrays import Bools, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Bools, Ints
 
 
 @compiled

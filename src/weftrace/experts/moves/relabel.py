@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from weftrace.compiled import compiled
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Ints, frozen
 from weftrace.experts.cluster import Cluster
-from weftrace.compiled import compiled
 from weftrace.experts.placement import Placement
 
 

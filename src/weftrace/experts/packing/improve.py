@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from weftrace.compiled import compiled
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.cluster import Cluster
-from weftrace.compiled import compiled
 from weftrace.experts.packing.improve_kernels import Gpus, walk
 
 

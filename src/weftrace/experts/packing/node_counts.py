@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.experts.arrays import Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Floats, Ints
 
 MAX_STEPS = 150
 GREAT = 0.3  # a swap that takes this part of the squares away is taken without a look at trades, which cost more time

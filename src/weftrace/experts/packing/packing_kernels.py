@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Bools, Floats, Ints
 
 WIDEST_PAIRS = 16  # replicas a GPU up to which two-for-two swaps are tried; lists of pairs grow with the square
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Bools, Floats, Ints
 
 
 class _Layer(NamedTuple):

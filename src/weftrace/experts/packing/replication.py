@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.experts.arrays import Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Floats, Ints
 
 
 def greedy_counts(load_LN: Floats, replicas_L: Ints, most_copies: int | Ints, least_LN: Ints | None = None) -> Ints:

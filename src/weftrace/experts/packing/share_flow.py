@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Bools, Floats, Ints
 
 _ROUNDING = 1e-13  # an overload below this part of a GPU's target is rounding: sums of some hundred float64 numbers
 

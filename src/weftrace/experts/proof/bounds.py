@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.packing.group_partition import best_partition
 from weftrace.experts.problem import NotApplicable, Problem
 

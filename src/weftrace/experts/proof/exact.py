@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.experts.arrays import Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.problem import NotApplicable, Problem, Solution
 from weftrace.experts.slots import even_shares
 

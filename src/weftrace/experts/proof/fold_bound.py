@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.problem import Problem
 
 NUM_THETAS = 24

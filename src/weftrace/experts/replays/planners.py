@@ -8,10 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
+from weftrace.compiled import compiled
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.cluster import Cluster
-from weftrace.compiled import compiled
 from weftrace.experts.constraints import make_problem
 from weftrace.experts.moves.replan import replan
 from weftrace.experts.placement import Placement, make_placement

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.experts.arrays import Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.packing.packing import packed, pinned_replicas
 from weftrace.experts.packing.replication import greedy_counts, replicas_of
 from weftrace.experts.problem import NotApplicable, Problem, Solution

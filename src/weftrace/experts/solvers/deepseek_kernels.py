@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weftrace.experts.arrays import Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Floats, Ints
 
 Float32s = NDArray[np.float32]
 

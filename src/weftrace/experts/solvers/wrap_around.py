@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.experts.arrays import Floats, Ints
 from weftrace.compiled import compiled
+from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.packing.shares import best_shares
 from weftrace.experts.problem import NotApplicable, Problem, Solution
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weftrace.compiled import compiled
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Bools, Floats, Ints
-from weftrace.compiled import compiled
 from weftrace.experts.placement import Placement
 from weftrace.notebook import InNotebook
 

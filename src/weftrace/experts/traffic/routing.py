@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weftrace.compiled import compiled
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Floats, Ints
-from weftrace.compiled import compiled
 
 FIT_ROUNDS = 16
 

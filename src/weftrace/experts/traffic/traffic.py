@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weftrace.compiled import compiled
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.cluster import Cluster
-from weftrace.compiled import compiled
 from weftrace.experts.slots import slots_of
 
 
