@@ -1,6 +1,7 @@
 """What must happen, in which order, on which resource: plans, and what running them gives."""
 
 from weftrace.plan.as_traces import simulate, simulate_ranks, trace_of
+from weftrace.plan.contention import Contended, Slowdown, load_slowdowns, with_contention
 from weftrace.plan.deepseek import deepseek_training_layers
 from weftrace.plan.document import from_json, load_parquet, plan_of, save_parquet, to_json
 from weftrace.plan.graph import check
@@ -21,11 +22,13 @@ __all__ = [
     "OP_SCHEMA",
     "WAIT_SCHEMA",
     "Chain",
+    "Contended",
     "Kind",
     "Op",
     "Plan",
     "Resource",
     "Since",
+    "Slowdown",
     "Timetable",
     "Wait",
     "Why",
@@ -34,6 +37,7 @@ __all__ = [
     "deepseek_training_layers",
     "from_json",
     "load_parquet",
+    "load_slowdowns",
     "longest_chain",
     "memory_curve",
     "memory_peaks",
@@ -45,4 +49,5 @@ __all__ = [
     "timetable",
     "to_json",
     "trace_of",
+    "with_contention",
 ]

@@ -1,5 +1,5 @@
-"""Op, Wait and Resource: how a small plan is written by hand and a row of a large one is looked at; and the columns that
-they are in a `Plan`.
+"""Op, Wait and Resource: how a small plan is written by hand and a row of a large one is looked at; and the columns
+that they are in a `Plan`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,208 @@
+"""What do ops that run at the same time cost each other? A layer above the engine, off unless it is called.
+
+The engine takes durations as they are. Here a plan whose durations are those of ops that run alone is simulated, what
+overlapped what is measured, durations are stretched by a table of slowdowns, and it is simulated again, until durations
+stay: a fixed point, found by repetition.
+
+An op that alone takes d, and of whose time D a part o lies beside what slows it by a factor f, loses L = o * (1 - 1/f)
+of it, and is done where D - L = d; what several rows of the table cost adds up in L. A round is a step of Newton's
+method: D grows by what is left of the work, d - (D - L), at the speed that it has at its end. Where durations were
+measured while both ran, the cost is in them already, and a table would count it twice.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.errors import PlanError
+from weftrace.notebook import InNotebook
+from weftrace.plan.graph import hold_ns
+from weftrace.plan.model import Plan
+from weftrace.plan.times import Timetable, timetable
+from weftrace.trace.kernels import classify, load_rules
+from weftrace.units import percent
+
+_MAX_RATE = 1 - 1e-3  # an op is slowed by no more than a thousand
+_Floats = NDArray[np.float64]
+_Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowdown(InNotebook):
+    """One row of a table: ops that `of` selects take `factor` times as long while one that `beside` selects runs.
+
+    of, beside: expressions over the columns of `Plan.ops`, and `family`, the kernel family that weftrace's rules find
+    in the op's name. Both are of the same rank; no op slows itself. An op takes the first row whose `of` selects it.
+    factor: 1 or more; None for fewer SMs: an op that asks for more SMs than those beside it leave free runs on what is
+    left, in time that is inverse to the SMs (a kernel that is not bound by its SMs takes less; a kernel with fewer
+    blocks than asked for here takes the same), and on one at least.
+    """
+
+    name: str
+    of: pl.Expr
+    beside: pl.Expr
+    factor: float | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contended(InNotebook):
+    """A plan as it runs where its ops slow each other.
+
+    times: of the plan with its durations stretched. alone_ns: durations before, int64, [ops]. rounds: simulations until
+    durations stayed. settled: whether they did. change_ns: the largest change of a duration in the last round.
+    """
+
+    times: Timetable
+    alone_ns: NDArray[np.int64]
+    rounds: int
+    settled: bool
+    change_ns: int
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        plan = self.times.plan
+        added = int(plan.ops.get_column("duration_ns").sum()) - int(self.alone_ns.sum())
+        yield "plan", plan.name
+        yield "added to durations", percent(added / max(1, int(self.alone_ns.sum())), 1)
+        yield "rounds", f"{self.rounds}, {'settled' if self.settled else 'not settled'}"
+        yield from (("note", note) for note in plan.notes[-1:])
+
+
+def load_slowdowns(name: str = "deepseek_training") -> tuple[Slowdown, ...]:
+    """A table that comes with weftrace, by its name in `contention.toml`. Raises `PlanError` where there is none."""
+    tables = tomllib.loads((files("weftrace.plan") / "contention.toml").read_text("utf-8"))
+    if name not in tables:
+        raise PlanError(f"no table of slowdowns {name!r}; there are {', '.join(tables)}.")
+    table = tables[name]
+    return tuple(
+        Slowdown(
+            name=row["name"],
+            of=(pl.col("kind") == "compute")
+            & (pl.lit(True) if row["families"] == ["*"] else pl.col("family").is_in(row["families"])),
+            beside=pl.col("kind") == row["beside"],
+            factor=row["factor"],
+            source=table["source"],
+        )
+        for row in table["slowdown"]
+    )
+
+
+def with_contention(
+    plan: Plan, slowdowns: Sequence[Slowdown], *, max_rounds: int = 10, tolerance: float = 1e-3
+) -> Contended:
+    """Run a plan whose durations are those of ops that run alone, where what runs together slows each other.
+
+    Repeats until no duration changes by more than `tolerance` of the makespan in a round, at most `max_rounds` times:
+    two or three suffice as a rule. Where ops swap places from round to round it may never settle, which `settled` says.
+    The plan's notes tell the table and the rounds. An op in a meet is slowed in its own time, not in its wait; what it
+    waits slows no other by a factor, but it holds its SMs.
+
+    Raises `PlanError` where the plan cannot run, for a factor below 1, or for rows about SMs without `plan.num_sms`.
+    """
+    for row in slowdowns:
+        if row.factor is not None and row.factor < 1:
+            raise PlanError(
+                f"slowdown {row.name!r}: its factor is {row.factor}; what runs beside makes nothing faster."
+            )
+        if row.factor is None and plan.num_sms is None:
+            raise PlanError(f"slowdown {row.name!r} is about SMs, and plan {plan.name!r} does not know its device's.")
+    alone_ns = plan.ops.get_column("duration_ns").to_numpy()
+    tables = list(zip(slowdowns, _chosen(plan, slowdowns), strict=True))
+    times, rounds, change_ns, settled = timetable(plan), 1, 0, not len(plan)
+    while not settled and rounds < max_rounds:
+        lost_ns, rate = np.zeros(len(plan)), np.zeros(len(plan))
+        for row, who in tables:
+            _add_lost(times, row, *who, lost_ns, rate)
+        now_ns = times.plan.ops.get_column("duration_ns").to_numpy()
+        left_ns = alone_ns - (now_ns - lost_ns)
+        duration_ns = np.maximum(
+            alone_ns, np.rint(now_ns + left_ns / (1 - np.minimum(rate, _MAX_RATE))).astype(np.int64)
+        )
+        change_ns = int(np.abs(duration_ns - now_ns).max())
+        settled = change_ns <= max(1, tolerance * times.makespan_ns)  # 1 ns may swing by rounding alone
+        if change_ns:
+            times = timetable(plan.with_ops(duration_ns=pl.Series(duration_ns)))
+            rounds += 1
+    told = "settled" if settled else f"not settled, the last changed a duration by {change_ns:,} ns"
+    note = f"ops slow each other: {'; '.join(row.name for row in slowdowns)} ({rounds} rounds, {told})"
+    stretched = replace(times.plan, notes=(*plan.notes, note))
+    return Contended(
+        times=replace(times, plan=stretched), alone_ns=alone_ns, rounds=rounds, settled=settled, change_ns=change_ns
+    )
+
+
+def _chosen(plan: Plan, slowdowns: Sequence[Slowdown]) -> list[tuple[_Bools, _Bools]]:
+    """For each row, the ops that take it, and those that they are slowed by."""
+    names = plan.ops.get_column("name")
+    families = classify(names, load_rules()).get_column("family").cast(pl.String)
+    ops = plan.ops.with_columns(family=families)
+    is_free = (ops.get_column("kind") != "host").to_numpy().copy()
+    chosen = []
+    for row in slowdowns:
+        of, beside = ops.select(of=row.of, beside=row.beside & (pl.col("kind") != "host")).to_numpy().astype(bool).T
+        chosen.append((of & is_free, beside))
+        is_free &= ~of
+    return chosen
+
+
+def _add_lost(
+    times: Timetable, row: Slowdown, of: _Bools, beside: _Bools, lost_ns: _Floats, rate_at_end: _Floats
+) -> None:
+    """Add, for each op, the time that it loses to what runs beside it, and at which rate it loses when it ends."""
+    rank = times.plan.ops.get_column("rank").to_numpy()
+    work_ns = times.end_ns - hold_ns(times.plan)  # from when on a member of a meet does its work
+    for each in np.unique(rank[of]):
+        slowed = np.flatnonzero(of & (rank == each) & (times.end_ns > work_ns))
+        others = np.flatnonzero(beside & (rank == each))
+        if len(others) and len(slowed):
+            begins = (times.start_ns if row.factor is None else work_ns)[others]
+            spans = _Spans(begins, times.end_ns[others], _weights(times.plan, others, row))
+            asked = _weights(times.plan, slowed, row)
+            own = asked * beside[slowed]  # no op slows itself
+            for pair in {(int(a), int(b)) for a, b in zip(asked, own, strict=True)}:
+                these = slowed[(asked == pair[0]) & (own == pair[1])]
+                rate = _rate(row, pair[0], spans.held - pair[1], times.plan.num_sms)
+                lost_ns[these] += spans.area(rate, work_ns[these], times.end_ns[these])
+                rate_at_end[these] += spans.just_before(rate, times.end_ns[these])
+
+
+def _weights(plan: Plan, ops: NDArray[np.int64], row: Slowdown) -> NDArray[np.int64]:
+    """What each op adds while it runs: one, or its SMs."""
+    if row.factor is not None:
+        return np.ones(len(ops), np.int64)
+    return plan.ops.get_column("num_sms").gather(ops).fill_null(0).to_numpy().astype(np.int64)
+
+
+def _rate(row: Slowdown, asked: int, others: NDArray[np.int64], num_sms: int | None) -> _Floats:
+    """1 - 1 / f where others hold that much: the share of time that is lost."""
+    if row.factor is not None:
+        return np.where(others > 0, 1 - 1 / row.factor, 0.0)
+    assert num_sms is not None, "refused before"
+    left = np.maximum(1, num_sms - others)
+    return np.where(asked > left, 1 - left / max(1, asked), 0.0)
+
+
+class _Spans:
+    """How much is held at each time by ops that run: constant between the moments at which one starts or ends."""
+
+    def __init__(self, start_ns: NDArray[np.int64], end_ns: NDArray[np.int64], weight: NDArray[np.int64]) -> None:
+        at = np.concatenate([start_ns, end_ns])
+        order = np.argsort(at, kind="stable")
+        self.moments = at[order].astype(np.float64)
+        self.held = np.cumsum(np.concatenate([weight, -weight])[order])  # from each moment on
+
+    def area(self, rate: _Floats, begin_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> _Floats:
+        """The area over [begin, end) under a rate that is given from each moment on; it is 0 before the first."""
+        upto = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(self.moments))])
+        return np.asarray(np.interp(end_ns, self.moments, upto) - np.interp(begin_ns, self.moments, upto))
+
+    def just_before(self, rate: _Floats, at_ns: NDArray[np.int64]) -> _Floats:
+        """The rate just before each time."""
+        return np.asarray(np.concatenate([[0.0], rate])[np.searchsorted(self.moments, at_ns, side="left")])
