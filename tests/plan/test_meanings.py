@@ -20,6 +20,7 @@ from weftrace.plan import (
     Wait,
     check,
     critical_path,
+    drawn,
     longest_chain,
     memory_curve,
     memory_peaks,
@@ -264,6 +265,33 @@ def test_memory_held_over_time() -> None:
 def test_what_is_freed_and_taken_at_one_time_is_no_peak() -> None:
     ops = (op("a", 4, start_bytes=8, end_bytes=-8), op("b", 4, start_bytes=8, end_bytes=-8))
     assert memory_peaks(timetable(Plan.of(ops, name="p"))).rows() == [(0, 8, 0)]
+
+
+# --- drawn ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_timetable_is_drawn_to_the_cell() -> None:
+    assert drawn(timetable(meeting())).splitlines() == [
+        "time       0         10 ns",
+        "rank 0, 7  |a-|x0~-----|e",
+        "rank 1, 7  |b-----|x1---|",
+    ]
+    assert drawn(timetable(with_host())).splitlines() == [
+        "time              0         10 ns     20 ns",
+        "rank 0, 7             |k1------|k   |k3-",
+        "rank 0, host 100  |l1|l2|s~~~~~-|l3",
+    ]
+
+
+def test_a_drawing_keeps_to_its_width() -> None:
+    times = timetable(meeting().with_ops(duration_ns=pl.col("duration_ns") * 1_000_003))
+    for width in (30, 80, 200):
+        assert 0.4 * width < max(map(len, drawn(times, width).splitlines())) <= width
+    with pytest.raises(PlanError, match="a drawing needs 21 columns, and has 20"):
+        drawn(times, 20)
+    many = Plan.of((op(f"a{i}", 1, on=Resource(stream=i)) for i in range(201)), name="many")
+    with pytest.raises(PlanError, match="201 streams"):
+        drawn(timetable(many))
 
 
 # --- a plan as columns ------------------------------------------------------------------------------------------------

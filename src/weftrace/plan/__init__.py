@@ -4,6 +4,7 @@ from weftrace.plan.as_traces import simulate, simulate_ranks, trace_of
 from weftrace.plan.contention import Contended, Slowdown, load_slowdowns, with_contention
 from weftrace.plan.deepseek import deepseek_training_layers
 from weftrace.plan.document import from_json, load_parquet, plan_of, save_parquet, to_json
+from weftrace.plan.drawing import drawn
 from weftrace.plan.graph import check
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import OP_SCHEMA, WAIT_SCHEMA, Kind, Op, Resource, Since, Wait, Why
@@ -35,6 +36,7 @@ __all__ = [
     "check",
     "critical_path",
     "deepseek_training_layers",
+    "drawn",
     "from_json",
     "load_parquet",
     "load_slowdowns",
