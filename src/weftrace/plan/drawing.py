@@ -69,4 +69,5 @@ def _draw(row: list[str], label: str, start_ns: int, work_ns: int, end_ns: int, 
 
 def _round_up(time_ns: float) -> int:
     """The next of 1, 2, 5, 10, 20, 50 ... nanoseconds."""
-    return next(step for power in range(19) for step in (10**power, 2 * 10**power, 5 * 10**power) if step >= time_ns)
+    steps = (first * 10**power for power in range(19) for first in (1, 2, 5))
+    return next(int(step) for step in steps if step >= time_ns)
