@@ -1,7 +1,7 @@
 """Can a plan run, and when does each op? Its frames become arrays, every rule is checked, the loop fills the times.
 
-Time and memory are linear in ops plus waits. Plans of up to `INTERPRETED` ops and waits run interpreted, where
-compiled code would have to be loaded first; larger ones run compiled.
+Time and memory are linear in ops plus waits. Plans run interpreted as long as that is quicker than to load compiled
+code, which takes about a second; once a process has interpreted as much as that, it loads it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from weftrace.plan.rows import more
 
 #: Sums of times stay below this, so that absolute times fit int64 with room for a clock's origin.
 MAX_TOTAL_NS = 1 << 61
-#: Ops plus waits of a plan that is run without compiled code, unless asked for: they take about 0.1 s.
-INTERPRETED = 60_000
+#: Ops plus waits that a process interprets before it loads compiled code: they take about half a second.
+INTERPRETED = 500_000
 _MAX_ROWS = 1 << 31
 _MAX_LISTED = 24
 
@@ -31,6 +31,7 @@ _Int32s = NDArray[np.int32]
 _Int64s = NDArray[np.int64]
 _NONE = np.empty(0, np.int32)
 _NO_TIMES = np.empty(0, np.int64)
+_num_interpreted = 0  # ops plus waits, by this process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,11 +177,6 @@ def previous_on_stream(graph: Graph) -> _Int32s:
     return previous
 
 
-def is_large(graph: Graph) -> bool:
-    """Whether a plan is run by compiled code unless asked otherwise."""
-    return len(graph.hold_ns) + len(graph.wait_on) > INTERPRETED
-
-
 # --- arrays -----------------------------------------------------------------------------------------------------------
 
 
@@ -197,7 +193,11 @@ def _call(function: Any, arguments: tuple[Any, ...], *, written: Any, compiled: 
 
     written: those of the arguments that the caller reads afterwards.
     """
-    if is_large(graph) if compiled is None else compiled:
+    global _num_interpreted
+    if compiled is None:
+        _num_interpreted += len(graph.hold_ns) + len(graph.wait_on)
+        compiled = _num_interpreted > INTERPRETED
+    if compiled:
         return _compiled(function)(*arguments)
     lists = [a.tolist() if isinstance(a, np.ndarray) else a for a in arguments]
     result = function(*lists)
@@ -262,7 +262,7 @@ def _numbered(keys: NDArray[Any]) -> tuple[_Int32s, int]:
 
 def _grouped(codes: _Int32s, num_groups: int) -> tuple[_Int32s, _Int32s]:
     """Offsets of each code, and indices sorted by code, those of one code in their order."""
-    if len(codes) > INTERPRETED:
+    if len(codes) + _num_interpreted > INTERPRETED:
         first, order = np.zeros(num_groups + 1, np.int32), np.empty(len(codes), np.int32)
         _compiled(loops.grouped)(codes, first, order)
         return first, order
