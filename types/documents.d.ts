@@ -632,6 +632,51 @@ declare namespace sweep {
   }
 }
 
+declare namespace plan {
+  /** One piece of work on one stream: a row of `Plan.ops`, with its waits. id: unique in the plan where given. Other ops name it in their `after`, and errors name it too. name: what runs, for kernel tables: many ops may share it. duration_ns: time its kernels run, integer nanoseconds, 0 or more. kind: "host" for what runs on a host thread: a launch, a call that blocks. The ops of a stream all are, or none is. num_kernels: the op is this many equal kernels back to back; the stream idles `Plan.gap_ns` between them, so the op holds its stream for `duration_ns + (num_kernels - 1) * gap_ns`. after: what the op waits for: ids or row numbers of ops that must have ended before this one starts, or a `Wait` that says more. num_sms: SMs that each kernel holds; None where it is not known or holds none. meet: a number shared by ops, of several ranks as a rule, that happen together (a collective, a barrier, a blocking send and its receive): each starts when it can, and all end at the last start plus their own duration. phase: name of the host range that the op is launched in, such as "dispatch(F)"; None for no range. layer, micro_batch, step: which repetition of the phase this is. start_bytes, end_bytes: how the memory held on the rank changes when the op starts, and when it ends. */
+  interface Op {
+    id?: string | null;
+    name: string;
+    duration_ns: number;
+    resource?: Resource;
+    kind?: "communication" | "compute" | "host" | "memory";
+    after?: (string | number | Wait)[];
+    num_sms?: number | null;
+    num_kernels?: number;
+    meet?: number | null;
+    phase?: string | null;
+    layer?: number | null;
+    micro_batch?: number | null;
+    step?: number | null;
+    start_bytes?: number;
+    end_bytes?: number;
+  }
+  /** One stream of one rank, or one thread of its host: it runs one op at a time, in the order of the plan. */
+  interface Resource {
+    rank?: number;
+    stream?: number;
+  }
+  /** An op may start once `lag_ns` have passed since the end, or the start, of another. on: the other's id, or its row number. lag_ns: nanoseconds, a network's latency say; negative where the op may start that much before, as one that needs its input late. why: "data", it uses the result; "launch", the other is the host call that launches it; "sm", it found no free SMs before; "host", a host call that blocks until then; "vote", inferred from repeats. */
+  interface Wait {
+    on: string | number;
+    since?: "end" | "start";
+    lag_ns?: number;
+    why?: "data" | "host" | "launch" | "sm" | "vote";
+  }
+  /** A plan as its document has it: times are integer nanoseconds; what is left out has the default. */
+  interface Document {
+    schema: "weftrace.plan/2";
+    name: string;
+    source?: string;
+    notes?: string[];
+    device_name?: string;
+    num_sms?: number | null;
+    world_size?: number | null;
+    gap_ns?: number;
+    ops: Op[];
+  }
+}
+
 declare namespace report {
   /** One stretch of a phase, or of a kernel family outside phases. It spans no wait of 30 µs or more, but in a lane of thousands of boxes, where only the longest waits part them. */
   interface BoxDocument {

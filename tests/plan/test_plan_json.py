@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from weftrace.errors import PlanError
@@ -20,6 +21,7 @@ from weftrace.plan import (
     save_parquet,
     to_json,
 )
+from weftrace.plan.document import SCHEMAS
 
 PLAN = Plan.of(
     (
@@ -60,6 +62,14 @@ def test_one_op_a_line() -> None:
 def test_round_trip(plan: Plan) -> None:
     assert from_json(to_json(plan)) == plan
     assert from_json(to_json(plan).encode()) == plan
+
+
+def test_documents_keep_to_their_schema() -> None:
+    (made,) = SCHEMAS
+    validator = jsonschema.Draft202012Validator(json.loads(made.file.read_text("utf-8")))
+    for plan in (PLAN, deepseek_training_layers(2)):
+        validator.validate(json.loads(to_json(plan)))
+    assert not validator.is_valid(json.loads(GOLDEN.replace('"duration_ns":5', '"duration_ns":"5"')))
 
 
 def test_plans_compare_by_value() -> None:

@@ -59,9 +59,9 @@ def schema_of(document_type: Any, *, schema: str, title: str) -> dict[str, Any]:
 
 
 def schemas() -> Iterator[DocumentSchema]:
-    """Those of all wings."""
-    for wing in WINGS:
-        yield from getattr(import_module(f"weftrace.{wing.name}.kinds"), "SCHEMAS", ())
+    """Those of the ground, then those of all wings."""
+    for module in ("plan.document", *(f"{wing.name}.kinds" for wing in WINGS)):
+        yield from getattr(import_module(f"weftrace.{module}"), "SCHEMAS", ())
 
 
 def _readable(part: dict[str, Any], made_from: type | None) -> dict[str, Any]:

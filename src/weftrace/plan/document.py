@@ -23,6 +23,7 @@ import polars as pl
 
 from weftrace.errors import PlanError
 from weftrace.files.output import write_output
+from weftrace.files.schemas import DocumentSchema
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import OP_SCHEMA, WAIT_SCHEMA, Op, Resource, Wait
 
@@ -42,9 +43,10 @@ class _Head(msgspec.Struct, frozen=True):
     schema: str
 
 
-class _Written(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan as its document has it."""
+class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan as its document has it: times are integer nanoseconds; what is left out has the default."""
 
+    schema: str
     name: str
     source: str = ""
     notes: tuple[str, ...] = ()
@@ -53,6 +55,16 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True):
     world_size: int | None = None
     gap_ns: int = 0
     ops: tuple[Op, ...]
+
+
+SCHEMAS = (
+    DocumentSchema(
+        document=PlanDocument,
+        schema=SCHEMA,
+        title="A plan: what must happen, in which order, on which stream of which rank",
+        file=Path(__file__).with_name("plan.schema.json"),
+    ),
+)
 
 
 def to_json(plan: Plan) -> str:
@@ -97,7 +109,7 @@ def plan_of(document: Mapping[str, Any], what: str = "") -> Plan:
             )
         if (unknown := next(_unknown_fields(document), None)) is not None:
             raise PlanError(f"{named}not a {SCHEMA} document: Object contains unknown field {unknown}")
-        written = msgspec.convert(document, _Written)
+        written = msgspec.convert(document, PlanDocument)
     except msgspec.ValidationError as error:
         raise PlanError(f"{named}not a {SCHEMA} document: {error}") from error
     return Plan.of(written.ops, **{field.name: getattr(written, field.name) for field in _FACTS})
@@ -126,11 +138,11 @@ def load_parquet(path: str | os.PathLike[str]) -> Plan:
         )
     try:
         facts = json.loads(text)
-        if facts.pop("schema") != SCHEMA:
-            raise PlanError(f"{path}: this plan is of another version. Read it with the weftrace that wrote it.")
-        head = msgspec.convert({**facts, "ops": ()}, _Written)
-    except (ValueError, KeyError, AttributeError) as error:
+        head = msgspec.convert({**facts, "ops": ()}, PlanDocument)
+    except (ValueError, TypeError) as error:
         raise PlanError(f"{path}: what it says of the plan is not what weftrace writes: {error}") from error
+    if head.schema != SCHEMA:
+        raise PlanError(f"{path}: this plan is of another version. Read it with the weftrace that wrote it.")
     after = frame.select(op=pl.int_range(pl.len(), dtype=pl.UInt32), after="after").filter(
         pl.col("after").list.len() > 0
     )
