@@ -6,13 +6,33 @@ its case, and WEFTRACE_FUZZ_SEED brings it again; WEFTRACE_FUZZ_CASES says how m
 
 from __future__ import annotations
 
+from itertools import pairwise
+from random import Random
+
 import polars as pl
+import pytest
 
-from tests.plan.bellman_ford import constraints_of, has_circle, in_circles, relaxed
-from tests.plan.random_plans import OPS_SCHEMA, WAITS_SCHEMA
+from tests.fuzz import for_each_case
+from tests.plan.bellman_ford import Constraints, constraints_of, has_circle, in_circles, relaxed
+from tests.plan.random_plans import NUM_SMS, OPS_SCHEMA, WAITS_SCHEMA, Frames, random_plan, reordered
+from weftrace.errors import PlanError
+from weftrace.plan import (
+    Plan,
+    Timetable,
+    critical_path,
+    longest_chain,
+    memory_curve,
+    memory_peaks,
+    slack_ns,
+    timetable,
+    trace_of,
+)
+
+# Shares of the cases of a run, which are 1,200 unless WEFTRACE_FUZZ_CASES says otherwise.
+PLANS, PATHS, SMALL, SOME = 1_000 / 1_200, 300 / 1_200, 250 / 1_200, 100 / 1_200
 
 
-def frames(ops: list[dict[str, object]], waits: list[tuple[object, ...]]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def written(ops: list[dict[str, object]], waits: list[tuple[object, ...]]) -> tuple[pl.DataFrame, pl.DataFrame]:
     plain = {"stream": 7, "rank": 0, "num_kernels": 1, "duration_ns": 3}
     return (
         pl.DataFrame([plain | op for op in ops], schema=OPS_SCHEMA),
@@ -25,7 +45,7 @@ def test_oracle_on_a_plan_that_a_pencil_can_check() -> None:
     # rank 0    aaaaa.bb.bb              b is two kernels, of 4 in all
     # rank 1    .c~~~~~~~~~~~~~~cc.ee    c starts 1 after a has, and meets d: it spins until d starts; e is behind it
     # rank 2    ................dddd     d starts 5 after b has ended
-    ops, waits = frames(
+    ops, waits = written(
         [
             {"duration_ns": 5},
             {"duration_ns": 4, "num_kernels": 2},
@@ -46,7 +66,7 @@ def test_oracle_on_a_plan_that_a_pencil_can_check() -> None:
 
 
 def test_oracle_sees_a_circle_whatever_it_weighs() -> None:
-    ops, waits = frames(
+    ops, waits = written(
         [{}, {"stream": 8}, {"stream": 9}], [(0, 1, "start", -50), (1, 0, "start", 20), (2, 0, "end", 0)]
     )
     constraints = constraints_of(ops, waits, gap_ns=0)
@@ -54,5 +74,208 @@ def test_oracle_sees_a_circle_whatever_it_weighs() -> None:
     assert in_circles(constraints, range(3)) == [0, 1]
     assert not has_circle(constraints_of(ops, waits[1:], gap_ns=0))
     # two members of a meet on one stream: the first's end waits for the second's start, which waits for that end
-    ops, waits = frames([{"meet": 1}, {"meet": 1}], [])
+    ops, waits = written([{"meet": 1}, {"meet": 1}], [])
     assert in_circles(constraints_of(ops, waits, gap_ns=0), range(2)) == [0, 1]
+
+
+def plan_of(frames: Frames) -> Plan:
+    return Plan(name="p", ops=frames.ops, waits=frames.waits, gap_ns=frames.gap_ns, num_sms=NUM_SMS)
+
+
+def constraints(frames: Frames, *, in_streams: bool = True) -> Constraints:
+    return constraints_of(frames.ops, frames.waits, frames.gap_ns, in_streams=in_streams)
+
+
+def able_plan(seed: str, most_moments: int = 30) -> Frames:
+    """The plan of a seed, or of the first seed made of it whose plan can run."""
+    number = 0
+    while has_circle(constraints(frames := random_plan(f"{seed}/{number}", most_moments))):
+        number += 1
+    return frames
+
+
+def as_lists(times: Timetable) -> tuple[list[int], list[int]]:
+    return times.start_ns.tolist(), times.end_ns.tolist()
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_times_and_deadlocks_are_those_of_the_constraints(block: int) -> None:
+    def case(seed: str) -> None:
+        check_times(random_plan(seed))
+
+    for_each_case(case, share=PLANS, block=block, num_blocks=2)
+
+
+def test_times_and_deadlocks_of_large_plans() -> None:
+    for_each_case(lambda seed: check_times(random_plan(seed, 3_000)), share=4 / 1_200)
+
+
+def check_times(frames: Frames) -> None:
+    """The engine's times are the oracle's; or neither has any, and each op that the error names is in a circle."""
+    plan, expected = plan_of(frames), constraints(frames)
+    if not has_circle(expected):
+        assert as_lists(timetable(plan)) == relaxed(expected)
+        return
+    with pytest.raises(PlanError, match="circle") as told:
+        timetable(plan)
+    named = [row for row in range(len(frames.ops)) if repr(plan.label(row)) in str(told.value)]
+    assert named, str(told.value)
+    assert in_circles(expected, named) == named, str(told.value)
+
+
+def test_rows_may_stand_in_any_order_that_keeps_the_streams() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed)
+        times = timetable(plan_of(frames))
+        others, old_of_new = reordered(frames, Random(seed))
+        again = timetable(plan_of(others))
+        assert again.start_ns.tolist() == times.start_ns[old_of_new].tolist()
+        assert again.end_ns.tolist() == times.end_ns[old_of_new].tolist()
+
+    for_each_case(case, share=SOME)
+
+
+def test_what_takes_longer_or_is_needed_earlier_never_ends_sooner() -> None:
+    def case(seed: str) -> None:
+        frames, chance = able_plan(seed), Random(seed)
+        times = timetable(plan_of(frames))
+        longer = pl.Series([chance.choice((0, 0, 1, 7)) for _ in range(len(frames.ops))])
+        later = pl.Series([chance.choice((0, 0, 1, 7)) for _ in range(len(frames.waits))], dtype=pl.Int64)
+        slower = plan_of(
+            Frames(
+                ops=frames.ops.with_columns(pl.col("duration_ns") + longer),
+                waits=frames.waits.with_columns(pl.col("lag_ns") + later),
+                gap_ns=frames.gap_ns + chance.choice((0, 1)),
+                spoilt="",
+            )
+        )
+        assert (timetable(slower).start_ns >= times.start_ns).all()
+        assert (timetable(slower).end_ns >= times.end_ns).all()
+
+    for_each_case(case, share=SOME)
+
+
+def test_critical_path_is_made_of_constraints_that_hold_exactly_and_adds_up() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed)
+        times = timetable(plan_of(frames))
+        steps = critical_path(times).to_dicts()
+        lasted = sum(step["until_ns"] - step["from_ns"] for step in steps)
+        assert lasted + sum(step["lag_ns"] for step in steps) == times.makespan_ns
+        assert steps[-1]["until_ns"] == times.makespan_ns
+        first = steps[0]
+        assert (first["reason"], first["cause"], first["from_ns"], first["lag_ns"]) == ("start", None, 0, 0)
+        for step in steps:
+            check_own_time(frames, times, step)
+        for before, step in pairwise(steps):
+            assert step["cause"] == before["op"]
+            assert step["from_ns"] == before["until_ns"] + step["lag_ns"]
+            check_reason(frames, times, before, step)
+
+    for_each_case(case, share=PATHS)
+
+
+def hold_ns(frames: Frames, row: int) -> int:
+    op = frames.ops.row(row, named=True)
+    return int(op["duration_ns"] + (op["num_kernels"] - 1) * frames.gap_ns)
+
+
+def check_own_time(frames: Frames, times: Timetable, step: dict[str, object]) -> None:
+    """A step has nothing of its op but its start, or its whole hold, from its start or the last start of its meet."""
+    row = step["op"]
+    assert isinstance(row, int)
+    start_ns, end_ns = int(times.start_ns[row]), int(times.end_ns[row])
+    assert (step["start_ns"], step["end_ns"]) == (start_ns, end_ns)
+    if step["reason"] != "meet":
+        assert step["from_ns"] == start_ns
+    if step["until_ns"] != step["from_ns"]:
+        assert (step["from_ns"], step["until_ns"]) == (end_ns - hold_ns(frames, row), end_ns)
+    for column in ("id", "name", "kind", "phase", "rank", "stream"):
+        assert step[column] == frames.ops[column][row]
+
+
+def check_reason(frames: Frames, times: Timetable, before: dict[str, object], step: dict[str, object]) -> None:
+    """The reason is a constraint of the plan between the two steps, and it is tight."""
+    ops, row, on = frames.ops, step["op"], before["op"]
+    assert isinstance(row, int) and isinstance(on, int)
+    if step["reason"] == "dependency":
+        since = {
+            wait[2]
+            for wait in frames.waits.iter_rows()
+            if (wait[0], wait[1], *wait[3:]) == (row, on, step["lag_ns"], step["why"])
+        }
+        moments = {"end": int(times.end_ns[on]), "start": int(times.start_ns[on])}
+        assert before["until_ns"] in {moments[name] for name in since}, (before, step)
+    elif step["reason"] == "resource":
+        lane = ops.select("rank", "stream").rows()
+        assert on == max(i for i in range(row) if lane[i] == lane[row])
+        assert (before["until_ns"], step["lag_ns"]) == (times.end_ns[on], frames.gap_ns)
+    else:
+        assert step["reason"] == "meet"
+        assert ops["meet"][row] is not None and ops["meet"][row] == ops["meet"][on]
+        assert (before["until_ns"], step["lag_ns"]) == (times.start_ns[on], 0)
+        assert step["until_ns"] == times.end_ns[row] == times.start_ns[on] + hold_ns(frames, row)
+
+
+def test_slack_is_the_longest_delay_that_does_not_move_the_end() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed, most_moments=6)
+        times, expected = timetable(plan_of(frames)), constraints(frames)
+        slack = slack_ns(times).tolist()
+        for row, start_ns in enumerate(times.start_ns.tolist()):
+            assert max(relaxed(expected, {row: start_ns + slack[row]})[1]) == times.makespan_ns
+            assert max(relaxed(expected, {row: start_ns + slack[row] + 1})[1]) > times.makespan_ns
+
+    for_each_case(case, share=SMALL)
+
+
+def test_longest_chain_is_the_plan_with_a_stream_for_every_op() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed)
+        plan, ends_ns = plan_of(frames), relaxed(constraints(frames, in_streams=False))[1]
+        chain = longest_chain(plan)
+        assert chain.length_ns == max(ends_ns) <= timetable(plan).makespan_ns
+        assert not set(chain.path["reason"]) - {"start", "dependency", "meet"}
+        lasted = (chain.path["until_ns"] - chain.path["from_ns"]).sum()
+        assert lasted + chain.path["lag_ns"].sum() == chain.length_ns
+
+    for_each_case(case, share=SOME)
+
+
+def held_bytes(frames: Frames, times: Timetable, rank: int) -> dict[int, int]:
+    """What a rank holds after everything that happens at each time at which its ops start or end, op by op."""
+    columns = [frames.ops[name].to_list() for name in ("rank", "start_bytes", "end_bytes")]
+    ops = [(start, end, a, b) for start, end, of, a, b in zip(*as_lists(times), *columns, strict=True) if of == rank]
+    moments = sorted({op[0] for op in ops} | {op[1] for op in ops})
+    return {
+        now: sum(a for start, _, a, _ in ops if start <= now) + sum(b for _, end, _, b in ops if end <= now)
+        for now in moments
+    }
+
+
+def test_memory_is_the_sum_of_what_has_started_and_ended() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed, most_moments=12)
+        times = timetable(plan_of(frames))
+        peaks = {rank: (peak, at_ns) for rank, peak, at_ns in memory_peaks(times).iter_rows()}
+        assert list(peaks) == sorted(set(frames.ops["rank"]))
+        for rank, (peak, at_ns) in peaks.items():
+            expected = held_bytes(frames, times, rank)
+            curve = list(memory_curve(times, rank).iter_rows())
+            assert [ns for ns, _ in curve] == sorted({ns for ns, _ in curve})
+            for now, num_bytes in expected.items():
+                assert [0, *(after for ns, after in curve if ns <= now)][-1] == num_bytes
+            assert all(num_bytes == expected[ns] for ns, num_bytes in curve)
+            assert peak == max(expected.values())
+            assert at_ns == min(ns for ns, num_bytes in expected.items() if num_bytes == peak)
+
+    for_each_case(case, share=SOME)
+
+
+def test_traces_show_the_times() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed, most_moments=8)
+        times = timetable(plan_of(frames))
+        for rank in sorted(set(frames.ops["rank"])):
+            trace = trace_of(times, rank)
+            assert trace.rank == rank
