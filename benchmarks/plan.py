@@ -46,6 +46,8 @@ def small(num_ranks: int, num_micro_batches: int, num_runs: int) -> dict[str, An
 
 def large(num_ranks: int, num_micro_batches: int) -> dict[str, Any]:
     """A pipeline of a whole cluster, once: generated, timed, and the memory of every rank over time."""
+    import polars as pl
+
     from benchmarks.schedules import pipeline
     from weftrace.plan import Plan, memory_curve, memory_peaks, timetable
 
@@ -72,7 +74,7 @@ def large(num_ranks: int, num_micro_batches: int) -> dict[str, Any]:
         "stages_s": stages_s,
         "num_ops": len(plan.ops),
         "num_points": num_points,
-        "peak_gb": peaks["peak_bytes"].max() / 1e9,
+        "peak_gb": peaks.select(pl.max("peak_bytes")).item() / 1e9,
         "makespan_s": times.makespan_ns / 1e9,
     }
 

@@ -24,7 +24,7 @@ def test_a_pipeline_runs_as_zb_h1_does() -> None:
         assert actions[op] == actions[on]
         assert ranks[on] - ranks[op] == {"F": -1, "I": 1}[actions[op][0]]
     assert len(waits) == 2 * 4 * 2
-    alone_ns = (ops["duration_ns"].sum() or 0) / 3
+    alone_ns = sum(ops["duration_ns"].to_list()) / 3
     assert alone_ns < timetable(Plan(name="p", ops=ops, waits=waits)).makespan_ns < 1.6 * alone_ns
 
 
@@ -34,7 +34,7 @@ def test_no_rank_of_a_pipeline_holds_more_micro_batches_than_there_are_ranks() -
         mine = ops.filter(pl.col("rank") == p)
         held = mine["start_bytes"].cum_sum() + mine["end_bytes"].cum_sum().shift(1, fill_value=0)
         assert held.max() == (4 - p + p * 0.5) * 64_000_000
-        assert mine["start_bytes"].sum() + mine["end_bytes"].sum() == 0
+        assert mine.select(pl.sum("start_bytes") + pl.sum("end_bytes")).item() == 0
 
 
 def test_every_rank_takes_part_in_every_barrier_of_expert_layers() -> None:
