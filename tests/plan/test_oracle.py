@@ -31,7 +31,7 @@ from weftrace.plan import (
 from weftrace.plan.graph import graph_of, run
 
 # Shares of the cases of a run, which are 1,200 unless WEFTRACE_FUZZ_CASES says otherwise.
-PLANS, PATHS, SMALL, SOME = 1_000 / 1_200, 300 / 1_200, 250 / 1_200, 100 / 1_200
+PLANS, PATHS, SMALL, SOME = 1_000 / 1_200, 200 / 1_200, 200 / 1_200, 80 / 1_200
 
 
 def written(ops: list[dict[str, object]], waits: list[tuple[object, ...]]) -> tuple[pl.DataFrame, pl.DataFrame]:
