@@ -129,7 +129,9 @@ def hold_ns(plan: Plan) -> _Int64s:
     """For each op, the time that it holds its stream unless it waits for its meet: its kernels and the gaps between."""
     holds = plan.ops.get_column("duration_ns")
     if plan.gap_ns and (plan.ops.get_column("num_kernels") != 1).any():
-        holds = plan.ops.select(pl.col("duration_ns") + (pl.col("num_kernels") - 1) * plan.gap_ns).to_series()
+        holds = plan.ops.select(
+            pl.col("duration_ns") + (pl.col("num_kernels").cast(pl.Int64) - 1) * plan.gap_ns
+        ).to_series()
     return holds.to_numpy()
 
 
