@@ -77,7 +77,7 @@ class _Draft:
                 "rank": lane[0],
                 "stream": lane[1],
                 "duration_ns": chance.choice((0, 0, 1, 2, 3, 5, 8, 13)) * self.unit_ns,
-                "num_kernels": 1 if is_host else chance.choice((1, 1, 1, 2, 5)),
+                "num_kernels": 1 if is_host else chance.choice((1, 1, 1, 1, 2, 5, 100_000)),
                 "num_sms": None if is_host else chance.choice((None, 20, 112, NUM_SMS)),
                 "meet": meet,
                 "layer": chance.choice((None, 0, 1, 60)),
@@ -155,7 +155,7 @@ def random_plan(seed: str | int, most_moments: int = 30) -> Frames:
         chance=chance,
         lanes=device_lanes + host_lanes,
         host_lanes=set(host_lanes),
-        unit_ns=chance.choice((1, 1, 1, 1_000, (1 << 40) + 1)),
+        unit_ns=chance.choice((1, 1, 1, 50_000, (1 << 30) + 1)),
     )
     num_moments = chance.randint(1, most_moments)
     spoils = (

@@ -6,7 +6,9 @@ its case, and WEFTRACE_FUZZ_SEED brings it again; WEFTRACE_FUZZ_CASES says how m
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -21,14 +23,19 @@ from weftrace.plan import (
     Plan,
     Timetable,
     critical_path,
+    from_json,
+    load_parquet,
     longest_chain,
     memory_curve,
     memory_peaks,
+    save_parquet,
     slack_ns,
     timetable,
+    to_json,
     trace_of,
 )
 from weftrace.plan.graph import graph_of, run
+from weftrace.trace.model import on_device as is_on_device
 
 # Shares of the cases of a run, which are 1,200 unless WEFTRACE_FUZZ_CASES says otherwise.
 PLANS, PATHS, SMALL, SOME = 1_000 / 1_200, 200 / 1_200, 200 / 1_200, 80 / 1_200
@@ -289,7 +296,25 @@ def test_memory_is_the_sum_of_what_has_started_and_ended() -> None:
 def test_traces_show_the_times() -> None:
     def case(seed: str) -> None:
         frames = able_plan(seed, most_moments=8)
-        times = timetable(plan_of(frames))
-        for rank in sorted(set(frames.ops["rank"])):
+        times = timetable(plan_of(replace(frames, ops=frames.ops.with_columns(num_kernels=1))))
+        on_device = times.ops.filter(pl.col("kind") != "host").select("rank", "stream", "start_ns", "end_ns")
+        shown: list[tuple[int, ...]] = []
+        for rank in times.plan.ranks:
             trace = trace_of(times, rank)
-            assert trace.rank == rank
+            events = trace.events.filter(is_on_device()).select(
+                "stream", start_ns=pl.col("ts_ns") - int(trace.info["origin_ns"]), dur_ns="dur_ns"
+            )
+            shown += [(rank, stream, start, start + dur) for stream, start, dur in events.iter_rows()]
+        assert sorted(shown) == sorted(on_device.rows())
+
+    for_each_case(case, share=SOME)
+
+
+def test_documents_bring_a_plan_back(tmp_path: Path) -> None:
+    def case(seed: str) -> None:
+        plan = plan_of(random_plan(seed))
+        assert from_json(to_json(plan)) == plan
+        save_parquet(plan, tmp_path / "plan.parquet")
+        assert load_parquet(tmp_path / "plan.parquet") == plan
+
+    for_each_case(case, share=SOME)

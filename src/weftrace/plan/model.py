@@ -33,8 +33,9 @@ class Plan(InNotebook):
         the rows is the order of execution. Columns that are left out hold their default; integers of other widths, text
         for what is categorical and missing columns are put right here. Consecutive ops of a rank that share phase,
         layer and micro-batch are launched inside one host range.
-    waits: frame with the columns of `WAIT_SCHEMA`. gap_ns: device idle time between two kernels, back to back on one
-        stream; 0 for an ideal device. num_sms, device_name: of every rank's device, where known.
+    waits: frame with the columns of `WAIT_SCHEMA`, kept in the order of `op`; those of one op stay as they stood.
+    gap_ns: device idle time between two kernels, back to back on one stream; 0 for an ideal device.
+    num_sms, device_name: of every rank's device, where known.
     world_size: ranks in the job, which may be more than the plan shows; None for the highest rank here plus one.
     source: where the durations and the order come from. notes: what to know before trusting the result.
 
@@ -54,7 +55,10 @@ class Plan(InNotebook):
     def __post_init__(self) -> None:
         of = f"plan {self.name!r}"
         object.__setattr__(self, "ops", _in_schema(self.ops, OP_SCHEMA, OP_DEFAULTS, ("name",), f"{of}, ops"))
-        object.__setattr__(self, "waits", _in_schema(self.waits, WAIT_SCHEMA, WAIT_DEFAULTS, (), f"{of}, waits"))
+        waits = _in_schema(self.waits, WAIT_SCHEMA, WAIT_DEFAULTS, (), f"{of}, waits")
+        if not waits.get_column("op").is_sorted():
+            waits = waits.sort("op", maintain_order=True)
+        object.__setattr__(self, "waits", waits)
 
     @classmethod
     def of(cls, ops: Iterable[Op], *, name: str, **facts: Any) -> Plan:
