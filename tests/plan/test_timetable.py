@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from weftrace.errors import PlanError
-from weftrace.plan import Op, Plan, Resource, Wait, critical_path, longest_chain, timetable
+from weftrace.plan import Op, Plan, Resource, Wait, critical_path, longest_chain, memory_peaks, slack_ns, timetable
 
 C, N = Resource(stream=7), Resource(stream=27)
 
@@ -85,6 +85,8 @@ def test_ops_that_take_no_time() -> None:
 def test_empty_plan() -> None:
     empty = Plan.of((), name="empty")
     assert timetable(empty).makespan_ns == 0
+    assert memory_peaks(timetable(empty)).rows() == []
+    assert len(slack_ns(timetable(empty))) == 0
     assert longest_chain(empty).length_ns == 0
     assert critical_path(timetable(empty)).is_empty()
 

@@ -136,7 +136,7 @@ def memory_peaks(times: Timetable) -> pl.DataFrame:
     order = np.arange(len(rank)) if in_order else np.argsort(rank, kind="stable")
     ranks, first = np.unique(rank[order], return_index=True)
     peaks: list[tuple[int, int, int]] = []
-    for each, rows in zip(ranks.tolist(), np.split(order, first[1:]), strict=True):
+    for each, rows in zip(ranks.tolist(), np.split(order, first[1:])[: len(ranks)], strict=True):
         time_ns, held = _curve(times, rows)
         at = int(held.argmax())
         peaks.append((each, int(held[at]), int(time_ns[at])) if held[at] > 0 else (each, 0, 0))
