@@ -83,16 +83,22 @@ class Plan(InNotebook):
         return label_of(self.ops, row)
 
     def with_ops(self, **columns: pl.Expr | pl.Series | int | str | None) -> Plan:
-        """The plan with columns of `ops` changed: a what-if. Times that come out as fractions are rounded.
+        """The plan with columns of `ops` changed: a what-if. Times that come out as fractions are rounded. A str is the
+        name of a column, as in Polars; `pl.lit` makes a constant of it.
 
         With `import polars as pl`, a network twice as fast is
 
             plan.with_ops(duration_ns=pl.when(kind="communication").then(pl.col("duration_ns") / 2)
                                         .otherwise(pl.col("duration_ns")))
         """
-        changed = self.ops.with_columns(**columns)
-        whole = [name for name in columns if changed.schema[name].is_float() and OP_SCHEMA[name].is_integer()]
-        return replace(self, ops=changed.with_columns(pl.col(whole).round().cast(pl.Int64)))
+        try:
+            changed = self.ops.with_columns(**columns)
+            known = [name for name in columns if name in OP_SCHEMA]
+            whole = [name for name in known if changed.schema[name].is_float() and OP_SCHEMA[name].is_integer()]
+            changed = changed.with_columns(pl.col(whole).round().cast(pl.Int64))
+        except pl.exceptions.PolarsError as error:
+            raise PlanError(f"plan {self.name!r}, its ops changed: {str(error).splitlines()[0]}") from error
+        return replace(self, ops=changed)
 
     def __eq__(self, other: object) -> bool:
         """Same facts, same ops and waits in the same order."""
