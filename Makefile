@@ -69,8 +69,9 @@ test: $(VENV)/.ready-dev ## run the tests
 times: $(VENV)/.ready-dev ## run the tests, then say where the processor time went
 	@$(BIN)/python -m pytest $(PARALLEL) --junitxml=out/tests.xml $(PYTEST); $(BIN)/python -m tests.times out/tests.xml
 
-fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files, where `make test` reads 1,200
-	@WEFTRACE_FUZZ_CASES=24000 $(BIN)/python -m pytest $(PARALLEL) tests/trace/chrome/test_reader_fuzz.py $(PYTEST)
+fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files and run 20,000 plans, where `make test` tries 1,200 and 1,000
+	@WEFTRACE_FUZZ_CASES=24000 $(BIN)/python -m pytest $(PARALLEL) tests/trace/chrome/test_reader_fuzz.py \
+		tests/plan/test_oracle.py $(PYTEST)
 
 # Tools that check the pages' JavaScript: for developers only, no page is built.
 node_modules/.ready: package.json package-lock.json

@@ -1,4 +1,4 @@
-"""Compare weftrace with its targets and print a table: `python -m benchmarks [read|ranks|modules|page|experts|flops]`.
+"""Compare weftrace with its targets and print a table: `python -m benchmarks [read|ranks|modules|...]`.
 
 A missed target is a result, not an error: the exit status is 1 only where something could not be measured because it
 broke.
@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -294,6 +295,82 @@ def flops(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     )
 
 
+def plan(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """Plans of schedules.py: built, timed, traced. Wall time counts, processor time stands beside it."""
+    runs = str(options.num_runs)
+    yield from pipelines(runs)
+    yield from expert_layers(runs)
+    say("weftrace replays 200,000 kernels with their launches ...")
+    done = run(["benchmarks.plan", "replay", "200000", runs])
+    say("  the first time {first_s:.2f} s; critical path of {num_steps:,} steps {path_s:.2f} s".format(**done.facts))
+    others = "{num_ops:,} ops, {num_waits:,} waits".format(**done.facts)
+    yield within("200,000 kernels and their launches: built and timed, warm", done, 1, other=others)
+    say("weftrace compiles its engine ...")
+    with tempfile.TemporaryDirectory() as folder:
+        compiled, loaded = (run(["benchmarks.plan", "first", "20000", folder]) for _ in range(2))
+    yield Result(question="the engine compiled, once", weftrace=f"{compiled.inside_s:.2f} s", other="")
+    yield within("the engine loaded as compiled before", loaded, 2)
+
+
+def pipelines(runs: str) -> Iterator[Result]:
+    """A small pipeline with its traces, and one of a whole cluster with its memory."""
+    say("weftrace runs a pipeline of 16 ranks x 256 micro-batches ...")
+    done = run(["benchmarks.plan", "small", "16", "256", runs])
+    say("  {num_ops:,} ops, {num_events:,} events in traces; the first time {first_s:.2f} s".format(**done.facts))
+    yield against_networkx("16 ranks x 256 micro-batches of F, I, W: built and timed", done, done.facts["timed_s"])
+    yield within("the same: built, timed and traced", done, 0.3)
+
+    say("weftrace runs a pipeline of 1,024 ranks x 4,096 micro-batches ...")
+    done = run(["benchmarks.plan", "large", "1024", "4096"])
+    stages = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in done.facts["stages_s"].items())
+    say(f"  {done.facts['num_points']:,} points of memory")
+    question = f"1,024 ranks x 4,096 micro-batches, {done.facts['num_ops'] / MB:.1f} million ops, memory curves"
+    yield within(question, done, 10, other=stages)
+    yield Result(
+        question="the same: peak memory",
+        weftrace=f"{done.peak_bytes / MB:,.0f} MB",
+        other="",
+        target="< 2,000 MB",
+        met=done.peak_bytes < 2_000 * MB,
+    )
+
+
+def expert_layers(runs: str) -> Iterator[Result]:
+    """A model of experts whose ranks wait for each other at every dispatch and combine, once and in a sweep."""
+    say("weftrace runs 61 layers of experts on 64 ranks, with random routing and joint barriers ...")
+    done = run(["benchmarks.plan", "experts", "61", "64", runs])
+    question = f"61 layers x 64 ranks, {done.facts['num_ops']:,} ops with barriers: generated and timed"
+    yield against_networkx(question, done, done.inside_s)
+    yield within(question, done, 2)
+    done = run(["benchmarks.plan", "sweep", "61", "64", "50"])
+    spans = "makespans {least_ms:.1f} to {most_ms:.1f} ms".format(**done.facts)
+    yield within("50 such, each with its critical path", done, 20, other=spans)
+
+
+def within(question: str, done: Run, most_s: float, other: str = "") -> Result:
+    """A run of a plan's task that should take less than some seconds."""
+    processor = f" (processor {done.facts['cpu_s']:.2f} s)" if "cpu_s" in done.facts else ""
+    return Result(
+        question=question,
+        weftrace=f"{done.inside_s:.2f} s{processor}",
+        other=other,
+        target=f"< {most_s:g} s",
+        met=done.inside_s < most_s,
+    )
+
+
+def against_networkx(question: str, done: Run, timed_s: float) -> Result:
+    """All that weftrace does for a timetable, beside networkx's search for the longest path in a graph made before."""
+    theirs_s = done.facts["networkx_s"]
+    return Result(
+        question=question,
+        weftrace=f"{timed_s:.3f} s",
+        other="" if theirs_s is None else f"networkx, longest path alone {theirs_s:.2f} s",
+        ratio=None if theirs_s is None else theirs_s / timed_s,
+        note="not compared: networkx is not installed" if theirs_s is None else "",
+    )
+
+
 BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "read": read,
     "ranks": ranks,
@@ -301,6 +378,7 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "page": page,
     "experts": experts,
     "flops": flops,
+    "plan": plan,
 }
 
 
@@ -361,7 +439,10 @@ def as_json(facts: dict[str, Any], inputs: dict[str, Any], results: list[Result]
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "which", nargs="*", metavar="read|ranks|modules|page|experts|flops", help="which ones to run (default: all)"
+        "which",
+        nargs="*",
+        metavar="read|ranks|modules|page|experts|flops|plan",
+        help="which ones to run (default: all)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")
     parser.add_argument("--hta", default=str(ROOT / ".venv-hta/bin/python"), help="Python with HolisticTraceAnalysis")

@@ -1,4 +1,4 @@
-"""How many damaged files a run of the tests reads, and which: few and others each time, or those of a seed."""
+"""How many damaged files and random plans a run of the tests tries, and which: few, others each time unless told."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def fuzz_seed() -> int:
 
 
 def fuzz_cases() -> int:
-    """$WEFTRACE_FUZZ_CASES: how many files in all."""
+    """$WEFTRACE_FUZZ_CASES: how many files in all; plans are five for every six of them."""
     return int(os.environ.setdefault("WEFTRACE_FUZZ_CASES", str(DEFAULT_CASES)))
 
 

@@ -305,6 +305,21 @@ def test_a_what_if_is_one_expression() -> None:
     assert meeting().ops["duration_ns"].to_list() == [3, 5, 2, 7, 6, 1]
 
 
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"duration_ns": pl.col("duration_ns") / 0}, "duration_ns"),
+        ({"duration_ns": pl.col("duration")}, 'unable to find column "duration"'),
+        ({"duration_ns": pl.Series([1, 2])}, "length 2"),
+        ({"dur_ns": 1.5}, "unknown column 'dur_ns'"),
+    ],
+)
+def test_a_what_if_that_cannot_be_says_why(columns: dict[str, Any], expected: str) -> None:
+    with pytest.raises(PlanError) as told:
+        meeting().with_ops(**columns)
+    assert expected in str(told.value)
+
+
 def test_ops_by_row_and_by_id() -> None:
     plan = with_host()
     assert plan.op("k1") == plan.op(4) == plan.listed()[4]

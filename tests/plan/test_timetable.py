@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from weftrace.errors import PlanError
-from weftrace.plan import Op, Plan, Resource, Wait, critical_path, longest_chain, timetable
+from weftrace.plan import Op, Plan, Resource, Wait, critical_path, longest_chain, memory_peaks, slack_ns, timetable
 
 C, N = Resource(stream=7), Resource(stream=27)
 
@@ -60,6 +60,12 @@ def test_gap_between_ops_of_a_stream_and_between_kernels_of_an_op() -> None:
     assert spans(plan) == {"a": (0, 4), "b": (6, 14), "c": (14, 17)}
 
 
+def test_kernels_and_gaps_beyond_32_bits() -> None:
+    # 1,000,000 kernels of nothing, 2,500 ns apart: 999,999 gaps are 2.5 s, more than 2 ** 31 ns
+    many = Plan.of((replace(op("a", 0), num_kernels=1_000_000), op("b", 1)), name="many", gap_ns=2_500)
+    assert spans(many) == {"a": (0, 2_499_997_500), "b": (2_500_000_000, 2_500_000_001)}
+
+
 def test_lags_of_dependencies_over_ranks() -> None:
     # rank 0  aaa bb         sending takes 4: rank 1 may start c at 3 + 4, and d (waits for b as well) at max(9, 5 + 4)
     # rank 1  .......cc dd
@@ -79,6 +85,8 @@ def test_ops_that_take_no_time() -> None:
 def test_empty_plan() -> None:
     empty = Plan.of((), name="empty")
     assert timetable(empty).makespan_ns == 0
+    assert memory_peaks(timetable(empty)).rows() == []
+    assert len(slack_ns(timetable(empty))) == 0
     assert longest_chain(empty).length_ns == 0
     assert critical_path(timetable(empty)).is_empty()
 

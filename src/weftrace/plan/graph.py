@@ -39,8 +39,8 @@ class Graph:
     """A plan as the arrays that `weftrace.plan.loops` takes: N ops, Q streams, W waits, M meets.
 
     queue_of: stream of each op, [N]; ops of stream q are queue_ops[queue_first[q]:queue_first[q + 1]], [N], [Q + 1].
-    waits of op i are wait_first[i] to wait_first[i + 1], [N + 1]: wait_on, wait_for_start [W], wait_lag_ns [W], or
-    empty where no wait has a lag. wait_rows: their rows in `plan.waits`, None where these are in order of op.
+    waits of op i are rows wait_first[i] to wait_first[i + 1], [N + 1], of `plan.waits`: wait_on, wait_for_start [W],
+    wait_lag_ns [W], or empty where no wait has a lag.
     hold_ns: time that an op holds its stream, [N]. meet_of: [N], meet_first, meet_ops: members by meet; all empty where
     there is none.
     """
@@ -53,7 +53,6 @@ class Graph:
     wait_on: _Int32s
     wait_for_start: NDArray[np.uint8]
     wait_lag_ns: _Int64s
-    wait_rows: _Int64s | None
     hold_ns: _Int64s
     meet_of: _Int32s
     meet_first: _Int32s
@@ -99,10 +98,6 @@ def graph_of(plan: Plan, *, free_streams: bool = False) -> Graph:
         queue_first, queue_ops = _grouped(queue_of, num_queues)
     waits = plan.waits
     wait_op = waits.get_column("op").to_numpy().view(np.int32)
-    wait_rows: _Int64s | None = None
-    if len(wait_op) and (wait_op[1:] < wait_op[:-1]).any():
-        wait_rows = np.argsort(wait_op, kind="stable")
-        waits = waits[wait_rows]
     wait_first = np.zeros(num_ops + 1, np.int32)
     np.cumsum(np.bincount(wait_op, minlength=num_ops), out=wait_first[1:])
     lag_ns = waits.get_column("lag_ns")
@@ -118,7 +113,6 @@ def graph_of(plan: Plan, *, free_streams: bool = False) -> Graph:
         wait_on=waits.get_column("on").to_numpy().view(np.int32),
         wait_for_start=waits.get_column("since").to_physical().to_numpy().astype(np.uint8, copy=False),
         wait_lag_ns=lag_ns.to_numpy() if (lag_ns != 0).any() else _NO_TIMES,
-        wait_rows=wait_rows,
         hold_ns=hold_ns(plan),
         meet_of=meet_of,
         meet_first=meet_first,
@@ -130,7 +124,9 @@ def hold_ns(plan: Plan) -> _Int64s:
     """For each op, the time that it holds its stream unless it waits for its meet: its kernels and the gaps between."""
     holds = plan.ops.get_column("duration_ns")
     if plan.gap_ns and (plan.ops.get_column("num_kernels") != 1).any():
-        holds = plan.ops.select(pl.col("duration_ns") + (pl.col("num_kernels") - 1) * plan.gap_ns).to_series()
+        holds = plan.ops.select(
+            pl.col("duration_ns") + (pl.col("num_kernels").cast(pl.Int64) - 1) * plan.gap_ns
+        ).to_series()
     return holds.to_numpy()
 
 

@@ -33,8 +33,9 @@ class Plan(InNotebook):
         the rows is the order of execution. Columns that are left out hold their default; integers of other widths, text
         for what is categorical and missing columns are put right here. Consecutive ops of a rank that share phase,
         layer and micro-batch are launched inside one host range.
-    waits: frame with the columns of `WAIT_SCHEMA`. gap_ns: device idle time between two kernels, back to back on one
-        stream; 0 for an ideal device. num_sms, device_name: of every rank's device, where known.
+    waits: frame with the columns of `WAIT_SCHEMA`, kept in the order of `op`; those of one op stay as they stood.
+    gap_ns: device idle time between two kernels, back to back on one stream; 0 for an ideal device.
+    num_sms, device_name: of every rank's device, where known.
     world_size: ranks in the job, which may be more than the plan shows; None for the highest rank here plus one.
     source: where the durations and the order come from. notes: what to know before trusting the result.
 
@@ -54,7 +55,10 @@ class Plan(InNotebook):
     def __post_init__(self) -> None:
         of = f"plan {self.name!r}"
         object.__setattr__(self, "ops", _in_schema(self.ops, OP_SCHEMA, OP_DEFAULTS, ("name",), f"{of}, ops"))
-        object.__setattr__(self, "waits", _in_schema(self.waits, WAIT_SCHEMA, WAIT_DEFAULTS, (), f"{of}, waits"))
+        waits = _in_schema(self.waits, WAIT_SCHEMA, WAIT_DEFAULTS, (), f"{of}, waits")
+        if not waits.get_column("op").is_sorted():
+            waits = waits.sort("op", maintain_order=True)
+        object.__setattr__(self, "waits", waits)
 
     @classmethod
     def of(cls, ops: Iterable[Op], *, name: str, **facts: Any) -> Plan:
@@ -79,16 +83,22 @@ class Plan(InNotebook):
         return label_of(self.ops, row)
 
     def with_ops(self, **columns: pl.Expr | pl.Series | int | str | None) -> Plan:
-        """The plan with columns of `ops` changed: a what-if. Times that come out as fractions are rounded.
+        """The plan with columns of `ops` changed: a what-if. Times that come out as fractions are rounded. A str is the
+        name of a column, as in Polars; `pl.lit` makes a constant of it.
 
         With `import polars as pl`, a network twice as fast is
 
             plan.with_ops(duration_ns=pl.when(kind="communication").then(pl.col("duration_ns") / 2)
                                         .otherwise(pl.col("duration_ns")))
         """
-        changed = self.ops.with_columns(**columns)
-        whole = [name for name in columns if changed.schema[name].is_float() and OP_SCHEMA[name].is_integer()]
-        return replace(self, ops=changed.with_columns(pl.col(whole).round().cast(pl.Int64)))
+        try:
+            changed = self.ops.with_columns(**columns)
+            known = [name for name in columns if name in OP_SCHEMA]
+            whole = [name for name in known if changed.schema[name].is_float() and OP_SCHEMA[name].is_integer()]
+            changed = changed.with_columns(pl.col(whole).round().cast(pl.Int64))
+        except pl.exceptions.PolarsError as error:
+            raise PlanError(f"plan {self.name!r}, its ops changed: {str(error).splitlines()[0]}") from error
+        return replace(self, ops=changed)
 
     def __eq__(self, other: object) -> bool:
         """Same facts, same ops and waits in the same order."""

@@ -136,7 +136,7 @@ def memory_peaks(times: Timetable) -> pl.DataFrame:
     order = np.arange(len(rank)) if in_order else np.argsort(rank, kind="stable")
     ranks, first = np.unique(rank[order], return_index=True)
     peaks: list[tuple[int, int, int]] = []
-    for each, rows in zip(ranks.tolist(), np.split(order, first[1:]), strict=True):
+    for each, rows in zip(ranks.tolist(), np.split(order, first[1:])[: len(ranks)], strict=True):
         time_ns, held = _curve(times, rows)
         at = int(held.argmax())
         peaks.append((each, int(held[at]), int(time_ns[at])) if held[at] > 0 else (each, 0, 0))
@@ -198,8 +198,7 @@ def _cause(
         on, for_start = int(graph.wait_on[k]), bool(graph.wait_for_start[k])
         lag = int(graph.wait_lag_ns[k]) if len(graph.wait_lag_ns) else 0
         if (start if for_start else end)[on] + lag == start[i]:
-            row = k if graph.wait_rows is None else int(graph.wait_rows[k])
-            return on, "dependency", times.plan.waits["why"][row], "start" if for_start else "end", lag
+            return on, "dependency", times.plan.waits["why"][k], "start" if for_start else "end", lag
     j = int(before[i])
     if j >= 0 and end[j] + graph.plan.gap_ns == start[i]:
         return j, "resource", None, "end", graph.plan.gap_ns

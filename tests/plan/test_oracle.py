@@ -1,0 +1,320 @@
+"""The engine against the definition, on random plans with everything that a plan can hold.
+
+The definition is that of docs/plan.md, as `bellman_ford` writes it down. Each run tries other plans: a failure names
+its case, and WEFTRACE_FUZZ_SEED brings it again; WEFTRACE_FUZZ_CASES says how many (`make fuzz`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.fuzz import for_each_case
+from tests.plan.bellman_ford import Constraints, constraints_of, has_circle, in_circles, relaxed
+from tests.plan.random_plans import NUM_SMS, OPS_SCHEMA, WAITS_SCHEMA, Frames, random_plan, reordered
+from weftrace.errors import PlanError
+from weftrace.plan import (
+    Plan,
+    Timetable,
+    critical_path,
+    from_json,
+    load_parquet,
+    longest_chain,
+    memory_curve,
+    memory_peaks,
+    save_parquet,
+    slack_ns,
+    timetable,
+    to_json,
+    trace_of,
+)
+from weftrace.plan.graph import graph_of, run
+from weftrace.trace.model import on_device as is_on_device
+
+# Shares of the cases of a run, which are 1,200 unless WEFTRACE_FUZZ_CASES says otherwise.
+PLANS, PATHS, SMALL, SOME = 1_000 / 1_200, 200 / 1_200, 200 / 1_200, 80 / 1_200
+
+
+def written(ops: list[dict[str, object]], waits: list[tuple[object, ...]]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    plain = {"stream": 7, "rank": 0, "num_kernels": 1, "duration_ns": 3}
+    return (
+        pl.DataFrame([plain | op for op in ops], schema=OPS_SCHEMA),
+        pl.DataFrame([(*wait, "data") for wait in waits], schema=WAITS_SCHEMA, orient="row"),
+    )
+
+
+def test_oracle_on_a_plan_that_a_pencil_can_check() -> None:
+    # gap 1     0    5    10   15   20
+    # rank 0    aaaaa.bb.bb              b is two kernels, of 4 in all
+    # rank 1    .c~~~~~~~~~~~~~~cc.ee    c starts 1 after a has, and meets d: it spins until d starts; e is behind it
+    # rank 2    ................dddd     d starts 5 after b has ended
+    ops, waits = written(
+        [
+            {"duration_ns": 5},
+            {"duration_ns": 4, "num_kernels": 2},
+            {"duration_ns": 2, "rank": 1, "meet": 3},
+            {"duration_ns": 4, "rank": 2, "meet": 3},
+            {"duration_ns": 2, "rank": 1},
+        ],
+        [(2, 0, "start", 1), (3, 1, "end", 5), (3, 1, "end", 3), (3, 0, "end", -2)],
+    )
+    constraints = constraints_of(ops, waits, gap_ns=1)
+    assert not has_circle(constraints)
+    start_ns, end_ns = relaxed(constraints)
+    assert start_ns == [0, 6, 1, 16, 19]
+    assert end_ns == [5, 11, 18, 20, 21]
+    assert relaxed(constraints, {1: 8})[1] == [5, 13, 20, 22, 23]
+    # without streams nothing keeps b and e waiting: b ends at 5, d starts at 10
+    assert relaxed(constraints_of(ops, waits, gap_ns=1, in_streams=False))[1] == [5, 5, 12, 14, 2]
+
+
+def test_oracle_sees_a_circle_whatever_it_weighs() -> None:
+    ops, waits = written(
+        [{}, {"stream": 8}, {"stream": 9}], [(0, 1, "start", -50), (1, 0, "start", 20), (2, 0, "end", 0)]
+    )
+    constraints = constraints_of(ops, waits, gap_ns=0)
+    assert has_circle(constraints)
+    assert in_circles(constraints, range(3)) == [0, 1]
+    assert not has_circle(constraints_of(ops, waits[1:], gap_ns=0))
+    # two members of a meet on one stream: the first's end waits for the second's start, which waits for that end
+    ops, waits = written([{"meet": 1}, {"meet": 1}], [])
+    assert in_circles(constraints_of(ops, waits, gap_ns=0), range(2)) == [0, 1]
+
+
+def plan_of(frames: Frames) -> Plan:
+    return Plan(name="p", ops=frames.ops, waits=frames.waits, gap_ns=frames.gap_ns, num_sms=NUM_SMS)
+
+
+def constraints(frames: Frames, *, in_streams: bool = True) -> Constraints:
+    return constraints_of(frames.ops, frames.waits, frames.gap_ns, in_streams=in_streams)
+
+
+def able_plan(seed: str, most_moments: int = 30) -> Frames:
+    """The plan of a seed, or of the first seed made of it whose plan can run."""
+    number = 0
+    while has_circle(constraints(frames := random_plan(f"{seed}/{number}", most_moments))):
+        number += 1
+    return frames
+
+
+def as_lists(times: Timetable) -> tuple[list[int], list[int]]:
+    return times.start_ns.tolist(), times.end_ns.tolist()
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_times_and_deadlocks_are_those_of_the_constraints(block: int) -> None:
+    def case(seed: str) -> None:
+        check_times(random_plan(seed))
+
+    for_each_case(case, share=PLANS, block=block, num_blocks=2)
+
+
+def test_times_and_deadlocks_of_large_plans() -> None:
+    for_each_case(lambda seed: check_times(random_plan(seed, 3_000)), share=4 / 1_200)
+
+
+def check_times(frames: Frames) -> None:
+    """The engine's times are the oracle's; or neither has any, and each op that the error names is in a circle."""
+    plan, expected = plan_of(frames), constraints(frames)
+    graph = graph_of(plan)
+    if not has_circle(expected):
+        times = relaxed(expected)
+        for compiled in (False, True):
+            result = run(graph, compiled=compiled)
+            assert (result.start_ns.tolist(), result.end_ns.tolist()) == times, f"compiled={compiled}"
+        return
+    for compiled in (False, True):
+        with pytest.raises(PlanError, match="circle") as told:
+            run(graph, compiled=compiled)
+        named = [row for row in range(len(plan)) if plan.label(row) in str(told.value)]
+        assert named, str(told.value)
+        assert in_circles(expected, named) == named, str(told.value)
+
+
+def test_rows_may_stand_in_any_order_that_keeps_the_streams() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed)
+        times = timetable(plan_of(frames))
+        others, old_of_new = reordered(frames, Random(seed))
+        again = timetable(plan_of(others))
+        assert again.start_ns.tolist() == times.start_ns[old_of_new].tolist()
+        assert again.end_ns.tolist() == times.end_ns[old_of_new].tolist()
+
+    for_each_case(case, share=SOME)
+
+
+def test_what_takes_longer_or_is_needed_earlier_never_ends_sooner() -> None:
+    def case(seed: str) -> None:
+        frames, chance = able_plan(seed), Random(seed)
+        times = timetable(plan_of(frames))
+        longer = pl.Series([chance.choice((0, 0, 1, 7)) for _ in range(len(frames.ops))])
+        later = pl.Series([chance.choice((0, 0, 1, 7)) for _ in range(len(frames.waits))], dtype=pl.Int64)
+        slower = plan_of(
+            Frames(
+                ops=frames.ops.with_columns(pl.col("duration_ns") + longer),
+                waits=frames.waits.with_columns(pl.col("lag_ns") + later),
+                gap_ns=frames.gap_ns + chance.choice((0, 1)),
+                spoilt="",
+            )
+        )
+        assert (timetable(slower).start_ns >= times.start_ns).all()
+        assert (timetable(slower).end_ns >= times.end_ns).all()
+
+    for_each_case(case, share=SOME)
+
+
+def test_critical_path_is_made_of_constraints_that_hold_exactly_and_adds_up() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed)
+        times = timetable(plan_of(frames))
+        check_path(frames, times, critical_path(times))
+
+    for_each_case(case, share=PATHS)
+
+
+def check_path(frames: Frames, times: Timetable, path: pl.DataFrame) -> None:
+    """Of the plan's own waits, meets and streams, each of them tight; and the parts and lags are the makespan."""
+    steps = path.to_dicts()
+    lasted = sum(step["until_ns"] - step["from_ns"] for step in steps)
+    assert lasted + sum(step["lag_ns"] for step in steps) == times.makespan_ns
+    assert steps[-1]["until_ns"] == times.end_ns[steps[-1]["op"]] == times.makespan_ns
+    first = steps[0]
+    assert (first["reason"], first["cause"], first["from_ns"], first["lag_ns"]) == ("start", None, 0, 0)
+    for step in steps:
+        row = step["op"]
+        assert (step["start_ns"], step["end_ns"]) == (times.start_ns[row], times.end_ns[row])
+        assert step["reason"] == "meet" or step["from_ns"] == step["start_ns"]
+        for column in ("id", "name", "kind", "phase", "rank", "stream"):
+            assert step[column] == frames.ops[column][row]
+    for before, step in pairwise(steps):
+        assert step["cause"] == before["op"]
+        assert any(
+            is_link(frames, times, before, step, since, lag_ns) for since, lag_ns in constraints_between(frames, step)
+        ), (before, step)
+
+
+def constraints_between(frames: Frames, step: dict[str, Any]) -> list[tuple[str, int]]:
+    """What the plan says about a step and its cause, of the kind that the step names: (since its start or end, lag)."""
+    row, on = step["op"], step["cause"]
+    if step["reason"] == "dependency":
+        waits = [wait for wait in frames.waits.iter_rows() if wait[:2] == (row, on)]
+        return [(since, lag_ns) for *_, since, lag_ns, why in waits if why == step["why"]]
+    if step["reason"] == "resource":
+        lanes = frames.ops.select("rank", "stream").rows()
+        is_next = on == max(i for i in range(row) if lanes[i] == lanes[row])
+        return [("end", frames.gap_ns)] if is_next else []
+    meets = frames.ops["meet"]
+    return [("start", 0)] if step["reason"] == "meet" and None is not meets[row] == meets[on] else []
+
+
+def is_link(
+    frames: Frames, times: Timetable, before: dict[str, Any], step: dict[str, Any], since: str, lag_ns: int
+) -> bool:
+    """Whether a constraint is tight, and the parts of both steps are what it makes of them.
+
+    A negative lag takes away from the part of the step before. A step that met others has their last start, and its
+    own end; another that is left at its end has all its time on the path.
+    """
+    on = before["op"]
+    moment_ns = before["start_ns"] if since == "start" else before["end_ns"]
+    reaches = step["from_ns"] == moment_ns + lag_ns
+    if step["reason"] == "meet":
+        reaches &= step["end_ns"] == moment_ns + hold_ns(frames, step["op"])
+    if since == "start":
+        is_left = before["reason"] != "meet"
+    else:
+        is_left = before["from_ns"] + hold_ns(frames, on) == times.end_ns[on]
+    parts = (before["until_ns"], step["lag_ns"]) == (moment_ns + min(lag_ns, 0), max(lag_ns, 0))
+    return bool(reaches and is_left and parts)
+
+
+def hold_ns(frames: Frames, row: int) -> int:
+    op = frames.ops.row(row, named=True)
+    return int(op["duration_ns"] + (op["num_kernels"] - 1) * frames.gap_ns)
+
+
+def test_slack_is_the_longest_delay_that_does_not_move_the_end() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed, most_moments=6)
+        times, expected = timetable(plan_of(frames)), constraints(frames)
+        slack = slack_ns(times).tolist()
+        for row, start_ns in enumerate(times.start_ns.tolist()):
+            assert max(relaxed(expected, {row: start_ns + slack[row]})[1]) == times.makespan_ns
+            assert max(relaxed(expected, {row: start_ns + slack[row] + 1})[1]) > times.makespan_ns
+
+    for_each_case(case, share=SMALL)
+
+
+def test_longest_chain_is_the_plan_with_a_stream_for_every_op() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed)
+        plan, ends_ns = plan_of(frames), relaxed(constraints(frames, in_streams=False))[1]
+        chain = longest_chain(plan)
+        assert chain.length_ns == max(ends_ns) <= timetable(plan).makespan_ns
+        assert "resource" not in chain.path["reason"]
+        assert chain.path.select(pl.sum("until_ns") - pl.sum("from_ns") + pl.sum("lag_ns")).item() == chain.length_ns
+
+    for_each_case(case, share=SOME)
+
+
+def held_bytes(frames: Frames, times: Timetable, rank: int) -> dict[int, int]:
+    """What a rank holds after everything that happens at each time at which its ops start or end, op by op."""
+    columns = [frames.ops[name].to_list() for name in ("rank", "start_bytes", "end_bytes")]
+    ops = [(start, end, a, b) for start, end, of, a, b in zip(*as_lists(times), *columns, strict=True) if of == rank]
+    moments = sorted({op[0] for op in ops} | {op[1] for op in ops})
+    return {
+        now: sum(a for start, _, a, _ in ops if start <= now) + sum(b for _, end, _, b in ops if end <= now)
+        for now in moments
+    }
+
+
+def test_memory_is_the_sum_of_what_has_started_and_ended() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed, most_moments=12)
+        times = timetable(plan_of(frames))
+        peaks = {rank: (peak, at_ns) for rank, peak, at_ns in memory_peaks(times).iter_rows()}
+        assert list(peaks) == sorted(set(frames.ops["rank"]))
+        for rank, (peak, at_ns) in peaks.items():
+            expected = held_bytes(frames, times, rank)
+            curve = list(memory_curve(times, rank).iter_rows())
+            assert [ns for ns, _ in curve] == sorted({ns for ns, _ in curve})
+            for now, num_bytes in expected.items():
+                assert [0, *(after for ns, after in curve if ns <= now)][-1] == num_bytes
+            assert all(num_bytes == expected[ns] for ns, num_bytes in curve)
+            assert peak == max(0, *expected.values())
+            assert at_ns == min([0] * (peak == 0) + [ns for ns, num_bytes in expected.items() if num_bytes == peak])
+
+    for_each_case(case, share=SOME)
+
+
+def test_traces_show_the_times() -> None:
+    def case(seed: str) -> None:
+        frames = able_plan(seed, most_moments=8)
+        times = timetable(plan_of(replace(frames, ops=frames.ops.with_columns(num_kernels=1))))
+        on_device = times.ops.filter(pl.col("kind") != "host").select("rank", "stream", "start_ns", "end_ns")
+        shown: list[tuple[int, ...]] = []
+        for rank in times.plan.ranks:
+            trace = trace_of(times, rank)
+            events = trace.events.filter(is_on_device()).select(
+                "stream", start_ns=pl.col("ts_ns") - int(trace.info["origin_ns"]), dur_ns="dur_ns"
+            )
+            shown += [(rank, stream, start, start + dur) for stream, start, dur in events.iter_rows()]
+        assert sorted(shown) == sorted(on_device.rows())
+
+    for_each_case(case, share=SOME)
+
+
+def test_documents_bring_a_plan_back(tmp_path: Path) -> None:
+    def case(seed: str) -> None:
+        plan = plan_of(random_plan(seed))
+        assert from_json(to_json(plan)) == plan
+        save_parquet(plan, tmp_path / "plan.parquet")
+        assert load_parquet(tmp_path / "plan.parquet") == plan
+
+    for_each_case(case, share=SOME)
