@@ -15,6 +15,10 @@ PARALLEL := --numprocesses auto --dist worksteal
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# The tests start Python some hundred times. Where bytecode may not be kept, as in many containers, each start compiles all
+# that it imports: of torch alone more than four seconds. So it is kept.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test times fuzz lint format schemas types glossary bench docs dist clean
 
