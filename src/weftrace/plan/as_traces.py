@@ -80,9 +80,7 @@ def trace_of(times: Timetable, rank: int) -> Trace:
     runs ahead. Raises `PlanError` where the plan has no op on that rank.
     """
     plan = times.plan
-    rows = (plan.ops.get_column("rank") == rank).arg_true().to_numpy().astype(np.int64)
-    if not len(rows):
-        raise PlanError(f"plan {plan.name!r} has no op on rank {rank}; it has {len(plan.ranks):,} ranks.")
+    rows = plan.rows_on(rank)
     ops = plan.ops[rows].with_columns(
         start_ns=pl.Series(times.start_ns[rows]),
         end_ns=pl.Series(times.end_ns[rows]),

@@ -17,12 +17,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
 from weftrace.plan.ops import OP_DEFAULTS, OP_SCHEMA, WAIT_DEFAULTS, WAIT_SCHEMA, Op, Resource
-from weftrace.plan.rows import frames_of, label_of, ops_of, row_of
+from weftrace.plan.rows import frames_of, label_of, ops_of, row_of, rows_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,7 +56,10 @@ class Plan(InNotebook):
 
     def __post_init__(self) -> None:
         of = f"plan {self.name!r}"
-        object.__setattr__(self, "ops", _in_schema(self.ops, OP_SCHEMA, OP_DEFAULTS, ("name",), f"{of}, ops"))
+        ops = _in_schema(self.ops, OP_SCHEMA, OP_DEFAULTS, ("name",), f"{of}, ops")
+        if ops.get_column("rank").is_sorted():
+            ops = ops.with_columns(pl.col("rank").set_sorted())
+        object.__setattr__(self, "ops", ops)
         waits = _in_schema(self.waits, WAIT_SCHEMA, WAIT_DEFAULTS, (), f"{of}, waits")
         if not waits.get_column("op").is_sorted():
             waits = waits.sort("op", maintain_order=True)
@@ -77,6 +82,10 @@ class Plan(InNotebook):
     def listed(self) -> tuple[Op, ...]:
         """All ops as values, in the order of the rows; `Plan.of` of them is this plan. For small plans."""
         return tuple(ops_of(self.ops, self.waits, range(self.ops.height)))
+
+    def rows_on(self, rank: int) -> NDArray[np.int64]:
+        """The rows of a rank's ops, ascending. Raises `PlanError` where it has none."""
+        return rows_on(self.ops, rank, f"plan {self.name!r}")
 
     def label(self, row: int) -> str:
         """What an op is called in messages: its id in quotes, else its name and where it stands."""

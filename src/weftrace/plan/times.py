@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
 from weftrace.plan.graph import Graph, graph_of, latest_start_ns, previous_on_stream, run
 from weftrace.plan.model import Plan
@@ -118,10 +117,7 @@ def memory_curve(times: Timetable, rank: int) -> pl.DataFrame:
 
     What `start_bytes` and `end_bytes` say, added up from 0. Raises `PlanError` where the plan has no op on that rank.
     """
-    rows = (times.plan.ops.get_column("rank") == rank).arg_true().to_numpy()
-    if not len(rows):
-        raise PlanError(f"plan {times.plan.name!r} has no op on rank {rank}; it has {len(times.plan.ranks):,} ranks.")
-    time_ns, held = _curve(times, rows)
+    time_ns, held = _curve(times, times.plan.rows_on(rank))
     changed = np.diff(held, prepend=0) != 0
     return pl.DataFrame({"time_ns": time_ns[changed], "bytes": held[changed]})
 
@@ -131,15 +127,14 @@ def memory_peaks(times: Timetable) -> pl.DataFrame:
 
     A rank that never holds more than at its start has a peak of 0 at 0.
     """
-    rank = times.plan.ops.get_column("rank").to_numpy()
-    in_order = bool((rank[1:] >= rank[:-1]).all())
-    order = np.arange(len(rank)) if in_order else np.argsort(rank, kind="stable")
-    ranks, first = np.unique(rank[order], return_index=True)
+    rank_of = times.plan.ops.get_column("rank").to_numpy()
+    by_rank = np.argsort(rank_of, kind="stable")
+    ranks, first = np.unique(rank_of[by_rank], return_index=True)
     peaks: list[tuple[int, int, int]] = []
-    for each, rows in zip(ranks.tolist(), np.split(order, first[1:])[: len(ranks)], strict=True):
+    for rank, rows in zip(ranks.tolist(), np.split(by_rank, first[1:])[: len(ranks)], strict=True):
         time_ns, held = _curve(times, rows)
         at = int(held.argmax())
-        peaks.append((each, int(held[at]), int(time_ns[at])) if held[at] > 0 else (each, 0, 0))
+        peaks.append((rank, int(held[at]), int(time_ns[at])) if held[at] > 0 else (rank, 0, 0))
     return pl.DataFrame(peaks, schema={"rank": pl.Int32, "peak_bytes": pl.Int64, "at_ns": pl.Int64}, orient="row")
 
 
