@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from weftrace.errors import PlanError
 from weftrace.plan.graph import hold_ns
 from weftrace.plan.model import Plan
+from weftrace.plan.rows import rows_of_rank
 from weftrace.plan.times import Timetable, timetable
 from weftrace.trace.model import Device, Trace, Track, events_frame
 
@@ -80,9 +81,7 @@ def trace_of(times: Timetable, rank: int) -> Trace:
     runs ahead. Raises `PlanError` where the plan has no op on that rank.
     """
     plan = times.plan
-    rows = (plan.ops.get_column("rank") == rank).arg_true().to_numpy().astype(np.int64)
-    if not len(rows):
-        raise PlanError(f"plan {plan.name!r} has no op on rank {rank}; it has {len(plan.ranks):,} ranks.")
+    rows = rows_of_rank(plan.ops, rank, f"plan {plan.name!r}")
     ops = plan.ops[rows].with_columns(
         start_ns=pl.Series(times.start_ns[rows]),
         end_ns=pl.Series(times.end_ns[rows]),

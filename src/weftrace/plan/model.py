@@ -54,7 +54,10 @@ class Plan(InNotebook):
 
     def __post_init__(self) -> None:
         of = f"plan {self.name!r}"
-        object.__setattr__(self, "ops", _in_schema(self.ops, OP_SCHEMA, OP_DEFAULTS, ("name",), f"{of}, ops"))
+        ops = _in_schema(self.ops, OP_SCHEMA, OP_DEFAULTS, ("name",), f"{of}, ops")
+        if (ranks := ops.get_column("rank")).is_sorted():  # said once, so that a rank's rows are found by bisection
+            ops = ops.with_columns(ranks.set_sorted())
+        object.__setattr__(self, "ops", ops)
         waits = _in_schema(self.waits, WAIT_SCHEMA, WAIT_DEFAULTS, (), f"{of}, waits")
         if not waits.get_column("op").is_sorted():
             waits = waits.sort("op", maintain_order=True)

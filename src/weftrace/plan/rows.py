@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, get_args
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.errors import PlanError
 from weftrace.plan.ops import KINDS, OP_SCHEMA, WAIT_SCHEMA, Op, Resource, Since, Wait, Why
@@ -62,6 +64,19 @@ def row_of(ops: pl.DataFrame, which: int | str, what: str) -> int:
     if not 0 <= which < ops.height:
         raise PlanError(f"{what} has no op number {which}: it has {ops.height:,} ops, counted from 0.")
     return which
+
+
+def rows_of_rank(ops: pl.DataFrame, rank: int, what: str) -> NDArray[np.int64]:
+    """The rows of a rank's ops, ascending. what: the plan, for errors. Raises `PlanError` where there is none."""
+    ranks = ops.get_column("rank")
+    if ranks.flags["SORTED_ASC"]:
+        first, last = (int(ranks.search_sorted(rank, side)) for side in ("left", "right"))
+        rows = np.arange(first, last)
+    else:
+        rows = (ranks == rank).arg_true().to_numpy().astype(np.int64)
+    if not len(rows):
+        raise PlanError(f"{what} has no op on rank {rank}; it has {ranks.n_unique():,} ranks.")
+    return rows
 
 
 def label_of(ops: pl.DataFrame, row: int) -> str:

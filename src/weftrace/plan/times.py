@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
 from weftrace.plan.graph import Graph, graph_of, latest_start_ns, previous_on_stream, run
 from weftrace.plan.model import Plan
+from weftrace.plan.rows import rows_of_rank
 from weftrace.units import duration
 
 Reason = Literal["start", "dependency", "resource", "meet"]
@@ -118,10 +118,7 @@ def memory_curve(times: Timetable, rank: int) -> pl.DataFrame:
 
     What `start_bytes` and `end_bytes` say, added up from 0. Raises `PlanError` where the plan has no op on that rank.
     """
-    rows = (times.plan.ops.get_column("rank") == rank).arg_true().to_numpy()
-    if not len(rows):
-        raise PlanError(f"plan {times.plan.name!r} has no op on rank {rank}; it has {len(times.plan.ranks):,} ranks.")
-    time_ns, held = _curve(times, rows)
+    time_ns, held = _curve(times, rows_of_rank(times.plan.ops, rank, f"plan {times.plan.name!r}"))
     changed = np.diff(held, prepend=0) != 0
     return pl.DataFrame({"time_ns": time_ns[changed], "bytes": held[changed]})
 
