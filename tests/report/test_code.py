@@ -20,7 +20,9 @@ from weftrace.errors import TraceError, WeftraceError
 from weftrace.report import analyze
 from weftrace.report.code_document import _largest
 from weftrace.report.document import report_document
+from weftrace.report.render.tables import to_markdown
 from weftrace.report.render.terminal import print_report
+from weftrace.units import duration, percent
 
 
 def model_file(folder: Path, *, rank: int = 0) -> Path:
@@ -80,6 +82,22 @@ def test_a_report_without_says_how_many_frames_would_tell_it(tmp_path: Path) -> 
     assert said in printed(analyze(path).document)
     assert said not in printed(analyze(path, by="line").document)
     assert "with_stack=True" in printed(analyze(TraceFile().kernel(GEMM, 0, 1).trace(tmp_path), by="module").document)
+
+
+def test_markdown_has_the_tree_of_modules_where_it_was_asked_for(tmp_path: Path) -> None:
+    path = model_file(tmp_path)
+    rows = to_markdown(analyze(path, by=("module", "line")).document).splitlines()
+    head = rows.index("| module | total | own | backward | exposed | share of the work |")
+    assert rows[head - 2].startswith("Time by module of ")
+    (rank,) = analyze(path, by="module").document["ranks"]
+    net, layer, linear = rank["modules"]["folded"]
+    for row, node, name in ((2, net, "Net"), (3, layer, "· Layer ×2"), (4, linear, "· · Linear ×4")):
+        cells = [cell.strip() for cell in rows[head + row].strip("|").split("|")]
+        assert cells[:3] == [name, duration(node["total_ns"]), duration(node["self_ns"])]
+        assert cells[-1] == percent(node["total_ns"] / rank["serial_ns"])
+    assert rows[head + 5].startswith("| (outside) |")
+    assert "| line | total | own | backward | exposed | share of the work |" in rows
+    assert "module" not in to_markdown(analyze(path).document)
 
 
 def test_modules_that_launched_nothing_are_not_denied(tmp_path: Path) -> None:

@@ -8,14 +8,17 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from weftrace.render.console_text import clean
-from weftrace.report.document_types import LatenessDocument, RankDocument, ReportDocument
+from weftrace.report.document_types import CodeDocument, LatenessDocument, RankDocument, ReportDocument
 from weftrace.report.render.parts import PARTS
 from weftrace.report.render.terminal import rank_name
+from weftrace.report.render.terminal_code import tree_order
 from weftrace.report.render.terminal_quality import concerns
+from weftrace.report.render.words import OUTSIDE_CODE
 from weftrace.units import duration, percent
 
 _MAX_PHASES = 20
 _MAX_RANKS = 64
+_MAX_CODE = 20
 _KERNEL_COLUMNS = ("kind", "family", "num_events", "total_ns", "mean_ns", "p50_ns", "p99_ns", "min_ns", "max_ns",
                    "share", "sms", "sms_exact")  # fmt: skip
 
@@ -26,7 +29,8 @@ _CODE_COLUMNS = ("num_calls", "num_events", "self_ns", "total_ns", "backward_ns"
 
 
 def to_markdown(document: ReportDocument) -> str:
-    """A short report: the headline, a row a rank that adds up to its span, lateness, and the phases of the longest."""
+    """A short report: the headline, a row a rank that adds up to its span, lateness, and of the longest rank its phases
+    and, where they were asked for, its time by module and by function."""
     parts = [f"**{_cell(document['headline'])}**", f"weftrace {document['weftrace']} of {_cell(document['source'])}"]
     ranks = sorted(document["ranks"], key=lambda rank: -rank["span_ns"])
     if ranks:
@@ -37,6 +41,10 @@ def to_markdown(document: ReportDocument) -> str:
         if ranks[0]["phase_means"]:
             parts.append(f"Phases of {_cell(rank_name(ranks[0], with_device=_several(ranks)))}, means:")
             parts.append(_phases(ranks[0]))
+        for by, key in _CODE:
+            if key in ranks[0]:
+                parts.append(f"Time by {by} of {_cell(rank_name(ranks[0], with_device=_several(ranks)))}:")
+                parts.append(_code(ranks[0][key], by, ranks[0]["serial_ns"]))
     parts += [f"- not used: {_cell(failure['path'])}: {_cell(failure['error'])}" for failure in document["failures"]]
     parts += [f"- {_cell(note)}" for note in document["notes"]]
     return "\n\n".join(parts) + "\n"
@@ -110,6 +118,27 @@ def _phases(rank: RankDocument) -> str:
         )
         lines.append([row["name"], row["lane"], f"{row['count']:,}", *told])
     return _table(("phase", "lane", "count", "busy", "hidden", "exposed"), lines)
+
+
+def _code(code: CodeDocument, by: str, serial_ns: int) -> str:
+    """Modules as a tree, indented by dots; functions by their own time. Then what ran outside of them all."""
+    nodes = code["folded"]
+    if by == "module":
+        order = tree_order(nodes, _MAX_CODE)
+    else:
+        longest = sorted(range(len(nodes)), key=lambda at: (-nodes[at]["self_ns"], at))
+        order = [(at, 0) for at in longest[:_MAX_CODE]]
+    rows = [("· " * depth + nodes[at]["name"], nodes[at]) for at, depth in order] + [(OUTSIDE_CODE, code["outside"])]
+    columns: tuple[Literal["total_ns", "self_ns", "backward_ns", "exposed_ns"], ...]
+    columns = ("total_ns", "self_ns", "backward_ns", "exposed_ns")
+    lines = [
+        [name + (f" ×{row['num_members']:,}" if row["num_members"] > 1 else ""),
+         *(duration(row[column]) for column in columns), percent(row["total_ns"] / (serial_ns or 1))]
+        for name, row in rows
+    ]  # fmt: skip
+    left = [f"… and {len(nodes) - len(order):,} more rows in the JSON report"] * (len(nodes) > len(order))
+    heads = (by, "total", "own", "backward", "exposed", "share of the work")
+    return "\n\n".join([_table(heads, lines), *left])
 
 
 def _several(ranks: Sequence[RankDocument]) -> bool:
