@@ -1,50 +1,41 @@
-"""An executor on a Dask cluster: Dask's own, of calls that are packed here."""
+"""An executor on a Dask cluster, over Dask's own: https://distributed.dask.org/en/stable/api.html."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
-from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from concurrent.futures import Future
+from typing import Any
 
 from weftrace.errors import ClusterError, ClusterWarning
 from weftrace.workers.addresses import PATIENCE_S, Address
+from weftrace.workers.cluster_executor import ClusterExecutor
 from weftrace.workers.losses import said
-from weftrace.workers.parcels import packed, unpack_and_call
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from weftrace.workers.parcels import Parcel, answered
 
 
-class DaskExecutor(Executor):
+class DaskExecutor(ClusterExecutor):
     """Each submitted call is a task of its own. Dask runs one again, on another worker, when its worker died:
     `distributed.scheduler.allowed-failures` times.
     """
 
     def __init__(self, where: Address) -> None:
         try:
+            import cloudpickle
             import distributed  # noqa: F401
         except ImportError as error:
             raise ClusterError(f"Dask is not installed here: pip install 'weftrace[dask]' ({error})") from error
+        super().__init__(cloudpickle.dumps)
         self._client = _client(where)
-        self._inner: Executor = self._client.get_executor(pure=False)
+        self._inner: Any = self._client.get_executor(pure=False)
         _advise(self._client)
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        import cloudpickle
+    def _send(self, parcel: Parcel) -> tuple[Future[bytes], Callable[[], object]]:
+        sent: Future[bytes] = self._inner.submit(answered, parcel)
+        return sent, sent.cancel
 
-        return self._inner.submit(unpack_and_call, packed(cloudpickle.dumps, fn, args, kwargs))
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        if not cancel_futures:
-            self._inner.shutdown(wait)
-        self._client.close()  # which cancels what nobody else waits for
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.shutdown(cancel_futures=error is not None)
+    def _leave(self) -> None:
+        self._client.close()
 
 
 def _client(where: Address) -> Any:

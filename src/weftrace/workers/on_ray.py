@@ -6,25 +6,22 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from weftrace.errors import ClusterError
 from weftrace.workers.addresses import RAY_CLIENT_PORT, Address, check_answers
+from weftrace.workers.cluster_executor import ClusterExecutor
 from weftrace.workers.losses import said
-from weftrace.workers.parcels import packed, unpack_and_call
+from weftrace.workers.parcels import Parcel, answered
 
 #: A task whose worker died is run again so often by Ray itself; `through` then tries it alone.
 NUM_RETRIES = 1
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
-
-class RayExecutor(Executor):
+class RayExecutor(ClusterExecutor):
     """Each submitted call is a Ray task on one processor; nodes take turns, so that their memory fills evenly.
 
     A process that is connected to a cluster already (`ray.init`) uses that one, and stays connected.
@@ -33,55 +30,23 @@ class RayExecutor(Executor):
     def __init__(self, where: Address) -> None:
         try:
             import ray
+            from ray import cloudpickle
         except ImportError as error:
             raise ClusterError(f"Ray is not installed here: pip install 'weftrace[ray]' ({error})") from error
+        super().__init__(cloudpickle.dumps)
         self._ray: Any = ray
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
             _connect(ray, where)
-        options = {"num_cpus": 1, "max_retries": NUM_RETRIES, "scheduling_strategy": "SPREAD"}
-        self._call = ray.remote(**options)(unpack_and_call)
-        self._under_way: set[Future[Any]] = set()
+        self._answered = ray.remote(num_cpus=1, max_retries=NUM_RETRIES, scheduling_strategy="SPREAD")(answered)
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        from ray import cloudpickle
+    def _send(self, parcel: Parcel) -> tuple[Future[bytes], Callable[[], object]]:
+        reference = self._answered.remote(parcel)
+        return reference.future(), partial(self._ray.cancel, reference)
 
-        reference = self._call.remote(packed(cloudpickle.dumps, fn, args, kwargs))
-        future: Future[T] = Future()
-        self._under_way.add(future)
-        future.add_done_callback(partial(self._done, reference))
-        reference.future().add_done_callback(partial(_settle, future))
-        return future
-
-    def _done(self, reference: Any, future: Future[Any]) -> None:
-        self._under_way.discard(future)
-        if future.cancelled():
-            self._ray.cancel(reference)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        for future in tuple(self._under_way):
-            if cancel_futures:
-                future.cancel()
-            elif wait:
-                future.exception()
+    def _leave(self) -> None:
         if self._is_ours:
             self._ray.shutdown()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.shutdown(cancel_futures=error is not None)
-
-
-def _settle(future: Future[Any], source: Future[Any]) -> None:
-    """Hand on what Ray says. An exception that the call itself raised comes out of Ray's wrapping."""
-    if not future.set_running_or_notify_cancel():
-        return
-    error = source.exception()
-    if error is None:
-        future.set_result(source.result())
-    else:
-        future.set_exception(getattr(error, "cause", None) or error)
 
 
 def _connect(ray: Any, where: Address) -> None:

@@ -1,4 +1,8 @@
-"""What travels to a worker of a cluster: a call, and who packed it, so that another weftrace is told as such."""
+"""What travels to a worker of a cluster and back: a call and its result, packed and opened by weftrace itself.
+
+So another weftrace or Python, a module that is missing there, and a result that cannot be pickled are told as such: a
+cluster tells the first two in words of its own, and Dask's executor waits for the third for ever.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +17,26 @@ from typing import Any, NamedTuple
 from weftrace.errors import ClusterError
 from weftrace.version import __version__
 
+Dumps = Callable[[object], bytes]
+
 
 class Parcel(NamedTuple):
-    """weftrace, python: the versions that packed it. call: pickled function, positional and named arguments."""
+    """weftrace, python: the versions that packed it. call: what packs the result, the function, and its arguments."""
 
     weftrace: str
     python: str
     call: bytes
 
 
-def packed(
-    dumps: Callable[[object], bytes], function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Parcel:
-    """dumps: the cluster's own, which also takes lambdas and functions of a notebook."""
-    return Parcel(__version__, _python(), dumps((function, args, kwargs)))
+def packed(dumps: Dumps, function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Parcel:
+    """dumps: the cluster's own, which also takes lambdas and functions of scripts and notebooks."""
+    return Parcel(__version__, _python(), dumps((dumps, function, args, kwargs)))
 
 
-def unpack_and_call(parcel: Parcel) -> Any:
+def answered(parcel: Parcel) -> bytes:
     """On a worker: do what the parcel says, with one thread of Polars if nothing has imported Polars there before.
 
-    Raises ClusterError where this worker cannot do what any parcel of its sender says.
+    Raises ClusterError where this worker can do nothing that its sender says.
     """
     packer, here = Parcel(*parcel), (__version__, _python())
     if (packer.weftrace, packer.python) != here:
@@ -43,13 +47,18 @@ def unpack_and_call(parcel: Parcel) -> Any:
     if "polars" not in sys.modules:  # which reads it once, when it is imported
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
     try:
-        function, args, kwargs = pickle.loads(packer.call)  # noqa: S301 # pickled by our own sender, over the cluster's line
+        dumps, function, args, kwargs = unpacked(packer.call)
     except Exception as error:  # what an import raises is up to the module
         raise ClusterError(
             f"the worker on {socket.gethostname()} cannot load what it is to call ({type(error).__name__}: {error}): "
             "install what that needs on all machines"
         ) from None
-    return function(*args, **kwargs)
+    answer: bytes = dumps(function(*args, **kwargs))
+    return answer
+
+
+def unpacked(data: bytes) -> Any:
+    return pickle.loads(data)  # noqa: S301 # packed by weftrace, and come over the cluster's own line
 
 
 def _python() -> str:
