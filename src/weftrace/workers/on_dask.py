@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 from weftrace.errors import ClusterError, ClusterWarning
-from weftrace.workers.addresses import PATIENCE_S, Address
+from weftrace.workers.addresses import PATIENCE_S, Address, check_answers_at, in_time
 from weftrace.workers.cluster_executor import ClusterExecutor
 from weftrace.workers.losses import said
 from weftrace.workers.parcels import Parcel, answered
@@ -39,18 +41,32 @@ class DaskExecutor(ClusterExecutor):
 
 
 def _client(where: Address) -> Any:
-    """Connected to the scheduler at an address, in a file, or named by DASK_SCHEDULER_ADDRESS."""
-    import dask
     from distributed import Client
 
-    address = f"tcp://{where.host}:{where.port}" if where.host else dask.config.get("scheduler-address", None)
-    if address is None and not where.file:
-        raise ClusterError("dask: no scheduler is known here: set DASK_SCHEDULER_ADDRESS, or write dask://HOST:8786")
-    target = {"scheduler_file": where.file} if where.file else {"address": address}
-    try:
-        return Client(**target, timeout=PATIENCE_S, set_as_default=False, name="weftrace")
-    except Exception as error:  # comms, TLS and scheduler files raise types of their own
-        raise ClusterError(f"dask: {where.file or address} cannot be used: {said(error)}") from error
+    address = f"tcp://{where.host}:{where.port}" if where.host else _known_scheduler(where.file)
+    options = {"timeout": PATIENCE_S, "set_as_default": False, "name": "weftrace"}
+    return in_time(address, lambda: Client(address, **options))
+
+
+def _known_scheduler(file: str) -> str:
+    """The address in a file that a scheduler wrote, or the one that Dask is configured with."""
+    import dask
+
+    if file:
+        try:
+            address = str(json.loads(Path(file).read_bytes())["address"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ClusterError(
+                f"{file}: is no file of a Dask scheduler ({said(error)}): `dask scheduler --scheduler-file` writes it"
+            ) from error
+    else:
+        address = dask.config.get("scheduler-address", None) or ""
+        if not address:
+            raise ClusterError(
+                "dask: no scheduler is known here: set DASK_SCHEDULER_ADDRESS, or write dask://HOST:8786"
+            )
+    check_answers_at(address)
+    return address
 
 
 def _advise(client: Any) -> None:

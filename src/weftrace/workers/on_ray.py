@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from weftrace.errors import ClusterError
-from weftrace.workers.addresses import RAY_CLIENT_PORT, Address, check_answers
+from weftrace.workers.addresses import Address, check_answers_at, in_time
 from weftrace.workers.cluster_executor import ClusterExecutor
-from weftrace.workers.losses import said
 from weftrace.workers.parcels import Parcel, answered
 
 #: A task whose worker died is run again so often by Ray itself; `through` then tries it alone.
@@ -51,13 +47,7 @@ class RayExecutor(ClusterExecutor):
 
 def _connect(ray: Any, where: Address) -> None:
     address = f"ray://{where.host}:{where.port}" if where.host else _known_cluster()
-    try:
-        with _termination_kept():
-            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # each part of Ray raises types of its own
-        usual = where.port in (0, RAY_CLIENT_PORT)
-        hint = "" if usual else f". Ray's client port is {RAY_CLIENT_PORT} unless it was set otherwise"
-        raise ClusterError(f"{address}: cannot be used: {said(error)}{hint}") from error
+    in_time(address, lambda: ray.init(address, log_to_driver=False, logging_level=logging.ERROR))
 
 
 def _known_cluster() -> str:
@@ -67,26 +57,12 @@ def _known_cluster() -> str:
     """
     from ray._private.services import get_ray_address_from_environment
 
-    address: str | None = get_ray_address_from_environment("auto", None)
-    if address is None:
+    try:
+        address: str = get_ray_address_from_environment("auto", None)
+    except ConnectionError as error:
         raise ClusterError(
             "ray: no Ray cluster runs on this machine, and RAY_ADDRESS names none: `ray start --head` starts one; "
             "other machines join it by `ray start --address=HOST:6379`"
-        )
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if port.isdecimal():
-        check_answers(address, host.strip("[]"), int(port))
+        ) from error
+    check_answers_at(address)
     return address
-
-
-@contextmanager
-def _termination_kept() -> Iterator[None]:
-    """Ray takes terminations over for itself."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, handler)
