@@ -15,7 +15,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-HEAVY = {"polars", "numpy", "plotly", "jinja2", "torch", "fsspec", "msgspec", "numba", "transformers"}
+HEAVY = {"polars", "numpy", "plotly", "jinja2", "torch", "fsspec", "msgspec", "numba", "transformers"} | {
+    "ray",
+    "distributed",
+}
 
 
 def python(code: str) -> str:
@@ -49,14 +52,15 @@ except SystemExit as stop:
 
 
 def test_every_module_imports_without_extras() -> None:
-    """torch and plotly are made unimportable; each module and each public name of weftrace must load all the same.
+    """torch, plotly, Ray and Dask are made unimportable; each module and public name must load all the same.
 
     The folders `runtime` of flops/ are what runs models: without torch they have nothing to be, and weftrace.flops says
     so: test_package.py.
     """
     python("""
 import importlib, pkgutil, re, sys
-sys.modules["torch"] = sys.modules["plotly"] = sys.modules["transformers"] = None
+for name in ("torch", "plotly", "transformers", "ray", "distributed", "dask", "cloudpickle"):
+    sys.modules[name] = None
 import weftrace
 runs_models = re.compile(r"weftrace\\.flops(\\.deepspeed)?\\.runtime\\b").match
 def refused(name):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what a type checker sees; wings.py names the wings' own
     from weftrace import plan as plan
     from weftrace import report as report
     from weftrace import trace as trace
+    from weftrace import workers as workers
     from weftrace.doors import figure as figure
     from weftrace.doors import load as load
     from weftrace.doors import save as save
@@ -63,6 +64,6 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             **public_names(),
         },
         renamed={"open": ("weftrace.trace", "open_trace")},
-        packages=("analysis", "facts", "plan", "render", "trace", *(wing.name for wing in WINGS)),
+        packages=("analysis", "facts", "plan", "render", "trace", "workers", *(wing.name for wing in WINGS)),
         eager=("WeftraceError", "__version__"),
     )

@@ -66,3 +66,11 @@ class SpecError(FlopsError):
 
 class OutputError(WeftraceError):
     """An output cannot be written."""
+
+
+class ClusterError(WeftraceError):
+    """A cluster cannot be used: it does not answer, or its workers cannot run what this machine sends."""
+
+
+class ClusterWarning(UserWarning):
+    """A cluster can be used, and will keep whoever waits for it waiting."""

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import multiprocessing
 import os
 import pickle
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any, TypeVar
 
+import polars as pl
 import pytest
 
 from tests.analyses import analysed
@@ -20,10 +28,12 @@ from weftrace.analysis import Breakdown, breakdown
 from weftrace.errors import TraceError
 from weftrace.trace import Job, Trace, find_traces, open_trace
 
+T = TypeVar("T")
 SPANS = {0: 10_000, 1: 20_000, 2: 30_000, 3: 40_000}  # ns, by rank
 
 
 def write_rank(folder: Path, rank: int, name: str | None = None) -> Path:
+    folder.mkdir(exist_ok=True)
     file = TraceFile(rank=rank, world_size=4).kernel(GEMM, 100, 5).kernel(ALL_REDUCE, 100, 10 * (rank + 1), stream=20)
     return file.write(folder / (name or f"rank{rank}.json"))
 
@@ -158,6 +168,214 @@ def test_traces_one_after_another(four_ranks: Path) -> None:
     os.remove(four_ranks / "rank2.json")
     assert [trace.rank for trace in job_of(four_ranks).traces()] == [0, 1, 3]
     assert [trace.rank for trace in job_of(four_ranks, ranks=[3]).traces()] == [3]
+
+
+# --- executors ----------------------------------------------------------------------------------------------------
+
+
+class Unlucky(ThreadPoolExecutor):
+    """Runs everything but what would read rank 1: that raises an error which is none of the work's own."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        super().__init__(1)
+        self.error, self.num_tried = error, 0
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        if not args[0].path.endswith("rank1.json"):
+            return super().submit(fn, *args, **kwargs)
+        self.num_tried += 1
+        future: Future[T] = Future()
+        if self.error is None:
+            future.cancel()
+        else:
+            future.set_exception(self.error)
+        return future
+
+
+class WorkerCrashedError(Exception):
+    """By the name of Ray's."""
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "num_tried"),
+    [
+        (RuntimeError("the node went away"), "its worker gave no result: RuntimeError: the node went away.", 1),
+        (None, "it was cancelled before it was done.", 1),
+        (BrokenProcessPool("a process terminated abruptly"), "a worker of the executor died", 1),
+        (WorkerCrashedError("the worker died unexpectedly"), "the worker that read it died, each time", 2),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_a_future_raises_costs_its_rank_alone(
+    tmp_path: Path, error: BaseException | None, told: str, num_tried: int
+) -> None:
+    for rank in range(3):
+        write_rank(tmp_path, rank)
+    done: list[str] = []
+    with Unlucky(error) as pool:
+        outcomes = job_of(tmp_path).map(rank_and_span, executor=pool, on_done=done.append)
+    assert [outcome.value for outcome in outcomes] == [(0, SPANS[0]), None, (2, SPANS[2])]
+    failure = outcomes[1].failure
+    assert failure is not None and failure.error.startswith(f"{tmp_path / 'rank1.json'}: {told}"), failure
+    assert pool.num_tried == num_tried  # one whose worker died is tried once more, alone
+    assert sorted(done) == [str(tmp_path / f"rank{rank}.json") for rank in range(3)]
+
+
+def test_a_pool_of_processes_that_broke_keeps_what_was_done(tmp_path: Path) -> None:
+    for rank in range(3):
+        write_rank(tmp_path, rank)
+    job = job_of(tmp_path)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        outcomes = job.map(killed_on_rank_1, workers=1, executor=pool)
+    assert [outcome.value for outcome in outcomes] == [0, None, None]
+    for outcome in outcomes[1:]:  # of rank 2 nobody knows
+        assert outcome.failure is not None and "a worker of the executor died" in outcome.failure.error
+
+
+def test_an_executor_that_was_shut_down_is_told(four_ranks: Path) -> None:
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    outcomes = job_of(four_ranks).map(rank_and_span, executor=pool)
+    assert len(outcomes) == 4
+    assert all(o.failure and "cannot schedule new futures after shutdown" in o.failure.error for o in outcomes)
+
+
+def test_an_executor_gets_as_many_files_at_once_as_asked_for(tmp_path: Path) -> None:
+    for rank in range(6):
+        write_rank(tmp_path, rank)
+    at_once = Counter[str]()
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+            at_once["now"] += 1
+            at_once["most"] = max(at_once["most"], at_once["now"])
+            return super().submit(fn, *args, **kwargs)
+
+    def on_done(path: str) -> None:
+        at_once["now"] -= 1
+
+    with Counting(6) as pool:
+        job_of(tmp_path).map(rank_and_span, executor=pool, workers=2, on_done=on_done)
+    assert at_once == {"now": 0, "most": 2}
+
+
+def test_what_has_not_begun_is_cancelled_where_nobody_waits_any_more(tmp_path: Path) -> None:
+    for rank in range(4):
+        write_rank(tmp_path, rank)
+    begun: list[str] = []
+    seen = threading.Event()
+
+    def slow(trace: Trace) -> None:
+        begun.append(trace.path)
+        if len(begun) == 2:
+            seen.wait(60)
+
+    def interrupted(path: str) -> None:  # Ctrl-C, after the first
+        raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(KeyboardInterrupt):
+            job_of(tmp_path).map(slow, executor=pool, on_done=interrupted)
+        seen.set()
+    assert len(begun) <= 2
+
+
+def test_an_executor_reads_absolute_paths_and_the_job_keeps_its_names(
+    four_ranks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(four_ranks.parent)
+    job = job_of(four_ranks.name)
+
+    class Elsewhere(ThreadPoolExecutor):
+        def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+            os.chdir("/")  # as on another machine
+            return super().submit(fn, *args, **kwargs)
+
+    here = job.map(rank_and_span, workers=1)
+    with Elsewhere(1) as pool:
+        there = job.map(rank_and_span, executor=pool)
+    assert there == here and here[0].path == f"{four_ranks.name}/rank0.json"
+
+
+def test_a_file_that_a_worker_cannot_see_is_told_with_its_host(four_ranks: Path) -> None:
+    class Blind(ThreadPoolExecutor):
+        def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+            if args[0].path.endswith("rank3.json"):
+                os.remove(four_ranks / "rank3.json")  # as good as a disk that only the sender has
+            return super().submit(fn, *args, **kwargs)
+
+    with Blind(1) as pool:
+        outcomes = job_of(four_ranks).map(rank_and_span, executor=pool)
+    failure = outcomes[3].failure
+    assert failure is not None and f"not on {socket.gethostname()}" in failure.error and "URL" in failure.error
+    assert outcomes[0].value == (0, SPANS[0])
+
+
+# --- functions that cannot travel ---------------------------------------------------------------------------------
+
+
+def result_that_stays(trace: Trace) -> object:
+    return threading.Lock() if trace.rank == 1 else trace.rank
+
+
+def test_a_result_that_cannot_travel_costs_its_rank_alone(tmp_path: Path) -> None:
+    for rank in range(3):
+        write_rank(tmp_path, rank)
+    outcomes = job_of(tmp_path).map(result_that_stays, workers=2)
+    assert [outcome.value for outcome in outcomes] == [0, None, 2]
+    failure = outcomes[1].failure
+    assert failure is not None and "cannot be pickled" in failure.error
+
+
+def test_a_function_that_cannot_travel_is_called_here_and_said(tmp_path: Path) -> None:
+    for rank in range(3):
+        write_rank(tmp_path, rank)
+    add = 10
+    with pytest.warns(UserWarning, match="by this process alone: the function cannot be sent") as told:
+        outcomes = job_of(tmp_path).map(lambda trace: (trace.rank or 0) + add, workers=2)
+    assert [outcome.value for outcome in outcomes] == [10, 11, 12]
+    assert told[0].filename == __file__
+
+
+UNGUARDED = """import sys
+import weftrace as wt
+print("begun")
+def rank(trace):
+    return trace.rank
+print([outcome.value for outcome in wt.open(sys.argv[1]).map(rank, workers=2)])
+"""
+
+
+def test_a_script_without_a_guard_is_run_once_and_told_what_to_change(tmp_path: Path) -> None:
+    for rank in range(4):
+        write_rank(tmp_path / "ranks", rank)
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "ranks"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.returncode) == ("begun\n[0, 1, 2, 3]\n", 0)
+    assert 'if __name__ == "__main__":' in done.stderr and "line 6" in done.stderr and "script.py" in done.stderr
+    assert len(done.stderr.splitlines()) <= 6 and "memory" not in done.stderr, done.stderr
+
+
+def test_a_function_typed_at_a_prompt_is_called_here_and_said(four_ranks: Path) -> None:
+    code = UNGUARDED.replace("sys.argv[1]", repr(str(four_ranks)))
+    done = subprocess.run([sys.executable], input=code, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.returncode) == ("begun\n[0, 1, None, 3]\n", 0)
+    assert "notebook" in done.stderr and len(done.stderr.splitlines()) <= 4, done.stderr
+
+
+def num_threads(trace: Trace) -> int:
+    return pl.thread_pool_size()
+
+
+def test_a_worker_computes_on_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in range(2):
+        write_rank(tmp_path, rank)
+    monkeypatch.delenv("POLARS_MAX_THREADS", raising=False)
+    assert [outcome.value for outcome in job_of(tmp_path).map(num_threads, workers=2)] == [1, 1]
+    assert "POLARS_MAX_THREADS" not in os.environ
 
 
 # --- which ranks --------------------------------------------------------------------------------------------------

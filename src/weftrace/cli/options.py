@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,8 @@ from weftrace.cli.outputs import check_name, check_output, stderr
 from weftrace.errors import UNUSABLE_INPUT
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from weftrace.trace import Failure, Job, KernelRules, StepBy, Trace
 
 Sources = Annotated[
@@ -69,6 +73,16 @@ Kernels = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option("--workers", help="Processes for many ranks; default: one a processor.", min=1, metavar="N"),
+]
+Cluster = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        help="Who reads many ranks: [bold]ray://HOST:10001[/bold] or [bold]dask://HOST:8786[/bold], by paths that its "
+        "machines share, or URLs; [bold]ray[/bold] or [bold]dask[/bold] for the cluster that is known here; "
+        "[bold]local[/bold] for processes of this machine. With --workers N: N files at once.",
+        metavar="ADDRESS",
+    ),
 ]
 MaxBytes = Annotated[
     str,
@@ -163,6 +177,42 @@ def check_target(
         raise typer.BadParameter(f"{output}: many ranks go into a folder; give its name", param_hint="--output")
 
 
+def check_cluster(cluster: str) -> None:
+    """Before any trace is read. Raises `typer.BadParameter`."""
+    from weftrace.errors import ClusterError
+    from weftrace.workers.addresses import parse_address
+
+    try:
+        parse_address(cluster)
+    except ClusterError as error:
+        raise typer.BadParameter(str(error), param_hint="--cluster") from error
+
+
+@contextmanager
+def executor_on(cluster: str, job: Trace | Job) -> Iterator[Executor | None]:
+    """What reads the ranks of a job, None for this machine's processes. What clusters print goes to stderr."""
+    from weftrace.trace import Job
+
+    if cluster == "local":
+        yield None
+        return
+    if not isinstance(job, Job):
+        typer.echo(f"weftrace: one file is read here: {cluster} shares out the files of a job", err=True)
+        yield None
+        return
+    from weftrace.errors import ClusterWarning
+    from weftrace.workers import connect
+
+    with redirect_stdout(sys.stderr):
+        with warnings.catch_warnings(record=True) as told:
+            executor = connect(cluster)
+        for warning in told:
+            if issubclass(warning.category, ClusterWarning):
+                typer.echo(f"weftrace: {warning.message}", err=True)
+        with executor:
+            yield executor
+
+
 @contextmanager
 def rank_progress(job: Trace | Job) -> Iterator[Any]:
     """A bar over the ranks of a job; gives the function to call with each path that is done."""
@@ -191,14 +241,16 @@ def save_ranks(
     folder: str,
     workers: int | None,
     *,
+    cluster: str = "local",
     inputs: Iterable[str] = (),
     ending: str | None = None,
     in_place: bool = False,
 ) -> None:
     """Save something of each rank in a folder, made if need be, under the rank's own name.
 
-    inputs: files that must not be overwritten; the ranks' own where none are given. ending: of the new names; None
-    keeps each file's own. Names ranks that failed, and exits with 3 for them. Raises `typer.BadParameter` where that
+    cluster: whose workers do it; they share the folder. inputs: files that must not be overwritten; the ranks' own
+    where none are given. ending: of the new names; None keeps each file's own.
+    Names ranks that failed, and exits with 3 for them. Raises `typer.BadParameter` where that
     would overwrite an input and `in_place` does not ask for it, and where two ranks would have one name.
     """
     from weftrace.errors import OutputError
@@ -220,11 +272,15 @@ def save_ranks(
         ) from error
     except OutputError as error:
         raise typer.BadParameter(str(error), param_hint="--output") from error
-    with rank_progress(job) as on_done:
-        outcomes = job.map(
-            partial(_save_rank, save=save, folder=folder, ending=ending), workers=workers, on_done=on_done
+    each = partial(_save_rank, save=save, folder=os.path.abspath(folder), ending=ending)
+    with executor_on(cluster, job) as executor, rank_progress(job) as on_done:
+        outcomes = job.map(each, workers=workers, executor=executor, on_done=on_done)
+    written = [outcome.value for outcome in outcomes if outcome.value is not None]
+    if written and not any(Path(path).exists() for path in written):
+        raise OutputError(
+            f"{folder}: was written to where workers of {cluster} are; give a folder that all machines share"
         )
-    typer.echo(f"wrote {sum(outcome.value is not None for outcome in outcomes)} files to {folder}", err=True)
+    typer.echo(f"wrote {len(written)} files to {folder}", err=True)
     exit_if_any([outcome.failure for outcome in outcomes if outcome.failure is not None])
 
 

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import glob
-import multiprocessing
 import os
-import pickle
-import signal
-import sys
-import threading
-import time
+import socket
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from multiprocessing.process import BaseProcess
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Generic, TypeVar
 
 from weftrace.errors import TraceError, WeftraceError
-from weftrace.files.output import remove_unfinished
 from weftrace.files.sources import DEFAULT_MAX_BYTES, is_remote
 from weftrace.notebook import InNotebook
 from weftrace.trace.chrome.reader import rank_in_name, read_chrome
 from weftrace.trace.model import Trace
+from weftrace.workers.losses import Lost
+from weftrace.workers.main_script import only_here
+from weftrace.workers.sharing import in_processes, through
 
 SUFFIXES = (".json", ".json.gz", ".json.zst", ".parquet")
-
-_PATIENCE_S = 3.0  # for a worker to end by itself; it may be in a long computation, and deaf
-_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 T = TypeVar("T")
 
@@ -89,19 +81,23 @@ class Job(InNotebook):
         """Apply a function to each rank's trace; outcomes in the order of `paths`.
 
         function: picklable, called where the trace was read; only its result travels. workers: processes; the number
-        of processors by default, 1 for none besides this one. executor: used instead of a local pool (a cluster's,
-        say). on_done: gets each path as it is done. A file that fails gives a Failure; the others go on. Ranks that
-        were asked for and that no file holds give one Failure more, the last.
+        of processors by default, 1 for none besides this one. executor: used instead of processes of this machine: any
+        of `concurrent.futures`, or a cluster's (`weftrace.workers.connect`), which reads each file by its absolute path
+        or URL; `workers` is then how many files it gets at once, all by default. on_done: gets each path that is done.
+
+        A file that fails, or whose worker dies, gives a Failure; the others go on. Ranks that were asked for and that
+        no file holds give one Failure more, the last. Warns, and reads here, where no other process can run the
+        function; raises ClusterError where no worker of a cluster can.
         """
-        workers = min(workers or os.cpu_count() or 1, max(1, len(self.paths)))
         wanted = list(dict.fromkeys(path for path in self.paths if self._wanted(path)))
+        tasks = [_Task(path, path, self.ranks, self.max_bytes, self.frames) for path in wanted]
         done: dict[str, Outcome[T]] = {}
-        for outcome in _run(
-            function, [_Task(p, self.ranks, self.max_bytes, self.frames) for p in wanted], workers, executor
-        ):
-            done[outcome.path] = outcome
+        for task, result in _shared_out(partial(_apply, function), tasks, workers, executor):
+            if isinstance(result, Lost):
+                result = Outcome(path=task.path, failure=Failure(path=task.path, error=f"{task.path}: {result.why}."))
+            done[task.path] = result
             if on_done is not None:
-                on_done(outcome.path)
+                on_done(task.path)
         outcomes = [done[path] for path in wanted]
         if absent := self._absent(outcomes):
             among = f"among {len(self.paths)} files; those whose names tell another rank were not opened"
@@ -131,29 +127,60 @@ class Job(InNotebook):
 
 @dataclass(frozen=True, slots=True)
 class _Task:
+    """path: as the job names it. at: where the file is read. seen: by the machine that sends this to another."""
+
     path: str
+    at: str
     ranks: frozenset[int] | None
     max_bytes: int
     frames: bool
+    seen: bool = False
+
+    def to_travel(self) -> _Task:
+        """For other machines, which do not share this one's working folder."""
+        if is_remote(self.path):
+            return self
+        path = os.path.abspath(self.path)
+        return replace(self, at=path, seen=os.path.exists(path))
+
+
+def _shared_out(
+    call: Callable[[_Task], Outcome[T]], tasks: Sequence[_Task], workers: int | None, executor: Executor | None
+) -> Iterator[tuple[_Task, Outcome[T] | Lost]]:
+    if executor is not None:
+        return through(executor, call, [task.to_travel() for task in tasks], workers)
+    count = min(workers or os.cpu_count() or 1, len(tasks))
+    if count > 1 and (reason := only_here(call)) is not None:
+        warnings.warn(f"the ranks are read one after another, by this process alone: {reason}", stacklevel=3)
+        count = 1
+    return in_processes(call, tasks, count) if count > 1 else ((task, call(task)) for task in tasks)
 
 
 def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
     try:
-        trace: Trace | None = read(task.path, max_bytes=task.max_bytes, frames=task.frames)
+        trace: Trace | None = read(task.at, max_bytes=task.max_bytes, frames=task.frames)
         assert trace is not None
+        trace = replace(trace, path=task.path)
         rank = trace.rank
         held = frozenset(w.rank for w in trace.plain.workers if w.rank is not None) if trace.plain else frozenset()
         if task.ranks is not None and (trace := _of_ranks(trace, task.ranks)) is None:
             return Outcome(path=task.path, rank=rank)
         return Outcome(path=task.path, rank=rank, value=function(trace), ranks=held)
     except WeftraceError as error:
-        told = str(error)
+        told = _unseen(task) if task.seen and not os.path.exists(task.at) else str(error).replace(task.at, task.path)
     except MemoryError:
         told = f"{task.path}: not enough memory to read it; try fewer --workers."
     except Exception as error:  # a bug, ours or the function's, must not cost the other ranks their results
         *_, at = traceback.extract_tb(error.__traceback__)
         told = f"{task.path}: unexpected {type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})."
     return Outcome(path=task.path, failure=Failure(path=task.path, error=told))
+
+
+def _unseen(task: _Task) -> str:
+    return (
+        f"{task.at}: is there where this was started, not on {socket.gethostname()}, where a worker was to read it. "
+        "Put the traces where all machines see them by one path (a shared file system), or name them by URLs (s3://…)."
+    )
 
 
 def _of_ranks(trace: Trace, ranks: frozenset[int]) -> Trace | None:
@@ -164,47 +191,6 @@ def _of_ranks(trace: Trace, ranks: frozenset[int]) -> Trace | None:
     if not plain.workers:
         return None
     return replace(trace, plain=plain, rank=plain.workers[0].rank if len(plain.workers) == 1 else None)
-
-
-def _run(
-    function: Callable[[Trace], T], tasks: Sequence[_Task], workers: int, executor: Executor | None
-) -> Iterator[Outcome[T]]:
-    if executor is not None:
-        yield from _collect([executor.submit(_apply, function, task) for task in tasks])
-        return
-    if workers <= 1 or len(tasks) <= 1:
-        yield from (_apply(function, task) for task in tasks)
-        return
-    unfinished = {task.path: task for task in tasks}
-    try:
-        with _workers(workers) as pool:
-            with _signals_held(), _main_hidden(function):
-                futures = [pool.submit(_apply, function, task) for task in tasks]
-            for outcome in _collect(futures):
-                del unfinished[outcome.path]
-                yield outcome
-    except BrokenProcessPool:
-        # A worker was killed, by lack of memory most likely, and took the pool with it. A process a file tells whose.
-        for task in unfinished.values():
-            yield _alone(function, task)
-
-
-def _collect(futures: Iterable[Future[Outcome[T]]]) -> Iterator[Outcome[T]]:
-    for future in as_completed(futures):
-        yield future.result()
-
-
-def _alone(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
-    try:
-        with _workers(1) as pool:
-            with _signals_held(), _main_hidden(function):
-                future = pool.submit(_apply, function, task)
-            return future.result()
-    except BrokenProcessPool:
-        error = (
-            f"{task.path}: the process that read it was killed, most likely for lack of memory; try fewer --workers."
-        )
-        return Outcome(path=task.path, failure=Failure(path=task.path, error=error))
 
 
 def open_trace(
@@ -308,99 +294,3 @@ def read(
 
         return load_parquet(path)
     return read_chrome(path, frames=frames, max_bytes=max_bytes, on_progress=on_progress)
-
-
-@contextmanager
-def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool of fresh processes, each of which computes on one thread; they are ended at once where the block raises.
-
-    Spawned, not forked: Polars runs threads, and a forked child could inherit a lock that nobody holds any more. One
-    thread each: the ranks of a job are the parallelism, and threads of several processes only get in each other's way.
-    """
-    pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_begin_worker)
-    try:
-        yield pool
-    except BaseException:  # Ctrl-C, a termination, a bug: nobody waits for the ranks that are left
-        _end(list((pool._processes or {}).values()))  # public (`terminate_workers`) only from Python 3.14 on
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _end(processes: Sequence[BaseProcess]) -> None:
-    """End processes, politely first, so that they can remove what they have half written."""
-    for process in processes:
-        process.terminate()
-    deadline = time.monotonic() + _PATIENCE_S
-    for process in processes:
-        process.join(max(0.0, deadline - time.monotonic()))
-        if process.is_alive():
-            process.kill()
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Ctrl-C and terminations wait while processes are started: a pool that is made by halves cannot be ended.
-
-    Blocked, too, for the processes that are started: until `_begin_worker`, they would print tracebacks.
-    """
-    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in _ENDING}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for late in dict.fromkeys(came):
-            signal.raise_signal(late)
-
-
-@contextmanager
-def _main_hidden(function: Callable[..., object]) -> Iterator[None]:
-    """A new process imports the script that started it. A script without `if __name__ == "__main__"` would then analyse
-    once more in each process, and fail; so the script is hidden from them where nothing of it is needed.
-    """
-    try:
-        needed = b"__main__" in pickle.dumps(function)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        needed = True  # it cannot be sent at all, which the pool will say
-    if needed:
-        yield
-        return
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = script
-
-
-def _begin_worker() -> None:
-    """Runs first in a new process: before it imports Polars, which reads how many threads it may make, and before
-    anything can be half written.
-
-    Ctrl-C reaches all processes of a terminal: the one that started this one decides, and when it is gone, so is this.
-    """
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: _leave())
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-
-
-def _leave_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "only workers wait for it"
-    parent.join()
-    _leave()
-
-
-def _leave() -> None:
-    remove_unfinished()
-    os._exit(128 + signal.SIGTERM)

@@ -31,16 +31,18 @@ def command(
     ],
     ranks: options.Ranks = None,
     workers: options.Workers = None,
+    cluster: options.Cluster = "local",
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
 ) -> None:  # fmt: skip
     """Convert traces: JSON to Parquet, so that a big job is parsed once, or back. Many ranks become Parquet."""
+    options.check_cluster(cluster)
     inputs = options.inputs_of(sources)
     options.check_target(output, sources, ranks, endings=SUFFIXES, inputs=inputs)
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
         from weftrace.trace import Job
 
         if isinstance(trace, Job):
-            options.save_ranks(trace, save, output, workers, inputs=inputs, ending=".parquet")
+            options.save_ranks(trace, save, output, workers, cluster=cluster, inputs=inputs, ending=".parquet")
             return
     save(trace, output)
     outputs.tell_written(output)

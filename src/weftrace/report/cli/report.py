@@ -21,6 +21,8 @@ weftrace report train.json.gz -o report.html -o report.json         one page tha
 
 weftrace report traces/*.json.gz --workers 8                        many ranks; a folder does as well
 
+weftrace report /shared/traces/ --cluster ray://head:10001          512 ranks, on a Ray or Dask cluster
+
 weftrace report train.json.gz --by module                           time by nn.Module, of a trace with stacks
 
 weftrace report train.json.gz --flops flops.json --hardware h100    FLOP/s and MFU of each phase
@@ -71,12 +73,14 @@ def command(
         typer.Option("--strict", help="Exit with 1 where a rank's file was unusable, or events were lost in reading."),
     ] = False,
     workers: options.Workers = None,
+    cluster: options.Cluster = "local",
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Report where the step went: what hides what, what is exposed, what could be saved."""
     from weftrace.report.kinds import REPORT
 
+    options.check_cluster(cluster)
     inputs = options.inputs_of(sources, flops, *(kernels or ()))
     wanted = outputs.wanted(output, writes=REPORT, inputs=inputs, json=json, quiet=quiet)
     rules = options.load_kernels(kernels)
@@ -89,7 +93,7 @@ def command(
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes, frames=bool(by)) as trace:
         from weftrace.report import analyze
 
-        with options.rank_progress(trace) as on_done:
+        with options.executor_on(cluster, trace) as executor, options.rank_progress(trace) as on_done:
             report = analyze(
                 trace,
                 rules=rules,
@@ -100,6 +104,7 @@ def command(
                 flops=counted,
                 hardware=hardware,
                 workers=workers,
+                executor=executor,
                 on_done=on_done,
             )
     outputs.deliver(report, REPORT, wanted)

@@ -1,0 +1,73 @@
+"""A cluster of two workers on this machine, for tests and benchmarks, which ends with the process that asked for it.
+
+`python -m tests.workers.cluster ray|dask` prints the cluster's addresses as a line of JSON, then waits for the end of
+its input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NUM_WORKERS = 2
+
+
+@contextmanager
+def cluster(kind: str) -> Iterator[dict[str, str]]:
+    """The addresses of a fresh cluster, whose workers find this checkout; see `_ray` and `_dask`."""
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "RAY_AUTH_MODE": "disabled"}
+    environment.pop("POLARS_MAX_THREADS", None)  # which the tests set for themselves
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__, kind], env=environment, cwd=ROOT, text=True, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("{"), f"no {kind} cluster: {line}"
+        yield json.loads(line)
+    finally:
+        process.communicate()
+
+
+def _ray() -> None:
+    """ "ray": for RAY_ADDRESS; "client": a ray:// address."""
+    import ray
+    from ray.util.client.server.server import serve
+
+    started = ray.init(
+        "local", num_cpus=NUM_WORKERS, include_dashboard=False, object_store_memory=80_000_000, log_to_driver=False
+    )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = serve("127.0.0.1", port)
+    _hold({"ray": started.address_info["gcs_address"], "client": f"ray://127.0.0.1:{port}"})
+    server.stop(0)
+    ray.shutdown()
+
+
+def _dask() -> None:
+    """ "dask": a dask:// address. A task that killed two workers is given up."""
+    import dask
+    from distributed import LocalCluster
+
+    dask.config.set({"distributed.scheduler.allowed-failures": 1})
+    with LocalCluster(NUM_WORKERS, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as started:
+        _hold({"dask": started.scheduler_address.replace("tcp", "dask")})
+
+
+def _hold(addresses: dict[str, str]) -> None:
+    print(json.dumps(addresses), flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    {"ray": _ray, "dask": _dask}[sys.argv[1]]()

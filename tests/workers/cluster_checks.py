@@ -1,0 +1,104 @@
+"""What a job on a cluster keeps to, whoever runs the cluster: work for its workers, and what has to come of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import Executor
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+
+from tests.conftest import ROOT
+from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
+from weftrace.trace import Job, Trace, open_trace
+
+NUM_RANKS = 20
+
+
+def write_ranks(folder: Path, num: int = NUM_RANKS) -> Path:
+    """Of 20, rank 7 cannot be read."""
+    folder.mkdir(exist_ok=True)
+    for rank in range(num):
+        file = TraceFile(rank=rank, world_size=num).kernel(GEMM, 100, 50).kernel(ALL_REDUCE, 120, 40 + rank, stream=20)
+        path = file.write(folder / f"rank{rank}.json")
+        if rank == 7:
+            path.write_text(path.read_text()[:40])
+    return folder
+
+
+def job_of(folder: Path) -> Job:
+    job = open_trace(folder)
+    assert isinstance(job, Job)
+    return job
+
+
+def die() -> None:
+    """As the kernel ends a process that takes too much memory."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dies_once(trace: Trace, mark: Path) -> int | None:
+    if trace.rank == 2 and not mark.exists():
+        mark.touch()
+        die()
+    return trace.rank
+
+
+def dies_always(trace: Trace) -> int | None:
+    if trace.rank == 1:
+        die()
+    return trace.rank
+
+
+def threads_of_polars(trace: Trace) -> int:
+    return pl.thread_pool_size()
+
+
+def a_document_is_the_local_one(address: str, folder: Path) -> None:
+    """By the command, with relative paths and a broken rank. On standard output stands the document alone."""
+    told = {}
+    report = [sys.executable, "-m", "weftrace.cli.main", "report", folder.name, "--json"]
+    for where, by in (("local", ["--workers", "1"]), (address, ["--cluster", address])):
+        done = subprocess.run(
+            [*report, *by],
+            cwd=folder.parent, env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        told[where] = json.loads(done.stdout), done.stderr
+    assert told[address][0] == told["local"][0] and told[address][1] == told["local"][1]
+    assert len(told[address][0]["ranks"]) == NUM_RANKS - 1 and len(told[address][0]["failures"]) == 1
+
+
+def a_worker_killed_in_the_middle_is_tried_again(executor: Executor, folder: Path, mark: Path) -> None:
+    outcomes = job_of(folder).map(partial(dies_once, mark=mark), executor=executor)
+    assert [outcome.value for outcome in outcomes] == list(range(len(outcomes)))
+    assert mark.exists()
+
+
+def a_file_that_always_kills_its_worker_is_one_failure(executor: Executor, folder: Path) -> None:
+    outcomes = job_of(folder).map(dies_always, executor=executor)
+    assert [outcome.value for outcome in outcomes] == [0, None, *range(2, len(outcomes))]
+    failure = outcomes[1].failure
+    assert failure is not None and failure.error.startswith(f"{folder / 'rank1.json'}: the worker that read it died")
+
+
+def functions_travel_by_value_and_polars_has_one_thread(executor: Executor, folder: Path) -> None:
+    add = 10
+    outcomes = job_of(folder).map(lambda trace: (trace.rank or 0) + add, executor=executor)
+    assert [outcome.value for outcome in outcomes] == [10 + rank for rank in range(len(outcomes))]
+    assert {outcome.value for outcome in job_of(folder).map(threads_of_polars, executor=executor)} == {1}
+
+
+def a_call_of_ones_own_raises_what_it_raised(executor: Executor) -> None:
+    """As any executor: the error itself, and what cannot be pickled does not wait for ever."""
+    assert executor.submit(divmod, 7, 2).result(60) == (3, 1)
+    assert isinstance(executor.submit(divmod, 7, 0).exception(60), ZeroDivisionError)
+    error = executor.submit(threading.Lock).exception(60)
+    assert error is not None and "pickle" in str(error)

@@ -1,0 +1,129 @@
+"""Addresses of clusters, and what is said of a cluster that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from weftrace.errors import ClusterError
+from weftrace.workers import connect, parcels
+from weftrace.workers.addresses import Address, in_time, parse_address
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("local", Address("local")),
+        ("ray", Address("ray")),
+        ("dask", Address("dask")),
+        ("ray://head:10001", Address("ray", "head", 10001)),
+        ("ray://head", Address("ray", "head", 10001)),
+        ("dask://10.0.0.7:9000", Address("dask", "10.0.0.7", 9000)),
+        ("dask://gpu-17.cluster/", Address("dask", "gpu-17.cluster", 8786)),
+        ("dask://[fe80::1]:8786", Address("dask", "fe80::1", 8786)),
+        ("dask:///home/me/scheduler.json", Address("dask", file="/home/me/scheduler.json")),
+    ],
+)
+def test_an_address(text: str, address: Address) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", "head:10001", "tcp://head:8786", "ray://", "ray://head:70000", "ray://a/b", "spark://h"]
+)
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ClusterError, match="names no cluster: write ray://HOST:10001 or dask://HOST:8786"):
+        parse_address(text)
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+@pytest.mark.parametrize("kind", ["ray", "dask"])
+def test_nothing_answers(kind: str, closed_port: int) -> None:
+    pytest.importorskip({"ray": "ray", "dask": "distributed"}[kind])
+    with pytest.raises(ClusterError, match=f"nothing answers at port {closed_port} of 127.0.0.1"):
+        connect(f"{kind}://127.0.0.1:{closed_port}")
+
+
+def test_the_file_of_a_scheduler(tmp_path: Path, closed_port: int) -> None:
+    pytest.importorskip("distributed")
+    file = tmp_path / "scheduler.json"
+    with pytest.raises(ClusterError, match=r"scheduler\.json: is no file of a Dask scheduler"):
+        connect(f"dask://{file}")
+    file.write_text(json.dumps({"address": f"tcp://127.0.0.1:{closed_port}"}))
+    with pytest.raises(ClusterError, match=f"nothing answers at port {closed_port}"):
+        connect(f"dask://{file}")
+
+
+def test_something_else_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weftrace.workers.addresses.PATIENCE_S", 0.01)
+    never = socket.socketpair()
+    with pytest.raises(ClusterError, match="here: something answers there, but not as a cluster does"):
+        in_time("here", lambda: never[0].recv(1))
+    for end in never:
+        end.close()
+
+
+@pytest.mark.parametrize("kind", ["ray", "dask"])
+def test_the_command_says_what_is_not_installed(kind: str, tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.json").write_text("[]")
+    code = f"""
+import sys
+sys.modules["ray"] = sys.modules["distributed"] = None
+sys.argv = ["weftrace", "report", {str(tmp_path)!r}, "--cluster", "{kind}"]
+from weftrace.cli.main import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        f"weftrace: {kind.capitalize()} is not installed here: pip install 'weftrace[{kind}]'"
+    )
+
+
+# --- what travels -------------------------------------------------------------------------------------------------
+
+
+def test_a_parcel_is_opened_and_answered() -> None:
+    parcel = parcels.packed(pickle.dumps, divmod, (7,), {})
+    with pytest.raises(TypeError, match="expected 2 arguments"):
+        parcels.answered(parcel)
+    assert parcels.unpacked(parcels.answered(parcels.packed(pickle.dumps, divmod, (7, 2), {}))) == (3, 1)
+
+
+@pytest.mark.parametrize("other", [{"weftrace": "0.0.7"}, {"python": "3.9"}])
+def test_another_version_is_told_by_both_numbers(other: dict[str, str]) -> None:
+    parcel = parcels.packed(pickle.dumps, divmod, (7, 2), {})._replace(**other)  # type: ignore[arg-type]
+    with pytest.raises(
+        ClusterError, match=f"(?s)the worker on {socket.gethostname()} has .*{next(iter(other.values()))}"
+    ):
+        parcels.answered(parcel)
+
+
+def test_a_module_that_a_worker_lacks_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mine_alone.py").write_text("def double(x): return 2 * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    from mine_alone import double  # type: ignore[import-not-found]
+
+    parcel = parcels.packed(pickle.dumps, double, (7,), {})
+    monkeypatch.delitem(sys.modules, "mine_alone")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
+    with pytest.raises(ClusterError, match=r"cannot load what it is to call \(ModuleNotFoundError: .*'mine_alone'\)"):
+        parcels.answered(parcel)
