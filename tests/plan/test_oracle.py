@@ -210,7 +210,8 @@ def constraints_between(frames: Frames, step: dict[str, Any]) -> list[tuple[str,
         is_next = on == max(i for i in range(row) if lanes[i] == lanes[row])
         return [("end", frames.gap_ns)] if is_next else []
     meets = frames.ops["meet"]
-    return [("start", 0)] if step["reason"] == "meet" and None is not meets[row] == meets[on] else []
+    met = step["reason"] == "meet" and row != on and None is not meets[row] == meets[on]
+    return [("start", 0)] if met else []
 
 
 def is_link(
