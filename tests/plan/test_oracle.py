@@ -34,11 +34,11 @@ from weftrace.plan import (
     to_json,
     trace_of,
 )
-from weftrace.plan.graph import graph_of, run
+from weftrace.plan.graph import graph_of, latest_start_ns, run
 from weftrace.trace.model import on_device as is_on_device
 
 # Shares of the cases of a run, which are 1,200 unless WEFTRACE_FUZZ_CASES says otherwise.
-PLANS, PATHS, SMALL, SOME = 1_000 / 1_200, 200 / 1_200, 200 / 1_200, 80 / 1_200
+PLANS, PATHS, SMALL, SOME = 1_000 / 1_200, 150 / 1_200, 150 / 1_200, 60 / 1_200
 
 
 def written(ops: list[dict[str, object]], waits: list[tuple[object, ...]]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -250,6 +250,20 @@ def test_slack_is_the_longest_delay_that_does_not_move_the_end() -> None:
             assert max(relaxed(expected, {row: start_ns + slack[row] + 1})[1]) > times.makespan_ns
 
     for_each_case(case, share=SMALL)
+
+
+def test_compiled_code_groups_and_goes_back_as_interpreted_code_does() -> None:
+    def case(seed: str) -> None:
+        graph = graph_of(plan_of(able_plan(seed)))
+        slow, fast = (latest_start_ns(graph, run(graph, recorded=True, compiled=c), compiled=c) for c in (False, True))
+        assert slow.tolist() == fast.tolist()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("weftrace.plan.graph.INTERPRETED", -1)
+            again = graph_of(graph.plan)
+        for name in ("queue_first", "queue_ops", "meet_first", "meet_ops"):
+            assert getattr(again, name).tolist() == getattr(graph, name).tolist()
+
+    for_each_case(case, share=SOME)
 
 
 def test_longest_chain_is_the_plan_with_a_stream_for_every_op() -> None:
