@@ -22,7 +22,8 @@ def best_of(num_runs: int, work: Callable[[], Any]) -> tuple[dict[str, float], A
         result = work()
         took.append((time.perf_counter() - wall, time.process_time() - processor))
     fastest = min(took[1:])
-    return {"first_s": took[0][0], "inside_s": fastest[0], "cpu_s": fastest[1]}, result
+    first = {"first_inside_s": took[0][0], "first_cpu_s": took[0][1]}
+    return first | {"inside_s": fastest[0], "cpu_s": fastest[1]}, result
 
 
 def small(num_ranks: int, num_micro_batches: int, num_runs: int) -> dict[str, Any]:
@@ -148,7 +149,7 @@ def first(num_kernels: int, folder: str) -> dict[str, Any]:
     ops, waits = launched_kernels(num_kernels)
     plan = Plan(name="replay", ops=ops, waits=waits)
     took, _ = best_of(3, lambda: run(graph_of(plan), compiled=True))
-    return {"inside_s": took["first_s"] - took["inside_s"], "warm_s": took["inside_s"]}
+    return {name: took[f"first_{name}"] - took[name] for name in ("inside_s", "cpu_s")}
 
 
 def networkx_s(plan: Any, makespan_ns: int) -> float | None:
