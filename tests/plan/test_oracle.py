@@ -87,7 +87,7 @@ def test_oracle_sees_a_circle_whatever_it_weighs() -> None:
     assert in_circles(constraints_of(ops, waits, gap_ns=0), range(2)) == [0, 1]
 
 
-def plan_of(frames: Frames) -> Plan:
+def as_plan(frames: Frames) -> Plan:
     return Plan(name="p", ops=frames.ops, waits=frames.waits, gap_ns=frames.gap_ns, num_sms=NUM_SMS)
 
 
@@ -121,7 +121,7 @@ def test_times_and_deadlocks_of_large_plans() -> None:
 
 def check_times(frames: Frames) -> None:
     """The engine's times are the oracle's; or neither has any, and each op that the error names is in a circle."""
-    plan, expected = plan_of(frames), constraints(frames)
+    plan, expected = as_plan(frames), constraints(frames)
     graph = graph_of(plan)
     if not has_circle(expected):
         times = relaxed(expected)
@@ -140,9 +140,9 @@ def check_times(frames: Frames) -> None:
 def test_rows_may_stand_in_any_order_that_keeps_the_streams() -> None:
     def case(seed: str) -> None:
         frames = able_plan(seed)
-        times = timetable(plan_of(frames))
+        times = timetable(as_plan(frames))
         others, old_of_new = reordered(frames, Random(seed))
-        again = timetable(plan_of(others))
+        again = timetable(as_plan(others))
         assert again.start_ns.tolist() == times.start_ns[old_of_new].tolist()
         assert again.end_ns.tolist() == times.end_ns[old_of_new].tolist()
 
@@ -152,10 +152,10 @@ def test_rows_may_stand_in_any_order_that_keeps_the_streams() -> None:
 def test_what_takes_longer_or_is_needed_earlier_never_ends_sooner() -> None:
     def case(seed: str) -> None:
         frames, chance = able_plan(seed), Random(seed)
-        times = timetable(plan_of(frames))
+        times = timetable(as_plan(frames))
         longer = pl.Series([chance.choice((0, 0, 1, 7)) for _ in range(len(frames.ops))])
         later = pl.Series([chance.choice((0, 0, 1, 7)) for _ in range(len(frames.waits))], dtype=pl.Int64)
-        slower = plan_of(
+        slower = as_plan(
             Frames(
                 ops=frames.ops.with_columns(pl.col("duration_ns") + longer),
                 waits=frames.waits.with_columns(pl.col("lag_ns") + later),
@@ -172,7 +172,7 @@ def test_what_takes_longer_or_is_needed_earlier_never_ends_sooner() -> None:
 def test_critical_path_is_made_of_constraints_that_hold_exactly_and_adds_up() -> None:
     def case(seed: str) -> None:
         frames = able_plan(seed)
-        times = timetable(plan_of(frames))
+        times = timetable(as_plan(frames))
         check_path(frames, times, critical_path(times))
 
     for_each_case(case, share=PATHS)
@@ -243,7 +243,7 @@ def hold_ns(frames: Frames, row: int) -> int:
 def test_slack_is_the_longest_delay_that_does_not_move_the_end() -> None:
     def case(seed: str) -> None:
         frames = able_plan(seed, most_moments=6)
-        times, expected = timetable(plan_of(frames)), constraints(frames)
+        times, expected = timetable(as_plan(frames)), constraints(frames)
         slack = slack_ns(times).tolist()
         for row, start_ns in enumerate(times.start_ns.tolist()):
             assert max(relaxed(expected, {row: start_ns + slack[row]})[1]) == times.makespan_ns
@@ -254,7 +254,7 @@ def test_slack_is_the_longest_delay_that_does_not_move_the_end() -> None:
 
 def test_compiled_code_groups_and_goes_back_as_interpreted_code_does() -> None:
     def case(seed: str) -> None:
-        graph = graph_of(plan_of(able_plan(seed)))
+        graph = graph_of(as_plan(able_plan(seed)))
         slow, fast = (latest_start_ns(graph, run(graph, recorded=True, compiled=c), compiled=c) for c in (False, True))
         assert slow.tolist() == fast.tolist()
         with pytest.MonkeyPatch.context() as patch:
@@ -269,7 +269,7 @@ def test_compiled_code_groups_and_goes_back_as_interpreted_code_does() -> None:
 def test_longest_chain_is_the_plan_with_a_stream_for_every_op() -> None:
     def case(seed: str) -> None:
         frames = able_plan(seed)
-        plan, ends_ns = plan_of(frames), relaxed(constraints(frames, in_streams=False))[1]
+        plan, ends_ns = as_plan(frames), relaxed(constraints(frames, in_streams=False))[1]
         chain = longest_chain(plan)
         assert chain.length_ns == max(ends_ns) <= timetable(plan).makespan_ns
         assert "resource" not in chain.path["reason"]
@@ -292,7 +292,7 @@ def held_bytes(frames: Frames, times: Timetable, rank: int) -> dict[int, int]:
 def test_memory_is_the_sum_of_what_has_started_and_ended() -> None:
     def case(seed: str) -> None:
         frames = able_plan(seed, most_moments=12)
-        times = timetable(plan_of(frames))
+        times = timetable(as_plan(frames))
         peaks = {rank: (peak, at_ns) for rank, peak, at_ns in memory_peaks(times).iter_rows()}
         assert list(peaks) == sorted(set(frames.ops["rank"]))
         for rank, (peak, at_ns) in peaks.items():
@@ -311,7 +311,7 @@ def test_memory_is_the_sum_of_what_has_started_and_ended() -> None:
 def test_traces_show_the_times() -> None:
     def case(seed: str) -> None:
         frames = able_plan(seed, most_moments=8)
-        times = timetable(plan_of(replace(frames, ops=frames.ops.with_columns(num_kernels=1))))
+        times = timetable(as_plan(replace(frames, ops=frames.ops.with_columns(num_kernels=1))))
         on_device = times.ops.filter(pl.col("kind") != "host").select("rank", "stream", "start_ns", "end_ns")
         shown: list[tuple[int, ...]] = []
         for rank in times.plan.ranks:
@@ -327,7 +327,7 @@ def test_traces_show_the_times() -> None:
 
 def test_documents_bring_a_plan_back(tmp_path: Path) -> None:
     def case(seed: str) -> None:
-        plan = plan_of(random_plan(seed))
+        plan = as_plan(random_plan(seed))
         assert from_json(to_json(plan)) == plan
         save_parquet(plan, tmp_path / "plan.parquet")
         assert load_parquet(tmp_path / "plan.parquet") == plan
