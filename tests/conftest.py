@@ -45,15 +45,16 @@ def pytest_report_header() -> str:
     return f"fuzz: WEFTRACE_FUZZ_SEED={fuzz_seed()} WEFTRACE_FUZZ_CASES={fuzz_cases()}"
 
 
-def pytest_sessionstart() -> None:
-    """No garbage while modules are imported and tests collected: looking for it took a third of that time."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No look for garbage while modules are imported and tests collected: it takes a third of that time. What is there
+    then stays until the end, so that later looks need not go through it."""
     gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """What is there now stays until the end, so that later looks for garbage need not go through it."""
-    gc.freeze()
-    gc.enable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
