@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -125,6 +126,30 @@ def ranks(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
         target=">= 1.7x faster",
         met=ratio >= 1.7,
     )
+
+
+def cluster(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """A folder of ranks, reported by Ray and Dask clusters of this machine: two workers against one, and against two
+    processes without a cluster, whose start is in their time.
+    """
+    local = run(["benchmarks.tasks", "ranks", inputs["ranks"], "2"])
+    for kind in ("ray", "dask"):
+        if importlib.util.find_spec(kind) is None:
+            yield Result(
+                question=f"{kind}: 2 workers against 1", weftrace="", other="", note="not measured: not installed"
+            )
+            continue
+        say(f"{kind} reports on {inputs['num_ranks']} ranks with 1 and with 2 workers ...")
+        one, two = (run(["benchmarks.tasks", "cluster", inputs["ranks"], kind, str(n)]) for n in (1, 2))
+        ratio = one.inside_s / two.inside_s
+        yield Result(
+            question=f"{two.facts['num_ranks']} ranks on {kind}: 2 workers against 1",
+            weftrace=f"{two.inside_s:.2f} s",
+            other=f"1 worker {one.inside_s:.2f} s; 2 processes {local.inside_s:.2f} s",
+            ratio=ratio,
+            target=">= 1.7x faster",
+            met=ratio >= 1.7,
+        )
 
 
 def modules(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
@@ -379,6 +404,7 @@ def against_networkx(result: Result, done: Run, timed_s: float) -> Result:
 BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "read": read,
     "ranks": ranks,
+    "cluster": cluster,
     "modules": modules,
     "page": page,
     "experts": experts,
@@ -446,7 +472,7 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        metavar="read|ranks|modules|page|experts|flops|plan",
+        metavar="read|ranks|cluster|modules|page|experts|flops|plan",
         help="which ones to run (default: all)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,26 @@ def ranks(folder: str, workers: str) -> dict[str, Any]:
     return {"inside_s": inside_s, "num_ranks": document["num_ranks"], "headline": document["headline"]}
 
 
+def cluster(folder: str, kind: str, num_workers: str) -> dict[str, Any]:
+    """weftrace: the report of a folder of ranks by a cluster here, once its workers have imported weftrace."""
+    import weftrace
+    from tests.workers.cluster import cluster as started
+    from weftrace.trace import Job
+    from weftrace.workers import connect
+
+    job = weftrace.open(folder)
+    assert isinstance(job, Job)
+    with started(kind, int(num_workers)) as addresses:
+        os.environ.update({"RAY_ADDRESS": addresses.get("ray", ""), "RAY_AUTH_MODE": "disabled"})
+        with connect(addresses.get("dask", "ray")) as executor:
+            weftrace.analyze(replace(job, paths=job.paths[: 2 * int(num_workers)]), executor=executor, timelines=False)
+            start = time.perf_counter()
+            document = weftrace.analyze(job, executor=executor, timelines=False).document
+            inside_s = time.perf_counter() - start
+    assert not document["failures"], document["failures"]
+    return {"inside_s": inside_s, "num_ranks": document["num_ranks"]}
+
+
 def html(path: str, output: str) -> dict[str, Any]:
     """weftrace: the page of a trace, by the command that a person would use."""
     from weftrace.cli.main import main
@@ -154,7 +174,7 @@ def paint(page: str) -> dict[str, Any]:
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
-    task.__name__: task for task in (account, modules, hta, gunzip, ranks, html, paint)
+    task.__name__: task for task in (account, modules, hta, gunzip, ranks, cluster, html, paint)
 }
 
 if __name__ == "__main__":

@@ -7,14 +7,19 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
 from tests.tracefile import DISPATCH, GEMM, TraceFile
 from weftrace.cli.main import main
+from weftrace.errors import ClusterWarning
 
+T = TypeVar("T")
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -328,6 +333,84 @@ def test_mistakes_get_one_line_that_names_the_file(
     assert (code, out) == (3, "")
     assert err.startswith("weftrace: ") and err.count("\n") == 1
     assert name in err and says in err
+
+
+def test_of_many_broken_ranks_ten_are_told_one_by_one(run: Run, tmp_path: Path) -> None:
+    for rank in range(14):
+        (tmp_path / f"rank{rank}.json").write_text("[]")
+    code, _, err = run("report", tmp_path, "--workers", 1)
+    assert code == 3
+    assert [line.split(":")[0] for line in err.splitlines()] == ["weftrace"] * 11
+    assert err.endswith("weftrace: … and 4 more files that cannot be used\n")
+
+
+# --- clusters -----------------------------------------------------------------------------------------------------
+
+
+class Chatty(ThreadPoolExecutor):
+    """A cluster of one thread, which prints as Ray does."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        print("(raylet) A worker died")
+        return super().submit(fn, *args, **kwargs)
+
+
+@pytest.fixture
+def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses of clusters that were connected to; each is a `Chatty`."""
+    asked: list[str] = []
+
+    def connect(address: str) -> Executor:
+        asked.append(address)
+        warnings.warn("the scheduler has no workers yet", ClusterWarning, stacklevel=2)
+        return Chatty(1)
+
+    monkeypatch.setattr("weftrace.workers.connect", connect)
+    return asked
+
+
+def test_the_ranks_of_a_job_are_read_on_a_cluster(run: Run, tmp_path: Path, asked_for: list[str]) -> None:
+    for rank in range(3):
+        small(rank).write(tmp_path / f"rank{rank}.json")
+    _, here, _ = run("report", tmp_path, "--json", "--workers", 1)
+    code, there, err = run("report", tmp_path, "--json", "--cluster", "dask://head")
+    assert (code, there, asked_for) == (0, here, ["dask://head"])
+    assert err == "weftrace: the scheduler has no workers yet\n" + 3 * "(raylet) A worker died\n"
+
+
+def test_ranks_are_converted_on_a_cluster(
+    run: Run, tmp_path: Path, asked_for: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank in range(2):
+        small(rank).write(tmp_path / f"rank{rank}.json")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("convert", tmp_path, "-o", "out", "--cluster", "ray")
+    assert (code, asked_for, err.splitlines()[-1]) == (0, ["ray"], "wrote 2 files to out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["rank0.parquet", "rank1.parquet"]
+
+
+def test_a_folder_that_workers_do_not_share_is_told(
+    run: Run, tmp_path: Path, asked_for: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank in range(2):
+        small(rank).write(tmp_path / f"rank{rank}.json")
+    monkeypatch.setattr("weftrace.report.cli.convert.save", lambda trace, path: None)  # as good as another disk
+    code, _, err = run("convert", tmp_path, "-o", tmp_path / "out", "--cluster", "ray")
+    assert code == 2 and "was written to where workers of ray are; give a folder that all machines share" in err
+
+
+def test_one_file_needs_no_cluster(run: Run, train: Path, asked_for: list[str]) -> None:
+    code, _, err = run("report", train, "--cluster", "ray://head:10001")
+    assert (code, asked_for) == (0, [])
+    assert err == "weftrace: one file is read here: ray://head:10001 shares out the files of a job\n"
+
+
+@pytest.mark.parametrize("command", [["report"], ["convert", "-o", "out"]], ids=lambda words: words[0])
+def test_a_wrong_address_is_refused_before_any_trace_is_read(run: Run, train: Path, command: list[str]) -> None:
+    train.write_text("no trace")
+    code, out, err = run(*command, train, "--cluster", "tcp://head:8786")
+    assert (code, out) == (2, "")
+    assert "--cluster" in err and "'tcp://head:8786' names no cluster" in err
 
 
 def test_a_folder_without_traces(run: Run, tmp_path: Path) -> None:

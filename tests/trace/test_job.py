@@ -200,7 +200,7 @@ class WorkerCrashedError(Exception):
     ("error", "told", "num_tried"),
     [
         (RuntimeError("the node went away"), "its worker gave no result: RuntimeError: the node went away.", 1),
-        (None, "it was cancelled before it was done.", 1),
+        (None, "it was cancelled before it was done, by", 1),
         (BrokenProcessPool("a process terminated abruptly"), "a worker of the executor died", 1),
         (WorkerCrashedError("the worker died unexpectedly"), "the worker that read it died, each time", 2),
     ],

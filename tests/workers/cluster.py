@@ -1,7 +1,7 @@
-"""A cluster of two workers on this machine, for tests and benchmarks, which ends with the process that asked for it.
+"""A small cluster on this machine, for tests and benchmarks, which ends with the process that asked for it.
 
-`python -m tests.workers.cluster ray|dask` prints the cluster's addresses as a line of JSON, then waits for the end of
-its input.
+`python -m tests.workers.cluster ray|dask NUM` prints the cluster's addresses as a line of JSON, then waits for the end
+of its input.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-NUM_WORKERS = 2
 
 
 @contextmanager
-def cluster(kind: str) -> Iterator[dict[str, str]]:
+def cluster(kind: str, num_workers: int = 2) -> Iterator[dict[str, str]]:
     """The addresses of a fresh cluster, whose workers find this checkout; see `_ray` and `_dask`."""
     paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "RAY_AUTH_MODE": "disabled"}
     environment.pop("POLARS_MAX_THREADS", None)  # which the tests set for themselves
+    command = [sys.executable, "-m", __name__, kind, str(num_workers)]
     process = subprocess.Popen(
-        [sys.executable, "-m", __name__, kind], env=environment, cwd=ROOT, text=True, start_new_session=True,
+        command, env=environment, cwd=ROOT, text=True, start_new_session=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
@@ -38,13 +38,13 @@ def cluster(kind: str) -> Iterator[dict[str, str]]:
         process.communicate()
 
 
-def _ray() -> None:
+def _ray(num_workers: int) -> None:
     """ "ray": for RAY_ADDRESS; "client": a ray:// address."""
     import ray
     from ray.util.client.server.server import serve
 
     started = ray.init(
-        "local", num_cpus=NUM_WORKERS, include_dashboard=False, object_store_memory=80_000_000, log_to_driver=False
+        "local", num_cpus=num_workers, include_dashboard=False, object_store_memory=80_000_000, log_to_driver=False
     )
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -54,13 +54,13 @@ def _ray() -> None:
     ray.shutdown()
 
 
-def _dask() -> None:
+def _dask(num_workers: int) -> None:
     """ "dask": a dask:// address. A task that killed two workers is given up."""
     import dask
     from distributed import LocalCluster
 
     dask.config.set({"distributed.scheduler.allowed-failures": 1})
-    with LocalCluster(NUM_WORKERS, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as started:
+    with LocalCluster(num_workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as started:
         _hold({"dask": started.scheduler_address.replace("tcp", "dask")})
 
 
@@ -70,4 +70,4 @@ def _hold(addresses: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    {"ray": _ray, "dask": _dask}[sys.argv[1]]()
+    {"ray": _ray, "dask": _dask}[sys.argv[1]](int(sys.argv[2]))

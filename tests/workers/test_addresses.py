@@ -101,20 +101,29 @@ main()
 # --- what travels -------------------------------------------------------------------------------------------------
 
 
-def test_a_parcel_is_opened_and_answered() -> None:
-    parcel = parcels.packed(pickle.dumps, divmod, (7,), {})
+def test_a_call_is_answered_and_its_error_is_its_own() -> None:
+    call = parcels.courier()
+    assert parcels.unpacked(call(parcels.packed(pickle.dumps, divmod, (7, 2), {}))) == (3, 1)
     with pytest.raises(TypeError, match="expected 2 arguments"):
-        parcels.answered(parcel)
-    assert parcels.unpacked(parcels.answered(parcels.packed(pickle.dumps, divmod, (7, 2), {}))) == (3, 1)
+        call(parcels.packed(pickle.dumps, divmod, (7,), {}))
 
 
-@pytest.mark.parametrize("other", [{"weftrace": "0.0.7"}, {"python": "3.9"}])
-def test_another_version_is_told_by_both_numbers(other: dict[str, str]) -> None:
-    parcel = parcels.packed(pickle.dumps, divmod, (7, 2), {})._replace(**other)  # type: ignore[arg-type]
-    with pytest.raises(
-        ClusterError, match=f"(?s)the worker on {socket.gethostname()} has .*{next(iter(other.values()))}"
-    ):
-        parcels.answered(parcel)
+@pytest.mark.parametrize("other", [("0.0.7", None), (None, "3.9")])
+def test_another_version_is_told_by_both_numbers(other: tuple[str | None, str | None]) -> None:
+    call, *ours = parcels.packed(pickle.dumps, divmod, (7, 2), {})
+    theirs = [theirs or own for theirs, own in zip(other, ours, strict=True)]
+    told = (
+        "the worker on {} has weftrace {} with Python {}, and what it was sent comes from weftrace {} with Python {}: "
+    )
+    with pytest.raises(ClusterError, match=told.format(socket.gethostname(), *ours, *theirs)):
+        parcels.unpacked(parcels.courier()((call, theirs[0], theirs[1])))
+
+
+def test_a_worker_without_weftrace_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    call, parcel = parcels.courier(), parcels.packed(pickle.dumps, divmod, (7, 2), {})
+    monkeypatch.setitem(sys.modules, "weftrace", None)
+    result, why = call(parcel)
+    assert result is None and f"the worker on {socket.gethostname()} has no weftrace" in why
 
 
 def test_a_module_that_a_worker_lacks_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -126,4 +135,4 @@ def test_a_module_that_a_worker_lacks_is_named(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.delitem(sys.modules, "mine_alone")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
     with pytest.raises(ClusterError, match=r"cannot load what it is to call \(ModuleNotFoundError: .*'mine_alone'\)"):
-        parcels.answered(parcel)
+        parcels.unpacked(parcels.courier()(parcel))

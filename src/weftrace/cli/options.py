@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from enum import StrEnum
 from functools import partial
@@ -89,6 +89,7 @@ MaxBytes = Annotated[
     typer.Option("--max-bytes", help="Refuse a file that decompresses to more than this.", metavar="SIZE"),
 ]
 DEFAULT_MAX_BYTES = "64GiB"
+MAX_TOLD = 10
 
 
 def parse_ranks(text: str | None) -> list[int] | None:
@@ -287,10 +288,17 @@ def save_ranks(
 def exit_if_any(failures: Iterable[Failure]) -> None:
     """Name what could not be used, and exit with 3 where there is any."""
     told = [failure.error for failure in failures]
-    for error in told:
-        typer.echo(f"weftrace: {error}", err=True)
+    tell_failures(told)
     if told:
         raise typer.Exit(UNUSABLE_INPUT)
+
+
+def tell_failures(errors: Sequence[str]) -> None:
+    """One line each, as far as a person reads on: the ranks of a large job most often fail for one reason."""
+    for error in errors[:MAX_TOLD]:
+        typer.echo(f"weftrace: {error}", err=True)
+    if (more := len(errors) - MAX_TOLD) > 0:
+        typer.echo(f"weftrace: … and {more:,} more files that cannot be used", err=True)
 
 
 def _save_rank(trace: Trace, save: Callable[[Trace, str], None], folder: str, ending: str | None) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from weftrace.workers.parcels import Parcel, packed, unpacked
+from weftrace.workers.parcels import Answer, Parcel, packed, unpacked
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class ClusterExecutor(Executor):
         self._under_way: set[Future[Any]] = set()
 
     @abstractmethod
-    def _send(self, parcel: Parcel) -> tuple[Future[bytes], Callable[[], object]]:
+    def _send(self, parcel: Parcel) -> tuple[Future[Answer], Callable[[], object]]:
         """Hand a parcel to the cluster: what comes back, and what cancels it."""
 
     @abstractmethod
@@ -57,7 +57,7 @@ class ClusterExecutor(Executor):
         self.shutdown(cancel_futures=error is not None)
 
 
-def _settle(future: Future[Any], sent: Future[bytes]) -> None:
+def _settle(future: Future[Any], sent: Future[Answer]) -> None:
     """Hand on what came back. An exception that the call itself raised comes out of Ray's wrapping (`cause`)."""
     if not future.set_running_or_notify_cancel():
         return

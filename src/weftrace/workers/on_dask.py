@@ -13,7 +13,7 @@ from weftrace.errors import ClusterError, ClusterWarning
 from weftrace.workers.addresses import PATIENCE_S, Address, check_answers_at, in_time
 from weftrace.workers.cluster_executor import ClusterExecutor
 from weftrace.workers.losses import said
-from weftrace.workers.parcels import Parcel, answered
+from weftrace.workers.parcels import Answer, Parcel, courier, python_version
 
 
 class DaskExecutor(ClusterExecutor):
@@ -30,10 +30,12 @@ class DaskExecutor(ClusterExecutor):
         super().__init__(cloudpickle.dumps)
         self._client = _client(where)
         self._inner: Any = self._client.get_executor(pure=False)
+        self._call = courier()
+        _check_pythons(self._client)
         _advise(self._client)
 
-    def _send(self, parcel: Parcel) -> tuple[Future[bytes], Callable[[], object]]:
-        sent: Future[bytes] = self._inner.submit(answered, parcel)
+    def _send(self, parcel: Parcel) -> tuple[Future[Answer], Callable[[], object]]:
+        sent: Future[Answer] = self._inner.submit(self._call, parcel)
         return sent, sent.cancel
 
     def _leave(self) -> None:
@@ -67,6 +69,19 @@ def _known_scheduler(file: str) -> str:
             )
     check_answers_at(address)
     return address
+
+
+def _check_pythons(client: Any) -> None:
+    """Raises ClusterError where functions cannot travel: Dask would wait for ever for what a worker cannot read."""
+    versions = client.get_versions()
+    others = {"the scheduler": versions["scheduler"], **versions["workers"]}
+    for name, told in others.items():
+        python = ".".join(told["packages"]["python"].split(".")[:2])
+        if python != python_version():
+            client.close()
+            raise ClusterError(
+                f"dask: {name} runs Python {python}, and this machine {python_version()}: use the same on all machines"
+            )
 
 
 def _advise(client: Any) -> None:

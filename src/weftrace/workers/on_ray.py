@@ -11,7 +11,7 @@ from typing import Any
 from weftrace.errors import ClusterError
 from weftrace.workers.addresses import Address, check_answers_at, in_time
 from weftrace.workers.cluster_executor import ClusterExecutor
-from weftrace.workers.parcels import Parcel, answered
+from weftrace.workers.parcels import Answer, Parcel, courier
 
 #: A task whose worker died is run again so often by Ray itself; `through` then tries it alone.
 NUM_RETRIES = 1
@@ -34,10 +34,10 @@ class RayExecutor(ClusterExecutor):
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
             _connect(ray, where)
-        self._answered = ray.remote(num_cpus=1, max_retries=NUM_RETRIES, scheduling_strategy="SPREAD")(answered)
+        self._call = ray.remote(num_cpus=1, max_retries=NUM_RETRIES, scheduling_strategy="SPREAD")(courier())
 
-    def _send(self, parcel: Parcel) -> tuple[Future[bytes], Callable[[], object]]:
-        reference = self._answered.remote(parcel)
+    def _send(self, parcel: Parcel) -> tuple[Future[Answer], Callable[[], object]]:
+        reference = self._call.remote(parcel)
         return reference.future(), partial(self._ray.cancel, reference)
 
     def _leave(self) -> None:

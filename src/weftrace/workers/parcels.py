@@ -1,7 +1,7 @@
 """What travels to a worker of a cluster and back: a call and its result, packed and opened by weftrace itself.
 
-So another weftrace or Python, a module that is missing there, and a result that cannot be pickled are told as such: a
-cluster tells the first two in words of its own, and Dask's executor waits for the third for ever.
+So another weftrace, a module that is missing there, and a result that cannot be pickled are told as such: Ray tells the
+first two in words of its own, and Dask waits for ever for all three.
 """
 
 from __future__ import annotations
@@ -9,57 +9,82 @@ from __future__ import annotations
 import os
 import pickle
 import platform
-import socket
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from weftrace.errors import ClusterError
 from weftrace.version import __version__
 
-Dumps = Callable[[object], bytes]
+#: A pickled call (what packs the result, the function, its arguments), and the weftrace and Python that it takes.
+Parcel = tuple[bytes, str, str]
+#: A pickled result; or, where there is none, why this worker can answer no parcel of its sender.
+Answer = tuple[bytes | None, str]
 
 
-class Parcel(NamedTuple):
-    """weftrace, python: the versions that packed it. call: what packs the result, the function, and its arguments."""
-
-    weftrace: str
-    python: str
-    call: bytes
-
-
-def packed(dumps: Dumps, function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Parcel:
+def packed(
+    dumps: Callable[[object], bytes], function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Parcel:
     """dumps: the cluster's own, which also takes lambdas and functions of scripts and notebooks."""
-    return Parcel(__version__, _python(), dumps((dumps, function, args, kwargs)))
+    return dumps((dumps, function, args, kwargs)), __version__, python_version()
 
 
-def answered(parcel: Parcel) -> bytes:
-    """On a worker: do what the parcel says, with one thread of Polars if nothing has imported Polars there before.
-
-    Raises ClusterError where this worker can do nothing that its sender says.
+def courier() -> Callable[[Parcel], Answer]:
+    """What the cluster calls on a worker. Made here since a function within a function travels by value: it arrives,
+    and can tell, where there is another weftrace or none.
     """
-    packer, here = Parcel(*parcel), (__version__, _python())
-    if (packer.weftrace, packer.python) != here:
-        raise ClusterError(
-            f"the worker on {socket.gethostname()} has weftrace {here[0]} with Python {here[1]}, and what it was sent "
-            f"comes from weftrace {packer.weftrace} with Python {packer.python}: install the same on all machines"
-        )
+
+    def weftrace_call(parcel: Parcel) -> Answer:
+        import platform
+        import socket
+
+        call, needed, python = parcel
+        here, found = ".".join(platform.python_version_tuple()[:2]), "no weftrace"
+        try:
+            import weftrace
+
+            found = f"weftrace {weftrace.__version__}"
+        except ImportError:
+            pass
+        if (found, here) != (f"weftrace {needed}", python):
+            return None, (
+                f"the worker on {socket.gethostname()} has {found} with Python {here}, and what it was sent comes from "
+                f"weftrace {needed} with Python {python}: install the same on all machines"
+            )
+        from weftrace.workers.parcels import answered
+
+        return answered(call, socket.gethostname())
+
+    return weftrace_call
+
+
+def answered(call: bytes, host: str) -> Answer:
+    """On a worker: the result of a call, with one thread of Polars if nothing has imported Polars there before."""
     if "polars" not in sys.modules:  # which reads it once, when it is imported
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
     try:
-        dumps, function, args, kwargs = unpacked(packer.call)
+        dumps, function, args, kwargs = _loaded(call)
     except Exception as error:  # what an import raises is up to the module
-        raise ClusterError(
-            f"the worker on {socket.gethostname()} cannot load what it is to call ({type(error).__name__}: {error}): "
-            "install what that needs on all machines"
-        ) from None
-    answer: bytes = dumps(function(*args, **kwargs))
-    return answer
+        told = f"{type(error).__name__}: {error}"
+        return (
+            None,
+            f"the worker on {host} cannot load what it is to call ({told}): install what that needs on all machines",
+        )
+    return dumps(function(*args, **kwargs)), ""
 
 
-def unpacked(data: bytes) -> Any:
-    return pickle.loads(data)  # noqa: S301 # packed by weftrace, and come over the cluster's own line
+def unpacked(answer: Answer) -> Any:
+    """The result. Raises ClusterError where the worker can answer nothing."""
+    result, why = answer
+    if result is None:
+        raise ClusterError(why)
+    return _loaded(result)
 
 
-def _python() -> str:
+def python_version() -> str:
+    """ "3.12": what two Pythons that exchange functions must agree in."""
     return ".".join(platform.python_version_tuple()[:2])
+
+
+def _loaded(data: bytes) -> Any:
+    return pickle.loads(data)  # noqa: S301 # packed by weftrace, and come over the cluster's own line

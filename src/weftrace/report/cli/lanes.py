@@ -62,7 +62,6 @@ def command(
         if number:
             console.print()
         print_lanes(rank, console, width, start_ns=start, end_ns=end, with_device=several)
-    for failure in report.document["failures"]:
-        typer.echo(f"weftrace: {failure['error']}", err=True)
+    options.tell_failures([failure["error"] for failure in report.document["failures"]])
     if not report.document["ranks"]:
         raise typer.Exit(UNUSABLE_INPUT)

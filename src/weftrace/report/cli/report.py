@@ -110,8 +110,7 @@ def command(
     outputs.deliver(report, REPORT, wanted)
     document = report.document
     if json or quiet or strict or not document["ranks"]:  # else the summary has named them
-        for failure in document["failures"]:
-            typer.echo(f"weftrace: {failure['error']}", err=True)
+        options.tell_failures([failure["error"] for failure in document["failures"]])
     if not document["ranks"]:
         raise typer.Exit(UNUSABLE_INPUT)
     if strict and (document["failures"] or any(rank["quality"]["dropped"] for rank in document["ranks"])):
