@@ -228,6 +228,32 @@ def test_the_trace_holds_the_plans_host_and_no_other() -> None:
     ]  # fmt: skip
 
 
+def test_a_thread_that_thinks_before_a_call_is_not_blocked_in_it() -> None:
+    """What a thread does between two calls is a lag; only what comes after it is waiting.
+
+              0    5   10   15
+    host      lll....~~~~~s                s is reached at 7, 4 after l, and waits for k
+    stream 7  ...kkkkkkkkk
+    """
+    think = Wait("l", lag_ns=4)
+    plan = Plan.of(
+        (
+            op("l", 3, on=HOST, kind="host"),
+            op("s", 1, think, Wait("k", why="host"), on=HOST, kind="host"),
+            op("k", 9, Wait("l", why="launch")),
+        ),
+        name="p",
+    )
+    assert spans(plan)["s"] == (12, 13)
+    calls = simulate(plan).events.filter(pl.col("name").cast(pl.String) == "s")
+    assert calls.select("ts_ns", "dur_ns").rows() == [(7, 6)]
+    assert drawn(timetable(plan)).splitlines()[-1] == "rank 0, host 100  |l-    |s~~~-"
+    late = Plan.of((*plan.listed()[:1], replace(plan.op("s"), after=(Wait("l", lag_ns=40), Wait("k", why="host"))),
+                    plan.op("k")), name="late")  # fmt: skip
+    calls = simulate(late).events.filter(pl.col("name").cast(pl.String) == "s")
+    assert calls.select("ts_ns", "dur_ns").rows() == [(43, 1)]  # k has long ended: it does not block at all
+
+
 def test_analyses_find_the_host_wait_that_the_plan_has() -> None:
     slow = with_host().with_ops(duration_ns=pl.when(id="k2").then(50_000).otherwise(pl.col("duration_ns") * 100_000))
     rank = analyze_rank(work_of(simulate(slow)))

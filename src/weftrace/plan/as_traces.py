@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from weftrace.errors import PlanError
 from weftrace.plan.graph import hold_ns
 from weftrace.plan.model import Plan
-from weftrace.plan.times import Timetable, timetable
+from weftrace.plan.times import Timetable, reached_ns, timetable
 from weftrace.trace.model import Device, Trace, Track, events_frame
 
 #: The invented host is at least this far ahead of every stream.
@@ -91,7 +91,7 @@ def trace_of(times: Timetable, rank: int) -> Trace:
     device, device_rows = ops.filter(~on_host), rows[~on_host]
     kernels = _kernels(device, plan.gap_ns)
     if planned := bool(on_host.any()):
-        host = _planned_host(plan, ops.filter(on_host), rows[on_host], device_rows)
+        host = _planned_host(times, ops.filter(on_host), rows[on_host], device_rows)
         correlation = host.launched[kernels.op]
     else:
         host = _invented_host(device, kernels)
@@ -208,17 +208,17 @@ def _invented_host(ops: pl.DataFrame, kernels: _Kernels) -> _Host:
     return _Host(calls=calls, ranges=ranges, steps=steps, launched=np.empty(0, np.int64))
 
 
-def _planned_host(plan: Plan, ops: pl.DataFrame, rows: _Ints, device_rows: _Ints) -> _Host:
+def _planned_host(times: Timetable, ops: pl.DataFrame, rows: _Ints, device_rows: _Ints) -> _Host:
     """The plan's own host ops. rows, device_rows: rows of the plan that are the rank's host ops, and its device ops."""
+    plan = times.plan
     launching, launched = _pairs(plan, "launch", rows, device_rows)
-    blocked = _positions(rows, plan.waits.filter(why="host").get_column("op").to_numpy().astype(np.int64))
-    launches, blocks = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
-    launches[launching], blocks[blocked[blocked >= 0]] = True, True
+    launches = np.zeros(len(rows), bool)
+    launches[launching] = True
+    blocks = np.isin(rows, plan.waits.filter(why="host").get_column("op").to_numpy())
     call_of = np.zeros(len(device_rows), np.int64)
     call_of[launched] = launching + 1
-    reached_ns = _end_of_previous(ops)
     calls = _told_by_launched(plan, ops, launching, device_rows[launched]).with_columns(
-        first_ns=pl.when(pl.Series(blocks)).then(pl.Series(reached_ns)).otherwise("start_ns"),
+        first_ns=pl.Series(reached_ns(times, rows)),
         last_ns="end_ns",
         tid=pl.col("stream").cast(pl.Int64),
         number=pl.Series(np.where(launches, np.arange(1, len(rows) + 1), 0)),

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from weftrace.errors import PlanError
 from weftrace.plan.graph import hold_ns
-from weftrace.plan.times import Timetable
+from weftrace.plan.times import Timetable, reached_ns
 from weftrace.units import short_time
 
 _MAX_STREAMS = 200
@@ -43,12 +45,11 @@ def drawn(times: Timetable, width: int = 80) -> str:
     rows = {lane: [" "] * num_cells for lane in names}
     work_ns = times.end_ns - hold_ns(plan)
     labels = plan.ops.select(label=plan.ops["id"].fill_null(plan.ops["name"].cast(str)))["label"].to_list()
-    blocks = set(plan.waits.filter(why="host").get_column("op"))
-    reached = dict.fromkeys(rows, 0)
+    start_ns = times.start_ns.copy()
+    on_host = np.flatnonzero(plan.ops.get_column("kind") == "host")
+    start_ns[on_host] = reached_ns(times, on_host)
     for i, lane in enumerate(plan.ops.select("rank", "stream").rows()):
-        start_ns, end_ns = int(times.start_ns[i]), int(times.end_ns[i])
-        _draw(rows[lane], labels[i], reached[lane] if i in blocks else start_ns, int(work_ns[i]), end_ns, cell_ns)
-        reached[lane] = end_ns
+        _draw(rows[lane], labels[i], int(start_ns[i]), int(work_ns[i]), int(times.end_ns[i]), cell_ns)
     ruler = "".join(
         f"{short_time(at * cell_ns) if at else '0':{_CELLS_A_TICK}}" for at in range(0, num_cells, _CELLS_A_TICK)
     )

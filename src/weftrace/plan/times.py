@@ -152,6 +152,26 @@ def _curve(times: Timetable, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64]
     return time_ns[last], held[last]
 
 
+def reached_ns(times: Timetable, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """When each of these host ops is reached, int64: a call that blocks (why = "host") is from then on inside itself.
+
+    By hand: where an op has such a wait, the time at which it would start without it, from the end of the op before it
+    on its thread and its other waits; else its start. rows: all host ops of some ranks, ascending.
+    """
+    plan = times.plan
+    reached = times.start_ns[rows]
+    blocks = np.isin(rows, plan.waits.filter(why="host").get_column("op").to_numpy())
+    if blocks.any():
+        before = plan.ops.select("rank", "stream")[rows].with_columns(end_ns=times.end_ns[rows])
+        free = before.select(pl.col("end_ns").shift(1).over("rank", "stream") + plan.gap_ns).to_series().fill_null(0)
+        reached[blocks] = free.to_numpy()[blocks]
+        others = plan.waits.filter(pl.col("why") != "host", pl.col("op").is_in(rows[blocks]))
+        op, on = (others.get_column(name).to_numpy() for name in ("op", "on"))
+        since = np.where((others.get_column("since") == "start").to_numpy(), times.start_ns[on], times.end_ns[on])
+        np.maximum.at(reached, np.searchsorted(rows, op), since + others.get_column("lag_ns").to_numpy())
+    return reached
+
+
 # --- the critical path ------------------------------------------------------------------------------------------------
 
 
