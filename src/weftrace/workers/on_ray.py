@@ -13,15 +13,15 @@ from weftrace.workers.addresses import Address, check_answers_at, in_time
 from weftrace.workers.cluster_executor import ClusterExecutor
 from weftrace.workers.parcels import Answer, Parcel, courier
 
-#: A task whose worker died is run again so often by Ray itself; `through` then tries it alone.
-NUM_RETRIES = 1
-
 
 class RayExecutor(ClusterExecutor):
     """Each submitted call is a Ray task on one processor; nodes take turns, so that their memory fills evenly.
 
-    A process that is connected to a cluster already (`ray.init`) uses that one, and stays connected.
+    A process that is connected to a cluster already (`ray.init`) uses that one, and stays connected. Ray itself tries
+    nothing again: it would run a task for which its memory monitor ended a worker without end.
     """
+
+    num_retries = 1
 
     def __init__(self, where: Address) -> None:
         try:
@@ -34,7 +34,7 @@ class RayExecutor(ClusterExecutor):
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
             _connect(ray, where)
-        self._call = ray.remote(num_cpus=1, max_retries=NUM_RETRIES, scheduling_strategy="SPREAD")(courier())
+        self._call = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(courier())
 
     def _send(self, parcel: Parcel) -> tuple[Future[Answer], Callable[[], object]]:
         reference = self._call.remote(parcel)

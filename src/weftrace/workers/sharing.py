@@ -58,20 +58,21 @@ def through(
 ) -> Iterator[tuple[T, R | Lost]]:
     """By an executor, at most `at_once` of them handed over at a time; all by default.
 
-    A task whose worker died is tried once more when all others are done, with none beside it: which of several tasks
-    killed a worker, a cluster does not always know, and memory that is too little for two may do for one. Where the
-    caller stops waiting, what has not begun is cancelled. Raises ClusterError where a worker can do none of it.
+    A task whose worker died is tried again when the others are done: as often as the executor says (`num_retries`; none
+    for those that try again by themselves), then once with none beside it. For which of several tasks killed a worker a
+    cluster does not always know, and memory that is too little for two may do for one. Where the caller stops
+    waiting, what has not begun is cancelled. Raises ClusterError where a worker can do none of it.
     """
-    again: list[T] = []
-    for task, future in _handed_over(executor, call, tasks, at_once or len(tasks)):
-        result = _result_or_error(future)
-        if isinstance(result, Exception) and is_death(result):
-            again.append(task)
-        else:
-            yield task, loss_of(result) if isinstance(result, Exception) else result
-    for task, future in _handed_over(executor, call, again, 1):
-        result = _result_or_error(future)
-        yield task, loss_of(result) if isinstance(result, Exception) else result
+    rounds = [at_once or len(tasks)] * (1 + getattr(executor, "num_retries", 0))
+    for number, most in enumerate((*rounds, 1)):
+        died: list[T] = []
+        for task, future in _handed_over(executor, call, tasks, most):
+            result = _result_or_error(future)
+            if isinstance(result, Exception) and is_death(result) and number < len(rounds):
+                died.append(task)
+            else:
+                yield task, loss_of(result) if isinstance(result, Exception) else result
+        tasks = died
 
 
 def _handed_over(
