@@ -221,6 +221,16 @@ def test_whatever_a_future_raises_costs_its_rank_alone(
     assert sorted(done) == [str(tmp_path / f"rank{rank}.json") for rank in range(3)]
 
 
+def test_who_does_not_try_again_by_itself_is_asked_to(tmp_path: Path) -> None:
+    """As Ray's executor: with all others whose worker died, as after the loss of a node; then alone."""
+    write_rank(tmp_path, 0)
+    write_rank(tmp_path, 1)
+    with Unlucky(WorkerCrashedError("the node went away")) as pool:
+        pool.num_retries = 2  # type: ignore[attr-defined]
+        _, outcome = job_of(tmp_path).map(rank_and_span, executor=pool)
+    assert outcome.failure is not None and pool.num_tried == 1 + 2 + 1
+
+
 def test_a_pool_of_processes_that_broke_keeps_what_was_done(tmp_path: Path) -> None:
     for rank in range(3):
         write_rank(tmp_path, rank)

@@ -37,23 +37,20 @@ def courier() -> Callable[[Parcel], Answer]:
     def weftrace_call(parcel: Parcel) -> Answer:
         import platform
         import socket
+        from contextlib import suppress
+        from importlib import import_module
 
         call, needed, python = parcel
         here, found = ".".join(platform.python_version_tuple()[:2]), "no weftrace"
-        try:
-            import weftrace
-
-            found = f"weftrace {weftrace.__version__}"
-        except ImportError:
-            pass
+        with suppress(ImportError):
+            found = f"weftrace {import_module('weftrace').__version__}"
         if (found, here) != (f"weftrace {needed}", python):
             return None, (
                 f"the worker on {socket.gethostname()} has {found} with Python {here}, and what it was sent comes from "
                 f"weftrace {needed} with Python {python}: install the same on all machines"
             )
-        from weftrace.workers.parcels import answered
-
-        return answered(call, socket.gethostname())
+        answer: Answer = import_module("weftrace.workers.parcels").answered(call, socket.gethostname())
+        return answer
 
     return weftrace_call
 
