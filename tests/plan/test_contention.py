@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -103,6 +106,20 @@ def test_deepseeks_table_tells_kernels_by_their_names() -> None:
     assert found.alone_ns.tolist() == [10_000, 10_000, 99_000]
 
 
+def test_gaps_between_kernels_lose_nothing() -> None:
+    # ten kernels of 1,000 and the gaps between them: as one op or as ten, each kernel takes 1,250 beside n
+    many = [op(f"c{i}", 1_000) for i in range(10)]
+    one = Op(id="c", name="c", duration_ns=10_000, num_kernels=10, resource=C)
+    for ops in (many, [one]):
+        found = with_contention(Plan.of((*ops, op("n", 99_000, on=N)), name="p", gap_ns=2_000), [BESIDE])
+        assert found.settled
+        assert found.times.end_ns[-2] == 10 * 1_250 + 9 * 2_000
+    # n ends in the middle: up to 14,000 half of the kernels, 5,000 of 28,000 ns, had their turn
+    found = with_contention(Plan.of((one, op("n", 14_000, on=N)), name="p", gap_ns=2_000), [BESIDE], tolerance=0)
+    taken = int(found.times.plan.ops["duration_ns"][0])
+    assert taken - 14_000 * taken / (taken + 18_000) * 0.2 == pytest.approx(10_000, abs=1)
+
+
 def test_nothing_is_slowed_unless_asked_for() -> None:
     plan = Plan.of((op("c", 1_000), op("n", 99_000, on=N)), name="p")
     assert with_contention(plan, ()).times.end_ns.tolist() == timetable(plan).end_ns.tolist()
@@ -119,33 +136,87 @@ def test_impossible_tables_are_refused() -> None:
         load_slowdowns("x")
 
 
-def ticked(alone: list[tuple[int, int]], factor: float) -> list[float]:
-    """End of each op of two queues, compute (0) and network (1), worked off in ticks of 1 ns."""
-    left: list[list[tuple[int, float]]] = [[], []]
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ({"of": "kind"}, "of = 'kind'; it is an expression over columns of ops"),
+        ({"beside": True}, "beside = True; it is an expression"),
+        ({"of": pl.col("speed") > 1}, 'of: unable to find column "speed"'),
+        ({"beside": pl.col("duration_ns")}, "beside is Int64; it must be true or false of each op"),
+        ({"of": (pl.col("id") == "c").filter(pl.col("id") == "c")}, "of: "),
+        ({"factor": float("nan")}, "its factor is nan; it is a number, or None for SMs"),
+        ({"factor": float("inf")}, "its factor is inf"),
+        ({"factor": "2"}, "its factor is '2'"),
+    ],
+)
+def test_rows_that_say_nothing_are_refused(wrong: dict[str, Any], expected: str) -> None:
+    plan = Plan.of((op("c", 1_000), op("n", 1_000, on=N)), name="p")
+    with pytest.raises(PlanError) as caught:
+        with_contention(plan, [replace(BESIDE, **wrong)])
+    assert caught.value.args[0].startswith("slowdown 'beside the network'")
+    assert expected in str(caught.value)
+
+
+def test_rounds_and_tolerance_are_numbers_that_make_sense() -> None:
+    plan = Plan.of((op("c", 1_000), op("n", 1_000, on=N)), name="p")
+    with pytest.raises(PlanError, match="max_rounds = 1: a first round sees what overlaps, a second what it costs"):
+        with_contention(plan, [BESIDE], max_rounds=1)
+    with pytest.raises(PlanError, match="tolerance = nan; it is a share of the makespan"):
+        with_contention(plan, [BESIDE], tolerance=float("nan"))
+    with pytest.raises(PlanError, match="a list of Slowdowns is wanted here"):
+        with_contention(plan, BESIDE)  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="a Plan is wanted here, not a Timetable"):
+        with_contention(timetable(plan), [BESIDE])  # type: ignore[arg-type]
+
+
+def test_the_note_says_no_more_than_what_was_done() -> None:
+    plan = Plan.of((op("c", 1_000), op("n", 1_000, on=N)), name="p")
+    assert with_contention(plan, ()).times.plan.notes == ("ops slow each other: no slowdowns given (1 round, settled)",)
+    cut = with_contention(plan, [BESIDE], max_rounds=2)
+    assert not cut.settled
+    assert cut.times.plan.notes[0].endswith("(2 rounds, not settled, the last changed a duration by 250 ns)")
+    unknown = replace(BESIDE, of=pl.col("layer") == 3)  # no op has a layer: null selects nothing
+    assert with_contention(plan, [unknown]).times.plan.ops["duration_ns"].to_list() == [1_000, 1_000]
+
+
+def ticked(alone: list[tuple[int, int]], factors: dict[int, tuple[int, float]]) -> list[float]:
+    """End of each op of three queues, in ticks of 1 ns. factors: lane -> the lane that slows it, and how much."""
+    left: list[list[tuple[int, float]]] = [[], [], []]
+    end = [0.0] * len(alone)
     for number, (lane, ns) in enumerate(alone):
         left[lane].append((number, float(ns)))
-    end = [0.0] * len(alone)
     now = 0
-    while left[0] or left[1]:
-        speed = 1 / factor if left[0] and left[1] else 1.0
-        for lane, done in ((0, speed), (1, 1.0)):
-            if left[lane]:
-                number, rest = left[lane][0]
-                left[lane][0] = (number, rest - done)
-                if rest - done <= 1e-9:
-                    left[lane].pop(0)
-                    end[number] = now + 1
+    while any(left):
+        busy = [bool(queue) for queue in left]
+        for lane, queue in enumerate(left):
+            done = 1.0
+            if lane in factors and busy[factors[lane][0]]:
+                done /= factors[lane][1]
+            while queue:
+                number, rest = queue.pop(0)
+                if rest > done + 1e-9:
+                    queue.insert(0, (number, rest - done))
+                    break
+                done -= rest
+                end[number] = now + 1
         now += 1
     return end
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(8))
 def test_agrees_with_a_simulation_in_ticks(seed: int) -> None:
+    """Three lanes and two rules; some ops take no time."""
     rng = np.random.default_rng(seed)
-    alone = [(int(rng.integers(2)), int(rng.integers(200, 900))) for _ in range(8)]
-    ops = [op(f"o{i}", ns, on=(C, N)[lane]) for i, (lane, ns) in enumerate(alone)]
-    row = Slowdown(name="x", of=BESIDE.of, beside=BESIDE.beside, factor=1.3, source="a pencil")
-    found = with_contention(Plan.of(ops, name="p"), [row], tolerance=0, max_rounds=100)
+    lanes = (C, N, Resource(stream=31))
+    alone = [(int(rng.integers(3)), int(rng.choice([0, int(rng.integers(200, 900))], p=[0.2, 0.8]))) for _ in range(12)]
+    ops = [op(f"o{i}", ns, on=lanes[lane]) for i, (lane, ns) in enumerate(alone)]
+    beside = {name: pl.col("stream") == lane.stream for name, lane in zip("CNM", lanes, strict=True)}
+    rows = [
+        Slowdown(name="x", of=beside["C"], beside=beside["N"], factor=1.3, source="a pencil"),
+        Slowdown(name="y", of=beside["N"], beside=beside["M"], factor=1.6, source="a pencil"),
+    ]
+    found = with_contention(Plan.of(ops, name="p"), rows, tolerance=0, max_rounds=100)
     assert found.settled
+    expected = np.array(ticked(alone, {0: (1, 1.3), 1: (2, 1.6)}))
     # a tick a kernel on both sides
-    assert np.abs(found.times.end_ns - np.array(ticked(alone, 1.3))).max() <= len(alone)
+    assert np.abs(found.times.end_ns - expected).max() <= len(alone)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -293,6 +294,30 @@ def test_what_is_freed_and_taken_at_one_time_is_no_peak() -> None:
     assert memory_peaks(timetable(Plan.of(ops, name="p"))).rows() == [(0, 8, 0)]
 
 
+def test_peaks_of_very_many_ranks_are_those_of_each_curve() -> None:
+    num_ranks, num_ops = 3_000, 20_000
+    rng = np.random.default_rng(7)
+    rank = rng.integers(num_ranks, size=num_ops) * 3  # some ranks have one op, some many
+    columns = {name: rng.integers(-5, 9, num_ops) for name in ("start_bytes", "end_bytes")}
+    ops = pl.DataFrame({"name": ["a"] * num_ops, "rank": rank, "duration_ns": rng.integers(3, size=num_ops), **columns})
+    times = timetable(Plan(name="p", ops=ops))
+    peaks = memory_peaks(times)
+    assert peaks["rank"].to_list() == sorted(set(rank.tolist()))
+    for at, peak, when in peaks.sample(100, seed=1).select("rank", "peak_bytes", "at_ns").rows():
+        curve = memory_curve(times, at)
+        held = curve["bytes"].to_list()
+        assert peak == max([0, *held])
+        assert when == (curve["time_ns"][held.index(peak)] if peak > 0 else 0)
+
+
+def test_memory_that_no_integer_holds_is_refused() -> None:
+    times = timetable(Plan(name="p", ops=pl.DataFrame({"name": ["a"] * 3, "start_bytes": [1 << 62] * 3})))
+    with pytest.raises(PlanError, match="too large to be added up"):
+        memory_curve(times, 0)
+    with pytest.raises(PlanError, match="too large to be added up"):
+        memory_peaks(times)
+
+
 # --- drawn ------------------------------------------------------------------------------------------------------------
 
 
@@ -375,7 +400,7 @@ def test_a_plan_from_frames_needs_no_more_than_it_says() -> None:
         ({"duration_ns": [3]}, "column 'name' is missing"),
         ({"name": ["a"], "kind": ["compile"]}, "compile"),
         ({"name": [None]}, "1 rows have no name"),
-        ({"name": ["a"], "rank": [1 << 40]}, "conversion"),
+        ({"name": ["a"], "rank": [1 << 40]}, "rank = 1099511627776 in row 0; it must be a number that fits Int32"),
     ],
 )
 def test_frames_that_are_no_plan(columns: dict[str, list[object]], expected: str) -> None:
@@ -385,6 +410,10 @@ def test_frames_that_are_no_plan(columns: dict[str, list[object]], expected: str
 
 
 def test_waits_for_rows_that_are_not_there() -> None:
-    plan = Plan(name="p", ops=pl.DataFrame({"name": ["a"]}), waits=pl.DataFrame({"op": [0], "on": [1]}))
     with pytest.raises(PlanError, match="a wait has on = 1, but its ops are numbered 0 to 0"):
-        check(plan)
+        Plan(name="p", ops=pl.DataFrame({"name": ["a"]}), waits=pl.DataFrame({"op": [0], "on": [1]}))
+    with pytest.raises(PlanError, match="a wait has op = 0, but it has no ops"):
+        Plan(name="p", ops=pl.DataFrame(), waits=pl.DataFrame({"op": [0], "on": [0]}))
+    shorter = with_host().ops.head(4)
+    with pytest.raises(PlanError, match="a wait has op = 6"):
+        replace(with_host(), ops=shorter)

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from weftrace.errors import PlanError
 from weftrace.plan.graph import hold_ns
-from weftrace.plan.model import Plan
-from weftrace.plan.times import Timetable, reached_ns, timetable
+from weftrace.plan.model import Plan, need_plan
+from weftrace.plan.times import Timetable, need_timetable, reached_ns, timetable
 from weftrace.trace.model import Device, Trace, Track, events_frame
 
 #: The invented host is at least this far ahead of every stream.
@@ -51,6 +51,7 @@ def simulate(plan: Plan) -> Trace:
 
     Raises `PlanError` where the plan has no op, has several ranks (use `simulate_ranks`), or cannot run.
     """
+    need_plan(plan)
     ranks = plan.ranks
     if len(ranks) > 1:
         raise PlanError(
@@ -66,6 +67,7 @@ def simulate_ranks(plan: Plan) -> dict[int, Trace]:
     For plans of many ranks, `trace_of(timetable(plan), rank)` makes one at a time. Raises `PlanError` where the plan
     has no op or cannot run, or where the traces would not fit in memory.
     """
+    need_plan(plan)
     if not len(plan):
         raise PlanError(f"plan {plan.name!r} has no ops, so there is nothing to simulate.")
     times = timetable(plan)
@@ -79,6 +81,7 @@ def trace_of(times: Timetable, rank: int) -> Trace:
     `info["origin_ns"]` is the time stamp at which the plan starts; stamps before it belong to an invented host, which
     runs ahead. Raises `PlanError` where the plan has no op on that rank.
     """
+    need_timetable(times)
     plan = times.plan
     rows = plan.rows_on(rank)
     ops = plan.ops[rows].with_columns(

@@ -5,13 +5,15 @@ overlapped what is measured, durations are stretched by a table of slowdowns, an
 stay: a fixed point, found by repetition.
 
 An op that alone takes d, and of whose time D a part o lies beside what slows it by a factor f, loses L = o * (1 - 1/f)
-of it, and is done where D - L = d; what several rows of the table cost adds up in L. A round is a step of Newton's
-method: D grows by what is left of the work, d - (D - L), at the speed that it has at its end. Where durations were
+of it, and is done where D - L = d. A round is a step of Newton's method: D grows by what is left of the work,
+d - (D - L), at the speed that it has at its end. The gaps between the kernels of an op are no work, and lose nothing:
+they lie evenly in it, so L is what the whole op would lose, times the share of kernels in it. Where durations were
 measured while both ran, the cost is in them already, and a table would count it twice.
 """
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
 from weftrace.plan.graph import hold_ns
-from weftrace.plan.model import Plan
+from weftrace.plan.model import Plan, need_plan
 from weftrace.plan.times import Timetable, timetable
 from weftrace.trace.kernels import classify, load_rules
 from weftrace.units import percent
@@ -32,6 +34,7 @@ from weftrace.units import percent
 _MAX_RATE = 1 - 1e-3  # an op is slowed by no more than a thousand
 _Floats = NDArray[np.float64]
 _Bools = NDArray[np.bool_]
+_Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,9 @@ class Slowdown(InNotebook):
     """One row of a table: ops that `of` selects take `factor` times as long while one that `beside` selects runs.
 
     of, beside: expressions over the columns of `Plan.ops`, and `family`, the kernel family that weftrace's rules find
-    in the op's name. Both are of the same rank; no op slows itself. An op takes the first row whose `of` selects it.
+    in the op's name; where one is null, the op is not selected. Both are of the same rank; no op slows itself. An op
+    takes the first row whose `of` selects it, and no other, and is slowed once however many run beside it. An op of
+    many kernels runs from its first to its last.
     factor: 1 or more; None for fewer SMs: an op that asks for more SMs than those beside it leave free runs on what is
     left, in time that is inverse to the SMs (a kernel that is not bound by its SMs takes less; a kernel with fewer
     blocks than asked for here takes the same), and on one at least.
@@ -61,7 +66,7 @@ class Contended(InNotebook):
     """
 
     times: Timetable
-    alone_ns: NDArray[np.int64]
+    alone_ns: _Ints
     rounds: int
     settled: bool
     change_ns: int
@@ -99,28 +104,36 @@ def with_contention(
 ) -> Contended:
     """Run a plan whose durations are those of ops that run alone, where what runs together slows each other.
 
-    Repeats until no duration changes by more than `tolerance` of the makespan in a round, at most `max_rounds` times:
-    two or three suffice as a rule. Where ops swap places from round to round it may never settle, which `settled` says.
-    The plan's notes tell the table and the rounds. An op in a meet is slowed in its own time, not in its wait; what it
-    waits slows no other by a factor, but it holds its SMs.
+    Repeats until no duration changes by more than `tolerance` of the makespan in a round, at most `max_rounds` times,
+    2 or more: two or three suffice as a rule. Where ops swap places from round to round it may never settle, which
+    `settled` says. The plan's notes tell the table and the rounds. An op in a meet is slowed in its own time, not in
+    its wait; what it waits slows no other by a factor, but it holds its SMs.
 
-    Raises `PlanError` where the plan cannot run, for a factor below 1, or for rows about SMs without `plan.num_sms`.
+    Raises `PlanError` where the plan cannot run, for a factor below 1, for rows about SMs without `plan.num_sms`, or
+    for expressions that do not say of each op whether it is selected.
     """
-    for row in slowdowns:
-        if row.factor is not None and row.factor < 1:
-            raise PlanError(
-                f"slowdown {row.name!r}: its factor is {row.factor}; what runs beside makes nothing faster."
-            )
-        if row.factor is None and plan.num_sms is None:
-            raise PlanError(f"slowdown {row.name!r} is about SMs, and plan {plan.name!r} does not know its device's.")
+    need_plan(plan)
+    _check_table(plan, slowdowns)
+    if type(max_rounds) is not int or max_rounds < 2:
+        raise PlanError(f"max_rounds = {max_rounds!r}: a first round sees what overlaps, a second what it costs.")
+    if not isinstance(tolerance, int | float) or not tolerance >= 0:
+        raise PlanError(f"tolerance = {tolerance!r}; it is a share of the makespan, 0 or more.")
     alone_ns = plan.ops.get_column("duration_ns").to_numpy()
     tables = list(zip(slowdowns, _chosen(plan, slowdowns), strict=True))
+    rank_of = plan.ops.get_column("rank").to_numpy()
+    in_order = np.argsort(rank_of, kind="stable")
+    by_rank = np.split(in_order, np.flatnonzero(np.diff(rank_of[in_order])) + 1)
     times, rounds, change_ns, settled = timetable(plan), 1, 0, not len(plan)
     while not settled and rounds < max_rounds:
         lost_ns, rate = np.zeros(len(plan)), np.zeros(len(plan))
         for row, who in tables:
-            _add_lost(times, row, *who, lost_ns, rate)
+            _add_lost(times, by_rank, row, *who, lost_ns, rate)
         now_ns = times.plan.ops.get_column("duration_ns").to_numpy()
+        if plan.gap_ns:
+            span_ns = np.maximum(1, hold_ns(times.plan))
+            share = now_ns / span_ns
+            rate = rate * share + lost_ns / span_ns * (1 - share)  # of what is lost, the slope by the duration
+            lost_ns *= share
         left_ns = alone_ns - (now_ns - lost_ns)
         duration_ns = np.maximum(
             alone_ns, np.rint(now_ns + left_ns / (1 - np.minimum(rate, _MAX_RATE))).astype(np.int64)
@@ -131,7 +144,8 @@ def with_contention(
             times = timetable(plan.with_ops(duration_ns=pl.Series(duration_ns)))
             rounds += 1
     told = "settled" if settled else f"not settled, the last changed a duration by {change_ns:,} ns"
-    note = f"ops slow each other: {'; '.join(row.name for row in slowdowns)} ({rounds} rounds, {told})"
+    names = "; ".join(row.name for row in slowdowns) or "no slowdowns given"
+    note = f"ops slow each other: {names} ({rounds} round{'s' if rounds > 1 else ''}, {told})"
     stretched = replace(times.plan, notes=(*plan.notes, note))
     return Contended(
         times=replace(times, plan=stretched), alone_ns=alone_ns, rounds=rounds, settled=settled, change_ns=change_ns
@@ -143,24 +157,56 @@ def _chosen(plan: Plan, slowdowns: Sequence[Slowdown]) -> list[tuple[_Bools, _Bo
     names = plan.ops.get_column("name")
     families = classify(names, load_rules()).get_column("family").cast(pl.String)
     ops = plan.ops.with_columns(family=families)
-    is_free = (ops.get_column("kind") != "host").to_numpy().copy()
+    on_device = (ops.get_column("kind") != "host").to_numpy()
+    is_free = on_device.copy()
     chosen = []
     for row in slowdowns:
-        of, beside = ops.select(of=row.of, beside=row.beside & (pl.col("kind") != "host")).to_numpy().astype(bool).T
-        chosen.append((of & is_free, beside))
+        of, beside = (_selected(ops, row, which) for which in ("of", "beside"))
+        chosen.append((of & is_free, beside & on_device))
         is_free &= ~of
     return chosen
 
 
+def _selected(ops: pl.DataFrame, row: Slowdown, which: str) -> _Bools:
+    """The ops that an expression of the table selects."""
+    expression = getattr(row, which)
+    if not isinstance(expression, pl.Expr):
+        raise PlanError(f"slowdown {row.name!r}: {which} = {expression!r}; it is an expression over columns of ops.")
+    try:
+        selected = ops.with_columns(expression.alias("selected")).get_column("selected")
+    except pl.exceptions.PolarsError as error:
+        raise PlanError(f"slowdown {row.name!r}: {which}: {str(error).splitlines()[0]}") from error
+    if selected.dtype not in (pl.Boolean(), pl.Null()):
+        raise PlanError(f"slowdown {row.name!r}: {which} is {selected.dtype}; it must be true or false of each op.")
+    return selected.cast(pl.Boolean()).fill_null(False).to_numpy().astype(bool)
+
+
+def _check_table(plan: Plan, slowdowns: Sequence[Slowdown]) -> None:
+    if not isinstance(slowdowns, Sequence) or not all(isinstance(row, Slowdown) for row in slowdowns):
+        raise PlanError(f"a list of Slowdowns is wanted here, not {slowdowns!r}.")
+    for row in slowdowns:
+        if row.factor is None:
+            if plan.num_sms is None:
+                raise PlanError(
+                    f"slowdown {row.name!r} is about SMs, and plan {plan.name!r} does not know its device's."
+                )
+        elif not isinstance(row.factor, int | float) or not math.isfinite(row.factor):
+            raise PlanError(f"slowdown {row.name!r}: its factor is {row.factor!r}; it is a number, or None for SMs.")
+        elif row.factor < 1:
+            raise PlanError(
+                f"slowdown {row.name!r}: its factor is {row.factor}; what runs beside makes nothing faster."
+            )
+
+
 def _add_lost(
-    times: Timetable, row: Slowdown, of: _Bools, beside: _Bools, lost_ns: _Floats, rate_at_end: _Floats
-) -> None:
+    times: Timetable, by_rank: Sequence[_Ints], row: Slowdown, of: _Bools, beside: _Bools, lost_ns: _Floats,
+    rate_at_end: _Floats,
+) -> None:  # fmt: skip
     """Add, for each op, the time that it loses to what runs beside it, and at which rate it loses when it ends."""
-    rank = times.plan.ops.get_column("rank").to_numpy()
     work_ns = times.end_ns - hold_ns(times.plan)  # from when on a member of a meet does its work
-    for each in np.unique(rank[of]):
-        slowed = np.flatnonzero(of & (rank == each) & (times.end_ns > work_ns))
-        others = np.flatnonzero(beside & (rank == each))
+    for rows in by_rank:
+        slowed = rows[of[rows] & (times.end_ns[rows] > work_ns[rows])]
+        others = rows[beside[rows]]
         if len(others) and len(slowed):
             begins = (times.start_ns if row.factor is None else work_ns)[others]
             spans = _Spans(begins, times.end_ns[others], _weights(times.plan, others, row))
@@ -173,14 +219,14 @@ def _add_lost(
                 rate_at_end[these] += spans.just_before(rate, times.end_ns[these])
 
 
-def _weights(plan: Plan, ops: NDArray[np.int64], row: Slowdown) -> NDArray[np.int64]:
+def _weights(plan: Plan, ops: _Ints, row: Slowdown) -> _Ints:
     """What each op adds while it runs: one, or its SMs."""
     if row.factor is not None:
         return np.ones(len(ops), np.int64)
     return plan.ops.get_column("num_sms").gather(ops).fill_null(0).to_numpy().astype(np.int64)
 
 
-def _rate(row: Slowdown, asked: int, others: NDArray[np.int64], num_sms: int | None) -> _Floats:
+def _rate(row: Slowdown, asked: int, others: _Ints, num_sms: int | None) -> _Floats:
     """1 - 1 / f where others hold that much: the share of time that is lost."""
     if row.factor is not None:
         return np.where(others > 0, 1 - 1 / row.factor, 0.0)
@@ -192,17 +238,17 @@ def _rate(row: Slowdown, asked: int, others: NDArray[np.int64], num_sms: int | N
 class _Spans:
     """How much is held at each time by ops that run: constant between the moments at which one starts or ends."""
 
-    def __init__(self, start_ns: NDArray[np.int64], end_ns: NDArray[np.int64], weight: NDArray[np.int64]) -> None:
+    def __init__(self, start_ns: _Ints, end_ns: _Ints, weight: _Ints) -> None:
         at = np.concatenate([start_ns, end_ns])
         order = np.argsort(at, kind="stable")
         self.moments = at[order].astype(np.float64)
         self.held = np.cumsum(np.concatenate([weight, -weight])[order])  # from each moment on
 
-    def area(self, rate: _Floats, begin_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> _Floats:
+    def area(self, rate: _Floats, begin_ns: _Ints, end_ns: _Ints) -> _Floats:
         """The area over [begin, end) under a rate that is given from each moment on; it is 0 before the first."""
         upto = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(self.moments))])
         return np.asarray(np.interp(end_ns, self.moments, upto) - np.interp(begin_ns, self.moments, upto))
 
-    def just_before(self, rate: _Floats, at_ns: NDArray[np.int64]) -> _Floats:
+    def just_before(self, rate: _Floats, at_ns: _Ints) -> _Floats:
         """The rate just before each time."""
         return np.asarray(np.concatenate([[0.0], rate])[np.searchsorted(self.moments, at_ns, side="left")])

@@ -92,7 +92,7 @@ def from_json(text: str | bytes) -> Plan:
     """
     try:
         document = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError) as error:
         raise PlanError(f"not a {SCHEMA} document: {error}") from error
     return plan_of(document)
 

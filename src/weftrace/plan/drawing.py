@@ -16,7 +16,7 @@ import numpy as np
 
 from weftrace.errors import PlanError
 from weftrace.plan.graph import hold_ns
-from weftrace.plan.times import Timetable, reached_ns
+from weftrace.plan.times import Timetable, need_timetable, reached_ns
 from weftrace.units import short_time
 
 _MAX_STREAMS = 200
@@ -30,6 +30,9 @@ def drawn(times: Timetable, width: int = 80) -> str:
     cell the last is seen; the label (an op's id, else its name) is cut where the bar ends. Raises `PlanError` where
     there are more streams than a person can look at, or no room.
     """
+    need_timetable(times)
+    if not isinstance(width, int):
+        raise PlanError(f"a drawing is a whole number of columns wide, not {width!r}.")
     plan = times.plan
     lanes = plan.ops.select("rank", "stream", "kind").unique(["rank", "stream"]).sort("rank", "stream").rows()
     if len(lanes) > _MAX_STREAMS:

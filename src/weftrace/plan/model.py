@@ -24,7 +24,13 @@ from numpy.typing import NDArray
 from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
 from weftrace.plan.ops import OP_DEFAULTS, OP_SCHEMA, WAIT_DEFAULTS, WAIT_SCHEMA, Op, Resource
-from weftrace.plan.rows import frames_of, label_of, ops_of, row_of, rows_on
+from weftrace.plan.rows import frames_of, label_of, more, ops_of, row_of, rows_on
+
+_NONE = type(None)
+_FACTS: dict[str, tuple[type, ...]] = {
+    "name": (str,), "source": (str,), "notes": (tuple,), "device_name": (str,), "num_sms": (int, _NONE),
+    "world_size": (int, _NONE), "gap_ns": (int,),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,7 +47,8 @@ class Plan(InNotebook):
     world_size: ranks in the job, which may be more than the plan shows; None for the highest rank here plus one.
     source: where the durations and the order come from. notes: what to know before trusting the result.
 
-    Raises `PlanError` for columns that are unknown, of another type, or null where they may not be.
+    Raises `PlanError` for columns that are unknown, of another type, or null where they may not be, for waits of or on
+    rows that `ops` does not have, and for other fields that hold another type than they should.
     """
 
     name: str
@@ -55,12 +62,14 @@ class Plan(InNotebook):
     waits: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def __post_init__(self) -> None:
+        _check_facts(self)
         of = f"plan {self.name!r}"
         ops = _in_schema(self.ops, OP_SCHEMA, OP_DEFAULTS, ("name",), f"{of}, ops")
         if ops.get_column("rank").is_sorted():
             ops = ops.with_columns(pl.col("rank").set_sorted())
         object.__setattr__(self, "ops", ops)
-        waits = _in_schema(self.waits, WAIT_SCHEMA, WAIT_DEFAULTS, (), f"{of}, waits")
+        waits = _in_schema(self.waits, WAIT_SCHEMA, WAIT_DEFAULTS, ("op", "on"), f"{of}, waits")
+        _check_wait_rows(ops, waits, of)
         if not waits.get_column("op").is_sorted():
             waits = waits.sort("op", maintain_order=True)
         object.__setattr__(self, "waits", waits)
@@ -72,6 +81,8 @@ class Plan(InNotebook):
         Raises `PlanError` where two ops share an id, an op waits for an id that no op has, or a field holds another
         type than it should.
         """
+        if not isinstance(ops, Iterable):
+            raise PlanError(f"plan {name!r}: Plan.of takes a list of Ops, not {ops!r}.")
         op_frame, wait_frame = frames_of(tuple(ops), f"plan {name!r}")
         return cls(name=name, ops=op_frame, waits=wait_frame, **facts)
 
@@ -89,7 +100,7 @@ class Plan(InNotebook):
 
     def label(self, row: int) -> str:
         """What an op is called in messages: its id in quotes, else its name and where it stands."""
-        return label_of(self.ops, row)
+        return label_of(self.ops, row_of(self.ops, row, f"plan {self.name!r}"))
 
     def with_ops(self, **columns: pl.Expr | pl.Series | int | str | None) -> Plan:
         """The plan with columns of `ops` changed: a what-if. Times that come out as fractions are rounded. A str is the
@@ -105,7 +116,7 @@ class Plan(InNotebook):
             known = [name for name in columns if name in OP_SCHEMA]
             whole = [name for name in known if changed.schema[name].is_float() and OP_SCHEMA[name].is_integer()]
             changed = changed.with_columns(pl.col(whole).round().cast(pl.Int64))
-        except pl.exceptions.PolarsError as error:
+        except (pl.exceptions.PolarsError, TypeError) as error:
             raise PlanError(f"plan {self.name!r}, its ops changed: {str(error).splitlines()[0]}") from error
         return replace(self, ops=changed)
 
@@ -130,7 +141,8 @@ class Plan(InNotebook):
         yield "ops", f"{len(self):,} on {len(self.resources):,} streams of {len(self.ranks):,} ranks"
         yield "waits", f"{self.waits.height:,}"
         yield "device", self.device_name
-        yield "source", self.source
+        if self.source:
+            yield "source", self.source
         yield from (("note", note) for note in self.notes)
 
     @property
@@ -145,16 +157,49 @@ class Plan(InNotebook):
         return tuple(self.ops.get_column("rank").unique().sort())
 
 
+def need_plan(given: object) -> None:
+    """Raise `PlanError` where something else stands for a plan."""
+    if not isinstance(given, Plan):
+        raise PlanError(f"a Plan is wanted here, not a {type(given).__name__}.")
+
+
+def _check_facts(plan: Plan) -> None:
+    """Raise `PlanError` where what is said of the plan is of another type; a list of notes becomes a tuple."""
+    notes: object = plan.notes
+    if isinstance(notes, list):
+        object.__setattr__(plan, "notes", tuple(notes))
+    for name, kinds in _FACTS.items():
+        if type(found := getattr(plan, name)) not in kinds:
+            wanted = " or ".join("None" if kind is _NONE else kind.__name__ for kind in kinds)
+            raise PlanError(f"plan {plan.name!r}: {name} = {found!r}; it must be {wanted}.")
+    if odd := [note for note in plan.notes if not isinstance(note, str)]:
+        raise PlanError(f"plan {plan.name!r}: a note is {odd[0]!r}; notes are text.")
+
+
+def _check_wait_rows(ops: pl.DataFrame, waits: pl.DataFrame, of: str) -> None:
+    for column in ("op", "on") if len(waits) else ():
+        if (highest := int(waits.get_column(column).to_numpy().max())) >= len(ops):
+            numbered = f"its ops are numbered 0 to {len(ops) - 1:,}" if len(ops) else "it has no ops"
+            raise PlanError(f"{of}: a wait has {column} = {highest:,}, but {numbered}.")
+
+
 def _in_schema(
     frame: pl.DataFrame, schema: dict[str, pl.DataType], defaults: dict[str, Any], needed: tuple[str, ...], what: str
 ) -> pl.DataFrame:
     """The frame in the columns and types of a schema. Constant columns take no memory until they are used."""
+    if not isinstance(frame, pl.DataFrame):
+        raise PlanError(
+            f"{what}: a Polars DataFrame is wanted here, not a {type(frame).__name__}. "
+            "Plan.of([...], name=...) makes a plan of Ops written by hand."
+        )
     if frame.schema == pl.Schema(schema):
-        return _without_nulls(frame, schema, defaults, needed, what)
+        return _without_nulls(frame, defaults, needed, what)
     if unknown := [name for name in frame.columns if name not in schema]:
         raise PlanError(f"{what}: unknown column {unknown[0]!r}; the columns are {', '.join(schema)}.")
     if frame.width and (missing := [name for name in needed if name not in frame.columns]):
         raise PlanError(f"{what}: column {missing[0]!r} is missing.")
+    if not frame.width:
+        return pl.DataFrame(schema=schema)
     columns: list[pl.Expr] = []
     for name, dtype in schema.items():
         if name not in frame.columns:
@@ -163,10 +208,26 @@ def _in_schema(
             _check_type(name, frame.schema[name], dtype, what)
             columns.append(pl.col(name).cast(dtype))
     try:
-        right = frame.with_columns(columns).select(*schema) if frame.width else pl.DataFrame(schema=schema)
+        right = frame.with_columns(columns).select(*schema)
     except pl.exceptions.PolarsError as error:
+        _raise_unfit(frame, schema, what)
         raise PlanError(f"{what}: {str(error).splitlines()[0]}") from error
-    return _without_nulls(right, schema, defaults, needed, what)
+    return _without_nulls(right, defaults, needed, what)
+
+
+def _raise_unfit(frame: pl.DataFrame, schema: dict[str, pl.DataType], what: str) -> None:
+    """Raise `PlanError` for the first value that its column's type cannot hold."""
+    for column in frame:
+        dtype = schema[column.name]
+        unfit = (column.cast(dtype, strict=False).is_null() & column.is_not_null()).arg_true()
+        if len(unfit):
+            value = column[unfit[0]]
+            rule = (
+                f"one of {', '.join(dtype.categories)}" if isinstance(dtype, pl.Enum) else f"a number that fits {dtype}"
+            )
+            raise PlanError(
+                f"{what}: {column.name} = {value!r} in row {unfit[0]:,}; it must be {rule}.{more(len(unfit))}"
+            )
 
 
 def _check_type(name: str, found: pl.DataType, wanted: pl.DataType, what: str) -> None:
@@ -176,11 +237,8 @@ def _check_type(name: str, found: pl.DataType, wanted: pl.DataType, what: str) -
         raise PlanError(f"{what}: column {name!r} is {found}, and should be {wanted}.{whole}")
 
 
-def _without_nulls(
-    frame: pl.DataFrame, schema: dict[str, pl.DataType], defaults: dict[str, Any], needed: tuple[str, ...], what: str
-) -> pl.DataFrame:
-    never = [name for name in schema if name in defaults or name in needed or name in ("op", "on")]
-    for name in never:
+def _without_nulls(frame: pl.DataFrame, defaults: dict[str, Any], needed: tuple[str, ...], what: str) -> pl.DataFrame:
+    for name in (*needed, *defaults):
         if missing := frame.get_column(name).null_count():
             raise PlanError(f"{what}: {missing:,} rows have no {name}.")
     return frame

@@ -24,11 +24,15 @@ _MAX_COMPARED = 10_000  # ids in which one looks for the nearest
 
 def frames_of(ops: Sequence[Op], what: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The frames of ops and of waits. what: the plan, for errors. Raises `PlanError` as `Plan.of` does."""
+    _check_forms(ops, what)
     columns: dict[str, list[Any]] = {name: [getattr(op, name) for op in ops] for name in _PLAIN}
     columns["rank"] = [op.resource.rank for op in ops]
     columns["stream"] = [op.resource.stream for op in ops]
     _check_types(ops, columns, what)
-    frame = pl.DataFrame({name: pl.Series(columns[name], dtype=dtype) for name, dtype in OP_SCHEMA.items()})
+    try:
+        frame = pl.DataFrame({name: pl.Series(columns[name], dtype=dtype) for name, dtype in OP_SCHEMA.items()})
+    except UnicodeEncodeError as error:
+        raise PlanError(f"{what}: an id, name or phase is {error.object!r}, which no file can hold.") from error
     return frame, _waits_of(ops, columns["id"], what)
 
 
@@ -61,6 +65,8 @@ def row_of(ops: pl.DataFrame, which: int | str, what: str) -> int:
                 f"{what} has no op {which!r}.{_nearest(which, ops.get_column('id').drop_nulls().to_list())}"
             )
         return found
+    if not isinstance(which, int | np.integer):
+        raise PlanError(f"{what} has no op {which!r}: give a row number or an id.")
     if not 0 <= which < ops.height:
         raise PlanError(f"{what} has no op number {which}: it has {ops.height:,} ops, counted from 0.")
     return which
@@ -68,6 +74,8 @@ def row_of(ops: pl.DataFrame, which: int | str, what: str) -> int:
 
 def rows_on(ops: pl.DataFrame, rank: int, what: str) -> NDArray[np.int64]:
     """The rows of a rank's ops, ascending. what: the plan, for errors. Raises `PlanError` where it has none."""
+    if not isinstance(rank, int | np.integer):
+        raise PlanError(f"{what} has no op on rank {rank!r}: ranks are numbers.")
     ranks = ops.get_column("rank")
     if ranks.flags["SORTED_ASC"]:  # a plan of a thousand ranks is not looked through a thousand times
         rows = np.arange(ranks.search_sorted(rank, "left"), ranks.search_sorted(rank, "right"))
@@ -93,13 +101,6 @@ def _waits_of(ops: Sequence[Op], ids: list[str | None], what: str) -> pl.DataFra
         _raise_duplicate(ids, what)
     rows: list[tuple[int, int, str, int, str]] = []
     for row, op in enumerate(ops):
-        if not op.after:
-            continue
-        after: object = op.after
-        if isinstance(after, str):
-            raise PlanError(
-                f"{what}: op {_called(op, row)} has after = {after!r}, a string. Give a tuple of ids: ({after!r},)."
-            )
         for each in op.after:
             wait = each if isinstance(each, Wait) else Wait(each)
             _check_wait(op, row, wait, what)
@@ -123,6 +124,22 @@ def _called(op: Op, row: int) -> str:
 def more(num_found: int) -> str:
     """How many findings of a kind there are besides the one that is told."""
     return f" ({num_found - 1:,} more like it.)" if num_found > 1 else ""
+
+
+def _check_forms(ops: Sequence[Op], what: str) -> None:
+    """Raise `PlanError` where something else stands for an op, its resource or its tuple of waits."""
+    for row, op in enumerate(ops):
+        if not isinstance(op, Op):
+            raise PlanError(f"{what}: row {row} is {op!r}, and should be an Op.")
+        if not isinstance(op.resource, Resource):
+            raise PlanError(
+                f"{what}: op {_called(op, row)} has resource = {op.resource!r}; it is Resource(rank=0, stream=7), say."
+            )
+        after: object = op.after
+        if not isinstance(after, tuple | list):
+            told = f"{after!r}, a string" if isinstance(after, str) else repr(after)
+            help_ = f" Give a tuple of ids: ({after!r},)." if after is not None else " Give a tuple: ()."
+            raise PlanError(f"{what}: op {_called(op, row)} has after = {told}.{help_}")
 
 
 def _check_types(ops: Sequence[Op], columns: dict[str, list[Any]], what: str) -> None:

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
 from weftrace.plan.graph import Graph, graph_of, latest_start_ns, previous_on_stream, run
 from weftrace.plan.model import Plan
 from weftrace.units import duration
+
+#: Memory that a plan takes and frees adds up to less than this, so that it fits int64.
+MAX_TOTAL_BYTES = 1 << 62
+_ROWS_AT_ONCE = 1 << 13
 
 Reason = Literal["start", "dependency", "resource", "meet"]
 
@@ -86,6 +91,7 @@ def critical_path(times: Timetable) -> pl.DataFrame:
     back before the cause's own part, that part counts as negative. Of several such paths one is taken: the first op of
     the plan that ends last, the first wait that held, a wait before a stream.
     """
+    need_timetable(times)
     return _path(graph_of(times.plan), times)
 
 
@@ -106,6 +112,7 @@ def slack_ns(times: Timetable) -> NDArray[np.int64]:
 
     An op on the critical path has none. The slack of a chain is shared: taken by one op, it is gone for the others.
     """
+    need_timetable(times)
     graph = graph_of(times.plan)
     result = run(graph, recorded=True)
     late: NDArray[np.int64] = latest_start_ns(graph, result) - times.start_ns
@@ -117,7 +124,8 @@ def memory_curve(times: Timetable, rank: int) -> pl.DataFrame:
 
     What `start_bytes` and `end_bytes` say, added up from 0. Raises `PlanError` where the plan has no op on that rank.
     """
-    time_ns, held = _curve(times, times.plan.rows_on(rank))
+    need_timetable(times)
+    _, time_ns, held = _curves(times, times.plan.rows_on(rank))
     changed = np.diff(held, prepend=0) != 0
     return pl.DataFrame({"time_ns": time_ns[changed], "bytes": held[changed]})
 
@@ -127,29 +135,58 @@ def memory_peaks(times: Timetable) -> pl.DataFrame:
 
     A rank that never holds more than at its start has a peak of 0 at 0.
     """
+    need_timetable(times)
     rank_of = times.plan.ops.get_column("rank").to_numpy()
     by_rank = np.argsort(rank_of, kind="stable")
     ranks, first = np.unique(rank_of[by_rank], return_index=True)
-    peaks: list[tuple[int, int, int]] = []
-    for rank, rows in zip(ranks.tolist(), np.split(by_rank, first[1:])[: len(ranks)], strict=True):
-        time_ns, held = _curve(times, rows)
-        at = int(held.argmax())
-        peaks.append((rank, int(held[at]), int(time_ns[at])) if held[at] > 0 else (rank, 0, 0))
-    return pl.DataFrame(peaks, schema={"rank": pl.Int32, "peak_bytes": pl.Int64, "at_ns": pl.Int64}, orient="row")
+    peak_bytes, at_ns = np.zeros(len(ranks), np.int64), np.zeros(len(ranks), np.int64)
+    begins = first[np.flatnonzero(np.diff(first // _ROWS_AT_ONCE, prepend=-1))]  # small ranks together
+    for rows in np.split(by_rank, begins[1:]):
+        rank, time_ns, held = _curves(times, rows)
+        begins_of = np.flatnonzero(np.diff(rank, prepend=-1))
+        most = (
+            np.repeat(np.maximum.reduceat(held, begins_of), np.diff(begins_of, append=len(rank))) if len(rank) else held
+        )
+        highest = np.flatnonzero((held > 0) & (held == most))
+        highest = highest[np.diff(rank[highest], prepend=-1) > 0]
+        at = np.searchsorted(ranks, rank[highest])
+        peak_bytes[at], at_ns[at] = held[highest], time_ns[highest]
+    return pl.DataFrame(
+        {"rank": ranks, "peak_bytes": peak_bytes, "at_ns": at_ns},
+        schema={"rank": pl.Int32, "peak_bytes": pl.Int64, "at_ns": pl.Int64},
+    )
 
 
-def _curve(times: Timetable, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Times at which something starts or ends on a rank, ascending, and what is held from each on."""
-    changes = [times.plan.ops.get_column(column).gather(rows).to_numpy() for column in ("start_bytes", "end_bytes")]
-    moments = [
-        moment[rows[change != 0]] for moment, change in zip((times.start_ns, times.end_ns), changes, strict=True)
-    ]
-    time_ns = np.concatenate([[0], *moments])
-    change = np.concatenate([[0], *(change[change != 0] for change in changes)])
+def need_timetable(given: object) -> None:
+    """Raise `PlanError` where something else stands for a timetable, as a plan easily does."""
+    if not isinstance(given, Timetable):
+        raise PlanError(
+            f"a Timetable is wanted here, not a {type(given).__name__}: timetable(plan) makes one of a plan."
+        )
+
+
+def _curves(
+    times: Timetable, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """Ranks, times at which something is taken or freed, ascending within each rank, and what is held from each on."""
+    ops = times.plan.ops
+    moments: list[tuple[NDArray[Any], ...]] = []
+    for column, at in (("start_bytes", times.start_ns), ("end_bytes", times.end_ns)):
+        change = ops.get_column(column).gather(rows).to_numpy()
+        these = rows[change != 0]
+        moments.append((ops.get_column("rank").gather(these).to_numpy(), at[these], change[change != 0]))
+    rank, time_ns, change = (np.concatenate(parts) for parts in zip(*moments, strict=True))
+    if float(np.abs(change.astype(np.float64)).sum()) >= MAX_TOTAL_BYTES:
+        raise PlanError(f"plan {times.plan.name!r}: its start_bytes and end_bytes are too large to be added up.")
     order = np.argsort(time_ns, kind="stable")
-    time_ns, held = time_ns[order], np.cumsum(change[order])
-    last = np.append(time_ns[1:] != time_ns[:-1], True)
-    return time_ns[last], held[last]
+    if len(rank) and (rank[0] != rank).any():
+        order = order[np.argsort(rank[order], kind="stable")]
+    rank, time_ns, total = rank[order], time_ns[order], np.cumsum(change[order])
+    is_last = np.append((time_ns[1:] != time_ns[:-1]) | (rank[1:] != rank[:-1]), True)[: len(rank)]
+    rank, time_ns, total = rank[is_last], time_ns[is_last], total[is_last]
+    begins = np.flatnonzero(np.diff(rank, prepend=-1))
+    of_others = np.append(0, total)[begins]  # what the ranks before have added to the sum
+    return rank, time_ns, total - np.repeat(of_others, np.diff(begins, append=len(rank)))
 
 
 def reached_ns(times: Timetable, rows: NDArray[np.int64]) -> NDArray[np.int64]:
