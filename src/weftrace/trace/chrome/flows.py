@@ -15,10 +15,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.files.sources import ByteStream
-from weftrace.trace.chrome.columns import categorical, label
+from weftrace.trace.chrome.columns import categorical
 from weftrace.trace.chrome.cut import read_events
 from weftrace.trace.chrome.events import Event
 from weftrace.trace.chrome.facts import base_ns
+from weftrace.trace.chrome.gather import label
 from weftrace.trace.chrome.table import EventSink
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import times_ns

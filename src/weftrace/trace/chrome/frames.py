@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.trace.chrome.columns import Codes, categorical, label
+from weftrace.trace.chrome.columns import categorical
 from weftrace.trace.chrome.events import Event
+from weftrace.trace.chrome.gather import Codes, label
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import MAX_NS, Bools, Ints
 from weftrace.trace.model import FRAME_SCHEMA

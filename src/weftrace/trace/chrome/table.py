@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from weftrace.trace.chrome.columns import Columns, label
+from weftrace.trace.chrome.columns import Columns
 from weftrace.trace.chrome.events import MISSING, NO_ARGS, Event, decode_list
 from weftrace.trace.chrome.frames import FrameColumns
+from weftrace.trace.chrome.gather import label
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import MAX_NS, Bools, Ints, TooFine, decimal_us, exact_ns, times_ns
 from weftrace.trace.model import Track
