@@ -7,22 +7,31 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.trace.chrome.argument_texts import of_operator
 from weftrace.trace.chrome.events import MISSING, Event
-from weftrace.trace.chrome.gather import CATEGORY, CODED, NUMBERED, ON_HOST, OPERATORS, SPARSE, Gatherer, label
+from weftrace.trace.chrome.gather import (
+    CATEGORY,
+    CODED,
+    NUMBERED,
+    ON_HOST,
+    OPERATORS,
+    SPARSE,
+    Gatherer,
+    label,
+)
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import Ints
 from weftrace.trace.model import DEVICE_CATEGORIES, EVENT_SCHEMA
 
 _PART_ROWS = 1 << 16
 _INT32 = 1 << 31
+_OF_ALL = ("ts_ns", "dur_ns", "name", "cat", "thread", "correlation", "external_id")  # gathered for all rows
 
 
 class Columns(Gatherer):
@@ -37,6 +46,27 @@ class Columns(Gatherer):
         super().append(events, ts_ns, dur_ns)
         if self._num_pending >= _PART_ROWS:
             self._flush()
+
+    def put(self, arrays: Mapping[str, NDArray[Any]], start: int, stop: int) -> None:
+        """Add rows start to stop of arrays with the codes of `tables`."""
+        for column in _OF_ALL:
+            self._put(column, arrays[column][start:stop])
+        for kind, columns in SPARSE.items():
+            if (rows := arrays.get(f"{kind} rows")) is None:
+                continue
+            first, end = np.searchsorted(rows, (start, stop))
+            if first < end:
+                self._put(f"{kind} rows", rows[first:end] + (self._num_pending - start))
+                for column in columns:
+                    self._put(column, arrays[column][first:end])
+        self._num_pending += stop - start
+        if self._num_pending >= _PART_ROWS:
+            self._flush()
+
+    @property
+    def num_to_part(self) -> int:
+        """How many more rows make a part."""
+        return _PART_ROWS - self._num_pending
 
     def frame(self, base_ns: int) -> pl.DataFrame:
         """All rows, with `base_ns` added to their times. The columns are given up one by one as it grows."""
@@ -55,7 +85,7 @@ class Columns(Gatherer):
             found[column] = categorical(self._joined(column), list(codes))
         for kind, columns in NUMBERED.items():
             numbers = self._joined(kind)
-            for column, values in zip(columns, zip(*self._numbered[kind].values_of, strict=True), strict=True):
+            for column, values in zip(columns, zip(*self._numbered[kind].number_of, strict=True), strict=True):
                 found[column] = _looked_up(numbers, values, EVENT_SCHEMA[column])
         if not self._heights:
             return pl.DataFrame(schema=EVENT_SCHEMA)
@@ -71,8 +101,7 @@ class Columns(Gatherer):
         """Make a part of the pending rows."""
         if not self._num_pending:
             return
-        values = {column: self._take(column) for column in ("ts_ns", "dur_ns", "name", "cat", "thread")}
-        values |= {column: self._take(column) for column in ("correlation", "external_id")}
+        values = {column: self._take(column) for column in _OF_ALL}
         for kind, columns in SPARSE.items():
             if self._chunks[f"{kind} rows"]:
                 rows = self._take(f"{kind} rows")
@@ -108,10 +137,6 @@ class Columns(Gatherer):
         operators = np.array([cat in OPERATORS for cat in self._cats], np.bool_)[values["cat"]]
         for column in ("moved_bytes", "graph_id", "graph_node_id", "wait_stream", "wait_correlation"):
             values[column][operators] = MISSING
-        numbered, codes = self._numbered["launch"], values["launch"]
-        told = numbered.values_of
-        for code in np.unique(codes[operators]).tolist():
-            codes[operators & (codes == code)] = numbered.number(of_operator(told[code]))
         for column, place, pattern in (
             ("stream", 1, r"(?<!\d)(\d{1,15})(?!\d)"),
             ("device", 0, r"(?:^|\D)(\d{1,6})\s*$"),

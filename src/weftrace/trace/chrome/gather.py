@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,33 @@ class Codes(dict[Any, int]):
         return code
 
 
+class Gathered(NamedTuple):
+    """Rows that were gathered elsewhere.
+
+    arrays: column -> values; `"… rows"` say of sparse columns whose they are, from 0 on. values: of columns of codes,
+    what the codes stand for, in their order.
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    values: dict[str, list[Any]]
+
+
+class Tables(dict[str, dict[Any, int]]):
+    """Of columns of codes, what the codes stand for: value -> code, each the number of values before it."""
+
+    def values_of(self) -> dict[str, list[Any]]:
+        return {column: list(table) for column, table in self.items()}
+
+    def arrays(self, gathered: Gathered) -> dict[str, NDArray[Any]]:
+        """The arrays with these codes. Values are numbered as they would be if they were met here."""
+        arrays = dict(gathered.arrays)
+        for column in arrays.keys() & self.keys():
+            table = self[column]
+            codes = [table.setdefault(value, len(table)) for value in gathered.values[column]]
+            arrays[column] = np.array(codes, np.uint32)[arrays[column]]
+        return arrays
+
+
 class _Processes(dict[Any, "_ThreadsOf"]):
     """pid -> tid -> the number of the pair: two look-ups take half the time of making the pair."""
 
@@ -102,8 +129,16 @@ class Gatherer:
         self._processes = _Processes(self._threads)
         self._texts = {column: Codes({None: 0}) for column in _TEXTS}
         self._numbered = {"launch": launches(tally), "call": calls(tally)}
+        self.tables = Tables(
+            {"name": self._names, "cat": self._cats, "thread": self._threads, **self._texts}
+            | {column: numbered.number_of for column, numbered in self._numbered.items()}
+        )
         self._chunks: dict[str, list[NDArray[Any]]] = defaultdict(list)
         self._num_pending = 0
+
+    def gathered(self) -> Gathered:
+        """All rows, which are given up."""
+        return Gathered(joined(self._chunks), self.tables.values_of())
 
     def append(self, events: Sequence[Event], ts_ns: Ints, dur_ns: Ints) -> None:
         """Add rows for complete events with these times."""
@@ -143,19 +178,22 @@ class Gatherer:
             or (events[i].cat not in OPERATORS and (events[i].cat in _DEVICE or _ODD(a) != _NONE_ODD))
         ]
         if rich:
-            self._append_streamed(rich, [args[i] for i in rich])
+            self._append_streamed(rich, [args[i] for i in rich], [events[i].cat in OPERATORS for i in rich])
             if rows := [i for i in rich if _has_collective(args[i], any_part=events[i].cat not in OPERATORS)]:
                 self._append_collective(rows, [args[i] for i in rows])
         self._num_pending += count
 
     # --- values of one chunk of events --------------------------------------------------------------------------------
 
-    def _append_streamed(self, rows: list[int], args: list[Args]) -> None:
+    def _append_streamed(self, rows: list[int], args: list[Args], operators: list[bool]) -> None:
         self._put_rows("streamed", rows)
         self._put("stream", self._ints([integer(a.stream) for a in args]))
         join, number = BETWEEN.join, self._numbered["launch"]
         keys = [join((a.grid, a.block, a.registers, a.shared_bytes, a.occupancy)) for a in args]
-        self._put("launch", _codes([number[key] for key in keys]))
+        codes = [number[key] for key in keys]
+        if any(operators):
+            codes = [number.of_operator(code) if own else code for code, own in zip(codes, operators, strict=True)]
+        self._put("launch", _codes(codes))
         self._put("moved_bytes", self._ints([integer(a.moved_bytes) for a in args]))
         for column in ("device", "graph_id", "graph_node_id", "wait_stream", "wait_correlation"):
             self._put(column, self._ints([getattr(a, column) for a in args]))
@@ -216,6 +254,13 @@ class Gatherer:
             beyond = [value for value, kept in zip(values, fit.tolist(), strict=True) if value != kept]
             self._tally.repair("integer beyond 64 bits left out", f"{beyond[0]:x}", len(beyond))
             return fit
+
+
+def joined(chunks: dict[str, list[NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """What was gathered little by little, each column in one; the chunks are given up."""
+    arrays = {column: a[0] if len(a) == 1 else np.concatenate(a) for column, a in chunks.items() if a}
+    chunks.clear()
+    return arrays
 
 
 def label(process_or_thread: int | str) -> str:
