@@ -79,8 +79,10 @@ class _FlowSink(EventSink):
 
     def frame(self) -> pl.DataFrame:
         """Columns ts_ns, pid, tid, flow_id, is_end."""
-        columns = [np.concatenate(column) for column in zip(*self._chunks, strict=True)]
-        ts_ns, flow_id, thread, is_end = columns or [np.empty(0, t) for t in (np.int64, np.int64, np.uint32, np.bool_)]
+        if not self._threads:
+            ids = {"ts_ns": pl.Int64, "pid": pl.Categorical, "tid": pl.Categorical, "flow_id": pl.Int64}
+            return pl.DataFrame(schema={**ids, "is_end": pl.Boolean})
+        ts_ns, flow_id, thread, is_end = (np.concatenate(column) for column in zip(*self._chunks, strict=True))
         return pl.DataFrame(
             {
                 "ts_ns": ts_ns,
