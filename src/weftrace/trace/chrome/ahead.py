@@ -23,11 +23,16 @@ _FIRST_PAUSE = 16  # pieces that are read in order after one that was none; twic
 
 @dataclass(slots=True)
 class _Cut:
-    """A piece, as a list of events, and where it was cut from: behind buffer[:end] the next begins."""
+    """A piece, buffer[:stop], and where it was cut from: behind buffer[:end] the next begins."""
 
     buffer: bytes
+    stop: int
     end: int
-    text: bytes
+
+    @property
+    def text(self) -> tuple[bytes, memoryview, bytes]:
+        """The piece as a list of events, in parts."""
+        return b"[", memoryview(self.buffer)[: self.stop], b"]"
 
 
 @dataclass(slots=True)
@@ -66,12 +71,13 @@ class Ahead:
             return False
         helpers.listen()
         self._put()
-        if self._in_vain or start + 3 > BATCH_BYTES or not (helpers.have_time or self._turns):
+        cut = _Cut(buffer, start + 1, end)
+        num_bytes = cut.stop + 2
+        if self._in_vain or num_bytes > BATCH_BYTES or not (helpers.have_time or self._turns):
             return False
-        if sum(len(cut.text) for cut in self._gathered) + start + 3 > BATCH_BYTES:
+        if sum(other.stop + 2 for other in self._gathered) + num_bytes > BATCH_BYTES:
             self._read_gathered(helpers)
-        text = b"".join((b"[", memoryview(buffer)[: start + 1], b"]"))
-        self._gathered.append(_Cut(buffer, end, text))
+        self._gathered.append(cut)
         if len(self._gathered) == _MOST_PIECES or not helpers.have_time:
             self._read_gathered(helpers)
         return True
@@ -121,7 +127,7 @@ class Ahead:
             batch = helpers.hand_over(texts, reading)
         else:
             batch = Batch()
-            batch.pieces = read_pieces(texts, reading)
+            batch.pieces = read_pieces([b"".join(text) for text in texts], reading)
         self._turns.append(_Turn(cuts, reading.exact, batch))
         if len(self._turns) > _MOST_WAITING:
             helpers.listen(self._turns[0].batch)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,7 @@ class Columns(Gatherer):
 
     def __init__(self, tally: Tally) -> None:
         super().__init__(tally)
+        self._meanings = _meanings()
         self._parts: dict[str, list[pl.Series | None]] = defaultdict(list)
         self._heights: list[int] = []
 
@@ -76,17 +79,8 @@ class Columns(Gatherer):
             found[column] = self._joined(column)
         if base_ns and found["ts_ns"] is not None:
             found["ts_ns"] = found["ts_ns"] + base_ns
-        found["name"] = categorical(self._joined("name"), list(self._names))
-        found["cat"] = categorical(self._joined("cat"), [CATEGORY.get(cat, cat) for cat in self._cats])
-        thread = self._joined("thread")
-        found["pid"] = categorical(thread, [label(pid) for pid, _ in self._threads])
-        found["tid"] = categorical(thread, [label(tid) for _, tid in self._threads])
-        for column, codes in self._texts.items():
-            found[column] = categorical(self._joined(column), list(codes))
-        for kind, columns in NUMBERED.items():
-            numbers = self._joined(kind)
-            for column, values in zip(columns, zip(*self._numbered[kind].number_of, strict=True), strict=True):
-                found[column] = _looked_up(numbers, values, EVENT_SCHEMA[column])
+        for column in self._meanings:
+            found[column] = self._joined(column)
         if not self._heights:
             return pl.DataFrame(schema=EVENT_SCHEMA)
         present = {column: series for column, series in found.items() if series is not None}
@@ -107,12 +101,12 @@ class Columns(Gatherer):
                 rows = self._take(f"{kind} rows")
                 values |= {column: self._spread(column, rows) for column in columns}
         self._settle_streams(values)
-        for column in ("ts_ns", "dur_ns", "name", "cat", "thread"):
+        for column in ("ts_ns", "dur_ns"):
             self._parts[column].append(pl.Series(values[column]))
         for column in _INT_COLUMNS:
             self._parts[column].append(self._nullable(column, values.get(column)))
-        for column in CODED:
-            self._parts[column].append(pl.Series(values[column]) if column in values else None)
+        for column, meaning in self._meanings.items():
+            self._parts[column].append(meaning.of(values.get(meaning.coded), self.tables[meaning.coded]))
         self._heights.append(self._num_pending)
         self._num_pending = 0
 
@@ -174,10 +168,9 @@ class Columns(Gatherer):
         dtype = next((part.dtype for part in parts if part is not None), None)
         if dtype is None:
             return None
-        empty = 0 if column in CODED else None
         return pl.concat(
             (
-                pl.repeat(empty, height, dtype=dtype, eager=True) if part is None else part
+                pl.repeat(None, height, dtype=dtype, eager=True) if part is None else part
                 for part, height in zip(parts, self._heights, strict=True)
             ),
             rechunk=False,
@@ -187,13 +180,45 @@ class Columns(Gatherer):
 _INT_COLUMNS = ("correlation", "external_id", *(c for columns in SPARSE.values() for c in columns if c not in CODED))
 
 
-def categorical(codes: pl.Series | None, values: Sequence[str | None]) -> pl.Series | None:
-    """The values that the codes number, as a categorical column; None for None."""
-    return _looked_up(codes, values, pl.Categorical())
+class _Meaning:
+    """What codes stand for, as one column has it. coded: the column of codes."""
+
+    def __init__(self, coded: str, dtype: pl.DataType, value: Callable[[Any], Any] = lambda value: value) -> None:
+        self.coded = coded
+        self._value = value
+        self._table = pl.Series(dtype=dtype)
+        self._says_something = False
+
+    def of(self, codes: NDArray[np.uint32] | None, table: Mapping[Any, int]) -> pl.Series | None:
+        """What these codes stand for; None where none of the table's stands for anything."""
+        new = [self._value(value) for value in islice(table, len(self._table), None)]
+        if new:
+            self._says_something |= any(value is not None for value in new)
+            self._table = pl.concat([self._table, _values(new, self._table.dtype)], rechunk=True)
+        return None if codes is None or not self._says_something else self._table.gather(pl.Series(codes))
 
 
-def _looked_up(codes: pl.Series | None, values: Sequence[Any], dtype: pl.DataType) -> pl.Series | None:
-    if codes is None or all(value is None for value in values):
-        return None
-    table = pl.Series(values, dtype=pl.String if dtype == pl.Categorical() else dtype).cast(dtype)
-    return pl.concat([table.gather(part) for part in codes.get_chunks()], rechunk=False)
+def _meanings() -> dict[str, _Meaning]:
+    """Column -> what it makes of codes."""
+    text = pl.Categorical()
+    return {
+        "name": _Meaning("name", text),
+        "cat": _Meaning("cat", text, lambda cat: CATEGORY.get(cat, cat)),
+        "pid": _Meaning("thread", text, lambda thread: label(thread[0])),
+        "tid": _Meaning("thread", text, lambda thread: label(thread[1])),
+        **{column: _Meaning(column, text) for column in CODED if column not in NUMBERED},
+        **{
+            column: _Meaning(kind, EVENT_SCHEMA[column], itemgetter(at))
+            for kind, columns in NUMBERED.items()
+            for at, column in enumerate(columns)
+        },
+    }
+
+
+def _values(values: Sequence[Any], dtype: pl.DataType) -> pl.Series:
+    return pl.Series(values, dtype=pl.String if dtype == pl.Categorical() else dtype).cast(dtype)
+
+
+def categorical(codes: pl.Series, values: Sequence[str]) -> pl.Series:
+    """The values that the codes number, as a categorical column."""
+    return _values(values, pl.Categorical()).gather(codes)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from weftrace.trace.chrome.argument_texts import (
     integer,
     launches,
 )
-from weftrace.trace.chrome.events import MISSING, NO_ARGS, NOTHING, Args, Event, Planned
+from weftrace.trace.chrome.events import MISSING, NOTHING, Args, Event, Planned
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import Ints
 from weftrace.trace.model import DEVICE_CATEGORIES, LAUNCH_CATEGORIES
@@ -41,7 +40,7 @@ _DEVICE = frozenset((*DEVICE_CATEGORIES, *(old for old, now in CATEGORY.items() 
 # Host calls that carry a stream or a device do not run there; what is of no category that weftrace knows keeps what it
 # states. ROCm's launches, not its kernels, tell the grid.
 ON_HOST = frozenset((*LAUNCH_CATEGORIES, "cpu_op", "user_annotation", "python_function"))
-OPERATORS = frozenset(("cpu_op", "Operator", "python_function"))  # most of a file's events: they have none of `_ODD`
+OPERATORS = frozenset(("cpu_op", "Operator", "python_function"))  # most of a file's events: none of them is odd
 # Arguments that only some events have, gathered for these alone: kind of event -> columns.
 SPARSE = {
     "streamed": ("stream", "device", "launch", "moved_bytes",
@@ -52,11 +51,6 @@ SPARSE = {
                    "collective", "dtype", "group", "group_ranks"),
     "planned": ("layer", "micro_batch", "op_kind"),
 }  # fmt: skip
-# Arguments by which an event of any other kind belongs to one of these.
-_ODD = attrgetter("moved_bytes", "device", "block", "graph_id", "graph_node_id", "wait_stream", "wait_correlation",
-                  "in_elems", "out_elems", "seq", "comms_id", "dtype", "group_size", "group_ranks",
-                  "src_rank", "dst_rank", "registers", "shared_bytes", "occupancy")  # fmt: skip
-_NONE_ODD = _ODD(NO_ARGS)
 _COLLECTIVE_TEXTS = ("collective", "dtype", "group", "group_ranks")
 _TEXTS = (*_COLLECTIVE_TEXTS, "op_kind")
 NUMBERED = {"launch": LAUNCH_COLUMNS, "call": CALL_COLUMNS}  # numbers that stand for the values of several columns
@@ -175,7 +169,7 @@ class Gatherer:
             or a.grid is not NOTHING
             or a.collective is not None
             or a.group is not None
-            or (events[i].cat not in OPERATORS and (events[i].cat in _DEVICE or _ODD(a) != _NONE_ODD))
+            or (events[i].cat not in OPERATORS and (events[i].cat in _DEVICE or _is_odd(a)))
         ]
         if rich:
             self._append_streamed(rich, [args[i] for i in rich], [events[i].cat in OPERATORS for i in rich])
@@ -266,6 +260,23 @@ def joined(chunks: dict[str, list[NDArray[Any]]]) -> dict[str, NDArray[Any]]:
 def label(process_or_thread: int | str) -> str:
     """A pid or tid in one spelling: number or text, without the blank that Kineto puts behind a stream's name."""
     return str(process_or_thread).strip()
+
+
+def _is_odd(a: Args) -> bool:
+    """Whether an event of any other kind has an argument by which it belongs to one of `SPARSE`."""
+    return (
+        a.device is not MISSING
+        or a.block is not NOTHING
+        or a.registers is not NOTHING
+        or a.shared_bytes is not NOTHING
+        or a.occupancy is not NOTHING
+        or a.moved_bytes is not MISSING
+        or a.graph_id is not MISSING
+        or a.graph_node_id is not MISSING
+        or a.wait_stream is not MISSING
+        or a.wait_correlation is not MISSING
+        or _has_collective(a, any_part=True)
+    )
 
 
 def _has_collective(args: Args, *, any_part: bool) -> bool:

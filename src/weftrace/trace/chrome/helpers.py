@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from multiprocessing import spawn
 from multiprocessing.connection import Connection
 from typing import IO
@@ -92,17 +93,20 @@ class Helpers:
     def have_time(self) -> bool:
         return any(helper.has_time for helper in self._helpers.values())
 
-    def hand_over(self, texts: Sequence[bytes], reading: Reading) -> Batch:
-        """Let the one with the least to do read texts, of at most `BATCH_BYTES` in all."""
+    def hand_over(self, texts: Sequence[Iterable[bytes | memoryview]], reading: Reading) -> Batch:
+        """Let the one with the least to do read texts, each in parts, of at most `BATCH_BYTES` in all."""
         helper = min((h for h in self._helpers.values() if h.has_time), key=lambda h: len(h.at_work))
         batch = Batch(helper.free.pop())
-        start = at = batch.part * BATCH_BYTES
+        at = batch.part * BATCH_BYTES
+        bounds = [at]
         for text in texts:
-            self._memory[at : at + len(text)] = text
-            at += len(text)
+            for part in text:
+                self._memory[at : at + len(part)] = part
+                at += len(part)
+            bounds.append(at)
         helper.at_work.append(batch)
         try:
-            helper.orders.send((start, [len(text) for text in texts], reading))
+            helper.orders.send((bounds, reading))
         except _GONE:
             self._lose(helper)
         return batch
@@ -211,16 +215,13 @@ def _serve(memory_file: int, num_bytes: int, orders_pipe: int, replies_pipe: int
     try:
         replies.send([])
         while True:
-            start, sizes, reading = orders.recv()
-            at, texts = start, []
-            for size in sizes:
-                texts.append(memory[at : at + size])
-                at += size
+            bounds, reading = orders.recv()
+            texts = [memory[start:end] for start, end in pairwise(bounds)]
             try:
                 pieces = read_pieces(texts, reading)
             except Exception:  # whatever it is, the process that asked meets it again in order, and tells it
                 pieces = read_pieces([], reading)
-            _reply(replies, memory, start, pieces)
+            _reply(replies, memory, bounds[0], pieces)
     except _GONE:
         return
 
