@@ -74,7 +74,7 @@ def _recorded_since(trace: Trace) -> int | None:
     """Start of the recording, as the file says or its operators show; device events and their launches alone do not."""
     if trace.window_ns is not None:
         return trace.window_ns[0]
-    first = trace.events.filter(pl.col("cat") == "cpu_op").get_column("ts_ns").min()
+    first = trace.events.select("cat", "ts_ns").filter(pl.col("cat") == "cpu_op").get_column("ts_ns").min()
     return None if first is None or trace.simulated else int(first)  # type: ignore[arg-type]
 
 

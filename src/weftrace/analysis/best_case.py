@@ -77,7 +77,11 @@ def _recorded_waits(work: Work) -> pl.DataFrame:
         return pl.DataFrame(
             schema={"stream": pl.Int64, "ts_ns": pl.Int64, "wait_stream": pl.Int64, "before_ns": pl.Int64}
         )
-    calls = events.filter(is_launch()).unique("correlation", keep="first", maintain_order=True)
+    calls = (
+        events.select("cat", "correlation", "ts_ns")
+        .filter(is_launch())
+        .unique("correlation", keep="first", maintain_order=True)
+    )
     records = calls.select(pl.col("correlation").alias("wait_correlation"), pl.col("ts_ns").alias("before_ns"))
     return (
         syncs.join(records, on="wait_correlation", maintain_order="left")

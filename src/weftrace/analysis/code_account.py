@@ -103,7 +103,11 @@ def code_times(source: Source, by: By = "module") -> CodeTimes:
 
 def _of_graphs(outside: pl.DataFrame, trace: Trace) -> int:
     """Sum of durations of those events that ran in graphs. Events of one operator can share a launch without one."""
-    calls = trace.events.filter(is_launch()).filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch"))
+    calls = (
+        trace.events.select("cat", "name", "pid", "tid", "ts_ns")
+        .filter(is_launch())
+        .filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch"))
+    )
     replays = calls.select(pl.col("pid", "tid", "ts_ns").name.prefix("launch_")).unique()
     replayed = outside.join(replays, on=_LAUNCH, how="semi").get_column("row")
     numbered = trace.events.get_column("graph_id").gather(outside.get_column("row")).is_not_null()

@@ -138,7 +138,7 @@ def _merged(work: Work) -> str | None:
 
 def _unused(trace: Trace) -> dict[str, int]:
     """Events of accelerators whose work is not read, by category: MTIA's (mtia_ccp_events and its like)."""
-    found = trace.events.get_column("cat").cast(pl.String).value_counts().sort("cat")
+    found = trace.events.get_column("cat").value_counts().with_columns(pl.col("cat").cast(pl.String)).sort("cat")
     foreign = found.filter(pl.col("cat").str.starts_with("mtia_"), pl.col("cat") != "mtia_runtime")
     return dict(foreign.iter_rows())
 

@@ -22,7 +22,8 @@ def operator_pieces(work: Work) -> pl.DataFrame:
     """
     whole = work.around.events.sort("start_ns", maintain_order=True)
     tops = whole.filter(pl.col("kind") != "communication")
-    ops = work.trace.events.with_row_index("row").filter(pl.col("cat") == "cpu_op")
+    ops = work.trace.events.select("cat", "pid", "tid", "ts_ns", "dur_ns").with_row_index("row")
+    ops = ops.filter(pl.col("cat") == "cpu_op")
     ends = pl.col("ts_ns") + pl.col("dur_ns")
     ops = ops.select("row", "pid", "tid", pl.col("ts_ns").alias("start_ns"), ends.alias("end_ns"))
     ops = ops.sort("start_ns", "end_ns", descending=[False, True], maintain_order=True)

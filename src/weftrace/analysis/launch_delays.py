@@ -13,6 +13,7 @@ from weftrace.trace.work import Work, as_work
 from weftrace.units import MS
 
 DEFAULT_STALL_NS = 1 * MS
+_AT_ONCE = 1 << 18  # events of the host that are looked at together, in little memory
 
 _WAITS = r"(?i)synchroni|StreamWaitValue|EventQuery|^cudaFree$|^cudaMalloc$|^hipFree$|^hipMalloc$"
 
@@ -96,7 +97,7 @@ def _quantile(values: pl.Series, fraction: float) -> int | None:
 
 def _host_calls(work: Work) -> pl.DataFrame:
     return (
-        _in_step(work.trace.events.filter(is_launch()), work)
+        _in_step(work.trace.events.select("cat", "name", "ts_ns", "dur_ns").filter(is_launch()), work)
         .group_by("name")
         .agg(pl.len().cast(pl.Int64).alias("num_events"), pl.col("dur_ns").sum().alias("total_ns"))
         .with_columns(pl.col("name").cast(pl.String))
@@ -114,16 +115,14 @@ def host_stalls(source: Trace | Work, *, threshold_ns: int = DEFAULT_STALL_NS) -
     work = as_work(source)
     thread = ("pid", "tid")
     start, end = pl.col("host_start_ns"), pl.col("host_end_ns")
-    host = work.trace.events.filter(is_launch() | (pl.col("cat") == "cpu_op")).select(
-        *thread, pl.col("ts_ns").alias("start_ns"), (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns")
-    )
+    host = work.trace.events.select("cat", *thread, "ts_ns", "dur_ns")
     begins = work.phases.select(*thread, start.alias("start_ns"), start.alias("end_ns"))
     finishes = work.phases.select(*thread, end.alias("start_ns"), end.alias("end_ns"))
-    quiet_from = pl.col("end_ns").cum_max().shift(1).over(thread)
+    busy = [_busy(part, threshold_ns) for part in host.iter_slices(_AT_ONCE)]
     quiet = (
-        pl.concat([host.join(work.phases.select(thread).unique(), on=thread, how="semi"), begins, finishes])
+        pl.concat([part.join(begins, on=thread, how="semi") for part in busy] + [begins, finishes])
         .sort("start_ns", "end_ns")
-        .with_columns(quiet_from.alias("launch_ts_ns"))
+        .with_columns(_quiet_from(thread).alias("launch_ts_ns"))
         .with_columns((pl.col("start_ns") - pl.col("launch_ts_ns")).alias("quiet_ns"))
         .filter(pl.col("quiet_ns") >= threshold_ns)
         .rename({"pid": "launch_pid", "tid": "launch_tid", "start_ns": "until_ns"})
@@ -140,6 +139,27 @@ def host_stalls(source: Trace | Work, *, threshold_ns: int = DEFAULT_STALL_NS) -
         )
         .sort("total_ns", "name", descending=[True, False])
     )
+
+
+def _busy(events: pl.DataFrame, threshold_ns: int) -> pl.DataFrame:
+    """Stretches of a thread's operators and calls, joined where less than the threshold is quiet between them: few, in
+    place of all events at once."""
+    thread = ("pid", "tid")
+    begins = ((pl.col("start_ns") - _quiet_from(thread)) >= threshold_ns).fill_null(True)
+    return (
+        events.filter(is_launch() | (pl.col("cat") == "cpu_op"))
+        .select(*thread, pl.col("ts_ns").alias("start_ns"), (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"))
+        .sort("start_ns", "end_ns")
+        .with_columns(begins.cum_sum().over(thread).alias("stretch"))
+        .group_by(*thread, "stretch")
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+        .select(*thread, "start_ns", "end_ns")
+    )
+
+
+def _quiet_from(thread: tuple[str, str]) -> pl.Expr:
+    """Of events in order of start: the latest end of those before, on the same thread."""
+    return pl.col("end_ns").cum_max().shift(1).over(thread)
 
 
 def _in_step(events: pl.DataFrame, work: Work) -> pl.DataFrame:

@@ -62,6 +62,5 @@ def operator_rows(events: pl.DataFrame, linked: pl.DataFrame) -> pl.Series:
     events: a trace's events. linked: device events with launch_ts_ns, launch_pid, launch_tid. Containment in time is
     used rather than External ids, which profilers of different ages put on different events.
     """
-    operators = events.select("pid", "tid", "ts_ns", "dur_ns", "cat").with_row_index("row")
-    operators = operators.filter(pl.col("cat") == "cpu_op")
-    return operators.get_column("row").cast(pl.Int64).gather(open_at_launch(operators, linked)).alias("operator")
+    ranges = events.select("pid", "tid", "ts_ns", "dur_ns", "cat")
+    return open_at_launch(ranges, linked, pl.col("cat") == "cpu_op").alias("operator")

@@ -72,7 +72,14 @@ Kernels = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", help="Processes for many ranks; default: one a processor.", min=1, metavar="N"),
+    typer.Option(
+        "--workers",
+        help="Processes: of many ranks, one a processor by default; of a single file, one, and up to four from its "
+        "first 100 MB of JSON on.",
+        min=1,
+        metavar="N",
+        show_default=False,
+    ),
 ]
 Cluster = Annotated[
     str,
@@ -129,10 +136,12 @@ def load_kernels(paths: list[Path] | None) -> KernelRules:
 
 
 @contextmanager
-def opened(sources: list[str], *, ranks: str | None, max_bytes: str, frames: bool = False) -> Iterator[Trace | Job]:
+def opened(
+    sources: list[str], *, ranks: str | None, max_bytes: str, frames: bool = False, workers: int | None = None
+) -> Iterator[Trace | Job]:
     """Open a trace, or several as a job, with a progress bar on stderr, where that is a terminal.
 
-    frames: read the Python frames too.
+    frames: read the Python frames too. workers: processes that read a single file.
     """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -148,6 +157,7 @@ def opened(sources: list[str], *, ranks: str | None, max_bytes: str, frames: boo
             ranks=parse_ranks(ranks),
             frames=frames,
             max_bytes=parse_size(max_bytes),
+            workers=workers,
             on_progress=lambda num_bytes: progress.advance(task, num_bytes),
         )
     yield trace

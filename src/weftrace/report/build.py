@@ -94,13 +94,13 @@ def analyze(
     also pack events for the page, about 200,000 over all ranks. most_stretches: of busy time of each lane in the
     document; beyond it neighbours are merged. flops: what a step of the same run costs; each rank then tells its FLOP/s
     and MFU by phase. hardware: the accelerator whose peaks count for it, by default the one that the trace names.
-    workers, executor, on_done: see `Job.map`.
+    workers, executor, on_done: see `Job.map`; of a path to a single file, workers read it (`read_chrome`).
     Raises TraceError when nothing can be read. Of a job, a rank that fails is in the document's `failures`, and the
     others are told.
     """
     bys = each_of(by)
     if not isinstance(source, Trace | Job):
-        source = open_trace(source, frames=bool(bys))
+        source = open_trace(source, frames=bool(bys), workers=workers)
     if isinstance(source, Trace):
         number = len(source.plain.workers) if source.plain else 1
     else:

@@ -78,6 +78,8 @@ def _recording(trace: Trace) -> tuple[int, int] | None:
     """Start and end of the recording: as the file states it, else of what it holds of the host; None without both."""
     if trace.window_ns is not None:
         return trace.window_ns
-    host = trace.events.filter(is_launch() | is_annotation() | (pl.col("cat") == "cpu_op"))
+    host = trace.events.select("cat", "ts_ns", "dur_ns").filter(
+        is_launch() | is_annotation() | (pl.col("cat") == "cpu_op")
+    )
     start, end = host.select(pl.col("ts_ns").min(), (pl.col("ts_ns") + pl.col("dur_ns")).max().alias("end")).row(0)
     return None if start is None else (start, end)

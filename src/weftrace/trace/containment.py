@@ -8,27 +8,27 @@ from numpy.typing import NDArray
 
 from weftrace.trace.kernels import HOST_FAMILY, KernelRules, classify
 
+_AT_ONCE = 1 << 18  # host events that are looked at together
+_RANGE = ("pid", "tid", "ts_ns", "dur_ns")
+
 #: What a collective's host record says of its kernels.
 METADATA = ("collective", "in_elems", "out_elems", "dtype", "group", "group_size", "group_ranks", "comm_seq",
             "src_rank", "dst_rank")  # fmt: skip
 
 
-def open_at_launch(ranges: pl.DataFrame, linked: pl.DataFrame) -> pl.Series:
+def open_at_launch(ranges: pl.DataFrame, linked: pl.DataFrame, which: pl.Expr | None = None) -> pl.Series:
     """For each device event the row in `ranges` of the innermost one that was open at its launch; null without one.
 
     ranges: host events with pid, tid, ts_ns, dur_ns. linked: device events with launch_ts_ns, launch_pid, launch_tid.
-    Only ranges of the launching thread count.
+    which: of the ranges, those that count. Only ranges of the launching thread do.
     """
     launches = (
         linked.select(pl.col("launch_pid").alias("pid"), pl.col("launch_tid").alias("tid"), "launch_ts_ns")
         .with_row_index("at")
         .drop_nulls()
     )
-    ranges = (
-        ranges.select("pid", "tid", "ts_ns", "dur_ns")
-        .with_row_index("row")
-        .sort("ts_ns", "dur_ns", descending=[False, True], maintain_order=True)
-    )
+    ranges = _held(ranges, launches.get_column("launch_ts_ns"), pl.lit(True) if which is None else which)
+    ranges = ranges.sort("ts_ns", "dur_ns", descending=[False, True], maintain_order=True)
     out = np.full(linked.height, -1, np.int64)
     by_thread = ranges.partition_by("pid", "tid", as_dict=True)
     for thread, mine in launches.partition_by("pid", "tid", as_dict=True).items():
@@ -37,9 +37,22 @@ def open_at_launch(ranges: pl.DataFrame, linked: pl.DataFrame) -> pl.Series:
         starts = candidates.get_column("ts_ns").to_numpy()
         ends = starts + candidates.get_column("dur_ns").to_numpy()
         found = innermost(starts, ends, mine.get_column("launch_ts_ns").to_numpy())
-        rows = candidates.get_column("row").cast(pl.Int64).to_numpy()
+        rows = candidates.get_column("place").cast(pl.Int64).to_numpy()
         out[mine.get_column("at").to_numpy()] = np.where(found >= 0, rows[np.maximum(found, 0)], -1)
     return pl.Series("range", out).set(pl.Series(out < 0), None)
+
+
+def _held(ranges: pl.DataFrame, times_ns: pl.Series, which: pl.Expr) -> pl.DataFrame:
+    """Those of the ranges in which one of the times lies: few, in place of a copy of all. place: where they stand."""
+    times = np.sort(times_ns.to_numpy())
+    held = [pl.DataFrame(schema={"place": pl.UInt32, **{name: ranges.schema[name] for name in _RANGE}})]
+    for number, part in enumerate(ranges.iter_slices(_AT_ONCE)):
+        part = part.with_row_index("place", number * _AT_ONCE).filter(which)
+        starts = part.get_column("ts_ns").to_numpy()
+        ends = starts + part.get_column("dur_ns").to_numpy()
+        holds = np.searchsorted(times, starts) < np.searchsorted(times, ends)
+        held.append(part.select("place", *_RANGE).filter(pl.Series(holds, dtype=pl.Boolean)))
+    return pl.concat(held)
 
 
 def innermost(starts: NDArray[np.int64], ends: NDArray[np.int64], points: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -89,12 +102,14 @@ def collective_of_range(launched: pl.DataFrame, events: pl.DataFrame, rules: Ker
     the user named is a phase and no record. launched: as in `open_at_launch`. Null where no range names one.
     """
     hosts = KernelRules(rules=tuple(r for r in rules.rules if r.family == HOST_FAMILY and _is_one(r.collective)))
-    ranges = events.filter(pl.col("cat").is_in(("cpu_op", "user_annotation")))
-    names = ranges.get_column("name").unique()
+    ranges = events.select("cat", "name", "pid", "tid", "ts_ns", "dur_ns")
+    wanted = pl.col("cat").is_in(("cpu_op", "user_annotation"))
+    names = ranges.select(pl.col("name").filter(wanted).unique()).to_series()
     classes = classify(names, hosts).filter(pl.col("rule").is_not_null())
     named = pl.DataFrame({"name": classes.get_column("name").cast(pl.Categorical()), "says": classes["collective"]})
-    ranges = ranges.join(named, on="name", maintain_order="left")
-    return ranges.get_column("says").gather(open_at_launch(ranges, launched)).alias("ranged")
+    at = open_at_launch(ranges, launched, wanted & pl.col("name").is_in(named.get_column("name").implode()))
+    said = ranges.select(pl.col("name").gather(at)).join(named, on="name", how="left", maintain_order="left")
+    return said.get_column("says").alias("ranged")
 
 
 def _is_one(collective: str | None) -> bool:

@@ -158,7 +158,7 @@ def _shared_out(
 
 def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
     try:
-        trace: Trace | None = read(task.at, max_bytes=task.max_bytes, frames=task.frames)
+        trace: Trace | None = read(task.at, max_bytes=task.max_bytes, frames=task.frames, workers=1)
         assert trace is not None
         trace = replace(trace, path=task.path)
         rank = trace.rank
@@ -199,12 +199,14 @@ def open_trace(
     frames: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
     on_progress: Callable[[int], None] | None = None,
+    workers: int | None = None,
 ) -> Trace | Job:
     """Open what a path names: a file gives a Trace, a folder, a glob or several paths give a Job.
 
     sources: Kineto/Chrome JSON, plain or compressed, or Parquet written by weftrace; local, or a URL that fsspec opens.
     ranks: of a Job, only these. frames: read Python frames too, for time by module and by function. max_bytes: limit on
-    a file's decompressed size. on_progress: gets stored bytes read.
+    a file's decompressed size. on_progress: gets stored bytes read. workers: processes that read a single file, see
+    `read_chrome`; `Job.map` has its own.
 
     Raises TraceError when there is nothing to open or a single file cannot be used.
     """
@@ -213,7 +215,7 @@ def open_trace(
     found = dict.fromkeys(path for source in sources for path in find_traces(source))
     paths = sorted(found, key=_by_rank)
     if len(paths) == 1 and ranks is None:
-        return read(paths[0], frames=frames, max_bytes=max_bytes, on_progress=on_progress)
+        return read(paths[0], frames=frames, max_bytes=max_bytes, on_progress=on_progress, workers=workers)
     name = str(sources[0]) if len(sources) == 1 else _common_name(sources)
     only = None if ranks is None else frozenset(ranks)
     return Job(source=name, paths=tuple(paths), ranks=only, max_bytes=max_bytes, frames=frames)
@@ -282,8 +284,10 @@ def read(
     frames: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
     on_progress: Callable[[int], None] | None = None,
+    workers: int | None = None,
 ) -> Trace:
     """Read one trace file of any kind that weftrace knows. frames: read Python frames too; a Parquet file has none.
+    workers: see `read_chrome`.
 
     Raises TraceError when it cannot be used.
     """
@@ -293,4 +297,4 @@ def read(
         from weftrace.trace.parquet import load_parquet
 
         return load_parquet(path)
-    return read_chrome(path, frames=frames, max_bytes=max_bytes, on_progress=on_progress)
+    return read_chrome(path, frames=frames, max_bytes=max_bytes, on_progress=on_progress, workers=workers)

@@ -202,13 +202,13 @@ class Trace(InNotebook):
         """Whether an AMD device was driven: its name tells, or HIP's calls, where Kineto left the name empty."""
         if any(device.name.startswith("AMD") for device in self.devices):
             return True
-        calls = self.events.filter(is_launch()).get_column("name").unique().cast(pl.String)
+        calls = self.events.select("cat", "name").filter(is_launch()).get_column("name").unique().cast(pl.String)
         return bool(calls.str.starts_with("hip").any())
 
     @property
     def device_ids(self) -> tuple[int, ...]:
         """Devices that did work in this trace, ascending. More than one when one process drives several."""
-        used = self.events.filter(on_device()).get_column("device").unique().drop_nulls()
+        used = self.events.select("cat", "device").filter(on_device()).get_column("device").unique().drop_nulls()
         return tuple(sorted(used.to_list()))
 
     def device(self, device_id: int) -> Device:

@@ -60,7 +60,8 @@ def find_phases(events: pl.DataFrame) -> pl.DataFrame:
 def find_steps(events: pl.DataFrame) -> pl.DataFrame:
     """ProfilerStep windows on the host: step, host_start_ns, host_end_ns, in order of time."""
     return (
-        events.filter(is_annotation())
+        events.select("cat", "name", "ts_ns", "dur_ns")
+        .filter(is_annotation())
         .select(
             pl.col("name").cast(pl.String).str.extract(_STEP, 1).cast(pl.Int64).alias("step"),
             pl.col("ts_ns").alias("host_start_ns"),

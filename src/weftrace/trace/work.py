@@ -15,7 +15,7 @@ import polars as pl
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.trace.clipping import FARTHEST_NS, clipped, extent, inside_window
-from weftrace.trace.containment import collective_of_range, with_host_metadata
+from weftrace.trace.containment import METADATA, collective_of_range, with_host_metadata
 from weftrace.trace.device_windows import step_windows
 from weftrace.trace.host_collectives import one_each
 from weftrace.trace.kernels import BUILT_IN, HOST_FAMILY, KINDS, KernelRules, class_of_metadata, classify, load_rules
@@ -63,6 +63,10 @@ WORK_SCHEMA: dict[str, pl.DataType] = {
     "step": pl.Int64(),  # ProfilerStep that launched it; without a launch, that of the event which started before it
 }
 
+
+# Of a device's events, all that is asked on the way to their work: they are copied a few times.
+_ASKED = ("name", "cat", "ts_ns", "dur_ns", "stream", "correlation", "external_id", "flow_id", "graph_id", "num_blocks",
+          "moved_bytes", "op_kind", *METADATA)  # fmt: skip
 
 #: Bands of the lane picture, in the order of drawing. Memory copies belong to neither.
 LaneName = Literal["compute", "communication"]
@@ -250,11 +254,11 @@ def _devices(trace: Trace) -> tuple[int, ...]:
 
 
 def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Work:
-    events = trace.events.with_row_index("row")
     first = _devices(trace)[0]  # which events belong to that do not tell their device
-    rows = events.filter(on_device(), pl.col("device").fill_null(first) == device)
+    events = trace.events.select("device", *_ASKED).with_row_index("row")
+    rows = events.filter(on_device(), pl.col("device").fill_null(first) == device).drop("device")
     rows, num_outside = inside_window(rows, trace)
-    rows = link_launches(events, rows)
+    rows = link_launches(trace.events, rows)
     rows = _classified(rows, rules or load_rules(), trace.events)
     phases = find_phases(trace.events)
     steps = find_steps(trace.events)

@@ -539,6 +539,12 @@ def test_flows_join_what_correlation_cannot() -> None:
         assert dict(trace.events.schema) == EVENT_SCHEMA
 
 
+def test_flows_that_tell_nothing_join_nothing() -> None:
+    """The only arrows of a file with an orphan have no number."""
+    text = text_of(event("kernel", args={"device": 0, "stream": 7}), flow("s", None, 1, 0, 7), flow("f", "x", 1, 0, 7))
+    assert column(read_text(text), "flow_id") == [None]
+
+
 def test_flows_are_exact_at_epoch_size() -> None:
     texts = [
         event("launch", ts=0, cat="cuda_runtime", args={"correlation": 1}),

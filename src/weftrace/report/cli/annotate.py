@@ -70,7 +70,7 @@ def command(
         unused = {"--step": step, "--kernels": kernels, "--workers": workers}
         if given := [name for name, value in unused.items() if value]:
             raise typer.BadParameter("it has no meaning with --flops", param_hint=", ".join(given))
-    with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
+    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as trace:
         from weftrace.report import annotate_trace
         from weftrace.trace import Job
 

@@ -38,7 +38,7 @@ def command(
     options.check_cluster(cluster)
     inputs = options.inputs_of(sources)
     options.check_target(output, sources, ranks, endings=SUFFIXES, inputs=inputs)
-    with options.opened(sources, ranks=ranks, max_bytes=max_bytes) as trace:
+    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as trace:
         from weftrace.trace import Job
 
         if isinstance(trace, Job):

@@ -90,7 +90,7 @@ def command(
         counted = read_counted(flops)
     elif hardware is not None:
         raise typer.BadParameter("it has no meaning without --flops", param_hint="--hardware")
-    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, frames=bool(by)) as trace:
+    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, frames=bool(by), workers=workers) as trace:
         from weftrace.report import analyze
 
         with options.executor_on(cluster, trace) as executor, options.rank_progress(trace) as on_done:

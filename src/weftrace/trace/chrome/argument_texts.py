@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -31,11 +32,15 @@ _BROKEN = (ValueError, OverflowError, RecursionError)  # msgspec's errors are Va
 Values = tuple[int | str | None, ...]
 Note = Callable[[str, bytes], None]
 
+#: What arguments say that were read before, perhaps of another file: a process that reads pieces of files begins often.
+_KNOWN: dict[tuple[Callable[[list[bytes], Note], Values], bytes], Values] = {}
+_MOST_KNOWN, _MAX_KNOWN_CHARS = 10_000, 1_000
+
 
 class Numbered(dict[bytes, int]):
     """Arguments, as JSON with BETWEEN between them -> the number of what they say; 0 of nothing.
 
-    values: what each number stands for. read: makes values of arguments, and notes those that cannot be used; these
+    number_of: what each number stands for. read: makes values of arguments, and notes those that cannot be used; these
     are read, and noted, whenever they are met.
     """
 
@@ -43,27 +48,35 @@ class Numbered(dict[bytes, int]):
         super().__init__()
         self._read = read
         self._tally = tally
-        self._number_of = {nothing: 0}
+        self.number_of = {nothing: 0}
+        self._of_operator: dict[int, int] = {}
 
     def __missing__(self, key: bytes) -> int:
-        unusable: list[str] = []
+        values = _KNOWN.get((self._read, key))
+        if values is None:
+            unusable: list[str] = []
 
-        def note(reason: str, raw: bytes) -> None:
-            unusable.append(reason)
-            self._tally.repair(reason, raw)
+            def note(reason: str, raw: bytes) -> None:
+                unusable.append(reason)
+                self._tally.repair(reason, raw)
 
-        number = self.number(self._read(key.split(BETWEEN), note))
-        if not unusable:
-            self[key] = number
+            values = self._read(key.split(BETWEEN), note)
+            if unusable:
+                return self.number(values)
+            if len(key) < _MAX_KNOWN_CHARS and len(_KNOWN) < _MOST_KNOWN:
+                _KNOWN[self._read, key] = values
+        number = self[key] = self.number(values)
         return number
 
     def number(self, values: Values) -> int:
-        return self._number_of.setdefault(values, len(self._number_of))
+        return self.number_of.setdefault(values, len(self.number_of))
 
-    @property
-    def values_of(self) -> list[Values]:
-        """What the numbers stand for, in their order."""
-        return list(self._number_of)
+    def of_operator(self, launch: int) -> int:
+        """The number of the launch that an operator may state, where it states this one."""
+        if launch not in self._of_operator:
+            values = next(islice(self.number_of, launch, None))
+            self._of_operator[launch] = self.number(_of_operator(values))
+        return self._of_operator[launch]
 
 
 def launches(tally: Tally) -> Numbered:
@@ -72,15 +85,6 @@ def launches(tally: Tally) -> Numbered:
 
 def calls(tally: Tally) -> Numbered:
     return Numbered(_call, (None,) * len(CALL_COLUMNS), tally)
-
-
-def of_operator(launch: Values) -> Values:
-    """The launch that an operator may state, Triton's: a block only beside a grid."""
-    blocks, threads, grid, block, *_ = launch
-    if blocks is None:
-        threads = None
-        block = None if grid is None else block
-    return blocks, threads, grid, block, None, None, None
 
 
 # --- launches -----------------------------------------------------------------------------------------------------
@@ -92,6 +96,15 @@ def _launch(raws: list[bytes], note: Note) -> Values:
     )
     counts = [_count(key, raw, note) for key, raw in zip(_LAUNCH_KEYS[2:], raws[2:], strict=True)]
     return blocks, threads, grid, block, *counts
+
+
+def _of_operator(launch: Values) -> Values:
+    """What is left of an operator's launch, Triton's: a block only beside a grid."""
+    blocks, threads, grid, block, *_ = launch
+    if blocks is None:
+        threads = None
+        block = None if grid is None else block
+    return blocks, threads, grid, block, None, None, None
 
 
 def _dims(key: str, raw: bytes, limit: int, note: Note) -> tuple[int | None, str | None]:

@@ -10,9 +10,11 @@ Memory is bounded by `MAX_EVENT_BYTES` of events and `_MAX_OUTSIDE_BYTES` of wha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from weftrace.files.sources import ByteStream
+from weftrace.trace.chrome.ahead import Ahead
 from weftrace.trace.chrome.facts import members
 from weftrace.trace.chrome.foreign import not_a_trace, seems
 from weftrace.trace.chrome.tally import Tally
@@ -21,21 +23,23 @@ from weftrace.units import KIB, MIB, size
 
 _MAX_OUTSIDE_BYTES = 64 * MIB
 
+_MAX_CUTS = 6  # that are tried
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
 # Where a list of events starts: behind its key or, in a file that has lost that, at the first event.
 _LIST = re.compile(rb'"traceEvents"\s*:\s*\[|(?=%s)' % EVENT_BEGINS.encode())
 
 
-def read_events(stream: ByteStream, sink: Sink) -> list[bytes]:
+def read_events(stream: ByteStream, sink: Sink, ahead: Ahead | None = None) -> list[bytes]:
     """Feed every event of a file to `sink`; the result is the text around the list of events: a head and a tail.
 
-    A second list, and events beyond the end of the list, are read too. `stream.truncated` says afterwards whether the
-    text ended early. Raises TraceError where there is no event, and says what the file seems to be.
+    ahead: reads text for the sink before its turn. A second list, and events beyond the end of the list, are read too.
+    `stream.truncated` says afterwards whether the text ended early. Raises TraceError where there is no event, and says
+    what the file seems to be.
     """
     head, rest = _first_list(stream, sink.tally)
     outside = [head]
     num_outside = 0
-    while (after := _read_list(rest, stream.chunks, sink)) is not None:
+    while (after := _read_list(rest, stream, sink, ahead)) is not None:
         buffer = bytearray(after)
         found = _search(buffer, stream.chunks)
         outside.append(bytes(buffer[: found[0]] if found else buffer))
@@ -89,21 +93,22 @@ def _search(buffer: bytearray, chunks: Iterator[bytes]) -> tuple[int, int] | Non
 # --- one list of events ---------------------------------------------------------------------------------------------
 
 
-def _read_list(buffer: bytes, chunks: Iterator[bytes], sink: Sink) -> bytes | None:
+def _read_list(buffer: bytes, stream: ByteStream, sink: Sink, ahead: Ahead | None) -> bytes | None:
     """Take events until the list is closed, and return what is at hand of the text after it; None where the file ends
     before."""
     enough = 0
     while True:
-        pieces = [buffer]
-        num_bytes = len(buffer)
-        last = False
-        while not last and (len(pieces) == 1 or num_bytes < enough):
-            chunk = next(chunks, None)
-            last = chunk is None
-            pieces.append(chunk or b"")
-            num_bytes += len(pieces[-1])
-        buffer = b"".join(pieces)
-        cut = _take_prefix(buffer, sink)
+        buffer, last = _grown(buffer, stream.chunks, enough)
+        cuts = _last_cuts(buffer)
+        if ahead is not None:
+            if not last and cuts and ahead.take(buffer, *cuts[-1]):
+                buffer, enough = buffer[cuts[-1][1] :], 0
+                continue
+            if (in_order := ahead.settle(buffer)) is not None:
+                buffer, later = in_order
+                cuts, last = _last_cuts(buffer), False
+                stream.chunks = chain(later, stream.chunks)
+        cut = _take_prefix(buffer, cuts, sink)
         closed = False
         if cut is None or last:
             buffer = buffer[cut or 0 :]
@@ -114,15 +119,33 @@ def _read_list(buffer: bytes, chunks: Iterator[bytes], sink: Sink) -> bytes | No
         buffer = buffer[cut:]
 
 
-def _take_prefix(buffer: bytes, sink: Sink) -> int | None:
-    """Take the events up to the last boundary; the offset of what remains, or None where that text is not sound."""
+def _grown(buffer: bytes, chunks: Iterator[bytes], enough: int) -> tuple[bytes, bool]:
+    """A text with at least one more chunk, and as many as make `enough` bytes; and whether the file ends with it."""
+    pieces = [buffer]
+    num_bytes = len(buffer)
+    last = False
+    while not last and (len(pieces) == 1 or num_bytes < enough):
+        chunk = next(chunks, None)
+        last = chunk is None
+        pieces.append(chunk or b"")
+        num_bytes += len(pieces[-1])
+    return b"".join(pieces), last
+
+
+def _last_cuts(buffer: bytes) -> list[tuple[int, int]]:
+    """The last boundaries in a text, in order."""
     cuts: list[tuple[int, int]] = []
     for window in (4 * KIB, 64 * KIB, len(buffer)):
         cuts = [match.span() for match in _BOUNDARY.finditer(buffer, max(0, len(buffer) - window))]
         if cuts:
             break
+    return cuts[-_MAX_CUTS:]
+
+
+def _take_prefix(buffer: bytes, cuts: Sequence[tuple[int, int]], sink: Sink) -> int | None:
+    """Take the events up to the last boundary; the offset of what remains, or None where that text is not sound."""
     view = memoryview(buffer)
-    for start, end in reversed(cuts[-6:]):
+    for start, end in reversed(cuts):
         if sink.add_json(b"".join((b"[", view[: start + 1], b"]"))):
             return end
     return None

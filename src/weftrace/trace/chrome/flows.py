@@ -15,10 +15,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.files.sources import ByteStream
-from weftrace.trace.chrome.columns import categorical, label
+from weftrace.trace.chrome.columns import categorical
 from weftrace.trace.chrome.cut import read_events
 from weftrace.trace.chrome.events import Event
 from weftrace.trace.chrome.facts import base_ns
+from weftrace.trace.chrome.gather import label
 from weftrace.trace.chrome.table import EventSink
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import times_ns
@@ -78,8 +79,10 @@ class _FlowSink(EventSink):
 
     def frame(self) -> pl.DataFrame:
         """Columns ts_ns, pid, tid, flow_id, is_end."""
-        columns = [np.concatenate(column) for column in zip(*self._chunks, strict=True)]
-        ts_ns, flow_id, thread, is_end = columns or [np.empty(0, t) for t in (np.int64, np.int64, np.uint32, np.bool_)]
+        if not self._threads:
+            ids = {"ts_ns": pl.Int64, "pid": pl.Categorical, "tid": pl.Categorical, "flow_id": pl.Int64}
+            return pl.DataFrame(schema={**ids, "is_end": pl.Boolean})
+        ts_ns, flow_id, thread, is_end = (np.concatenate(column) for column in zip(*self._chunks, strict=True))
         return pl.DataFrame(
             {
                 "ts_ns": ts_ns,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.trace.chrome.columns import Codes, categorical, label
+from weftrace.trace.chrome.columns import categorical
 from weftrace.trace.chrome.events import Event
+from weftrace.trace.chrome.gather import Codes, Gathered, Tables, joined, label
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import MAX_NS, Bools, Ints
 from weftrace.trace.model import FRAME_SCHEMA
@@ -26,7 +29,8 @@ class FrameColumns:
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
         self._names, self._threads = Codes(), Codes()
-        self._parts: dict[str, list[NDArray[np.generic]]] = {key: [] for key in ("name", "cat", "thread", "ts", "dur")}
+        self.tables = Tables({"name": self._names, "thread": self._threads})
+        self._parts: dict[str, list[NDArray[Any]]] = defaultdict(list)
 
     def append(self, events: Sequence[Event], ts_ns: Ints, dur_ns: Ints, usable: Bools) -> None:
         """Add Python frames with these times; those without usable ones are dropped and counted."""
@@ -44,6 +48,15 @@ class FrameColumns:
         told = np.array([row for row, event in enumerate(events) if event.args.hierarchy], np.int64)
         if len(told):
             self._put([events[row].args.hierarchy or "" for row in told.tolist()], 1, events, ts_ns, dur_ns, told)
+
+    def gathered(self) -> Gathered:
+        """All frames, which are given up."""
+        return Gathered(joined(self._parts), self.tables.values_of())
+
+    def put(self, gathered: Gathered) -> None:
+        """Add frames that were gathered elsewhere."""
+        for key, values in self.tables.arrays(gathered).items():
+            self._parts[key].append(values.copy())  # of the memory in which they came
 
     def frame(self, base_ns: int) -> pl.DataFrame:
         """All of them, with `base_ns` added to their times."""

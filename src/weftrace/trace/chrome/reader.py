@@ -6,10 +6,12 @@ Each file answers one question, in the order in which bytes become a trace:
     cut             sound text, cut between events             walk            damaged text, event by event
     events          one event, decoded or repaired             json_text       JSON as it is written in the wild
     mend            what was meant, where it is not JSON       tally           what was left out, and why
-    table           what becomes of each event                 columns         events into columns
-    argument_texts  arguments in which few events differ       frames          Python frames, where they are asked for
-    times           microseconds into exact nanoseconds        flows           arrows, where correlation fails
-    facts           what the file says of itself               stated          arguments of files that no Kineto wrote
+    table           what becomes of each event                 gather          events into arrays
+    argument_texts  arguments in which few events differ       columns         arrays into columns
+    times           microseconds into exact nanoseconds        frames          Python frames, where they are asked for
+    facts           what the file says of itself               flows           arrows, where correlation fails
+    ahead           text read before its turn                  stated          arguments of files that no Kineto wrote
+    helpers         processes that do that                     pieces          what they send back, put in order
 
 The way back: writer (a trace as such a file), annotate (a file's copy with events added), lane_events (those of lanes).
 """
@@ -18,10 +20,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing, nullcontext
 from dataclasses import replace
+from functools import partial
 
 from weftrace.errors import TraceError
 from weftrace.files.sources import DEFAULT_MAX_BYTES, ByteStream, open_bytes
+from weftrace.trace.chrome.ahead import Ahead
 from weftrace.trace.chrome.cut import read_events
 from weftrace.trace.chrome.facts import (
     base_ns,
@@ -34,11 +39,15 @@ from weftrace.trace.chrome.facts import (
     text_of,
 )
 from weftrace.trace.chrome.flows import has_orphans, with_flows
+from weftrace.trace.chrome.helpers import Helpers, default_workers, helpers_can_be
 from weftrace.trace.chrome.stated import StatedTable, is_plain
 from weftrace.trace.chrome.table import Table
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.model import Trace
 from weftrace.trace.plain.reading import read_plain
+
+#: Of text, from which on a file is worth other processes: they take a third of a second to begin.
+MANY_BYTES = 100_000_000
 
 __all__ = ["rank_in_name", "read_chrome"]
 
@@ -51,13 +60,15 @@ def read_chrome(
     frames: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
     on_progress: Callable[[int], None] | None = None,
+    workers: int | None = None,
 ) -> Trace:
     """Read one rank's Chrome/Kineto JSON, plain or compressed, local or remote.
 
     rank: overrides what the file says. frames: keep `with_stack`'s Python frames, which are most of such a file, as
     `Trace.frames`; time by module and by function needs them. python_functions: keep them among the events instead,
     with all columns, which takes much memory. max_bytes: limit on the decompressed size. on_progress: gets the number
-    of stored bytes of each piece read.
+    of stored bytes of each piece read. workers: processes that read it, this one included; by default one, and as many
+    as there are processors, up to four, from the first 100 MB of text on. The trace does not depend on it.
 
     Raises TraceError when the file is not a trace or nothing of it can be kept, TraceTooLarge past `max_bytes`.
     """
@@ -65,7 +76,19 @@ def read_chrome(
     def opened(on_progress: Callable[[int], None] | None = None) -> ByteStream:
         return open_bytes(path, max_bytes=max_bytes, on_progress=on_progress)
 
-    return read_stream(opened(on_progress), opened, rank=rank, python_functions=python_functions, frames=frames)
+    begin_bytes = MANY_BYTES if workers is None else 0
+    number = workers or default_workers()
+
+    def begin() -> Helpers | None:
+        try:
+            return Helpers(number - 1)
+        except OSError:  # no memory or no processes to be had: this one reads alone
+            return None
+
+    ahead = partial(Ahead, begin=begin, begin_bytes=begin_bytes) if number > 1 and helpers_can_be() else None
+    return read_stream(
+        opened(on_progress), opened, rank=rank, python_functions=python_functions, frames=frames, ahead=ahead
+    )
 
 
 def read_stream(
@@ -75,11 +98,14 @@ def read_stream(
     rank: int | None = None,
     python_functions: bool = False,
     frames: bool = False,
+    ahead: Callable[[Table], Ahead] | None = None,
 ) -> Trace:
-    """`read_chrome` of bytes in chunks of any size. again: opens the same bytes once more, for a second pass."""
+    """`read_chrome` of bytes in chunks of any size. again: opens the same bytes once more, for a second pass. ahead:
+    what reads text for a table before its turn."""
     tally = Tally()
     table = Table(tally, python_functions=python_functions, frames=frames)
-    facts = facts_of(read_events(stream, table), tally)
+    with closing(ahead(table)) if ahead else nullcontext() as others:
+        facts = facts_of(read_events(stream, table, others), tally)
     table.close()
     origin_ns = base_ns(facts)
     events = table.columns.frame(origin_ns)

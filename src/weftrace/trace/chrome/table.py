@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from weftrace.trace.chrome.columns import Columns, label
+from weftrace.trace.chrome.columns import Columns
 from weftrace.trace.chrome.events import MISSING, NO_ARGS, Event, decode_list
 from weftrace.trace.chrome.frames import FrameColumns
+from weftrace.trace.chrome.gather import label
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import MAX_NS, Bools, Ints, TooFine, decimal_us, exact_ns, times_ns
 from weftrace.trace.model import Track
@@ -73,6 +74,7 @@ class Table(EventSink):
         self.frames = FrameColumns(tally) if frames else None
         self._window: tuple[int, int] | None = None
         self._window_end: int | None = None
+        self.options = (python_functions, frames)
         self._special = frozenset(("Trace",)) if python_functions else _SPECIAL
         self._tracks: dict[tuple[str, str | None], dict[str, Any]] = {}
         self._begins: dict[tuple[str, str], list[_Begin]] = {}
@@ -104,8 +106,7 @@ class Table(EventSink):
                 complete = [event for event in paired if not self._is_frame(event)]
                 frames += [event for event in paired if self._is_frame(event)]
                 times, times_of_frames = _Times.of(complete), _Times.of(frames if self.frames is not None else [])
-            for event in others:
-                self._take_other(event)
+            self._take_others(others)
         if num_flows:
             self.tally.skip("flow", num_flows)
         if frames and self.frames is None:
@@ -189,7 +190,11 @@ class Table(EventSink):
                         begin.event.args = event.args
                     yield begin.event
 
-    def _take_other(self, event: Event) -> None:
+    def _take_others(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self.take_other(event)
+
+    def take_other(self, event: Event) -> None:
         """Everything that is neither complete, nor a flow, nor a begin or end."""
         ph = event.ph
         if ph == "X":  # the profiler's recording as a whole

@@ -33,6 +33,24 @@ class Tally:
         """Sound events of which weftrace makes no use."""
         self.skipped[kind] += count
 
+    def add(self, other: Tally) -> None:
+        """What another one counted of events that come after these."""
+        self.dropped.update(other.dropped)
+        self.repaired.update(other.repaired)
+        self.skipped.update(other.skipped)
+        for reason, example in other.examples.items():
+            self.examples.setdefault(reason, example)
+
+    def taken(self) -> Tally | None:
+        """What was counted since this was asked last; None where that is nothing."""
+        if not (self.dropped or self.repaired or self.skipped):
+            return None
+        taken = Tally()
+        for name, counts in vars(self).items():
+            vars(taken)[name].update(counts)
+            counts.clear()
+        return taken
+
     def quality(self, truncated: str | None) -> ReadQuality:
         return ReadQuality(
             dropped=dict(self.dropped),

@@ -1,0 +1,300 @@
+"""What do events say, as arrays? Values are gathered a few hundred rows at a time; arguments that few events have are
+kept for those events alone, and what many events say alike has a number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weftrace.trace.chrome.argument_texts import (
+    BETWEEN,
+    CALL_COLUMNS,
+    LAUNCH_COLUMNS,
+    calls,
+    integer,
+    launches,
+)
+from weftrace.trace.chrome.events import MISSING, NOTHING, Args, Event, Planned
+from weftrace.trace.chrome.tally import Tally
+from weftrace.trace.chrome.times import Ints
+from weftrace.trace.model import DEVICE_CATEGORIES, LAUNCH_CATEGORIES
+
+_INT64 = 1 << 63
+
+# Categories of old profilers, and their names today (Kineto's libkineto/src/ActivityType.cpp has today's).
+CATEGORY = {
+    "Kernel": "kernel",
+    "Memcpy": "gpu_memcpy",
+    "Memset": "gpu_memset",
+    "Operator": "cpu_op",
+    "Runtime": "cuda_runtime",
+    "Driver": "cuda_driver",
+    "gpu_memcpy_async": "gpu_memcpy",
+}
+_DEVICE = frozenset((*DEVICE_CATEGORIES, *(old for old, now in CATEGORY.items() if now in DEVICE_CATEGORIES)))
+# Host calls that carry a stream or a device do not run there; what is of no category that weftrace knows keeps what it
+# states. ROCm's launches, not its kernels, tell the grid.
+ON_HOST = frozenset((*LAUNCH_CATEGORIES, "cpu_op", "user_annotation", "python_function"))
+OPERATORS = frozenset(("cpu_op", "Operator", "python_function"))  # most of a file's events: none of them is odd
+# Arguments that only some events have, gathered for these alone: kind of event -> columns.
+SPARSE = {
+    "streamed": ("stream", "device", "launch", "moved_bytes",
+                 "graph_id", "graph_node_id", "wait_stream", "wait_correlation"),
+    "autograd": ("sequence", "forward_thread"),
+    "called": ("call",),
+    "collective": ("in_elems", "out_elems", "group_size", "comm_seq", "src_rank", "dst_rank",
+                   "collective", "dtype", "group", "group_ranks"),
+    "planned": ("layer", "micro_batch", "op_kind"),
+}  # fmt: skip
+_COLLECTIVE_TEXTS = ("collective", "dtype", "group", "group_ranks")
+_TEXTS = (*_COLLECTIVE_TEXTS, "op_kind")
+NUMBERED = {"launch": LAUNCH_COLUMNS, "call": CALL_COLUMNS}  # numbers that stand for the values of several columns
+CODED = (*_TEXTS, *NUMBERED)  # 0 stands for nothing
+
+
+class Codes(dict[Any, int]):
+    """Values numbered in the order in which they appear."""
+
+    def __missing__(self, key: Any) -> int:
+        code = self[key] = len(self)
+        return code
+
+
+class Gathered(NamedTuple):
+    """Rows that were gathered elsewhere.
+
+    arrays: column -> values; `"… rows"` say of sparse columns whose they are, from 0 on. values: of columns of codes,
+    what the codes stand for, in their order.
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    values: dict[str, list[Any]]
+
+
+class Tables(dict[str, dict[Any, int]]):
+    """Of columns of codes, what the codes stand for: value -> code, each the number of values before it."""
+
+    def values_of(self) -> dict[str, list[Any]]:
+        return {column: list(table) for column, table in self.items()}
+
+    def arrays(self, gathered: Gathered) -> dict[str, NDArray[Any]]:
+        """The arrays with these codes. Values are numbered as they would be if they were met here."""
+        arrays = dict(gathered.arrays)
+        for column in arrays.keys() & self.keys():
+            table = self[column]
+            codes = [table.setdefault(value, len(table)) for value in gathered.values[column]]
+            arrays[column] = np.array(codes, np.uint32)[arrays[column]]
+        return arrays
+
+
+class _Processes(dict[Any, "_ThreadsOf"]):
+    """pid -> tid -> the number of the pair: two look-ups take half the time of making the pair."""
+
+    def __init__(self, codes: Codes) -> None:
+        super().__init__()
+        self._codes = codes
+
+    def __missing__(self, pid: int | str) -> _ThreadsOf:
+        threads = self[pid] = _ThreadsOf(pid, self._codes)
+        return threads
+
+
+class _ThreadsOf(dict[Any, int]):
+    def __init__(self, pid: int | str, codes: Codes) -> None:
+        super().__init__()
+        self._pid, self._codes = pid, codes
+
+    def __missing__(self, tid: int | str) -> int:
+        code = self[tid] = self._codes[(self._pid, tid)]
+        return code
+
+
+class Gatherer:
+    """The rows of some events, in arrays."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._names, self._cats, self._threads = Codes(), Codes(), Codes()
+        self._processes = _Processes(self._threads)
+        self._texts = {column: Codes({None: 0}) for column in _TEXTS}
+        self._numbered = {"launch": launches(tally), "call": calls(tally)}
+        self.tables = Tables(
+            {"name": self._names, "cat": self._cats, "thread": self._threads, **self._texts}
+            | {column: numbered.number_of for column, numbered in self._numbered.items()}
+        )
+        self._chunks: dict[str, list[NDArray[Any]]] = defaultdict(list)
+        self._num_pending = 0
+
+    def gathered(self) -> Gathered:
+        """All rows, which are given up."""
+        return Gathered(joined(self._chunks), self.tables.values_of())
+
+    def append(self, events: Sequence[Event], ts_ns: Ints, dur_ns: Ints) -> None:
+        """Add rows for complete events with these times."""
+        put, count = self._put, len(events)
+        names, cats, processes = self._names, self._cats, self._processes
+        put("ts_ns", ts_ns)
+        put("dur_ns", dur_ns)
+        put("name", np.fromiter([names[e.name] for e in events], np.uint32, count))
+        put("cat", np.fromiter([cats[e.cat] for e in events], np.uint32, count))
+        put("thread", np.fromiter([processes[e.pid][e.tid] for e in events], np.uint32, count))
+        args = [e.args for e in events]
+        put("correlation", self._ints([a.correlation for a in args]))
+        external = self._ints([a.external_id for a in args])
+        if (absent := external == MISSING).any():
+            external[absent] = self._ints([a.old_external_id for a in args])[absent]
+        put("external_id", external)
+        more = [
+            i
+            for i, a in enumerate(args)
+            if a.sequence is not MISSING
+            or a.input_shapes is not NOTHING
+            or a.forward_thread is not MISSING
+            or a.input_types is not NOTHING
+            or a.planned is not None
+            or a.call_stack is not NOTHING
+            or a.old_input_shapes is not NOTHING
+        ]
+        if more:
+            self._append_more(more, args)
+        rich = [
+            i
+            for i, a in enumerate(args)
+            if a.stream is not MISSING
+            or a.grid is not NOTHING
+            or a.collective is not None
+            or a.group is not None
+            or (events[i].cat not in OPERATORS and (events[i].cat in _DEVICE or _is_odd(a)))
+        ]
+        if rich:
+            self._append_streamed(rich, [args[i] for i in rich], [events[i].cat in OPERATORS for i in rich])
+            if rows := [i for i in rich if _has_collective(args[i], any_part=events[i].cat not in OPERATORS)]:
+                self._append_collective(rows, [args[i] for i in rows])
+        self._num_pending += count
+
+    # --- values of one chunk of events --------------------------------------------------------------------------------
+
+    def _append_streamed(self, rows: list[int], args: list[Args], operators: list[bool]) -> None:
+        self._put_rows("streamed", rows)
+        self._put("stream", self._ints([integer(a.stream) for a in args]))
+        join, number = BETWEEN.join, self._numbered["launch"]
+        keys = [join((a.grid, a.block, a.registers, a.shared_bytes, a.occupancy)) for a in args]
+        codes = [number[key] for key in keys]
+        if any(operators):
+            codes = [number.of_operator(code) if own else code for code, own in zip(codes, operators, strict=True)]
+        self._put("launch", _codes(codes))
+        self._put("moved_bytes", self._ints([integer(a.moved_bytes) for a in args]))
+        for column in ("device", "graph_id", "graph_node_id", "wait_stream", "wait_correlation"):
+            self._put(column, self._ints([getattr(a, column) for a in args]))
+
+    def _append_more(self, rows: list[int], args: list[Args]) -> None:
+        """What autograd, the profiler of shapes and plans say of host events: of `rows`, some of each."""
+        if own := [i for i in rows if args[i].sequence is not MISSING or args[i].forward_thread is not MISSING]:
+            self._put_rows("autograd", own)
+            self._put("sequence", self._ints([args[i].sequence for i in own]))
+            self._put("forward_thread", self._ints([args[i].forward_thread for i in own]))
+        own = [
+            i
+            for i in rows
+            if (a := args[i]).input_shapes is not NOTHING
+            or a.input_types is not NOTHING
+            or a.call_stack is not NOTHING
+            or a.old_input_shapes is not NOTHING
+        ]
+        if own:
+            called = [args[i] for i in own]
+            keys = [BETWEEN.join((a.input_shapes, a.old_input_shapes, a.input_types, a.call_stack)) for a in called]
+            number = self._numbered["call"]
+            self._put_rows("called", own)
+            self._put("call", _codes([number[key] for key in keys]))
+        if own := [i for i in rows if args[i].planned is not None]:
+            self._append_planned(own, [planned for i in own if (planned := args[i].planned) is not None])
+
+    def _append_collective(self, rows: list[int], args: list[Args]) -> None:
+        self._put_rows("collective", rows)
+        for column in ("in_elems", "out_elems", "group_size"):
+            self._put(column, self._ints([getattr(a, column) for a in args]))
+        self._put("comm_seq", self._ints([integer(a.comms_id) if a.seq is MISSING else a.seq for a in args]))
+        for column in ("src_rank", "dst_rank"):
+            self._put(column, self._ints([integer(getattr(a, column)) for a in args]))
+        for column in _COLLECTIVE_TEXTS:
+            codes = self._texts[column]
+            self._put(column, _codes([codes[getattr(a, column)] for a in args]))
+
+    def _append_planned(self, rows: list[int], planned: list[Planned]) -> None:
+        self._put_rows("planned", rows)
+        self._put("layer", self._ints([p.layer for p in planned]))
+        self._put("micro_batch", self._ints([p.micro_batch for p in planned]))
+        codes = self._texts["op_kind"]
+        self._put("op_kind", _codes([codes[p.kind] for p in planned]))
+
+    def _put(self, column: str, values: NDArray[Any]) -> None:
+        self._chunks[column].append(values)
+
+    def _put_rows(self, kind: str, rows: list[int]) -> None:
+        self._put(f"{kind} rows", np.array(rows, np.int64) + self._num_pending)
+
+    def _ints(self, values: list[int]) -> Ints:
+        """A column of int64; what does not fit (an unsigned address as an id) becomes missing, and is counted."""
+        try:
+            return np.fromiter(values, np.int64, len(values))
+        except OverflowError:
+            fit = np.array([value if -_INT64 <= value < _INT64 else MISSING for value in values], np.int64)
+            beyond = [value for value, kept in zip(values, fit.tolist(), strict=True) if value != kept]
+            self._tally.repair("integer beyond 64 bits left out", f"{beyond[0]:x}", len(beyond))
+            return fit
+
+
+def joined(chunks: dict[str, list[NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """What was gathered little by little, each column in one; the chunks are given up."""
+    arrays = {column: a[0] if len(a) == 1 else np.concatenate(a) for column, a in chunks.items() if a}
+    chunks.clear()
+    return arrays
+
+
+def label(process_or_thread: int | str) -> str:
+    """A pid or tid in one spelling: number or text, without the blank that Kineto puts behind a stream's name."""
+    return str(process_or_thread).strip()
+
+
+def _is_odd(a: Args) -> bool:
+    """Whether an event of any other kind has an argument by which it belongs to one of `SPARSE`."""
+    return (
+        a.device is not MISSING
+        or a.block is not NOTHING
+        or a.registers is not NOTHING
+        or a.shared_bytes is not NOTHING
+        or a.occupancy is not NOTHING
+        or a.moved_bytes is not MISSING
+        or a.graph_id is not MISSING
+        or a.graph_node_id is not MISSING
+        or a.wait_stream is not MISSING
+        or a.wait_correlation is not MISSING
+        or _has_collective(a, any_part=True)
+    )
+
+
+def _has_collective(args: Args, *, any_part: bool) -> bool:
+    """Whether there is something of a collective; of operators, its name or its group, unless any part will do."""
+    if args.collective is not None or args.group is not None:
+        return True
+    return any_part and (
+        args.in_elems is not MISSING
+        or args.out_elems is not MISSING
+        or args.seq is not MISSING
+        or args.comms_id is not MISSING
+        or args.dtype is not None
+        or args.group_size is not MISSING
+        or args.group_ranks is not None
+        or args.src_rank is not MISSING
+        or args.dst_rank is not MISSING
+    )
+
+
+def _codes(codes: list[int]) -> NDArray[np.uint32]:
+    return np.fromiter(codes, np.uint32, len(codes))
