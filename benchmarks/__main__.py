@@ -132,15 +132,16 @@ def cluster(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     """A folder of ranks, reported by Ray and Dask clusters of this machine: two workers against one, and against two
     processes without a cluster, whose start is in their time.
     """
-    local = run(["benchmarks.tasks", "ranks", inputs["ranks"], "2"])
+    num_runs = max(1, options.num_runs // 2)
+    local = best(["benchmarks.tasks", "ranks", inputs["ranks"], "2"], num_runs)
     for kind in ("ray", "dask"):
         if importlib.util.find_spec(kind) is None:
             yield Result(
                 question=f"{kind}: 2 workers against 1", weftrace="", other="", note="not measured: not installed"
             )
             continue
-        say(f"{kind} reports on {inputs['num_ranks']} ranks with 1 and with 2 workers ...")
-        one, two = (run(["benchmarks.tasks", "cluster", inputs["ranks"], kind, str(n)]) for n in (1, 2))
+        say(f"{kind} reports on {inputs['num_ranks']} ranks with 1 and with 2 workers (runs: {num_runs} each) ...")
+        one, two = (best(["benchmarks.tasks", "cluster", inputs["ranks"], kind, str(n)], num_runs) for n in (1, 2))
         ratio = one.inside_s / two.inside_s
         yield Result(
             question=f"{two.facts['num_ranks']} ranks on {kind}: 2 workers against 1",

@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,13 +39,18 @@ def cluster(kind: str, num_workers: int = 2) -> Iterator[dict[str, str]]:
         process.communicate()
 
 
-def _ray(num_workers: int) -> None:
+def _ray(num_workers: int, folder: str) -> None:
     """ "ray": for RAY_ADDRESS; "client": a ray:// address."""
     import ray
     from ray.util.client.server.server import serve
 
     started = ray.init(
-        "local", num_cpus=num_workers, include_dashboard=False, object_store_memory=80_000_000, log_to_driver=False
+        "local",
+        num_cpus=num_workers,
+        include_dashboard=False,
+        object_store_memory=80_000_000,
+        log_to_driver=False,
+        _temp_dir=folder,
     )
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -54,13 +60,14 @@ def _ray(num_workers: int) -> None:
     ray.shutdown()
 
 
-def _dask(num_workers: int) -> None:
+def _dask(num_workers: int, folder: str) -> None:
     """ "dask": a dask:// address. A task that killed two workers is given up."""
     import dask
     from distributed import LocalCluster
 
     dask.config.set({"distributed.scheduler.allowed-failures": 1})
-    with LocalCluster(num_workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as started:
+    options = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1", "local_directory": folder}
+    with LocalCluster(num_workers, **options) as started:
         _hold({"dask": started.scheduler_address.replace("tcp", "dask")})
 
 
@@ -70,4 +77,5 @@ def _hold(addresses: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    {"ray": _ray, "dask": _dask}[sys.argv[1]](int(sys.argv[2]))
+    with tempfile.TemporaryDirectory(prefix="wt") as folder:  # a short name: sockets have at most 107 characters
+        {"ray": _ray, "dask": _dask}[sys.argv[1]](int(sys.argv[2]), folder)
