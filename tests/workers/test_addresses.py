@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import platform
 import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
-from weftrace.errors import ClusterError
-from weftrace.workers import connect, parcels
+from weftrace.errors import ClusterError, ClusterWarning
+from weftrace.workers import connect, on_dask, parcels
 from weftrace.workers.addresses import Address, in_time, parse_address
 
 
@@ -96,6 +99,49 @@ main()
     assert done.stderr.startswith(
         f"weftrace: {kind.capitalize()} is not installed here: pip install 'weftrace[{kind}]'"
     )
+
+
+# --- a Dask cluster that can be reached ---------------------------------------------------------------------------
+
+
+class Client:
+    """Of a scheduler whose workers have these Pythons and numbers of threads."""
+
+    def __init__(self, *workers: tuple[str, int]) -> None:
+        self.workers, self.is_closed = workers, False
+
+    def get_versions(self) -> dict[str, Any]:
+        ours = {"packages": {"python": platform.python_version() + ".final.0"}}
+        theirs = {
+            f"tcp://10.0.0.{n}:4000": {"packages": {"python": python}} for n, (python, _) in enumerate(self.workers)
+        }
+        return {"scheduler": ours, "workers": theirs}
+
+    def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+        return {"workers": {n: {"nthreads": threads} for n, (_, threads) in enumerate(self.workers)}}
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_another_python_is_told_before_anything_is_sent() -> None:
+    client = Client((platform.python_version(), 1), ("3.9.7.final.0", 1))
+    with pytest.raises(ClusterError, match=r"dask: tcp://10\.0\.0\.1:4000 runs Python 3\.9, and this machine"):
+        on_dask.check_pythons(client)
+    assert client.is_closed
+    on_dask.check_pythons(Client((platform.python_version(), 1)))
+
+
+def test_a_cluster_that_will_keep_one_waiting_is_told() -> None:
+    with pytest.warns(ClusterWarning, match="no workers yet"):
+        on_dask.advise(Client())
+    with pytest.warns(
+        ClusterWarning, match="run 32 threads each, which take turns in one process: start them with --nth"
+    ):
+        on_dask.advise(Client(("3.12", 1), ("3.12", 32)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        on_dask.advise(Client(("3.12", 1), ("3.12", 1)))
 
 
 # --- what travels -------------------------------------------------------------------------------------------------

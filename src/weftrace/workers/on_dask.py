@@ -31,8 +31,8 @@ class DaskExecutor(ClusterExecutor):
         self._client = _client(where)
         self._inner: Any = self._client.get_executor(pure=False)
         self._call = courier()
-        _check_pythons(self._client)
-        _advise(self._client)
+        check_pythons(self._client)
+        advise(self._client)
 
     def _send(self, parcel: Parcel) -> tuple[Future[Answer], Callable[[], object]]:
         sent: Future[Answer] = self._inner.submit(self._call, parcel)
@@ -71,7 +71,7 @@ def _known_scheduler(file: str) -> str:
     return address
 
 
-def _check_pythons(client: Any) -> None:
+def check_pythons(client: Any) -> None:
     """Raises ClusterError where functions cannot travel: Dask would wait for ever for what a worker cannot read."""
     versions = client.get_versions()
     others = {"the scheduler": versions["scheduler"], **versions["workers"]}
@@ -84,7 +84,7 @@ def _check_pythons(client: Any) -> None:
             )
 
 
-def _advise(client: Any) -> None:
+def advise(client: Any) -> None:
     """Warn of what a scheduler knows and a waiting user does not."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     if not workers:
