@@ -42,3 +42,16 @@ def test_a_guard_is_seen(said: str) -> None:
 def test_no_guard_is_told(said: str) -> None:
     assert "other processes import script.py to find the function" in said
     assert 'if __name__ == "__main__":' in said
+
+
+def test_a_module_that_calls_while_it_is_imported_is_told(tmp_path: Path) -> None:
+    """Its children would import it, and call again, and so on."""
+    (tmp_path / "mine.py").write_text(
+        "from weftrace.workers.main_script import only_here\ndef mine(): ...\nprint(only_here(mine))\n"
+    )
+    (tmp_path / "script.py").write_text("import mine\nprint(mine.only_here(mine.mine))\n")
+    done = subprocess.run(
+        [sys.executable, tmp_path / "script.py"], capture_output=True, text=True, timeout=60, check=True
+    )
+    first, second = done.stdout.splitlines()
+    assert "other processes import mine to find the function" in first and second == "None"

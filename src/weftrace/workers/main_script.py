@@ -1,10 +1,11 @@
-"""What a new process needs of the script that started it: nothing, or all of it, run once more."""
+"""What a new process needs of the program that started it: nothing, or a module of it, run once more."""
 
 from __future__ import annotations
 
 import ast
 import linecache
 import pickle
+import pickletools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ def main_hidden(function: Callable[..., object]) -> Iterator[None]:
     """A new process imports the script that started it. A script without `if __name__ == "__main__"` would then do
     everything once more in each process, and fail; so the script is hidden from them where nothing of it is needed.
     """
-    if _needs_main(function):
+    if b"__main__" in pickle.dumps(function):
         yield
         return
     script = sys.modules["__main__"]
@@ -32,13 +33,18 @@ def main_hidden(function: Callable[..., object]) -> Iterator[None]:
 def only_here(function: Callable[..., object]) -> str | None:
     """Why no other process of this machine can run the function, and what would help; None where others can."""
     try:
-        needs_main = _needs_main(function)
+        pickled = pickle.dumps(function)
     except Exception as error:  # what __reduce__ raises is up to each type
         return (
             f"the function cannot be sent to other processes ({_said(error)}). Processes import it by its name: define "
             "it with `def` at the top level of a module, and give it more with functools.partial"
         )
-    if not needs_main:
+    if (importing := _under_way().keys() - {"__main__"}) and (needed := importing & _strings_in(pickled)):
+        return (
+            f"other processes import {min(needed)} to find the function, and would make this call again, which stands at "
+            "its top level. Put the call into a function, and call that when the import is done"
+        )
+    if b"__main__" not in pickled:
         return None
     path = getattr(sys.modules["__main__"], "__file__", None)
     if path is None or not Path(path).is_file():
@@ -50,34 +56,34 @@ def only_here(function: Callable[..., object]) -> str | None:
         name = Path(path).name
         return (
             f"other processes import {name} to find the function, and would run all of it again. Put what it does, and "
-            f'the call at line {_main_line()}, under\n    if __name__ == "__main__":\n        ...'
+            f'the call at line {_under_way()["__main__"]}, under\n    if __name__ == "__main__":\n        ...'
         )
     return None
 
 
-def _needs_main(function: Callable[..., object]) -> bool:
-    """Raises whatever the function's parts raise where they cannot be pickled."""
-    return b"__main__" in pickle.dumps(function)
+def _strings_in(pickled: bytes) -> set[str]:
+    """Names of modules among them."""
+    return {argument for _, argument, _ in pickletools.genops(pickled) if isinstance(argument, str)}
 
 
 def _said(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
-def _main_line() -> int | None:
-    """The line of the main script that is being run, as long as it is."""
-    script = vars(sys.modules["__main__"])
+def _under_way() -> dict[str, int]:
+    """Modules whose top level is being run, by name, each with the line that it is at; of the main thread."""
+    found: dict[str, int] = {}
     frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
-        if frame.f_globals is script and frame.f_code.co_name == "<module>":
-            return frame.f_lineno
+        if frame.f_code.co_name == "<module>":
+            found[frame.f_globals.get("__name__", "")] = frame.f_lineno
         frame = frame.f_back
-    return None
+    return found
 
 
 def _is_run_by_import(path: str) -> bool:
     """Whether importing the script would get to the line that it is at: no `if __name__ == "__main__"` is around it."""
-    line, text = _main_line(), "".join(linecache.getlines(path))
+    line, text = _under_way().get("__main__"), "".join(linecache.getlines(path))
     if line is None or not text:
         return False
     return not any(
