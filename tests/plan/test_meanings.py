@@ -334,6 +334,11 @@ def test_a_timetable_is_drawn_to_the_cell() -> None:
     ]
 
 
+def test_names_that_are_wide_or_break_lines_keep_the_lanes_in_line() -> None:
+    times = timetable(Plan.of((op("注意力", 9), op("注意", 4), op("a\nb\x1b[1m", 9)), name="p"))
+    assert drawn(times).splitlines()[1:] == ["rank 0, 7  |注意力--|注-|a?b?[1m-"]
+
+
 def test_a_drawing_keeps_to_its_width() -> None:
     times = timetable(meeting().with_ops(duration_ns=pl.col("duration_ns") * 1_000_003))
     for width in (30, 80, 200):

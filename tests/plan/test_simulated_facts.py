@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+import weftrace
 from weftrace.analysis import breakdown, lanes, phases
-from weftrace.plan import Kind, Op, Plan, Resource, simulate
+from weftrace.plan import Kind, Op, Plan, Resource, simulate, timetable, trace_of
 from weftrace.report import analyze
 from weftrace.trace import Trace, load_parquet, load_rules, read_chrome, save_parquet, work_of, write_chrome
 
@@ -103,3 +105,31 @@ def test_a_simulated_kernels_class_is_its_ops_kind(way: Way, tmp_path: Path) -> 
         assert work.events["collective"].null_count() == len(NAMES)
     if trace.path:
         assert trace.simulated
+
+
+def test_ranks_that_meet_wait_in_the_analyses_as_long_as_in_the_plan(tmp_path: Path) -> None:
+    """A pipeline with a blocking send a micro-batch: the files are matched by the plan's meets, on one clock."""
+    ops = []
+    for stage, micro_batch in product(range(3), range(6)):
+        compute, up, down = (Resource(rank=stage, stream=stream) for stream in (7, 21, 22))
+        own = f"F{micro_batch}@{stage}"
+        link: dict[str, Any] = {"duration_ns": 2_000, "kind": "communication"}  # a receive and its send share a meet
+        if stage > 0:
+            ops.append(Op(id=f"r{own}", name="recv", resource=up, meet=10 * stage + micro_batch, **link))
+        after = (f"r{own}",) if stage > 0 else ()
+        duration_ns = 3_000 + 4_000 * ((stage + micro_batch) % 3)
+        ops.append(Op(id=own, name="F", duration_ns=duration_ns, resource=compute, after=after))
+        if stage < 2:
+            meet = 10 * (stage + 1) + micro_batch
+            ops.append(Op(id=f"s{own}", name="send", resource=down, meet=meet, after=(own,), **link))
+    times = timetable(Plan.of(ops, name="pipeline"))
+    met = times.ops.filter(pl.col("meet").is_not_null())
+    waiting_ns = met.select((pl.col("end_ns") - pl.col("start_ns") - pl.col("duration_ns")).sum()).item()
+    for ending in ("json.gz", "parquet"):
+        for rank in times.plan.ranks:
+            weftrace.save(trace_of(times, rank), tmp_path / f"rank{rank}.{ending}")
+        found = analyze(weftrace.open(str(tmp_path / f"*.{ending}")), timelines=False).analysis
+        assert found is not None and found.lateness is not None
+        late = found.lateness
+        assert (late.num_by_sequence, late.not_the_same, late.clocks_applied) == (12, 0, False)
+        assert int(late.ranks["suffered_ns"].sum()) == waiting_ns

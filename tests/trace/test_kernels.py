@@ -48,7 +48,16 @@ COMMUNICATION = table(
     simulated         | combine        | barrier | weftrace::sim::communication::notify_combine(B)
     simulated         | dispatch       | data    | weftrace::sim::communication::dispatch(B)
     simulated         | combine        | data    | weftrace::sim::communication::combine(F)
-    simulated         | -              | data    | weftrace::sim::communication::send_forward
+    simulated         | send_recv      | data    | weftrace::sim::communication::send_forward
+    simulated         | send_recv      | data    | weftrace::sim::communication::ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)
+    simulated         | all_reduce     | data    | weftrace::sim::communication::grads all-reduce
+    simulated         | all_reduce     | data    | weftrace::sim::communication::ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)
+    simulated         | reduce_scatter | data    | weftrace::sim::communication::reduce_scatter
+    simulated         | all_gather     | data    | weftrace::sim::communication::AllGather
+    simulated         | all_to_all     | data    | weftrace::sim::communication::alltoall
+    simulated         | broadcast      | data    | weftrace::sim::communication::broadcast
+    simulated         | barrier        | barrier | weftrace::sim::communication::barrier
+    simulated         | -              | data    | weftrace::sim::communication::transfer
     nccl              | all_reduce     | data    | ncclAllReduceRingLLKernel_sum_f32(ncclColl)
     nccl              | broadcast      | data    | ncclBroadcastRingLLKernel_copy_i8(ncclColl)
     nccl              | reduce_scatter | data    | ncclReduceScatterRingLLKernel_sum_f16(ncclColl)

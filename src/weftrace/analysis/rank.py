@@ -172,7 +172,8 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
     ordered, renumbered = placed(sorted(ranks, key=by_rank))
     ordered = [replace(r, apart=reason) for r, reason in zip(ordered, _apart(ordered), strict=True)]
     counted = [r for r in ordered if r.apart is None]
-    meetings = meetings_of([r.arrivals for r in counted], [r.path for r in counted])
+    clock_of = ["(simulated)" if r.simulated else r.path for r in counted]  # all ranks of a plan are on one clock
+    meetings = meetings_of([r.arrivals for r in counted], clock_of)
     num_events = [r.arrivals.height for r in counted]
     clocks = offsets_of(meetings.clocks, [r.rank for r in counted], num_events)
     return Analysis(

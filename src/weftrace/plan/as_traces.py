@@ -5,7 +5,8 @@ What a trace made here holds, so that every analysis of measured traces works on
 - on device 0, for each op, `num_kernels` back-to-back events on the op's stream. Compute and communication ops are
   kernels called `weftrace::sim::compute::NAME` and `weftrace::sim::communication::NAME`, with as many blocks as the op
   has SMs; memory ops are memcpys called `weftrace::sim::memory::NAME`. Each tells the kind of its op (`op_kind`), which
-  is its class whatever it is called. A member of a meet waits for the others inside its first kernel, as NCCL's spin;
+  is its class whatever it is called. A member of a meet waits for the others inside its first kernel, as NCCL's spin,
+  which tells the number of the meet (`comm_seq`), so that the ranks' traces are matched by it;
 - on host threads the launch calls, joined to the kernels by correlation id, inside a `user_annotation` with the phase's
   name, which tells layer and micro-batch, inside `ProfilerStep#N`.
 
@@ -40,6 +41,7 @@ NUM_THREADS = 512
 #: A trace with more device events than this would not fit in the memory of an ordinary machine.
 MAX_KERNELS = 50_000_000
 _DEVICE_PID, _HOST_PID, _HOST_TID = "0", "1000", 1000
+_MEETS = "meets of the plan"  # the process group whose collectives are numbered as the plan's meets
 _RUNTIME = "^(cuda|hip|cu[A-Z])"  # names of calls of a device's runtime or driver
 
 _Ints = NDArray[np.int64]
@@ -366,9 +368,13 @@ def _device_events(ops: pl.DataFrame, kernels: _Kernels, correlation: _Ints) -> 
         pl.when(~is_memory).then("num_sms").cast(pl.Int64).alias("num_blocks"),
         pl.when(~is_memory & pl.col("num_sms").is_not_null()).then(NUM_THREADS).cast(pl.Int32).alias("num_threads"),
         pl.col("kind").cast(pl.String).cast(pl.Categorical()).alias("op_kind"),
+        pl.when(kind="communication").then("meet").cast(pl.Int64).alias("comm_seq"),
     )
     number = pl.Series("correlation", correlation, dtype=pl.Int64)
+    meet = pl.Series(np.diff(kernels.op, prepend=-1) != 0) & pl.col("comm_seq").is_not_null()  # the first kernel waits
     return of_op[kernels.op].with_columns(
+        pl.when(meet).then(pl.lit(_MEETS, pl.Categorical())).alias("group"),
+        pl.when(meet).then("comm_seq").alias("comm_seq"),
         pl.select(pl.when(number > 0).then(number)).to_series().alias("correlation"),
         start_ns=pl.Series(kernels.start_ns),
         end_ns=pl.Series(kernels.end_ns),

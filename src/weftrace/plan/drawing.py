@@ -11,6 +11,7 @@ blocks. Idle time is blank.
 from __future__ import annotations
 
 import math
+import unicodedata
 
 import numpy as np
 
@@ -64,11 +65,27 @@ def drawn(times: Timetable, width: int = 80) -> str:
 def _draw(row: list[str], label: str, start_ns: int, work_ns: int, end_ns: int, cell_ns: int) -> None:
     first, work, last = start_ns // cell_ns, work_ns // cell_ns, -(-end_ns // cell_ns)
     bar = ["~" if first <= at < work else "-" for at in range(first, max(last, first + 1))]
-    for at, character in enumerate(f"|{label}"[: len(bar)]):
+    for at, character in enumerate(_cells(f"|{label}")[: len(bar)]):
         bar[at] = character
+    if bar[-1] and _is_wide(bar[-1]):
+        bar[-1] = "-"  # the other half of it has no room
     for at, character in enumerate(bar, start=first):
         if at < len(row):
+            if not row[at] and character:  # half of the wide character before it goes
+                row[at - 1] = "-"
             row[at] = character
+
+
+def _cells(label: str) -> list[str]:
+    """A label cell by cell: a wide character (CJK, emoji) takes two, the second empty; what breaks lines is a "?"."""
+    cells: list[str] = []
+    for character in label:
+        cells += [character, ""] if _is_wide(character) else [character if character.isprintable() else "?"]
+    return cells
+
+
+def _is_wide(character: str) -> bool:
+    return unicodedata.east_asian_width(character) in "WF"
 
 
 def _round_up(time_ns: float) -> int:

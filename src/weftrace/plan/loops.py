@@ -1,7 +1,7 @@
-"""The two loops of the engine: when each op runs, and how late it might. Plain code over arrays, or over lists.
+"""The loops of the engine: when each op runs, and how late it might; and a sort. Plain code over arrays, or over lists.
 
 Small plans run them as they stand here, interpreted over lists, which costs no start; large ones compiled by Numba from
-this same source. Neither looks at a plan's values: `graph` makes the arrays, `timetables` reads the result.
+this same source. None looks at a plan's values: `graph` makes the arrays, `times` reads the result.
 
 Names: N ops, Q streams, W waits, M meets. An offset array of a ragged table has one entry more than the table has rows.
 """
