@@ -45,7 +45,7 @@ class Queueing(InNotebook):
 def queueing(source: Trace | Work) -> Queueing:
     """Launch delay and queue length of a device."""
     work = as_work(source)
-    linked = work.started.filter(pl.col("launch_ts_ns").is_not_null())
+    linked = work.started.select("start_ns", "launch_ts_ns").filter(pl.col("launch_ts_ns").is_not_null())
     delay = (linked.get_column("start_ns") - linked.get_column("launch_ts_ns")).sort()
     length = queue_length(work)
     held = length.select(
@@ -75,7 +75,8 @@ def queue_length(source: Trace | Work, *, stream: int | None = None) -> pl.DataF
     Of a window of time: the whole device's queue during it, with what it held at the start, and at the end again.
     """
     work = as_work(source)
-    linked = work.around.events.filter(pl.col("launch_ts_ns").is_not_null(), pl.lit(work.basis != "host"))
+    linked = work.around.events.select("stream", "start_ns", "launch_ts_ns")
+    linked = linked.filter(pl.col("launch_ts_ns").is_not_null(), pl.lit(work.basis != "host"))
     if stream is not None:
         linked = linked.filter(pl.col("stream") == stream)
     launched = linked.select(pl.col("launch_ts_ns").alias("ts_ns"), pl.lit(1, dtype=pl.Int64).alias("change"))

@@ -75,12 +75,14 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
     """
     events = _classified(trace, work_events)
     start_ns = _origin(events)
-    near = events.filter((pl.col("start_ns") - start_ns).abs() < MAX_DISTANCE_NS)
-    far = events.height - near.height
-    kept, left_out = _most_telling(near, max_events)
+    is_near = events.select((pl.col("start_ns") - start_ns).abs() < MAX_DISTANCE_NS).to_series()
+    if far := int((~is_near).sum()):
+        events = events.filter(is_near)
+    kept, left_out = _most_telling(events, max_events)
+    del events  # of a large trace most of what was needed so far
     if far:
         left_out["far"] = far
-    python_frames = trace.events.filter(pl.col("cat") == "python_function").height
+    python_frames = int((trace.events.get_column("cat") == "python_function").sum())
     if python_frames:
         left_out["python_function"] = python_frames
 
@@ -147,7 +149,8 @@ def _classified(trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
     )
     by_category = pl.when(cat == "kernel").then(_CODE["compute"]).otherwise(_CODE["memory"])
     events = (
-        trace.events.with_row_index("row")
+        trace.events.select("name", "cat", "pid", "tid", "device", "stream", "ts_ns", "dur_ns", "correlation")
+        .with_row_index("row")
         .filter(cat.fill_null("") != "python_function", pl.col("ts_ns").is_not_null(), pl.col("dur_ns") >= 0)
         .select(
             pl.col("row").cast(pl.Int64),
@@ -209,8 +212,11 @@ def _most_telling(events: pl.DataFrame, max_events: int) -> tuple[pl.DataFrame, 
     if events.height <= max_events:
         return events, {}
     length = (pl.col("end_ns") - pl.col("start_ns")).alias("length_ns")
-    kept = events.sort("order", length, "row", descending=[False, True, False]).head(max_events)
-    left = {name: events.filter(pl.col("order") == o).height - kept.filter(pl.col("order") == o).height
+    ranked = events.select("order", length, "row").with_row_index("at")
+    kept = events[
+        ranked.sort("order", "length_ns", "row", descending=[False, True, False]).head(max_events).get_column("at")
+    ]
+    left = {name: int((events["order"] == o).sum()) - int((kept["order"] == o).sum())
             for o, name in _KEPT_NAMES.items()}  # fmt: skip
     return kept, {name: count for name, count in left.items() if count}
 

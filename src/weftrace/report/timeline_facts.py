@@ -54,7 +54,8 @@ def timeline_facts(
 
 def _told(events: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
     """What the trace says of each event; of device events what `Work` knows comes first."""
-    source = trace.events.select(
+    rows = events.get_column("row")
+    source = _gathered(trace.events, rows).select(
         "num_blocks", "num_threads", "registers", "shared_bytes", "group_size", "in_elems", "out_elems",
         pl.when(pl.col("occupancy") > 0).then("occupancy"),  # 0 is what Kineto writes where it knows none
         pl.col("graph_id").alias("graph"),
@@ -64,7 +65,7 @@ def _told(events: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None) 
         pl.col("input_types").cast(pl.String).alias("types"),
         pl.col("call_stack").cast(pl.String).alias("stack"),
         pl.col("grid", "block", "collective", "dtype", "group").cast(pl.String),
-    )[events.get_column("row")].with_columns(events.select("row", "on_device"))  # fmt: skip
+    ).with_columns(events.select("row", "on_device"))  # fmt: skip
     counted = _counted(trace, work_events)
     told = source.join(counted, on="row", how="left", maintain_order="left", suffix="_work")
     payload = pl.col("payload_elems") * pl.col("dtype_work").replace_strict(DTYPE_BYTES, default=None)
@@ -106,17 +107,26 @@ def _with_operator(
     of_launch = linked.select("row", operator_rows(trace.events, linked)).drop_nulls()
     rest = missing.join(of_launch, on="row", how="anti")
     found = pl.concat([of_launch, _by_external_id(trace.events, rest)])
-    source = trace.events.select(
+    source = _gathered(trace.events, found.get_column("operator")).select(
         pl.col("name").cast(pl.String).alias("operator"),
         pl.col("input_shapes").cast(pl.String).alias("shapes"),
         pl.col("input_types").cast(pl.String).alias("types"),
         pl.col("call_stack").cast(pl.String).alias("stack"),
     )
-    found = found.select("row").hstack(source[found.get_column("operator")])
+    found = found.select("row").hstack(source)
     told = told.join(found, on="row", how="left", maintain_order="left", suffix="_of")
     return told.with_columns(
         pl.coalesce(f"{name}_of", name).alias(name) for name in ("operator", "shapes", "types", "stack")
     )
+
+
+def _gathered(events: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
+    """The columns that are told of events, of some rows: few of a large trace, and the others need not become texts."""
+    return events.select(
+        "name", "num_blocks", "num_threads", "registers", "shared_bytes", "group_size", "in_elems", "out_elems",
+        "occupancy", "graph_id", "moved_bytes", "group_ranks", "input_shapes", "input_types", "call_stack", "grid",
+        "block", "collective", "dtype", "group",
+    )[rows]  # fmt: skip
 
 
 def _by_external_id(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
