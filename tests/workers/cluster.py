@@ -67,7 +67,7 @@ def _dask(num_workers: int, folder: str) -> None:
 
     dask.config.set({"distributed.scheduler.allowed-failures": 1})
     options = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1", "local_directory": folder}
-    with LocalCluster(num_workers, **options) as started:
+    with LocalCluster(n_workers=num_workers, **options) as started:
         _hold({"dask": started.scheduler_address.replace("tcp", "dask")})
 
 
