@@ -404,7 +404,7 @@ def test_a_plan_from_frames_needs_no_more_than_it_says() -> None:
         ({"name": ["a"], "duration_ns": [3.5]}, r"column 'duration_ns' is Float64, and should be Int64. Round it"),
         ({"duration_ns": [3]}, "column 'name' is missing"),
         ({"name": ["a"], "kind": ["compile"]}, "compile"),
-        ({"name": [None]}, "1 rows have no name"),
+        ({"name": [None]}, "1 row has no name"),
         ({"name": ["a"], "rank": [1 << 40]}, "rank = 1099511627776 in row 0; it must be a number that fits Int32"),
     ],
 )

@@ -42,7 +42,8 @@ class Plan(InNotebook):
         for what is categorical and missing columns are put right here. Consecutive ops of a rank that share phase,
         layer and micro-batch are launched inside one host range.
     waits: frame with the columns of `WAIT_SCHEMA`, kept in the order of `op`; those of one op stay as they stood.
-    gap_ns: device idle time between two kernels, back to back on one stream; 0 for an ideal device.
+    gap_ns: idle time between two kernels back to back on one stream, and between two calls of a host thread, which is
+        a stream as well; 0 for an ideal device.
     num_sms, device_name: of every rank's device, where known.
     world_size: ranks in the job, which may be more than the plan shows; None for the highest rank here plus one.
     source: where the durations and the order come from. notes: what to know before trusting the result.
@@ -240,5 +241,5 @@ def _check_type(name: str, found: pl.DataType, wanted: pl.DataType, what: str) -
 def _without_nulls(frame: pl.DataFrame, defaults: dict[str, Any], needed: tuple[str, ...], what: str) -> pl.DataFrame:
     for name in (*needed, *defaults):
         if missing := frame.get_column(name).null_count():
-            raise PlanError(f"{what}: {missing:,} rows have no {name}.")
+            raise PlanError(f"{what}: {missing:,} {'row has' if missing == 1 else 'rows have'} no {name}.")
     return frame

@@ -17,11 +17,14 @@ from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
 from weftrace.plan.graph import Graph, graph_of, latest_start_ns, previous_on_stream, run
 from weftrace.plan.model import Plan
+from weftrace.plan.ops import Why
 from weftrace.units import duration
 
 #: Memory that a plan takes and frees adds up to less than this, so that it fits int64.
 MAX_TOTAL_BYTES = 1 << 62
 _ROWS_AT_ONCE = 1 << 13
+
+_WHYS = get_args(Why)
 
 Reason = Literal["start", "dependency", "resource", "meet"]
 
@@ -224,10 +227,12 @@ def _path(graph: Graph, times: Timetable) -> pl.DataFrame:
 def _steps(graph: Graph, times: Timetable) -> Iterator[tuple[object, ...]]:
     before = previous_on_stream(graph)
     start, end = times.start_ns, times.end_ns
+    why_of_wait = times.plan.waits.get_column("why").to_physical().to_numpy()  # a path may have a million steps
     i = int(np.argmax(end))
     until, at_end = int(end[i]), True
     while True:
-        j, reason, why, ready, lag = _cause(graph, times, before, i, at_end)
+        j, reason, wait, ready, lag = _cause(graph, times, before, i, at_end)
+        why = None if wait is None else _WHYS[why_of_wait[wait]]
         from_ns = int(start[i]) if reason != "meet" else int(start[j])
         yield i, int(start[i]), int(end[i]), from_ns, until, max(lag, 0), reason, why, j if j >= 0 else None
         if j < 0:
@@ -238,8 +243,8 @@ def _steps(graph: Graph, times: Timetable) -> Iterator[tuple[object, ...]]:
 
 def _cause(
     graph: Graph, times: Timetable, before: NDArray[np.int32], i: int, at_end: bool
-) -> tuple[int, Reason, str | None, str, int]:
-    """What op i's end, or start, waited for: (op, reason, why, the other's "end" or "start", lag)."""
+) -> tuple[int, Reason, int | None, str, int]:
+    """What op i's end, or start, waited for: (op, reason, row of the wait, the other's "end" or "start", lag)."""
     start, end = times.start_ns, times.end_ns
     if at_end and len(graph.meet_of) and (m := graph.meet_of[i]) >= 0:
         members = graph.meet_ops[graph.meet_first[m] : graph.meet_first[m + 1]]
@@ -250,7 +255,7 @@ def _cause(
         on, for_start = int(graph.wait_on[k]), bool(graph.wait_for_start[k])
         lag = int(graph.wait_lag_ns[k]) if len(graph.wait_lag_ns) else 0
         if (start if for_start else end)[on] + lag == start[i]:
-            return on, "dependency", times.plan.waits["why"][k], "start" if for_start else "end", lag
+            return on, "dependency", k, "start" if for_start else "end", lag
     j = int(before[i])
     if j >= 0 and end[j] + graph.plan.gap_ns == start[i]:
         return j, "resource", None, "end", graph.plan.gap_ns
