@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.inputs import recorded_folder
 from benchmarks.measure import ROOT, Run, TaskFailed, best, run
 from benchmarks.tasks import chromium
 
@@ -110,6 +111,58 @@ def read(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
             other=f"{limit.inside_s:.2f} s",
             ratio=weftrace.inside_s / limit.inside_s,
         )
+
+
+def cores(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """One large file by one process and by two, in turns; its report; how far reading is from decompression alone."""
+    size = f"{inputs['large_bytes'] / MB:,.0f} MB"
+    num_runs = max(1, options.num_runs // 2)
+    say(f"weftrace reads {size} with 1 and with 2 workers in turns (runs: {num_runs} each) ...")
+    runs = [[run(["benchmarks.tasks", "reading", inputs["large"], str(n)]) for n in (1, 2)] for _ in range(num_runs)]
+    one, two = (min((pair[n] for pair in runs), key=lambda done: done.inside_s) for n in (0, 1))
+    spent = "{own_s:.2f} s of its own processor time, {helpers_s:.2f} s of its helper's".format(**two.facts)
+    say(f"  1 worker: {one.facts['own_s']:.2f} s of processor time; 2 workers: {spent}")
+    ratio = one.inside_s / two.inside_s
+    yield Result(
+        question=f"read {size}: 2 workers against 1",
+        weftrace=f"{two.inside_s:.2f} s",
+        other=f"1 worker {one.inside_s:.2f} s",
+        ratio=ratio,
+        target=">= 1.6x faster",
+        met=ratio >= 1.6,
+    )
+    busiest = max(two.facts["own_s"], two.facts["helpers_s"])
+    yield Result(
+        question="the same by processor time, the busier process of the two",
+        weftrace=f"{busiest:.2f} s",
+        other=f"1 worker {one.facts['own_s']:.2f} s",
+        ratio=one.facts["own_s"] / busiest,
+    )
+    yield Result(
+        question=f"read {size}: peak memory, processes added up",
+        weftrace=f"{two.facts['sum_bytes'] / MB:.0f} MB",
+        other=f"1 worker {one.facts['sum_bytes'] / MB:.0f} MB",
+    )
+    for workers in (1, 2):
+        done = run(["benchmarks.tasks", "report", inputs["large"], str(workers)])
+        yield Result(
+            question=f"report {size}, {workers} worker{'s' * (workers > 1)}: peak memory of the process that reports",
+            weftrace=f"{done.peak_bytes / MB:.0f} MB in {done.inside_s:.1f} s",
+            other="",
+            target="< 700 MB",
+            met=done.peak_bytes < 700 * MB,
+        )
+    say("weftrace and isal read each recorded trace in turns ...")
+    recorded = sorted(str(path) for path in recorded_folder().glob("**/*.json.gz"))
+    if recorded:
+        near = run(["benchmarks.tasks", "near", os.pathsep.join(recorded), str(4 * options.num_runs)])
+        for name, told in near.facts["files"].items():
+            yield Result(
+                question=f"{name}, {told['num_bytes'] / MB:.2f} MB: distance to decompression by isal",
+                weftrace=f"{told['weftrace'] * 1e3:.1f} ms",
+                other=f"{told['isal'] * 1e3:.1f} ms",
+                ratio=told["weftrace"] / told["isal"],
+            )
 
 
 def ranks(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
@@ -404,6 +457,7 @@ def against_networkx(result: Result, done: Run, timed_s: float) -> Result:
 
 BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "read": read,
+    "cores": cores,
     "ranks": ranks,
     "cluster": cluster,
     "modules": modules,
@@ -473,7 +527,7 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        metavar="read|ranks|cluster|modules|page|experts|flops|plan",
+        metavar="read|cores|ranks|cluster|modules|page|experts|flops|plan",
         help="which ones to run (default: all)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")

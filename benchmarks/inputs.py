@@ -26,6 +26,7 @@ RECORDED = "deepseek-v3-train.json.gz"
 NUM_REPEATS = 60
 NUM_RANKS = 64
 NUM_PAGE_EVENTS = 200_000
+LARGE_BYTES = 1_000_000_000  # at least, of the file that several processes read
 SIMULATED_BYTES = 188_000_000  # what 60 repeats of the recorded trace come to
 PAUSE_US = 1_000  # between two repeats
 
@@ -40,8 +41,9 @@ RANK = re.compile(r'("distributedInfo":\s*\{[^}]*"rank":\s*)\d+')
 class Inputs:
     """Files for the benchmarks, and how they were made.
 
-    big: the trace repeated `num_repeats` times, big_bytes of JSON; page: repeated until it has `page_events` complete
-    events; ranks: a folder with one file a rank. recorded: False where a simulated trace stands in.
+    big: the trace repeated `num_repeats` times, big_bytes of JSON; large: until it is 1 GB; page: until it has
+    `page_events` complete events; ranks: a folder with one file a rank. recorded: False where a simulated trace
+    stands in.
     """
 
     source: str
@@ -50,6 +52,8 @@ class Inputs:
     big_bytes: int
     big_events: int
     num_repeats: int
+    large: str
+    large_bytes: int
     page: str
     page_events: int
     ranks: str
@@ -125,9 +129,14 @@ def write_gzip(path: Path, pieces: Iterator[str]) -> int:
     return num_bytes
 
 
+def recorded_folder() -> Path:
+    """Where recorded traces lie; it may not exist."""
+    return Path(os.environ.get("WEFTRACE_DATA") or ROOT.parent / "shared" / "data")
+
+
 def source_trace() -> tuple[Path, bool]:
     """The trace to repeat, and whether it was recorded rather than simulated."""
-    recorded = Path(os.environ.get("WEFTRACE_DATA") or ROOT.parent / "shared" / "data") / RECORDED
+    recorded = recorded_folder() / RECORDED
     if recorded.is_file():
         return recorded, True
     import weftrace
@@ -156,6 +165,7 @@ def make() -> Inputs:
     page_repeats = math.ceil(NUM_PAGE_EVENTS / num_complete)
     (folder / "ranks").mkdir(parents=True, exist_ok=True)
     big_bytes = write_gzip(folder / "big.json.gz", repeat(text, num_repeats))
+    large_bytes = write_gzip(folder / "large.json.gz", repeat(text, math.ceil(LARGE_BYTES / len(text))))
     write_gzip(folder / "page.json.gz", repeat(text, page_repeats))
     for rank in range(NUM_RANKS):
         one = RANK.sub(rf"\g<1>{rank}", text)
@@ -167,6 +177,8 @@ def make() -> Inputs:
         big_bytes=big_bytes,
         big_events=num_repeats * num_complete,
         num_repeats=num_repeats,
+        large=str(folder / "large.json.gz"),
+        large_bytes=large_bytes,
         page=str(folder / "page.json.gz"),
         page_events=page_repeats * num_complete,
         ranks=str(folder / "ranks"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import math
 import os
+import resource
 import shutil
 import sys
 import time
@@ -11,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+
+from benchmarks.measure import RSS_UNIT
 
 CHUNK = 1 << 20
 PAINT_LIMIT_S = 60
@@ -44,6 +50,60 @@ def account(path: str) -> dict[str, Any]:
         "breakdown": asdict(parts),
         "overlap": {"communication_ns": hidden.communication_ns, "hidden_ns": hidden.hidden_ns},
     }
+
+
+def reading(path: str, workers: str) -> dict[str, Any]:
+    """weftrace: the file as a Trace, read by a number of processes.
+
+    sum_bytes: their peaks added up, where what they share counts in each.
+    """
+    from weftrace.trace import Trace, open_trace
+
+    start = time.perf_counter()
+    trace = open_trace(path, workers=int(workers))
+    inside_s = time.perf_counter() - start
+    assert isinstance(trace, Trace)
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    own_s, helpers_s = (usage.ru_utime + usage.ru_stime for usage in used)
+    peaks = [usage.ru_maxrss * RSS_UNIT for usage in used]
+    told = {"num_events": len(trace), "own_s": own_s, "helpers_s": helpers_s}
+    return {"inside_s": inside_s, **told, "sum_bytes": peaks[0] + (int(workers) - 1) * peaks[1]}
+
+
+def near(paths: str, num_runs: str) -> dict[str, Any]:
+    """weftrace and plain isal in turns on each of some files, decompressed in memory: the quickest of some runs."""
+    from isal import igzip
+
+    from weftrace.trace.chrome.reader import read_chrome
+
+    start = time.perf_counter()
+    found = {}
+    for path in paths.split(os.pathsep):
+        best_s = {"isal": math.inf, "weftrace": math.inf}
+        for _ in range(int(num_runs)):
+            for name in best_s:
+                begin = time.perf_counter()
+                if name == "isal":
+                    num_bytes = len(igzip.decompress(Path(path).read_bytes()))  # type: ignore[no-untyped-call]
+                else:
+                    read_chrome(path)
+                best_s[name] = min(best_s[name], time.perf_counter() - begin)
+        found[Path(path).name] = {"num_bytes": num_bytes, **best_s}
+    return {"inside_s": time.perf_counter() - start, "files": found}
+
+
+def report(path: str, workers: str) -> dict[str, Any]:
+    """weftrace: the report of a file in the terminal, by the command that a person would use."""
+    from weftrace.cli.main import main
+
+    sys.argv = ["weftrace", "report", path, "--workers", workers]
+    start = time.perf_counter()
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            main()
+        except SystemExit as stop:
+            assert not stop.code, stop
+    return {"inside_s": time.perf_counter() - start}
 
 
 def modules(num_bytes: str, folder: str) -> dict[str, Any]:
@@ -174,7 +234,7 @@ def paint(page: str) -> dict[str, Any]:
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
-    task.__name__: task for task in (account, modules, hta, gunzip, ranks, cluster, html, paint)
+    task.__name__: task for task in (account, reading, near, report, modules, hta, gunzip, ranks, cluster, html, paint)
 }
 
 if __name__ == "__main__":

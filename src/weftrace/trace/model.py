@@ -202,8 +202,9 @@ class Trace(InNotebook):
         """Whether an AMD device was driven: its name tells, or HIP's calls, where Kineto left the name empty."""
         if any(device.name.startswith("AMD") for device in self.devices):
             return True
-        calls = self.events.select("cat", "name").filter(is_launch()).get_column("name").unique().cast(pl.String)
-        return bool(calls.str.starts_with("hip").any())
+        names = self.events.get_column("name").unique()
+        hip = names.filter(names.cast(pl.String).str.starts_with("hip")).implode()
+        return bool(self.events.select((is_launch() & pl.col("name").is_in(hip)).any()).item())
 
     @property
     def device_ids(self) -> tuple[int, ...]:

@@ -131,7 +131,7 @@ _WHOLE_ONE = msgspec.json.Decoder(_WholeDecimalEvent)
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
 
 
-def decode_list(text: bytes, *, exact: bool, whole: bool = False) -> list[Event] | None:
+def decode_list(text: bytes | memoryview, *, exact: bool, whole: bool = False) -> list[Event] | None:
     """A JSON list of events, or None when the text is not exactly that. exact: fractions as decimals, not as floats.
     whole: with all arguments (`AllArgs`)."""
     try:

@@ -211,12 +211,13 @@ def _shared_file(num_bytes: int) -> IO[bytes]:
 def _serve(memory_file: int, num_bytes: int, orders_pipe: int, replies_pipe: int) -> None:
     """Read what is ordered until the pipe ends."""
     memory = mmap.mmap(memory_file, num_bytes)
+    view = memoryview(memory)
     orders, replies = Connection(orders_pipe, writable=False), Connection(replies_pipe, readable=False)
     try:
         replies.send([])
         while True:
             bounds, reading = orders.recv()
-            texts = [memory[start:end] for start, end in pairwise(bounds)]
+            texts = [view[start:end] for start, end in pairwise(bounds)]
             try:
                 pieces = read_pieces(texts, reading)
             except Exception:  # whatever it is, the process that asked meets it again in order, and tells it

@@ -45,7 +45,7 @@ class Pieces(NamedTuple):
     frames: Gathered | None
 
 
-def read_pieces(texts: Sequence[bytes], reading: Reading) -> Pieces:
+def read_pieces(texts: Sequence[bytes | memoryview], reading: Reading) -> Pieces:
     """Of JSON lists of events that follow one another, those before the first that is none, or that only the file's own
     table can take."""
     table = _PieceTable(reading)

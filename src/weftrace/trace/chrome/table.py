@@ -39,7 +39,7 @@ class EventSink:
         self.tally = tally
         self.exact = exact
 
-    def add_json(self, text: bytes) -> bool:
+    def add_json(self, text: bytes | memoryview) -> bool:
         """Take a JSON list of events; False, with nothing taken, when the text is not that."""
         events = decode_list(text, exact=self.exact, whole=self.whole)
         if events is None:
