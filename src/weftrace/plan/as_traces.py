@@ -86,10 +86,12 @@ def trace_of(times: Timetable, rank: int) -> Trace:
     need_timetable(times)
     plan = times.plan
     rows = plan.rows_on(rank)
-    ops = plan.ops[rows].with_columns(
-        start_ns=pl.Series(times.start_ns[rows]),
-        end_ns=pl.Series(times.end_ns[rows]),
-        wait_ns=pl.Series((times.end_ns - times.start_ns)[rows]) - pl.Series(hold_ns(plan)[rows]),
+    ops = plan.ops[rows]
+    start_ns, end_ns = times.start_ns[rows], times.end_ns[rows]
+    ops = ops.with_columns(
+        start_ns=pl.Series(start_ns),
+        end_ns=pl.Series(end_ns),
+        wait_ns=pl.Series(end_ns - start_ns - hold_ns(ops, plan.gap_ns)),
     )
     _refuse_too_many(plan, ops)
     on_host = (ops.get_column("kind") == "host").to_numpy()
@@ -101,8 +103,9 @@ def trace_of(times: Timetable, rank: int) -> Trace:
     else:
         host = _invented_host(device, kernels)
         correlation = np.arange(1, len(kernels.op) + 1, dtype=np.int64)
-    origin_ns = origin_of(plan)
-    world_size = plan.world_size if plan.world_size is not None else plan.ranks[-1] + 1
+    if not times.shared:
+        times.shared.update(origin_ns=_origin_ns(plan), world_size=plan.world_size or plan.ranks[-1] + 1)
+    origin_ns, world_size = times.shared["origin_ns"], times.shared["world_size"]
     return Trace(
         events=_events(device, kernels, correlation, host, origin_ns),
         rank=rank,
@@ -114,7 +117,7 @@ def trace_of(times: Timetable, rank: int) -> Trace:
     )
 
 
-def origin_of(plan: Plan) -> int:
+def _origin_ns(plan: Plan) -> int:
     """The time stamp at which the plan starts: a round number that keeps every stamp of every rank at 0 or later."""
     ops = plan.ops.group_by("rank").agg(
         kernels=pl.col("num_kernels").cast(pl.Int64).sum(), has_host=(pl.col("kind") == "host").any()

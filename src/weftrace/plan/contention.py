@@ -130,7 +130,7 @@ def with_contention(
             _add_lost(times, by_rank, row, *who, lost_ns, rate)
         now_ns = times.plan.ops.get_column("duration_ns").to_numpy()
         if plan.gap_ns:
-            span_ns = np.maximum(1, hold_ns(times.plan))
+            span_ns = np.maximum(1, hold_ns(times.plan.ops, times.plan.gap_ns))
             share = now_ns / span_ns
             rate = rate * share + lost_ns / span_ns * (1 - share)  # of what is lost, the slope by the duration
             lost_ns *= share
@@ -203,7 +203,7 @@ def _add_lost(
     rate_at_end: _Floats,
 ) -> None:  # fmt: skip
     """Add, for each op, the time that it loses to what runs beside it, and at which rate it loses when it ends."""
-    work_ns = times.end_ns - hold_ns(times.plan)  # from when on a member of a meet does its work
+    work_ns = times.end_ns - hold_ns(times.plan.ops, times.plan.gap_ns)  # from when on a member of a meet does its work
     for rows in by_rank:
         slowed = rows[of[rows] & (times.end_ns[rows] > work_ns[rows])]
         others = rows[beside[rows]]

@@ -47,7 +47,7 @@ def drawn(times: Timetable, width: int = 80) -> str:
     cell_ns = _round_up(times.makespan_ns / room)
     num_cells = min(room, max(1, math.ceil(times.makespan_ns / cell_ns)))
     rows = {lane: [" "] * num_cells for lane in names}
-    work_ns = times.end_ns - hold_ns(plan)
+    work_ns = times.end_ns - hold_ns(plan.ops, plan.gap_ns)
     labels = plan.ops.select(label=plan.ops["id"].fill_null(plan.ops["name"].cast(str)))["label"].to_list()
     start_ns = times.start_ns.copy()
     on_host = np.flatnonzero(plan.ops.get_column("kind") == "host")

@@ -113,20 +113,19 @@ def graph_of(plan: Plan, *, free_streams: bool = False) -> Graph:
         wait_on=waits.get_column("on").to_numpy().view(np.int32),
         wait_for_start=waits.get_column("since").to_physical().to_numpy().astype(np.uint8, copy=False),
         wait_lag_ns=lag_ns.to_numpy() if (lag_ns != 0).any() else _NO_TIMES,
-        hold_ns=hold_ns(plan),
+        hold_ns=hold_ns(plan.ops, plan.gap_ns),
         meet_of=meet_of,
         meet_first=meet_first,
         meet_ops=meet_ops,
     )
 
 
-def hold_ns(plan: Plan) -> _Int64s:
+def hold_ns(ops: pl.DataFrame, gap_ns: int) -> _Int64s:
     """For each op, the time that it holds its stream unless it waits for its meet: its kernels and the gaps between."""
-    holds = plan.ops.get_column("duration_ns")
-    if plan.gap_ns and (plan.ops.get_column("num_kernels") != 1).any():
-        holds = plan.ops.select(
-            pl.col("duration_ns") + (pl.col("num_kernels").cast(pl.Int64) - 1) * plan.gap_ns
-        ).to_series()
+    holds = ops.get_column("duration_ns")
+    if gap_ns and (ops.get_column("num_kernels") != 1).any():
+        gaps = pl.col("num_kernels").cast(pl.Int64) - 1
+        holds = ops.select(pl.col("duration_ns") + gaps * gap_ns).to_series()
     return holds.to_numpy()
 
 

@@ -6,7 +6,7 @@ Everything here is computed from the plan alone, without making a trace. Times a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -54,6 +54,9 @@ class Timetable(InNotebook):
     plan: Plan
     start_ns: NDArray[np.int64]
     end_ns: NDArray[np.int64]
+    shared: dict[str, int] = field(
+        default_factory=dict, init=False, repr=False
+    )  # by the traces of all ranks, once known
 
     @property
     def makespan_ns(self) -> int:
