@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -41,7 +42,6 @@ class Columns(Gatherer):
 
     def __init__(self, tally: Tally) -> None:
         super().__init__(tally)
-        self._meanings = _meanings()
         self._parts: dict[str, list[pl.Series | None]] = defaultdict(list)
         self._heights: list[int] = []
 
@@ -65,6 +65,10 @@ class Columns(Gatherer):
         self._num_pending += stop - start
         if self._num_pending >= _PART_ROWS:
             self._flush()
+
+    @cached_property
+    def _meanings(self) -> dict[str, _Meaning]:
+        return _meanings()  # made where they are needed: not by the many tables of pieces
 
     @property
     def num_to_part(self) -> int:
