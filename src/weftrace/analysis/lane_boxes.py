@@ -69,6 +69,10 @@ class Lane(InNotebook):
         return self.busy.total_ns
 
 
+# Of a work's events, all that is asked here: they are copied a few times.
+_ASKED = ("kind", "family", "persistent", "stream", "start_ns", "end_ns", "num_blocks", "phase")
+
+
 def lanes(source: Trace | Work, *, all_boxes: bool = False) -> tuple[Lane, ...]:
     """The compute and the communication lane of a device, in this order. Memory copies belong to neither.
 
@@ -80,7 +84,7 @@ def lanes(source: Trace | Work, *, all_boxes: bool = False) -> tuple[Lane, ...]:
 
 
 def _lane(work: Work, kind: LaneName, all_boxes: bool) -> Lane:
-    events = with_sms(work.events.filter(in_lane(kind)), work.num_sms)
+    events = with_sms(work.events.select(_ASKED).filter(in_lane(kind)), work.num_sms)
     sms, sms_exact = _sms(events)
     return Lane(
         lane=kind,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from weftrace.notebook import InNotebook
@@ -88,8 +89,12 @@ def queue_length(source: Trace | Work, *, stream: int | None = None) -> pl.DataF
         start, end = work.window_ns
         ends = pl.DataFrame({"ts_ns": [start, end], "change": [0, 0]})
         changes = pl.concat([changes.with_columns(pl.col("ts_ns").clip(start)), ends]).filter(pl.col("ts_ns") <= end)
-    changes = changes.group_by("ts_ns").agg(pl.col("change").sum()).sort("ts_ns")
-    return changes.select("ts_ns", pl.col("change").cum_sum().alias("queue_length"))
+    at = changes.get_column("ts_ns").to_numpy()
+    order = np.argsort(at, kind="stable")
+    length = np.cumsum(changes.get_column("change").to_numpy()[order])
+    at = at[order]
+    last = np.concatenate([at[1:] != at[:-1], np.ones(min(1, len(at)), np.bool_)])  # of all changes of one time
+    return pl.DataFrame({"ts_ns": at[last], "queue_length": length[last]})
 
 
 def _quantile(values: pl.Series, fraction: float) -> int | None:
@@ -97,12 +102,14 @@ def _quantile(values: pl.Series, fraction: float) -> int | None:
 
 
 def _host_calls(work: Work) -> pl.DataFrame:
+    names = work.trace.events.get_column("name").unique()
+    waits = names.filter(names.cast(pl.String).str.contains(_WAITS))
+    calls = work.trace.events.select("cat", "name", "ts_ns", "dur_ns")
     return (
-        _in_step(work.trace.events.select("cat", "name", "ts_ns", "dur_ns").filter(is_launch()), work)
+        _in_step(calls.filter(pl.col("name").is_in(waits.implode()) & is_launch()), work)
         .group_by("name")
         .agg(pl.len().cast(pl.Int64).alias("num_events"), pl.col("dur_ns").sum().alias("total_ns"))
         .with_columns(pl.col("name").cast(pl.String))
-        .filter(pl.col("name").str.contains(_WAITS))
         .sort("total_ns", "name", descending=[True, False])
     )
 

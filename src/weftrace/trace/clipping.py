@@ -19,6 +19,9 @@ def extent() -> tuple[pl.Expr, pl.Expr]:
     return pl.col("ts_ns").alias("start_ns"), (pl.col("ts_ns") + length).alias("end_ns")
 
 
+_AT_ONCE = 1 << 18  # rows
+
+
 def inside_window(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
     """Device events that start within the recording, give or take a second; how many do not.
 
@@ -48,7 +51,7 @@ def clipped(rows: pl.DataFrame, trace: Trace) -> tuple[pl.DataFrame, int]:
     if rows.is_empty() or trace.simulated:
         return rows, 0
     first, last = rows.select(pl.col("start_ns").min().alias("first"), pl.col("start_ns").max().alias("last")).row(0)
-    shared = (pl.col("correlation") > 0).fill_null(False) & (pl.len().over("correlation") > 1)
+    shared = (pl.col("correlation") > 0).fill_null(False) & pl.col("correlation").is_duplicated()
     successors_end = pl.col("end_ns").cum_min(reverse=True).shift(-1).over("stream")
     excess = pl.when(pl.col("graph_id").is_null() & ~shared).then(pl.col("end_ns") - successors_end)
     rows = rows.with_columns(
@@ -78,8 +81,11 @@ def _recording(trace: Trace) -> tuple[int, int] | None:
     """Start and end of the recording: as the file states it, else of what it holds of the host; None without both."""
     if trace.window_ns is not None:
         return trace.window_ns
-    host = trace.events.select("cat", "ts_ns", "dur_ns").filter(
-        is_launch() | is_annotation() | (pl.col("cat") == "cpu_op")
-    )
-    start, end = host.select(pl.col("ts_ns").min(), (pl.col("ts_ns") + pl.col("dur_ns")).max().alias("end")).row(0)
-    return None if start is None else (start, end)
+    extents: list[tuple[int, int]] = []
+    for part in trace.events.select("cat", "ts_ns", "dur_ns").iter_slices(_AT_ONCE):  # few copies at a time
+        host = part.filter(is_launch() | is_annotation() | (pl.col("cat") == "cpu_op"))
+        if host.height:
+            extents.append(
+                host.select(pl.col("ts_ns").min(), (pl.col("ts_ns") + pl.col("dur_ns")).max().alias("end")).row(0)
+            )
+    return (min(start for start, _ in extents), max(end for _, end in extents)) if extents else None

@@ -267,7 +267,8 @@ def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Wor
         step_at(rows.get_column("launch_ts_ns"), steps),
         *extent(),
         pl.max_horizontal("in_elems", "out_elems").alias("payload_elems"),
-    ).sort("start_ns", "row")
+    )
+    rows = rows.select(*WORK_SCHEMA, "correlation", "graph_id").sort("start_ns", "row")
     if not steps.is_empty():
         rows = rows.with_columns(_with_neighbours_step())
     rows, num_clipped = clipped(rows, trace)
