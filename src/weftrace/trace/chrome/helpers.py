@@ -35,8 +35,10 @@ _GONE = (EOFError, OSError)  # what a pipe says whose other end is closed
 
 def helpers_can_be() -> bool:
     """Whether this process may have helpers: not where it shares the machine with others of a pool already, nor where
-    the system hands no open files on to a new process."""
-    return os.name == "posix" and multiprocessing.parent_process() is None
+    the system hands no open files on to a new process, nor where no Python can be started: a program that was frozen
+    would start itself."""
+    can_start = bool(spawn.get_executable()) and not getattr(sys, "frozen", False)
+    return os.name == "posix" and can_start and multiprocessing.parent_process() is None
 
 
 def default_workers() -> int:
@@ -159,7 +161,8 @@ class _Helper:
         self.orders = Connection(own_orders, readable=False)
         self.replies = Connection(own_replies, writable=False)
         given = memory, num_bytes, orders, replies
-        program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _serve; _serve{given}"
+        paths = [path for path in sys.path if isinstance(path, str)]  # Python itself looks nowhere else
+        program = f"import sys; sys.path[:] = {paths!r}; from {__name__} import _serve; _serve{given}"
         try:
             self.process = subprocess.Popen(
                 [os.fsdecode(spawn.get_executable()), "-c", program],
