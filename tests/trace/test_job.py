@@ -7,8 +7,8 @@ import multiprocessing
 import os
 import pickle
 import shutil
-import socket
 import signal
+import socket
 import subprocess
 import sys
 import threading

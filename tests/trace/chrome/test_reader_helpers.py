@@ -287,7 +287,7 @@ def test_no_helper_where_no_python_can_be_started(monkeypatch: pytest.MonkeyPatc
 
 def test_a_helper_begins_whatever_stands_in_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python looks for modules in texts alone, and passes over all else."""
-    monkeypatch.setattr(sys, "path", ["", "it's \"here\"", ROOT, *sys.path])
+    monkeypatch.setattr(sys, "path", ["", 'it\'s "here"', ROOT, *sys.path])
     helpers = Helpers(1)
     try:
         helpers.wait_until_ready()
