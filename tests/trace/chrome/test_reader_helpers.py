@@ -275,6 +275,21 @@ def test_a_file_is_read_by_helpers_where_that_is_asked_for_or_worth_it(
     assert begun == [2, 1]
 
 
+def test_however_many_are_asked_for_sixteen_read_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--workers 64` is meant for the ranks of a job, and may find a single file."""
+    begun: list[int] = []
+
+    def refused(num: int) -> Helpers:
+        begun.append(num)
+        raise OSError("no processes to be had")
+
+    monkeypatch.setattr(chrome_reader, "Helpers", refused)
+    path = tmp_path / "trace.json"
+    path.write_text(text_of(*(event(f"k{n}", ts=n) for n in range(6000))))
+    assert len(read_chrome(path, workers=64)) == 6000
+    assert begun == [15]
+
+
 def test_no_helper_where_no_python_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """A frozen program would start itself, which reads the file, which starts itself …; an embedded Python has none."""
     assert helpers_can_be()

@@ -27,7 +27,9 @@ from weftrace.units import MIB
 
 #: Of texts that are handed over at once. Their pieces take about a third of that.
 BATCH_BYTES = 2 * MIB
-_MOST_WORKERS = 4
+_MOST_BY_DEFAULT = 4
+#: Processes that read a file: more wait for the one that cuts, and take longer to begin than they save.
+MOST_WORKERS = 16
 _NUM_PARTS = 2  # of the shared memory, for each helper: one is filled while the other is read
 
 _GONE = (EOFError, OSError)  # what a pipe says whose other end is closed
@@ -44,7 +46,7 @@ def helpers_can_be() -> bool:
 def default_workers() -> int:
     """One a processor that this process may use, but no more than can be kept busy by one that cuts."""
     num = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(num, _MOST_WORKERS)
+    return min(num, _MOST_BY_DEFAULT)
 
 
 class Batch:
