@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -267,6 +268,22 @@ def test_an_executor_gets_as_many_files_at_once_as_asked_for(tmp_path: Path) -> 
     with Counting(6) as pool:
         job_of(tmp_path).map(rank_and_span, executor=pool, workers=2, on_done=on_done)
     assert at_once == {"now": 0, "most": 2}
+
+
+def test_ctrl_c_is_heard_while_an_executor_is_waited_for() -> None:
+    """Polars has the system restart what Ctrl-C interrupts: a wait without a time limit would go on for ever."""
+    script = """
+import os, signal, threading
+from concurrent.futures import Executor, Future
+import polars
+from weftrace.workers.sharing import through
+class Never(Executor):
+    def submit(self, *given): return Future()
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+list(through(Never(), str, [1]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == -signal.SIGINT and done.stderr.endswith("KeyboardInterrupt\n"), done.stderr
 
 
 def test_what_has_not_begun_is_cancelled_where_nobody_waits_any_more(tmp_path: Path) -> None:

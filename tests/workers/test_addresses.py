@@ -39,6 +39,11 @@ def test_an_address(text: str, address: Address) -> None:
     assert parse_address(text) == address
 
 
+def test_the_place_of_an_address_is_as_urls_have_it() -> None:
+    assert parse_address("ray://head").place == "head:10001"
+    assert parse_address("dask://[fe80::1]").place == "[fe80::1]:8786"
+
+
 @pytest.mark.parametrize(
     "text", ["", "head:10001", "tcp://head:8786", "ray://", "ray://head:70000", "ray://a/b", "spark://h"]
 )

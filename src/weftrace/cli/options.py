@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -220,6 +221,7 @@ def executor_on(cluster: str, job: Trace | Job) -> Iterator[Executor | None]:
         for warning in told:
             if issubclass(warning.category, ClusterWarning):
                 typer.echo(f"weftrace: {warning.message}", err=True)
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler costs ranks, told as such
         with executor:
             yield executor
 

@@ -29,6 +29,11 @@ class Address(NamedTuple):
     port: int = 0
     file: str = ""
 
+    @property
+    def place(self) -> str:
+        """Host and port, as URLs have them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 def parse_address(text: str) -> Address:
     """ "ray://head:10001", "ray://head", "ray", "dask:///shared/scheduler.json", "local" ... Raises ClusterError."""

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
+from threading import TIMEOUT_MAX
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -48,7 +49,7 @@ class ClusterExecutor(Executor):
             if cancel_futures:
                 future.cancel()
             elif wait:
-                future.exception()
+                future.exception(TIMEOUT_MAX)  # as in `sharing`, so that Ctrl-C is heard
         self._leave()
 
     def __exit__(
@@ -64,4 +65,5 @@ def _settle(future: Future[Any], sent: Future[Answer]) -> None:
     try:
         future.set_result(unpacked(sent.result()))
     except BaseException as error:  # a cancellation too: it is whoever waits for the future who hears it
-        future.set_exception(getattr(error, "cause", None) or error)
+        cause = getattr(error, "cause", None)
+        future.set_exception(cause if isinstance(cause, BaseException) else error)

@@ -29,7 +29,7 @@ def is_death(error: BaseException) -> bool:
 def loss_of(error: BaseException) -> Lost:
     """What an exception of a future means, which is none of the task's own."""
     if isinstance(error, CancelledError) or type(error).__name__ in ("FutureCancelledError", "TaskCancelledError"):
-        return Lost("it was cancelled before it was done, by its executor or with its cluster")
+        return Lost("it was cancelled before it was done, by its executor or because its cluster was lost")
     if isinstance(error, BrokenExecutor):
         return Lost(
             "a worker of the executor died, most likely for lack of memory, and took what was left with it; nothing "

@@ -45,7 +45,7 @@ class DaskExecutor(ClusterExecutor):
 def _client(where: Address) -> Any:
     from distributed import Client
 
-    address = f"tcp://{where.host}:{where.port}" if where.host else _known_scheduler(where.file)
+    address = f"tcp://{where.place}" if where.host else _known_scheduler(where.file)
     options = {"timeout": PATIENCE_S, "set_as_default": False, "name": "weftrace"}
     return in_time(address, lambda: Client(address, **options))
 

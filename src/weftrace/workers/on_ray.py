@@ -46,7 +46,7 @@ class RayExecutor(ClusterExecutor):
 
 
 def _connect(ray: Any, where: Address) -> None:
-    address = f"ray://{where.host}:{where.port}" if where.host else _known_cluster()
+    address = f"ray://{where.place}" if where.host else _known_cluster()
     in_time(address, lambda: ray.init(address, log_to_driver=False, logging_level=logging.ERROR))
 
 

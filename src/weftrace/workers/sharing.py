@@ -7,6 +7,7 @@ from concurrent.futures import CancelledError, Executor, Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from queue import SimpleQueue
+from threading import TIMEOUT_MAX
 from typing import TypeVar
 
 from weftrace.errors import ClusterError
@@ -90,7 +91,7 @@ def _handed_over(
                 future.add_done_callback(done.put)
             if not under_way:
                 return
-            future = done.get()
+            future = done.get(timeout=TIMEOUT_MAX)  # without one, Ctrl-C is not heard: Polars has it restart such waits
             yield under_way.pop(future), future
     finally:
         for future in under_way:

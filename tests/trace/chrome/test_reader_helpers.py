@@ -29,7 +29,7 @@ from weftrace.trace.chrome import ahead as chrome_ahead
 from weftrace.trace.chrome import columns as chrome_columns
 from weftrace.trace.chrome import reader as chrome_reader
 from weftrace.trace.chrome.ahead import Ahead
-from weftrace.trace.chrome.helpers import Batch, Helpers
+from weftrace.trace.chrome.helpers import Batch, Helpers, helpers_can_be
 from weftrace.trace.chrome.reader import read_chrome, read_stream
 from weftrace.trace.model import Trace
 
@@ -273,6 +273,42 @@ def test_a_file_is_read_by_helpers_where_that_is_asked_for_or_worth_it(
     monkeypatch.setattr("multiprocessing.parent_process", lambda: "a pool's")
     assert told(read_chrome(path, workers=3)) == one
     assert begun == [2, 1]
+
+
+def test_however_many_are_asked_for_sixteen_read_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--workers 64` is meant for the ranks of a job, and may find a single file."""
+    begun: list[int] = []
+
+    def refused(num: int) -> Helpers:
+        begun.append(num)
+        raise OSError("no processes to be had")
+
+    monkeypatch.setattr(chrome_reader, "Helpers", refused)
+    path = tmp_path / "trace.json"
+    path.write_text(text_of(*(event(f"k{n}", ts=n) for n in range(6000))))
+    assert len(read_chrome(path, workers=64)) == 6000
+    assert begun == [15]
+
+
+def test_no_helper_where_no_python_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frozen program would start itself, which reads the file, which starts itself …; an embedded Python has none."""
+    assert helpers_can_be()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "frozen", True, raising=False)
+        assert not helpers_can_be()
+    monkeypatch.setattr("multiprocessing.spawn.get_executable", lambda: None)
+    assert not helpers_can_be()
+
+
+def test_a_helper_begins_whatever_stands_in_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python looks for modules in texts alone, and passes over all else."""
+    monkeypatch.setattr(sys, "path", ["", 'it\'s "here"', ROOT, *sys.path])
+    helpers = Helpers(1)
+    try:
+        helpers.wait_until_ready()
+        assert helpers.have_time
+    finally:
+        helpers.close()
 
 
 def test_a_read_that_is_stopped_leaves_no_process_behind() -> None:

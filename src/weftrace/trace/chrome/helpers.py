@@ -27,7 +27,9 @@ from weftrace.units import MIB
 
 #: Of texts that are handed over at once. Their pieces take about a third of that.
 BATCH_BYTES = 2 * MIB
-_MOST_WORKERS = 4
+_MOST_BY_DEFAULT = 4
+#: Processes that read a file: more wait for the one that cuts, and take longer to begin than they save.
+MOST_WORKERS = 16
 _NUM_PARTS = 2  # of the shared memory, for each helper: one is filled while the other is read
 
 _GONE = (EOFError, OSError)  # what a pipe says whose other end is closed
@@ -35,14 +37,16 @@ _GONE = (EOFError, OSError)  # what a pipe says whose other end is closed
 
 def helpers_can_be() -> bool:
     """Whether this process may have helpers: not where it shares the machine with others of a pool already, nor where
-    the system hands no open files on to a new process."""
-    return os.name == "posix" and multiprocessing.parent_process() is None
+    the system hands no open files on to a new process, nor where no Python can be started: a program that was frozen
+    would start itself."""
+    can_start = bool(spawn.get_executable()) and not getattr(sys, "frozen", False)
+    return os.name == "posix" and can_start and multiprocessing.parent_process() is None
 
 
 def default_workers() -> int:
     """One a processor that this process may use, but no more than can be kept busy by one that cuts."""
     num = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(num, _MOST_WORKERS)
+    return min(num, _MOST_BY_DEFAULT)
 
 
 class Batch:
@@ -159,7 +163,8 @@ class _Helper:
         self.orders = Connection(own_orders, readable=False)
         self.replies = Connection(own_replies, writable=False)
         given = memory, num_bytes, orders, replies
-        program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import _serve; _serve{given}"
+        paths = [path for path in sys.path if isinstance(path, str)]  # Python itself looks nowhere else
+        program = f"import sys; sys.path[:] = {paths!r}; from {__name__} import _serve; _serve{given}"
         try:
             self.process = subprocess.Popen(
                 [os.fsdecode(spawn.get_executable()), "-c", program],

@@ -39,7 +39,7 @@ from weftrace.trace.chrome.facts import (
     text_of,
 )
 from weftrace.trace.chrome.flows import has_orphans, with_flows
-from weftrace.trace.chrome.helpers import Helpers, default_workers, helpers_can_be
+from weftrace.trace.chrome.helpers import MOST_WORKERS, Helpers, default_workers, helpers_can_be
 from weftrace.trace.chrome.stated import StatedTable, is_plain
 from weftrace.trace.chrome.table import Table
 from weftrace.trace.chrome.tally import Tally
@@ -67,8 +67,8 @@ def read_chrome(
     rank: overrides what the file says. frames: keep `with_stack`'s Python frames, which are most of such a file, as
     `Trace.frames`; time by module and by function needs them. python_functions: keep them among the events instead,
     with all columns, which takes much memory. max_bytes: limit on the decompressed size. on_progress: gets the number
-    of stored bytes of each piece read. workers: processes that read it, this one included; by default one, and as many
-    as there are processors, up to four, from the first 100 MB of text on. The trace does not depend on it.
+    of stored bytes of each piece read. workers: processes that read it, this one included, at most 16; by default one,
+    and as many as there are processors, up to four, from the first 100 MB of text on. The trace does not depend on it.
 
     Raises TraceError when the file is not a trace or nothing of it can be kept, TraceTooLarge past `max_bytes`.
     """
@@ -77,7 +77,7 @@ def read_chrome(
         return open_bytes(path, max_bytes=max_bytes, on_progress=on_progress)
 
     begin_bytes = MANY_BYTES if workers is None else 0
-    number = workers or default_workers()
+    number = min(workers or default_workers(), MOST_WORKERS)
 
     def begin() -> Helpers | None:
         try:
