@@ -65,7 +65,7 @@ def files_of(package: Path) -> set[str]:
 
 def tracked(folder: str) -> set[str]:
     """The files of a folder of the checkout that belong to it: not what tools left there."""
-    left = {"__pycache__", ".pytest_cache"}
+    left = {"__pycache__", ".pytest_cache", ".cache"}
     return {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / folder).rglob("*")
@@ -84,7 +84,9 @@ def test_the_sdist_holds_what_building_and_testing_need(built: dict[str, Path]) 
     for folder in ("src", "tests", "benchmarks", "docs"):
         assert tracked(folder) - files == set()
     assert {"README.md", "CHANGELOG.md", "LICENSE", "Makefile", "constraints.txt", "pyproject.toml"} <= files
-    assert not [name for name in files if "node_modules" in name or "__pycache__" in name or ".venv" in name]
+    assert not [
+        name for name in files if any(made in name for made in ("node_modules", "__pycache__", ".venv", ".cache"))
+    ]
 
 
 def test_metadata_for_an_index_page(metadata: Message) -> None:
