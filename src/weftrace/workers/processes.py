@@ -91,10 +91,19 @@ def _begin() -> None:
     Ctrl-C reaches all processes of a terminal: the one that started this one decides, and when it is gone, so is this.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: _leave())
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        # Waited for by a thread: a handler would run when the main thread next does, and writing a file can take long.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        threading.Thread(target=_leave_when_told, daemon=True).start()
+    else:
+        signal.signal(signal.SIGTERM, lambda *_: _leave())
     threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_when_told() -> None:
+    signal.sigwait([signal.SIGTERM])
+    _leave()
 
 
 def _leave_with_parent() -> None:
