@@ -93,21 +93,15 @@ def run(
                             if records:
                                 events[num_events] = -1 - j
                                 num_events += 1
-                            if j != i:  # its stream stands at j; whoever waits for j's end wakes as well
+                            if j != i:  # its stream stands at j, and wakes whoever waits for j's end
                                 awake[num_awake] = queue_of[j]
                                 num_awake += 1
-                                woken = waiter[j]
-                                waiter[j] = NONE
-                                while woken >= 0:
-                                    awake[num_awake] = woken
-                                    num_awake += 1
-                                    woken = next_waiter[woken]
-                woken = waiter[i]
-                waiter[i] = NONE
-                while woken >= 0:
-                    awake[num_awake] = woken
-                    num_awake += 1
-                    woken = next_waiter[woken]
+            woken = waiter[i]  # i has started, or ended: whoever waits for it looks again
+            waiter[i] = NONE
+            while woken >= 0:
+                awake[num_awake] = woken
+                num_awake += 1
+                woken = next_waiter[woken]
             if end[i] < 0:  # it waits for the others of its meet
                 break
             t = end[i] + gap
