@@ -219,7 +219,7 @@ def _invented_host(ops: pl.DataFrame, kernels: _Kernels) -> _Host:
 def _planned_host(times: Timetable, ops: pl.DataFrame, rows: _Ints, device_rows: _Ints) -> _Host:
     """The plan's own host ops. rows, device_rows: rows of the plan that are the rank's host ops, and its device ops."""
     plan = times.plan
-    launching, launched = _pairs(plan, "launch", rows, device_rows)
+    launching, launched = _launches(plan, rows, device_rows)
     launches = np.zeros(len(rows), bool)
     launches[launching] = True
     blocks = np.isin(rows, plan.waits.filter(why="host").get_column("op").to_numpy())
@@ -249,9 +249,9 @@ def _planned_host(times: Timetable, ops: pl.DataFrame, rows: _Ints, device_rows:
     )
 
 
-def _pairs(plan: Plan, why: str, rows: _Ints, device_rows: _Ints) -> tuple[_Ints, _Ints]:
-    """Waits of device ops for host ops, for that reason: positions of the host op and of the device op."""
-    waits = plan.waits.filter(why=why)
+def _launches(plan: Plan, rows: _Ints, device_rows: _Ints) -> tuple[_Ints, _Ints]:
+    """Waits of device ops for the host ops that launch them: positions of the host op and of the device op."""
+    waits = plan.waits.filter(why="launch")
     by, of = (
         _positions(known, waits.get_column(column).to_numpy().astype(np.int64))
         for known, column in ((rows, "on"), (device_rows, "op"))

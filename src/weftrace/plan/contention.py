@@ -27,6 +27,7 @@ from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
 from weftrace.plan.graph import hold_ns
 from weftrace.plan.model import Plan, need_plan
+from weftrace.plan.rows import rows_by_rank
 from weftrace.plan.times import Timetable, timetable
 from weftrace.trace.kernels import classify, load_rules
 from weftrace.units import percent
@@ -120,25 +121,12 @@ def with_contention(
         raise PlanError(f"tolerance = {tolerance!r}; it is a share of the makespan, 0 or more.")
     alone_ns = plan.ops.get_column("duration_ns").to_numpy()
     tables = list(zip(slowdowns, _chosen(plan, slowdowns), strict=True))
-    rank_of = plan.ops.get_column("rank").to_numpy()
-    in_order = np.argsort(rank_of, kind="stable")
-    by_rank = np.split(in_order, np.flatnonzero(np.diff(rank_of[in_order])) + 1)
+    rows, _, first = rows_by_rank(plan.ops)
+    by_rank = np.split(rows, first[1:])
     times, rounds, change_ns, settled = timetable(plan), 1, 0, not len(plan)
     while not settled and rounds < max_rounds:
-        lost_ns, rate = np.zeros(len(plan)), np.zeros(len(plan))
-        for row, who in tables:
-            _add_lost(times, by_rank, row, *who, lost_ns, rate)
-        now_ns = times.plan.ops.get_column("duration_ns").to_numpy()
-        if plan.gap_ns:
-            span_ns = np.maximum(1, hold_ns(times.plan.ops, times.plan.gap_ns))
-            share = now_ns / span_ns
-            rate = rate * share + lost_ns / span_ns * (1 - share)  # of what is lost, the slope by the duration
-            lost_ns *= share
-        left_ns = alone_ns - (now_ns - lost_ns)
-        duration_ns = np.maximum(
-            alone_ns, np.rint(now_ns + left_ns / (1 - np.minimum(rate, _MAX_RATE))).astype(np.int64)
-        )
-        change_ns = int(np.abs(duration_ns - now_ns).max())
+        duration_ns = _stretched(times, alone_ns, tables, by_rank)
+        change_ns = int(np.abs(duration_ns - times.plan.ops.get_column("duration_ns").to_numpy()).max())
         settled = change_ns <= max(1, tolerance * times.makespan_ns)  # 1 ns may swing by rounding alone
         if change_ns:
             times = timetable(plan.with_ops(duration_ns=pl.Series(duration_ns)))
@@ -196,6 +184,28 @@ def _check_table(plan: Plan, slowdowns: Sequence[Slowdown]) -> None:
             raise PlanError(
                 f"slowdown {row.name!r}: its factor is {row.factor}; what runs beside makes nothing faster."
             )
+
+
+def _stretched(
+    times: Timetable,
+    alone_ns: _Ints,
+    tables: Sequence[tuple[Slowdown, tuple[_Bools, _Bools]]],
+    by_rank: Sequence[_Ints],
+) -> _Ints:
+    """A round: the duration that each op would have by what runs beside it now."""
+    plan = times.plan
+    lost_ns, rate = np.zeros(len(plan)), np.zeros(len(plan))
+    for row, who in tables:
+        _add_lost(times, by_rank, row, *who, lost_ns, rate)
+    now_ns = plan.ops.get_column("duration_ns").to_numpy()
+    if plan.gap_ns:
+        span_ns = np.maximum(1, hold_ns(plan.ops, plan.gap_ns))
+        share = now_ns / span_ns
+        rate = rate * share + lost_ns / span_ns * (1 - share)  # of what is lost, the slope by the duration
+        lost_ns *= share
+    left_ns = alone_ns - (now_ns - lost_ns)
+    duration_ns = np.rint(now_ns + left_ns / (1 - np.minimum(rate, _MAX_RATE))).astype(np.int64)
+    return np.asarray(np.maximum(alone_ns, duration_ns))
 
 
 def _add_lost(

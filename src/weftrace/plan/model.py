@@ -125,8 +125,7 @@ class Plan(InNotebook):
         """Same facts, same ops and waits in the same order."""
         if not isinstance(other, Plan):
             return NotImplemented
-        facts = ("name", "source", "notes", "device_name", "num_sms", "world_size", "gap_ns")
-        same = all(getattr(self, fact) == getattr(other, fact) for fact in facts)
+        same = all(getattr(self, fact) == getattr(other, fact) for fact in _FACTS)
         return same and self.ops.equals(other.ops) and self.waits.equals(other.waits)
 
     __hash__ = None  # type: ignore[assignment]

@@ -86,6 +86,14 @@ def rows_on(ops: pl.DataFrame, rank: int, what: str) -> NDArray[np.int64]:
     return rows
 
 
+def rows_by_rank(ops: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """All rows, those of one rank together and in their order; the ranks, ascending; and where each begins."""
+    rank_of = ops.get_column("rank").to_numpy()
+    rows = np.argsort(rank_of, kind="stable")
+    ranks, first = np.unique(rank_of[rows], return_index=True)
+    return rows, ranks, first
+
+
 def label_of(ops: pl.DataFrame, row: int) -> str:
     """What an op is called in messages: its id in quotes, else its name and where it stands."""
     op = ops.row(row, named=True)

@@ -18,6 +18,7 @@ from weftrace.notebook import InNotebook
 from weftrace.plan.graph import Graph, graph_of, latest_start_ns, previous_on_stream, run
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import Why
+from weftrace.plan.rows import rows_by_rank
 from weftrace.units import duration
 
 #: Memory that a plan takes and frees adds up to less than this, so that it fits int64.
@@ -49,14 +50,14 @@ class Timetable(InNotebook):
     By hand: an op starts at the latest of 0, of the end or start of each op that it waits for (plus that wait's lag),
     and of the end of the op before it on its stream (plus `plan.gap_ns`). It ends `duration_ns + (num_kernels - 1) *
     gap_ns` later; a member of a meet that much after the last start of all members.
+
+    shared: what the traces of all ranks have in common, kept by the first that is made.
     """
 
     plan: Plan
     start_ns: NDArray[np.int64]
     end_ns: NDArray[np.int64]
-    shared: dict[str, int] = field(
-        default_factory=dict, init=False, repr=False
-    )  # by the traces of all ranks, once known
+    shared: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def makespan_ns(self) -> int:
@@ -142,9 +143,7 @@ def memory_peaks(times: Timetable) -> pl.DataFrame:
     A rank that never holds more than at its start has a peak of 0 at 0.
     """
     need_timetable(times)
-    rank_of = times.plan.ops.get_column("rank").to_numpy()
-    by_rank = np.argsort(rank_of, kind="stable")
-    ranks, first = np.unique(rank_of[by_rank], return_index=True)
+    by_rank, ranks, first = rows_by_rank(times.plan.ops)
     peak_bytes, at_ns = np.zeros(len(ranks), np.int64), np.zeros(len(ranks), np.int64)
     begins = first[np.flatnonzero(np.diff(first // _ROWS_AT_ONCE, prepend=-1))]  # small ranks together
     for rows in np.split(by_rank, begins[1:]):
