@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from tests.conftest import ROOT
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
@@ -102,3 +103,15 @@ def a_call_of_ones_own_raises_what_it_raised(executor: Executor) -> None:
     assert isinstance(executor.submit(divmod, 7, 0).exception(60), ZeroDivisionError)
     error = executor.submit(threading.Lock).exception(60)
     assert error is not None and "pickle" in str(error)
+
+
+def an_executor_is_sound(executor: Executor, few: Path, mark: Path, subtests: pytest.Subtests) -> None:
+    """All of the above that need no more than an executor. mark: a file that is not there."""
+    with subtests.test("a worker killed in the middle"):
+        a_worker_killed_in_the_middle_is_tried_again(executor, few, mark)
+    with subtests.test("a file that always kills its worker"):
+        a_file_that_always_kills_its_worker_is_one_failure(executor, few)
+    with subtests.test("functions and threads"):
+        functions_travel_by_value_and_polars_has_one_thread(executor, few)
+    with subtests.test("an executor like others"):
+        a_call_of_ones_own_raises_what_it_raised(executor)

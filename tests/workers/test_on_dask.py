@@ -19,11 +19,4 @@ def test_a_job_on_dask(tmp_path: Path, subtests: pytest.Subtests) -> None:
         with subtests.test("the document of 20 ranks is the local one"):
             checks.a_document_is_the_local_one(addresses["dask"], many)
         with connect(addresses["dask"]) as executor:
-            with subtests.test("a worker killed in the middle"):
-                checks.a_worker_killed_in_the_middle_is_tried_again(executor, few, tmp_path / "mark")
-            with subtests.test("a file that always kills its worker"):
-                checks.a_file_that_always_kills_its_worker_is_one_failure(executor, few)
-            with subtests.test("functions and threads"):
-                checks.functions_travel_by_value_and_polars_has_one_thread(executor, few)
-            with subtests.test("an executor like others"):
-                checks.a_call_of_ones_own_raises_what_it_raised(executor)
+            checks.an_executor_is_sound(executor, few, tmp_path / "mark", subtests)
