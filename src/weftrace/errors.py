@@ -42,6 +42,10 @@ class PlanError(WeftraceError):
     exit_code = UNUSABLE_INPUT
 
 
+class ScheduleError(WeftraceError):
+    """A pipeline schedule cannot be made or run: impossible arguments, an action missing or twice, a deadlock."""
+
+
 class LoadsError(WeftraceError):
     """Expert loads cannot be used: a file or an array that is not loads, NaN, a negative count, the wrong shape."""
 

@@ -1,0 +1,25 @@
+"""Pipeline schedules as values: made, checked, simulated, compared, drawn, and run on torch.distributed.
+
+schedule = wt.pipeline.generate("dualpipe", num_stages=8, num_micro_batches=20)
+wt.pipeline.check(schedule)                            # every chunk once, in an order that can run
+print(wt.pipeline.to_text(schedule))
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weftrace.lazy import lazily
+
+if TYPE_CHECKING:
+    from weftrace.pipeline.schedule import ACTION_SCHEMA as ACTION_SCHEMA
+    from weftrace.pipeline.schedule import Action as Action
+    from weftrace.pipeline.schedule import Schedule as Schedule
+
+if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            "weftrace.pipeline.schedule": ("ACTION_SCHEMA", "Action", "Schedule"),
+        },
+    )
