@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING
 from weftrace.lazy import lazily
 
 if TYPE_CHECKING:
+    from weftrace.pipeline.notation import from_text as from_text
+    from weftrace.pipeline.notation import from_torch_csv as from_torch_csv
+    from weftrace.pipeline.notation import to_text as to_text
+    from weftrace.pipeline.notation import to_torch_csv as to_torch_csv
+    from weftrace.pipeline.rules import check as check
     from weftrace.pipeline.schedule import ACTION_SCHEMA as ACTION_SCHEMA
     from weftrace.pipeline.schedule import Action as Action
     from weftrace.pipeline.schedule import Schedule as Schedule
@@ -20,6 +25,8 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
+            "weftrace.pipeline.notation": ("from_text", "from_torch_csv", "to_text", "to_torch_csv"),
+            "weftrace.pipeline.rules": ("check",),
             "weftrace.pipeline.schedule": ("ACTION_SCHEMA", "Action", "Schedule"),
         },
     )

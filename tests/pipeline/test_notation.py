@@ -1,0 +1,108 @@
+"""A schedule written and read: the house's text and torch's CSV."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from weftrace.errors import ScheduleError
+from weftrace.pipeline import Action, Schedule, from_text, from_torch_csv, to_text, to_torch_csv
+
+TWO_DIRECTIONS = """\
+# weftrace pipeline schedule, version 1
+name: two directions # not a comment
+micro-batches: 2
+note: by hand
+replica 0: 0 1
+replica 1: 1 0
+rank 0: 0F0 1F1^ 1I1 0B0 1W1
+rank 1: 0F1 1F0 1I0 1W0 0B1
+"""
+MERGED = """\
+rank 0: 0F0 0F1&1B0   # stages 0 and 1 are here
+"""
+
+
+def test_text_says_all_that_a_schedule_holds() -> None:
+    schedule = from_text(TWO_DIRECTIONS)
+    assert to_text(schedule) == TWO_DIRECTIONS
+    assert (schedule.num_ranks, schedule.num_stages, schedule.num_replicas) == (2, 2, 2)
+    assert schedule.name == "two directions # not a comment"
+    assert schedule.listed()[1] == Action(rank=0, kind="F", stage=1, micro_batch=1, offload=True)
+    assert from_text(to_text(schedule)) == schedule
+
+
+def test_lines_that_follow_from_others_may_be_left_out() -> None:
+    schedule = from_text(MERGED)
+    assert schedule.rank_of == ((0, 0),)
+    assert schedule.num_micro_batches == 2
+    assert [str(action) for action in schedule.listed()] == ["0F0", "0F1&1B0"]
+
+
+def test_slices_are_told() -> None:
+    one = Action(rank=0, kind="F", stage=0, micro_batch=0)
+    schedule = Schedule.of([one], name="sliced", rank_of=[[0]], num_micro_batches=4, num_slices=2)
+    assert "\nslices: 2\n" in to_text(schedule)
+    assert from_text(to_text(schedule)) == schedule
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no line such as 'rank 0"),
+        ("rank 0: 0F0 0X0", "line 1: '0X0' is no action; one is written 3F5"),
+        ("rank 0: 0F0\nrank 0: 0B0", "line 2: rank 0 stands twice"),
+        ("rank zero: 0F0", "line 1: 'zero' is no whole number"),
+        ("rank 0 0F0", "line 1: 'rank 0 0F0' has no colon"),
+        ("ranks: 0F0", "line 1: 'ranks' is none of name"),
+        ("replica 1: 0\nrank 0: 0F0", "replicas are [1]"),
+        ("rank 0: 0F0\nrank 1: 0F1", "stage 0 is on ranks 0 and 1. A stage on several ranks needs lines such as"),
+        ("rank 0: 0F0\nrank 1: 2F0", "no rank has an action of stage 1"),
+        ("micro-batches: x\nrank 0: 0F0", "line 1: micro-batches: 'x' is no whole number"),
+        ("micro-batches: 1\nrank 0: 0F1", "0F1 on rank 0 is of micro-batch 1, of 1 counted from 0"),
+        ("rank 0: 0F99999999999", "too large"),
+        (
+            "# weftrace pipeline schedule, version 9\nrank 0: 0F0",
+            "version 9 is newer than this weftrace, which reads 1",
+        ),
+    ],
+)
+def test_wrong_text_is_told_by_line(text: str, said: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        from_text(text, what="x.txt")
+    assert said in str(caught.value)
+
+
+def test_torch_reads_what_is_written_for_it_and_back(tmp_path: Path) -> None:
+    """Through the loader of torch's own runtime."""
+    schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
+    text = "rank 0: 0F0 0F1 3F0 0F2&3B0 3I1 3W1\nrank 1: 1F0 2F0 2B0 1B0\n"
+    path = tmp_path / "schedule.csv"
+    path.write_text(to_torch_csv(from_text(text)))
+    with path.open(newline="") as file:
+        read = [[schedules._Action.from_str(cell) for cell in row] for row in csv.reader(file)]
+    written = "\n".join(",".join(map(str, row)) for row in read)
+    assert str(read[0][3]) == "(0F2;3B0)OVERLAP_F_B"
+    assert from_torch_csv(written) == from_text(text)
+
+
+def test_empty_cells_of_torch_are_idle_slots() -> None:
+    assert from_torch_csv("0F0,,0B0\n,1F0,1B0\n\n") == from_text("rank 0: 0F0 0B0\nrank 1: 1F0 1B0")
+
+
+def test_what_torch_cannot_say_is_refused_with_the_reason() -> None:
+    with pytest.raises(ScheduleError, match=r"stage 0 on 0 and 1\), and torch's schedules know one rank"):
+        to_torch_csv(from_text(TWO_DIRECTIONS))
+    with pytest.raises(ScheduleError, match="offloads activations"):
+        to_torch_csv(from_text("rank 0: 0F0^ 0B0"))
+    with pytest.raises(ScheduleError, match="cut into slices"):
+        to_torch_csv(from_text("slices: 2\nrank 0: 0F0 0F1 0B1 0B0"))
+
+
+def test_communication_in_a_csv_is_refused_with_the_reason() -> None:
+    with pytest.raises(ScheduleError, match="row 1: 0SEND_F0 is communication"):
+        from_torch_csv("0F0,0SEND_F0\n")
+    with pytest.raises(ScheduleError, match="row 2: '1G0' is no action"):
+        from_torch_csv("0F0\n1G0\n")
