@@ -9,7 +9,8 @@
     wt.figure(report, "overlap")            # a plotly figure
     wt.analysis.overlap(trace)              # one question at a time
 
-Few names stand here; each capability has the rest in its wing: `wt.analysis`, `wt.plan`, `wt.experts`, `wt.flops`.
+Few names stand here; each capability has the rest in its wing: `wt.analysis`, `wt.plan`, `wt.experts`, `wt.flops`,
+`wt.pipeline`.
 Importing weftrace is quick: what a name needs is imported when the name is first used.
 """
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # what a type checker sees; wings.py names the wings' own
     from weftrace import experts as experts
     from weftrace import facts as facts
     from weftrace import flops as flops
+    from weftrace import pipeline as pipeline
     from weftrace import plan as plan
     from weftrace import report as report
     from weftrace import trace as trace

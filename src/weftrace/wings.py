@@ -26,6 +26,7 @@ WINGS = (
     Wing("report", (("build", ("Report", "analyze")),)),
     Wing("experts", (("placement", ("Placement",)), ("", ("balance", "replan", "replay")))),
     Wing("flops", (("values", ("FlopsReport",)), ("", ("count", "profile")))),
+    Wing("pipeline"),
 )
 
 

@@ -1,0 +1,17 @@
+"""`weftrace pipeline`: in which order the stages of a model should run."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(
+    help="Compare, draw and choose pipeline schedules, from 1F1B to DualPipe.",
+    epilog="Start with: weftrace pipeline show dualpipe --stages 8 --micro-batches 20",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+def add_to(commands: typer.Typer) -> None:
+    """Add them to weftrace's commands."""
+    commands.add_typer(app, name="pipeline")
