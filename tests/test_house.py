@@ -54,15 +54,15 @@ except SystemExit as stop:
 def test_every_module_imports_without_extras() -> None:
     """torch, plotly, Ray and Dask are made unimportable; each module and public name must load all the same.
 
-    The folders `runtime` of flops/ are what runs models: without torch they have nothing to be, and weftrace.flops says
-    so: test_package.py.
+    The folders `runtime` are what runs models: without torch they have nothing to be, and weftrace.flops says so:
+    test_package.py.
     """
     python("""
 import importlib, pkgutil, re, sys
 for name in ("torch", "plotly", "transformers", "ray", "distributed", "dask", "cloudpickle"):
     sys.modules[name] = None
 import weftrace
-runs_models = re.compile(r"weftrace\\.flops(\\.deepspeed)?\\.runtime\\b").match
+runs_models = re.compile(r"weftrace\\.(flops(\\.deepspeed)?|pipeline)\\.runtime\\b").match
 def refused(name):
     assert runs_models(name), name
 for module in pkgutil.walk_packages(weftrace.__path__, "weftrace.", onerror=refused):

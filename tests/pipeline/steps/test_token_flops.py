@@ -34,7 +34,7 @@ def test_matrices_are_nearly_all_that_a_token_uses(config) -> None:  # type: ign
 
 
 def test_what_is_no_decoder_is_refused() -> None:
-    with pytest.raises(WeftraceError, match="bert-base.*masked"):
+    with pytest.raises(WeftraceError, match=r"bert-base.*masked"):
         flops_per_token(model_config("bert-base"), 128)
     with pytest.raises(WeftraceError, match="sequence"):
         flops_per_token(model_config("deepseek-v3"), 0)
