@@ -13,18 +13,17 @@ Source: DeepSeek, https://github.com/deepseek-ai/DualPipe (README's figure and i
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.alphabet import DIRECTIONS
 from weftrace.errors import ScheduleError
+from weftrace.pipeline.generators.columns import Columns, code_of, frame_of
 from weftrace.pipeline.schedule import Schedule
 
 #: Cells of the figure: what a rank does next, by phase. F0B1 is the F&B of phase 0's forward and phase 1's backward. A
 #: W is of the oldest I that has none yet.
 Cells = NDArray[np.int8]
 F0, F1, I0, I1, B0, B1, F0B1, F1B0, W = range(9)
-_KIND = np.array([list(DIRECTIONS).index(kind) for kind in ("F", "F", "I", "I", "B", "B", "F&B", "F&B", "W")])
+_KIND = np.array([code_of(kind) for kind in ("F", "F", "I", "I", "B", "B", "F&B", "F&B", "W")])
 _FORWARD = np.array([0, 1, -1, -1, -1, -1, 0, 1, -1])  # phase of the cell's forward, -1 for none
 _BACKWARD = np.array([-1, -1, 0, 1, 0, 1, 1, 0, -1])  # phase of the cell's I or B, -1 for none
 
@@ -63,7 +62,7 @@ def dualpipe(num_stages: int, num_micro_batches: int, *, switch: bool = True) ->
     _refuse_odd(num_stages, num_micro_batches)
     if num_each < num_stages:
         raise ScheduleError(
-            f"dualpipe: {num_micro_batches} micro-batches are too few for {num_stages} stages: both directions fill "
+            f"DualPipe: {num_micro_batches} micro-batches are too few for {num_stages} stages: both directions fill "
             f"the pipeline at once, which takes 2 x {num_stages} = {2 * num_stages} or more."
         )
     up = tuple(range(num_stages))
@@ -74,7 +73,7 @@ def dualpipe(num_stages: int, num_micro_batches: int, *, switch: bool = True) ->
         cells = eight_steps(half, min(rank, far), num_each, switch=switch)
         ranks.append(_numbered(cells, rank, *near_first))
     placed = (up, up[::-1])
-    return Schedule(name="dualpipe", rank_of=placed, num_micro_batches=num_micro_batches, actions=_frame(ranks))
+    return Schedule(name="DualPipe", rank_of=placed, num_micro_batches=num_micro_batches, actions=frame_of(ranks))
 
 
 def dualpipe_v(num_ranks: int, num_micro_batches: int, *, switch: bool = True) -> Schedule:
@@ -83,10 +82,10 @@ def dualpipe_v(num_ranks: int, num_micro_batches: int, *, switch: bool = True) -
     switch: see `eight_steps`. Raises `ScheduleError` where there is no rank, or fewer micro-batches than 2 D.
     """
     if num_ranks < 1:
-        raise ScheduleError(f"dualpipev: num_ranks = {num_ranks}; there must be one or more.")
+        raise ScheduleError(f"DualPipeV: num_ranks = {num_ranks}; there must be one or more.")
     if num_micro_batches < 2 * num_ranks:
         raise ScheduleError(
-            f"dualpipev: {num_micro_batches} micro-batches are too few for {num_ranks} ranks: the V is "
+            f"DualPipeV: {num_micro_batches} micro-batches are too few for {num_ranks} ranks: the V is "
             f"{2 * num_ranks} stages long, and takes that many or more to be full."
         )
     down = tuple(range(num_ranks))
@@ -95,7 +94,7 @@ def dualpipe_v(num_ranks: int, num_micro_batches: int, *, switch: bool = True) -
         cells = eight_steps(num_ranks, rank, num_micro_batches, switch=switch)
         ranks.append(_numbered(cells, rank, (rank, 2 * num_ranks - 1 - rank), (0, 0)))
     placed = (down + down[::-1],)
-    return Schedule(name="dualpipev", rank_of=placed, num_micro_batches=num_micro_batches, actions=_frame(ranks))
+    return Schedule(name="DualPipeV", rank_of=placed, num_micro_batches=num_micro_batches, actions=frame_of(ranks))
 
 
 def _times(count: int, *cells: int) -> Cells:
@@ -113,8 +112,8 @@ def _zero_bubble(pairs: int) -> Cells:
     return cells
 
 
-def _numbered(cells: Cells, rank: int, stages: tuple[int, ...], first: tuple[int, ...]) -> NDArray[np.int32]:
-    """Columns [rank, kind, stage, micro_batch, back_stage, back_micro_batch] of a rank's cells, -1 for null.
+def _numbered(cells: Cells, rank: int, stages: tuple[int, ...], first: tuple[int, ...]) -> Columns:
+    """The actions of a rank's cells.
 
     stages, first: of each phase the stage that the rank holds, and the number of its first micro-batch.
     """
@@ -132,24 +131,12 @@ def _numbered(cells: Cells, rank: int, stages: tuple[int, ...], first: tuple[int
     return columns
 
 
-def _frame(ranks: list[NDArray[np.int32]]) -> pl.DataFrame:
-    columns = np.concatenate(ranks, axis=1)
-    kinds = pl.Series(list(DIRECTIONS), dtype=pl.Enum(list(DIRECTIONS)))
-    names = ("rank", "kind", "stage", "micro_batch", "back_stage", "back_micro_batch")
-    frame = pl.DataFrame(dict(zip(names, columns, strict=True)))
-    return frame.with_columns(
-        kinds.gather(frame["kind"]).alias("kind"),
-        pl.when(pl.col("back_stage") >= 0).then("back_stage"),
-        pl.when(pl.col("back_stage") >= 0).then("back_micro_batch"),
-    )
-
-
 def _refuse_odd(num_stages: int, num_micro_batches: int) -> None:
     if num_stages < 2 or num_stages % 2:
         raise ScheduleError(
-            f"dualpipe: {num_stages} stages; the two directions meet in the middle, which takes an even number of them."
+            f"DualPipe: {num_stages} stages; the two directions meet in the middle, which takes an even number of them."
         )
     if num_micro_batches % 2:
         raise ScheduleError(
-            f"dualpipe: {num_micro_batches} micro-batches; each direction runs half of them, so their number is even."
+            f"DualPipe: {num_micro_batches} micro-batches; each direction runs half of them, so their number is even."
         )

@@ -1,0 +1,24 @@
+"""The first pair of the middle ranks runs F, then B."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pipeline.passes.orders import apart, one_f_one_b
+from weftrace.errors import ScheduleError
+from weftrace.pipeline.generators.dualpipe import dualpipe, dualpipe_v
+from weftrace.pipeline.passes.middle_switch import switch_middle
+
+
+def test_dualpipe_without_its_switch_becomes_dualpipe() -> None:
+    assert switch_middle(dualpipe(8, 20, switch=False)) == dualpipe(8, 20)
+    assert switch_middle(dualpipe_v(4, 9, switch=False)) == dualpipe_v(4, 9)
+
+
+def test_a_pipeline_in_which_nothing_turns_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="no rank holds both stages in the middle, 1 and 2 of 4"):
+        switch_middle(one_f_one_b(4, 8))
+    with pytest.raises(ScheduleError, match="no rank holds both stages in the middle"):
+        switch_middle(one_f_one_b(3, 8))
+    with pytest.raises(ScheduleError, match="run no F&B that could be parted"):
+        switch_middle(apart(dualpipe(4, 8)))
