@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from weftrace.lazy import lazily
 
 if TYPE_CHECKING:
+    from weftrace.pipeline.as_plan import plan_of as plan_of
+    from weftrace.pipeline.costs import Costs as Costs
     from weftrace.pipeline.notation import from_text as from_text
     from weftrace.pipeline.notation import from_torch_csv as from_torch_csv
     from weftrace.pipeline.notation import to_text as to_text
@@ -20,13 +22,18 @@ if TYPE_CHECKING:
     from weftrace.pipeline.schedule import ACTION_SCHEMA as ACTION_SCHEMA
     from weftrace.pipeline.schedule import Action as Action
     from weftrace.pipeline.schedule import Schedule as Schedule
+    from weftrace.pipeline.simulation import Simulation as Simulation
+    from weftrace.pipeline.simulation import simulate as simulate
 
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
+            "weftrace.pipeline.as_plan": ("plan_of",),
+            "weftrace.pipeline.costs": ("Costs",),
             "weftrace.pipeline.notation": ("from_text", "from_torch_csv", "to_text", "to_torch_csv"),
             "weftrace.pipeline.rules": ("check",),
             "weftrace.pipeline.schedule": ("ACTION_SCHEMA", "Action", "Schedule"),
+            "weftrace.pipeline.simulation": ("Simulation", "simulate"),
         },
     )

@@ -1,0 +1,247 @@
+"""Costs: how long the actions of a pipeline take, how long messages travel, what is held in memory.
+
+All of one *chunk*, one stage's work on one micro-batch. Where stages differ, a field holds one value a stage.
+
+Legend: N actions, S stages, R ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weftrace.errors import ScheduleError
+from weftrace.notebook import InNotebook
+from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
+from weftrace.units import duration
+
+#: One value for all stages, or one a stage.
+PerStage = int | tuple[int, ...]
+#: One value for all pairs, or one for each [forward's stage][backward's stage].
+PerPair = int | tuple[tuple[int, ...], ...]
+
+#: What a unit is in `Costs.units`: large enough that halves and tenths are whole.
+UNIT_NS: Final = 1_000
+
+_PER_STAGE = ("forward_ns", "input_ns", "weight_ns", "backward_ns", "message_bytes", "activation_bytes",
+              "pending_bytes", "weight_bytes")  # fmt: skip
+_LEFT_OUT = ("backward_ns", "overlapped_ns", "pending_bytes")  # may be None: they follow from others
+_CODES = {kind: code for code, kind in enumerate(ACTION_SCHEMA["kind"].categories)}  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs(InNotebook):
+    """What one chunk costs. Times are whole nanoseconds, sizes whole bytes.
+
+    forward_ns, input_ns, weight_ns: of F, I and W.
+    backward_ns: of B, the full backward; None for I + W.
+    overlapped_ns: of F&B, by pair or for all; None for F + B, no gain.
+    rank_factor: times by which a rank is slower than these numbers (2 for half the speed), for all ranks or a rank.
+    latency_ns: what a message between two ranks needs on its way, whatever its size. Ranks that hold both stages
+        themselves send none.
+    message_bytes: of an activation that a stage sends to the next, and of its gradient on the way back; the value of
+        the last stage plays no part. bytes_per_s: at which messages leave a rank, one after another, activations and
+        gradients each on a link of their own; None where size does not matter.
+    blocking: False, messages travel beside the computation: a consumer waits for its input, nobody else does. True:
+        a message passes once its sender has ended the action before it and its receiver has come to the action that
+        needs it, and both compute nothing until it has passed; what a rank sends and receives between two actions
+        passes at once.
+    input_needed, output_ready: of the forward and of the backward inside an F&B, the part of its time after which it
+        reads its input (0, at its start) and has its output (1, at its end).
+    activation_bytes: what a forward leaves for its backward, taken at its start. pending_bytes: the part of it that
+        stays from the end of I to the end of W; None for all of it. A B frees everything at its end.
+    weight_bytes: parameters of a stage, with all that is held for them for the whole step.
+    offload_bytes_per_s: at which offloaded activations are copied to the host, and at which back; both at a time.
+    source: where the numbers come from.
+
+    Raises `ScheduleError` for values of another type or sign than these.
+    """
+
+    forward_ns: PerStage
+    input_ns: PerStage
+    weight_ns: PerStage
+    backward_ns: PerStage | None = None
+    overlapped_ns: PerPair | None = None
+    rank_factor: float | tuple[float, ...] = 1.0
+    latency_ns: int = 0
+    message_bytes: PerStage = 0
+    bytes_per_s: float | None = None
+    blocking: bool = False
+    input_needed: tuple[float, float] = (0.0, 0.0)
+    output_ready: tuple[float, float] = (1.0, 1.0)
+    activation_bytes: PerStage = 0
+    pending_bytes: PerStage | None = None
+    weight_bytes: PerStage = 0
+    offload_bytes_per_s: float | None = None
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, _plain(getattr(self, field.name)))
+        for name in (*_PER_STAGE, "overlapped_ns", "latency_ns"):
+            _check_whole(name, getattr(self, name))
+        for name in ("rank_factor", "bytes_per_s", "offload_bytes_per_s"):
+            _check_rate(name, getattr(self, name))
+        for name in ("input_needed", "output_ready"):
+            _check_parts(name, getattr(self, name))
+        if type(self.blocking) is not bool:
+            raise ScheduleError(f"costs: blocking = {self.blocking!r}; it is true or false.")
+        if self.blocking and (self.input_needed, self.output_ready) != ((0, 0), (1, 1)):
+            raise ScheduleError(
+                "costs: messages that block pass between two actions, so input_needed and output_ready, times inside "
+                "an F&B, cannot differ from its start and end. Leave out one of them, or blocking."
+            )
+
+    @classmethod
+    def units(
+        cls,
+        F: float = 1,
+        I: float = 1,  # noqa: E741 - the alphabet's letter
+        W: float = 1,
+        FB: float | None = None,
+        *,
+        latency: float = 0,
+        **others: Any,
+    ) -> Costs:
+        """Costs in units of `UNIT_NS`, as the laws of the literature are written; a chunk's activations are 1 byte.
+
+        FB: of an F&B; None for F + I + W. others: further fields of `Costs`, in their own units.
+        """
+        times = {"forward_ns": F, "input_ns": I, "weight_ns": W, "overlapped_ns": FB, "latency_ns": latency}
+        whole = {name: None if value is None else round(value * UNIT_NS) for name, value in times.items()}
+        return cls(**({"activation_bytes": 1, "source": "units"} | whole | others))  # type: ignore[arg-type]
+
+    def split(self, num_parts: int) -> Costs:
+        """Costs of the same model where each stage is cut in equal parts: as many times the stages, each that smaller.
+
+        Messages between the parts are as large as those between stages. Halves of an odd nanosecond are rounded.
+        """
+
+        def parts(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(each for item in value for each in (parts(item),) * num_parts)
+            return None if value is None else round(value / num_parts)
+
+        names = (*(name for name in _PER_STAGE if name != "message_bytes"), "overlapped_ns")
+        changed = {name: parts(getattr(self, name)) for name in names}
+        if isinstance(self.message_bytes, tuple):
+            changed["message_bytes"] = tuple(each for each in self.message_bytes for _ in range(num_parts))
+        return replace(self, **changed)
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        for letter, value in (("F", self.forward_ns), ("I", self.input_ns), ("W", self.weight_ns)):
+            yield letter, duration(value) if isinstance(value, int) else "by stage"
+        if self.overlapped_ns is not None:
+            yield "F&B", duration(self.overlapped_ns) if isinstance(self.overlapped_ns, int) else "by pair"
+        if self.source:
+            yield "source", self.source
+
+
+def of_stages(costs: Costs, name: str, num_stages: int) -> NDArray[np.int64]:
+    """A field by stage, int64 [S]; those that follow from others worked out.
+
+    Raises `ScheduleError` where it has a value for each of another number of stages.
+    """
+    value = getattr(costs, name)
+    if value is None and name == "backward_ns":
+        return of_stages(costs, "input_ns", num_stages) + of_stages(costs, "weight_ns", num_stages)
+    if value is None and name == "pending_bytes":
+        return of_stages(costs, "activation_bytes", num_stages)
+    if isinstance(value, tuple) and len(value) != num_stages:
+        raise ScheduleError(f"costs: {name} has {len(value)} values, for as many stages; there are {num_stages}.")
+    return np.broadcast_to(np.array(value, np.int64), num_stages)
+
+
+def durations_ns(schedule: Schedule, costs: Costs) -> NDArray[np.int64]:
+    """How long each action takes, int64 [N], in the order of `schedule.actions`.
+
+    By hand: the kind's time at its stage (an F&B's by the stages of both halves), times its rank's factor, rounded.
+    Raises `ScheduleError` where costs are of other stages or ranks than the schedule's.
+    """
+    num_stages, actions = schedule.num_stages, schedule.actions
+    names = {"F": "forward_ns", "B": "backward_ns", "I": "input_ns", "W": "weight_ns"}
+    by_kind = np.zeros((len(_CODES), num_stages), np.int64)
+    for kind, name in names.items():
+        by_kind[_CODES[kind]] = of_stages(costs, name, num_stages)
+    code, stage = kind_codes(schedule), actions.get_column("stage").to_numpy()
+    times: NDArray[np.int64] = by_kind[code, stage]
+    if len(pairs := np.flatnonzero(code == _CODES["F&B"])):
+        back = actions.get_column("back_stage").gather(pairs).to_numpy()
+        times[pairs] = _overlapped_ns(costs, by_kind[_CODES["F"]], by_kind[_CODES["B"]])[stage[pairs], back]
+    factor = np.array(costs.rank_factor, np.float64)
+    if factor.ndim and len(factor) != schedule.num_ranks:
+        raise ScheduleError(
+            f"costs: rank_factor has {len(factor)} values, for as many ranks; there are {schedule.num_ranks}."
+        )
+    if (factor != 1).any():
+        slower = factor[actions.get_column("rank").to_numpy()] if factor.ndim else factor
+        times = np.rint(times * slower).astype(np.int64)
+    return times
+
+
+def kind_codes(schedule: Schedule) -> NDArray[np.uint8]:
+    """The kind of each action as its position in the alphabet, [N]; `code_of` says which that is."""
+    codes: NDArray[np.uint8] = schedule.actions.get_column("kind").to_physical().to_numpy()
+    return codes
+
+
+def code_of(kind: str) -> int:
+    """The position of a kind in the alphabet."""
+    return _CODES[kind]
+
+
+def _overlapped_ns(costs: Costs, forward_ns: NDArray[np.int64], backward_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of F&B by pair, [forward's stage, backward's stage]."""
+    num_stages = len(forward_ns)
+    if costs.overlapped_ns is None:
+        return forward_ns[:, None] + backward_ns
+    given = np.array(costs.overlapped_ns, np.int64)
+    if given.ndim and given.shape != (num_stages, num_stages):
+        raise ScheduleError(
+            f"costs: overlapped_ns is for {len(given)} x {given.shape[1]} stages; there are {num_stages}."
+        )
+    return np.broadcast_to(given, (num_stages, num_stages))
+
+
+def _plain(value: Any) -> Any:
+    """Lists and arrays as tuples, numbers of NumPy as Python's."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    return tuple(_plain(each) for each in value) if isinstance(value, list | tuple) else value
+
+
+def _check_whole(name: str, value: Any) -> None:
+    if value is None and name in _LEFT_OUT:
+        return
+    rows = value if isinstance(value, tuple) else (value,)
+    if name == "overlapped_ns" and isinstance(value, tuple):
+        if any(not isinstance(row, tuple) or len(row) != len(value) for row in value):
+            raise ScheduleError("costs: overlapped_ns by pair is as many rows as stages, each of as many values.")
+        rows = tuple(each for row in value for each in row)
+    if not rows:
+        raise ScheduleError(f"costs: {name} is an empty list; it is one value, or one a stage.")
+    for each in rows:
+        if type(each) is not int or each < 0:
+            what = "nanoseconds" if name.endswith("_ns") else "bytes"
+            raise ScheduleError(f"costs: {name} holds {each!r}; it must be a whole number of {what}, 0 or more.")
+
+
+def _check_rate(name: str, value: Any) -> None:
+    if value is None and name != "rank_factor":
+        return
+    each_of = value if isinstance(value, tuple) and name == "rank_factor" else (value,)
+    for each in each_of:
+        if type(each) not in (int, float) or not 0 < each < float("inf"):
+            raise ScheduleError(f"costs: {name} holds {each!r}; it must be a number above 0.")
+
+
+def _check_parts(name: str, value: Any) -> None:
+    fits = isinstance(value, tuple) and len(value) == 2 and all(type(each) in (int, float) for each in value)
+    if not fits or not all(0 <= each <= 1 for each in value):
+        raise ScheduleError(
+            f"costs: {name} = {value!r}; it is two parts of an F&B, from 0 to 1: the forward's and the backward's."
+        )

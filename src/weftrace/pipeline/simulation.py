@@ -1,0 +1,194 @@
+"""When does each action of a schedule run, how long does the step take, who idles when, and what is held in memory?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.errors import PlanError, ScheduleError
+from weftrace.notebook import InNotebook
+from weftrace.pipeline.as_plan import memory_changes, plan_of
+from weftrace.pipeline.costs import Costs, kind_codes, of_stages
+from weftrace.pipeline.rules import check
+from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
+from weftrace.plan import Timetable, critical_path, memory_curve, memory_peaks, timetable
+from weftrace.units import duration
+
+#: Where a step ends. barrier: for all ranks when the last of them is done. span: for each rank when it is done itself.
+Boundary = Literal["barrier", "span"]
+
+#: Columns of `Simulation.ranks`, one row a rank, explained at `Simulation`.
+RANK_SCHEMA: dict[str, pl.DataType] = {
+    "rank": pl.Int32(), "busy_ns": pl.Int64(), "idle_ns": pl.Int64(), "warm_up_ns": pl.Int64(),
+    "steady_ns": pl.Int64(), "cool_down_ns": pl.Int64(), "peak_bytes": pl.Int64(), "peak_activations": pl.Int64(),
+    "weight_bytes": pl.Int64(),
+}  # fmt: skip
+_KINDS: tuple[str, ...] = tuple(ACTION_SCHEMA["kind"].categories)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Simulation(InNotebook):
+    """A schedule run with costs.
+
+    boundary: what a rank's step is. "barrier": from 0 to the makespan, for every rank. "span": from the start of its
+        first action to the end of its last, as where the next step's forwards may begin on one rank while another
+        still works.
+    times: start and end of each op of `plan_of(schedule, costs)`.
+    ranks: frame with the columns of `RANK_SCHEMA`. busy_ns: the sum of the rank's actions. idle_ns: its step - busy_ns,
+        of which warm_up_ns lies before the start of its first action that has a backward in it (B, I, F&B), steady_ns
+        from there to the end of its last that has a forward (F, F&B), and cool_down_ns after both. Without any
+        backward, warm-up ends where its first action starts. peak_bytes: most that it holds at once, weight_bytes, the
+        parameters of its stages, among it. peak_activations: most chunks whose activations, or a part of them, it holds
+        at once: from the start of F to the end of W or B, or of I where `Costs.pending_bytes` is 0.
+    """
+
+    schedule: Schedule
+    costs: Costs
+    boundary: Boundary
+    times: Timetable
+    ranks: pl.DataFrame
+
+    @property
+    def makespan_ns(self) -> int:
+        """From the start of the first action to the end of the last, over all ranks."""
+        return self.times.makespan_ns
+
+    @property
+    def step_ns(self) -> int:
+        """The longest step of a rank: how often a step can follow another. With a barrier, the makespan."""
+        return int(self.ranks.select((pl.col("busy_ns") + pl.col("idle_ns")).max()).item())
+
+    @property
+    def bubble_ns(self) -> int:
+        """The idle time of the rank that idles most. It names no cause: what messages cost is in it."""
+        return int(self.ranks.select(pl.col("idle_ns").max()).item())
+
+    @property
+    def actions(self) -> pl.DataFrame:
+        """The schedule's actions with their `start_ns` and `end_ns`."""
+        num = len(self.schedule)
+        return self.schedule.actions.with_columns(
+            start_ns=pl.Series(self.times.start_ns[:num]), end_ns=pl.Series(self.times.end_ns[:num])
+        )
+
+    def memory(self, rank: int) -> pl.DataFrame:
+        """What a rank holds over time, its parameters included: from `time_ns` on, `bytes`; the first row is at 0."""
+        weight_bytes = self.ranks.get_column("weight_bytes")[rank]
+        curve = memory_curve(self.times, rank).with_columns(pl.col("bytes") + weight_bytes)
+        if len(curve) and curve["time_ns"][0] == 0:
+            return curve
+        return pl.concat([pl.DataFrame({"time_ns": [0], "bytes": [weight_bytes]}, schema=curve.schema), curve])
+
+    def critical_path(self) -> pl.DataFrame:
+        """What decides the makespan, first to last, as `weftrace.plan.critical_path` tells it; `op` is the row of the
+        action, or of a message or copy from `len(schedule)` on. The parts and the lags add up to the makespan."""
+        return critical_path(self.times)
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "schedule", self.schedule.name
+        yield "makespan", duration(self.makespan_ns)
+        yield f"bubble ({self.boundary})", duration(self.bubble_ns)
+        yield "peak", f"{self.ranks.select(pl.col('peak_activations').max()).item()} chunks on a rank"
+
+
+def simulate(schedule: Schedule, costs: Costs, boundary: Boundary = "barrier") -> Simulation:
+    """Run a schedule with costs. Raises `ScheduleError` where it cannot run, or costs are of another pipeline."""
+    if boundary not in get_args(Boundary):
+        raise ScheduleError(f"boundary = {boundary!r}; a step ends at a 'barrier', or a rank's own 'span' does.")
+    plan = plan_of(schedule, costs)
+    try:
+        times = timetable(plan)
+    except PlanError as error:
+        check(schedule)
+        raise ScheduleError(
+            f"schedule {schedule.name!r} can run, but not with messages that block: in this order ranks wait for each "
+            f"other to send and to receive.\n{error}"
+        ) from None
+    ranks = pl.concat([_idle(schedule, times, boundary), _memory(schedule, costs, times)], how="horizontal").select(
+        *RANK_SCHEMA
+    )
+    return Simulation(schedule=schedule, costs=costs, boundary=boundary, times=times, ranks=ranks)
+
+
+# --- idle time --------------------------------------------------------------------------------------------------------
+
+
+def _idle(schedule: Schedule, times: Timetable, boundary: Boundary) -> pl.DataFrame:
+    """rank, busy_ns, idle_ns and its three parts. On a rank, actions follow each other: the time until one starts
+    that no action of it took is idle."""
+    num, num_ranks = len(schedule), schedule.num_ranks
+    start, end = times.start_ns[:num], times.end_ns[:num]
+    first = np.searchsorted(schedule.actions.get_column("rank").to_numpy(), np.arange(num_ranks + 1))
+    took = np.append(0, np.cumsum(end - start))
+    code = kind_codes(schedule)
+    is_backward = np.isin(code, [_KINDS.index(kind) for kind in ("B", "I", "F&B")])
+    is_forward = np.isin(code, [_KINDS.index(kind) for kind in ("F", "F&B")])
+    backwards, forwards = np.flatnonzero(is_backward), np.flatnonzero(is_forward)
+    at_backward = _at(backwards, np.searchsorted(backwards, first[:-1]))
+    has_backward = at_backward < first[1:]
+    warm_row = np.where(has_backward, at_backward, first[:-1])  # with it, warm-up is over
+    cool_row = _at(forwards, np.searchsorted(forwards, first[1:]) - 1) + 1  # from it on, cool-down
+    cool_row = np.maximum(np.where(cool_row > first[:-1], cool_row, first[1:]), warm_row)
+    has_any = first[1:] > first[:-1]
+    begin, until = np.zeros(num_ranks, np.int64), np.full(num_ranks, times.makespan_ns)
+    if boundary == "span":
+        begin[has_any], until[has_any] = start[first[:-1][has_any]], end[first[1:][has_any] - 1]
+        until[~has_any] = 0
+    warm_at, cool_at = until.copy(), until.copy()
+    warm_at[has_any] = start[warm_row[has_any]]
+    is_cool = has_any & (cool_row > warm_row)
+    cool_at[has_any] = warm_at[has_any]
+    cool_at[is_cool] = end[cool_row[is_cool] - 1]
+    busy_warm, busy_cool = took[warm_row] - took[first[:-1]], took[cool_row] - took[first[:-1]]
+    busy = took[first[1:]] - took[first[:-1]]
+    warm_up = warm_at - begin - busy_warm
+    steady = cool_at - warm_at - (busy_cool - busy_warm)
+    cool_down = until - cool_at - (busy - busy_cool)
+    return pl.DataFrame(
+        {"rank": np.arange(num_ranks), "busy_ns": busy, "idle_ns": until - begin - busy, "warm_up_ns": warm_up,
+         "steady_ns": steady, "cool_down_ns": cool_down}
+    ).cast({"rank": pl.Int32})  # fmt: skip
+
+
+def _at(rows: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.int64]:
+    """rows[position]; where the position is past one end, a row that is on no rank's side: far behind, or before."""
+    padded = np.concatenate([[-1], rows, [np.iinfo(np.int64).max]])
+    found: NDArray[np.int64] = padded[position + 1]
+    return found
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def _memory(schedule: Schedule, costs: Costs, times: Timetable) -> pl.DataFrame:
+    """peak_bytes, peak_activations, weight_bytes of each rank."""
+    weight_S = of_stages(costs, "weight_bytes", schedule.num_stages)
+    weight_bytes = np.zeros(schedule.num_ranks, np.int64)
+    for ranks in schedule.rank_of:
+        np.add.at(weight_bytes, list(ranks), weight_S)
+    held = _peaks(times, schedule.num_ranks)
+    unit = costs.activation_bytes
+    if isinstance(unit, int) and unit > 0 and costs.pending_bytes in (None, 0, unit):
+        num_held = held // unit  # the same at other scale
+    else:
+        ones = np.ones(schedule.num_stages, np.int64)
+        at_I = costs.pending_bytes is not None and (of_stages(costs, "pending_bytes", schedule.num_stages) == 0)
+        start, end = memory_changes(schedule, ones, ones * ~np.asarray(at_I))
+        others = np.zeros(len(times.plan) - len(start), np.int64)  # messages, between actions and copies
+        num = len(schedule)
+        start, end = (np.concatenate([each[:num], others, each[num:]]) for each in (start, end))
+        plan = times.plan.with_ops(start_bytes=pl.Series(start), end_bytes=pl.Series(end))
+        num_held = _peaks(Timetable(plan=plan, start_ns=times.start_ns, end_ns=times.end_ns), schedule.num_ranks)
+    return pl.DataFrame({"peak_bytes": held + weight_bytes, "peak_activations": num_held, "weight_bytes": weight_bytes})
+
+
+def _peaks(times: Timetable, num_ranks: int) -> NDArray[np.int64]:
+    found = memory_peaks(times)
+    peaks = np.zeros(num_ranks, np.int64)
+    peaks[found.get_column("rank").to_numpy()] = found.get_column("peak_bytes").to_numpy()
+    return peaks
