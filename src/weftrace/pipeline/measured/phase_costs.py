@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -17,6 +18,7 @@ from weftrace.analysis import phases
 from weftrace.analysis.intervals import Intervals, of_events
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
+from weftrace.pipeline.costs import Costs
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 from weftrace.units import duration
@@ -74,6 +76,13 @@ class MeasuredCosts(InNotebook):
     def overlapped_part(self) -> float | None:
         """F&B / (F + B): 1 is no gain; None where F&B is not known."""
         return None if self.overlapped_ns is None or not self.serial_ns else self.overlapped_ns / self.serial_ns
+
+    def costs(self, **others: Any) -> Costs:
+        """As `Costs` of a stage that holds what the chunk did; others: further fields of it."""
+        return Costs(
+            forward_ns=self.forward_ns, input_ns=self.input_ns, weight_ns=self.weight_ns,
+            overlapped_ns=self.overlapped_ns, **{"activation_bytes": 1, "source": self.source, **others},
+        )  # fmt: skip
 
     def _told(self) -> Iterator[tuple[str, str]]:
         upper = " (serial upper bound)" if self.overlapped_ns is not None else ""
