@@ -7,21 +7,36 @@ gradients cross between stages as values, as they must between processes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from weftrace.errors import ScheduleError
-from weftrace.pipeline.runtime.split.values import called, has_gradient, leaves_of, mapped
+from weftrace.pipeline.runtime.phases import (
+    Exchange,
+    Run,
+    Step,
+    alone,
+    interleaved,
+    phases_of,
+    ranged,
+    run_backward,
+    run_forward,
+)  # fmt: skip
+from weftrace.pipeline.runtime.split.instrument import Splitting
+from weftrace.pipeline.runtime.split.store import WeightGradStore
+from weftrace.pipeline.runtime.split.values import has_gradient, leaf_of, mapped
 
 
 @dataclass(frozen=True, slots=True)
 class _Graph:
-    """Of a micro-batch between its F and its I: what went in, as leaves, and what came out, with its graph."""
+    """Of a micro-batch between its F and its backward. inputs: as leaves. splitting: None where I and W are one."""
 
     inputs: Any
-    outputs: Any
+    steps: list[Step]
+    splitting: Splitting | None
 
 
 class StageEngine:
@@ -30,52 +45,110 @@ class StageEngine:
     An input takes part in the backward where it requires a gradient: the caller says so by `requires_grad_()`. Outputs
     are returned detached, and require a gradient where the graph does, so that they can be handed on as they are.
 
-    unused_input_grad: what is returned for an input that requires a gradient and that the stage ignored: "none", or
-    "zeros" of its shape.
+    store: of the pipeline, shared by its stages. unused_input_grad: what is returned for an input that requires a
+    gradient and that the stage ignored: "none", or "zeros" of its shape. A parameter that has `main_grad` when the
+    engine is made gets its gradients added there, in that tensor's dtype, and its `grad` stays None.
+
+    notes: what could not be done as a schedule says, each once.
     """
 
-    def __init__(self, module: nn.Module, stage: int, *, unused_input_grad: Literal["none", "zeros"] = "none") -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        stage: int,
+        *,
+        store: WeightGradStore | None = None,
+        unused_input_grad: Literal["none", "zeros"] = "none",
+    ) -> None:
         self.module = module
         self.stage = stage
+        self.store = WeightGradStore() if store is None else store
+        self.notes: tuple[str, ...] = ()
         self._zeros = unused_input_grad == "zeros"
         self._graphs: dict[int, _Graph] = {}
+        self._owed: set[int] = set()  # micro-batches whose W follows
+        for parameter in module.parameters():
+            if hasattr(parameter, "main_grad"):
+                parameter.register_post_accumulate_grad_hook(_into_main_grad)
 
-    def forward(self, micro_batch: int, inputs: Any) -> Any:
+    @property
+    def interleaves(self) -> bool:
+        """Whether the module offers phases that communicate, so that F&B really overlaps."""
+        return any(isinstance(phase, Exchange) for phase in phases_of(self.module))
+
+    def forward(self, micro_batch: int, inputs: Any, *, split: bool = True) -> Any:
         """F. inputs: a tuple for positional arguments, a dict for keywords, or one tensor; entries may be None.
 
-        Under `torch.no_grad()` nothing is kept, and no backward follows.
+        split: whether the backward may come in two, as I and W; where a schedule says B, False runs the module as it
+        is. Under `torch.no_grad()` nothing is kept, and no backward follows.
         """
-        if not torch.is_grad_enabled():
-            return called(self.module, inputs)
-        self._must_be(micro_batch, held=False)
-        inputs = mapped(inputs, _leaf)
-        outputs = called(self.module, inputs)
-        self._graphs[micro_batch] = _Graph(inputs, outputs)
-        return mapped(outputs, _leaf)
+        return alone(self._forward(micro_batch, inputs, split))
 
     def backward(self, micro_batch: int, output_grads: Any = None) -> Any:
-        """B: gradients of inputs, shaped as the inputs were, None where there is none; and of the weights, added.
+        """B: gradients of inputs, shaped as the inputs were, None where there is none; those of weights are added.
 
         output_grads: shaped as the outputs; None where an output gets no gradient. None alone: the outputs that require
         a gradient are scalars, as a loss is, and get ones.
         """
-        return self.input_grad(micro_batch, output_grads)
+        return alone(self._backward(micro_batch, output_grads, "B"))
 
     def input_grad(self, micro_batch: int, output_grads: Any = None) -> Any:
-        """I: as `backward`, and the gradients of the weights are left for W."""
-        self._must_be(micro_batch, held=True)
-        graph = self._graphs.pop(micro_batch)
-        roots, grads = _roots(graph.outputs, output_grads)
-        if roots:
-            torch.autograd.backward(roots, grads)
-        return mapped(graph.inputs, self._taken)
+        """I: as `backward`, and the gradients of the weights are left for W, where `verify_split` says so."""
+        return alone(self._backward(micro_batch, output_grads, "I"))
 
     def weight_grad(self, micro_batch: int) -> None:
-        """W: what I left."""
+        """W: the gradients that I left are made and added, and the parameters' hooks are called."""
+        if micro_batch not in self._owed:
+            raise ScheduleError(
+                f"stage {self.stage}, micro-batch {micro_batch}: W before its I, or for the second time"
+            )
+        self._owed.remove(micro_batch)
+        self.store.accumulate((self.stage, micro_batch))
 
-    def forward_backward(self, forward: int, inputs: Any, backward: int, output_grads: Any = None) -> tuple[Any, Any]:
-        """F&B: F of one micro-batch and B of another: (outputs of the first, input gradients of the second)."""
-        return self.forward(forward, inputs), self.backward(backward, output_grads)
+    def forward_backward(
+        self, forward: int, inputs: Any, backward: int, output_grads: Any = None, *,
+        of: StageEngine | None = None, split: bool = True,
+    ) -> tuple[Any, Any]:  # fmt: skip
+        """F&B: F of one micro-batch and B of another: (outputs of the first, input gradients of the second).
+
+        of: the stage of the backward, where it is another one of this rank. Where both stages offer phases, they
+        alternate: the communication of one runs behind the computation of the other. Else F runs, then B.
+        """
+        other = of or self
+        runs = other._backward(backward, output_grads, "B"), self._forward(forward, inputs, split)
+        if self.interleaves and other.interleaves:
+            grads, outputs = interleaved(*runs)
+            return outputs, grads
+        mute = self if not self.interleaves else other
+        note = f"stage {mute.stage} offers no phases that communicate: its F&B is F, then B"
+        if note not in self.notes:
+            self.notes += (note,)
+        with ranged(f"stage{self.stage}", "F"):
+            outputs = alone(runs[1])
+        with ranged(f"stage{other.stage}", "B"):
+            return outputs, alone(runs[0])
+
+    def _forward(self, micro_batch: int, inputs: Any, split: bool) -> Run[Any]:
+        phases = phases_of(self.module)
+        if not torch.is_grad_enabled():
+            return (yield from run_forward(phases, inputs, None))[1]
+        self._must_be(micro_batch, held=False)
+        splitting = Splitting(self.store, (self.stage, micro_batch)) if split else None
+        steps, outputs = yield from run_forward(phases, inputs, splitting)
+        self._graphs[micro_batch] = _Graph(steps[0].inputs, steps, splitting)  # type: ignore[union-attr]
+        return mapped(outputs, leaf_of)
+
+    def _backward(self, micro_batch: int, output_grads: Any, letter: Literal["I", "B"]) -> Run[Any]:
+        self._must_be(micro_batch, held=True)
+        graph = self._graphs.pop(micro_batch)
+        if letter == "I" and graph.splitting is None:
+            raise ScheduleError(f"stage {self.stage}, micro-batch {micro_batch}: its F was told that no I follows")
+        key = (self.stage, micro_batch)
+        then = partial(self.store.accumulate, key) if letter == "B" else lambda: None
+        yield from run_backward(graph.steps, output_grads, graph.splitting, letter, then)
+        if letter == "I":
+            self._owed.add(micro_batch)
+        return mapped(graph.inputs, self._taken)
 
     def _taken(self, leaf: Any) -> Any:
         if not has_gradient(leaf):
@@ -88,17 +161,7 @@ class StageEngine:
             raise ScheduleError(f"stage {self.stage}, micro-batch {micro_batch}: {what}")
 
 
-def _leaf(value: Any) -> Any:
-    return value.detach().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value
-
-
-def _roots(outputs: Any, output_grads: Any) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Where the backward starts, and with which gradients."""
-    found = leaves_of(outputs)
-    given = [None] * len(found) if output_grads is None else leaves_of(output_grads)
-    if len(found) != len(given):
-        raise ScheduleError(f"{len(found)} outputs got {len(given)} gradients: give None where there is none")
-    ones = output_grads is None
-    pairs = [(out, grad) for out, grad in zip(found, given, strict=True) if has_gradient(out)]
-    pairs = [(out, grad) for out, grad in pairs if grad is not None or ones]
-    return [out for out, _ in pairs], [grad for _, grad in pairs]
+def _into_main_grad(parameter: Tensor) -> None:
+    if parameter.grad is not None:
+        parameter.main_grad.add_(parameter.grad)  # type: ignore[attr-defined]
+        parameter.grad = None

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor
+
+from weftrace.errors import ScheduleError
 
 
 def leaves_of(value: Any) -> list[Any]:
@@ -28,8 +31,8 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
-def called(module: nn.Module, inputs: Any) -> Any:
-    """The module on its inputs: a tuple or list as positional arguments, a dict as keywords, anything else as it is."""
+def called(module: Callable[..., Any], inputs: Any) -> Any:
+    """The module, or function, on its inputs: a tuple as positional arguments, a dict as keywords, else the one."""
     if isinstance(inputs, dict):
         return module(**inputs)
     if isinstance(inputs, (tuple, list)):
@@ -39,3 +42,23 @@ def called(module: nn.Module, inputs: Any) -> Any:
 
 def has_gradient(value: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
+
+
+def leaf_of(value: Any) -> Any:
+    """The tensor without the graph that made it; it asks for a gradient where it did before."""
+    return value.detach().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value
+
+
+def backward_from(outputs: Any, grads: Any) -> None:
+    """Autograd's backward from these outputs. grads: shaped as they are, None where an output has none.
+
+    None alone: outputs that require a gradient are scalars, as a loss is, and get ones.
+    """
+    found = leaves_of(outputs)
+    given = [None] * len(found) if grads is None else leaves_of(grads)
+    if len(found) != len(given):
+        raise ScheduleError(f"{len(found)} outputs got {len(given)} gradients: give None where there is none")
+    pairs = [(out, grad) for out, grad in zip(found, given, strict=True) if has_gradient(out)]
+    pairs = [(out, grad) for out, grad in pairs if grad is not None or grads is None]
+    if pairs:
+        torch.autograd.backward([out for out, _ in pairs], [grad for _, grad in pairs])
