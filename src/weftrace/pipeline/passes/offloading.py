@@ -122,8 +122,8 @@ def _to_offload(chunks: list[_Chunk], most: int, schedule: Schedule) -> list[int
             action = schedule.action(chunks[number].row)
             raise ScheduleError(
                 f"schedule {schedule.name!r}: rank {action.rank} may hold {most} chunks of activations, but at "
-                f"{now:,} ns it holds {len(held)}, and none can be away: each runs, is copied, or waits for its W. Allow "
-                "more, or copy faster."
+                f"{now:,} ns it holds {len(held)}, and none can be away: each runs, is copied, or waits for its W. "
+                "Allow more, or copy faster."
             )
         furthest = max(can_go, key=lambda each: chunks[each].back_ns)
         held.remove(furthest)
