@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs, code_of, durations_ns, kind_codes, of_stages
 from weftrace.pipeline.dependencies import chunk_rows, messages
+from weftrace.pipeline.range_names import chunk_name
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, need_schedule
 from weftrace.plan import Plan
+from weftrace.plan.ops import OP_DEFAULTS, WAIT_DEFAULTS
 
 COMPUTE: Final = 7
 ACTIVATIONS, GRADIENTS = 27, 28
@@ -75,6 +77,7 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     ops = pl.DataFrame(
         {
             "name": _named(_KINDS, kind_codes(schedule)),
+            "phase": _phases(schedule),
             "rank": schedule.actions.get_column("rank"),
             "duration_ns": times_ns,
             "micro_batch": schedule.actions.get_column("micro_batch"),
@@ -109,6 +112,19 @@ def memory_changes(
         return start, end
     copied = activation_S[_copies(schedule).stage]
     return np.concatenate([start, 0 * copied, copied]), np.concatenate([end, -copied, 0 * copied])
+
+
+def _phases(schedule: Schedule) -> pl.Series:
+    """What the ranges of a real run are called: stage3(F); those of an F&B, stage0(F)&stage7(B)."""
+    num_stages, code = schedule.num_stages, kind_codes(schedule)
+    names = [chunk_name(stage, kind) for kind in _KINDS for stage in range(num_stages)]
+    phase = code.astype(np.int64) * num_stages + schedule.actions.get_column("stage").to_numpy()
+    if len(pairs := np.flatnonzero(code == _FB)):
+        stage, back = (schedule.actions.get_column(name).gather(pairs).to_numpy() for name in ("stage", "back_stage"))
+        used, which = np.unique(np.stack([stage, back]), axis=1, return_inverse=True)
+        phase[pairs] = len(names) + which.reshape(-1)
+        names += [f"{chunk_name(forward, 'F')}&{chunk_name(backward, 'B')}" for forward, backward in used.T.tolist()]
+    return _named(tuple(names), phase)
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -321,11 +337,11 @@ def _wait_frame(op: _Rows, on: _Rows, lag_ns: NDArray[np.int64] | int = 0) -> pl
 
 def _stacked(*frames: pl.DataFrame) -> pl.DataFrame:
     """Frames below each other; a column that one lacks holds its default there."""
-    defaults = {"kind": "compute", "start_bytes": 0, "end_bytes": 0, "since": "end", "lag_ns": 0}
+    defaults = OP_DEFAULTS | WAIT_DEFAULTS
     names = {name: dtype for frame in frames for name, dtype in frame.schema.items()}
     filled = [
         frame.with_columns(
-            pl.lit(defaults[name], dtype).alias(name) for name, dtype in names.items() if name not in frame.columns
+            pl.lit(defaults.get(name), dtype).alias(name) for name, dtype in names.items() if name not in frame.columns
         ).select(*names)
         for frame in frames
     ]
