@@ -47,8 +47,8 @@ def messages(schedule: Schedule) -> pl.DataFrame:
     then gradients.
     """
     forward, backward = chunk_rows(schedule, "F")[0], chunk_rows(schedule, "I")[0]
-    op = np.concatenate([forward[1:].reshape(-1), backward[:-1].reshape(-1)])
-    on = np.concatenate([forward[:-1].reshape(-1), backward[1:].reshape(-1)])
+    op = np.concatenate([forward[1:].reshape(-1), backward[:-1].reshape(-1)]).astype(np.int32)
+    on = np.concatenate([forward[:-1].reshape(-1), backward[1:].reshape(-1)]).astype(np.int32)
     is_gradient = np.arange(len(op)) >= len(op) // 2
     both = (op >= 0) & (on >= 0)
     if not both.all():
