@@ -5,6 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+import weftrace as wt
+from weftrace import plan
 from weftrace.errors import ScheduleError
 from weftrace.pipeline import Costs, from_text, simulate
 
@@ -101,3 +103,14 @@ def test_the_critical_path_adds_up_to_the_makespan() -> None:
     assert path["op"].to_list() == [0, 4, 5, 6, 7, 3]
     on_path = path.select((pl.col("until_ns") - pl.col("from_ns") + pl.col("lag_ns")).sum()).item()
     assert on_path == found.makespan_ns
+
+
+def test_a_simulation_is_a_trace_whose_phases_are_named_as_a_run_names_them() -> None:
+    merged = from_text("replica 0: 0 1\nreplica 1: 1 0\nrank 0: 0F0 1F1&0B0 1I1 1W1\nrank 1: 1F0 0F1&1B0 0B1")
+    found = simulate(merged, Costs.units(message_bytes=500, bytes_per_s=1e9))
+    assert found.times.plan.ops["phase"].to_list()[:7] == [
+        "stage0(F)", "stage1(F)&stage0(B)", "stage1(I)", "stage1(W)", "stage1(F)", "stage0(F)&stage1(B)", "stage0(B)",
+    ]  # fmt: skip
+    traces = plan.simulate_ranks(found.times.plan)
+    shares = {rank: wt.analysis.breakdown(trace).compute_ns for rank, trace in traces.items()}
+    assert shares == dict(found.ranks.select("rank", "busy_ns").rows())

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs, code_of, durations_ns, kind_codes, of_stages
 from weftrace.pipeline.dependencies import chunk_rows, messages
+from weftrace.pipeline.range_names import chunk_name
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, need_schedule
 from weftrace.plan import Plan
+from weftrace.plan.ops import OP_DEFAULTS, WAIT_DEFAULTS
 
 COMPUTE: Final = 7
 ACTIVATIONS, GRADIENTS = 27, 28
@@ -27,20 +29,15 @@ TO_HOST, FROM_HOST = 31, 32
 
 _F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
 _KINDS: tuple[str, ...] = tuple(ACTION_SCHEMA["kind"].categories)  # type: ignore[attr-defined]
-_Rows = NDArray[np.int64]
+_Rows = NDArray[Any]  # row numbers, of any integers
 
 
 class _Messages(NamedTuple):
-    """What passes between two ranks: action `op` needs what action `on` makes, [E] each, as rows.
-
-    ready_ns: after its start has `on` the output. needed_ns: so much after its start does `op` read it.
-    """
+    """What passes between two ranks: action `op` needs what action `on` makes, [E] each, as rows."""
 
     op: _Rows
     on: _Rows
     is_gradient: NDArray[np.bool_]
-    ready_ns: NDArray[np.int64]
-    needed_ns: NDArray[np.int64]
 
 
 class _Copies(NamedTuple):
@@ -75,6 +72,7 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     ops = pl.DataFrame(
         {
             "name": _named(_KINDS, kind_codes(schedule)),
+            "phase": _phases(schedule),
             "rank": schedule.actions.get_column("rank"),
             "duration_ns": times_ns,
             "micro_batch": schedule.actions.get_column("micro_batch"),
@@ -82,7 +80,7 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
             "end_bytes": end_bytes[:num_actions],
         }
     ).with_columns(stream=pl.lit(COMPUTE, pl.Int32))
-    ops, waits = _with_messages(schedule, costs, ops, _messages(schedule, costs, times_ns))
+    ops, waits = _with_messages(schedule, costs, ops, _messages(schedule))
     if num_copies:
         changes = (start_bytes[num_actions:], end_bytes[num_actions:])
         ops, waits = _with_copies(schedule, costs, ops, waits, copies, times_ns, changes)
@@ -111,29 +109,50 @@ def memory_changes(
     return np.concatenate([start, 0 * copied, copied]), np.concatenate([end, -copied, 0 * copied])
 
 
+def _phases(schedule: Schedule) -> pl.Series:
+    """What the ranges of a real run are called: stage3(F); those of an F&B, stage0(F)&stage7(B)."""
+    num_stages, code = schedule.num_stages, kind_codes(schedule)
+    names = [chunk_name(stage, kind) for kind in _KINDS for stage in range(num_stages)]
+    phase = code.astype(np.int64) * num_stages + schedule.actions.get_column("stage").to_numpy()
+    if len(pairs := np.flatnonzero(code == _FB)):
+        stage, back = (schedule.actions.get_column(name).gather(pairs).to_numpy() for name in ("stage", "back_stage"))
+        used, which = np.unique(np.stack([stage, back]), axis=1, return_inverse=True)
+        phase[pairs] = len(names) + which.reshape(-1)
+        names += [f"{chunk_name(forward, 'F')}&{chunk_name(backward, 'B')}" for forward, backward in used.T.tolist()]
+    return _named(tuple(names), phase)
+
+
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
-def _messages(schedule: Schedule, costs: Costs, times_ns: NDArray[np.int64]) -> _Messages:
+def _messages(schedule: Schedule) -> _Messages:
     """Those between two ranks. Within one, its order is enough; where that is wrong, the wait stays and tells so."""
-    found, code = messages(schedule), kind_codes(schedule)
-    _check_complete(schedule, code, len(found))
-    op, on = (found.get_column(name).to_numpy().astype(np.int64) for name in ("op", "on"))
+    found = messages(schedule)
+    _check_complete(schedule, len(found))
+    op, on = (found.get_column(name).to_numpy() for name in ("op", "on"))
     is_gradient = found.get_column("is_gradient").to_numpy()
     rank = schedule.actions.get_column("rank").to_numpy()
     passes = (rank[op] != rank[on]) | (on > op)
     if not passes.all():
         op, on, is_gradient = op[passes], on[passes], is_gradient[passes]
-    half = is_gradient.astype(np.intp)
-    ready_ns, needed_ns = times_ns[on], np.zeros(len(op), np.int64)
-    for of, part, into in ((on, costs.output_ready, ready_ns), (op, costs.input_needed, needed_ns)):
+    return _Messages(op, on, is_gradient)
+
+
+def _inside_ns(
+    schedule: Schedule, costs: Costs, sent: _Messages, times_ns: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each message, how long after its start its maker has it, and how long after its start its reader reads it."""
+    code, half = kind_codes(schedule), sent.is_gradient.astype(np.intp)
+    ready_ns, needed_ns = times_ns[sent.on], np.zeros(len(sent.op), np.int64)
+    for of, part, into in ((sent.on, costs.output_ready, ready_ns), (sent.op, costs.input_needed, needed_ns)):
         pairs = np.flatnonzero(code[of] == _FB)
         into[pairs] = np.rint(np.array(part)[half[pairs]] * times_ns[of[pairs]])
-    return _Messages(op, on, is_gradient, ready_ns, needed_ns)
+    return ready_ns, needed_ns
 
 
-def _check_complete(schedule: Schedule, code: NDArray[np.uint8], num_messages: int) -> None:
+def _check_complete(schedule: Schedule, num_messages: int) -> None:
     """Every forward but those of the first stage, and every backward but those of the last, needs one message."""
+    code = kind_codes(schedule)
     stage = schedule.actions.get_column("stage").to_numpy()
     back = np.where(code == _FB, schedule.actions.get_column("back_stage").fill_null(0).to_numpy(), stage)
     needs = np.sum(((code == _F) | (code == _FB)) & (stage > 0))
@@ -149,54 +168,54 @@ def _with_messages(
     schedule: Schedule, costs: Costs, ops: pl.DataFrame, sent: _Messages
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The actions with what they wait for, and with the messages as ops where they take time of a link."""
+    times_ns = ops.get_column("duration_ns").to_numpy()
     if costs.bytes_per_s is None and not costs.blocking:
-        return ops, _waits_for_lags(costs, sent, ops.get_column("duration_ns").to_numpy())
+        return ops, _waits_for_lags(schedule, costs, sent, times_ns)
     rank = schedule.actions.get_column("rank").to_numpy()
     order = np.argsort(sent.on, kind="stable")  # each link passes them on in the order in which they are made
-    sent = _Messages(*(column[order] for column in sent))  # type: ignore[arg-type]
-    link_ns = _link_ns(schedule, costs, sent)
+    sent = _Messages(sent.op[order], sent.on[order], sent.is_gradient[order])
     row = len(ops) + np.arange(len(sent.op))
-    lag_ns = -sent.needed_ns
-    waits = [_departures(row, sent, ops.get_column("duration_ns").to_numpy())]
+    ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
+    link_ns, lag_ns = _link_ns(schedule, costs, sent), -needed_ns
+    waits = [_departures(row, sent.on, ready_ns, times_ns)]
     if costs.blocking:
         link_ns = link_ns + costs.latency_ns
-        before, after = sent.op - 1, sent.on + 1
-        waits_before = (before >= 0) & (rank[before] == rank[sent.op])
-        waits_after = (after < len(rank)) & (rank[np.minimum(after, len(rank) - 1)] == rank[sent.on])
+        before, after = np.maximum(sent.op, 1) - 1, np.minimum(sent.on + 1, len(rank) - 1)
+        waits_before = (before < sent.op) & (rank[before] == rank[sent.op])
+        waits_after = (after > sent.on) & (rank[after] == rank[sent.on])
         waits.append(_wait_frame(row[waits_before], before[waits_before]))
         waits.append(_wait_frame(after[waits_after], row[waits_after]))
     else:
         lag_ns = lag_ns + costs.latency_ns
     waits.append(_wait_frame(sent.op, row, lag_ns))
-    micro_batch = _part_of(schedule, "micro_batch", sent.on, sent.is_gradient)
     transfers = pl.DataFrame(
         {
-            "name": _named(("send(F)", "send(B)"), sent.is_gradient.astype(np.uint8)),
-            "kind": _named(("communication",), np.zeros(len(row), np.uint8)),
+            "name": _named(("send(F)", "send(B)"), sent.is_gradient),
+            "kind": _all("communication", len(row)),
             "rank": rank[sent.on],
             "stream": np.where(sent.is_gradient, GRADIENTS, ACTIVATIONS).astype(np.int32),
             "duration_ns": link_ns,
-            "micro_batch": micro_batch,
+            "micro_batch": _part_of(schedule, "micro_batch", sent.on, sent.is_gradient),
         }
     )
     return _stacked(ops, transfers), pl.concat(waits)
 
 
-def _waits_for_lags(costs: Costs, sent: _Messages, times_ns: NDArray[np.int64]) -> pl.DataFrame:
-    """Waits of consumers on producers, where all messages pass beside each other."""
-    in_the_end = (costs.input_needed, costs.output_ready) == ((0, 0), (1, 1))
-    if in_the_end:  # constant columns take no memory
-        frame = pl.DataFrame({"op": sent.op.astype(np.uint32), "on": sent.on.astype(np.uint32)})
+def _waits_for_lags(schedule: Schedule, costs: Costs, sent: _Messages, times_ns: NDArray[np.int64]) -> pl.DataFrame:
+    """Waits of readers on makers, where all messages pass beside each other."""
+    if (costs.input_needed, costs.output_ready) == ((0, 0), (1, 1)):  # constant columns take no memory
+        frame = pl.DataFrame({"op": sent.op, "on": sent.on})
         return frame.with_columns(lag_ns=pl.lit(costs.latency_ns, pl.Int64))
-    departures = _departures(sent.op, sent, times_ns)
-    return departures.with_columns(pl.col("lag_ns") + (costs.latency_ns - pl.Series(sent.needed_ns)))
+    ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
+    departures = _departures(sent.op, sent.on, ready_ns, times_ns)
+    return departures.with_columns(pl.col("lag_ns") + pl.Series(costs.latency_ns - needed_ns))
 
 
-def _departures(row: _Rows, sent: _Messages, times_ns: NDArray[np.int64]) -> pl.DataFrame:
+def _departures(row: _Rows, on: _Rows, ready_ns: NDArray[np.int64], times_ns: NDArray[np.int64]) -> pl.DataFrame:
     """Waits for outputs: for the end of the action that makes it, or for so much after its start."""
-    is_early = sent.ready_ns < times_ns[sent.on]
-    frame = _wait_frame(row, sent.on, np.where(is_early, sent.ready_ns, 0))
-    return frame.with_columns(since=_named(("end", "start"), is_early.astype(np.uint8)))
+    is_early = ready_ns < times_ns[on]
+    frame = _wait_frame(row, on, np.where(is_early, ready_ns, 0))
+    return frame.with_columns(since=_named(("end", "start"), is_early))
 
 
 def _link_ns(schedule: Schedule, costs: Costs, sent: _Messages) -> NDArray[np.int64]:
@@ -257,8 +276,8 @@ def _with_copies(
     back_row[back] = len(ops) + num + np.arange(num)
     both = pl.DataFrame(
         {
-            "name": _named(("offload(F)", "reload(B)"), np.repeat(np.array([0, 1], np.uint8), num)),
-            "kind": _named(("memory",), np.zeros(2 * num, np.uint8)),
+            "name": _named(("offload(F)", "reload(B)"), np.repeat([0, 1], num)),
+            "kind": _all("memory", 2 * num),
             "rank": np.tile(rank[copies.forward], 2),
             "stream": np.repeat(np.array([TO_HOST, FROM_HOST], np.int32), num),
             "duration_ns": np.tile(copy_ns, 2),
@@ -273,9 +292,7 @@ def _with_copies(
     more = [
         _wait_frame(there_row, copies.forward),
         _wait_frame(back_row, there_row),
-        _wait_frame(back_row[back][begun], after[begun], lag_ns[begun]).with_columns(
-            since=_named(("start",), np.zeros(int(begun.sum()), np.uint8))
-        ),
+        _wait_frame(back_row[back][begun], after[begun], lag_ns[begun], since="start"),
         _wait_frame(copies.backward, back_row),
     ]
     return _stacked(ops, both), _stacked(waits, *more)
@@ -313,19 +330,22 @@ def _named(names: tuple[str, ...], code: NDArray[Any]) -> pl.Series:
     return pl.Series(names, dtype=pl.Categorical()).gather(pl.Series(code.astype(np.uint32)))
 
 
-def _wait_frame(op: _Rows, on: _Rows, lag_ns: NDArray[np.int64] | int = 0) -> pl.DataFrame:
-    frame = pl.DataFrame({"op": op.astype(np.uint32), "on": on.astype(np.uint32)})
-    lags = pl.lit(lag_ns, pl.Int64) if isinstance(lag_ns, int) else pl.Series(lag_ns)
-    return frame.with_columns(lag_ns=lags, since=_named(("end",), np.zeros(len(op), np.uint8)))
+def _all(name: str, length: int) -> pl.Series:
+    return _named((name,), np.zeros(length, np.uint32))
+
+
+def _wait_frame(op: _Rows, on: _Rows, lag_ns: NDArray[np.int64] | int = 0, since: str = "end") -> pl.DataFrame:
+    frame = pl.DataFrame({"op": op.astype(np.uint32), "on": on.astype(np.uint32), "since": _all(since, len(op))})
+    return frame.with_columns(lag_ns=pl.lit(lag_ns, pl.Int64) if isinstance(lag_ns, int) else pl.Series(lag_ns))
 
 
 def _stacked(*frames: pl.DataFrame) -> pl.DataFrame:
     """Frames below each other; a column that one lacks holds its default there."""
-    defaults = {"kind": "compute", "start_bytes": 0, "end_bytes": 0, "since": "end", "lag_ns": 0}
+    defaults = OP_DEFAULTS | WAIT_DEFAULTS
     names = {name: dtype for frame in frames for name, dtype in frame.schema.items()}
     filled = [
         frame.with_columns(
-            pl.lit(defaults[name], dtype).alias(name) for name, dtype in names.items() if name not in frame.columns
+            pl.lit(defaults.get(name), dtype).alias(name) for name, dtype in names.items() if name not in frame.columns
         ).select(*names)
         for frame in frames
     ]

@@ -8,10 +8,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.alphabet import DIRECTIONS
 from weftrace.pipeline.schedule import Schedule
 
-#: Kinds of action that do a part of the work; an F&B does all three.
+#: Which kinds of action do a part of the work, by their code in the frame; an F&B does all three.
 _KINDS = {"F": ("F", "F&B"), "I": ("I", "B", "F&B"), "W": ("W", "B", "F&B")}
+_DOES = {part: np.array([kind in kinds for kind in DIRECTIONS]) for part, kinds in _KINDS.items()}
+_FB = list(DIRECTIONS).index("F&B")
 
 
 def chunk_rows(schedule: Schedule, part: Literal["F", "I", "W"]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -22,16 +25,13 @@ def chunk_rows(schedule: Schedule, part: Literal["F", "I", "W"]) -> tuple[NDArra
     """
     actions = schedule.actions
     shape = (schedule.num_stages, schedule.num_micro_batches)
-    rows = np.flatnonzero(actions.get_column("kind").is_in(_KINDS[part]).to_numpy())
-    found = actions.select("kind", "stage", "micro_batch", "back_stage", "back_micro_batch")[rows]
-    if part == "F":
-        columns = found.select("stage", "micro_batch")
-    else:
-        columns = found.select(
-            pl.coalesce("back_stage", "stage").alias("stage"),
-            pl.coalesce("back_micro_batch", "micro_batch").alias("micro_batch"),
-        )
-    chunk = columns["stage"].to_numpy().astype(np.int64) * shape[1] + columns["micro_batch"].to_numpy()
+    code = actions.get_column("kind").to_physical().to_numpy()
+    rows = np.flatnonzero(_DOES[part][code])
+    stage, micro_batch = (actions.get_column(name).to_numpy()[rows] for name in ("stage", "micro_batch"))
+    if part != "F" and len(pairs := np.flatnonzero(code[rows] == _FB)):
+        for column, own in (("back_stage", stage), ("back_micro_batch", micro_batch)):
+            own[pairs] = actions.get_column(column).gather(rows[pairs]).to_numpy()
+    chunk = stage.astype(np.int64) * shape[1] + micro_batch
     row = np.full(shape[0] * shape[1], -1, np.int64)
     row[chunk] = rows
     return row.reshape(shape), np.bincount(chunk, minlength=len(row)).reshape(shape)
@@ -46,14 +46,11 @@ def messages(schedule: Schedule) -> pl.DataFrame:
     earlier actions is on its rank, where `check` sees to their order. Rows: activations by stage, then micro-batch,
     then gradients.
     """
-    parts: list[tuple[NDArray[np.int64], NDArray[np.int64], bool]] = []
-    forward, _ = chunk_rows(schedule, "F")
-    parts.append((forward[1:], forward[:-1], False))
-    backward, _ = chunk_rows(schedule, "I")
-    parts.append((backward[:-1], backward[1:], True))
-    frames = []
-    for op, on, is_gradient in parts:
-        both = (op >= 0) & (on >= 0)
-        columns = {"op": op[both].astype(np.uint32), "on": on[both].astype(np.uint32)}
-        frames.append(pl.DataFrame(columns).with_columns(is_gradient=pl.lit(is_gradient)))
-    return pl.concat(frames)
+    forward, backward = chunk_rows(schedule, "F")[0], chunk_rows(schedule, "I")[0]
+    op = np.concatenate([forward[1:].reshape(-1), backward[:-1].reshape(-1)]).astype(np.int32)
+    on = np.concatenate([forward[:-1].reshape(-1), backward[1:].reshape(-1)]).astype(np.int32)
+    is_gradient = np.arange(len(op)) >= len(op) // 2
+    both = (op >= 0) & (on >= 0)
+    if not both.all():
+        op, on, is_gradient = op[both], on[both], is_gradient[both]
+    return pl.DataFrame({"op": op.astype(np.uint32), "on": on.astype(np.uint32), "is_gradient": is_gradient})
