@@ -32,7 +32,7 @@ START, END = np.array([0, 40_000, 12_000, 20_000]), np.array([10_000, 60_000, 20
 def test_actions_come_back_as_they_were_written(tmp_path: Path) -> None:
     waits = (np.array([0, 15_000, 0, 0]), np.array([0, 39_000, 12_000, 0]))
     folder = write_ranks(tmp_path / "ranks", pair(), [(START, END)] * 2, [waits] * 2)
-    run = run_of(open_trace(folder))
+    run = run_of(open_trace(folder), workers=1)
     assert (run.steps, run.num_ranks, run.basis, run.has_waits) == ((0, 1), 2, "host", True)
     step = run.of_step()
     assert [str(Action(**row)) for row in step.actions.select(*pair().actions.columns).rows(named=True)] == [
@@ -72,4 +72,4 @@ def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         TraceFile(rank=3).host("0F0", 0, 10).write(tmp_path / f"{name}.json")
     with pytest.raises(TraceError, match="a second trace of rank 3"):
-        run_of(open_trace(tmp_path))
+        run_of(open_trace(tmp_path), workers=1)

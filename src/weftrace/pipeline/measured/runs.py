@@ -83,8 +83,10 @@ class MeasuredRun(InNotebook):
         yield "makespan", duration(self.makespan_ns)
 
 
-def run_of(source: Trace | Job) -> MeasuredRun:
+def run_of(source: Trace | Job, *, workers: int | None = None) -> MeasuredRun:
     """The run that traces of a pipeline's ranks tell of. Ranks are those of the traces, numbered anew from 0 in order.
+
+    workers: processes that read them, as `Job.map` has it.
 
     Raises `TraceError` where a trace cannot be read, holds no range of an action, or two are of one rank.
     """
@@ -93,7 +95,7 @@ def run_of(source: Trace | Job) -> MeasuredRun:
         name = source.path
     else:
         found, name = {}, source.source
-        for number, outcome in enumerate(source.map(_actions_of)):
+        for number, outcome in enumerate(source.map(_actions_of, workers=workers)):
             if outcome.failure is not None or outcome.value is None:
                 raise TraceError(outcome.failure.error if outcome.failure else f"{outcome.path}: cannot be used.")
             rank = number if outcome.rank is None else outcome.rank

@@ -1,0 +1,133 @@
+"""What did the actions of a measured run cost? Medians over micro-batches, as `Costs` that can be simulated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.errors import TraceError
+from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.dependencies import messages
+from weftrace.pipeline.measured.runs import MeasuredRun
+from weftrace.pipeline.schedule import ACTION_SCHEMA, Action, Schedule
+
+
+def costs_of_run(run: MeasuredRun, schedule: Schedule) -> Costs:
+    """The costs of a chunk by stage: of each kind the median over the actions of that stage, all steps and ranks.
+
+    F&B by pair of stages; a pair that did not run costs F + B. What did not run apart follows from what did: without I
+    and W, I is B and W is nothing; without a B, it is I + W. A stage that has no action of a kind has the median of the
+    others. latency_ns: the median of how long after its sender's end a message was there, over those that were waited
+    for; 0 where the run tells of no waits.
+
+    Raises `TraceError` where the run is not one of the schedule.
+    """
+    actions = matched(run, schedule).with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    by_stage = {kind: _medians(actions, kind, schedule.num_stages) for kind in ("F", "I", "W", "B")}
+    forward, whole = by_stage["F"], by_stage["B"]
+    if forward is None:
+        raise TraceError(f"{run.source}: no action of the run is an F alone, so what a forward costs is not known.")
+    gradient, weight = by_stage["I"], by_stage["W"]
+    if (gradient is None or weight is None) and whole is not None:
+        gradient, weight = whole, (0,) * schedule.num_stages
+    if gradient is None or weight is None:
+        raise TraceError(f"{run.source}: it holds neither a B nor I and W, so what a backward costs is not known.")
+    return Costs(
+        forward_ns=forward,
+        input_ns=gradient,
+        weight_ns=weight,
+        backward_ns=whole,
+        overlapped_ns=_pairs(actions, forward, whole or tuple(map(sum, zip(gradient, weight, strict=True)))),
+        latency_ns=_latency_ns(run, schedule),
+        activation_bytes=1,
+        source=f"medians of {run.source}",
+    )
+
+
+def matched(run: MeasuredRun, schedule: Schedule) -> pl.DataFrame:
+    """The run's actions with `row`, that of each in `schedule.actions`; all steps.
+
+    Raises `TraceError` at the first action that is not where the schedule has it.
+    """
+    if run.num_ranks != schedule.num_ranks:
+        raise TraceError(
+            f"{run.source}: traces of {run.num_ranks} ranks; schedule {schedule.name!r} has {schedule.num_ranks}. "
+            "Give one trace a rank of one pipeline."
+        )
+    planned = schedule.actions.with_row_index("row").with_columns(place=pl.int_range(pl.len()).over("rank"))
+    done = run.actions.with_columns(place=pl.int_range(pl.len()).over("step", "rank"))
+    both = done.join(planned, on=["rank", "place"], how="left", suffix="_planned", maintain_order="left")
+    differs = pl.any_horizontal(
+        pl.col(name).ne_missing(pl.col(f"{name}_planned")) for name in ACTION_SCHEMA if name not in ("rank", "offload")
+    )
+    if len(wrong := both.filter(pl.col("row").is_null() | differs)):
+        _refuse(wrong.row(0, named=True), run, schedule)
+    counts = done.group_by("step", "rank").len().join(planned.group_by("rank").len(), on="rank", suffix="_planned")
+    if len(short := counts.filter(pl.col("len") < pl.col("len_planned")).sort("step", "rank")):
+        row = short.row(0, named=True)
+        raise TraceError(
+            f"{run.source}: rank {row['rank']} has {row['len']} actions in step {row['step']}; schedule "
+            f"{schedule.name!r} has {row['len_planned']}. The recording may have been cut."
+        )
+    return both.select(*run.actions.columns, pl.col("row").cast(pl.Int64))
+
+
+def _refuse(row: dict[str, Any], run: MeasuredRun, schedule: Schedule) -> None:
+    named = ("kind", "stage", "micro_batch", "back_stage", "back_micro_batch")
+    done = Action(rank=row["rank"], **{name: row[name] for name in named})
+    told = f"{run.source}: action {row['place'] + 1} of rank {row['rank']} in step {row['step']} is {done}; "
+    if row["row"] is None:
+        raise TraceError(f"{told}schedule {schedule.name!r} has no more on that rank. Is it the plan that was run?")
+    planned = Action(rank=row["rank"], **{name: row[f"{name}_planned"] for name in named})
+    raise TraceError(f"{told}schedule {schedule.name!r} has {planned} there. Is it the plan that was run?")
+
+
+def _medians(actions: pl.DataFrame, kind: str, num_stages: int) -> tuple[int, ...] | None:
+    """Of each stage; None where no stage has such actions."""
+    own = actions.filter(pl.col("kind") == kind).group_by("stage").agg(pl.median("duration_ns"))
+    if own.is_empty():
+        return None
+    found = dict(own.iter_rows())
+    usual = float(own.get_column("duration_ns").median())  # type: ignore[arg-type]
+    return tuple(round(found.get(stage, usual)) for stage in range(num_stages))
+
+
+def _pairs(
+    actions: pl.DataFrame, forward: tuple[int, ...], backward: tuple[int, ...]
+) -> tuple[tuple[int, ...], ...] | None:
+    """Of F&B by [forward's stage][backward's stage]; None where none ran."""
+    own = actions.filter(pl.col("kind") == "F&B").group_by("stage", "back_stage").agg(pl.median("duration_ns"))
+    if own.is_empty():
+        return None
+    found = np.array(forward)[:, None] + np.array(backward)
+    for stage, back_stage, time_ns in own.iter_rows():
+        found[stage, back_stage] = round(time_ns)
+    return tuple(tuple(row) for row in found.tolist())
+
+
+def _latency_ns(run: MeasuredRun, schedule: Schedule) -> int:
+    if not run.has_waits:
+        return 0
+    samples = []
+    everything = matched(run, schedule)
+    for (_,), step in everything.group_by("step", maintain_order=True):
+        samples.append(_latencies(step.sort("row"), schedule))
+    known = np.concatenate(samples)
+    return int(np.median(known)) if len(known) else 0
+
+
+def _latencies(step: pl.DataFrame, schedule: Schedule) -> NDArray[np.int64]:
+    """Of messages that were waited for: when the wait ended, after the end of the action that sent."""
+    start, end, until = (step.get_column(name).to_numpy() for name in ("start_ns", "end_ns", "waited_until_ns"))
+    rank = schedule.actions.get_column("rank").to_numpy()
+    sent = messages(schedule)
+    op, on = (sent.get_column(name).to_numpy().astype(np.int64) for name in ("op", "on"))
+    free = np.where(np.diff(rank, prepend=-1) != 0, start.min(), np.roll(end, 1))
+    last = np.full(len(rank), np.iinfo(np.int64).min)
+    np.maximum.at(last, op, end[on])
+    was_waited_for = (rank[op] != rank[on]) & (until[op] >= 0) & (end[on] > free[op]) & (end[on] == last[op])
+    late: NDArray[np.int64] = until[op[was_waited_for]] - end[on[was_waited_for]]
+    return np.maximum(late, 0)

@@ -1,0 +1,211 @@
+"""How far was a run from its plan, and why? Both makespans, and the difference by cause, to the nanosecond."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from weftrace.errors import TraceError
+from weftrace.notebook import InNotebook
+from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.dependencies import messages
+from weftrace.pipeline.measured.run_costs import costs_of_run, matched
+from weftrace.pipeline.measured.runs import MeasuredRun, run_of
+from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.simulation import Simulation, simulate
+from weftrace.pipeline.slips.lateness import Measured, Planned, chain_of, lateness
+from weftrace.trace.job import Job
+from weftrace.trace.model import Trace
+from weftrace.units import duration, percent
+
+#: Columns of `Slip.ranks`: times of a rank in one step, whose boundary is a barrier unless named otherwise.
+RANK_SCHEMA: dict[str, pl.DataType] = {
+    "rank": pl.Int32(),
+    "busy_ns": pl.Int64(),  # in its actions
+    "idle_ns": pl.Int64(),  # the makespan of all ranks - busy: its bubble with a barrier
+    "idle_span_ns": pl.Int64(),  # from its own first start to its own last end - busy
+    "waited_ns": pl.Int64(),  # of its idle time: in waits for messages; null where the run does not tell
+    "planned_busy_ns": pl.Int64(),
+    "planned_idle_ns": pl.Int64(),
+    "own_ns": pl.Int64(),  # of the slip: its parts of the critical path, that are on this rank
+    "p2p_ns": pl.Int64(),
+    "between_ns": pl.Int64(),
+    "slack_ns": pl.Int64(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Slip(InNotebook):
+    """A measured step beside its plan.
+
+    planned_ns, measured_ns: makespans, from the first start to the last end over all ranks.
+    own_ns, p2p_ns, between_ns, slack_ns: their difference by cause, along the critical path of the measured step, the
+        chain of causes of the action that ended last. own: actions took longer than planned; p2p: messages took longer;
+        between: the rank did neither an action nor wait for a message; slack: less what the plan had to spare there.
+        measured - planned = own + p2p + between - slack.
+    actions: frame of `weftrace.pipeline.slips.lateness.LATENESS_SCHEMA`, each action with the causes of its lateness.
+    path: the critical path's rows of it, first to last. ranks: frame of `RANK_SCHEMA`.
+    costs_from: "plan", or "run" where the planned times come from the medians of the run itself: then the difference is
+        the error of the prediction. step: which of the recorded steps; num_steps: how many there are.
+    """
+
+    schedule: Schedule
+    costs: Costs
+    costs_from: str
+    run: MeasuredRun
+    step: int
+    num_steps: int
+    planned_ns: int
+    measured_ns: int
+    own_ns: int
+    p2p_ns: int
+    between_ns: int
+    slack_ns: int
+    actions: pl.DataFrame
+    path: tuple[int, ...]
+    ranks: pl.DataFrame
+    notes: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> float:
+        """(planned - measured) / measured: of a prediction, how far off it was."""
+        return (self.planned_ns - self.measured_ns) / self.measured_ns if self.measured_ns else 0.0
+
+    @property
+    def bubble_ns(self) -> int:
+        """The idle time of the rank that idles most, with a barrier at the step's end."""
+        return int(self.ranks.get_column("idle_ns").max())  # type: ignore[arg-type]
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "schedule", self.schedule.name
+        yield "makespan", f"{duration(self.measured_ns)} measured, {duration(self.planned_ns)} planned"
+        yield "error", percent(self.error)
+        yield "actions took longer", duration(self.own_ns)
+        yield "messages took longer", duration(self.p2p_ns)
+        yield "between actions", duration(self.between_ns)
+        yield "less slack", duration(self.slack_ns)
+
+
+def slip(
+    schedule: Schedule, measured: MeasuredRun | Trace | Job, costs: Costs | None = None, *, step: int | None = None
+) -> Slip:
+    """Planned against measured, for one step: the last, or the one of that number (from 0).
+
+    costs: what the plan rested on; None for the medians of the measured run itself (`costs_of_run`).
+    Raises `TraceError` where the traces are of another schedule or number of ranks.
+    """
+    run = measured if isinstance(measured, MeasuredRun) else run_of(measured)
+    chosen = run.of_step(step)
+    done = matched(chosen, schedule).sort("row")
+    if done.is_empty():
+        raise TraceError(f"{run.source}: the step holds no action.")
+    used = costs_of_run(run, schedule) if costs is None else costs
+    simulation = simulate(schedule, used)
+    zero = int(done.get_column("start_ns").min())  # type: ignore[arg-type]
+    times = _measured(done, zero, chosen.has_waits)
+    table = lateness(schedule, planned_of(simulation), times)
+    path = chain_of(table, int(np.argmax(times.end_ns)))
+    last = table.row(path[-1], named=True)
+    planned_ns = simulation.makespan_ns
+    spare = planned_ns - last["planned_end_ns"]  # the plan ended later than this action
+    return Slip(
+        schedule=schedule,
+        costs=used,
+        costs_from="run" if costs is None else "plan",
+        run=chosen,
+        step=chosen.steps[0],
+        num_steps=len(run.steps),
+        planned_ns=planned_ns,
+        measured_ns=int(times.end_ns.max()),
+        own_ns=last["caused_own_ns"] + last["own_ns"],
+        p2p_ns=last["caused_p2p_ns"],
+        between_ns=last["caused_between_ns"],
+        slack_ns=last["caused_slack_ns"] + spare,
+        actions=table,
+        path=tuple(path),
+        ranks=_ranks(simulation, table[path], done, times),
+        notes=_notes(schedule, times, chosen),
+    )
+
+
+def planned_of(simulation: Simulation) -> Planned:
+    """When actions were to run, and how long each message of `messages(schedule)` was to travel after its sender's end:
+    negative where an F&B was to send it before that."""
+    num, times = len(simulation.schedule), simulation.times
+    start, end = times.start_ns, times.end_ns
+    waits = times.plan.waits.select(
+        pl.col("op").cast(pl.Int64), pl.col("on").cast(pl.Int64), pl.col("since").cast(pl.String), "lag_ns"
+    )
+    on = waits.get_column("on").to_numpy()
+    since_end = waits.get_column("since").to_numpy() == "end"
+    arrival = np.where(since_end, end[on], start[on]) + waits.get_column("lag_ns").to_numpy()
+    waits = waits.with_columns(arrival=pl.Series(arrival))
+    direct = waits.filter(pl.col("op") < num, pl.col("on") < num).select("op", "on", "arrival")
+    sends = waits.filter(pl.col("op") >= num, pl.col("on") < num).select(pl.col("op").alias("by"), "on")
+    through = (
+        waits.filter(pl.col("op") < num, pl.col("on") >= num)
+        .select("op", "arrival", pl.col("on").alias("by"))
+        .join(sends, on="by")
+        .select("op", "on", "arrival")
+    )
+    arrivals = pl.concat([direct, through]).unique(["op", "on"], keep="first")
+    sent = messages(simulation.schedule).select(pl.col("op").cast(pl.Int64), pl.col("on").cast(pl.Int64))
+    found = sent.join(arrivals, on=["op", "on"], how="left", maintain_order="left")
+    sender_end = end[sent.get_column("on").to_numpy()]
+    transit = found.get_column("arrival").fill_null(pl.Series(sender_end)).to_numpy() - sender_end
+    return Planned(start_ns=start[:num], end_ns=end[:num], transit_ns=transit)
+
+
+def _measured(done: pl.DataFrame, zero: int, has_waits: bool) -> Measured:
+    start, end = (done.get_column(name).to_numpy() - zero for name in ("start_ns", "end_ns"))
+    if not has_waits:
+        return Measured(start_ns=start, end_ns=end)
+    until = done.get_column("waited_until_ns").to_numpy()
+    return Measured(
+        start_ns=start,
+        end_ns=end,
+        waited_ns=done.get_column("waited_ns").to_numpy(),
+        waited_until_ns=np.where(until < 0, -1, np.maximum(until - zero, 0)),
+    )
+
+
+def _ranks(simulation: Simulation, table: pl.DataFrame, done: pl.DataFrame, times: Measured) -> pl.DataFrame:
+    """A row a rank; table: the critical path's rows."""
+    makespan = int(times.end_ns.max())
+    busy = pl.col("end_ns") - pl.col("start_ns")
+    ranks = done.group_by("rank").agg(
+        busy_ns=busy.sum(),
+        idle_ns=makespan - busy.sum(),
+        idle_span_ns=pl.col("end_ns").max() - pl.col("start_ns").min() - busy.sum(),
+        waited_ns=pl.lit(None) if times.waited_ns is None else pl.col("waited_ns").sum(),
+    )
+    planned = simulation.ranks.select("rank", planned_busy_ns="busy_ns", planned_idle_ns="idle_ns")
+    parts = table.group_by("rank").agg(pl.sum("own_ns", "p2p_ns", "between_ns", "slack_ns"))
+    joined = ranks.join(planned, on="rank").join(parts, on="rank", how="left").sort("rank")
+    return joined.select(pl.col(name).cast(dtype).fill_null(0) if name in parts.columns else pl.col(name).cast(dtype)
+                         for name, dtype in RANK_SCHEMA.items())  # fmt: skip
+
+
+def _notes(schedule: Schedule, times: Measured, run: MeasuredRun) -> tuple[str, ...]:
+    notes = []
+    if not run.has_waits:
+        what = "the device's queue" if run.basis == "device" else "no range of a wait"
+        notes.append(
+            f"the run tells of no waits for messages ({what}): time before an action that needs another rank's output "
+            "counts as its message's"
+        )
+    rank = schedule.actions.get_column("rank").to_numpy()
+    sent = messages(schedule)
+    op, on = (sent.get_column(name).to_numpy() for name in ("op", "on"))
+    early = (rank[op] != rank[on]) & (times.start_ns[op] < times.end_ns[on])
+    early &= schedule.actions.get_column("kind").to_numpy()[on] != "F&B"  # which may send before its end
+    if early.any():
+        by = int((times.end_ns[on] - times.start_ns[op])[early].max())
+        notes.append(
+            f"{int(early.sum()):,} actions start before what they need was made, by {duration(by)} at most: the ranks' "
+            "clocks differ, and so do these causes"
+        )
+    return tuple(notes)

@@ -1,0 +1,126 @@
+"""A measured step beside its plan: what was injected is what is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.pipeline.measured.rank_traces import write_ranks
+from weftrace.errors import TraceError
+from weftrace.pipeline import Action, Costs, Schedule, plan_of, simulate
+from weftrace.pipeline.generators.dualpipe import dualpipe, dualpipe_v
+from weftrace.pipeline.measured.runs import run_of
+from weftrace.pipeline.slips.planned_and_measured import Slip, planned_of, slip
+from weftrace.plan import Timetable, timetable
+from weftrace.trace import open_trace
+
+COSTS = Costs(forward_ns=10_000, input_ns=11_000, weight_ns=8_000, overlapped_ns=24_000, latency_ns=2_000)
+
+
+def jittered(schedule: Schedule, costs: Costs, seed: int) -> tuple[Timetable, np.ndarray, np.ndarray]:
+    """The plan with durations and messages that take longer: its times, what was added to actions, and to messages."""
+    plan, rng = plan_of(schedule, costs), np.random.default_rng(seed)
+    longer = rng.integers(0, 3_000, len(schedule))
+    later = rng.integers(0, 2_000, len(plan.waits)) * (rng.random(len(plan.waits)) < 0.3)
+    waits = plan.waits.with_columns(lag_ns=pl.col("lag_ns") + pl.Series(later))
+    ops = plan.ops.with_columns(duration_ns=pl.col("duration_ns") + pl.Series(longer))
+    return timetable(replace(plan, ops=ops, waits=waits)), longer, later
+
+
+def measured(tmp_path: Path, schedule: Schedule, times: Timetable, costs: Costs | None = COSTS) -> Slip:
+    """Through traces, with the waits that the runtime would have told."""
+    num = len(schedule)
+    start, end = times.start_ns[:num], times.end_ns[:num]
+    rank = schedule.actions["rank"].to_numpy()
+    free = np.where(np.diff(rank, prepend=-1) != 0, 0, np.roll(end, 1))
+    folder = write_ranks(tmp_path, schedule, [(start, end)], [(free, start)])
+    return slip(schedule, run_of(open_trace(folder), workers=1), costs)
+
+
+@pytest.mark.parametrize("schedule", [dualpipe(4, 8), dualpipe_v(2, 6)], ids=lambda s: s.name)
+@pytest.mark.parametrize("seed", range(3))
+def test_injected_causes_are_recovered_exactly(tmp_path: Path, schedule: Schedule, seed: int) -> None:
+    times, longer, later = jittered(schedule, COSTS, seed)
+    told = measured(tmp_path, schedule, times)
+    assert told.measured_ns == times.makespan_ns and told.planned_ns == simulate(schedule, COSTS).makespan_ns
+    assert told.measured_ns - told.planned_ns == told.own_ns + told.p2p_ns + told.between_ns - told.slack_ns
+    assert told.actions["own_ns"].to_list() == longer.tolist()
+    assert told.between_ns == 0
+    # Along the path: the messages on it carry what was injected, as far as they were waited for.
+    injected = dict(zip(plan_of(schedule, COSTS).waits.select("op", "on").rows(), later, strict=True))
+    for row in told.actions[list(told.path)].with_columns(row=pl.Series(told.path)).rows(named=True):
+        if row["reason"] == "input" and row["kind"] != "F&B":  # of two messages the later one is taken
+            assert row["p2p_ns"] == injected[row["row"], row["cause"]]
+    assert told.own_ns == sum(longer[row] for row in told.path)
+    ranks = told.ranks
+    assert [int(ranks[f"{name}_ns"].sum()) for name in ("own", "p2p", "between")] == [
+        told.own_ns, told.p2p_ns, told.between_ns,
+    ]  # fmt: skip
+    assert (ranks["busy_ns"] + ranks["idle_ns"]).to_list() == [told.measured_ns] * schedule.num_ranks
+
+
+def test_a_run_as_planned_has_no_slip(tmp_path: Path) -> None:
+    schedule = dualpipe(4, 8)
+    told = measured(tmp_path, schedule, timetable(plan_of(schedule, COSTS)))
+    assert (told.own_ns, told.p2p_ns, told.between_ns, told.slack_ns) == (0, 0, 0, 0)
+    assert told.error == 0 and told.notes == ()
+    assert set(told.actions["late_ns"]) == {0}
+
+
+def test_without_costs_the_run_gives_them_and_the_error_is_the_predictions(tmp_path: Path) -> None:
+    schedule = dualpipe(4, 8)
+    told = measured(tmp_path, schedule, timetable(plan_of(schedule, COSTS)), costs=None)
+    assert told.costs_from == "run" and told.error == 0
+    assert told.costs.forward_ns == (10_000,) * 4 and told.costs.latency_ns == 2_000
+    assert told.costs.overlapped_ns == tuple(
+        tuple(24_000 if stage + back == 3 else 29_000 for back in range(4)) for stage in range(4)
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "forward", "gradient"),
+    [
+        ({"latency_ns": 700}, 700, 700),
+        ({"latency_ns": 700, "bytes_per_s": 1e9, "message_bytes": 1_500}, 2_200, 2_200),
+        ({"latency_ns": 700, "bytes_per_s": 1e9, "message_bytes": 1_500, "blocking": True}, 2_200, 2_200),
+    ],
+)
+def test_what_a_message_was_to_take_is_read_from_every_kind_of_plan(
+    change: dict[str, Any], forward: int, gradient: int
+) -> None:
+    # rank 0  F0 .. .. B0      one micro-batch: no message waits for another
+    # rank 1     F0 B0
+    order = [(0, "F"), (0, "B"), (1, "F"), (1, "B")]
+    actions = [Action(rank=r, kind=k, stage=r, micro_batch=0) for r, k in order]  # type: ignore[arg-type]
+    schedule = Schedule.of(actions, name="by hand", rank_of=[[0, 1]], num_micro_batches=1)
+    planned = planned_of(simulate(schedule, Costs(forward_ns=10_000, input_ns=11_000, weight_ns=8_000, **change)))
+    assert planned.transit_ns.tolist() == [forward, gradient]
+    assert planned.start_ns.tolist() == [0, 39_000 + 2 * forward, 10_000 + forward, 20_000 + forward]
+
+
+def test_an_output_that_leaves_before_its_pair_ends_has_a_negative_transit() -> None:
+    early = replace(COSTS, output_ready=(0.5, 0.5), latency_ns=1_000)
+    transit = planned_of(simulate(dualpipe(4, 8), early)).transit_ns
+    assert set(transit.tolist()) <= {0, 1_000, 1_000 - 12_000}
+    assert 1_000 - 12_000 in transit
+
+
+def test_a_run_of_another_plan_is_refused_with_the_first_action_that_differs(tmp_path: Path) -> None:
+    schedule = dualpipe(4, 8)
+    times = timetable(plan_of(schedule, COSTS))
+    num = len(schedule)
+    folder = write_ranks(tmp_path / "a", schedule, [(times.start_ns[:num], times.end_ns[:num])])
+    run = run_of(open_trace(folder), workers=1)
+    with pytest.raises(TraceError, match=r"action 1 of rank 0 in step 0 is 0F0; .* has 0F1 there"):
+        slip(schedule.with_actions(schedule.actions[[1, 0, *range(2, num)]], name="other"), run, COSTS)
+    with pytest.raises(TraceError, match=r"traces of 4 ranks; .* has 2"):
+        slip(dualpipe_v(2, 8), run, COSTS)
+    with pytest.raises(TraceError, match="no more on that rank"):
+        slip(dualpipe(4, 8).with_actions(schedule.actions.filter(pl.col("micro_batch") < 1)), run, COSTS)
+    with pytest.raises(TraceError, match="no pipeline step 4"):
+        slip(schedule, run, COSTS, step=4)
