@@ -421,6 +421,30 @@ def pipelines(num_runs: int) -> Iterator[Result]:
     )
 
 
+def pipeline(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """ZB1P generated, simulated, its memory followed: of few ranks, and of a whole cluster."""
+    say("weftrace generates and simulates ZB1P of 16 ranks x 256 micro-batches ...")
+    done = run(["benchmarks.pipeline", "small", "16", "256", str(options.num_runs)])
+    facts = "  {num_actions:,} actions, {num_points:,} points of memory; the first time {first_inside_s:.2f} s"
+    say(facts.format(**done.facts))
+    question = "ZB1P, 16 ranks x 256 micro-batches: generated, simulated, memory curves"
+    yield against_networkx(within(question, done, 0.3), done, done.inside_s)
+
+    say("weftrace generates and simulates ZB1P of 1,024 ranks x 4,096 micro-batches ...")
+    done = best(["benchmarks.pipeline", "large", "1024", "4096"], max(1, options.num_runs // 2))
+    stages = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in done.facts["stages_s"].items())
+    say("  {num_points:,} points of memory, {bubble:.1%} of the step is bubble".format(**done.facts))
+    question = f"the same, 1,024 x 4,096, {done.facts['num_actions'] / MB:.1f} million actions"
+    yield within(question, done, 10, other=stages)
+    yield Result(
+        question="the same: peak memory",
+        weftrace=f"{done.peak_bytes / MB:,.0f} MB",
+        other="",
+        target="< 2,000 MB",
+        met=done.peak_bytes < 2_000 * MB,
+    )
+
+
 def expert_layers(runs: str) -> Iterator[Result]:
     """A model of experts whose ranks wait for each other at every dispatch and combine, once and in a sweep."""
     say("weftrace runs 61 layers of experts on 64 ranks, with random routing and joint barriers ...")
@@ -465,6 +489,7 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "experts": experts,
     "flops": flops,
     "plan": plan,
+    "pipeline": pipeline,
 }
 
 
@@ -527,7 +552,7 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        metavar="read|cores|ranks|cluster|modules|page|experts|flops|plan",
+        metavar="read|cores|ranks|cluster|modules|page|experts|flops|plan|pipeline",
         help="which ones to run (default: all)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")
