@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from weftrace.pipeline.as_plan import plan_of as plan_of
     from weftrace.pipeline.costs import Costs as Costs
     from weftrace.pipeline.costs_document import read_costs as read_costs
+    from weftrace.pipeline.generators.families import FAMILIES as FAMILIES
+    from weftrace.pipeline.generators.families import Family as Family
+    from weftrace.pipeline.generators.families import family_of as family_of
+    from weftrace.pipeline.generators.families import generate as generate
     from weftrace.pipeline.notation import from_text as from_text
     from weftrace.pipeline.notation import from_torch_csv as from_torch_csv
     from weftrace.pipeline.notation import to_text as to_text
@@ -33,6 +37,7 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.pipeline.as_plan": ("plan_of",),
             "weftrace.pipeline.costs": ("Costs",),
             "weftrace.pipeline.costs_document": ("read_costs",),
+            "weftrace.pipeline.generators.families": ("FAMILIES", "Family", "family_of", "generate"),
             "weftrace.pipeline.notation": ("from_text", "from_torch_csv", "to_text", "to_torch_csv"),
             "weftrace.pipeline.rules": ("check",),
             "weftrace.pipeline.schedule": ("ACTION_SCHEMA", "Action", "Schedule"),

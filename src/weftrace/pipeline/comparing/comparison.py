@@ -16,6 +16,7 @@ from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Boundary, Simulation, simulate
 from weftrace.units import duration
 
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidate(InNotebook):
     """One family's schedule for the model, simulated; or why there is none.

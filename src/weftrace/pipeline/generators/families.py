@@ -9,8 +9,10 @@ from difflib import get_close_matches
 
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.generators.arguments import need_counts
+from weftrace.pipeline.generators.dualpipe import dualpipe, dualpipe_v
 from weftrace.pipeline.generators.looped import interleaved, interleaved_zb
 from weftrace.pipeline.generators.one_stage import gpipe, one_f_one_b, zb1p, zb2p
+from weftrace.pipeline.generators.overlapped import interleaved_overlapped
 from weftrace.pipeline.generators.sliced import seq1f1b
 from weftrace.pipeline.generators.v_shape import v_half, v_min, zbv
 from weftrace.pipeline.schedule import Schedule
@@ -38,7 +40,7 @@ class Family:
 
     @property
     def options(self) -> dict[str, int]:
-        """What `make` takes beside the two numbers, and what it is otherwise."""
+        """What `make` takes beside the two numbers, and what it is if not given."""
         after = list(inspect.signature(self.make).parameters.values())[2:]
         return {parameter.name: parameter.default for parameter in after}
 
@@ -46,6 +48,7 @@ class Family:
 _ZERO_BUBBLE = "Qi et al., 2023, Zero Bubble Pipeline Parallelism, arXiv:2401.10241"
 _MEGATRON = "Narayanan et al., 2021, Efficient Large-Scale Training on GPU Clusters, arXiv:2104.04473"
 _CONTROLLABLE = "Qi et al., 2024, Pipeline Parallelism with Controllable Memory, arXiv:2405.15362"
+_DUALPIPE = "DeepSeek, 2025, DualPipe, https://github.com/deepseek-ai/DualPipe"
 
 _ALL = (
     Family(
@@ -123,6 +126,35 @@ _ALL = (
         source=_ZERO_BUBBLE,
     ),
     Family(
+        name="dualpipe",
+        title="DualPipe",
+        make=dualpipe,
+        replicas=2,
+        overlaps=True,
+        splits=True,
+        description="two directions at once, each forward under a backward: PP + 1 activations, the parameters twice",
+        source=_DUALPIPE,
+    ),
+    Family(
+        name="dualpipev",
+        title="DualPipeV",
+        make=dualpipe_v,
+        stages_per_rank=2,
+        overlaps=True,
+        splits=True,
+        description="DualPipe folded into a V: its overlap with the parameters held once",
+        source=_DUALPIPE,
+    ),
+    Family(
+        name="interleaved-fb",
+        title="interleaved F&B",
+        make=interleaved_overlapped,
+        stages_per_rank=2,
+        overlaps=True,
+        description="interleaved 1F1B, each backward overlapped with the next forward: one more chunk held",
+        source="Megatron-LM, its interleaved schedule with overlapped MoE communication",
+    ),
+    Family(
         name="seq1f1b",
         title="Seq1F1B",
         make=seq1f1b,
@@ -165,6 +197,7 @@ def generate(
         has = f"its options are {', '.join(family.options)}" if family.options else "it has none"
         raise ScheduleError(f"{family.title} has no option {unknown[0]!r}; {has}.")
     stages_per_rank = options.get("stages_per_rank", family.stages_per_rank)
+    need_counts(family.title, num_micro_batches=num_micro_batches)
     ranks = _num_ranks(family.title, num_ranks, num_stages, stages_per_rank)
     return family.make(ranks, num_micro_batches, **options)
 
