@@ -632,6 +632,110 @@ declare namespace sweep {
   }
 }
 
+declare namespace comparison {
+  /** What one chunk, one stage's work on one micro-batch, costs: for all stages, or a list with a value a stage. */
+  interface CostsDocument {
+    schema: string;
+    /** F. */
+    forward_ns: number | number[];
+    /** I, the gradient of the input. */
+    input_ns: number | number[];
+    /** W, the gradient of the weights. */
+    weight_ns: number | number[];
+    /** B, the full backward; null: I + W. */
+    backward_ns?: number | number[] | null;
+    /** F&B, or a row a stage of the forward, a value a stage of the backward; null: F + B. */
+    overlapped_ns?: number | number[][] | null;
+    /** Times by which a rank is slower; one, or one a rank. */
+    rank_factor?: number | number[];
+    /** On a message's way between two ranks. */
+    latency_ns?: number;
+    /** Of an activation that goes to the next stage. */
+    message_bytes?: number | number[];
+    /** Of a rank's link; null: size does not matter. */
+    bytes_per_s?: number | null;
+    /** Sender and receiver compute nothing until it has passed. */
+    blocking?: boolean;
+    /** Of an F&B's time, before its forward and its backward read their input. */
+    input_needed?: number[];
+    /** Until its forward and its backward have an output. */
+    output_ready?: number[];
+    /** Held from F on, for the backward. */
+    activation_bytes?: number | number[];
+    /** The part of them held from I to W; null: all. */
+    pending_bytes?: number | number[] | null;
+    /** Parameters of a stage and what belongs to them. */
+    weight_bytes?: number | number[];
+    /** Of copies to the host, and of those back. */
+    offload_bytes_per_s?: number | null;
+    /** Where the numbers come from. */
+    source?: string;
+  }
+  /** One schedule that is impossible here. */
+  interface ImpossibleRow {
+    name: string;
+    title: string;
+    reason: string;
+  }
+  /** A formula for the bubble, and whether the simulation is as it says. */
+  interface LawTold {
+    /** With F, I, W, B, F&B of a chunk; PP stages, D devices. */
+    formula: string;
+    /** What it gives here; published ones may be below 0. */
+    bubble_ns: number;
+    /** bubble_ns - the simulated bubble. */
+    difference_ns: number;
+    holds: boolean;
+    /** Empty where it holds. */
+    why_not: string;
+  }
+  /** One schedule that is possible here. */
+  interface ScheduleRow {
+    name: string;
+    title: string;
+    num_devices: number;
+    num_stages: number;
+    makespan_ns: number;
+    /** By the boundary: what decides how soon a step can follow another. */
+    step_ns: number;
+    /** Idle time of the device that idles most, simulated. */
+    bubble_ns: number;
+    /** bubble_ns / step_ns. */
+    bubble_share: number;
+    /** Most that a device holds, in shares of a micro-batch. */
+    peak_activations: number;
+    /** Most that a device holds, by the costs' sizes; 0 without any. */
+    peak_bytes: number;
+    /** That a device holds, in shares of the model. */
+    parameters: number;
+    /** Whether peak_activations is within the cap, if there is one. */
+    fits: boolean;
+    /** The law as published; null where none was. */
+    published: LawTold | null;
+    /** The law that holds; null where none is known. */
+    exact: LawTold | null;
+  }
+  /** Schedules on one model, the best first. */
+  interface Document {
+    schema: "weftrace.pipeline.comparison/1";
+    weftrace: string;
+    /** "stages" or "devices": what all have as many of. */
+    equal: string;
+    num_equal: number;
+    num_micro_batches: number;
+    /** "barrier" or "span": where the step of a rank ends. */
+    boundary: string;
+    /** Peak activations that a device has room for. */
+    memory_cap: number | null;
+    /** Times are shown in multiples of it; 0: as times. */
+    unit_ns: number;
+    /** Of one stage, or of one device's share, on one micro-batch. */
+    costs: CostsDocument;
+    rows: ScheduleRow[];
+    impossible: ImpossibleRow[];
+  }
+}
+
 declare namespace costs {
   /** What one chunk, one stage's work on one micro-batch, costs: for all stages, or a list with a value a stage. */
   interface Document {

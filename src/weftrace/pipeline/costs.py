@@ -26,6 +26,7 @@ PerPair = int | tuple[tuple[int, ...], ...]
 
 #: What a unit is in `Costs.units`: large enough that halves and tenths are whole.
 UNIT_NS: Final = 1_000
+_UNITS: Final = "units"
 
 _PER_STAGE = ("forward_ns", "input_ns", "weight_ns", "backward_ns", "message_bytes", "activation_bytes",
               "pending_bytes", "weight_bytes")  # fmt: skip
@@ -113,7 +114,12 @@ class Costs(InNotebook):
         """
         times = {"forward_ns": F, "input_ns": I, "weight_ns": W, "overlapped_ns": FB, "latency_ns": latency}
         whole = {name: None if value is None else round(value * UNIT_NS) for name, value in times.items()}
-        return cls(**({"activation_bytes": 1, "source": "units"} | whole | others))  # type: ignore[arg-type]
+        return cls(**({"activation_bytes": 1, "source": _UNITS} | whole | others))  # type: ignore[arg-type]
+
+    @property
+    def unit_ns(self) -> int:
+        """What times are multiples of, where they are in units and no times of a clock; else 0."""
+        return UNIT_NS if self.source == _UNITS else 0
 
     def split(self, num_parts: int) -> Costs:
         """Costs of the same model where each stage is cut in equal parts: as many times the stages, each that smaller.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, NotRequired, TypedDict
+from typing import Annotated, Any, Final, NotRequired, TypedDict, cast
 
 from msgspec import Meta
 
@@ -75,9 +75,9 @@ _NEEDED: Final = ("forward_ns", "input_ns", "weight_ns")
 _FIELDS: Final = tuple(name for name in CostsDocument.__annotations__ if name != "schema")
 
 
-def costs_document(costs: Costs) -> dict[str, Any]:
+def costs_document(costs: Costs) -> CostsDocument:
     """Costs as JSON-able values, all fields."""
-    return {"schema": SCHEMA} | {name: _listed(getattr(costs, name)) for name in _FIELDS}
+    return cast(CostsDocument, {"schema": SCHEMA} | {name: _listed(getattr(costs, name)) for name in _FIELDS})
 
 
 def costs_of(document: Mapping[str, Any], *, what: str = "costs") -> Costs:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import typer
 
+from weftrace.pipeline.cli import compare as pipeline_compare
+
 app = typer.Typer(
     help="Compare, draw and choose pipeline schedules, from 1F1B to DualPipe.",
-    epilog="Start with: weftrace pipeline show dualpipe --stages 8 --micro-batches 20",
+    epilog="Start with: weftrace pipeline compare --stages 8 --micro-batches 20",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
+app.command("compare", epilog=pipeline_compare.EPILOG)(pipeline_compare.command)
 
 
 def add_to(commands: typer.Typer) -> None:

@@ -122,10 +122,10 @@ class Comparison(InNotebook):
 
     @property
     def ranked(self) -> tuple[Candidate, ...]:
-        """The possible ones: those that fit the cap before those that do not, shorter steps before longer ones, and
-        of equally long ones that which holds less."""
+        """The possible ones: those that fit the cap before those that do not; of these, that which takes least time of
+        devices, step x devices; of equal ones, that which holds less."""
         found = [each for each in self.candidates if each.simulation is not None]
-        return tuple(sorted(found, key=lambda each: (not self.fits(each), _step_ns(each), *_held(each))))
+        return tuple(sorted(found, key=lambda each: (not self.fits(each), _device_ns(each), *_held(each))))
 
     def fits(self, candidate: Candidate) -> bool:
         """Whether a device has room for its activations."""
@@ -175,9 +175,9 @@ def compare(
     )
 
 
-def _step_ns(candidate: Candidate) -> int:
+def _device_ns(candidate: Candidate) -> int:
     assert candidate.simulation is not None
-    return candidate.simulation.step_ns
+    return candidate.simulation.step_ns * candidate.simulation.schedule.num_ranks
 
 
 def _held(candidate: Candidate) -> tuple[Fraction, Fraction]:

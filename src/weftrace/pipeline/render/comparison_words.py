@@ -1,0 +1,114 @@
+"""A comparison of pipeline schedules in words: what terminal, page and Markdown say alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from weftrace.pipeline.comparing.document import ComparisonDocument, LawTold, ScheduleRow
+from weftrace.units import duration, percent
+
+#: Key -> (term, what it means), of the columns of a comparison.
+COMPARISON_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "step": ("Step", "From the start of the first action to the end of the last, by the boundary that is named."),
+        "idle": ("Idle", "The bubble as a part of the step: of the device that idles most."),
+        "bubble": ("Bubble", "Simulated: the idle time of the device that idles most."),
+        "law": ("Exact law", "The bubble by the formula that holds, where one is known; computed in whole numbers."),
+        "off": ("Off", "What the exact law gives, less the simulated bubble. 0: they agree to the nanosecond."),
+        "published": ("Published", "The bubble by the formula published with the schedule; * where it is not so here."),
+        "activations": (
+            "Activations",
+            "The most that a device holds at once, in activations of one micro-batch: of a stage where schedules have "
+            "equally many stages, of a device's share of the model where they have equally many devices.",
+        ),
+        "parameters": ("Parameters", "What a device holds of the model's parameters, in the same shares."),
+    }
+)  # fmt: skip
+
+
+def time_in(time_ns: float, unit_ns: int) -> str:
+    """A time of the comparison: a number of units where costs are units, else in seconds and their parts."""
+    return f"{time_ns / unit_ns:,.6g}" if unit_ns else duration(time_ns)
+
+
+def shares(number: float) -> str:
+    """Activations or parameters: as few digits as tell them."""
+    return f"{number:.4g}"
+
+
+def comparison_headline(document: ComparisonDocument) -> str:
+    """Which schedule is best here, by how much, and what it costs in memory."""
+    rows, unit = document["rows"], document["unit_ns"]
+    if not rows:
+        return f"No schedule is possible with {document['num_micro_batches']} micro-batches here."
+    best, cap = rows[0], document["memory_cap"]
+    if not best["fits"]:
+        least = min(rows, key=lambda row: row["peak_activations"])
+        return (
+            f"No schedule fits {shares(cap or 0)} activations on a device: {least['title']} needs least, "
+            f"{shares(least['peak_activations'])}."
+        )
+    among = f" of those that hold {shares(cap)} activations or fewer" if cap is not None else ""
+    equal = [row["title"] for row in rows[1:] if _alike(row, best)]
+    names = best["title"] if not equal else f"{', '.join([best['title'], *equal[:-1]])} and {equal[-1]}"
+    verb = "leave" if equal else "leaves"
+    bubble = "nothing" if not best["bubble_ns"] else percent(best["bubble_share"])
+    return (
+        f"{names} {verb} least idle{among}: {bubble} of a step of {time_in(best['step_ns'], unit)}, "
+        f"with {shares(best['peak_activations'])} activations and {shares(best['parameters'])}x the parameters on a "
+        f"device.{_against(rows, best)}"
+    )
+
+
+def setting(document: ComparisonDocument) -> str:
+    """What is compared."""
+    return (
+        f"{document['num_equal']} {document['equal']}, {document['num_micro_batches']} micro-batches, "
+        f"boundary: {document['boundary']}"
+    )
+
+
+def costs_in(document: ComparisonDocument) -> str:
+    """ "F 1, I 1, W 1, F&B 3"; "by stage" where stages differ."""
+    costs, unit = document["costs"], document["unit_ns"]
+    told: dict[str, object] = {"F": costs["forward_ns"], "I": costs["input_ns"], "W": costs["weight_ns"]}
+    told |= {letter: costs.get(name) for letter, name in (("B", "backward_ns"), ("F&B", "overlapped_ns"))}
+    texts = [f"{k} {time_in(v, unit) if isinstance(v, int) else 'by stage'}" for k, v in told.items() if v is not None]
+    if costs.get("overlapped_ns") is None:
+        texts.append("F&B as F, then B")
+    if costs.get("latency_ns"):
+        texts.append(f"a message {time_in(costs['latency_ns'], unit)}")
+    return ", ".join(texts)
+
+
+def law_cell(law: LawTold | None, unit_ns: int) -> str:
+    """What a law gives, with a star where the simulation is otherwise."""
+    return "–" if law is None else time_in(law["bubble_ns"], unit_ns) + "" * law["holds"] + "*" * (not law["holds"])
+
+
+def formulas(row: ScheduleRow) -> list[tuple[str, str, str]]:
+    """(which, formula, whether it holds here) of a schedule's laws; one line where both are the same."""
+    published, exact = row["published"], row["exact"]
+    if published and exact and published["formula"] == exact["formula"]:
+        return [("published, exact", exact["formula"], _holding(exact))]
+    laws = (("published", published), ("exact", exact))
+    return [(which, law["formula"], _holding(law)) for which, law in laws if law is not None]
+
+
+def _holding(law: LawTold) -> str:
+    return "holds here" if law["holds"] else f"does not hold here: {law['why_not']}"
+
+
+def _alike(row: ScheduleRow, best: ScheduleRow) -> bool:
+    keys = ("step_ns", "num_devices", "peak_activations", "parameters", "bubble_ns", "fits")
+    return all(row[key] == best[key] for key in keys)  # type: ignore[literal-required]
+
+
+def _against(rows: list[ScheduleRow], best: ScheduleRow) -> str:
+    """The best beside 1F1B, which everybody knows."""
+    known = next((row for row in rows if row["name"] == "1f1b"), None)
+    if known is None or known is best or known["num_devices"] != best["num_devices"]:
+        return ""
+    less = 1 - best["step_ns"] / known["step_ns"]
+    return f" 1F1B's step is {percent(1 / (1 - less) - 1)} longer." if less > 0 else ""
