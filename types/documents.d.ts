@@ -1667,3 +1667,57 @@ declare namespace moves_block {
     slot: number[];
   }
 }
+
+declare namespace schedules_block {
+  /** What the page of simulated schedules holds. */
+  interface Block {
+    pictures: PictureBlock[];
+  }
+  /** A simulated schedule as a page holds it; fields as in `Picture`, and what is said of it in words. */
+  interface PictureBlock {
+    boundary: string;
+    bubble_ns: number;
+    bubble_share: number;
+    cells: CellColumns;
+    headline: string;
+    held_in: string;
+    held_words: string;
+    left_out: string;
+    makespan_ns: number;
+    memory_words: string;
+    name: string;
+    peak: number;
+    peak_rank: number;
+    ranks: PictureRank[];
+    shades: string[];
+    shape: string;
+    unit_ns: number;
+  }
+  /** The actions of a picture as lists of equal length, by rank and in order of time; null where there is none. */
+  interface CellColumns {
+    back_micro_batch: (number | null)[];
+    back_shade: (number | null)[];
+    back_stage: (number | null)[];
+    cause: (number | null)[];
+    end_ns: number[];
+    kind: string[];
+    micro_batch: number[];
+    shade: number[];
+    stage: number[];
+    start_ns: number[];
+  }
+  /** A row of a picture. cells: first and one after the last of its cells. time_ns, held: its memory curve. */
+  interface PictureRank {
+    busy_ns: number;
+    cells: number[];
+    cool_down_ns: number;
+    held: number[];
+    idle_ns: number;
+    idle_share: number;
+    peak: number;
+    rank: number;
+    steady_ns: number;
+    time_ns: number[];
+    warm_up_ns: number;
+  }
+}

@@ -45,6 +45,10 @@ declare namespace page {
   type ReplayRow = Replay["rows"][number];
   type ReplaySeries = Replay["series"][number];
 
+  /** Simulated pipeline schedules: `PageBlock`. */
+  type Schedules = schedules_block.Block;
+  type Schedule = Schedules["pictures"][number];
+
   type Flops = flops_block.Block;
   type PhaseName = Flops["phases"][number]["phase"];
 }

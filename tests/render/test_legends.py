@@ -158,6 +158,7 @@ MEANINGS = (
         "forward",
         "backward",
         "weight",
+        "input",
         "host-wait",
         "dependency-wait",
         "kernel-gap",

@@ -38,6 +38,8 @@ PAPER = "#ffffff"
 FORWARD = "#f3a43b"
 BACKWARD = "#2c8f63"
 WEIGHT = "#3f7fe0"
+#: An input gradient, where pictures tell it from a full backward: those of pipeline schedules.
+INPUT = "#45d0d6"
 
 DIRECTION_COLOURS = dict(zip(DRAWN, (FORWARD, BACKWARD, WEIGHT), strict=True))
 KIND_COLOURS = {"compute": COMPUTE, "communication": COMMUNICATION, "memory": MEMORY, "fused": FUSED}

@@ -30,6 +30,7 @@ const ROLES = [
   "forward",
   "backward",
   "weight",
+  "input",
   "under",
   "level",
   "over",

@@ -1,0 +1,138 @@
+"""HTML of simulated schedules, and the block of a page by which any page of the wing draws one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from weftrace.pipeline.render.picture import Picture, idle_share, picture_of
+from weftrace.pipeline.render.words import PICTURE_TERMS, headline, held_words, left_out, memory_told, shape_told
+from weftrace.pipeline.simulation import Simulation
+from weftrace.render.page import render_page
+from weftrace.version import __version__
+
+#: The package that holds the pages' templates and static files.
+HOME = "weftrace.pipeline.render"
+STYLES = ("render/page.css", "render/charts.css", "pipeline.css")
+
+#: Actions and ranks that a page holds of one schedule at most: 10 MB, and what fits a screen.
+MAX_CELLS = 200_000
+MAX_RANKS = 128
+
+
+class CellColumns(TypedDict):
+    """The actions of a picture as lists of equal length, by rank and in order of time; null where there is none."""
+
+    kind: list[str]
+    stage: list[int]
+    micro_batch: list[int]
+    back_stage: list[int | None]
+    back_micro_batch: list[int | None]
+    shade: list[int]
+    back_shade: list[int | None]
+    start_ns: list[int]
+    end_ns: list[int]
+    cause: list[int | None]
+
+
+class PictureRank(TypedDict):
+    """A row of a picture. cells: first and one after the last of its cells. time_ns, held: its memory curve."""
+
+    rank: int
+    busy_ns: int
+    idle_ns: int
+    idle_share: float
+    warm_up_ns: int
+    steady_ns: int
+    cool_down_ns: int
+    peak: int
+    cells: list[int]
+    time_ns: list[int]
+    held: list[int]
+
+
+class PictureBlock(TypedDict):
+    """A simulated schedule as a page holds it; fields as in `Picture`, and what is said of it in words."""
+
+    name: str
+    headline: str
+    shape: str
+    left_out: str
+    memory_words: str
+    held_words: str
+    boundary: str
+    makespan_ns: int
+    bubble_ns: int
+    bubble_share: float
+    unit_ns: int
+    shades: list[str]
+    held_in: str
+    peak: int
+    peak_rank: int
+    ranks: list[PictureRank]
+    cells: CellColumns
+
+
+class PageBlock(TypedDict):
+    """What the page of simulated schedules holds."""
+
+    pictures: list[PictureBlock]
+
+
+def picture_block(simulation: Simulation) -> PictureBlock:
+    """One simulation as `static/schedule_picture.js` draws it: what a page of this wing puts into its own block.
+
+    Of a very large schedule it holds some ranks, evenly chosen, and says so.
+    """
+    a_rank = max(1, len(simulation.schedule) // simulation.schedule.num_ranks)
+    picture = picture_of(simulation, min(MAX_RANKS, MAX_CELLS // a_rank))
+    return {
+        "name": picture.name,
+        "headline": headline(picture),
+        "shape": shape_told(picture),
+        "left_out": left_out(picture),
+        "memory_words": memory_told(picture),
+        "held_words": held_words(picture),
+        "boundary": picture.boundary,
+        "makespan_ns": picture.makespan_ns,
+        "bubble_ns": picture.bubble_ns,
+        "bubble_share": picture.bubble_share,
+        "unit_ns": picture.unit_ns,
+        "shades": list(picture.shades),
+        "held_in": picture.held_in,
+        "peak": picture.peak,
+        "peak_rank": picture.peak_rank,
+        "ranks": _ranks(picture),
+        "cells": picture.cells.drop("rank").to_dict(as_series=False),  # type: ignore[typeddict-item]
+    }
+
+
+def render_schedules_html(simulations: Sequence[Simulation]) -> str:
+    """One self-contained page of one or more simulated schedules, on one scale of time, as text."""
+    block: PageBlock = {"pictures": [picture_block(simulation) for simulation in simulations]}
+    names = ", ".join(picture["name"] for picture in block["pictures"])
+    return render_page(
+        "schedule.html",
+        home=HOME,
+        entry="schedule",
+        styles=STYLES,
+        blocks=[("weftrace-schedules", block)],
+        terms=PICTURE_TERMS,
+        title=names,
+        headline=block["pictures"][0]["headline"] if len(simulations) == 1 else f"{names}, on one scale of time",
+        version=__version__,
+    )
+
+
+def _ranks(picture: Picture) -> list[PictureRank]:
+    counts = dict(picture.cells.group_by("rank").len().iter_rows())
+    ranks: list[Any] = []
+    first = 0
+    for row in picture.ranks.iter_rows(named=True):
+        curve = picture.memory.filter(rank=row["rank"])
+        end = first + counts.get(row["rank"], 0)
+        share = idle_share(row)
+        held = curve.select("time_ns", "held").to_dict(as_series=False)
+        ranks.append({**row, "idle_share": share, "cells": [first, end], **held})
+        first = end
+    return ranks

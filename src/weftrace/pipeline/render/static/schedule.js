@@ -1,0 +1,75 @@
+// The page of simulated schedules: each in a section of its own, all on one scale of time, and a table of their ranks.
+
+import { byId, fill, h } from "render/dom.js";
+import { percent } from "render/format.js";
+import { startPage } from "render/start.js";
+import { sortableTable } from "render/tables.js";
+import { defined } from "render/tooltip.js";
+import { schedulePicture } from "./schedule_picture.js";
+import { heldText, timeText } from "./schedule_text.js";
+
+/** @typedef {page.Schedule["ranks"][number] & { schedule: string, block: page.Schedule }} Row */
+
+startPage("weftrace-schedules", (/** @type {page.Schedules} */ { pictures }) => {
+  const until = Math.max(...pictures.map((block) => block.makespan_ns));
+  const holders = pictures.map(() => h("div"));
+  fill(
+    byId("schedules"),
+    pictures.map((block, i) => h("section", {}, heading(block), holders[i])),
+  );
+  showRanks(pictures);
+  return { pictures, shown: pictures.map((block, i) => schedulePicture(holders[i], block, until)) };
+});
+
+/** @param {page.Schedule} block */
+function heading(block) {
+  /**
+   * @param {string} key
+   * @param {string} text
+   */
+  const fact = (key, text) => h("div", {}, h("dt", {}, defined(key)), h("dd", { text }));
+  return [
+    h("h2", { text: `${block.name}: ${block.shape}` }),
+    h(
+      "dl",
+      { class: "facts-row" },
+      fact("makespan", `${timeText(block, block.makespan_ns)}${block.unit_ns ? " units" : ""}`),
+      fact("bubble", `${timeText(block, block.bubble_ns)} (${percent(block.bubble_share)})`),
+      fact("boundary", block.boundary),
+      fact("held", `at most ${heldText(block, block.peak)}, on rank ${block.peak_rank}`),
+    ),
+  ];
+}
+
+/** @param {page.Schedule[]} pictures */
+function showRanks(pictures) {
+  /** @type {Row[]} */
+  const rows = pictures.flatMap((block) => block.ranks.map((one) => ({ ...one, schedule: block.name, block })));
+  /**
+   * @param {"busy_ns" | "idle_ns" | "warm_up_ns" | "steady_ns" | "cool_down_ns"} key
+   * @param {string} label
+   * @param {string} [def]
+   * @returns {import("render/tables.js").Column<Row>}
+   */
+  const time = (key, label, def) => ({ key, label, def, kind: "count", text: (row) => timeText(row.block, row[key]) });
+  /** @type {import("render/tables.js").Column<Row>[]} */
+  const columns = [
+    { key: "rank", label: "rank", kind: "count" },
+    time("busy_ns", "busy"),
+    time("idle_ns", "idle", "idle"),
+    time("warm_up_ns", "warm-up", "warm_up"),
+    time("steady_ns", "steady", "steady"),
+    time("cool_down_ns", "cool-down", "cool_down"),
+    { key: "peak", label: "holds at most", def: "held", kind: "count", text: (row) => heldText(row.block, row.peak) },
+  ];
+  if (pictures.length > 1) columns.unshift({ key: "schedule", label: "schedule", kind: "text" });
+  const table = sortableTable({
+    name: "ranks",
+    columns,
+    rows,
+    sort: { key: pictures.length > 1 ? "schedule" : "rank", down: false },
+    limit: 16,
+    taken: ({ block, cells, time_ns, held, ...row }) => row,
+  });
+  fill(byId("rank-table"), table.element);
+}

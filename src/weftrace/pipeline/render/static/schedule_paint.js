@@ -1,0 +1,320 @@
+// Painting a simulated schedule: a row a rank, a cell an action, nothing where a rank is idle; under the rows what the
+// ranks hold in memory. Edges lie on whole pixels, rounded alike for all cells, so that what is painted of a row is as
+// much of it as its rank is busy, at every zoom.
+
+import { sizedContext } from "render/dom.js";
+import { inkOn, mix, palette, SANS } from "render/theme.js";
+import { timeText } from "./schedule_text.js";
+
+/**
+ * @typedef {import("render/theme.js").Palette} Palette
+ * @typedef {import("render/viewport.js").Viewport} Viewport
+ * @typedef {{ fill: string, edge: string, ink: string }} Look
+ *
+ * Where things are, in pixels from the picture's top. bar: the height of a cell in its row; memory: where its curve is.
+ * @typedef {{ row: number, bar: number, memory: number, height: number }} Geometry
+ *
+ * What is seen now. hovered: a cell's number, -1 for none; row: the one whose memory is drawn as a line.
+ * @typedef {object} Scene
+ * @property {page.Schedule} block
+ * @property {Geometry} at
+ * @property {Viewport} view
+ * @property {number} width
+ * @property {number} hovered
+ * @property {number} row
+ */
+
+export const AXIS = 22;
+/** The height of the memory curve. */
+export const MEMORY = 74;
+const MEMORY_HEAD = 20;
+const FOOT = 6;
+const ROW = 24;
+const LEAST_ROW = 7;
+const ROOM = 800; // pixels of all rows: those of more ranks are lower
+const PALEST = 0.5; // as colours.py has it
+const DIGIT = 6.1; // pixels, at 10.5 px
+const SMALL_DIGIT = 5.4; // at 9.2 px
+const EDGED = 4; // pixels: wider cells have an edge
+const FRAMED = 5; // wider F&B a frame
+const NUMBERED = 17; // rows at least so high have numbers
+/** @type {Record<string, string>} */
+export const ROLES = { F: "forward", B: "backward", I: "input", W: "weight" };
+
+/**
+ * @param {number} numRanks
+ * @returns {Geometry}
+ */
+export function scheduleGeometry(numRanks) {
+  const row = Math.max(LEAST_ROW, Math.min(ROW, Math.floor(ROOM / numRanks)));
+  const memory = AXIS + row * numRanks + MEMORY_HEAD;
+  return { row, bar: row > 12 ? row - 3 : row - 1, memory, height: memory + MEMORY + FOOT };
+}
+
+/**
+ * The colour of a kind in one of its shades.
+ * @param {string} kind
+ * @param {number} shade
+ * @param {number} numShades
+ */
+export function cellColor(kind, shade, numShades) {
+  const colors = palette();
+  const share = numShades > 1 ? (PALEST * shade) / (numShades - 1) : 0;
+  return mix(colors[ROLES[kind]], colors.panel, share);
+}
+
+/**
+ * @param {HTMLCanvasElement} canvas
+ * @param {Scene} scene
+ */
+export function paintSchedule(canvas, scene) {
+  const { block, at, width, view } = scene;
+  const colors = palette();
+  const context = sizedContext(canvas, width, at.height);
+  context.clearRect(0, 0, width, at.height);
+  paintAxis(context, scene, colors);
+  const looks = allLooks(block.shades.length);
+  block.ranks.forEach((_, row) => {
+    context.fillStyle = colors.line;
+    if (at.row > 12) context.fillRect(0, AXIS + at.row * (row + 1) - 2, width, 1);
+    paintRow(context, scene, row, looks, colors);
+  });
+  paintMemory(context, scene, colors);
+  if (scene.hovered >= 0) paintHovered(context, scene, colors);
+  canvas.dataset.start = String(view.start);
+  canvas.dataset.end = String(view.end);
+}
+
+/**
+ * Kind -> the look of each of its shades.
+ * @param {number} numShades
+ */
+function allLooks(numShades) {
+  /** @type {Record<string, Look[]>} */
+  const looks = {};
+  for (const kind of Object.keys(ROLES)) {
+    looks[kind] = Array.from({ length: numShades }, (_, shade) => {
+      const fill = cellColor(kind, shade, numShades);
+      return { fill, edge: mix(fill, "#000000", 0.28), ink: inkOn(fill) };
+    });
+  }
+  return looks;
+}
+
+/**
+ * Calls draw(cell, x0, x1) for the cells of a row that are in view and reach over a pixel's middle.
+ * @param {Scene} scene
+ * @param {number} row
+ * @param {(cell: number, x0: number, x1: number) => void} draw
+ */
+export function eachCell({ block, view, width }, row, draw) {
+  const { start_ns, end_ns } = block.cells;
+  const [first, last] = block.ranks[row].cells;
+  const pixels = window.devicePixelRatio || 1;
+  const scale = (width * pixels) / view.length;
+  for (let cell = firstAfter(end_ns, first, last, view.start); cell < last && start_ns[cell] < view.end; cell += 1) {
+    const x0 = Math.round((start_ns[cell] - view.start) * scale);
+    const x1 = Math.round((end_ns[cell] - view.start) * scale);
+    if (x1 > x0) draw(cell, x0 / pixels, x1 / pixels);
+  }
+}
+
+/**
+ * The first of the ascending values from `low` to `high` that is above `value`.
+ * @param {number[]} values
+ * @param {number} low
+ * @param {number} high
+ * @param {number} value
+ */
+export function firstAfter(values, low, high, value) {
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] > value) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {number} row
+ * @param {Record<string, Look[]>} looks
+ * @param {Palette} colors
+ */
+function paintRow(context, scene, row, looks, colors) {
+  const { block, at } = scene;
+  const { kind, shade, back_shade, micro_batch, back_micro_batch } = block.cells;
+  const y = AXIS + at.row * row;
+  const half = at.bar / 2;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  eachCell(scene, row, (cell, x0, x1) => {
+    if (kind[cell] !== "F&B") {
+      paintBar(context, looks[kind[cell]][shade[cell]], x0, x1, y, at.bar, micro_batch[cell], at);
+      return;
+    }
+    paintBar(context, looks.F[shade[cell]], x0, x1, y, half, micro_batch[cell], at);
+    paintBar(context, looks.B[back_shade[cell] ?? 0], x0, x1, y + half, half, back_micro_batch[cell] ?? 0, at);
+    if (x1 - x0 <= FRAMED || at.bar <= 8) return;
+    context.strokeStyle = colors.text;
+    context.lineWidth = 1.2;
+    context.strokeRect(x0 + 0.6, y + 0.6, x1 - x0 - 1.2, at.bar - 1.2);
+    context.lineWidth = 1;
+  });
+}
+
+/**
+ * A cell, and its micro-batch's number, whole or not at all.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Look} look
+ * @param {number} x0
+ * @param {number} x1
+ * @param {number} y
+ * @param {number} height
+ * @param {number} number
+ * @param {Geometry} at
+ */
+function paintBar(context, { fill, edge, ink }, x0, x1, y, height, number, at) {
+  context.fillStyle = fill;
+  context.fillRect(x0, y, x1 - x0, height);
+  if (x1 - x0 <= EDGED) return;
+  context.fillStyle = edge;
+  context.fillRect(x1 - 1, y, 1, height);
+  const text = String(number);
+  const room = x1 - x0 - 2;
+  const large = height > 14 && text.length * DIGIT <= room;
+  if (at.row < NUMBERED || (!large && text.length * SMALL_DIGIT > room)) return;
+  context.font = `${large ? 10.5 : 9.2}px ${SANS}`;
+  context.fillStyle = ink;
+  context.fillText(text, (x0 + x1 - 1) / 2, y + height / 2 + 0.5);
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Palette} colors
+ */
+function paintAxis(context, { block, view, width, at }, colors) {
+  const unit = block.unit_ns || 1;
+  const rough = ((view.length / unit) * 84) / width;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = unit * ([1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? 10 * power);
+  context.font = `11px ${SANS}`;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  for (let number = Math.ceil(view.start / step); number * step <= view.end; number += 1) {
+    const x = Math.round(((number * step - view.start) / view.length) * width);
+    context.fillStyle = colors.line;
+    context.fillRect(x, AXIS - 6, 1, at.height - AXIS);
+    const label = timeText(block, number * step);
+    if (x + 4 + context.measureText(label).width > width) continue;
+    context.fillStyle = colors.muted;
+    context.fillText(label, x + 4, AXIS / 2);
+  }
+}
+
+/**
+ * The band between the rank that holds least and the one that holds most, column by column; and one rank's line.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Palette} colors
+ */
+function paintMemory(context, { block, view, width, at, row }, colors) {
+  const base = at.memory + MEMORY;
+  const high = MEMORY / Math.max(block.peak, 1);
+  const end = Math.round(((block.makespan_ns - view.start) / view.length) * width);
+  const columns = Math.max(0, Math.min(width, end));
+  const curves = block.ranks.map((one) => extremes(one, columns, view, width));
+  context.fillStyle = mix(colors.memory, colors.panel, 0.7);
+  for (let column = 0; column < columns; column += 1) {
+    let least = Number.POSITIVE_INFINITY;
+    let most = 0;
+    for (const curve of curves) {
+      least = Math.min(least, curve.low[column]);
+      most = Math.max(most, curve.high[column]);
+    }
+    context.fillRect(column, base - most * high, 1, (most - least) * high);
+  }
+  context.fillStyle = colors.memory;
+  const own = curves[row];
+  for (let column = 0; own && column < columns; column += 1) {
+    const tall = (own.high[column] - own.low[column]) * high;
+    context.fillRect(column, base - own.high[column] * high - 1, 1, tall + 2);
+  }
+  context.fillStyle = colors.line;
+  context.fillRect(0, base, width, 1);
+}
+
+/**
+ * The least and the most that a rank holds in each column.
+ * @param {page.Schedule["ranks"][number]} one
+ * @param {number} columns
+ * @param {Viewport} view
+ * @param {number} width
+ */
+function extremes({ time_ns, held }, columns, view, width) {
+  const low = new Float64Array(columns);
+  const high = new Float64Array(columns);
+  let next = firstAfter(time_ns, 0, time_ns.length, view.start);
+  let now = next ? held[next - 1] : 0;
+  for (let column = 0; column < columns; column += 1) {
+    const until = view.start + ((column + 1) / width) * view.length;
+    low[column] = now;
+    high[column] = now;
+    while (next < time_ns.length && time_ns[next] < until) {
+      now = held[next];
+      low[column] = Math.min(low[column], now);
+      high[column] = Math.max(high[column], now);
+      next += 1;
+    }
+  }
+  return { low, high };
+}
+
+/**
+ * An outline around the cell under the pointer, thin ones around the others of its micro-batch, and a line from what it
+ * waited for.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Palette} colors
+ */
+function paintHovered(context, scene, colors) {
+  const { block, at, hovered, view, width } = scene;
+  const { micro_batch, back_micro_batch, start_ns, end_ns, cause } = block.cells;
+  context.strokeStyle = colors.text;
+  block.ranks.forEach((_, row) => {
+    const y = AXIS + at.row * row;
+    eachCell(scene, row, (cell, x0, x1) => {
+      const same = micro_batch[cell] === micro_batch[hovered] || back_micro_batch[cell] === micro_batch[hovered];
+      if (cell !== hovered && !same) return;
+      context.lineWidth = cell === hovered ? 3 : 1.6;
+      context.strokeRect(x0, y, x1 - x0, at.bar);
+    });
+  });
+  const from = cause[hovered];
+  if (from !== null) {
+    const [x0, x1] = [end_ns[from], start_ns[hovered]].map((ns) => ((ns - view.start) / view.length) * width);
+    const [y0, y1] = [from, hovered].map((cell) => AXIS + at.row * rowOf(block, cell) + at.bar / 2);
+    context.strokeStyle = colors.exposed;
+    context.fillStyle = colors.exposed;
+    context.lineWidth = 2;
+    context.beginPath();
+    context.moveTo(x0, y0);
+    context.lineTo(x1, y1);
+    context.stroke();
+    context.beginPath();
+    context.arc(x1, y1, 4, 0, 2 * Math.PI);
+    context.fill();
+  }
+  context.lineWidth = 1;
+}
+
+/**
+ * The row of a cell.
+ * @param {page.Schedule} block
+ * @param {number} cell
+ */
+export function rowOf(block, cell) {
+  return block.ranks.findIndex(({ cells: [first, last] }) => cell >= first && cell < last);
+}

@@ -1,0 +1,156 @@
+"""The page of simulated schedules: safe as text, and in a browser as much painted as ranks are busy, at every zoom."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser import Open
+from tests.pages import check_modules
+from tests.pipeline.render import simulations
+from weftrace.pipeline.render import colours, page
+from weftrace.pipeline.render.page import HOME, picture_block, render_schedules_html
+from weftrace.pipeline.render.picture import picture_of
+from weftrace.pipeline.render.words import headline
+from weftrace.pipeline.simulation import Simulation, simulate
+
+#: Of each row of a picture's canvas, the columns that are painted at a height within its cells; grid lines are none.
+PAINTED = """([picture, rows, row, axis]) => {
+  const canvas = document.querySelectorAll(".schedule canvas")[picture];
+  const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  const line = getComputedStyle(document.documentElement).getPropertyValue("--line").trim();
+  return Array.from({ length: rows }, (_, i) => {
+    const { data } = context.getImageData(0, axis + row * i + 2, canvas.width, 1);
+    const painted = [];
+    for (let x = 0; x < canvas.width; x += 1) {
+      const [r, g, b, a] = data.slice(4 * x, 4 * x + 4);
+      const hex = `#${[r, g, b].map((c) => c.toString(16).padStart(2, "0")).join("")}`;
+      painted.push(a > 0 && hex !== line);
+    }
+    return painted;
+  });
+}"""
+AXIS, ROW = 22, 24
+
+
+def block(html: str) -> Any:
+    found = re.findall(r'<script type="application/json" id="weftrace-schedules">(.*?)</script>', html, re.DOTALL)
+    return json.loads(found[0])
+
+
+def busy_columns(simulation: Simulation, rank: int, start: float, length: float, width: int) -> list[bool]:
+    """Columns that an action covers, its ends rounded to whole pixels."""
+    columns = [False] * width
+    for begin, end in simulation.actions.filter(rank=rank).select("start_ns", "end_ns").iter_rows():
+        first, last = (round_half_up((at - start) / length * width) for at in (begin, end))
+        columns[max(first, 0) : max(last, 0)] = [True] * (min(last, width) - max(first, 0))
+    return columns[:width]
+
+
+def round_half_up(value: float) -> int:
+    return int(value + 0.5) if value >= 0 else -int(0.5 - value)
+
+
+def test_modules_are_joined_after_what_they_import() -> None:
+    check_modules(HOME, ["schedule"])
+
+
+def test_the_block_holds_every_action_and_what_it_waited_for() -> None:
+    simulation = simulations.dual(4, 8)
+    told = block(render_schedules_html([simulation]))["pictures"][0]
+    assert told["headline"] == headline_of(simulation)
+    actions = simulation.actions
+    for name in ("stage", "micro_batch", "back_stage", "back_micro_batch", "start_ns", "end_ns"):
+        assert told["cells"][name] == actions[name].to_list()
+    for one in told["ranks"]:
+        first, last = one["cells"]
+        ends = [0, *told["cells"]["end_ns"][first:last]]
+        for cell, free in zip(range(first, last), ends, strict=False):
+            cause = told["cells"]["cause"][cell]
+            assert (cause is None) == (told["cells"]["start_ns"][cell] == free)
+            if cause is not None:  # with no time on the way, it ended when this one began
+                assert told["cells"]["end_ns"][cause] == told["cells"]["start_ns"][cell]
+        assert max(one["held"]) == one["peak"] == 5
+
+
+def headline_of(simulation: Simulation) -> str:
+    return headline(picture_of(simulation, 8))
+
+
+def test_of_a_large_schedule_some_ranks_are_held_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "MAX_CELLS", 400)
+    told = picture_block(simulations.f1b(40, 20))  # 40 actions a rank
+    assert [one["rank"] for one in told["ranks"]] == [0, 5, 10, 15, 20, 24, 29, 34, 39]
+    assert told["left_out"] == "9 of 40 ranks are drawn, evenly chosen: 0, 5, 10, … 39."
+    assert told["peak"] == 20 and len(told["cells"]["kind"]) == 9 * 40
+
+
+def test_a_name_cannot_leave_its_block(open_html: Open) -> None:
+    attack = '</script><img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
+    schedule = simulations.f1b(2, 2).schedule
+    named = simulate(schedule.with_actions(schedule.actions, name=attack), simulations.UNITS)
+    opened = open_html(render_schedules_html([named]))
+    assert opened.evaluate("() => window.pwned") is None
+    assert "<img" in opened.locator("h1").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_row_is_painted_where_its_rank_is_busy_and_nowhere_else(open_html: Open, scheme: str) -> None:
+    both = [simulations.dual(costs=simulations.MEASURED), simulations.vee()]
+    opened = open_html(render_schedules_html(both), color_scheme=scheme)
+    until = max(simulation.makespan_ns for simulation in both)
+    for number, simulation in enumerate(both):
+        for start, end in ((0, until), (0.3 * simulation.makespan_ns, 0.51 * simulation.makespan_ns)):
+            opened.evaluate("([i, start, end]) => window.weftrace.shown[i].view.set(start, end)", [number, start, end])
+            opened.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            painted: Any = opened.evaluate(PAINTED, [number, simulation.schedule.num_ranks, ROW, AXIS])
+            for rank, columns in enumerate(painted):
+                wanted = busy_columns(simulation, rank, start, end - start, len(columns))
+                assert sum(map(int.__ne__, columns, wanted)) <= 4, (scheme, rank, start)  # a tick's line over an edge
+                assert any(wanted)
+
+
+def test_pointing_at_a_cell_tells_what_it_is_and_what_it_waited_for(open_html: Open) -> None:
+    opened = open_html(render_schedules_html([simulations.f1b()]))
+    box = opened.locator(".schedule canvas").bounding_box()
+    assert box is not None
+    at = {time: box["x"] + box["width"] * time / 33 for time in (6, 11)}
+    opened.mouse.move(at[11], box["y"] + AXIS + 8)
+    tip = opened.locator("#tooltip").inner_text()
+    assert "backward of micro-batch 0, stage 0" in tip and "from\n10\nto\n12" in tip
+    assert "idle before\n6\nwaited for\nbackward of micro-batch 0, stage 1, on rank 1" in tip
+    opened.mouse.move(at[6], box["y"] + AXIS + 8)
+    assert opened.locator("#tooltip").is_hidden()
+    opened.mouse.move(at[11], box["y"] + AXIS + 4 * ROW + 60)
+    assert "most\n4, on rank 0\nleast\n1" in opened.locator("#tooltip").inner_text()
+
+
+def test_zooming_shows_numbers_of_micro_batches_and_keeps_them(open_html: Open) -> None:
+    opened = open_html(render_schedules_html([simulations.dual(16, 64)]))
+    opened.locator(".schedule canvas").hover()
+    for _ in range(3):
+        opened.keyboard.press("w")
+    view: Any = opened.evaluate("() => { const { view } = window.weftrace.shown[0]; return [view.start, view.end]; }")
+    assert 0 < view[0] < view[1] < 206_000
+    opened.get_by_role("button", name="Show the whole step").click()
+    assert opened.evaluate("() => window.weftrace.shown[0].view.length") == 206_000
+
+
+def test_a_narrow_screen_has_nothing_beyond_its_edge(open_html: Open) -> None:
+    opened = open_html(render_schedules_html([simulations.dual()]), viewport={"width": 420, "height": 900})
+    assert opened.evaluate("() => document.documentElement.scrollWidth") <= 420
+    box = opened.locator(".schedule canvas").bounding_box()
+    assert box is not None and box["width"] > 300
+
+
+def test_colours_are_those_of_the_other_pictures(open_html: Open) -> None:
+    opened = open_html(render_schedules_html([simulations.dual()]), color_scheme="light")
+    told_by = "[...document.querySelectorAll('.shades:not(.pair) i')]"
+    drawn: Any = opened.evaluate(f"() => {told_by}.map((e) => getComputedStyle(e).backgroundColor)")
+    told = [f"#{''.join(f'{int(part):02x}' for part in re.findall('[0-9]+', one))}" for one in drawn]
+    assert told == [colours.colour(kind, shade, 2) for kind in "FBIW" for shade in (0, 1)]
