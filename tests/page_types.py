@@ -16,13 +16,20 @@ import msgspec
 
 from weftrace.experts.render.page import MoveColumns
 from weftrace.flops.render.block import FlopsBlock
+from weftrace.pipeline.render.comparison_page import ComparisonBlock
 from weftrace.pipeline.render.page import PageBlock
 from weftrace.report.render.page import TimelineBlock
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "types" / "documents.d.ts"
 #: Types of what pages hold that is no document, by the namespace in which a page finds it.
-BLOCKS = {"timeline": TimelineBlock, "flops": FlopsBlock, "moves": MoveColumns, "schedules": PageBlock}
+BLOCKS = {
+    "timeline": TimelineBlock,
+    "flops": FlopsBlock,
+    "moves": MoveColumns,
+    "schedules": PageBlock,
+    "comparison": ComparisonBlock,
+}
 WIDTH = 120
 
 Schema = Mapping[str, Any]

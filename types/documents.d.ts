@@ -719,12 +719,12 @@ declare namespace comparison {
   interface Document {
     schema: "weftrace.pipeline.comparison/1";
     weftrace: string;
-    /** "stages" or "devices": what all have as many of. */
-    equal: string;
+    /** What all have as many of. */
+    equal: "devices" | "stages";
     num_equal: number;
     num_micro_batches: number;
-    /** "barrier" or "span": where the step of a rank ends. */
-    boundary: string;
+    /** Where the step of a rank ends. */
+    boundary: "barrier" | "span";
     /** Peak activations that a device has room for. */
     memory_cap: number | null;
     /** Times are shown in multiples of it; 0: as times. */
@@ -1719,5 +1719,119 @@ declare namespace schedules_block {
     steady_ns: number;
     time_ns: number[];
     warm_up_ns: number;
+  }
+}
+
+declare namespace comparison_block {
+  /** What the page of a comparison holds. pictures: by row; null where the schedules are too large to hold them all. front: rows that no other beats in both time of devices and memory, from the fastest on. first: rows drawn at first. */
+  interface Block {
+    equal: string;
+    facts: string[];
+    first: number[];
+    front: number[];
+    impossible: ImpossibleRow[];
+    laws: LawLine[];
+    memory_cap: number | null;
+    pictures: (PictureBlock | null)[];
+    rows: ScheduleRow[];
+    unit_ns: number;
+  }
+  /** One schedule that is impossible here. */
+  interface ImpossibleRow {
+    name: string;
+    reason: string;
+    title: string;
+  }
+  /** A law as the page lists it. */
+  interface LawLine {
+    formula: string;
+    holding: string;
+    title: string;
+    which: string;
+  }
+  /** A simulated schedule as a page holds it; fields as in `Picture`, and what is said of it in words. */
+  interface PictureBlock {
+    boundary: string;
+    bubble_ns: number;
+    bubble_share: number;
+    cells: CellColumns;
+    headline: string;
+    held_in: string;
+    held_words: string;
+    left_out: string;
+    makespan_ns: number;
+    memory_words: string;
+    name: string;
+    peak: number;
+    peak_rank: number;
+    ranks: PictureRank[];
+    shades: string[];
+    shape: string;
+    unit_ns: number;
+  }
+  /** The actions of a picture as lists of equal length, by rank and in order of time; null where there is none. */
+  interface CellColumns {
+    back_micro_batch: (number | null)[];
+    back_shade: (number | null)[];
+    back_stage: (number | null)[];
+    cause: (number | null)[];
+    end_ns: number[];
+    kind: string[];
+    micro_batch: number[];
+    shade: number[];
+    stage: number[];
+    start_ns: number[];
+  }
+  /** A row of a picture. cells: first and one after the last of its cells. time_ns, held: its memory curve. */
+  interface PictureRank {
+    busy_ns: number;
+    cells: number[];
+    cool_down_ns: number;
+    held: number[];
+    idle_ns: number;
+    idle_share: number;
+    peak: number;
+    rank: number;
+    steady_ns: number;
+    time_ns: number[];
+    warm_up_ns: number;
+  }
+  /** One schedule that is possible here. */
+  interface ScheduleRow {
+    /** Idle time of the device that idles most, simulated. */
+    bubble_ns: number;
+    /** bubble_ns / step_ns. */
+    bubble_share: number;
+    /** The law that holds; null where none is known. */
+    exact: LawTold | null;
+    /** Whether peak_activations is within the cap, if there is one. */
+    fits: boolean;
+    makespan_ns: number;
+    name: string;
+    num_devices: number;
+    num_stages: number;
+    /** That a device holds, in shares of the model. */
+    parameters: number;
+    /** Most that a device holds, in shares of a micro-batch. */
+    peak_activations: number;
+    /** Most that a device holds, by the costs' sizes; 0 without any. */
+    peak_bytes: number;
+    /** The law as published; null where none was. */
+    published: LawTold | null;
+    /** By the boundary: what decides how soon a step can follow another. */
+    step_ns: number;
+    title: string;
+  }
+  /** A formula for the bubble, and whether the simulation is as it says. */
+  interface LawTold {
+    /** What it gives here; published ones may be below 0. */
+    bubble_ns: number;
+    /** bubble_ns - the simulated bubble. */
+    difference_ns: number;
+    /** With F, I, W, B, F&B of a chunk; PP stages, D devices. */
+    formula: string;
+    holds: boolean;
+    /** Empty where it holds. */
+    why_not: string;
   }
 }

@@ -49,6 +49,9 @@ declare namespace page {
   type Schedules = schedules_block.Block;
   type Schedule = Schedules["pictures"][number];
 
+  /** A comparison of pipeline schedules: `ComparisonBlock`. */
+  type Comparison = comparison_block.Block;
+
   type Flops = flops_block.Block;
   type PhaseName = Flops["phases"][number]["phase"];
 }

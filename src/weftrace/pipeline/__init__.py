@@ -13,6 +13,11 @@ from weftrace.lazy import lazily
 
 if TYPE_CHECKING:
     from weftrace.pipeline.as_plan import plan_of as plan_of
+    from weftrace.pipeline.comparing.comparison import Candidate as Candidate
+    from weftrace.pipeline.comparing.comparison import Comparison as Comparison
+    from weftrace.pipeline.comparing.comparison import candidates as candidates
+    from weftrace.pipeline.comparing.comparison import compare as compare
+    from weftrace.pipeline.comparing.document import comparison_of as comparison_of
     from weftrace.pipeline.costs import Costs as Costs
     from weftrace.pipeline.costs_document import read_costs as read_costs
     from weftrace.pipeline.generators.families import FAMILIES as FAMILIES
@@ -35,6 +40,8 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
         __name__,
         {
             "weftrace.pipeline.as_plan": ("plan_of",),
+            "weftrace.pipeline.comparing.comparison": ("Candidate", "Comparison", "candidates", "compare"),
+            "weftrace.pipeline.comparing.document": ("comparison_of",),
             "weftrace.pipeline.costs": ("Costs",),
             "weftrace.pipeline.costs_document": ("read_costs",),
             "weftrace.pipeline.generators.families": ("FAMILIES", "Family", "family_of", "generate"),

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-from weftrace.files.documents import document_as
 from weftrace.files.output import write_output
 from weftrace.kinds import Kind
 from weftrace.pipeline.comparing.comparison import Comparison
 from weftrace.pipeline.comparing.document import (
     COMPARISON_SCHEMA,
-    ComparisonDocument,
     comparison_document,
+    comparison_of,
     comparison_table,
 )
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import COSTS_SCHEMA, costs_document, costs_of
+from weftrace.pipeline.render.comparison_page import render_comparison_html
 from weftrace.pipeline.render.comparison_terminal import print_comparison
 
 SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA)
@@ -29,28 +27,16 @@ COSTS = Kind(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonReport:
-    """A comparison as its document, which is what is shown and saved; made of a `Comparison` or read from a file."""
-
-    document: ComparisonDocument
-
-
-def _comparison_report(comparison: Comparison) -> ComparisonReport:
-    return ComparisonReport(comparison_document(comparison))
-
-
-COMPARISON_REPORT = Kind(
-    value=ComparisonReport,
+COMPARISON = Kind(
+    value=Comparison,
     schema=COMPARISON_SCHEMA.schema,
-    document=lambda report: report.document,
-    load=lambda document, what: ComparisonReport(
-        document_as(document, ComparisonDocument, schema=COMPARISON_SCHEMA.schema, what=what)
-    ),
-    show=lambda report, console: print_comparison(report.document, console),
-    save={".csv": lambda report, path: write_output(path, [comparison_table(report.document).write_csv().encode()])},
+    document=comparison_document,
+    load=lambda document, what: comparison_of(document, what=what),
+    show=lambda comparison, console: print_comparison(comparison_document(comparison), console),
+    save={
+        ".html": lambda comparison, path: write_output(path, [render_comparison_html(comparison)]),
+        ".csv": lambda comparison, path: write_output(path, [comparison_table(comparison).write_csv().encode()]),
+    },
 )
 
-COMPARISON = replace(COMPARISON_REPORT, value=Comparison, schema="", load=None, prepared=_comparison_report)
-
-KINDS: tuple[Kind, ...] = (COSTS, COMPARISON_REPORT, COMPARISON)
+KINDS: tuple[Kind, ...] = (COSTS, COMPARISON)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, TypedDict
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 import polars as pl
 from msgspec import Meta
 
+from weftrace.errors import DocumentError, ScheduleError
+from weftrace.files.documents import document_as
 from weftrace.files.schemas import Amount, Count, DocumentSchema, Fraction, Positive
-from weftrace.pipeline.comparing.comparison import Candidate, Comparison
-from weftrace.pipeline.costs_document import CostsDocument, costs_document
+from weftrace.pipeline.comparing.comparison import Candidate, Comparison, compare
+from weftrace.pipeline.costs_document import CostsDocument, costs_document, costs_of
+from weftrace.pipeline.generators.families import FAMILIES
+from weftrace.pipeline.simulation import Boundary
 from weftrace.version import __version__
 
 SCHEMA: Final = "weftrace.pipeline.comparison/1"
@@ -58,10 +63,10 @@ class ComparisonDocument(TypedDict):
 
     schema: str
     weftrace: str
-    equal: Annotated[str, Meta(description='"stages" or "devices": what all have as many of.')]
+    equal: Annotated[Literal["stages", "devices"], Meta(description="What all have as many of.")]
     num_equal: Positive
     num_micro_batches: Positive
-    boundary: Annotated[str, Meta(description='"barrier" or "span": where the step of a rank ends.')]
+    boundary: Annotated[Boundary, Meta(description="Where the step of a rank ends.")]
     memory_cap: Annotated[Amount | None, Meta(description="Peak activations that a device has room for.")]
     unit_ns: Annotated[Count, Meta(description="Times are shown in multiples of it; 0: as times.")]
     costs: Annotated[CostsDocument, Meta(description="Of one stage, or of one device's share, on one micro-batch.")]
@@ -101,10 +106,32 @@ def comparison_document(comparison: Comparison) -> ComparisonDocument:
     )
 
 
-def comparison_table(document: ComparisonDocument) -> pl.DataFrame:
+def comparison_of(document: Mapping[str, Any], *, what: str = "comparison") -> Comparison:
+    """The comparison of a document, simulated once more from its costs. what: names it in errors.
+
+    Raises `DocumentError` where it is no such document.
+    """
+    told = document_as(document, ComparisonDocument, schema=SCHEMA, what=what)
+    by_devices = told["equal"] == "devices"
+    named = {row["name"] for row in (*told["rows"], *told["impossible"])}
+    try:
+        return compare(
+            costs_of(told["costs"], what=what),
+            num_micro_batches=told["num_micro_batches"],
+            num_stages=None if by_devices else told["num_equal"],
+            num_devices=told["num_equal"] if by_devices else None,
+            families=[name for name in FAMILIES if name in named],
+            boundary=told["boundary"],
+            memory_cap=told["memory_cap"],
+        )
+    except ScheduleError as error:
+        raise DocumentError(f"{what}: {error}") from error
+
+
+def comparison_table(comparison: Comparison) -> pl.DataFrame:
     """The rows as a table, for CSV: a law is its value, its formula and whether it holds."""
     rows = []
-    for row in document["rows"]:
+    for row in comparison_document(comparison)["rows"]:
         flat = {key: value for key, value in row.items() if key not in ("published", "exact")}
         for which, law in (("published", row["published"]), ("exact", row["exact"])):
             for key in ("formula", "bubble_ns", "difference_ns", "holds", "why_not"):

@@ -12,8 +12,8 @@ from weftrace.units import duration, percent
 COMPARISON_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "step": ("Step", "From the start of the first action to the end of the last, by the boundary that is named."),
-        "idle": ("Idle", "The bubble as a part of the step: of the device that idles most."),
-        "bubble": ("Bubble", "Simulated: the idle time of the device that idles most."),
+        "idle_part": ("Idle, as a part", "The bubble as a part of the step."),
+        "simulated": ("Bubble, simulated", "The idle time of the device that idles most."),
         "law": ("Exact law", "The bubble by the formula that holds, where one is known; computed in whole numbers."),
         "off": ("Off", "What the exact law gives, less the simulated bubble. 0: they agree to the nanosecond."),
         "published": ("Published", "The bubble by the formula published with the schedule; * where it is not so here."),

@@ -1,0 +1,107 @@
+"""HTML of a comparison of pipeline schedules: time against memory, the table, pictures of those that are chosen."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from weftrace.pipeline.comparing.comparison import Comparison
+from weftrace.pipeline.comparing.document import ImpossibleRow, ScheduleRow, comparison_document
+from weftrace.pipeline.render.comparison_words import (
+    COMPARISON_TERMS,
+    comparison_headline,
+    costs_in,
+    formulas,
+    setting,
+)
+from weftrace.pipeline.render.page import HOME, MAX_CELLS, STYLES, PictureBlock, picture_block
+from weftrace.pipeline.render.words import PICTURE_TERMS
+from weftrace.render.page import render_page
+
+
+class LawLine(TypedDict):
+    """A law as the page lists it."""
+
+    title: str
+    which: str
+    formula: str
+    holding: str
+
+
+class ComparisonBlock(TypedDict):
+    """What the page of a comparison holds. pictures: by row; null where the schedules are too large to hold them all.
+    front: rows that no other beats in both time of devices and memory, from the fastest on. first: rows drawn at first.
+    """
+
+    facts: list[str]
+    equal: str
+    unit_ns: int
+    memory_cap: float | None
+    rows: list[ScheduleRow]
+    impossible: list[ImpossibleRow]
+    front: list[int]
+    first: list[int]
+    laws: list[LawLine]
+    pictures: list[PictureBlock | None]
+
+
+def render_comparison_html(comparison: Comparison) -> str:
+    """One self-contained page of a comparison, as text."""
+    document = comparison_document(comparison)
+    return render_page(
+        "comparison.html",
+        home=HOME,
+        entry="comparison",
+        styles=STYLES,
+        blocks=[("weftrace-comparison", comparison_block(comparison))],
+        terms={**COMPARISON_TERMS, **PICTURE_TERMS},
+        title=f"Pipeline schedules: {setting(document)}",
+        headline=comparison_headline(document),
+        version=document["weftrace"],
+    )
+
+
+def comparison_block(comparison: Comparison) -> ComparisonBlock:
+    """The comparison as its page holds it, the best row first."""
+    document = comparison_document(comparison)
+    rows = document["rows"]
+    known = next((at for at, row in enumerate(rows) if row["name"] == "1f1b"), None)
+    return ComparisonBlock(
+        facts=[setting(document), costs_in(document)],
+        equal=document["equal"],
+        unit_ns=document["unit_ns"],
+        memory_cap=document["memory_cap"],
+        rows=rows,
+        impossible=document["impossible"],
+        front=_front(rows),
+        first=sorted({0, known or 0} if rows else ()),
+        laws=[
+            LawLine(title=row["title"], which=which, formula=formula, holding=holding)
+            for row in rows
+            for which, formula, holding in formulas(row)
+        ],
+        pictures=_pictures(comparison),
+    )
+
+
+def _pictures(comparison: Comparison) -> list[PictureBlock | None]:
+    found: list[PictureBlock | None] = []
+    room = MAX_CELLS
+    for each in comparison.ranked:
+        assert each.simulation is not None
+        room -= len(each.simulation.schedule)
+        found.append(None if room < 0 else {**picture_block(each.simulation), "name": each.family.title})
+    return found
+
+
+def _front(rows: list[ScheduleRow]) -> list[int]:
+    """Rows from the least time of devices to the most, each of which holds less than all before it."""
+    order = sorted(range(len(rows)), key=lambda at: (_device_ns(rows[at]), rows[at]["peak_activations"]))
+    front: list[int] = []
+    for at in order:
+        if not front or rows[at]["peak_activations"] < rows[front[-1]]["peak_activations"]:
+            front.append(at)
+    return front
+
+
+def _device_ns(row: ScheduleRow) -> int:
+    return row["step_ns"] * row["num_devices"]

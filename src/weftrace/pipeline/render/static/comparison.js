@@ -1,0 +1,165 @@
+// The page of a comparison: time against memory, the table of schedules, pictures of the chosen ones, laws.
+
+import { byId, fill, h } from "render/dom.js";
+import { percent } from "render/format.js";
+import { startPage } from "render/start.js";
+import { sortableTable } from "render/tables.js";
+import { tradeOff } from "./comparison_trade_off.js";
+import { schedulePicture } from "./schedule_picture.js";
+import { timeText } from "./schedule_text.js";
+
+/** @typedef {page.Comparison["rows"][number] & { at: number }} Row */
+
+startPage("weftrace-comparison", (/** @type {page.Comparison} */ block) => {
+  /** @type {Row[]} */
+  const rows = block.rows.map((row, at) => ({ ...row, at }));
+  const shown = new Set(block.first);
+  const until = Math.max(1, ...block.pictures.map((picture) => picture?.makespan_ns ?? 0));
+  fill(byId("facts"), block.facts.join(" · "));
+  const table = sortableTable({
+    name: "schedules",
+    columns: columnsOf(block),
+    rows,
+    sort: { key: "idle", down: false },
+    onRow: ({ at }) => choose(at),
+    rowClass: ({ at }) => (shown.has(at) ? "current" : ""),
+    taken: ({ at, published, exact, ...row }) => ({
+      ...row,
+      law_ns: exact?.bubble_ns,
+      published_ns: published?.bubble_ns,
+    }),
+  });
+  fill(byId("schedule-table"), table.element);
+  const drawAgain = tradeOff(byId("trade-chart"), block, shown, choose);
+  fill(byId("impossible"), impossible(block));
+  fill(byId("law-table"), laws(block));
+  drawPictures();
+  return { block, shown, choose };
+
+  /** @param {number} at */
+  function choose(at) {
+    if (!shown.delete(at)) shown.add(at);
+    drawAgain();
+    table.setRows(rows);
+    drawPictures();
+  }
+
+  function drawPictures() {
+    const chosen = [...shown].sort((a, b) => a - b);
+    const holders = chosen.map(() => h("div"));
+    fill(
+      byId("schedules"),
+      chosen.map((at, i) => h("div", { class: "compared" }, h("h3", { text: block.rows[at].title }), holders[i])),
+      chosen.length ? null : h("p", { class: "lead", text: "None is chosen." }),
+    );
+    chosen.forEach((at, i) => {
+      const picture = block.pictures[at];
+      if (picture) schedulePicture(holders[i], picture, until);
+      else
+        fill(
+          holders[i],
+          h("p", { class: "notice", text: `Too large for this page: weftrace pipeline show ${block.rows[at].name}` }),
+        );
+    });
+  }
+});
+
+/**
+ * @param {page.Comparison} block
+ * @returns {import("render/tables.js").Column<Row>[]}
+ */
+function columnsOf(block) {
+  /** @param {number | undefined} ns */
+  const time = (ns) => (ns === undefined ? "–" : timeText(block, ns));
+  /** @type {import("render/tables.js").Column<Row>[]} */
+  const columns = [
+    { key: "title", label: "schedule", kind: "text", text: (row) => row.title + (row.fits ? "" : " (no room)") },
+    { key: "step_ns", label: "step", def: "step", kind: "count", text: (row) => time(row.step_ns) },
+    {
+      key: "idle",
+      label: "idle",
+      def: "idle_part",
+      kind: "count",
+      value: (row) => row.bubble_share,
+      text: (row) => percent(row.bubble_share),
+      bar: (row) => row.bubble_share,
+    },
+    { key: "bubble_ns", label: "bubble", def: "simulated", kind: "count", text: (row) => time(row.bubble_ns) },
+    {
+      key: "exact",
+      label: "exact law",
+      def: "law",
+      kind: "count",
+      value: (row) => row.exact?.bubble_ns,
+      text: (row) => time(row.exact?.bubble_ns),
+    },
+    {
+      key: "off",
+      label: "off",
+      def: "off",
+      kind: "count",
+      value: (row) => row.exact?.difference_ns,
+      text: (row) => time(row.exact?.difference_ns),
+    },
+    {
+      key: "published",
+      label: "published",
+      def: "published",
+      kind: "count",
+      value: (row) => row.published?.bubble_ns,
+      text: (row) => time(row.published?.bubble_ns) + (row.published && !row.published.holds ? " *" : ""),
+    },
+    {
+      key: "peak_activations",
+      label: "activations",
+      def: "activations",
+      kind: "count",
+      text: (row) => short(row.peak_activations),
+    },
+    {
+      key: "parameters",
+      label: "parameters",
+      def: "parameters",
+      kind: "count",
+      text: (row) => `${short(row.parameters)}x`,
+    },
+  ];
+  if (block.equal === "stages") columns.push({ key: "num_devices", label: "devices", kind: "count" });
+  return columns;
+}
+
+/** @param {page.Comparison} block */
+function impossible(block) {
+  if (!block.impossible.length) return null;
+  return h(
+    "div",
+    {},
+    h("h3", { text: "Impossible here" }),
+    h(
+      "ul",
+      {},
+      block.impossible.map((row) => h("li", { text: row.reason })),
+    ),
+  );
+}
+
+/** @param {page.Comparison} block */
+function laws(block) {
+  return h(
+    "dl",
+    { class: "definitions" },
+    block.laws.map((law) =>
+      h(
+        "div",
+        {},
+        h("dt", { text: `${law.title}, ${law.which}` }),
+        h("dd", {}, h("code", { text: law.formula }), ` ${law.holding}`),
+      ),
+    ),
+  );
+}
+
+/** @param {number} number */
+export function short(number) {
+  return String(Math.round(number * 1000) / 1000);
+}

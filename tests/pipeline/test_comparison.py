@@ -1,0 +1,131 @@
+"""All families side by side: at equal stages the published table, at equal devices what a choice is made by."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import weftrace as wt
+from weftrace.cli.main import app
+from weftrace.errors import DocumentError, ScheduleError
+from weftrace.pipeline import Costs
+from weftrace.pipeline.comparing.comparison import candidates, compare
+from weftrace.pipeline.comparing.document import comparison_document, comparison_table
+from weftrace.pipeline.render.comparison_page import comparison_block
+from weftrace.pipeline.render.comparison_words import comparison_headline
+
+UNIT = 1_000
+EQUAL_DEVICES = {  # D = 8, M = 32, F = I = W = 1, no gain of F&B; serial work is 96
+    "zbv": 99.5, "interleaved-zb": 99.5, "dualpipe": 102, "dualpipev": 103, "zb1p": 103, "v-half": 104.5,
+    "interleaved": 106.5, "1f1b": 117,
+}  # fmt: skip
+
+
+def test_equal_devices_give_the_published_makespans() -> None:
+    compared = compare(Costs.units(FB=3), num_devices=8, num_micro_batches=32)
+    found = {each.family.name: each.simulation.makespan_ns / UNIT for each in compared.ranked if each.simulation}
+    assert {name: found[name] for name in EQUAL_DEVICES} == EQUAL_DEVICES
+
+
+def test_memory_is_counted_in_one_devices_share() -> None:
+    found = {each.family.name: each for each in candidates(Costs.units(), num_devices=8, num_micro_batches=32)}
+    peaks = {name: found[name].peak_activations for name in ("1f1b", "zbv", "dualpipe", "dualpipev", "interleaved")}
+    assert peaks == {
+        "1f1b": 8, "zbv": 8, "dualpipe": 9, "dualpipev": Fraction(17, 2), "interleaved": Fraction(23, 2),
+    }  # fmt: skip
+    assert {name: each.parameters for name, each in found.items() if each.parameters != 1} == {"dualpipe": 2}
+
+
+def test_equal_stages_give_the_published_table() -> None:
+    """DeepSeek's README: parameters 1x, 1x, 2x, 2x; activations PP, PP, PP+1, PP+1; devices PP, PP, PP, PP/2."""
+    compared = compare(Costs.units(FB=3), num_stages=8, num_micro_batches=20)
+    rows = {row["name"]: row for row in comparison_document(compared)["rows"]}
+    told = {
+        name: (rows[name]["parameters"], rows[name]["peak_activations"], rows[name]["num_devices"])
+        for name in ("1f1b", "zb1p", "dualpipe", "dualpipev")
+    }
+    assert told == {"1f1b": (1, 8, 8), "zb1p": (1, 8, 8), "dualpipe": (2, 9, 8), "dualpipev": (2, 9, 4)}
+
+
+def test_the_headline_names_the_best_that_fits_and_1f1b_beside_it() -> None:
+    compared = compare(Costs.units(FB=2.6, latency=0.05), num_devices=8, num_micro_batches=32, memory_cap=9)
+    said = comparison_headline(comparison_document(compared))
+    assert said.startswith("DualPipe leaves least idle of those that hold 9 activations or fewer:")
+    assert "1F1B's step is 28.8 % longer." in said  # 120.4 / 93.45
+
+
+def test_no_room_is_said_with_what_needs_least() -> None:
+    compared = compare(Costs.units(), num_devices=8, num_micro_batches=32, memory_cap=2, families=["1f1b", "v-min"])
+    said = comparison_headline(comparison_document(compared))
+    assert said == "No schedule fits 2 activations on a device: V-Min needs least, 4."
+
+
+def test_what_is_impossible_is_told_with_the_reason() -> None:
+    document = comparison_document(compare(Costs.units(), num_stages=7, num_micro_batches=14))
+    reasons = {row["name"]: row["reason"] for row in document["impossible"]}
+    assert "even number" in reasons["dualpipe"]
+    assert {row["name"] for row in document["rows"]} >= {"1f1b", "zb1p"}
+
+
+def test_a_comparison_is_saved_and_read(tmp_path: Path) -> None:
+    compared = compare(Costs.units(FB=2.6), num_devices=4, num_micro_batches=16, memory_cap=9.5, boundary="span")
+    wt.save(compared, tmp_path / "x.json")
+    assert comparison_document(wt.load(tmp_path / "x.json")) == comparison_document(compared)
+    wt.save(compared, tmp_path / "x.csv")
+    assert (tmp_path / "x.csv").read_text() == comparison_table(compared).write_csv()
+
+
+def test_a_damaged_comparison_is_refused(tmp_path: Path) -> None:
+    document = comparison_document(compare(Costs.units(), num_devices=4, num_micro_batches=16, families=["1f1b"]))
+    wrong = {**document, "num_micro_batches": 0}
+    with pytest.raises(DocumentError, match="num_micro_batches"):
+        wt.pipeline.comparison_of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"num_stages": 4, "num_devices": 4}, "either num_stages or num_devices"),
+        ({}, "either num_stages or num_devices"),
+        ({"num_stages": 4, "memory_cap": -1}, "memory_cap = -1"),
+        ({"num_stages": 4, "families": ["nope"]}, "no schedule 'nope'"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(ScheduleError) as caught:
+        compare(Costs.units(), num_micro_batches=8, **arguments)  # type: ignore[arg-type]
+    assert said in str(caught.value)
+
+
+def test_the_front_is_what_no_other_beats_in_both() -> None:
+    block = comparison_block(compare(Costs.units(FB=3), num_devices=8, num_micro_batches=32))
+    rows = block["rows"]
+    for at, row in enumerate(rows):
+        beaten = any(
+            other["step_ns"] <= row["step_ns"] and other["peak_activations"] <= row["peak_activations"]
+            and (other["step_ns"], other["peak_activations"]) != (row["step_ns"], row["peak_activations"])
+            for other in rows
+        )  # fmt: skip
+        twin = any(rows[i]["step_ns"] == row["step_ns"] and i != at for i in block["front"])
+        assert (at in block["front"]) == (not beaten and not twin)
+
+
+def test_the_command_prints_80_columns_and_writes_all_forms(tmp_path: Path) -> None:
+    files = [tmp_path / f"x{ending}" for ending in (".html", ".json", ".csv")]
+    named = [word for file in files for word in ("-o", str(file))]
+    run = CliRunner().invoke(
+        app, ["pipeline", "compare", "--stages", "8", "--micro-batches", "20", *named], env={"COLUMNS": "80"}
+    )
+    assert run.exit_code == 0, run.output
+    assert max(map(len, run.stdout.splitlines())) <= 80
+    assert "ZBV and interleaved zero bubble leave least idle: 2.4 % of a step of 123" in " ".join(run.stdout.split())
+    assert all(file.stat().st_size > 1000 for file in files)
+
+
+def test_the_command_wants_one_size() -> None:
+    run = CliRunner().invoke(app, ["pipeline", "compare", "--micro-batches", "20"])
+    assert run.exit_code == 2
+    assert "give one of the two" in " ".join(run.output.split())
