@@ -58,8 +58,8 @@ def zb2p(num_stages: int, num_micro_batches: int) -> Schedule:
 
     Rank r runs twice as many forwards first, one for each step of the way to the last stage and back. With F = I = W
     no rank waits from its first action to its last; with a barrier at the step's end it still takes as long as ZB1P,
-    for the last rank starts PP - 1 steps late. Every rank holds 2 PP micro-batches, the first one 2 PP - 1 where
-    activations go at I.
+    for the last rank starts PP - 1 steps late. Every rank holds 2 PP micro-batches, as its name says (ZB-2p: a limit of
+    2 p), the first one 2 PP - 1 where activations go at I. With W one step earlier, all would hold 2 PP - 1.
     """
     need_counts("ZB2P", num_stages=num_stages, num_micro_batches=num_micro_batches)
     sweeps: dict[Direction, OfRanks] = {"F": 0, "I": 2 * _to_the_end(num_stages), "W": 2 * num_stages - 1}
