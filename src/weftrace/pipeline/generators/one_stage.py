@@ -3,7 +3,7 @@
 They differ in how many steps the backward is behind the forward, and the weight gradients behind both. With F = I = W
 a chunk of activations is held from its F to its W, that is as many steps as W is behind F, and one:
 
-    GPipe   M             all forwards, then all backwards: every micro-batch is held
+    GPipe   M - 1         all forwards, then all backwards: every micro-batch is held
     1F1B    PP - 1 - r    a backward as soon as the first one can be there: PP - r are held
     ZB1P    PP - 1        W fills the time in which 1F1B waits for the next backward; all ranks hold PP
     ZB2P    2 PP - 1      twice as many forwards first, so that nothing waits at all; all ranks hold 2 PP
@@ -29,7 +29,7 @@ def gpipe(num_stages: int, num_micro_batches: int) -> Schedule:
     Raises `ScheduleError` for a count that is no whole number above 0; so do all functions here.
     """
     need_counts("GPipe", num_stages=num_stages, num_micro_batches=num_micro_batches)
-    return _schedule("GPipe", num_stages, num_micro_batches, {"F": 0, "B": num_micro_batches})
+    return _schedule("GPipe", num_stages, num_micro_batches, {"F": 0, "B": num_micro_batches - 1})
 
 
 def one_f_one_b(num_stages: int, num_micro_batches: int) -> Schedule:
