@@ -43,6 +43,12 @@ def test_ranks_or_stages_say_the_same() -> None:
         ("1f1b", {"num_micro_batches": 0}, "1F1B: num_micro_batches = 0; it must be a whole number above 0."),
         ("1f1b", {"num_micro_batches": 2.0}, "num_micro_batches = 2.0"),
         ("1f1b", {"num_micro_batches": True}, "num_micro_batches = True"),
+        (
+            "1f1b",
+            {"num_micro_batches": 10**9},
+            "1F1B: 4 x 1,000,000,000 chunks are more than the 268,435,456 that can be",
+        ),
+        ("dualpipe", {"num_micro_batches": 10**9}, "DualPipe: 4 x 1,000,000,000 chunks are more than"),
         ("1f1b", {"num_stages": 5}, "1F1B: 5 stages are on 5 ranks, 1 on each, not on 4. One of the two numbers"),
         ("zbv", {"num_ranks": None, "num_stages": 7}, "ZBV: 7 stages cannot be dealt out, 2 to each rank; 6 can."),
         ("zbv", {"num_ranks": None, "num_stages": 1}, "1 stages cannot be dealt out, 2 to each rank; 2 can."),

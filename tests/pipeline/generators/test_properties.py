@@ -36,7 +36,7 @@ def test_every_schedule_can_run_and_does_all_the_work_once(
     assert (schedule.actions["kind"] == "I").any() == family.splits
 
 
-@pytest.mark.parametrize("make", [gpipe, one_f_one_b, zb1p, interleaved])
+@pytest.mark.parametrize("make", [gpipe, one_f_one_b, zb1p, interleaved, seq1f1b])
 @settings(max_examples=40, deadline=None)
 @given(ranks=st.integers(1, 9), more=st.integers(0, 20), costs=st.tuples(*[st.integers(1, 30)] * 3))
 def test_bubbles_are_the_laws_for_any_costs_from_as_many_micro_batches_as_ranks_on(

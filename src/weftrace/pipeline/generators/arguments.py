@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from weftrace.errors import ScheduleError
 
-#: What a frame of actions can number.
-_LIMIT = 2**31
+#: Chunks of a schedule, at most: some 10 GB of actions. 1,024 ranks x 4,096 micro-batches x 2 stages are 8 million.
+_MOST = 2**28
 
 
 def need_counts(name: str, **counts: object) -> None:
-    """Raise `ScheduleError` where one of the counts is no whole number above 0. name: the schedule's, for the error."""
+    """Raise `ScheduleError` where one of the counts is no whole number above 0, or where together they are too many.
+
+    name: the schedule's, for the error.
+    """
+    chunks = 1
     for what, value in counts.items():
-        if type(value) is not int or not 0 < value < _LIMIT:
+        if type(value) is not int or value < 1:
             raise ScheduleError(f"{name}: {what} = {value!r}; it must be a whole number above 0.")
+        chunks *= value
+    if chunks > _MOST:
+        told = " x ".join(f"{value:,}" for value in counts.values())
+        raise ScheduleError(f"{name}: {told} chunks are more than the {_MOST:,} that can be made.")
 
 
 def need_several_stages(name: str, stages_per_rank: int, instead: str) -> None:

@@ -197,8 +197,8 @@ def generate(
         has = f"its options are {', '.join(family.options)}" if family.options else "it has none"
         raise ScheduleError(f"{family.title} has no option {unknown[0]!r}; {has}.")
     stages_per_rank = options.get("stages_per_rank", family.stages_per_rank)
-    need_counts(family.title, num_micro_batches=num_micro_batches)
     ranks = _num_ranks(family.title, num_ranks, num_stages, stages_per_rank)
+    need_counts(family.title, num_ranks=ranks, num_micro_batches=num_micro_batches)
     return family.make(ranks, num_micro_batches, **options)
 
 
@@ -207,7 +207,8 @@ def _num_ranks(title: str, num_ranks: int | None, num_stages: int | None, stages
     given = {what: value for what, value in given.items() if value is not None}
     if not given:
         raise ScheduleError(f"{title}: say on how many ranks (num_ranks), or into how many stages (num_stages).")
-    need_counts(title, **given, stages_per_rank=stages_per_rank)
+    for what, value in (given | {"stages_per_rank": stages_per_rank}).items():
+        need_counts(title, **{what: value})
     if num_stages is None:
         assert num_ranks is not None
         return num_ranks

@@ -3,7 +3,7 @@
 They differ in how many steps the backward is behind the forward, and the weight gradients behind both. With F = I = W
 a chunk of activations is held from its F to its W, that is as many steps as W is behind F, and one:
 
-    GPipe   M             all forwards, then all backwards: every micro-batch is held
+    GPipe   M - 1         all forwards, then all backwards: every micro-batch is held
     1F1B    PP - 1 - r    a backward as soon as the first one can be there: PP - r are held
     ZB1P    PP - 1        W fills the time in which 1F1B waits for the next backward; all ranks hold PP
     ZB2P    2 PP - 1      twice as many forwards first, so that nothing waits at all; all ranks hold 2 PP
@@ -29,7 +29,7 @@ def gpipe(num_stages: int, num_micro_batches: int) -> Schedule:
     Raises `ScheduleError` for a count that is no whole number above 0; so do all functions here.
     """
     need_counts("GPipe", num_stages=num_stages, num_micro_batches=num_micro_batches)
-    return _schedule("GPipe", num_stages, num_micro_batches, {"F": 0, "B": num_micro_batches})
+    return _schedule("GPipe", num_stages, num_micro_batches, {"F": 0, "B": num_micro_batches - 1})
 
 
 def one_f_one_b(num_stages: int, num_micro_batches: int) -> Schedule:
@@ -58,8 +58,8 @@ def zb2p(num_stages: int, num_micro_batches: int) -> Schedule:
 
     Rank r runs twice as many forwards first, one for each step of the way to the last stage and back. With F = I = W
     no rank waits from its first action to its last; with a barrier at the step's end it still takes as long as ZB1P,
-    for the last rank starts PP - 1 steps late. Every rank holds 2 PP micro-batches, the first one 2 PP - 1 where
-    activations go at I.
+    for the last rank starts PP - 1 steps late. Every rank holds 2 PP micro-batches, as its name says (ZB-2p: a limit of
+    2 p), the first one 2 PP - 1 where activations go at I. With W one step earlier, all would hold 2 PP - 1.
     """
     need_counts("ZB2P", num_stages=num_stages, num_micro_batches=num_micro_batches)
     sweeps: dict[Direction, OfRanks] = {"F": 0, "I": 2 * _to_the_end(num_stages), "W": 2 * num_stages - 1}

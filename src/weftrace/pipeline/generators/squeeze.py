@@ -3,12 +3,12 @@
 Time goes in steps of one pass (F = I = W). In each step each rank runs the pass that is next in the block's order;
 where that one's input is not there,
 
-- before its first I0 (warm-up), another one: what waits then is a gap in front of all later work;
-- after its last forward (cool-down), I0 or else I1: none of them takes memory;
+- before its first I0 (warm-up) and after its last forward (cool-down) the next one after it that has its input, for
+  nothing can be made up for there. F0 goes ahead of its turn only as far as the block has it before the first I0, so
+  that the steady state begins with what the block holds;
 - in between nothing else: a rank that leaves the block's rhythm there delays all others, later;
 
-and else a W, if any is left. A forward runs only while the rank holds less than the cap. Ahead of its turn an F0 runs
-only if one more place stays for F1, whose backward frees it, and only if the block has it before the first I0.
+and else a W, if any is left. A forward runs only while the rank holds less than the cap.
 
 Letters: P passes, in the order F0, F1, I1, I0; R ranks.
 """
@@ -68,10 +68,9 @@ def _choices(
 
     in_turn_PR = np.arange(_NUM_PASSES)[:, None] == turn_PR.argmin(axis=0)
     warm_up_R, cool_down_R = done_PR[_I0] == 0, done_PR[_F1] == num_micro_batches
-    early_R = (block.start_PR[_F0] + _PERIOD * done_PR[_F0] < block.start_PR[_I0]) & (held_R < block.cap - 1)
+    early_R = turn_PR[_F0] < block.start_PR[_I0]
     may_PR = in_turn_PR | warm_up_R | cool_down_R
     may_PR[_F0] &= in_turn_PR[_F0] | early_R
-    turn_PR[_I0, cool_down_R & ready_PR[_I0]] = -1
 
     turn_PR[~(ready_PR & may_PR)] = _NEVER
     waits_R = done_PR[_I1] + done_PR[_I0] > weights_R
