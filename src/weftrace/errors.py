@@ -46,6 +46,10 @@ class ScheduleError(WeftraceError):
     """A pipeline schedule cannot be made or run: impossible arguments, an action missing or twice, a deadlock."""
 
 
+class PipelineRunError(WeftraceError):
+    """A pipeline stopped while it ran: a stage failed, another rank has ended, or ranks were told different things."""
+
+
 class LoadsError(WeftraceError):
     """Expert loads cannot be used: a file or an array that is not loads, NaN, a negative count, the wrong shape."""
 

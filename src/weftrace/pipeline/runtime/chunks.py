@@ -1,0 +1,156 @@
+"""What an action does: the chunks of a rank's stages, from what comes in to what goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.profiler import record_function
+
+from weftrace.alphabet import DIRECTIONS
+from weftrace.errors import PipelineRunError, ScheduleError
+from weftrace.pipeline.dependencies import chunk_rows
+from weftrace.pipeline.range_names import action_name, chunk_name
+from weftrace.pipeline.runtime.carried import Carried
+from weftrace.pipeline.runtime.mail import Mailbox
+from weftrace.pipeline.runtime.offloading import offloading
+from weftrace.pipeline.runtime.split.engine import StageEngine
+from weftrace.pipeline.runtime.split.values import mapped
+from weftrace.pipeline.schedule import Action, Schedule
+
+Values = Sequence[Any] | Mapping[int, Any]
+Loss = Callable[[Any, Any], Tensor]
+
+
+@dataclass(slots=True)
+class Step:
+    """A step under way. inputs, targets: by micro-batch. ends: outputs and losses of the last stage, until their
+    backward; losses, outputs: the same detached, to be returned."""
+
+    inputs: Values
+    targets: Values | None
+    keeps_outputs: bool
+    ends: dict[int, tuple[Any, Tensor]] = field(default_factory=dict)
+    losses: dict[int, Tensor] = field(default_factory=dict)
+    outputs: dict[int, Any] = field(default_factory=dict)
+
+
+class Chunks:
+    """The stages of one rank, and what connects them with others."""
+
+    def __init__(
+        self, schedule: Schedule, modules: Mapping[int, nn.Module], rank: int, loss: Loss | None, mail: Mailbox
+    ) -> None:
+        held = [stage for stage in range(schedule.num_stages) if schedule.replica_of_rank_stage[rank, stage] >= 0]
+        if sorted(modules) != held:
+            raise ScheduleError(
+                f"rank {rank} holds stages {held} in schedule {schedule.name!r}, and was given {sorted(modules)}."
+            )
+        self.rank = rank
+        self.modules = modules
+        self._last = schedule.num_stages - 1
+        self._engines = {stage: StageEngine(module, stage) for stage, module in modules.items()}
+        self._carried = Carried(schedule, modules)
+        self._loss = loss
+        self._mail = mail
+        starts = schedule.actions.get_column("rank").gather(chunk_rows(schedule, "F")[0][0]).to_numpy()
+        replicas = schedule.replica_of_rank_stage[starts, 0]
+        self._ranks_of = [schedule.rank_of[replica] for replica in replicas]  # by micro-batch, then stage
+
+    def run(self, action: Action, step: Step) -> None:
+        """Raises `PipelineRunError` that names the action for whatever its stage raises."""
+        try:
+            with record_function(action_name(action)):
+                if action.kind == "F&B":
+                    self._forward_backward(action, step)
+                elif action.kind == "F":
+                    self._forward(action, step)
+                elif action.kind == "W":
+                    with record_function(chunk_name(action.stage, "W")):
+                        self._engines[action.stage].weight_grad(action.micro_batch)
+                else:
+                    self._backward(action.kind, action.stage, action.micro_batch, step)
+        except Exception as error:
+            raise PipelineRunError(
+                f"rank {self.rank} failed at {action}, {_in_words(action)}: {type(error).__name__}: {error}"
+            ) from error
+
+    def _forward(self, action: Action, step: Step) -> None:
+        stage, micro_batch = action.stage, action.micro_batch
+        with record_function(chunk_name(stage, "F")), offloading(action.offload, self.modules[stage]):
+            outputs = self._engines[stage].forward(micro_batch, self._inputs(stage, micro_batch, step))
+            self._hand_on(stage, micro_batch, outputs, step)
+
+    def _backward(self, kind: str, stage: int, micro_batch: int, step: Step) -> None:
+        engine = self._engines[stage]
+        with record_function(chunk_name(stage, kind)):
+            grads = self._output_grads(stage, micro_batch, step)
+            found = engine.input_grad(micro_batch, grads) if kind == "I" else engine.backward(micro_batch, grads)
+            self._hand_back(stage, micro_batch, found)
+
+    def _forward_backward(self, action: Action, step: Step) -> None:
+        assert action.back_stage is not None and action.back_micro_batch is not None, action
+        self._forward(action, step)
+        self._backward("B", action.back_stage, action.back_micro_batch, step)
+
+    def _inputs(self, stage: int, micro_batch: int, step: Step) -> Any:
+        value = step.inputs[micro_batch] if stage == 0 else self._mail.take((False, stage, micro_batch))
+        return self._carried.with_state(stage, micro_batch, value)
+
+    def _hand_on(self, stage: int, micro_batch: int, returned: Any, step: Step) -> None:
+        """A forward's end: its outputs go to the next stage, or to the loss."""
+        outputs = self._carried.without_state(stage, micro_batch, returned)
+        if stage < self._last:
+            self._mail.put((False, stage + 1, micro_batch), outputs, self._ranks_of[micro_batch][stage + 1])
+            return
+        if torch.is_grad_enabled():
+            assert self._loss is not None
+            loss = self._loss(outputs, value_of(step.targets, micro_batch, "target"))
+            step.ends[micro_batch] = (outputs, loss)
+            step.losses[micro_batch] = loss.detach()
+        if step.keeps_outputs:
+            step.outputs[micro_batch] = mapped(outputs, _detached)
+
+    def _output_grads(self, stage: int, micro_batch: int, step: Step) -> Any:
+        if stage < self._last:
+            grads = self._mail.take((True, stage, micro_batch))
+        else:
+            outputs, loss = step.ends.pop(micro_batch)
+            if loss.requires_grad:
+                loss.backward()
+            grads = mapped(outputs, _grad_of)
+        if grads is None:
+            grads = (None,)  # one output that nobody used; None alone would mean a gradient of one
+        return self._carried.with_state_grads(stage, micro_batch, grads)
+
+    def _hand_back(self, stage: int, micro_batch: int, found: Any) -> None:
+        grads = self._carried.without_state_grads(stage, micro_batch, found)
+        if stage > 0:
+            self._mail.put((True, stage - 1, micro_batch), grads, self._ranks_of[micro_batch][stage - 1])
+
+
+def value_of(values: Values | None, micro_batch: int, what: str) -> Any:
+    """A micro-batch's input or target. Raises `ScheduleError` where it was not given; no targets at all are None."""
+    try:
+        return None if values is None else values[micro_batch]
+    except (KeyError, IndexError):
+        raise ScheduleError(f"this rank needs the {what} of micro-batch {micro_batch}, and it was not given.") from None
+
+
+def _in_words(action: Action) -> str:
+    first = "F" if action.kind == "F&B" else action.kind
+    words = f"{DIRECTIONS[first]} of stage {action.stage}, micro-batch {action.micro_batch}"
+    if action.kind != "F&B":
+        return f"the {words}"
+    return f"the {words}, with the backward of stage {action.back_stage}, micro-batch {action.back_micro_batch}"
+
+
+def _detached(leaf: Any) -> Any:
+    return leaf.detach() if isinstance(leaf, Tensor) else leaf
+
+
+def _grad_of(leaf: Any) -> Any:
+    return leaf.grad if isinstance(leaf, Tensor) else None

@@ -1,0 +1,227 @@
+"""`PipelineRuntime`: runs any schedule that `check` accepts on torch.distributed, action by action.
+
+What it leaves in a profile, range by range, stands at the top of `weftrace.pipeline.range_names`: `pipeline step`, in
+it each action by its name, such as `3F5`, and in that each chunk by the name of its phase, such as `stage3(F)`.
+
+Proved on gloo, on processors. On NCCL the same calls are made, in an order that needs no tags (`program`), with tensors
+on each rank's device and waits that its streams feel, not its host; nobody has run it there yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.profiler import record_function
+
+from weftrace.errors import PipelineRunError, ScheduleError
+from weftrace.pipeline.range_names import MESSAGES, REPLICAS, STEP, WAIT
+from weftrace.pipeline.runtime.agreement import any_changed, same_schedule
+from weftrace.pipeline.runtime.boundary import describe
+from weftrace.pipeline.runtime.chunks import Chunks, Loss, Step, Values, value_of
+from weftrace.pipeline.runtime.forward_only import forward_only
+from weftrace.pipeline.runtime.mail import Mailbox
+from weftrace.pipeline.runtime.program import program_of
+from weftrace.pipeline.runtime.replicas import replicated_stages, sum_over_replicas
+from weftrace.pipeline.schedule import Schedule
+
+_Mode = Literal["step", "forward"]
+_MODES: tuple[_Mode, ...] = ("step", "forward")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """What a step leaves on a rank; losses and outputs are empty where the rank holds no last stage.
+
+    losses: micro-batch -> its loss, detached. outputs: micro-batch -> what the last stage returned, detached.
+    peak_received: values of other ranks that were held at once, at most: received or being so, and not yet taken.
+    """
+
+    losses: dict[int, Tensor]
+    outputs: dict[int, Any]
+    peak_received: int
+
+
+class PipelineRuntime:
+    """A rank's part in a pipeline.
+
+        pipeline = PipelineRuntime(schedule, {stage: module}, loss=cross_entropy)
+        for inputs, targets in batches:                           # a list of values each, by micro-batch
+            result = pipeline.step(inputs, targets)               # forward, backward, gradients of replicas summed
+            optimizer.step()
+            optimizer.zero_grad()
+
+    schedule: the same on all ranks.
+    stages: the modules that this rank holds. What a stage returns is what the next is called with: a tuple or list as
+        positional arguments, a dict as keywords, anything else as the one argument. It holds tensors of any dtypes,
+        with or without a gradient, None, numbers and texts, nested in tuples, lists and dicts. The modules lie on
+        their device already, and each replica of a stage begins with the same parameters.
+    loss: called with an output of the last stage and its target, gives a scalar. Gradients are of the sum of all
+        micro-batches' losses: divide in it for a mean. Needed where a rank that holds the last stage calls `step`.
+    group: the ranks of the pipeline, in their order; None for all. Nobody else sends by it while a step runs. A
+        schedule of one rank needs none, nor torch.distributed at all.
+    device: of the stages; None for that of their first parameter.
+    keep_outputs: whether results hold the outputs; where they are large, a training step need not keep them.
+    changing_shapes: say so where the shapes that stages give to each other change from step to step although those of
+        the model's inputs do not. Shapes are then told with every message, and each waits for it.
+
+    Raises `ScheduleError` where the schedule cannot run or stages are missing, `PipelineRunError` where the group has
+    another size, or other ranks another schedule. A failure while running is a `PipelineRunError` too: the rank that
+    fails says which action failed. When its process ends, or destroys the group, the ranks that wait for it fail as
+    well, at once, and say what they waited for (on gloo; on NCCL that is up to torch's watchdog).
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        stages: Mapping[int, nn.Module],
+        *,
+        loss: Loss | None = None,
+        group: dist.ProcessGroup | None = None,
+        device: torch.device | str | None = None,
+        keep_outputs: bool = True,
+        changing_shapes: bool = False,
+    ) -> None:
+        self.schedule = schedule
+        self.rank = _rank_in(schedule, group)
+        self._programs = {
+            "step": program_of(schedule, self.rank), "forward": program_of(forward_only(schedule), self.rank),
+        }  # fmt: skip
+        if schedule.num_ranks > 1 and group is None:
+            group = dist.group.WORLD
+        elif schedule.num_ranks == 1:
+            group = None
+        home = torch.device(device) if device is not None else _device_of(stages)
+        self._mail = Mailbox(self.rank, group, _travels_on(group, home), home)
+        self._chunks = Chunks(schedule, dict(stages), self.rank, loss, self._mail)
+        self._has_loss = loss is not None
+        self._keep_outputs = keep_outputs
+        self._changing_shapes = changing_shapes
+        self._signatures: dict[_Mode, str] = {}
+        self._descriptions: dict[_Mode, dict[Any, str]] = {mode: {} for mode in _MODES}
+        self._has_failed = False
+        same_schedule(schedule, group, self._mail.device)
+
+    def step(self, inputs: Values | None = None, targets: Values | None = None) -> StepResult:
+        """Forward and backward of all micro-batches; their gradients are added to what the parameters have.
+
+        inputs, targets: a value for each micro-batch, a list by its number or a dict. Only those that this rank's first
+        and last stages work on are looked at: `input_micro_batches` and `target_micro_batches`.
+        """
+        if not self._has_loss and self.target_micro_batches:
+            raise ScheduleError("a rank that holds the last stage needs loss=... to step; forward() needs none.")
+        with self._once_failed_always_failed():
+            replicated = replicated_stages(self.schedule, self.rank)
+            before = [pair for stage in replicated for pair in _set_aside(self._chunks.modules[stage])]
+            result = self._run("step", inputs, targets)
+            if replicated:
+                with record_function(REPLICAS):
+                    for stage in replicated:
+                        sum_over_replicas(self._chunks.modules[stage], self.schedule, stage, self._mail)
+            for parameter, grad in before:
+                parameter.grad = grad if parameter.grad is None else grad + parameter.grad
+        return result
+
+    def forward(self, inputs: Values | None = None) -> StepResult:
+        """The forwards of the schedule alone, without gradients or losses. For evaluation, call the modules' `eval()`
+        first. inputs: as of `step`."""
+        with self._once_failed_always_failed(), torch.no_grad():
+            return self._run("forward", inputs, None)
+
+    @property
+    def input_micro_batches(self) -> tuple[int, ...]:
+        """Those whose inputs this rank needs."""
+        return self._forwards_of(0)
+
+    @property
+    def target_micro_batches(self) -> tuple[int, ...]:
+        """Those whose targets this rank needs, and whose losses and outputs it returns."""
+        return self._forwards_of(self.schedule.num_stages - 1)
+
+    def _forwards_of(self, stage: int) -> tuple[int, ...]:
+        actions = (turn.action for turn in self._programs["forward"].turns)
+        return tuple(sorted(action.micro_batch for action in actions if action and action.stage == stage))
+
+    @contextmanager
+    def _once_failed_always_failed(self) -> Iterator[None]:
+        """After a failure nobody knows which messages are under way. What holds the group is let go, so that it can be
+        destroyed, which closes the connections of this rank."""
+        if self._has_failed:
+            raise PipelineRunError(
+                "this pipeline failed in an earlier step and cannot go on: make a new group and one of it."
+            )
+        try:
+            yield
+        except BaseException:
+            self._has_failed = True
+            self._mail.close()
+            raise
+
+    def _run(self, mode: _Mode, inputs: Values | None, targets: Values | None) -> StepResult:
+        step = Step(inputs if inputs is not None else {}, targets, self._keep_outputs)
+        mail = self._mail
+        with record_function(STEP):
+            self._agree(mode, step)
+            for turn in self._programs[mode].turns:
+                with _range(MESSAGES, bool(turn.post or turn.done)):
+                    mail.post(turn.post)
+                    mail.finish(turn.done)
+                with _range(WAIT, bool(turn.needs)):
+                    mail.wait_for(turn.needs)
+                if turn.action is not None:
+                    self._chunks.run(turn.action, step)
+        return StepResult(losses=step.losses, outputs=step.outputs, peak_received=mail.peak_received)
+
+    def _agree(self, mode: _Mode, step: Step) -> None:
+        """Messages are described anew where the inputs of some rank have other shapes than in the step before."""
+        now = describe([value_of(step.inputs, number, "input") for number in self.input_micro_batches])
+        changed = self._changing_shapes or self._signatures.get(mode) != now
+        self._signatures[mode] = now
+        telling = any_changed(changed, mode, _MODES, self._mail.group, self._mail.device)
+        self._mail.begin(self._descriptions[mode], telling=telling)
+
+
+def _range(name: str, wanted: bool) -> Any:
+    return record_function(name) if wanted else nullcontext()
+
+
+def _set_aside(module: nn.Module) -> list[tuple[nn.Parameter, Tensor]]:
+    """Gradients of earlier steps are summed over replicas already; taken off, they are not summed again."""
+    found = [(parameter, parameter.grad) for parameter in module.parameters() if parameter.grad is not None]
+    for parameter, _ in found:
+        parameter.grad = None
+    return found
+
+
+def _rank_in(schedule: Schedule, group: dist.ProcessGroup | None) -> int:
+    if schedule.num_ranks == 1:
+        return 0
+    if not dist.is_available() or not dist.is_initialized():
+        raise PipelineRunError(
+            f"schedule {schedule.name!r} needs {schedule.num_ranks} ranks: start them with torchrun "
+            f"--nproc-per-node {schedule.num_ranks}, and call torch.distributed.init_process_group first."
+        )
+    size = dist.get_world_size(group)
+    if size != schedule.num_ranks or dist.get_rank(group) < 0:
+        raise PipelineRunError(
+            f"schedule {schedule.name!r} is for {schedule.num_ranks} ranks; this group has {size}, with this process "
+            f"{'in it' if dist.get_rank(group) >= 0 else 'not among them'}."
+        )
+    return dist.get_rank(group)
+
+
+def _device_of(stages: Mapping[int, nn.Module]) -> torch.device:
+    found = (parameter.device for module in stages.values() for parameter in module.parameters())
+    return next(found, torch.device("cpu"))
+
+
+def _travels_on(group: dist.ProcessGroup | None, home: torch.device) -> torch.device:
+    """Messages travel from device to device where the group can, else by the host's memory."""
+    if group is None or "nccl" in dist.get_backend(group):
+        return home
+    return torch.device("cpu")

@@ -1,0 +1,207 @@
+"""Boundary values on their way: posted in the one order, awaited by who needs them.
+
+A value is described to its receiver when it is sent for the first time; as long as nothing changes, only tensors follow
+in later steps, those of a turn in one batch. The messages of a step in which descriptions are told go one by one: the
+receiver must have read a description before it can make room.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from weftrace.errors import PipelineRunError, ScheduleError
+from weftrace.pipeline.runtime.boundary import describe, received, tensors_of
+from weftrace.pipeline.runtime.program import Message
+from weftrace.pipeline.runtime.split.values import mapped
+
+Key = tuple[bool, int, int]
+
+
+@dataclass(slots=True)
+class _Posted:
+    """A message under way. value: being received, or None; tensors: of it, kept until the works are done."""
+
+    message: Message
+    value: Any
+    tensors: list[Tensor] = field(default_factory=list)
+    works: list[Any] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Mailbox:
+    """A rank's messages. group: of the pipeline's ranks, used by nobody else; None where there is one rank.
+
+    device: on which tensors travel; home: on which stages want them.
+    """
+
+    rank: int
+    group: dist.ProcessGroup | None
+    device: torch.device
+    home: torch.device
+    peak_received: int = 0
+    _descriptions: dict[Key, str] = field(default_factory=dict)
+    _telling: bool = True
+    _outgoing: dict[Key, Any] = field(default_factory=dict)
+    _here: dict[Key, Any] = field(default_factory=dict)
+    _posted: dict[Key, _Posted] = field(default_factory=dict)
+    _received: int = 0
+
+    def begin(self, descriptions: dict[Key, str], *, telling: bool) -> None:
+        """Begin a step. descriptions: how each message was described in the last step of its kind: the receiver makes
+        room by it. telling: they are told anew in this step, and kept in `descriptions`."""
+        self._descriptions, self._telling = descriptions, telling
+        self.peak_received = 0
+
+    def put(self, key: Key, value: Any, target: int) -> None:
+        """A value for a stage on `target`: handed over where that is this rank, else sent when its turn comes."""
+        (self._here if target == self.rank else self._outgoing)[key] = value
+
+    def post(self, messages: Sequence[Message]) -> None:
+        """Begin to send and to receive, in this order."""
+        if self._telling:
+            for message in messages:
+                self._tell(message)
+                self._begin([message])
+        elif messages:
+            self._begin(messages)
+
+    def wait_for(self, messages: Iterable[Message]) -> None:
+        """Wait until these are received."""
+        for message in messages:
+            posted = self._posted.pop(message.key)
+            self._wait(message, posted.works)
+            self._received -= 1
+            is_home = self.device == self.home
+            self._here[message.key] = posted.value if is_home else mapped(posted.value, self._brought_home)
+
+    def take(self, key: Key) -> Any:
+        """A value that is there."""
+        return self._here.pop(key)
+
+    def finish(self, messages: Iterable[Message]) -> None:
+        """Wait until what was sent is received, so that it can be freed."""
+        for message in messages:
+            self._wait(message, self._posted.pop(message.key).works)
+
+    def close(self) -> None:
+        """Drop all that is under way: a group closes only when all its works are dropped."""
+        for held in (self._outgoing, self._here, self._posted):
+            held.clear()
+        self.group = None
+
+    def _brought_home(self, leaf: Any) -> Any:
+        return leaf.detach().to(self.home).requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
+
+    def _tell(self, message: Message) -> None:
+        """Send or receive a description: its length, then its text."""
+        if message.source == self.rank:
+            text = describe(self._outgoing[message.key])
+            body = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).to(self.device)
+            length = torch.tensor([body.numel()], device=self.device)
+            for part in (length, body):
+                self._wait(message, self._batch([(part, message)]))
+        else:
+            length = torch.empty(1, dtype=torch.int64, device=self.device)
+            self._wait(message, self._batch([(length, message)]))
+            body = torch.empty(int(length), dtype=torch.uint8, device=self.device)
+            self._wait(message, self._batch([(body, message)]))
+            text = bytes(body.cpu().tolist()).decode()
+        self._descriptions[message.key] = text
+
+    def _begin(self, messages: Sequence[Message]) -> None:
+        tensors: list[tuple[Tensor, Message]] = []
+        for message in messages:
+            if message.source == self.rank:
+                value = self._outgoing.pop(message.key)
+                self._compare(value, message)
+                posted = _Posted(message, None)
+            else:
+                value = received(self._descriptions[message.key], self.device)
+                posted = _Posted(message, value)
+                self._received += 1
+            posted.tensors = [tensor.detach().to(self.device).contiguous() for tensor in tensors_of(value)]
+            tensors += [(tensor, message) for tensor in posted.tensors]
+            self._posted[message.key] = posted
+        self.peak_received = max(self.peak_received, self._received)
+        works = self._batch(tensors)
+        one_each = len(works) == len(tensors)  # NCCL gives one for all
+        for i, (_, message) in enumerate(tensors):
+            self._posted[message.key].works += [works[i]] if one_each else works
+
+    def _compare(self, value: Any, message: Message) -> None:
+        now, told = describe(value), self._descriptions[message.key]
+        if now != told:
+            raise ScheduleError(
+                f"{message} is {now}, but its receiver makes room for {told}, as in the step before. Shapes that "
+                "follow from those of the model's inputs may change; where others do, say changing_shapes=True."
+            )
+
+    def exchange(self, mine: Tensor, ranks: Sequence[int], what: str) -> list[Tensor]:
+        """Each of these ranks gives a tensor of one shape and dtype; each gets all, in the order of the ranks."""
+        mine = mine.to(self.device)
+        found = [mine if rank == self.rank else torch.empty_like(mine) for rank in ranks]
+        works = self._works(
+            [
+                (call, tensor, rank)
+                for rank, theirs in zip(ranks, found, strict=True)
+                if rank != self.rank
+                for call, tensor in ((dist.isend, mine), (dist.irecv, theirs))
+            ],
+            what,
+        )
+        self._finished(works, what)
+        return found
+
+    def _batch(self, tensors: Sequence[tuple[Tensor, Message]]) -> list[Any]:
+        calls = [
+            (dist.isend, tensor, message.target)
+            if message.source == self.rank
+            else (dist.irecv, tensor, message.source)
+            for tensor, message in tensors
+        ]
+        return self._works(calls, self._doing(tensors[0][1])) if calls else []
+
+    def _wait(self, message: Message, works: list[Any]) -> None:
+        self._finished(works, self._doing(message))
+
+    def _doing(self, message: Message) -> str:
+        if message.source == self.rank:
+            return f"sending {message} to rank {message.target}"
+        return f"waiting for {message} from rank {message.source}"
+
+    # Where these two fail, nothing that the error's traceback holds may keep the group open: others wait for it.
+
+    def _works(self, calls: Sequence[tuple[Any, Tensor, int]], doing: str) -> list[Any]:
+        group = self.group
+        assert group is not None
+        ops = [dist.P2POp(call, tensor, dist.get_global_rank(group, rank), group) for call, tensor, rank in calls]
+        try:
+            return dist.batch_isend_irecv(ops)
+        except RuntimeError as error:
+            ops.clear()
+            del group
+            traceback.clear_frames(error.__traceback__)
+            raise _lost(self.rank, doing, error) from error
+
+    def _finished(self, works: list[Any], doing: str) -> None:
+        try:
+            while works:
+                works[0].wait()
+                del works[0]
+        except RuntimeError as error:
+            works.clear()
+            raise _lost(self.rank, doing, error) from error
+
+
+def _lost(rank: int, doing: str, error: RuntimeError) -> PipelineRunError:
+    return PipelineRunError(
+        f"rank {rank} stopped while {doing}: the connection failed. That rank, or one that it waits for, has ended or "
+        f"failed; the rank that failed first says why. ({str(error).splitlines()[0][:300]})"
+    )

@@ -1,0 +1,86 @@
+"""Processes that stay alive for all tests of the runtime: to start a set takes longer than any case on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3]
+SIZE = 4
+
+
+class RankFailed(AssertionError):
+    """A rank raised: errors holds the traceback of each that did, by rank."""
+
+    def __init__(self, errors: dict[int, str]) -> None:
+        super().__init__("\n".join(f"--- rank {rank}\n{error}" for rank, error in errors.items()))
+        self.errors = errors
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """A living set of processes that know each other by gloo."""
+
+    processes: list[subprocess.Popen[str]]
+
+    def run(self, case: str, size: int = SIZE, **facts: Any) -> list[Any]:
+        """What the case's function returns on each of the first `size` ranks. Raises `RankFailed`."""
+        self.begin(case, size, **facts)
+        return self.answers(range(size))
+
+    def begin(self, case: str, size: int = SIZE, **facts: Any) -> None:
+        line = json.dumps({"case": case, "size": size, "facts": facts})
+        for process in self.processes[:size]:
+            assert process.stdin is not None
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+
+    def answers(self, ranks: range | list[int]) -> list[Any]:
+        found: dict[int, dict[str, Any]] = {}
+        for rank in ranks:
+            stdout = self.processes[rank].stdout
+            assert stdout is not None
+            line = stdout.readline()
+            found[rank] = json.loads(line) if line else {"error": "the process ended"}
+        if errors := {rank: answer["error"] for rank, answer in found.items() if "error" in answer}:
+            raise RankFailed(errors)
+        return [answer["value"] for answer in found.values()]
+
+
+@contextmanager
+def living_ranks(python: Path, size: int = SIZE) -> Iterator[Ranks]:
+    """Start a set; it ends with the context. python: of `tests.warm`, which has imported torch."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": _path()}
+    script = str(Path(__file__).with_name("rank_process.py"))
+    processes = [
+        subprocess.Popen(
+            [python, script, str(rank), str(size), str(port)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT,
+        )
+        for rank in range(size)
+    ]  # fmt: skip
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "{}\n"
+        yield Ranks(processes)
+    finally:
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in processes:
+            process.wait(timeout=60)
+
+
+def _path() -> str:
+    return os.pathsep.join([str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -1,0 +1,45 @@
+"""One process of a living set: told on stdin what to do, line by line; answers on stdout.
+
+    python tests/pipeline/runtime/rank_process.py RANK SIZE PORT
+
+A line is JSON: {"case": "tests.pipeline.runtime.cases:trains", "size": 2, "facts": {...}}. The first `size` ranks call
+the case's function with their group and the facts. The answer is JSON too: {"value": ...} or {"error": "Traceback..."}.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+import traceback
+from importlib import import_module
+
+
+def main() -> None:
+    import faulthandler
+
+    faulthandler.dump_traceback_later(8)
+    rank, size, port = map(int, sys.argv[1:])
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a case prints is no answer
+    import torch.distributed as dist
+
+    at = f"tcp://127.0.0.1:{port}"
+    timeout = datetime.timedelta(seconds=60)
+    dist.init_process_group("gloo", init_method=at, rank=rank, world_size=size, timeout=timeout)
+    groups = {some: dist.new_group(list(range(some))) for some in range(2, size + 1)}
+    print("{}", file=answers, flush=True)
+    for line in sys.stdin:
+        told = json.loads(line)
+        module, _, name = told["case"].partition(":")
+        try:
+            value = getattr(import_module(module), name)(groups.get(told["size"]), **told["facts"])
+            answer = {"value": value}
+        except BaseException:
+            answer = {"error": traceback.format_exc()}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
