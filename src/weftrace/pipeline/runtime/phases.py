@@ -212,16 +212,18 @@ def alone(run: Run[Ran]) -> Ran:
             return done.value
 
 
-def interleaved(first: Run[Any], second: Run[Any]) -> tuple[Any, Any]:
+def interleaved(first: Run[Any], second: Run[Any], ranges: tuple[str, str]) -> tuple[Any, Any]:
     """Runs both: whoever has begun a communication lets the other go on. The first begins.
 
     With a backward first and a forward second, of blocks [attn, dispatch, mlp, combine], this is DeepSeek's order.
+    ranges: of the profiler, around each turn of the first and of the second.
     """
     runs, returned = {0: first, 1: second}, {}
     while runs:
         for at, run in list(runs.items()):
             try:
-                next(run)
+                with record_function(ranges[at]):
+                    next(run)
             except StopIteration as done:
                 returned[at] = done.value
                 del runs[at]

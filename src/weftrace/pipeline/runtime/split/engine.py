@@ -12,8 +12,10 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.profiler import record_function
 
 from weftrace.errors import ScheduleError
+from weftrace.pipeline.range_names import chunk_name
 from weftrace.pipeline.runtime.phases import (
     Exchange,
     Run,
@@ -21,7 +23,6 @@ from weftrace.pipeline.runtime.phases import (
     alone,
     interleaved,
     phases_of,
-    ranged,
     run_backward,
     run_forward,
 )  # fmt: skip
@@ -112,20 +113,21 @@ class StageEngine:
         """F&B: F of one micro-batch and B of another: (outputs of the first, input gradients of the second).
 
         of: the stage of the backward, where it is another one of this rank. Where both stages offer phases, they
-        alternate: the communication of one runs behind the computation of the other. Else F runs, then B.
+        alternate: the communication of one runs behind the computation of the other. Else F runs, then B, and `notes`
+        say so. Each turn is a range of the profiler, `stage3(F)` and `stage3(B)`.
         """
         other = of or self
         runs = other._backward(backward, output_grads, "B"), self._forward(forward, inputs, split)
         if self.interleaves and other.interleaves:
-            grads, outputs = interleaved(*runs)
+            grads, outputs = interleaved(*runs, (chunk_name(other.stage, "B"), chunk_name(self.stage, "F")))
             return outputs, grads
         mute = self if not self.interleaves else other
         note = f"stage {mute.stage} offers no phases that communicate: its F&B is F, then B"
         if note not in self.notes:
             self.notes += (note,)
-        with ranged(f"stage{self.stage}", "F"):
+        with record_function(chunk_name(self.stage, "F")):
             outputs = alone(runs[1])
-        with ranged(f"stage{other.stage}", "B"):
+        with record_function(chunk_name(other.stage, "B")):
             return outputs, alone(runs[0])
 
     def _forward(self, micro_batch: int, inputs: Any, split: bool) -> Run[Any]:

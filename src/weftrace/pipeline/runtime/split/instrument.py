@@ -35,7 +35,7 @@ class Splitting(TorchFunctionMode):
         super().__init__()
         self.store, self.key = store, key
         self.label, self.in_backward = "", False
-        self._silenced: list[tuple[dict[int, Any], dict[int, Any]]] = []
+        self._silenced: list[Hooks] = []
         self.anchor = torch.zeros((), requires_grad=True)
 
     @contextmanager
@@ -47,16 +47,12 @@ class Splitting(TorchFunctionMode):
                 yield
         finally:
             self.in_backward = False
-            for hooks, silenced in self._silenced:
-                hooks.update(silenced)
-            self._silenced.clear()
+            while self._silenced:
+                with_hooks(self._silenced.pop())
 
     def silence(self, leaf: Tensor) -> None:
         """Until the backward of this phase ends: autograd would call its hooks for a gradient that is yet to come."""
-        for hooks in (leaf._backward_hooks, leaf._post_accumulate_grad_hooks):
-            if hooks:
-                self._silenced.append((hooks, dict(hooks)))
-                hooks.clear()
+        self._silenced += without_hooks(leaf)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -83,6 +79,25 @@ class Splitting(TorchFunctionMode):
         taken = None if bias is None else bias.detach()
         cut = (self, self.label, layer, weights)
         return _Cut.apply(anchor, cut, x, weight.detach(), taken)  # type: ignore[no-untyped-call]
+
+
+#: A tensor's hooks of one kind, and what stood in them.
+Hooks = tuple[dict[int, Any], dict[int, Any]]
+
+
+def without_hooks(leaf: Tensor) -> list[Hooks]:
+    """Takes the tensor's hooks away; `with_hooks` gives each back."""
+    found: list[Hooks] = []
+    for hooks in (leaf._backward_hooks, leaf._post_accumulate_grad_hooks):
+        if hooks:
+            found.append((hooks, dict(hooks)))
+            hooks.clear()
+    return found
+
+
+def with_hooks(taken: Hooks) -> None:
+    hooks, held = taken
+    hooks.update(held)
 
 
 class _Cut(Function):
