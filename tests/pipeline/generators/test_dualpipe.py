@@ -89,7 +89,7 @@ def test_the_switch_parts_the_first_pair_of_the_middle_ranks_and_nothing_else() 
     ("make", "numbers", "reason"),
     [
         (dualpipe, (5, 20), "5 stages; the two directions meet in the middle, which takes an even number"),
-        (dualpipe, (0, 20), "0 stages"),
+        (dualpipe, (0, 20), "num_stages = 0"),
         (dualpipe, (4, 9), "9 micro-batches; each direction runs half of them"),
         (dualpipe, (4, 6), "6 micro-batches are too few for 4 stages: .* takes 2 x 4 = 8 or more"),
         (dualpipe_v, (0, 4), "num_ranks = 0"),

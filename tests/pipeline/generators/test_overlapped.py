@@ -6,7 +6,9 @@ import pytest
 
 from tests.pipeline.passes.orders import apart, lines_of
 from weftrace.errors import ScheduleError
+from weftrace.pipeline.generators.looped import interleaved
 from weftrace.pipeline.generators.overlapped import interleaved_overlapped
+from weftrace.pipeline.passes.merging import merge_neighbours
 from weftrace.pipeline.rules import check
 
 
@@ -26,10 +28,13 @@ def test_it_can_run_on_any_number_of_stages_a_rank(stages_per_rank: int) -> None
     assert len(apart(schedule)) == 4 * 12 * stages_per_rank * 2
 
 
+@pytest.mark.parametrize("numbers", [(4, 8, 2), (8, 32, 2), (4, 8, 3), (4, 10, 2), (3, 7, 2), (4, 3, 2)])
+def test_it_is_interleaved_1f1b_with_merged_neighbours(numbers: tuple[int, int, int]) -> None:
+    assert merge_neighbours(interleaved(*numbers)) == interleaved_overlapped(*numbers)
+
+
 def test_what_cannot_be_is_refused_with_the_reason() -> None:
-    with pytest.raises(ScheduleError, match=r"6 micro-batches on 4 ranks; .* so 4 or 8 would do"):
-        interleaved_overlapped(4, 6)
-    with pytest.raises(ScheduleError, match=r"0 micro-batches on 4 ranks; .* so 4 would do"):
+    with pytest.raises(ScheduleError, match="interleaved F&B: num_micro_batches = 0"):
         interleaved_overlapped(4, 0)
-    with pytest.raises(ScheduleError, match="4 ranks of 0 stages"):
+    with pytest.raises(ScheduleError, match="interleaved F&B: stages_per_rank = 0"):
         interleaved_overlapped(4, 8, 0)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weftrace.errors import ScheduleError
+from weftrace.pipeline.generators.arguments import need_counts
 from weftrace.pipeline.generators.columns import Columns, code_of, frame_of
 from weftrace.pipeline.schedule import Schedule
 
@@ -58,6 +59,7 @@ def dualpipe(num_stages: int, num_micro_batches: int, *, switch: bool = True) ->
 
     Raises `ScheduleError` where the number of stages or of micro-batches is odd, or there are fewer than 2 PP of these.
     """
+    need_counts("DualPipe", num_stages=num_stages, num_micro_batches=num_micro_batches)
     half, num_each = num_stages // 2, num_micro_batches // 2
     _refuse_odd(num_stages, num_micro_batches)
     if num_each < num_stages:
@@ -81,8 +83,7 @@ def dualpipe_v(num_ranks: int, num_micro_batches: int, *, switch: bool = True) -
 
     switch: see `eight_steps`. Raises `ScheduleError` where there is no rank, or fewer micro-batches than 2 D.
     """
-    if num_ranks < 1:
-        raise ScheduleError(f"DualPipeV: num_ranks = {num_ranks}; there must be one or more.")
+    need_counts("DualPipeV", num_ranks=num_ranks, num_micro_batches=num_micro_batches)
     if num_micro_batches < 2 * num_ranks:
         raise ScheduleError(
             f"DualPipeV: {num_micro_batches} micro-batches are too few for {num_ranks} ranks: the V is "
@@ -132,7 +133,7 @@ def _numbered(cells: Cells, rank: int, stages: tuple[int, ...], first: tuple[int
 
 
 def _refuse_odd(num_stages: int, num_micro_batches: int) -> None:
-    if num_stages < 2 or num_stages % 2:
+    if num_stages % 2:
         raise ScheduleError(
             f"DualPipe: {num_stages} stages; the two directions meet in the middle, which takes an even number of them."
         )
