@@ -206,6 +206,8 @@ def held(schedule: Schedule, costs: Costs, ran: Ran, rank: int) -> tuple[int, in
             in_W = costs.pending_bytes is None or stays > 0
             if kind == "F":
                 changes.append((start, size, 1))
+                if all(action.kind == "F" for action in listed):
+                    changes.append((end, -size, -1))
                 if (s, m) in ran.to_host:
                     changes.append((ran.to_host[s, m][1], -size, -1))
                     changes.append((ran.from_host[s, m][0], size, 1))
@@ -302,5 +304,5 @@ def random_costs(chance: random.Random, schedule: Schedule) -> Costs:
     if chance.random() < 0.3:
         return replace(costs, blocking=True)
     inside = [(chance.choice([0, 0.5, chance.random()]), chance.choice([0, 0.5, chance.random()])) for _ in range(2)]
-    pending = chance.choice([None, 0, costs.activation_bytes])
+    pending = chance.choice([None, 0, costs.activation_bytes, either(0, 12)])
     return replace(costs, input_needed=inside[0], output_ready=inside[1], pending_bytes=pending)

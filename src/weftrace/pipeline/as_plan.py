@@ -19,6 +19,7 @@ from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs, code_of, durations_ns, kind_codes, of_stages
 from weftrace.pipeline.dependencies import chunk_rows, messages
 from weftrace.pipeline.range_names import chunk_name
+from weftrace.pipeline.rules import check
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, need_schedule
 from weftrace.plan import Plan
 from weftrace.plan.ops import OP_DEFAULTS, WAIT_DEFAULTS
@@ -51,13 +52,14 @@ class _Copies(NamedTuple):
 def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     """The plan of a schedule. Row i of its ops is action i of the schedule; messages and copies come after.
 
-    An action's memory is taken at its start where it has a forward, and freed at its end (see `Costs`); parameters are
-    no part of it. An offloaded chunk's is freed once its copy to the host has ended, and taken when its copy back
+    An action's memory is taken at its start where it has a forward, and freed at its end (see `Costs`; where there is
+    no backward at all, a forward frees its own); parameters are no part of it. An offloaded chunk's is freed once its copy to the host has ended, and taken when its copy back
     begins. That copy is begun so that it ends just before the backward if the rank computes without a pause from then
     on, and where several are on their way, so that all are in time; so it is late only where it would have to begin
     before its chunk has gone.
 
-    Raises `ScheduleError` where costs are of another pipeline, or an action needs what no other makes.
+    Raises `ScheduleError` where costs are of another pipeline, and as `check` does where an action needs what no other
+    makes; an order that cannot run is the engine's to find.
     """
     need_schedule(schedule)
     if not isinstance(costs, Costs):
@@ -99,6 +101,8 @@ def memory_changes(
     none = np.zeros_like(activation_S)
     start_KS, end_KS = np.stack([none] * len(_KINDS)), np.stack([none] * len(_KINDS))
     start_KS[[_F, _FB]] = activation_S
+    if (code == _F).all():  # forward only: nothing waits for a backward
+        end_KS[_F] = -activation_S
     end_KS[_B], end_KS[_I], end_KS[_W] = -activation_S, pending_S - activation_S, -pending_S
     start, end = start_KS[code, stage], end_KS[code, stage]
     if len(pairs := np.flatnonzero(code == _FB)):
@@ -158,10 +162,8 @@ def _check_complete(schedule: Schedule, num_messages: int) -> None:
     needs = np.sum(((code == _F) | (code == _FB)) & (stage > 0))
     needs += np.sum(((code == _B) | (code == _I) | (code == _FB)) & (back < schedule.num_stages - 1))
     if needs != num_messages:
-        raise ScheduleError(
-            f"schedule {schedule.name!r} has {needs:,} chunks that need another stage's, and {num_messages:,} of these "
-            "are there. weftrace.pipeline.check says which are missing or done twice."
-        )
+        check(schedule)
+        raise AssertionError((schedule.name, needs, num_messages))
 
 
 def _with_messages(

@@ -53,8 +53,8 @@ class Costs(InNotebook):
         passes at once.
     input_needed, output_ready: of the forward and of the backward inside an F&B, the part of its time after which it
         reads its input (0, at its start) and has its output (1, at its end).
-    activation_bytes: what a forward leaves for its backward, taken at its start. pending_bytes: the part of it that
-        stays from the end of I to the end of W; None for all of it. A B frees everything at its end.
+    activation_bytes: what a forward leaves for its backward, taken at its start. pending_bytes: what is
+        held from the end of I to the end of W, more or less than that; None for as much. A B frees all at its end.
     weight_bytes: parameters of a stage, with all that is held for them for the whole step.
     offload_bytes_per_s: at which offloaded activations are copied to the host, and at which back; both at a time.
     source: where the numbers come from.
