@@ -53,10 +53,10 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     """The plan of a schedule. Row i of its ops is action i of the schedule; messages and copies come after.
 
     An action's memory is taken at its start where it has a forward, and freed at its end (see `Costs`; where there is
-    no backward at all, a forward frees its own); parameters are no part of it. An offloaded chunk's is freed once its copy to the host has ended, and taken when its copy back
-    begins. That copy is begun so that it ends just before the backward if the rank computes without a pause from then
-    on, and where several are on their way, so that all are in time; so it is late only where it would have to begin
-    before its chunk has gone.
+    no backward at all, a forward frees its own); parameters are no part of it. An offloaded chunk's is freed once its
+    copy to the host has ended, and taken when its copy back begins. That copy is begun so that it ends just before the
+    backward if the rank computes without a pause from then on, and where several are on their way, so that all are in
+    time; so it is late only where it would have to begin before its chunk has gone.
 
     Raises `ScheduleError` where costs are of another pipeline, and as `check` does where an action needs what no other
     makes; an order that cannot run is the engine's to find.
