@@ -57,7 +57,7 @@ class EventLoop:
         self.reader = {need: a.rank for a in schedule.listed() for need in read_by(a, schedule.num_stages)}
         self.backward = {(s, m) for a in schedule.listed() for kind, s, m in halves(a) if kind in "BI"}
         self.arrival: dict[Made, int] = {}
-        self.link_free: dict[tuple[int, str], int] = defaultdict(int)
+        self.link_free: dict[tuple[int, int], int] = defaultdict(int)
         self.posted: dict[Made, dict[str, int]] = defaultdict(dict)
         self.host_free: dict[tuple[int, str], int] = defaultdict(int)
         self.times: dict[int, list[tuple[int, int]]] = {rank: [] for rank in self.orders}
@@ -145,15 +145,18 @@ class EventLoop:
     def leave(self, rank: int, action: Action, start: int, took: int) -> None:
         """What an action makes leaves for whoever reads it, and what it offloads for the host."""
         self.post(rank, action, "send", start + took)
+        sends = []
         for made in made_by(action):
+            part = self.costs.output_ready[made[0] == "B"] if action.kind == "F&B" and self.crosses(made) else 1
+            sends.append((start + round(part * took), made))
+        for ready, made in sorted(sends, key=lambda each: (each[0], each[1][0] == "B")):
             if not self.crosses(made):
-                self.arrival[made] = start + took
+                self.arrival[made] = ready
             elif not self.costs.blocking:
-                part = self.costs.output_ready[made[0] == "B"] if action.kind == "F&B" else 1
-                leaves = max(self.link_free[rank, made[0]], start + round(part * took))
-                passed = leaves + self.link(made)
+                link = (rank, self.reader[made])
+                passed = max(self.link_free[link], ready) + self.link(made)
                 if self.costs.bytes_per_s is not None:
-                    self.link_free[rank, made[0]] = passed
+                    self.link_free[link] = passed
                 self.arrival[made] = passed + self.costs.latency_ns
         chunk = (action.stage, action.micro_batch)
         if action.offload and chunk in self.backward:

@@ -1,8 +1,8 @@
 """A schedule with its costs as a `weftrace.plan.Plan`: actions on streams, messages and copies beside them.
 
-What runs on a rank: its actions, in order, on `COMPUTE`; where size matters or messages block, what it sends on
-`ACTIVATIONS` and `GRADIENTS`; copies of offloaded activations on `TO_HOST` and `FROM_HOST`. Messages that only take
-their time on the way are lags.
+What runs on a rank: its actions, in order, on stream `COMPUTE`; where size matters or messages block, what it sends,
+on streams from `LINKS` on, one a rank that it sends to; copies of offloaded activations on `TO_HOST` and `FROM_HOST`.
+Messages that only take their time on the way are lags.
 
 Legend: N actions, S stages, E messages, C offloaded chunks.
 """
@@ -25,8 +25,8 @@ from weftrace.plan import Plan
 from weftrace.plan.ops import OP_DEFAULTS, WAIT_DEFAULTS
 
 COMPUTE: Final = 7
-ACTIVATIONS, GRADIENTS = 27, 28
 TO_HOST, FROM_HOST = 31, 32
+LINKS: Final = 100
 
 _F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
 _KINDS: tuple[str, ...] = tuple(ACTION_SCHEMA["kind"].categories)  # type: ignore[attr-defined]
@@ -174,10 +174,11 @@ def _with_messages(
     if costs.bytes_per_s is None and not costs.blocking:
         return ops, _waits_for_lags(schedule, costs, sent, times_ns)
     rank = schedule.actions.get_column("rank").to_numpy()
-    order = np.argsort(sent.on, kind="stable")  # each link passes them on in the order in which they are made
+    ready_ns, _ = _inside_ns(schedule, costs, sent, times_ns)
+    order = np.lexsort((sent.is_gradient, ready_ns, sent.on))  # a link passes them on in the order they are made in
     sent = _Messages(sent.op[order], sent.on[order], sent.is_gradient[order])
-    row = len(ops) + np.arange(len(sent.op))
     ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
+    row = len(ops) + np.arange(len(sent.op))
     link_ns, lag_ns = _link_ns(schedule, costs, sent), -needed_ns
     waits = [_departures(row, sent.on, ready_ns, times_ns)]
     if costs.blocking:
@@ -195,7 +196,7 @@ def _with_messages(
             "name": _named(("send(F)", "send(B)"), sent.is_gradient),
             "kind": _all("communication", len(row)),
             "rank": rank[sent.on],
-            "stream": np.where(sent.is_gradient, GRADIENTS, ACTIVATIONS).astype(np.int32),
+            "stream": LINKS + 2 * rank[sent.op] + (sent.is_gradient if costs.blocking else 0),  # these pass at once
             "duration_ns": link_ns,
             "micro_batch": _part_of(schedule, "micro_batch", sent.on, sent.is_gradient),
         }

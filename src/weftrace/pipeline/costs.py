@@ -45,8 +45,8 @@ class Costs(InNotebook):
     latency_ns: what a message between two ranks needs on its way, whatever its size. Ranks that hold both stages
         themselves send none.
     message_bytes: of an activation that a stage sends to the next, and of its gradient on the way back; the value of
-        the last stage plays no part. bytes_per_s: at which messages leave a rank, one after another, activations and
-        gradients each on a link of their own; None where size does not matter.
+        the last stage plays no part. bytes_per_s: of the link from one rank to another, which passes on one message
+        after another; each two ranks have one each way. None where size does not matter.
     blocking: False, messages travel beside the computation: a consumer waits for its input, nobody else does. True:
         a message passes once its sender has ended the action before it and its receiver has come to the action that
         needs it, and both compute nothing until it has passed; what a rank sends and receives between two actions
