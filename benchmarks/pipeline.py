@@ -30,7 +30,8 @@ def measured_costs() -> Any:
 
 def simulated(num_ranks: int, num_micro_batches: int, stage: Callable[[str], None] = lambda name: None) -> Any:
     """The simulation of ZB1P, and how many points its memory curves have."""
-    from weftrace.pipeline import generate, simulate
+    from weftrace.pipeline import simulate
+    from weftrace.pipeline.generators.families import generate
 
     schedule = generate("zb1p", num_ranks=num_ranks, num_micro_batches=num_micro_batches)
     stage("generated")

@@ -652,7 +652,7 @@ declare namespace comparison {
     latency_ns?: number;
     /** Of an activation that goes to the next stage. */
     message_bytes?: number | number[];
-    /** Of a rank's link; null: size does not matter. */
+    /** Of the link from a rank to another; null: size does not matter. */
     bytes_per_s?: number | null;
     /** Sender and receiver compute nothing until it has passed. */
     blocking?: boolean;
@@ -756,7 +756,7 @@ declare namespace costs {
     latency_ns?: number;
     /** Of an activation that goes to the next stage. */
     message_bytes?: number | number[];
-    /** Of a rank's link; null: size does not matter. */
+    /** Of the link from a rank to another; null: size does not matter. */
     bytes_per_s?: number | null;
     /** Sender and receiver compute nothing until it has passed. */
     blocking?: boolean;

@@ -57,7 +57,7 @@ class EventLoop:
         self.reader = {need: a.rank for a in schedule.listed() for need in read_by(a, schedule.num_stages)}
         self.backward = {(s, m) for a in schedule.listed() for kind, s, m in halves(a) if kind in "BI"}
         self.arrival: dict[Made, int] = {}
-        self.link_free: dict[tuple[int, str], int] = defaultdict(int)
+        self.link_free: dict[tuple[int, int], int] = defaultdict(int)
         self.posted: dict[Made, dict[str, int]] = defaultdict(dict)
         self.host_free: dict[tuple[int, str], int] = defaultdict(int)
         self.times: dict[int, list[tuple[int, int]]] = {rank: [] for rank in self.orders}
@@ -145,15 +145,18 @@ class EventLoop:
     def leave(self, rank: int, action: Action, start: int, took: int) -> None:
         """What an action makes leaves for whoever reads it, and what it offloads for the host."""
         self.post(rank, action, "send", start + took)
+        sends = []
         for made in made_by(action):
+            part = self.costs.output_ready[made[0] == "B"] if action.kind == "F&B" and self.crosses(made) else 1
+            sends.append((start + round(part * took), made))
+        for ready, made in sorted(sends, key=lambda each: (each[0], each[1][0] == "B")):
             if not self.crosses(made):
-                self.arrival[made] = start + took
+                self.arrival[made] = ready
             elif not self.costs.blocking:
-                part = self.costs.output_ready[made[0] == "B"] if action.kind == "F&B" else 1
-                leaves = max(self.link_free[rank, made[0]], start + round(part * took))
-                passed = leaves + self.link(made)
+                link = (rank, self.reader[made])
+                passed = max(self.link_free[link], ready) + self.link(made)
                 if self.costs.bytes_per_s is not None:
-                    self.link_free[rank, made[0]] = passed
+                    self.link_free[link] = passed
                 self.arrival[made] = passed + self.costs.latency_ns
         chunk = (action.stage, action.micro_batch)
         if action.offload and chunk in self.backward:
@@ -206,6 +209,8 @@ def held(schedule: Schedule, costs: Costs, ran: Ran, rank: int) -> tuple[int, in
             in_W = costs.pending_bytes is None or stays > 0
             if kind == "F":
                 changes.append((start, size, 1))
+                if all(action.kind == "F" for action in listed):
+                    changes.append((end, -size, -1))
                 if (s, m) in ran.to_host:
                     changes.append((ran.to_host[s, m][1], -size, -1))
                     changes.append((ran.from_host[s, m][0], size, 1))
@@ -302,5 +307,5 @@ def random_costs(chance: random.Random, schedule: Schedule) -> Costs:
     if chance.random() < 0.3:
         return replace(costs, blocking=True)
     inside = [(chance.choice([0, 0.5, chance.random()]), chance.choice([0, 0.5, chance.random()])) for _ in range(2)]
-    pending = chance.choice([None, 0, costs.activation_bytes])
+    pending = chance.choice([None, 0, costs.activation_bytes, either(0, 12)])
     return replace(costs, input_needed=inside[0], output_ready=inside[1], pending_bytes=pending)

@@ -1,8 +1,8 @@
 """A schedule with its costs as a `weftrace.plan.Plan`: actions on streams, messages and copies beside them.
 
-What runs on a rank: its actions, in order, on `COMPUTE`; where size matters or messages block, what it sends on
-`ACTIVATIONS` and `GRADIENTS`; copies of offloaded activations on `TO_HOST` and `FROM_HOST`. Messages that only take
-their time on the way are lags.
+What runs on a rank: its actions, in order, on stream `COMPUTE`; where size matters or messages block, what it sends,
+on streams from `LINKS` on, one a rank that it sends to; copies of offloaded activations on `TO_HOST` and `FROM_HOST`.
+Messages that only take their time on the way are lags.
 
 Legend: N actions, S stages, E messages, C offloaded chunks.
 """
@@ -19,13 +19,14 @@ from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs, code_of, durations_ns, kind_codes, of_stages
 from weftrace.pipeline.dependencies import chunk_rows, messages
 from weftrace.pipeline.range_names import chunk_name
+from weftrace.pipeline.rules import check
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, need_schedule
 from weftrace.plan import Plan
 from weftrace.plan.ops import OP_DEFAULTS, WAIT_DEFAULTS
 
 COMPUTE: Final = 7
-ACTIVATIONS, GRADIENTS = 27, 28
 TO_HOST, FROM_HOST = 31, 32
+LINKS: Final = 100
 
 _F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
 _KINDS: tuple[str, ...] = tuple(ACTION_SCHEMA["kind"].categories)  # type: ignore[attr-defined]
@@ -51,13 +52,14 @@ class _Copies(NamedTuple):
 def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     """The plan of a schedule. Row i of its ops is action i of the schedule; messages and copies come after.
 
-    An action's memory is taken at its start where it has a forward, and freed at its end (see `Costs`); parameters are
-    no part of it. An offloaded chunk's is freed once its copy to the host has ended, and taken when its copy back
-    begins. That copy is begun so that it ends just before the backward if the rank computes without a pause from then
-    on, and where several are on their way, so that all are in time; so it is late only where it would have to begin
-    before its chunk has gone.
+    An action's memory is taken at its start where it has a forward, and freed at its end (see `Costs`; where there is
+    no backward at all, a forward frees its own); parameters are no part of it. An offloaded chunk's is freed once its
+    copy to the host has ended, and taken when its copy back begins. That copy is begun so that it ends just before the
+    backward if the rank computes without a pause from then on, and where several are on their way, so that all are in
+    time; so it is late only where it would have to begin before its chunk has gone.
 
-    Raises `ScheduleError` where costs are of another pipeline, or an action needs what no other makes.
+    Raises `ScheduleError` where costs are of another pipeline, and as `check` does where an action needs what no other
+    makes; an order that cannot run is the engine's to find.
     """
     need_schedule(schedule)
     if not isinstance(costs, Costs):
@@ -99,6 +101,8 @@ def memory_changes(
     none = np.zeros_like(activation_S)
     start_KS, end_KS = np.stack([none] * len(_KINDS)), np.stack([none] * len(_KINDS))
     start_KS[[_F, _FB]] = activation_S
+    if (code == _F).all():  # forward only: nothing waits for a backward
+        end_KS[_F] = -activation_S
     end_KS[_B], end_KS[_I], end_KS[_W] = -activation_S, pending_S - activation_S, -pending_S
     start, end = start_KS[code, stage], end_KS[code, stage]
     if len(pairs := np.flatnonzero(code == _FB)):
@@ -158,10 +162,8 @@ def _check_complete(schedule: Schedule, num_messages: int) -> None:
     needs = np.sum(((code == _F) | (code == _FB)) & (stage > 0))
     needs += np.sum(((code == _B) | (code == _I) | (code == _FB)) & (back < schedule.num_stages - 1))
     if needs != num_messages:
-        raise ScheduleError(
-            f"schedule {schedule.name!r} has {needs:,} chunks that need another stage's, and {num_messages:,} of these "
-            "are there. weftrace.pipeline.check says which are missing or done twice."
-        )
+        check(schedule)
+        raise AssertionError((schedule.name, needs, num_messages))
 
 
 def _with_messages(
@@ -172,10 +174,11 @@ def _with_messages(
     if costs.bytes_per_s is None and not costs.blocking:
         return ops, _waits_for_lags(schedule, costs, sent, times_ns)
     rank = schedule.actions.get_column("rank").to_numpy()
-    order = np.argsort(sent.on, kind="stable")  # each link passes them on in the order in which they are made
+    ready_ns, _ = _inside_ns(schedule, costs, sent, times_ns)
+    order = np.lexsort((sent.is_gradient, ready_ns, sent.on))  # a link passes them on in the order they are made in
     sent = _Messages(sent.op[order], sent.on[order], sent.is_gradient[order])
-    row = len(ops) + np.arange(len(sent.op))
     ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
+    row = len(ops) + np.arange(len(sent.op))
     link_ns, lag_ns = _link_ns(schedule, costs, sent), -needed_ns
     waits = [_departures(row, sent.on, ready_ns, times_ns)]
     if costs.blocking:
@@ -193,7 +196,7 @@ def _with_messages(
             "name": _named(("send(F)", "send(B)"), sent.is_gradient),
             "kind": _all("communication", len(row)),
             "rank": rank[sent.on],
-            "stream": np.where(sent.is_gradient, GRADIENTS, ACTIVATIONS).astype(np.int32),
+            "stream": LINKS + 2 * rank[sent.op] + (sent.is_gradient if costs.blocking else 0),  # these pass at once
             "duration_ns": link_ns,
             "micro_batch": _part_of(schedule, "micro_batch", sent.on, sent.is_gradient),
         }

@@ -45,16 +45,16 @@ class Costs(InNotebook):
     latency_ns: what a message between two ranks needs on its way, whatever its size. Ranks that hold both stages
         themselves send none.
     message_bytes: of an activation that a stage sends to the next, and of its gradient on the way back; the value of
-        the last stage plays no part. bytes_per_s: at which messages leave a rank, one after another, activations and
-        gradients each on a link of their own; None where size does not matter.
+        the last stage plays no part. bytes_per_s: of the link from one rank to another, which passes on one message
+        after another; each two ranks have one each way. None where size does not matter.
     blocking: False, messages travel beside the computation: a consumer waits for its input, nobody else does. True:
         a message passes once its sender has ended the action before it and its receiver has come to the action that
         needs it, and both compute nothing until it has passed; what a rank sends and receives between two actions
         passes at once.
     input_needed, output_ready: of the forward and of the backward inside an F&B, the part of its time after which it
         reads its input (0, at its start) and has its output (1, at its end).
-    activation_bytes: what a forward leaves for its backward, taken at its start. pending_bytes: the part of it that
-        stays from the end of I to the end of W; None for all of it. A B frees everything at its end.
+    activation_bytes: what a forward leaves for its backward, taken at its start. pending_bytes: what is
+        held from the end of I to the end of W, more or less than that; None for as much. A B frees all at its end.
     weight_bytes: parameters of a stage, with all that is held for them for the whole step.
     offload_bytes_per_s: at which offloaded activations are copied to the host, and at which back; both at a time.
     source: where the numbers come from.

@@ -42,7 +42,9 @@ class CostsDocument(TypedDict):
     ]
     latency_ns: NotRequired[Annotated[Count, Meta(description="On a message's way between two ranks.")]]
     message_bytes: NotRequired[Annotated[_PerStage, Meta(description="Of an activation that goes to the next stage.")]]
-    bytes_per_s: NotRequired[Annotated[_Rate | None, Meta(description="Of a rank's link; null: size does not matter.")]]
+    bytes_per_s: NotRequired[
+        Annotated[_Rate | None, Meta(description="Of the link from a rank to another; null: size does not matter.")]
+    ]
     blocking: NotRequired[Annotated[bool, Meta(description="Sender and receiver compute nothing until it has passed.")]]
     input_needed: NotRequired[
         Annotated[_Parts, Meta(description="Of an F&B's time, before its forward and its backward read their input.")]

@@ -176,15 +176,21 @@ def _memory(schedule: Schedule, costs: Costs, times: Timetable) -> pl.DataFrame:
     if isinstance(unit, int) and unit > 0 and costs.pending_bytes in (None, 0, unit):
         num_held = held // unit  # the same at other scale
     else:
-        ones = np.ones(schedule.num_stages, np.int64)
-        at_I = costs.pending_bytes is not None and (of_stages(costs, "pending_bytes", schedule.num_stages) == 0)
-        start, end = memory_changes(schedule, ones, ones * ~np.asarray(at_I))
-        others = np.zeros(len(times.plan) - len(start), np.int64)  # messages, between actions and copies
-        num = len(schedule)
-        start, end = (np.concatenate([each[:num], others, each[num:]]) for each in (start, end))
-        plan = times.plan.with_ops(start_bytes=pl.Series(start), end_bytes=pl.Series(end))
+        plan = times.plan.with_ops(**_counts(schedule, costs, len(times.plan)))
         num_held = _peaks(Timetable(plan=plan, start_ns=times.start_ns, end_ns=times.end_ns), schedule.num_ranks)
     return pl.DataFrame({"peak_bytes": held + weight_bytes, "peak_activations": num_held, "weight_bytes": weight_bytes})
+
+
+def _counts(schedule: Schedule, costs: Costs, num_ops: int) -> dict[str, pl.Series]:
+    """start_bytes and end_bytes of all ops, where a chunk is one byte as long as any of its activations are held."""
+    ones, num = np.ones(schedule.num_stages, np.int64), len(schedule)
+    at_I = costs.pending_bytes is not None and of_stages(costs, "pending_bytes", schedule.num_stages) == 0
+    counts = {}
+    for name, change in zip(("start_bytes", "end_bytes"), memory_changes(schedule, ones, ones - at_I), strict=True):
+        if len(change) < num_ops:  # messages are between actions and copies
+            change = np.concatenate([change[:num], np.zeros(num_ops - len(change), np.int64), change[num:]])
+        counts[name] = pl.Series(change)
+    return counts
 
 
 def _peaks(times: Timetable, num_ranks: int) -> NDArray[np.int64]:
