@@ -57,7 +57,7 @@ def round_half_up(value: float) -> int:
 
 
 def test_modules_are_joined_after_what_they_import() -> None:
-    check_modules(HOME, ["schedule"])
+    check_modules(HOME, ["schedule", "comparison"])
 
 
 def test_the_block_holds_every_action_and_what_it_waited_for() -> None:
