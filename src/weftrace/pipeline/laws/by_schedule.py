@@ -1,0 +1,234 @@
+"""What is known of a schedule by formula: the published bubble beside the exact one, what it holds, what it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+
+from weftrace.errors import ScheduleError
+from weftrace.notebook import InNotebook
+from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.generators.arguments import need_counts
+from weftrace.pipeline.generators.families import Family, family_of
+from weftrace.pipeline.laws import bubbles, peaks
+from weftrace.pipeline.laws.bubbles import Formula, Size, Times
+from weftrace.pipeline.simulation import Boundary
+from weftrace.units import short_time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A formula, what it gives here, and whether that is so.
+
+    value: in nanoseconds for a bubble, in chunks for what is held; None where costs have no one value for a letter.
+    holds: whether the schedule does that here; because: why not, empty where it does.
+    """
+
+    formula: str
+    value: int | None
+    holds: bool
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law(InNotebook):
+    """What formulas say of a schedule, without running it.
+
+    published: the bubble as its authors give it; None where they give no formula. exact: the bubble that the simulation
+        has, to the nanosecond, where it holds; None where no formula is known for this boundary.
+    peak_activations: most chunks whose activations a rank holds at once, from the start of F to the end of W or B.
+    stages_per_device: whose parameters a device holds. devices: that it runs on.
+    """
+
+    name: str
+    boundary: Boundary
+    published: Claim | None
+    exact: Claim | None
+    peak_activations: Claim
+    stages_per_device: int
+    devices: int
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "schedule", self.name
+        for what, claim in (("published", self.published), ("exact", self.exact)):
+            if claim is not None:
+                value = "" if claim.value is None else f" = {short_time(claim.value)}"
+                verdict = "holds here" if claim.holds else f"does not hold: {claim.because}"
+                yield f"bubble, {what} ({self.boundary})", f"{claim.formula}{value}; {verdict}"
+        yield "activations", f"{self.peak_activations.formula} = {self.peak_activations.value}"
+        yield "devices", f"{self.devices}, {self.stages_per_device} stages on each"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Formulas:
+    """Of one family. published: with `meant`, the boundary that its authors mean, and `where` it is the exact one."""
+
+    published: Formula | None = None
+    meant: Boundary | None = None
+    where: str = ""
+    barrier: Formula
+    span: Formula | None = None
+    peak: Formula
+
+
+_FORMULAS = {
+    "gpipe": _Formulas(published=bubbles.ENDS, barrier=bubbles.ENDS, span=bubbles.ENDS, peak=peaks.ALL),
+    "1f1b": _Formulas(published=bubbles.ENDS, barrier=bubbles.ENDS, span=bubbles.ENDS, peak=peaks.WAY_TO_THE_END),
+    "interleaved": _Formulas(
+        published=bubbles.ENDS_OF_LOOPS, barrier=bubbles.ENDS_OF_LOOPS, span=bubbles.ENDS_OF_LOOPS, peak=peaks.OF_LOOPS
+    ),
+    "zb1p": _Formulas(
+        published=bubbles.ZB1P_PUBLISHED, where="W ≤ F and W ≤ I", barrier=bubbles.ZB1P, span=bubbles.ZB1P_SPAN,
+        peak=peaks.WAY_TO_THE_END,
+    ),
+    "zb2p": _Formulas(
+        published=bubbles.NOTHING, meant="span", where="I ≤ F and F + I ≤ 2W", barrier=bubbles.ZB2P,
+        span=bubbles.ZB2P_SPAN, peak=peaks.WAY_AND_BACK,
+    ),
+    "zbv": _Formulas(
+        published=bubbles.NOTHING, meant="span", where="F = I = W, or nearly so", barrier=bubbles.ZBV,
+        span=bubbles.ZBV_SPAN, peak=peaks.V_WHOLE,
+    ),
+    "v-half": _Formulas(barrier=bubbles.V_HALF, peak=peaks.V_HALF),
+    "v-min": _Formulas(barrier=bubbles.V_MIN, peak=peaks.V_MIN),
+    "interleaved-zb": _Formulas(barrier=bubbles.ZB_OF_LOOPS, peak=peaks.OF_ZB_LOOPS),
+    "dualpipe": _Formulas(
+        published=bubbles.DUALPIPE_PUBLISHED, where="I = F and W ≤ I", barrier=bubbles.DUALPIPE, peak=peaks.TWO_WAYS
+    ),
+    "dualpipev": _Formulas(
+        published=bubbles.DUALPIPE_PUBLISHED, where="I = F and W ≤ I", barrier=bubbles.DUALPIPE, peak=peaks.TWO_WAYS
+    ),
+    "interleaved-fb": _Formulas(barrier=bubbles.ENDS_OF_PAIRS, peak=peaks.OF_PAIRS),
+    "seq1f1b": _Formulas(published=bubbles.ENDS, barrier=bubbles.ENDS, span=bubbles.ENDS, peak=peaks.OF_SLICES),
+}  # fmt: skip
+
+
+_ANY = Times(1, 1, 1, 2, 3)  # peaks do not look at times
+
+
+def laws_of(
+    name: str,
+    *,
+    num_ranks: int | None = None,
+    num_stages: int | None = None,
+    num_micro_batches: int,
+    costs: Costs,
+    boundary: Boundary = "barrier",
+    **options: int,
+) -> Law:
+    """The laws of a schedule, by its name in `FAMILIES`, and whether they hold with these costs.
+
+    num_ranks, num_stages, num_micro_batches, options: as for `generate`. costs: of one chunk of the schedule. boundary:
+    as for `simulate`.
+
+    The laws are for stages that cost the same, and messages that cost nothing. Where these do, the value is still
+    given: what a simulation has above it is not the schedule's bubble but the messages' share.
+
+    Raises `ScheduleError` for an unknown schedule or boundary, and where neither ranks nor stages are given.
+    """
+    family = family_of(name)
+    if boundary not in get_args(Boundary):
+        raise ScheduleError(f"boundary = {boundary!r}; a step ends at a 'barrier', or a rank's own 'span' does.")
+    formulas, size = _FORMULAS[family.name], _size(family, num_ranks, num_stages, num_micro_batches, options)
+    exact_formula = formulas.barrier if boundary == "barrier" else formulas.span
+    times = _times(costs)
+    astray = _astray(costs)
+    exact = None if exact_formula is None else _exact(exact_formula, size, times, astray)
+    return Law(
+        name=family.title,
+        boundary=boundary,
+        published=None if formulas.published is None else _published(formulas, size, times, exact, boundary),
+        exact=exact,
+        peak_activations=Claim(
+            formula=formulas.peak.text, value=formulas.peak.of(size, Times(1, 1, 1, 2, 3)), holds=True
+        ),
+        stages_per_device=size.PP * family.replicas // size.D,
+        devices=size.D,
+    )
+
+
+def _exact(formula: Formula, size: Size, times: Times | None, astray: str) -> Claim:
+    if times is None:
+        return Claim(formula=formula.text, value=None, holds=False, because=astray)
+    unmet = formula.unmet(size, times)
+    because = _told(unmet, size, times) if unmet else astray
+    return Claim(formula=formula.text, value=formula.of(size, times), holds=not because, because=because)
+
+
+def _published(formulas: _Formulas, size: Size, times: Times | None, exact: Claim | None, boundary: Boundary) -> Claim:
+    formula = formulas.published
+    assert formula is not None
+    value = None if times is None else formula.of(size, times)
+    if exact is None:
+        because = f"it is meant with a barrier at the step's end; for a {boundary} no formula is known"
+    elif times is None or exact.value == value:
+        because = exact.because
+    elif formulas.meant not in (None, boundary):
+        because = f"it is meant with each rank's own span, and a {boundary} adds what one rank starts after another"
+    elif exact.because:
+        because = exact.because
+    else:
+        because = _told(formulas.where, size, times)
+    return Claim(formula=formula.text, value=value, holds=not because, because=because)
+
+
+def _told(condition: str, size: Size, times: Times) -> str:
+    """What a condition needs, beside what its letters are here."""
+    lengths = {"F": times.F, "I": times.I, "W": times.W, "B": times.B, "F&B": times.FB}
+    counts = {"M": size.M, "PP": size.PP, "D": size.D}
+    values = {**counts, **{letter: short_time(length) for letter, length in lengths.items()}}
+    letters = dict.fromkeys(re.findall("F&B|[A-Z]+", condition))
+    return f"it needs {condition}, and here {', '.join(f'{letter} = {values[letter]}' for letter in letters)}"
+
+
+def _size(
+    family: Family, num_ranks: int | None, num_stages: int | None, num_micro_batches: int, options: dict[str, int]
+) -> Size:
+    per_rank = options.get("stages_per_rank", family.stages_per_rank)
+    if num_ranks is None and num_stages is None:
+        raise ScheduleError(f"{family.title}: say on how many ranks (num_ranks), or into how many stages (num_stages).")
+    given = num_ranks if num_stages is None else num_stages
+    need_counts(
+        family.title,
+        num_micro_batches=num_micro_batches,
+        **{"num_ranks" if num_stages is None else "num_stages": given},
+    )
+    assert given is not None
+    ranks = given if num_stages is None else given // per_rank
+    slices = options.get("num_slices", family.options.get("num_slices", 1))
+    return Size(D=ranks, PP=ranks * per_rank, M=num_micro_batches, V=per_rank, K=slices)
+
+
+def _times(costs: Costs) -> Times | None:
+    """The letters, where each has one value."""
+    uneven = isinstance(costs.rank_factor, tuple) and len(set(costs.rank_factor)) > 1
+    F, I, W = (_one(each) for each in (costs.forward_ns, costs.input_ns, costs.weight_ns))  # noqa: E741
+    if uneven or F is None or I is None or W is None:
+        return None
+    B = I + W if costs.backward_ns is None else _one(costs.backward_ns)
+    if B is None:
+        return None
+    FB = F + B if costs.overlapped_ns is None else _one(costs.overlapped_ns)
+    if FB is None:
+        return None
+    factor = float(np.max(costs.rank_factor))
+    return Times(*(round(value * factor) for value in (F, I, W, B, FB)))
+
+
+def _one(value: object) -> int | None:
+    """The value that a field has for all stages, or pairs; None where they differ."""
+    found = np.unique(np.asarray(value))
+    return int(found[0]) if len(found) == 1 else None
+
+
+def _astray(costs: Costs) -> str:
+    """What these costs have that the laws leave out; empty where there is no such thing."""
+    if _times(costs) is None:
+        return "it is for stages that cost the same on every rank, and here they differ"
+    if costs.latency_ns or (costs.bytes_per_s is not None and np.any(costs.message_bytes)):
+        return "it is for messages that cost nothing, and here they take time"
+    return ""
