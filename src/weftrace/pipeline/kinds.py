@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from weftrace.files.documents import document_as
 from weftrace.files.output import write_output
 from weftrace.kinds import Kind
+from weftrace.pipeline.choices.document import (
+    RECOMMENDATION_SCHEMA,
+    RecommendationDocument,
+    RecommendationReport,
+    recommendation_table,
+)
 from weftrace.pipeline.comparing.comparison import Comparison
 from weftrace.pipeline.comparing.document import (
     COMPARISON_SCHEMA,
@@ -15,8 +22,9 @@ from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import COSTS_SCHEMA, costs_document, costs_of
 from weftrace.pipeline.render.comparison_page import render_comparison_html
 from weftrace.pipeline.render.comparison_terminal import print_comparison
+from weftrace.pipeline.render.recommendation_terminal import print_recommendation
 
-SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA)
+SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA, RECOMMENDATION_SCHEMA)
 
 COSTS = Kind(
     value=Costs,
@@ -39,4 +47,17 @@ COMPARISON = Kind(
     },
 )
 
-KINDS: tuple[Kind, ...] = (COSTS, COMPARISON)
+RECOMMENDATION = Kind(
+    value=RecommendationReport,
+    schema=RECOMMENDATION_SCHEMA.schema,
+    document=lambda report: report.document,
+    load=lambda document, what: RecommendationReport(
+        document=document_as(document, RecommendationDocument, schema=RECOMMENDATION_SCHEMA.schema, what=what)
+    ),
+    show=lambda report, console: print_recommendation(report.document, console),
+    save={
+        ".csv": lambda report, path: write_output(path, [recommendation_table(report.document).write_csv().encode()])
+    },
+)
+
+KINDS: tuple[Kind, ...] = (COSTS, COMPARISON, RECOMMENDATION)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from weftrace.pipeline.cli import compare as pipeline_compare
+from weftrace.pipeline.cli import recommend as pipeline_recommend
 
 app = typer.Typer(
     help="Compare, draw and choose pipeline schedules, from 1F1B to DualPipe.",
@@ -13,6 +14,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("compare", epilog=pipeline_compare.EPILOG)(pipeline_compare.command)
+app.command("recommend", epilog=pipeline_recommend.EPILOG)(pipeline_recommend.command)
 
 
 def add_to(commands: typer.Typer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,32 +17,42 @@ from weftrace.pipeline.schedule import ACTION_SCHEMA, Action, Schedule
 
 
 def costs_of_run(run: MeasuredRun, schedule: Schedule) -> Costs:
+    """The costs of a run of that schedule: those of its actions, and latency_ns, the median of how long after its
+    sender's end a message was there, over those that were waited for; 0 where the run tells of no waits.
+
+    Raises `TraceError` where the run is not one of the schedule.
+    """
+    matched(run, schedule)
+    return replace(costs_of_actions(run, schedule.num_stages), latency_ns=_latency_ns(run, schedule))
+
+
+def costs_of_actions(run: MeasuredRun, num_stages: int | None = None) -> Costs:
     """The costs of a chunk by stage: of each kind the median over the actions of that stage, all steps and ranks.
 
     F&B by pair of stages; a pair that did not run costs F + B. What did not run apart follows from what did: without I
     and W, I is B and W is nothing; without a B, it is I + W. A stage that has no action of a kind has the median of the
-    others. latency_ns: the median of how long after its sender's end a message was there, over those that were waited
-    for; 0 where the run tells of no waits.
+    others. num_stages: as many as the actions name, by default.
 
-    Raises `TraceError` where the run is not one of the schedule.
+    Raises `TraceError` where the actions tell nothing of a forward or of a backward.
     """
-    actions = matched(run, schedule).with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
-    by_stage = {kind: _medians(actions, kind, schedule.num_stages) for kind in ("F", "I", "W", "B")}
+    actions = run.actions.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    stages = num_stages or int(actions.select(pl.max_horizontal(pl.max("stage"), pl.max("back_stage"))).item()) + 1
+    by_stage = {kind: _medians(actions, kind, stages) for kind in ("F", "I", "W", "B")}
     forward, whole = by_stage["F"], by_stage["B"]
     if forward is None:
         raise TraceError(f"{run.source}: no action of the run is an F alone, so what a forward costs is not known.")
     gradient, weight = by_stage["I"], by_stage["W"]
     if (gradient is None or weight is None) and whole is not None:
-        gradient, weight = whole, (0,) * schedule.num_stages
+        gradient, weight = whole, (0,) * stages
     if gradient is None or weight is None:
         raise TraceError(f"{run.source}: it holds neither a B nor I and W, so what a backward costs is not known.")
+    both = whole or tuple(own + later for own, later in zip(gradient, weight, strict=True))
     return Costs(
         forward_ns=forward,
         input_ns=gradient,
         weight_ns=weight,
         backward_ns=whole,
-        overlapped_ns=_pairs(actions, forward, whole or tuple(map(sum, zip(gradient, weight, strict=True)))),
-        latency_ns=_latency_ns(run, schedule),
+        overlapped_ns=_pairs(actions, forward, both),
         activation_bytes=1,
         source=f"medians of {run.source}",
     )

@@ -1,0 +1,184 @@
+"""Which change of cost would make another schedule the choice? One factor at a time, all others as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Literal
+
+from weftrace.notebook import InNotebook
+from weftrace.pipeline.comparing.comparison import Candidate
+from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.simulation import Boundary, simulate
+
+#: What is changed: the part of F + B that F&B takes, the part of B that W takes, the part of F that a message needs on
+#: its way.
+Factor = Literal["overlapped", "weight", "latency"]
+
+#: A factor is moved in steps of this: what is printed is exact to it.
+STEPS_IN_ONE = 100
+_LOOKS = 6  # values looked at on either side, before the step is found between two of them
+_MOST_ACTIONS = 20_000  # with more than that, only half as many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flip(InNotebook):
+    """The nearest value of a factor, below or above today's, at which another schedule is the choice.
+
+    now, at: hundredths. winner: the family's name that is the choice there. Between the values that were looked at a
+    choice that changes twice is not seen; the value itself is exact: one hundredth nearer, the choice is today's.
+    """
+
+    factor: Factor
+    now: int
+    at: int
+    winner: str
+
+
+def flips(
+    chosen: Candidate,
+    rivals: Sequence[Candidate],
+    costs: Costs,
+    boundary: Boundary = "barrier",
+    on_done: Callable[[], object] | None = None,
+) -> tuple[Flip, ...]:
+    """The flips of each factor, where there are any, nearest first.
+
+    rivals: the other candidates that the memory allows: what a device holds depends on the order alone, not on times.
+    on_done: called after each value that was looked at. Costs by stage are changed alike.
+    """
+    size = sum(len(_schedule(each)) for each in (chosen, *rivals))
+    looks = _LOOKS if size < _MOST_ACTIONS else _LOOKS // 2
+    found: list[Flip] = []
+    for factor, (now, lowest, highest, changed) in _factors(costs).items():
+
+        def winner(at: int, changed: Callable[[int], Costs] = changed) -> str:
+            if on_done is not None:
+                on_done()
+            return _winner(chosen, rivals, changed(at), boundary)
+
+        for end in (highest, lowest):
+            at = _first_change(winner, chosen.family.name, now, end, looks)
+            if at is not None:
+                found.append(Flip(factor=factor, now=now, at=at, winner=winner(at)))
+    return tuple(sorted(found, key=lambda flip: abs(flip.at - flip.now)))
+
+
+def num_looks(costs: Costs) -> int:
+    """About how many values are looked at: for a bar of progress."""
+    return 2 * _LOOKS * len(_factors(costs))
+
+
+def _first_change(winner: Callable[[int], str], chosen: str, now: int, end: int, looks: int) -> int | None:
+    """The value nearest to `now`, on the way to `end`, at which another wins; None where none was found."""
+    if end == now:
+        return None
+    step = 1 if end > now else -1
+    distances = sorted({max(1, round(abs(end - now) * look / looks)) for look in range(1, looks + 1)})
+    same = 0
+    for distance in distances:
+        if winner(now + step * distance) == chosen:
+            same = distance
+            continue
+        other = distance
+        while other - same > 1:
+            middle = (same + other) // 2
+            if winner(now + step * middle) == chosen:
+                same = middle
+            else:
+                other = middle
+        return now + step * other
+    return None
+
+
+def _winner(chosen: Candidate, rivals: Sequence[Candidate], costs: Costs, boundary: Boundary) -> str:
+    """The family that takes least; where two take the same, today's choice, then the order of the rivals."""
+    best, least = chosen.family.name, _step_ns(chosen, costs, boundary)
+    for rival in rivals:
+        if (takes := _step_ns(rival, costs, boundary)) < least:
+            best, least = rival.family.name, takes
+    return best
+
+
+def _step_ns(candidate: Candidate, costs: Costs, boundary: Boundary) -> int:
+    """costs: of one device's share of the model, as those of the candidates."""
+    schedule = _schedule(candidate)
+    of_chunk = costs.split(schedule.num_stages // schedule.num_ranks).sliced(schedule.num_slices)
+    return simulate(schedule, of_chunk, boundary).step_ns
+
+
+def _schedule(candidate: Candidate) -> Schedule:
+    assert candidate.schedule is not None, candidate.reason
+    return candidate.schedule
+
+
+def _factors(costs: Costs) -> dict[Factor, tuple[int, int, int, Callable[[int], Costs]]]:
+    """Factor -> today's value, the lowest and the highest that are looked at, in hundredths, and costs of a value."""
+    forward, gradient, weight = (_mean(getattr(costs, name)) for name in ("forward_ns", "input_ns", "weight_ns"))
+    backward = gradient + weight
+    whole = forward + backward
+    if not whole or not forward or not backward:
+        return {}
+    overlapped = whole if costs.overlapped_ns is None else _mean_pair(costs)
+    found: dict[Factor, tuple[int, int, int, Callable[[int], Costs]]] = {
+        "overlapped": (
+            round(STEPS_IN_ONE * overlapped / whole), ceil(STEPS_IN_ONE * max(forward, backward) / whole),
+            STEPS_IN_ONE, lambda at: replace(costs, overlapped_ns=_scaled_pair(costs, at)),
+        ),
+        "weight": (
+            round(STEPS_IN_ONE * weight / backward), 0, 2 * STEPS_IN_ONE // 3, lambda at: _with_weight(costs, at),
+        ),
+        "latency": (
+            round(STEPS_IN_ONE * costs.latency_ns / forward), 0, STEPS_IN_ONE,
+            lambda at: replace(costs, latency_ns=round(forward * at / STEPS_IN_ONE)),
+        ),
+    }  # fmt: skip
+    return {
+        name: (now, min(lowest, now), max(highest, now), changed)
+        for name, (now, lowest, highest, changed) in found.items()
+    }
+
+
+def _with_weight(costs: Costs, at: int) -> Costs:
+    """I and W of the same sum, W that part of it."""
+    both = _each(lambda gradient, weight: gradient + weight, costs.input_ns, costs.weight_ns)
+    weight = _each(lambda whole, _: round(whole * at / STEPS_IN_ONE), both, both)
+    return replace(
+        costs, weight_ns=weight, input_ns=_each(lambda whole, own: whole - own, both, weight), backward_ns=None
+    )
+
+
+def _scaled_pair(costs: Costs, at: int) -> int | tuple[tuple[int, ...], ...]:
+    """F&B as that part of F + B, by pair where stages differ."""
+    backward = _each(lambda gradient, weight: gradient + weight, costs.input_ns, costs.weight_ns)
+    forward = costs.forward_ns
+    if isinstance(forward, int) and isinstance(backward, int):
+        return round((forward + backward) * at / STEPS_IN_ONE)
+    stages = len(forward) if isinstance(forward, tuple) else len(backward)  # type: ignore[arg-type]
+    rows = forward if isinstance(forward, tuple) else (forward,) * stages
+    columns = backward if isinstance(backward, tuple) else (backward,) * stages
+    return tuple(tuple(round((f + b) * at / STEPS_IN_ONE) for b in columns) for f in rows)
+
+
+def _each(do: Callable[[int, int], int], a: int | tuple[int, ...], b: int | tuple[int, ...]) -> int | tuple[int, ...]:
+    """Of two costs, by stage where one of them is."""
+    if isinstance(a, int) and isinstance(b, int):
+        return do(a, b)
+    number = len(a) if isinstance(a, tuple) else len(b)  # type: ignore[arg-type]
+    left = a if isinstance(a, tuple) else (a,) * number
+    right = b if isinstance(b, tuple) else (b,) * number
+    return tuple(map(do, left, right))
+
+
+def _mean(value: int | tuple[int, ...]) -> float:
+    """Over stages."""
+    return float(value) if isinstance(value, int) else sum(value) / len(value)
+
+
+def _mean_pair(costs: Costs) -> float:
+    value = costs.overlapped_ns
+    if isinstance(value, tuple):
+        return sum(map(sum, value)) / sum(map(len, value))
+    return float(value or 0)

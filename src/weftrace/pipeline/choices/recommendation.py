@@ -1,0 +1,176 @@
+"""Which schedule should a model be trained with, on so many devices and so much memory? What would change that?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from weftrace.errors import ScheduleError
+from weftrace.notebook import InNotebook
+from weftrace.pipeline.choices.flips import Flip, flips
+from weftrace.pipeline.comparing.comparison import Candidate, candidates
+from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.simulation import Boundary, Simulation
+from weftrace.units import duration
+
+#: What others are compared with, beside the next best: where most start from.
+BASELINE = "1f1b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recommendation(InNotebook):
+    """Every schedule on the same devices, and the choice among those that the memory allows.
+
+    costs: of one device's share of the model on one micro-batch. boundary: how a step ends. memory_cap: most
+        activations that a device may hold, as `Candidate.peak_activations` counts them; cap_bytes: most bytes, with
+        parameters; None for no limit.
+    ranked: the candidates that have a schedule for these numbers, fastest first; of two that take the same, the one
+        that holds less. impossible: those that have none, with the reason.
+    choice: the first of `ranked` that fits and may be chosen; None where there is none. front: of those that may be
+        chosen, the ones that hold less than every faster one.
+    flips: changes of one cost that would make another one that fits the choice. was_asked: whether families were named.
+    """
+
+    costs: Costs
+    num_devices: int
+    num_micro_batches: int
+    boundary: Boundary
+    memory_cap: float | None
+    cap_bytes: int | None
+    ranked: tuple[Candidate, ...]
+    impossible: tuple[Candidate, ...]
+    choice: Candidate | None
+    front: tuple[Candidate, ...]
+    flips: tuple[Flip, ...]
+    was_asked: bool = False
+
+    def fits(self, candidate: Candidate) -> bool:
+        """Whether it is within the caps."""
+        return _fits(candidate, self.memory_cap, self.cap_bytes)
+
+    @property
+    def runner_up(self) -> Candidate | None:
+        """The next best that could be chosen."""
+        able = [each for each in self.ranked if self.fits(each) and self.may_be_chosen(each)]
+        return able[1] if len(able) > 1 else None
+
+    @property
+    def tells_sizes(self) -> bool:
+        """Whether the costs tell what activations hold in bytes."""
+        return _tells_sizes(self.costs)
+
+    def may_be_chosen(self, candidate: Candidate) -> bool:
+        """Whether it needs nothing but another order, or was asked for by name."""
+        return self.was_asked or not is_apart(candidate)
+
+    @property
+    def baseline(self) -> Candidate | None:
+        """1F1B, whether it fits or not; None where it is not among the candidates."""
+        return next((each for each in self.ranked if each.family.name == BASELINE), None)
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "choice", "none fits" if self.choice is None else self.choice.family.title
+        for each in self.ranked:
+            over = "" if self.fits(each) else ", over the cap"
+            yield each.family.title, f"{duration(of(each).step_ns)} at {float(each.peak_activations):g} chunks{over}"
+
+
+def of(candidate: Candidate) -> Simulation:
+    """The simulation of a candidate that has a schedule."""
+    assert candidate.simulation is not None, candidate.reason
+    return candidate.simulation
+
+
+def is_apart(candidate: Candidate) -> bool:
+    """Whether it asks more of the model than an order of its chunks: slices need attention that hands on its keys and
+    values from slice to slice, and cost what nobody measured here. Such a one is ranked, and not chosen unasked."""
+    return candidate.schedule is not None and candidate.schedule.num_slices > 1
+
+
+def peak_bytes(candidate: Candidate) -> int:
+    """Most bytes that a device holds at once, with parameters, as far as the costs tell sizes."""
+    return int(of(candidate).ranks.get_column("peak_bytes").max())  # type: ignore[arg-type]
+
+
+def recommend(
+    costs: Costs,
+    *,
+    num_devices: int,
+    num_micro_batches: int,
+    memory_cap: float | None = None,
+    cap_bytes: int | None = None,
+    boundary: Boundary = "barrier",
+    families: Iterable[str] | None = None,
+    with_flips: bool = True,
+    on_look: Callable[[], object] | None = None,
+) -> Recommendation:
+    """Simulate every family on the same devices, and choose the fastest that fits.
+
+    costs: of one chunk, where the model is cut into one stage a device. memory_cap, cap_bytes, boundary: as in
+    `Recommendation`. families: names to choose from, all by default; one that asks more of the model than an order of
+    its chunks (`is_apart`) is chosen only where it is named here. with_flips: whether changes of cost are looked at,
+    which takes most of the time; on_look is called after each.
+
+    Raises `ScheduleError` for numbers below one, a cap that holds nothing, an unknown family, and a cap in bytes with
+    costs that tell no sizes.
+    """
+    for what, number in (("devices", num_devices), ("micro-batches", num_micro_batches)):
+        if number < 1:
+            raise ScheduleError(f"{number} {what}: there must be one or more.")
+    for cap in (memory_cap, cap_bytes):
+        if cap is not None and not 0 < cap < float("inf"):
+            raise ScheduleError(f"a memory cap of {cap!r}: it is a number above 0.")
+    if cap_bytes is not None and not _tells_sizes(costs):
+        raise ScheduleError(
+            "a cap in bytes needs costs that tell activation_bytes, which a trace does not; give a number of chunk "
+            "activations instead."
+        )
+    asked = None if families is None else list(families)
+    found = candidates(
+        costs, num_micro_batches=num_micro_batches, num_devices=num_devices, families=asked, boundary=boundary
+    )
+    ranked = sorted(
+        (each for each in found if each.simulation is not None),
+        key=lambda each: (of(each).step_ns, each.peak_activations, each.parameters),
+    )
+    open_to_choice = [each for each in ranked if asked is not None or not is_apart(each)]
+    able = [each for each in open_to_choice if _fits(each, memory_cap, cap_bytes)]
+    return Recommendation(
+        costs=costs,
+        num_devices=num_devices,
+        num_micro_batches=num_micro_batches,
+        boundary=boundary,
+        memory_cap=memory_cap,
+        cap_bytes=cap_bytes,
+        ranked=tuple(ranked),
+        impossible=tuple(each for each in found if each.simulation is None),
+        choice=able[0] if able else None,
+        front=_front(open_to_choice, in_bytes=cap_bytes is not None),
+        flips=flips(able[0], able[1:], costs, boundary, on_look) if with_flips and len(able) > 1 else (),
+        was_asked=asked is not None,
+    )
+
+
+def _fits(candidate: Candidate, cap: float | None, cap_bytes: int | None) -> bool:
+    return (cap is None or candidate.peak_activations <= cap) and (
+        cap_bytes is None or peak_bytes(candidate) <= cap_bytes
+    )
+
+
+def _front(ranked: list[Candidate], *, in_bytes: bool) -> tuple[Candidate, ...]:
+    front: list[Candidate] = []
+    for each in ranked:
+        held = _held(each, in_bytes)
+        if all(held < _held(faster, in_bytes) for faster in front):
+            front.append(each)
+    return tuple(front)
+
+
+def _held(candidate: Candidate, in_bytes: bool) -> float:
+    return peak_bytes(candidate) if in_bytes else float(candidate.peak_activations)
+
+
+def _tells_sizes(costs: Costs) -> bool:
+    """Whether activation_bytes is a size, and not the 1 that counts chunks."""
+    value = costs.activation_bytes
+    return max(value if isinstance(value, tuple) else (value,)) > 1

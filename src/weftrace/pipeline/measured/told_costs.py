@@ -1,0 +1,135 @@
+"""Costs of a chunk together with how they were come by: what commands take, wherever the numbers are from."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypedDict
+
+import numpy as np
+from msgspec import Meta
+
+from weftrace.errors import TraceError
+from weftrace.files.schemas import Count
+from weftrace.notebook import InNotebook
+from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.costs_document import read_costs
+from weftrace.pipeline.measured.phase_costs import costs_of_phases
+from weftrace.pipeline.measured.run_costs import costs_of_actions
+from weftrace.pipeline.measured.runs import has_actions, run_of
+from weftrace.trace.job import Job
+from weftrace.trace.model import Trace
+from weftrace.trace.work import work_of
+
+#: Where costs are from: a trace's phases, the actions of a measured run, FLOPs and hardware, a file of numbers.
+Basis = Literal["phases", "actions", "flops", "given"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldCosts(InNotebook):
+    """costs: of a chunk. basis: how they were come by. is_upper_bound: whether F, I and W are serial upper bounds.
+    source: the file. notes: what was assumed, and what was left out."""
+
+    costs: Costs
+    basis: Basis
+    is_upper_bound: bool = False
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class CostsTold(TypedDict):
+    """What one chunk costs, the mean over stages where they differ."""
+
+    forward_ns: Count
+    input_ns: Count
+    weight_ns: Count
+    overlapped_ns: Annotated[Count | None, Meta(description="F&B; null: F + B, no gain.")]
+    latency_ns: Count
+    basis: Annotated[
+        Basis, Meta(description="A trace's phases, a run's actions, FLOPs and hardware, or given numbers.")
+    ]
+    is_upper_bound: Annotated[
+        bool, Meta(description="F, I and W are sums of phases that ran beside others: serial upper bounds.")
+    ]
+    source: str
+    notes: Annotated[list[str], Meta(description="What was assumed or left out, in sentences.")]
+
+
+def costs_of_trace(
+    source: Trace | Job, *, chunks: int | None = None, weight_share: float | None = None, step: int | None = None
+) -> ToldCosts:
+    """Costs from a trace: of a pipeline that weftrace ran, by its actions; else by phases, see `costs_of_phases`.
+
+    Raises `TraceError` where neither tells F, I and W.
+    """
+    first = source if isinstance(source, Trace) else next(iter(source.traces()))
+    if has_actions(first):
+        run = run_of(source)
+        ranks = f"{run.num_ranks} rank{'s' if run.num_ranks > 1 else ''}"
+        return ToldCosts(
+            costs=costs_of_actions(run), basis="actions", source=run.source,
+            notes=(f"medians over the actions of {ranks}; what passes between ranks is not in them",),
+        )  # fmt: skip
+    if not isinstance(source, Trace):
+        raise TraceError(
+            f"{source.source}: {len(source)} traces, whose ranges name no actions of a pipeline; give the trace of one "
+            "rank, whose phases tell F, I and W."
+        )
+    measured = costs_of_phases(work_of(source, step=step), chunks=chunks, weight_share=weight_share)
+    return ToldCosts(
+        costs=measured.costs(), basis="phases", is_upper_bound=measured.overlapped_ns is not None,
+        source=measured.source, notes=measured.notes,
+    )  # fmt: skip
+
+
+def costs_of_file(path: str | os.PathLike[str]) -> ToldCosts:
+    """Costs from a JSON file, as `read_costs` reads it."""
+    return ToldCosts(costs=read_costs(path), basis="given", source=os.fspath(path))
+
+
+def costs_told(told: ToldCosts) -> CostsTold:
+    """As JSON-able values."""
+    costs = told.costs
+    return {
+        "forward_ns": mean_ns(costs.forward_ns),
+        "input_ns": mean_ns(costs.input_ns),
+        "weight_ns": mean_ns(costs.weight_ns),
+        "overlapped_ns": None if costs.overlapped_ns is None else mean_ns(costs.overlapped_ns),
+        "latency_ns": costs.latency_ns,
+        "basis": told.basis,
+        "is_upper_bound": told.is_upper_bound,
+        "source": told.source,
+        "notes": list(told.notes),
+    }
+
+
+def mean_ns(value: int | tuple[int, ...] | tuple[tuple[int, ...], ...]) -> int:
+    """The mean over stages, or over pairs of stages."""
+    return round(float(np.mean(value)))
+
+
+def with_latency(told: ToldCosts, latency_ns: int) -> ToldCosts:
+    """The same, with messages that need so long on their way."""
+    return replace(told, costs=replace(told.costs, latency_ns=latency_ns))
+
+
+def for_devices(told: ToldCosts, num_devices: int) -> ToldCosts:
+    """Costs of another number of stages as those of one device's share of the model: the mean stage, as often as there
+    are stages for each device. Costs that are the same for all stages are of such a share already."""
+    costs = told.costs
+    stages = next((len(v) for v in (costs.forward_ns, costs.input_ns, costs.weight_ns) if isinstance(v, tuple)), None)
+    if stages is None or stages == num_devices:
+        return told
+
+    def share(name: str) -> int | None:
+        value = getattr(costs, name)
+        return None if value is None else round(float(np.mean(value)) * stages / num_devices)
+
+    names = ("forward_ns", "input_ns", "weight_ns", "backward_ns", "overlapped_ns", "activation_bytes", "pending_bytes",
+             "weight_bytes")  # fmt: skip
+    changed: dict[str, Any] = {name: share(name) for name in names}
+    if costs.activation_bytes == 1:
+        changed["activation_bytes"] = 1  # counts chunks
+    note = f"stages taken as alike: the mean of {stages}, as the share of {num_devices} devices"
+    return replace(told, costs=replace(costs, **changed, message_bytes=mean_ns(costs.message_bytes), rank_factor=1.0),
+                   notes=(*told.notes, note))  # fmt: skip
