@@ -25,7 +25,9 @@ class SelfAttention(nn.Module):
         self.norm, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, -1))
+        q, k, v = (
+            part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, -1)
+        )
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return x + self.out(mixed.transpose(1, 2).flatten(2))
 
@@ -124,7 +126,9 @@ class ExpertBlock(PhasedModule):
 
     def _experts(self, rows: Tensor, route: Route, weights: Tensor, x: Tensor) -> tuple[Tensor, Route, Tensor, Tensor]:
         parts = rows[route.by_expert].split(route.num_rows)
-        made = [F.linear(F.silu(F.linear(part, up)), down) for part, up, down in zip(parts, self.up, self.down, strict=True)]
+        made = [
+            F.linear(F.silu(F.linear(part, up)), down) for part, up, down in zip(parts, self.up, self.down, strict=True)
+        ]
         back = torch.empty_like(route.by_expert)
         back[route.by_expert] = torch.arange(len(back), device=back.device)
         return torch.cat(made)[back], route, weights, x
