@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.pipeline.runtime.living import Ranks
 from tests.pipeline.runtime.random_schedules import random_schedule
+from weftrace.pipeline.generators.families import FAMILIES, generate
 from weftrace.pipeline.notation import to_text
+from weftrace.pipeline.schedule import Schedule
 
 CASES = "tests.pipeline.runtime.cases:"
+#: Families on 2 and 4 ranks, but for what needs more.
+SIZES = [(name, size) for name in FAMILIES for size in (2, 4)]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_random_schedule_trains_as_one_process_does(ranks: Ranks, seed: int) -> None:
-    schedule = random_schedule(seed)
-    found = ranks.run(
-        CASES + "trains", schedule.num_ranks, schedule=to_text(schedule), kinds=["mlp", "transformer", "moe"]
-    )
-    for told in found:
-        for kind, result in told.items():
-            assert result["as its order"], (kind, result)
-            assert result["apart"] < 1e-12
-            assert result["received"][0] <= result["received"][1]
+def trained(ranks: Ranks, schedule: Schedule) -> list[dict[str, Any]]:
+    """What training told, by rank and model; checked for all that every schedule must do."""
+    text = to_text(schedule)
+    found = ranks.run(CASES + "trains", schedule.num_ranks, schedule=text, kinds=["mlp", "transformer", "moe"])
+    told = [result for of_rank in found for result in of_rank.values()]
+    for result in told:
+        assert result["as its order"], result
+        assert result["apart"] < 1e-12, result
+        assert result["received"][0] <= result["received"][1], result
+    assert sum(result["losses"] for result in told) == 3 * schedule.num_micro_batches
+    return told
+
+
+@pytest.mark.parametrize(("name", "size"), SIZES, ids=[f"{name}-{size}" for name, size in SIZES])
+def test_every_schedule_trains_and_evaluates_as_one_process_does(ranks: Ranks, name: str, size: int) -> None:
+    schedule = generate(name, num_ranks=size, num_micro_batches=8)
+    told = trained(ranks, schedule)
+    if schedule.num_replicas == 1 and schedule.num_slices == 1:  # micro-batches in their order, as in a plain loop
+        assert all(result["as one process"] for result in told)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_random_schedule_does_too(ranks: Ranks, seed: int) -> None:
+    trained(ranks, random_schedule(seed))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import polars as pl
 import torch
 from torch import Tensor, nn
 from torch.profiler import record_function
@@ -18,6 +19,7 @@ from weftrace.pipeline.runtime.carried import Carried
 from weftrace.pipeline.runtime.mail import Mailbox
 from weftrace.pipeline.runtime.offloading import offloading
 from weftrace.pipeline.runtime.split.engine import StageEngine
+from weftrace.pipeline.runtime.split.store import WeightGradStore
 from weftrace.pipeline.runtime.split.values import mapped
 from weftrace.pipeline.schedule import Action, Schedule
 
@@ -52,13 +54,21 @@ class Chunks:
         self.rank = rank
         self.modules = modules
         self._last = schedule.num_stages - 1
-        self._engines = {stage: StageEngine(module, stage) for stage, module in modules.items()}
+        store = WeightGradStore()
+        self._engines = {stage: StageEngine(module, stage, store=store) for stage, module in modules.items()}
+        split = schedule.on_rank(rank).filter(pl.col("kind") == "I")
+        self._split = set(split.select("stage", "micro_batch").rows())  # chunks whose backward comes in two
         self._carried = Carried(schedule, modules)
         self._loss = loss
         self._mail = mail
         starts = schedule.actions.get_column("rank").gather(chunk_rows(schedule, "F")[0][0]).to_numpy()
         replicas = schedule.replica_of_rank_stage[starts, 0]
         self._ranks_of = [schedule.rank_of[replica] for replica in replicas]  # by micro-batch, then stage
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be done as the schedule says, each once."""
+        return tuple(dict.fromkeys(note for engine in self._engines.values() for note in engine.notes))
 
     def run(self, action: Action, step: Step) -> None:
         """Raises `PipelineRunError` that names the action for whatever its stage raises."""
@@ -81,7 +91,8 @@ class Chunks:
     def _forward(self, action: Action, step: Step) -> None:
         stage, micro_batch = action.stage, action.micro_batch
         with record_function(chunk_name(stage, "F")), offloading(action.offload, self.modules[stage]):
-            outputs = self._engines[stage].forward(micro_batch, self._inputs(stage, micro_batch, step))
+            inputs = self._inputs(stage, micro_batch, step)
+            outputs = self._engines[stage].forward(micro_batch, inputs, split=(stage, micro_batch) in self._split)
             self._hand_on(stage, micro_batch, outputs, step)
 
     def _backward(self, kind: str, stage: int, micro_batch: int, step: Step) -> None:
@@ -92,9 +103,20 @@ class Chunks:
             self._hand_back(stage, micro_batch, found)
 
     def _forward_backward(self, action: Action, step: Step) -> None:
-        assert action.back_stage is not None and action.back_micro_batch is not None, action
-        self._forward(action, step)
-        self._backward("B", action.back_stage, action.back_micro_batch, step)
+        """The engines name the chunks' ranges, or those of their phases; here is what comes before and after."""
+        stage, micro_batch, back, back_micro_batch = _pair(action)
+        engine = self._engines[stage]
+        with record_function(chunk_name(back, "B")):
+            grads = self._output_grads(back, back_micro_batch, step)
+        inputs = self._inputs(stage, micro_batch, step)
+        with offloading(action.offload, self.modules[stage]):
+            outputs, found = engine.forward_backward(
+                micro_batch, inputs, back_micro_batch, grads,
+                of=self._engines[back], split=(stage, micro_batch) in self._split,
+            )  # fmt: skip
+        with record_function(chunk_name(stage, "F")):
+            self._hand_on(stage, micro_batch, outputs, step)
+        self._hand_back(back, back_micro_batch, found)
 
     def _inputs(self, stage: int, micro_batch: int, step: Step) -> Any:
         value = step.inputs[micro_batch] if stage == 0 else self._mail.take((False, stage, micro_batch))
@@ -138,6 +160,12 @@ def value_of(values: Values | None, micro_batch: int, what: str) -> Any:
         return None if values is None else values[micro_batch]
     except (KeyError, IndexError):
         raise ScheduleError(f"this rank needs the {what} of micro-batch {micro_batch}, and it was not given.") from None
+
+
+def _pair(action: Action) -> tuple[int, int, int, int]:
+    back, back_micro_batch = action.back_stage, action.back_micro_batch
+    assert back is not None and back_micro_batch is not None, action
+    return action.stage, action.micro_batch, back, back_micro_batch
 
 
 def _in_words(action: Action) -> str:

@@ -134,6 +134,11 @@ class PipelineRuntime:
             return self._run("forward", inputs, None)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What was not done as the schedule says: an F&B of modules that offer no phases is an F, then a B."""
+        return self._chunks.notes
+
+    @property
     def input_micro_batches(self) -> tuple[int, ...]:
         """Those whose inputs this rank needs."""
         return self._forwards_of(0)
