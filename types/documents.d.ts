@@ -632,6 +632,88 @@ declare namespace sweep {
   }
 }
 
+declare namespace recommendation {
+  /** One schedule on these devices. */
+  interface CandidateRow {
+    name: string;
+    title: string;
+    /** Of one step, as `boundary` ends it. */
+    step_ns: number;
+    /** Idle time of the rank that idles most. */
+    bubble_ns: number;
+    /** bubble_ns / step_ns. */
+    bubble_fraction: number;
+    /** Most activations that a device holds, in those of its share of the model on one micro-batch. */
+    peak_chunks: number;
+    /** The same in bytes, with parameters; null without sizes. */
+    peak_bytes: number | null;
+    /** That a device holds, in those of its share of the model. */
+    parameters: number;
+    /** Within the memory cap. */
+    fits: boolean;
+    /** Holds less than every faster one. */
+    on_front: boolean;
+    /** What it asks of the model beside an order of chunks, or empty. */
+    needs: string;
+  }
+  /** What one chunk costs, the mean over stages where they differ. */
+  interface CostsTold {
+    forward_ns: number;
+    input_ns: number;
+    weight_ns: number;
+    /** F&B; null: F + B, no gain. */
+    overlapped_ns: number | null;
+    latency_ns: number;
+    /** A trace's phases, a run's actions, FLOPs and hardware, or given numbers. */
+    basis: "actions" | "flops" | "given" | "phases";
+    /** F, I and W are sums of phases that ran beside others: serial upper bounds. */
+    is_upper_bound: boolean;
+    source: string;
+    /** What was assumed or left out, in sentences. */
+    notes: string[];
+  }
+  /** The nearest value of one cost at which another schedule is the choice. */
+  interface FlipTold {
+    /** overlapped: F&B in parts of F + B; weight: W in parts of B; latency: a message's time in parts of F. */
+    factor: "latency" | "overlapped" | "weight";
+    now: number;
+    /** Exact to 0.01: 0.01 nearer to now, the choice is today's. */
+    at: number;
+    /** Name of the schedule that is the choice there. */
+    winner: string;
+    text: string;
+  }
+  /** A schedule that there is not for these numbers. */
+  interface ImpossibleRow {
+    name: string;
+    title: string;
+    reason: string;
+  }
+  interface Document {
+    schema: "weftrace.pipeline.recommendation/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    num_devices: number;
+    num_micro_batches: number;
+    /** How a step ends: a barrier of all ranks, or each rank's own span. */
+    boundary: "barrier" | "span";
+    /** In chunk activations of a device. */
+    memory_cap: number | null;
+    cap_bytes: number | null;
+    /** Of one device's share of the model on one micro-batch. */
+    costs: CostsTold;
+    /** Name of the schedule to use; null where none fits. */
+    choice: string | null;
+    headline: string;
+    /** What else should be known, flips first. */
+    sentences: string[];
+    /** Fastest first. */
+    rows: CandidateRow[];
+    impossible: ImpossibleRow[];
+    flips: FlipTold[];
+  }
+}
+
 declare namespace comparison {
   /** What one chunk, one stage's work on one micro-batch, costs: for all stages, or a list with a value a stage. */
   interface CostsDocument {
@@ -681,10 +763,10 @@ declare namespace comparison {
   interface LawTold {
     /** With F, I, W, B, F&B of a chunk; PP stages, D devices. */
     formula: string;
-    /** What it gives here; published ones may be below 0. */
-    bubble_ns: number;
+    /** What it gives here, which may be below 0; null where stages differ. */
+    bubble_ns: number | null;
     /** bubble_ns - the simulated bubble. */
-    difference_ns: number;
+    difference_ns: number | null;
     holds: boolean;
     /** Empty where it holds. */
     why_not: string;
@@ -1824,10 +1906,10 @@ declare namespace comparison_block {
   }
   /** A formula for the bubble, and whether the simulation is as it says. */
   interface LawTold {
-    /** What it gives here; published ones may be below 0. */
-    bubble_ns: number;
+    /** What it gives here, which may be below 0; null where stages differ. */
+    bubble_ns: number | null;
     /** bubble_ns - the simulated bubble. */
-    difference_ns: number;
+    difference_ns: number | null;
     /** With F, I, W, B, F&B of a chunk; PP stages, D devices. */
     formula: string;
     holds: boolean;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def test_equal_stages_give_the_published_table() -> None:
 def test_the_headline_names_the_best_that_fits_and_1f1b_beside_it() -> None:
     compared = compare(Costs.units(FB=2.6, latency=0.05), num_devices=8, num_micro_batches=32, memory_cap=9)
     said = comparison_headline(comparison_document(compared))
-    assert said.startswith("DualPipe leaves least idle of those that hold 9 activations or fewer:")
+    assert said.startswith("DualPipe takes least time of those that hold 9 activations or fewer:")
     assert "1F1B's step is 28.8 % longer." in said  # 120.4 / 93.45
 
 
@@ -100,6 +101,29 @@ def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, object], 
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("boundary", ["barrier", "span"])
+@pytest.mark.parametrize("units", [(1, 1, 1, 3), (2, 3, 1, 4.5), (1, 2, 2, 4)])
+@pytest.mark.parametrize("size", [{"num_stages": 8}, {"num_devices": 4}])
+def test_a_law_that_is_said_to_hold_is_what_is_simulated(
+    boundary: str, units: tuple[float, float, float, float], size: dict[str, int]
+) -> None:
+    costs = Costs.units(*units[:3], FB=units[3])
+    compared = compare(costs, num_micro_batches=24, boundary=boundary, **size)  # type: ignore[arg-type]
+    for row in comparison_document(compared)["rows"]:
+        for law in (row["published"], row["exact"]):
+            if law is not None and law["holds"]:
+                assert (law["difference_ns"], law["why_not"]) == (0, ""), (row["name"], law)
+            else:
+                assert law is None or law["why_not"]
+
+
+def test_stages_that_differ_have_no_law() -> None:
+    costs = replace(Costs.units(), forward_ns=(1000, 2000, 1000, 3000))
+    rows = comparison_document(compare(costs, num_stages=4, num_micro_batches=8))["rows"]
+    laws = [law for row in rows for law in (row["exact"], row["published"]) if law]
+    assert laws and all(law["bubble_ns"] is None and "differ" in law["why_not"] for law in laws)
+
+
 def test_the_front_is_what_no_other_beats_in_both() -> None:
     block = comparison_block(compare(Costs.units(FB=3), num_devices=8, num_micro_batches=32))
     rows = block["rows"]
@@ -121,7 +145,10 @@ def test_the_command_prints_80_columns_and_writes_all_forms(tmp_path: Path) -> N
     )
     assert run.exit_code == 0, run.output
     assert max(map(len, run.stdout.splitlines())) <= 80
-    assert "ZBV and interleaved zero bubble leave least idle: 2.4 % of a step of 123" in " ".join(run.stdout.split())
+    assert (
+        "ZBV and interleaved zero bubble take least time of devices: a step of 123 on 4 devices, 2.4 % of it idle"
+        in " ".join(run.stdout.split())
+    )
     assert all(file.stat().st_size > 1000 for file in files)
 
 

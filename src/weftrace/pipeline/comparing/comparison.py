@@ -12,6 +12,7 @@ from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.generators.families import FAMILIES, Family, generate
+from weftrace.pipeline.laws.by_schedule import Law, laws_of
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Boundary, Simulation, simulate
 from weftrace.units import duration
@@ -21,7 +22,7 @@ from weftrace.units import duration
 class Candidate(InNotebook):
     """One family's schedule for the model, simulated; or why there is none.
 
-    schedule, simulation: None where it is impossible, for which `reason` says why.
+    schedule, simulation, law: None where it is impossible, for which `reason` says why. law: what formulas say of it.
     parameters: parameters that a device holds, as a multiple of one device's share where every device had one; 2 for
         DualPipe. peak_activations: the most activations that a device holds at once, in the same share of one
         micro-batch. A share is a stage where schedules are compared at equal stages, the model over the number of
@@ -31,6 +32,7 @@ class Candidate(InNotebook):
     family: Family
     schedule: Schedule | None = None
     simulation: Simulation | None = None
+    law: Law | None = None
     parameters: Fraction = Fraction(0)
     peak_activations: Fraction = Fraction(0)
     reason: str = ""
@@ -98,6 +100,13 @@ def _candidate(
         family=family,
         schedule=schedule,
         simulation=simulation,
+        law=laws_of(
+            family.name,
+            num_ranks=schedule.num_ranks,
+            num_micro_batches=num_micro_batches,
+            costs=of_chunk,
+            boundary=boundary,
+        ),
         parameters=held / num_parts,
         peak_activations=Fraction(peak, num_parts * schedule.num_slices),
     )

@@ -15,6 +15,7 @@ from weftrace.files.schemas import Amount, Count, DocumentSchema, Fraction, Posi
 from weftrace.pipeline.comparing.comparison import Candidate, Comparison, compare
 from weftrace.pipeline.costs_document import CostsDocument, costs_document, costs_of
 from weftrace.pipeline.generators.families import FAMILIES
+from weftrace.pipeline.laws.by_schedule import Claim
 from weftrace.pipeline.simulation import Boundary
 from weftrace.version import __version__
 
@@ -25,8 +26,10 @@ class LawTold(TypedDict):
     """A formula for the bubble, and whether the simulation is as it says."""
 
     formula: Annotated[str, Meta(description="With F, I, W, B, F&B of a chunk; PP stages, D devices.")]
-    bubble_ns: Annotated[int, Meta(description="What it gives here; published ones may be below 0.")]
-    difference_ns: Annotated[int, Meta(description="bubble_ns - the simulated bubble.")]
+    bubble_ns: Annotated[
+        int | None, Meta(description="What it gives here, which may be below 0; null where stages differ.")
+    ]
+    difference_ns: Annotated[int | None, Meta(description="bubble_ns - the simulated bubble.")]
     holds: bool
     why_not: Annotated[str, Meta(description="Empty where it holds.")]
 
@@ -142,7 +145,7 @@ def comparison_table(comparison: Comparison) -> pl.DataFrame:
 
 def _row(comparison: Comparison, candidate: Candidate) -> ScheduleRow:
     run = candidate.simulation
-    assert run is not None
+    assert run is not None and candidate.law is not None
     return ScheduleRow(
         name=candidate.family.name,
         title=candidate.family.title,
@@ -156,6 +159,18 @@ def _row(comparison: Comparison, candidate: Candidate) -> ScheduleRow:
         peak_bytes=max(run.ranks["peak_bytes"]),
         parameters=float(candidate.parameters),
         fits=comparison.fits(candidate),
-        published=None,
-        exact=None,
+        published=_law(candidate.law.published, run.bubble_ns),
+        exact=_law(candidate.law.exact, run.bubble_ns),
+    )
+
+
+def _law(claim: Claim | None, bubble_ns: int) -> LawTold | None:
+    if claim is None:
+        return None
+    return LawTold(
+        formula=claim.formula,
+        bubble_ns=claim.value,
+        difference_ns=None if claim.value is None else claim.value - bubble_ns,
+        holds=claim.holds,
+        why_not=claim.because,
     )

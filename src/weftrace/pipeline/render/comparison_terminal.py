@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.pipeline.comparing.document import ComparisonDocument
+from weftrace.pipeline.comparing.document import ComparisonDocument, ScheduleRow
 from weftrace.pipeline.render.comparison_words import (
     comparison_headline,
     costs_in,
@@ -15,7 +17,7 @@ from weftrace.pipeline.render.comparison_words import (
     shares,
     time_in,
 )
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table, unit_for
 from weftrace.render.console_text import clean, joined
 from weftrace.units import percent
 
@@ -38,33 +40,47 @@ def print_comparison(document: ComparisonDocument, console: Console) -> None:
 
 
 def _schedules(document: ComparisonDocument, width: int) -> RenderableType:
-    unit = document["unit_ns"]
-    heads = ["", "step", "idle", "bubble", "law", "off", "published", "act.", "param.", "devices"]
+    rows, unit_ns = document["rows"], document["unit_ns"]
+    unit = unit_for(max(row["step_ns"] for row in rows))
+
+    def told(time_ns: float) -> str:
+        return time_in(time_ns, unit_ns) if unit_ns else f"{time_ns / unit.ns:,.1f}"
+
+    heads = ["", "step", "idle", "bubble", "law", "off", "published", "act.", "par.", "dev."]
     lines = [
         [
-            row["title"] + ("" if row["fits"] else " (no room)"),
-            time_in(row["step_ns"], unit),
+            row["name"] + ("" if row["fits"] else " †"),
+            told(row["step_ns"]),
             percent(row["bubble_share"]),
-            time_in(row["bubble_ns"], unit),
-            "–" if row["exact"] is None else time_in(row["exact"]["bubble_ns"], unit),
-            "–" if row["exact"] is None else time_in(row["exact"]["difference_ns"], unit),
-            law_cell(row["published"], unit),
+            told(row["bubble_ns"]),
+            law_cell(row["exact"], told),
+            _off(row, told),
+            law_cell(row["published"], told),
             shares(row["peak_activations"]),
             shares(row["parameters"]) + "x",
             str(row["num_devices"]),
         ]
-        for row in document["rows"]
+        for row in rows
     ]
-    if document["equal"] == "devices":
+    by_devices = document["equal"] == "devices"
+    if by_devices:
         heads, lines = heads[:-1], [line[:-1] for line in lines]
-    told = Text(costs_in(document), style=DIM)
+    order = "fastest first" if by_devices else "least time of devices first"
+    times = "" if unit_ns else f"; times in {unit.name}"
+    note = Text(f"{costs_in(document)}{times}", style=DIM)
     keys = (
-        "law: of the bubble, exact; off: law less simulation; *: the published law is not so here; act.: activations"
-        " held at most"
+        "law: of the bubble, exact; off: law less simulation; *: the law does not hold here; act.: activations held at "
+        "most; par.: parameters" + "; dev.: devices" * (not by_devices)
     )
-    return Group(
-        section("Schedules", "least idle first"), told, table(heads, lines, width, left=[""]), Text(keys, style=DIM)
-    )
+    if not all(row["fits"] for row in rows):
+        keys += f"; †: more than {shares(document['memory_cap'] or 0)} activations"
+    rows_told = table(heads, lines, width, left=[""], gap=2 if unit_ns else 1)
+    return Group(section("Schedules", order), note, rows_told, Text(keys, style=DIM))
+
+
+def _off(row: ScheduleRow, told: Callable[[float], str]) -> str:
+    difference = None if row["exact"] is None else row["exact"]["difference_ns"]
+    return "–" if difference is None else told(difference) if difference else "0"
 
 
 def _laws(document: ComparisonDocument) -> RenderableType:

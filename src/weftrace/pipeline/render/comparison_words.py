@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from weftrace.pipeline.comparing.document import ComparisonDocument, LawTold, ScheduleRow
@@ -52,12 +52,12 @@ def comparison_headline(document: ComparisonDocument) -> str:
     among = f" of those that hold {shares(cap)} activations or fewer" if cap is not None else ""
     equal = [row["title"] for row in rows[1:] if _alike(row, best)]
     names = best["title"] if not equal else f"{', '.join([best['title'], *equal[:-1]])} and {equal[-1]}"
-    verb = "leave" if equal else "leaves"
-    bubble = "nothing" if not best["bubble_ns"] else percent(best["bubble_share"])
+    devices = "" if document["equal"] == "devices" else f" on {best['num_devices']} devices"
+    idle = "no part" if not best["bubble_ns"] else percent(best["bubble_share"])
     return (
-        f"{names} {verb} least idle{among}: {bubble} of a step of {time_in(best['step_ns'], unit)}, "
-        f"with {shares(best['peak_activations'])} activations and {shares(best['parameters'])}x the parameters on a "
-        f"device.{_against(rows, best)}"
+        f"{names} {'take' if equal else 'takes'} least time{' of devices' * bool(devices)}{among}: a step of "
+        f"{time_in(best['step_ns'], unit)}{devices}, {idle} of it idle, with {shares(best['peak_activations'])} "
+        f"activations and {shares(best['parameters'])}x the parameters on a device.{_against(rows, best)}"
     )
 
 
@@ -82,9 +82,11 @@ def costs_in(document: ComparisonDocument) -> str:
     return ", ".join(texts)
 
 
-def law_cell(law: LawTold | None, unit_ns: int) -> str:
-    """What a law gives, with a star where the simulation is otherwise."""
-    return "–" if law is None else time_in(law["bubble_ns"], unit_ns) + "" * law["holds"] + "*" * (not law["holds"])
+def law_cell(law: LawTold | None, told: Callable[[float], str]) -> str:
+    """What a law gives, with a star where it does not hold here."""
+    if law is None or law["bubble_ns"] is None:
+        return "–"
+    return told(law["bubble_ns"]) + "*" * (not law["holds"])
 
 
 def formulas(row: ScheduleRow) -> list[tuple[str, str, str]]:

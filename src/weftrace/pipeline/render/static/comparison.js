@@ -69,8 +69,8 @@ startPage("weftrace-comparison", (/** @type {page.Comparison} */ block) => {
  * @returns {import("render/tables.js").Column<Row>[]}
  */
 function columnsOf(block) {
-  /** @param {number | undefined} ns */
-  const time = (ns) => (ns === undefined ? "–" : timeText(block, ns));
+  /** @param {number | null | undefined} ns */
+  const time = (ns) => (ns === undefined || ns === null ? "–" : timeText(block, ns));
   /** @type {import("render/tables.js").Column<Row>[]} */
   const columns = [
     { key: "title", label: "schedule", kind: "text", text: (row) => row.title + (row.fits ? "" : " (no room)") },
