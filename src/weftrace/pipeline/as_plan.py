@@ -1,8 +1,9 @@
 """A schedule with its costs as a `weftrace.plan.Plan`: actions on streams, messages and copies beside them.
 
 What runs on a rank: its actions, in order, on stream `COMPUTE`; where size matters or messages block, what it sends,
-on streams from `LINKS` on, one a rank that it sends to; copies of offloaded activations on `TO_HOST` and `FROM_HOST`.
-Messages that only take their time on the way are lags.
+on streams from `LINKS` on, one a rank that it sends to (where they block, each message on one that is free, and what it
+receives too); copies of offloaded activations on `TO_HOST` and `FROM_HOST`. Messages that only take their time on the
+way are lags.
 
 Legend: N actions, S stages, E messages, C offloaded chunks.
 """
@@ -169,39 +170,72 @@ def _check_complete(schedule: Schedule, num_messages: int) -> None:
 def _with_messages(
     schedule: Schedule, costs: Costs, ops: pl.DataFrame, sent: _Messages
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The actions with what they wait for, and with the messages as ops where they take time of a link."""
+    """The actions with what they wait for, and with the messages as ops where they take time of a link or a rank."""
+    if costs.blocking:
+        return _with_blocking(schedule, costs, ops, sent)
     times_ns = ops.get_column("duration_ns").to_numpy()
-    if costs.bytes_per_s is None and not costs.blocking:
+    if costs.bytes_per_s is None:
         return ops, _waits_for_lags(schedule, costs, sent, times_ns)
-    rank = schedule.actions.get_column("rank").to_numpy()
     ready_ns, _ = _inside_ns(schedule, costs, sent, times_ns)
-    order = np.lexsort((sent.is_gradient, ready_ns, sent.on))  # a link passes them on in the order they are made in
-    sent = _Messages(sent.op[order], sent.on[order], sent.is_gradient[order])
+    sent = _ordered(
+        sent, np.lexsort((sent.is_gradient, ready_ns, sent.on))
+    )  # as a link passes them on: as they are made
     ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
     row = len(ops) + np.arange(len(sent.op))
-    link_ns, lag_ns = _link_ns(schedule, costs, sent), -needed_ns
-    waits = [_departures(row, sent.on, ready_ns, times_ns)]
-    if costs.blocking:
-        link_ns = link_ns + costs.latency_ns
-        before, after = np.maximum(sent.op, 1) - 1, np.minimum(sent.on + 1, len(rank) - 1)
-        waits_before = (before < sent.op) & (rank[before] == rank[sent.op])
-        waits_after = (after > sent.on) & (rank[after] == rank[sent.on])
-        waits.append(_wait_frame(row[waits_before], before[waits_before]))
-        waits.append(_wait_frame(after[waits_after], row[waits_after]))
-    else:
-        lag_ns = lag_ns + costs.latency_ns
-    waits.append(_wait_frame(sent.op, row, lag_ns))
-    transfers = pl.DataFrame(
+    rank = schedule.actions.get_column("rank").to_numpy()
+    sends = _transfers(schedule, sent, "send", rank[sent.on], LINKS + rank[sent.op], _link_ns(schedule, costs, sent))
+    waits = [_departures(row, sent.on, ready_ns, times_ns), _wait_frame(sent.op, row, costs.latency_ns - needed_ns)]
+    return _stacked(ops, sends), pl.concat(waits)
+
+
+def _with_blocking(
+    schedule: Schedule, costs: Costs, ops: pl.DataFrame, sent: _Messages
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """A send and a receive for each message, between two actions of each rank, which wait for them."""
+    rank = schedule.actions.get_column("rank").to_numpy()
+    received = _ordered(sent, by_reader := np.argsort(sent.op, kind="stable"))
+    row = np.empty(len(by_reader), np.int64)
+    sent = _ordered(sent, by_maker := np.argsort(sent.on, kind="stable"))
+    row[by_maker] = len(ops) + np.arange(len(row))
+    send_row, receive_row = row[by_reader], len(ops) + len(row) + np.arange(len(row))  # of each message received
+    parts = []
+    for i, each, here, there in ((0, sent, sent.on, sent.op), (1, received, received.op, received.on)):
+        what, stream = ("send", "receive")[i], LINKS + 4 * rank[there] + 2 * i + each.is_gradient  # all at once
+        parts.append(
+            _transfers(schedule, each, what, rank[here], stream, _link_ns(schedule, costs, each) + costs.latency_ns)
+        )
+    before, after = np.maximum(received.op, 1) - 1, np.minimum(received.on + 1, len(rank) - 1)
+    has_before = (before < received.op) & (rank[before] == rank[received.op])
+    has_after = (after > received.on) & (rank[after] == rank[received.on])
+    waits = [
+        _wait_frame(send_row, received.on),
+        _wait_frame(after[has_after], send_row[has_after]),
+        _wait_frame(receive_row, send_row, since="start"),
+        _wait_frame(receive_row[has_before], before[has_before]),
+        _wait_frame(received.op, receive_row),
+    ]
+    return _stacked(ops, *parts), pl.concat(waits)
+
+
+def _ordered(sent: _Messages, order: NDArray[np.intp]) -> _Messages:
+    return _Messages(sent.op[order], sent.on[order], sent.is_gradient[order])
+
+
+def _transfers(
+    schedule: Schedule, sent: _Messages, what: str, rank: NDArray[np.int32], stream: NDArray[np.int32],
+    duration_ns: NDArray[np.int64],
+) -> pl.DataFrame:  # fmt: skip
+    """Ops of messages, on this stream of this rank."""
+    return pl.DataFrame(
         {
-            "name": _named(("send(F)", "send(B)"), sent.is_gradient),
-            "kind": _all("communication", len(row)),
-            "rank": rank[sent.on],
-            "stream": LINKS + 2 * rank[sent.op] + (sent.is_gradient if costs.blocking else 0),  # these pass at once
-            "duration_ns": link_ns,
+            "name": _named((f"{what}(F)", f"{what}(B)"), sent.is_gradient),
+            "kind": _all("communication", len(rank)),
+            "rank": rank,
+            "stream": stream,
+            "duration_ns": duration_ns,
             "micro_batch": _part_of(schedule, "micro_batch", sent.on, sent.is_gradient),
         }
     )
-    return _stacked(ops, transfers), pl.concat(waits)
 
 
 def _waits_for_lags(schedule: Schedule, costs: Costs, sent: _Messages, times_ns: NDArray[np.int64]) -> pl.DataFrame:
