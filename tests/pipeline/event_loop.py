@@ -58,20 +58,15 @@ class EventLoop:
         self.backward = {(s, m) for a in schedule.listed() for kind, s, m in halves(a) if kind in "BI"}
         self.arrival: dict[Made, int] = {}
         self.link_free: dict[tuple[int, int], int] = defaultdict(int)
-        self.posted: dict[Made, dict[str, int]] = defaultdict(dict)
         self.host_free: dict[tuple[int, str], int] = defaultdict(int)
         self.times: dict[int, list[tuple[int, int]]] = {rank: [] for rank in self.orders}
         self.to_host: dict[tuple[int, int], tuple[int, int]] = {}
         self.from_host: dict[tuple[int, int], tuple[int, int]] = {}
 
-    def run(self) -> Ran | None:
-        """None where ranks wait for each other to send and to receive."""
-        for rank, order in self.orders.items():
-            self.post(rank, order[0], "receive", 0)
+    def run(self) -> Ran:
         while any(len(self.times[rank]) < len(order) for rank, order in self.orders.items()):
             came_on = [self.advanced(rank) for rank in self.orders]
-            if not any(came_on):
-                return None
+            assert any(came_on), "ranks wait for each other"
         times = [each for rank in sorted(self.times) for each in self.times[rank]]
         return Ran(times, self.to_host, self.from_host)
 
@@ -101,19 +96,11 @@ class EventLoop:
         size = at(self.costs.message_bytes, stage if way == "F" else stage - 1)
         return round(size / self.costs.bytes_per_s * 1e9) if self.costs.bytes_per_s else 0
 
+    def passing(self, made: Made) -> int:
+        return self.link(made) + self.costs.latency_ns
+
     def crosses(self, made: Made) -> bool:
         return made in self.home and made in self.reader and self.home[made] != self.reader[made]
-
-    def post(self, rank: int, action: Action, side: str, when: int) -> None:
-        """A rank that blocks is ready to send what an action made, or to receive what it reads."""
-        if not self.costs.blocking:
-            return
-        for made in made_by(action) if side == "send" else read_by(action, self.schedule.num_stages):
-            if self.crosses(made):
-                self.posted[made][side] = when
-                if len(self.posted[made]) == 2:
-                    passed = max(self.posted[made].values()) + self.link(made) + self.costs.latency_ns
-                    self.arrival[made] = passed
 
     def advanced(self, rank: int) -> bool:
         """Run the rank's next action if all that it needs is known; whether it could."""
@@ -123,36 +110,35 @@ class EventLoop:
         action = order[len(done)]
         start = done[-1][1] if done else 0
         took = self.duration(action)
+        free = start
         if self.costs.blocking and done:  # it is still sending, maybe
-            sends = [made for made in made_by(order[len(done) - 1]) if self.crosses(made)]
-            if any(made not in self.arrival for made in sends):
-                return False
-            start = max([start, *(self.arrival[made] for made in sends)])
+            sends = [self.passing(made) for made in made_by(order[len(done) - 1]) if self.crosses(made)]
+            start += max(sends, default=0)
         for made in read_by(action, self.schedule.num_stages):
             if made not in self.arrival:
                 return False
             part = self.costs.input_needed[made[0] == "B"] if action.kind == "F&B" else 0
-            start = max(start, self.arrival[made] - (round(part * took) if self.crosses(made) else 0))
+            if self.costs.blocking and self.crosses(made):
+                start = max(start, max(free, self.arrival[made]) + self.passing(made))
+            else:
+                start = max(start, self.arrival[made] - (round(part * took) if self.crosses(made) else 0))
         for kind, s, m in halves(action):
             if kind in "BI" and (s, m) in self.to_host:
                 start = max(start, self.reload(rank, len(done), (s, m)))
         done.append((start, start + took))
         self.leave(rank, action, start, took)
-        if len(done) < len(order):
-            self.post(rank, order[len(done)], "receive", start + took)
         return True
 
     def leave(self, rank: int, action: Action, start: int, took: int) -> None:
         """What an action makes leaves for whoever reads it, and what it offloads for the host."""
-        self.post(rank, action, "send", start + took)
         sends = []
         for made in made_by(action):
             part = self.costs.output_ready[made[0] == "B"] if action.kind == "F&B" and self.crosses(made) else 1
             sends.append((start + round(part * took), made))
         for ready, made in sorted(sends, key=lambda each: (each[0], each[1][0] == "B")):
-            if not self.crosses(made):
-                self.arrival[made] = ready
-            elif not self.costs.blocking:
+            if not self.crosses(made) or self.costs.blocking:
+                self.arrival[made] = ready  # where it blocks, it still has to pass
+            else:
                 link = (rank, self.reader[made])
                 passed = max(self.link_free[link], ready) + self.link(made)
                 if self.costs.bytes_per_s is not None:

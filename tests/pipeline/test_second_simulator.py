@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import polars as pl
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.pipeline.event_loop import EventLoop, halves, held, random_costs, random_schedule
-from weftrace.errors import ScheduleError
 from weftrace.pipeline import check, simulate
 
 
@@ -23,11 +20,6 @@ def test_both_simulators_agree(seed: int) -> None:
     costs = random_costs(chance, schedule)
     check(schedule)
     ran = EventLoop(schedule, costs).run()
-    if ran is None:
-        assert costs.blocking
-        with pytest.raises(ScheduleError, match="not with messages that block"):
-            simulate(schedule, costs)
-        return
     found = simulate(schedule, costs)
     assert found.actions.select("start_ns", "end_ns").rows() == ran.times
     ops = found.times.ops[len(schedule) :]
@@ -48,8 +40,7 @@ def test_idle_time_is_what_no_action_fills(seed: int, boundary: str) -> None:
     """Nanosecond by nanosecond: idle in warm-up before the first backward, in cool-down after the last forward."""
     chance = random.Random(seed)
     schedule = random_schedule(chance)
-    costs = replace(random_costs(chance, schedule), blocking=False)
-    found = simulate(schedule, costs, boundary)  # type: ignore[arg-type]
+    found = simulate(schedule, random_costs(chance, schedule), boundary)  # type: ignore[arg-type]
     for rank in range(schedule.num_ranks):
         own = found.actions.filter(pl.col("rank") == rank)
         times = own.select("start_ns", "end_ns").rows()

@@ -72,7 +72,8 @@ def test_a_message_takes_its_latency_and_its_bytes() -> None:
 
 
 def test_messages_that_block_hold_both_sides() -> None:
-    """Rank 0 sends 0F0 from 1 to 2, and begins 0F1 then; at 3 it sends again, but rank 1 takes it after 1B0, at 5."""
+    """Rank 0 computes 0F0 until 1, sends until 2, computes 0F1 until 3, sends until 4; rank 1 takes 1F0's input from 1
+    to 2, and 1F1's after 1B0, from 5 to 6, while it sends 1B0's gradient, which rank 0 takes at the same time."""
     found = simulate(from_text(TWO_STAGES), Costs.units(latency=1, blocking=True))
     assert found.actions.select("start_ns", "end_ns").rows() == [
         (0, 1_000), (2_000, 3_000), (6_000, 8_000), (10_000, 12_000),
@@ -80,12 +81,10 @@ def test_messages_that_block_hold_both_sides() -> None:
     ]  # fmt: skip
 
 
-def test_an_order_that_only_blocks_with_blocking_messages_is_told() -> None:
+def test_messages_that_block_stop_no_order_that_can_run() -> None:
     """Rank 0 sends 0F0 and then 0F1; rank 1 wants micro-batch 1 first."""
     crossed = from_text("rank 0: 0F0 0F1\nrank 1: 1F1 1F0")
-    assert simulate(crossed, Costs.units(latency=1)).makespan_ns == 5_000
-    with pytest.raises(ScheduleError, match="not with messages that block"):
-        simulate(crossed, Costs.units(latency=1, blocking=True))
+    assert simulate(crossed, Costs.units(latency=1, blocking=True)).makespan_ns == 7_000  # 1F1 4-5, 1F0 6-7
 
 
 def test_a_schedule_that_cannot_run_is_refused() -> None:

@@ -1,15 +1,16 @@
 """A schedule with its costs as a `weftrace.plan.Plan`: actions on streams, messages and copies beside them.
 
-What runs on a rank: its actions, in order, on stream `COMPUTE`; where size matters or messages block, what it sends,
-on streams from `LINKS` on, one a rank that it sends to; copies of offloaded activations on `TO_HOST` and `FROM_HOST`.
-Messages that only take their time on the way are lags.
+What runs on a rank: its actions, in order, on stream `COMPUTE`; where size matters or messages block, what it sends, on
+streams from `planned.transfers.LINKS` on, one a rank that it sends to (where they block, each message on one that is
+free, and what it receives too); copies of offloaded activations on `TO_HOST` and `FROM_HOST`. Messages that only take
+their time on the way are lags.
 
-Legend: N actions, S stages, E messages, C offloaded chunks.
+Legend: N actions, S stages, C offloaded chunks.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -17,36 +18,17 @@ from numpy.typing import NDArray
 
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs, code_of, durations_ns, kind_codes, of_stages
-from weftrace.pipeline.dependencies import chunk_rows, messages
+from weftrace.pipeline.planned.copies import copies_of, with_copies
+from weftrace.pipeline.planned.frames import named
+from weftrace.pipeline.planned.transfers import messages_between_ranks, with_messages
 from weftrace.pipeline.range_names import chunk_name
-from weftrace.pipeline.rules import check
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, need_schedule
 from weftrace.plan import Plan
-from weftrace.plan.ops import OP_DEFAULTS, WAIT_DEFAULTS
 
 COMPUTE: Final = 7
-TO_HOST, FROM_HOST = 31, 32
-LINKS: Final = 100
 
 _F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
 _KINDS: tuple[str, ...] = tuple(ACTION_SCHEMA["kind"].categories)  # type: ignore[attr-defined]
-_Rows = NDArray[Any]  # row numbers, of any integers
-
-
-class _Messages(NamedTuple):
-    """What passes between two ranks: action `op` needs what action `on` makes, [E] each, as rows."""
-
-    op: _Rows
-    on: _Rows
-    is_gradient: NDArray[np.bool_]
-
-
-class _Copies(NamedTuple):
-    """Offloaded chunks, [C] each, as rows of actions: the forward and the backward of each, and its stage."""
-
-    forward: _Rows
-    backward: _Rows
-    stage: NDArray[np.int32]
 
 
 def plan_of(schedule: Schedule, costs: Costs) -> Plan:
@@ -69,11 +51,11 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
         schedule, of_stages(costs, "activation_bytes", schedule.num_stages),
         of_stages(costs, "pending_bytes", schedule.num_stages),
     )  # fmt: skip
-    copies = _copies(schedule)
+    copies = copies_of(schedule)
     num_actions, num_copies = len(schedule), len(copies.forward)
     ops = pl.DataFrame(
         {
-            "name": _named(_KINDS, kind_codes(schedule)),
+            "name": named(_KINDS, kind_codes(schedule)),
             "phase": _phases(schedule),
             "rank": schedule.actions.get_column("rank"),
             "duration_ns": times_ns,
@@ -82,10 +64,10 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
             "end_bytes": end_bytes[:num_actions],
         }
     ).with_columns(stream=pl.lit(COMPUTE, pl.Int32))
-    ops, waits = _with_messages(schedule, costs, ops, _messages(schedule))
+    ops, waits = with_messages(schedule, costs, ops, messages_between_ranks(schedule))
     if num_copies:
         changes = (start_bytes[num_actions:], end_bytes[num_actions:])
-        ops, waits = _with_copies(schedule, costs, ops, waits, copies, times_ns, changes)
+        ops, waits = with_copies(schedule, costs, ops, waits, copies, times_ns, changes)
     return Plan(name=schedule.name, source=costs.source, notes=schedule.notes, ops=ops, waits=waits)
 
 
@@ -109,7 +91,7 @@ def memory_changes(
         end[pairs] = -activation_S[actions.get_column("back_stage").gather(pairs).to_numpy()]
     if not actions.get_column("offload").any():
         return start, end
-    copied = activation_S[_copies(schedule).stage]
+    copied = activation_S[copies_of(schedule).stage]
     return np.concatenate([start, 0 * copied, copied]), np.concatenate([end, -copied, 0 * copied])
 
 
@@ -123,233 +105,4 @@ def _phases(schedule: Schedule) -> pl.Series:
         used, which = np.unique(np.stack([stage, back]), axis=1, return_inverse=True)
         phase[pairs] = len(names) + which.reshape(-1)
         names += [f"{chunk_name(forward, 'F')}&{chunk_name(backward, 'B')}" for forward, backward in used.T.tolist()]
-    return _named(tuple(names), phase)
-
-
-# --- messages ---------------------------------------------------------------------------------------------------------
-
-
-def _messages(schedule: Schedule) -> _Messages:
-    """Those between two ranks. Within one, its order is enough; where that is wrong, the wait stays and tells so."""
-    found = messages(schedule)
-    _check_complete(schedule, len(found))
-    op, on = (found.get_column(name).to_numpy() for name in ("op", "on"))
-    is_gradient = found.get_column("is_gradient").to_numpy()
-    rank = schedule.actions.get_column("rank").to_numpy()
-    passes = (rank[op] != rank[on]) | (on > op)
-    if not passes.all():
-        op, on, is_gradient = op[passes], on[passes], is_gradient[passes]
-    return _Messages(op, on, is_gradient)
-
-
-def _inside_ns(
-    schedule: Schedule, costs: Costs, sent: _Messages, times_ns: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each message, how long after its start its maker has it, and how long after its start its reader reads it."""
-    code, half = kind_codes(schedule), sent.is_gradient.astype(np.intp)
-    ready_ns, needed_ns = times_ns[sent.on], np.zeros(len(sent.op), np.int64)
-    for of, part, into in ((sent.on, costs.output_ready, ready_ns), (sent.op, costs.input_needed, needed_ns)):
-        pairs = np.flatnonzero(code[of] == _FB)
-        into[pairs] = np.rint(np.array(part)[half[pairs]] * times_ns[of[pairs]])
-    return ready_ns, needed_ns
-
-
-def _check_complete(schedule: Schedule, num_messages: int) -> None:
-    """Every forward but those of the first stage, and every backward but those of the last, needs one message."""
-    code = kind_codes(schedule)
-    stage = schedule.actions.get_column("stage").to_numpy()
-    back = np.where(code == _FB, schedule.actions.get_column("back_stage").fill_null(0).to_numpy(), stage)
-    needs = np.sum(((code == _F) | (code == _FB)) & (stage > 0))
-    needs += np.sum(((code == _B) | (code == _I) | (code == _FB)) & (back < schedule.num_stages - 1))
-    if needs != num_messages:
-        check(schedule)
-        raise AssertionError((schedule.name, needs, num_messages))
-
-
-def _with_messages(
-    schedule: Schedule, costs: Costs, ops: pl.DataFrame, sent: _Messages
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The actions with what they wait for, and with the messages as ops where they take time of a link."""
-    times_ns = ops.get_column("duration_ns").to_numpy()
-    if costs.bytes_per_s is None and not costs.blocking:
-        return ops, _waits_for_lags(schedule, costs, sent, times_ns)
-    rank = schedule.actions.get_column("rank").to_numpy()
-    ready_ns, _ = _inside_ns(schedule, costs, sent, times_ns)
-    order = np.lexsort((sent.is_gradient, ready_ns, sent.on))  # a link passes them on in the order they are made in
-    sent = _Messages(sent.op[order], sent.on[order], sent.is_gradient[order])
-    ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
-    row = len(ops) + np.arange(len(sent.op))
-    link_ns, lag_ns = _link_ns(schedule, costs, sent), -needed_ns
-    waits = [_departures(row, sent.on, ready_ns, times_ns)]
-    if costs.blocking:
-        link_ns = link_ns + costs.latency_ns
-        before, after = np.maximum(sent.op, 1) - 1, np.minimum(sent.on + 1, len(rank) - 1)
-        waits_before = (before < sent.op) & (rank[before] == rank[sent.op])
-        waits_after = (after > sent.on) & (rank[after] == rank[sent.on])
-        waits.append(_wait_frame(row[waits_before], before[waits_before]))
-        waits.append(_wait_frame(after[waits_after], row[waits_after]))
-    else:
-        lag_ns = lag_ns + costs.latency_ns
-    waits.append(_wait_frame(sent.op, row, lag_ns))
-    transfers = pl.DataFrame(
-        {
-            "name": _named(("send(F)", "send(B)"), sent.is_gradient),
-            "kind": _all("communication", len(row)),
-            "rank": rank[sent.on],
-            "stream": LINKS + 2 * rank[sent.op] + (sent.is_gradient if costs.blocking else 0),  # these pass at once
-            "duration_ns": link_ns,
-            "micro_batch": _part_of(schedule, "micro_batch", sent.on, sent.is_gradient),
-        }
-    )
-    return _stacked(ops, transfers), pl.concat(waits)
-
-
-def _waits_for_lags(schedule: Schedule, costs: Costs, sent: _Messages, times_ns: NDArray[np.int64]) -> pl.DataFrame:
-    """Waits of readers on makers, where all messages pass beside each other."""
-    if (costs.input_needed, costs.output_ready) == ((0, 0), (1, 1)):  # constant columns take no memory
-        frame = pl.DataFrame({"op": sent.op, "on": sent.on})
-        return frame.with_columns(lag_ns=pl.lit(costs.latency_ns, pl.Int64))
-    ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
-    departures = _departures(sent.op, sent.on, ready_ns, times_ns)
-    return departures.with_columns(pl.col("lag_ns") + pl.Series(costs.latency_ns - needed_ns))
-
-
-def _departures(row: _Rows, on: _Rows, ready_ns: NDArray[np.int64], times_ns: NDArray[np.int64]) -> pl.DataFrame:
-    """Waits for outputs: for the end of the action that makes it, or for so much after its start."""
-    is_early = ready_ns < times_ns[on]
-    frame = _wait_frame(row, on, np.where(is_early, ready_ns, 0))
-    return frame.with_columns(since=_named(("end", "start"), is_early))
-
-
-def _link_ns(schedule: Schedule, costs: Costs, sent: _Messages) -> NDArray[np.int64]:
-    """How long each message holds its link: its bytes by the rate. A gradient is as large as its activation."""
-    if costs.bytes_per_s is None:
-        return np.zeros(len(sent.op), np.int64)
-    size_S = of_stages(costs, "message_bytes", schedule.num_stages)
-    needs = np.where(sent.is_gradient, sent.op, sent.on)  # the action on the lower of both stages
-    stage = _part_of(schedule, "stage", needs, sent.is_gradient)
-    return np.rint(size_S[stage] / costs.bytes_per_s * 1e9).astype(np.int64)
-
-
-def _part_of(schedule: Schedule, name: str, rows: _Rows, of_backward: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Stage or micro-batch of actions: of an F&B, its forward's or its backward's."""
-    found = schedule.actions.select(name, back=f"back_{name}")[rows]
-    both = pl.Series("of_backward", of_backward)
-    back = pl.when(both).then(pl.coalesce("back", name)).otherwise(name)
-    part: NDArray[np.int32] = found.select(back).to_series().to_numpy()
-    return part
-
-
-# --- offloaded activations --------------------------------------------------------------------------------------------
-
-
-def _copies(schedule: Schedule) -> _Copies:
-    """Offloaded chunks that a backward needs again, in the order of the rows of their forwards."""
-    gone = schedule.actions.select("stage", "micro_batch", row=pl.int_range(pl.len()), offload="offload").filter(
-        "offload"
-    )
-    stage, micro_batch, row = (gone.get_column(name).to_numpy() for name in ("stage", "micro_batch", "row"))
-    if not len(gone):
-        return _Copies(row, row, stage)
-    backward = chunk_rows(schedule, "I")[0][stage, micro_batch]
-    needed = backward >= 0
-    return _Copies(row[needed], backward[needed], stage[needed])
-
-
-def _with_copies(
-    schedule: Schedule, costs: Costs, ops: pl.DataFrame, waits: pl.DataFrame, copies: _Copies,
-    times_ns: NDArray[np.int64], changes: tuple[NDArray[np.int64], NDArray[np.int64]],
-) -> tuple[pl.DataFrame, pl.DataFrame]:  # fmt: skip
-    """With a copy to the host after each offloaded forward, and one back before its backward.
-
-    changes: what copies take at their start and end, those to the host first.
-    """
-    if costs.offload_bytes_per_s is None:
-        raise ScheduleError(
-            f"schedule {schedule.name!r} offloads activations: costs need offload_bytes_per_s, the rate of the copies."
-        )
-    num = len(copies.forward)
-    size = of_stages(costs, "activation_bytes", schedule.num_stages)[copies.stage]
-    copy_ns = np.rint(size / costs.offload_bytes_per_s * 1e9).astype(np.int64)
-    rank = schedule.actions.get_column("rank").to_numpy()
-    micro_batch = schedule.actions.get_column("micro_batch").to_numpy()
-    back = np.argsort(copies.backward, kind="stable")  # copied back in the order in which they are needed
-    there_row = len(ops) + np.arange(num)
-    back_row = np.empty(num, np.int64)
-    back_row[back] = len(ops) + num + np.arange(num)
-    both = pl.DataFrame(
-        {
-            "name": _named(("offload(F)", "reload(B)"), np.repeat([0, 1], num)),
-            "kind": _all("memory", 2 * num),
-            "rank": np.tile(rank[copies.forward], 2),
-            "stream": np.repeat(np.array([TO_HOST, FROM_HOST], np.int32), num),
-            "duration_ns": np.tile(copy_ns, 2),
-            "micro_batch": np.tile(micro_batch[copies.forward], 2),
-            "start_bytes": changes[0],
-            "end_bytes": changes[1],
-        }
-    )
-    both = pl.concat([both[:num], both[num:][back]])
-    after, lag_ns = _begun_after(rank, times_ns, copies.backward[back], copy_ns[back])
-    begun = after >= 0
-    more = [
-        _wait_frame(there_row, copies.forward),
-        _wait_frame(back_row, there_row),
-        _wait_frame(back_row[back][begun], after[begun], lag_ns[begun], since="start"),
-        _wait_frame(copies.backward, back_row),
-    ]
-    return _stacked(ops, both), _stacked(waits, *more)
-
-
-def _begun_after(
-    rank: NDArray[np.int32], times_ns: NDArray[np.int64], backward: _Rows, copy_ns: NDArray[np.int64]
-) -> tuple[_Rows, NDArray[np.int64]]:
-    """For each copy back: the action that it begins beside, as a row, and how long after that action's start.
-
-    On a clock that counts only the time that a rank computes, action i begins at clock[i]. A copy has to have begun by
-    (the earlier of its backward's time and of the time by which the next copy has to have begun) - its own time. The
-    action is the last of the rank that begins until then; -1 where there is none. backward: ascending.
-    """
-    clock = np.cumsum(times_ns) - times_ns
-    after, lag_ns = np.full(len(backward), -1, np.int64), np.zeros(len(backward), np.int64)
-    firsts = np.flatnonzero(np.diff(rank[backward], prepend=-1))
-    for first, end in zip(firsts, [*firsts[1:], len(backward)], strict=True):
-        own = slice(first, end)
-        rows = slice(*np.searchsorted(rank, [rank[backward[first]], rank[backward[first]] + 1]))
-        left = np.cumsum(copy_ns[own][::-1])[::-1]  # this copy and all that follow it
-        by = clock[backward[own]] - copy_ns[own] + left
-        by = np.minimum.accumulate(by[::-1])[::-1] - left
-        at = np.searchsorted(clock[rows], by, side="right") - 1
-        after[own] = np.where(at >= 0, rows.start + at, -1)
-        lag_ns[own] = np.where(at >= 0, by - clock[rows][at], 0)
-    return after, lag_ns
-
-
-# --- frames -----------------------------------------------------------------------------------------------------------
-
-
-def _named(names: tuple[str, ...], code: NDArray[Any]) -> pl.Series:
-    """A column of a few names, by their positions."""
-    return pl.Series(names, dtype=pl.Categorical()).gather(pl.Series(code.astype(np.uint32)))
-
-
-def _all(name: str, length: int) -> pl.Series:
-    return _named((name,), np.zeros(length, np.uint32))
-
-
-def _wait_frame(op: _Rows, on: _Rows, lag_ns: NDArray[np.int64] | int = 0, since: str = "end") -> pl.DataFrame:
-    frame = pl.DataFrame({"op": op.astype(np.uint32), "on": on.astype(np.uint32), "since": _all(since, len(op))})
-    return frame.with_columns(lag_ns=pl.lit(lag_ns, pl.Int64) if isinstance(lag_ns, int) else pl.Series(lag_ns))
-
-
-def _stacked(*frames: pl.DataFrame) -> pl.DataFrame:
-    """Frames below each other; a column that one lacks holds its default there."""
-    defaults = OP_DEFAULTS | WAIT_DEFAULTS
-    names = {name: dtype for frame in frames for name, dtype in frame.schema.items()}
-    filled = [
-        frame.with_columns(
-            pl.lit(defaults.get(name), dtype).alias(name) for name, dtype in names.items() if name not in frame.columns
-        ).select(*names)
-        for frame in frames
-    ]
-    return pl.concat(filled)
+    return named(tuple(names), phase)

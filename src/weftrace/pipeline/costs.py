@@ -47,10 +47,11 @@ class Costs(InNotebook):
     message_bytes: of an activation that a stage sends to the next, and of its gradient on the way back; the value of
         the last stage plays no part. bytes_per_s: of the link from one rank to another, which passes on one message
         after another; each two ranks have one each way. None where size does not matter.
-    blocking: False, messages travel beside the computation: a consumer waits for its input, nobody else does. True:
-        a message passes once its sender has ended the action before it and its receiver has come to the action that
-        needs it, and both compute nothing until it has passed; what a rank sends and receives between two actions
-        passes at once.
+    blocking: False, messages travel beside the computation: a reader waits for its input, nobody else does. True: they
+        take their latency and their bytes' time from both ranks. The sender computes nothing for so long after the
+        action; nor does the receiver before the action that needs the message, from when it has come to it and the
+        sender has begun. What a rank sends and receives between two actions passes at once. Receives are posted ahead,
+        so that a sender waits for no receiver.
     input_needed, output_ready: of the forward and of the backward inside an F&B, the part of its time after which it
         reads its input (0, at its start) and has its output (1, at its end).
     activation_bytes: what a forward leaves for its backward, taken at its start. pending_bytes: what is

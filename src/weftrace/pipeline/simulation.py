@@ -103,12 +103,9 @@ def simulate(schedule: Schedule, costs: Costs, boundary: Boundary = "barrier") -
     plan = plan_of(schedule, costs)
     try:
         times = timetable(plan)
-    except PlanError as error:
-        check(schedule)
-        raise ScheduleError(
-            f"schedule {schedule.name!r} can run, but not with messages that block: in this order ranks wait for each "
-            f"other to send and to receive.\n{error}"
-        ) from None
+    except PlanError:
+        check(schedule)  # tells a circle in words of pipelines
+        raise
     ranks = pl.concat([_idle(schedule, times, boundary), _memory(schedule, costs, times)], how="horizontal").select(
         *RANK_SCHEMA
     )

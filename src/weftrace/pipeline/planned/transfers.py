@@ -1,0 +1,175 @@
+"""Messages between ranks: what an action waits for, and the ops on links that bring it.
+
+Legend: N actions, S stages, E messages.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.pipeline.costs import Costs, code_of, kind_codes, of_stages
+from weftrace.pipeline.dependencies import messages
+from weftrace.pipeline.planned.frames import Rows, all_of, named, stacked, wait_frame
+from weftrace.pipeline.rules import check
+from weftrace.pipeline.schedule import Schedule
+
+#: The first stream of links; which is whose, the functions below say.
+LINKS: Final = 100
+
+_F, _B, _I, _FB = (code_of(kind) for kind in ("F", "B", "I", "F&B"))
+
+
+class Messages(NamedTuple):
+    """What passes between two ranks: action `op` needs what action `on` makes, [E] each, as rows."""
+
+    op: Rows
+    on: Rows
+    is_gradient: NDArray[np.bool_]
+
+
+def messages_between_ranks(schedule: Schedule) -> Messages:
+    """Those between two ranks. Within one, its order is enough; where that is wrong, the wait stays and tells so."""
+    found = messages(schedule)
+    _check_complete(schedule, len(found))
+    op, on = (found.get_column(name).to_numpy() for name in ("op", "on"))
+    is_gradient = found.get_column("is_gradient").to_numpy()
+    rank = schedule.actions.get_column("rank").to_numpy()
+    passes = (rank[op] != rank[on]) | (on > op)
+    if not passes.all():
+        op, on, is_gradient = op[passes], on[passes], is_gradient[passes]
+    return Messages(op, on, is_gradient)
+
+
+def _inside_ns(
+    schedule: Schedule, costs: Costs, sent: Messages, times_ns: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each message, how long after its start its maker has it, and how long after its start its reader reads it."""
+    code, half = kind_codes(schedule), sent.is_gradient.astype(np.intp)
+    ready_ns, needed_ns = times_ns[sent.on], np.zeros(len(sent.op), np.int64)
+    for of, part, into in ((sent.on, costs.output_ready, ready_ns), (sent.op, costs.input_needed, needed_ns)):
+        pairs = np.flatnonzero(code[of] == _FB)
+        into[pairs] = np.rint(np.array(part)[half[pairs]] * times_ns[of[pairs]])
+    return ready_ns, needed_ns
+
+
+def _check_complete(schedule: Schedule, num_messages: int) -> None:
+    """Every forward but those of the first stage, and every backward but those of the last, needs one message."""
+    code = kind_codes(schedule)
+    stage = schedule.actions.get_column("stage").to_numpy()
+    back = np.where(code == _FB, schedule.actions.get_column("back_stage").fill_null(0).to_numpy(), stage)
+    needs = np.sum(((code == _F) | (code == _FB)) & (stage > 0))
+    needs += np.sum(((code == _B) | (code == _I) | (code == _FB)) & (back < schedule.num_stages - 1))
+    if needs != num_messages:
+        check(schedule)
+        raise AssertionError((schedule.name, needs, num_messages))
+
+
+def with_messages(
+    schedule: Schedule, costs: Costs, ops: pl.DataFrame, sent: Messages
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The actions with what they wait for, and with the messages as ops where they take time of a link or a rank."""
+    if costs.blocking:
+        return _with_blocking(schedule, costs, ops, sent)
+    times_ns = ops.get_column("duration_ns").to_numpy()
+    if costs.bytes_per_s is None:
+        return ops, _waits_for_lags(schedule, costs, sent, times_ns)
+    ready_ns, _ = _inside_ns(schedule, costs, sent, times_ns)
+    sent = _ordered(
+        sent, np.lexsort((sent.is_gradient, ready_ns, sent.on))
+    )  # as a link passes them on: as they are made
+    ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
+    row = len(ops) + np.arange(len(sent.op))
+    rank = schedule.actions.get_column("rank").to_numpy()
+    sends = _transfers(schedule, sent, "send", rank[sent.on], LINKS + rank[sent.op], _link_ns(schedule, costs, sent))
+    waits = [_departures(row, sent.on, ready_ns, times_ns), wait_frame(sent.op, row, costs.latency_ns - needed_ns)]
+    return stacked(ops, sends), pl.concat(waits)
+
+
+def _with_blocking(
+    schedule: Schedule, costs: Costs, ops: pl.DataFrame, sent: Messages
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """A send and a receive for each message, between two actions of each rank, which wait for them."""
+    rank = schedule.actions.get_column("rank").to_numpy()
+    received = _ordered(sent, by_reader := np.argsort(sent.op, kind="stable"))
+    row = np.empty(len(by_reader), np.int64)
+    sent = _ordered(sent, by_maker := np.argsort(sent.on, kind="stable"))
+    row[by_maker] = len(ops) + np.arange(len(row))
+    send_row, receive_row = row[by_reader], len(ops) + len(row) + np.arange(len(row))  # of each message received
+    parts = []
+    for i, each, here, there in ((0, sent, sent.on, sent.op), (1, received, received.op, received.on)):
+        what, stream = ("send", "receive")[i], LINKS + 4 * rank[there] + 2 * i + each.is_gradient  # all at once
+        parts.append(
+            _transfers(schedule, each, what, rank[here], stream, _link_ns(schedule, costs, each) + costs.latency_ns)
+        )
+    before, after = np.maximum(received.op, 1) - 1, np.minimum(received.on + 1, len(rank) - 1)
+    has_before = (before < received.op) & (rank[before] == rank[received.op])
+    has_after = (after > received.on) & (rank[after] == rank[received.on])
+    waits = [
+        wait_frame(send_row, received.on),
+        wait_frame(after[has_after], send_row[has_after]),
+        wait_frame(receive_row, send_row, since="start"),
+        wait_frame(receive_row[has_before], before[has_before]),
+        wait_frame(received.op, receive_row),
+    ]
+    return stacked(ops, *parts), pl.concat(waits)
+
+
+def _ordered(sent: Messages, order: NDArray[np.intp]) -> Messages:
+    return Messages(sent.op[order], sent.on[order], sent.is_gradient[order])
+
+
+def _transfers(
+    schedule: Schedule, sent: Messages, what: str, rank: NDArray[np.int32], stream: NDArray[np.int32],
+    duration_ns: NDArray[np.int64],
+) -> pl.DataFrame:  # fmt: skip
+    """Ops of messages, on this stream of this rank."""
+    return pl.DataFrame(
+        {
+            "name": named((f"{what}(F)", f"{what}(B)"), sent.is_gradient),
+            "kind": all_of("communication", len(rank)),
+            "rank": rank,
+            "stream": stream,
+            "duration_ns": duration_ns,
+            "micro_batch": _part_of(schedule, "micro_batch", sent.on, sent.is_gradient),
+        }
+    )
+
+
+def _waits_for_lags(schedule: Schedule, costs: Costs, sent: Messages, times_ns: NDArray[np.int64]) -> pl.DataFrame:
+    """Waits of readers on makers, where all messages pass beside each other."""
+    if (costs.input_needed, costs.output_ready) == ((0, 0), (1, 1)):  # constant columns take no memory
+        frame = pl.DataFrame({"op": sent.op, "on": sent.on})
+        return frame.with_columns(lag_ns=pl.lit(costs.latency_ns, pl.Int64))
+    ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
+    departures = _departures(sent.op, sent.on, ready_ns, times_ns)
+    return departures.with_columns(pl.col("lag_ns") + pl.Series(costs.latency_ns - needed_ns))
+
+
+def _departures(row: Rows, on: Rows, ready_ns: NDArray[np.int64], times_ns: NDArray[np.int64]) -> pl.DataFrame:
+    """Waits for outputs: for the end of the action that makes it, or for so much after its start."""
+    is_early = ready_ns < times_ns[on]
+    frame = wait_frame(row, on, np.where(is_early, ready_ns, 0))
+    return frame.with_columns(since=named(("end", "start"), is_early))
+
+
+def _link_ns(schedule: Schedule, costs: Costs, sent: Messages) -> NDArray[np.int64]:
+    """How long each message holds its link: its bytes by the rate. A gradient is as large as its activation."""
+    if costs.bytes_per_s is None:
+        return np.zeros(len(sent.op), np.int64)
+    size_S = of_stages(costs, "message_bytes", schedule.num_stages)
+    needs = np.where(sent.is_gradient, sent.op, sent.on)  # the action on the lower of both stages
+    stage = _part_of(schedule, "stage", needs, sent.is_gradient)
+    return np.rint(size_S[stage] / costs.bytes_per_s * 1e9).astype(np.int64)
+
+
+def _part_of(schedule: Schedule, name: str, rows: Rows, of_backward: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Stage or micro-batch of actions: of an F&B, its forward's or its backward's."""
+    found = schedule.actions.select(name, back=f"back_{name}")[rows]
+    both = pl.Series("of_backward", of_backward)
+    back = pl.when(both).then(pl.coalesce("back", name)).otherwise(name)
+    part: NDArray[np.int32] = found.select(back).to_series().to_numpy()
+    return part
