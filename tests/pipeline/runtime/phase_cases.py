@@ -1,0 +1,104 @@
+"""What the processes of a living set do with phases. Each function is called on all ranks that take part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+from weftrace.pipeline.runtime.blocks import ExpertBlock
+from weftrace.pipeline.runtime.phases import PhasedSequential
+from weftrace.pipeline.runtime.split import StageEngine
+
+
+def experts_on_ranks(group: dist.ProcessGroup) -> dict[str, bool]:
+    """Two blocks whose experts are shared out, in turns and not, beside plain autograd and one process."""
+    rank, size = dist.get_rank(group), dist.get_world_size(group)
+    blocks = _blocks(group)
+    draw = torch.Generator().manual_seed(5)
+    batches = [torch.randn(size, 2, 6, 8, generator=draw, dtype=torch.float64) for _ in range(3)]
+    mine = [batch[rank] for batch in batches]
+    for x in mine:
+        blocks(x).square().sum().backward()
+    plain = _taken(blocks)
+    told = {}
+    for name, turns in (("after one another", _sequential), ("in turns", _in_turns)):
+        for split in (False, True):
+            turns(StageEngine(blocks, 0), mine, lambda out: 2 * out, split)
+            told[f"{name}, {split=}"] = all(map(torch.equal, _taken(blocks), plain))
+    whole = _blocks(None)
+    for batch in batches:
+        whole(batch.flatten(0, 1)).square().sum().backward()
+    told["as one process"] = _as_one(blocks, plain, whole, rank, size)
+    return told
+
+
+def _blocks(group: dist.ProcessGroup | None) -> PhasedSequential:
+    """The same weights everywhere; of the experts, each rank has its part."""
+    torch.manual_seed(0)
+    whole = PhasedSequential(*(ExpertBlock(8, num_experts=4) for _ in range(2))).double()
+    if group is None:
+        return whole
+    blocks = PhasedSequential(*(ExpertBlock(8, num_experts=4, group=group) for _ in range(2))).double()
+    for name, parameter in blocks.named_parameters():
+        all_of_it = whole.get_parameter(name).detach()
+        own = all_of_it if parameter.shape == all_of_it.shape else _own(all_of_it, group)
+        parameter.data.copy_(own)
+    return blocks
+
+
+def _own(experts: Tensor, group: dist.ProcessGroup) -> Tensor:
+    return experts.chunk(dist.get_world_size(group))[dist.get_rank(group)]
+
+
+def _as_one(blocks: PhasedSequential, grads: list[Tensor], whole: PhasedSequential, rank: int, size: int) -> bool:
+    """Experts' gradients are of all ranks' tokens already; the others' are of a rank's own, so they are summed."""
+    for (name, parameter), grad in zip(blocks.named_parameters(), grads, strict=True):
+        want = whole.get_parameter(name).grad
+        assert want is not None
+        if parameter.shape == want.shape:
+            total = grad.clone()
+            dist.all_reduce(total, group=blocks.parts[0].group)
+        else:
+            total, want = grad, want.chunk(size)[rank]
+        if not torch.allclose(total, want, rtol=1e-12, atol=1e-12):
+            return False
+    return True
+
+
+def _taken(module: torch.nn.Module) -> list[Tensor]:
+    grads = [parameter.grad for parameter in module.parameters()]
+    module.zero_grad(set_to_none=True)
+    return grads  # type: ignore[return-value]
+
+
+def _sequential(engine: StageEngine, xs: list[Tensor], grad: Callable[[Tensor], Tensor], split: bool) -> None:
+    for at, x in enumerate(xs):
+        engine.backward(at, grad(engine.forward(at, x, split=split)))
+
+
+def _in_turns(engine: StageEngine, xs: list[Tensor], grad: Callable[[Tensor], Tensor], split: bool) -> None:
+    out = engine.forward(0, xs[0], split=split)
+    for at in range(1, len(xs)):
+        out, _ = engine.forward_backward(at, xs[at], at - 1, grad(out), split=split)
+    engine.backward(len(xs) - 1, grad(out))
+
+
+def profiled(group: dist.ProcessGroup, folder: str, runs: int) -> None:
+    """Traces of blocks that communicate much, `runs` times without overlap and with it: kind.run.rank.json."""
+    rank = dist.get_rank(group)
+    torch.manual_seed(rank)
+    engine = StageEngine(ExpertBlock(256, num_experts=4, top_k=4, inner_width=64, group=group), 0)
+    xs = [torch.randn(2, 256, 256) for _ in range(3)]
+    turns: dict[str, Any] = {"without": _sequential, "with": _in_turns}
+    for run in range(runs):
+        for kind, each in turns.items():
+            dist.barrier(group)
+            with profile(activities=[ProfilerActivity.CPU]) as profiler:
+                each(engine, xs, torch.ones_like, False)
+            profiler.export_chrome_trace(str(Path(folder) / f"{kind}.{run}.rank{rank}.json"))

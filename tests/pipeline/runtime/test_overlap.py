@@ -1,0 +1,30 @@
+"""Two processes on gloo whose experts are shared out: phases in turns hide communication, and change no gradient."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import weftrace as wt
+from tests.pipeline.runtime.living import Ranks
+
+CASES = "tests.pipeline.runtime.phase_cases:"
+
+
+def test_phases_in_turns_give_the_bits_of_plain_autograd_and_one_process(ranks: Ranks) -> None:
+    for told in ranks.run(CASES + "experts_on_ranks", 2):
+        assert told == dict.fromkeys(told, True)
+        assert len(told) == 5
+
+
+def test_a_report_states_more_communication_behind_computation_with_overlap(ranks: Ranks, tmp_path: Path) -> None:
+    """Without overlap nothing runs while a rank waits for an exchange; with it, the other micro-batch does."""
+    runs = 3
+    ranks.run(CASES + "profiled", 2, folder=str(tmp_path), runs=runs)
+    shares = {kind: sorted(_hidden(tmp_path, f"{kind}.{run}") for run in range(runs)) for kind in ("without", "with")}
+    assert shares["without"][runs // 2] < shares["with"][runs // 2], shares
+
+
+def _hidden(folder: Path, name: str) -> float:
+    """Of both ranks' communication, as the report counts it."""
+    documents = [wt.analyze(folder / f"{name}.rank{rank}.json").document["ranks"][0] for rank in range(2)]
+    return sum(d["hidden_communication_ns"] for d in documents) / sum(d["communication_ns"] for d in documents)
