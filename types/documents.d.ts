@@ -632,6 +632,88 @@ declare namespace sweep {
   }
 }
 
+declare namespace recommendation {
+  /** One schedule on these devices. */
+  interface CandidateRow {
+    name: string;
+    title: string;
+    /** Of one step, as `boundary` ends it. */
+    step_ns: number;
+    /** Idle time of the rank that idles most. */
+    bubble_ns: number;
+    /** bubble_ns / step_ns. */
+    bubble_fraction: number;
+    /** Most activations that a device holds, in those of its share of the model on one micro-batch. */
+    peak_chunks: number;
+    /** The same in bytes, with parameters; null without sizes. */
+    peak_bytes: number | null;
+    /** That a device holds, in those of its share of the model. */
+    parameters: number;
+    /** Within the memory cap. */
+    fits: boolean;
+    /** Holds less than every faster one. */
+    on_front: boolean;
+    /** What it asks of the model beside an order of chunks, or empty. */
+    needs: string;
+  }
+  /** What one chunk costs, the mean over stages where they differ. */
+  interface CostsTold {
+    forward_ns: number;
+    input_ns: number;
+    weight_ns: number;
+    /** F&B; null: F + B, no gain. */
+    overlapped_ns: number | null;
+    latency_ns: number;
+    /** A trace's phases, a run's actions, FLOPs and hardware, or given numbers. */
+    basis: "actions" | "flops" | "given" | "phases";
+    /** F, I and W are sums of phases that ran beside others: serial upper bounds. */
+    is_upper_bound: boolean;
+    source: string;
+    /** What was assumed or left out, in sentences. */
+    notes: string[];
+  }
+  /** The nearest value of one cost at which another schedule is the choice. */
+  interface FlipTold {
+    /** overlapped: F&B in parts of F + B; weight: W in parts of B; latency: a message's time in parts of F. */
+    factor: "latency" | "overlapped" | "weight";
+    now: number;
+    /** Exact to 0.01: 0.01 nearer to now, the choice is today's. */
+    at: number;
+    /** Name of the schedule that is the choice there. */
+    winner: string;
+    text: string;
+  }
+  /** A schedule that there is not for these numbers. */
+  interface ImpossibleRow {
+    name: string;
+    title: string;
+    reason: string;
+  }
+  interface Document {
+    schema: "weftrace.pipeline.recommendation/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    num_devices: number;
+    num_micro_batches: number;
+    /** How a step ends: a barrier of all ranks, or each rank's own span. */
+    boundary: "barrier" | "span";
+    /** In chunk activations of a device. */
+    memory_cap: number | null;
+    cap_bytes: number | null;
+    /** Of one device's share of the model on one micro-batch. */
+    costs: CostsTold;
+    /** Name of the schedule to use; null where none fits. */
+    choice: string | null;
+    headline: string;
+    /** What else should be known, flips first. */
+    sentences: string[];
+    /** Fastest first. */
+    rows: CandidateRow[];
+    impossible: ImpossibleRow[];
+    flips: FlipTold[];
+  }
+}
+
 declare namespace comparison {
   /** What one chunk, one stage's work on one micro-batch, costs: for all stages, or a list with a value a stage. */
   interface CostsDocument {
@@ -774,6 +856,87 @@ declare namespace costs {
     offload_bytes_per_s?: number | null;
     /** Where the numbers come from. */
     source?: string;
+  }
+}
+
+declare namespace pipeline {
+  /** What one chunk, one stage's work on one micro-batch, costs: for all stages, or a list with a value a stage. */
+  interface CostsDocument {
+    schema: string;
+    /** F. */
+    forward_ns: number | number[];
+    /** I, the gradient of the input. */
+    input_ns: number | number[];
+    /** W, the gradient of the weights. */
+    weight_ns: number | number[];
+    /** B, the full backward; null: I + W. */
+    backward_ns?: number | number[] | null;
+    /** F&B, or a row a stage of the forward, a value a stage of the backward; null: F + B. */
+    overlapped_ns?: number | number[][] | null;
+    /** Times by which a rank is slower; one, or one a rank. */
+    rank_factor?: number | number[];
+    /** On a message's way between two ranks. */
+    latency_ns?: number;
+    /** Of an activation that goes to the next stage. */
+    message_bytes?: number | number[];
+    /** Of the link from a rank to another; null: size does not matter. */
+    bytes_per_s?: number | null;
+    /** Sender and receiver compute nothing until it has passed. */
+    blocking?: boolean;
+    /** Of an F&B's time, before its forward and its backward read their input. */
+    input_needed?: number[];
+    /** Until its forward and its backward have an output. */
+    output_ready?: number[];
+    /** Held from F on, for the backward. */
+    activation_bytes?: number | number[];
+    /** The part of them held from I to W; null: all. */
+    pending_bytes?: number | number[] | null;
+    /** Parameters of a stage and what belongs to them. */
+    weight_bytes?: number | number[];
+    /** Of copies to the host, and of those back. */
+    offload_bytes_per_s?: number | null;
+    /** Where the numbers come from. */
+    source?: string;
+  }
+  /** A rank's step: busy, and idle in warm-up, steady state and cool-down; the most that it holds at once. */
+  interface RankTold {
+    rank: number;
+    busy_ns: number;
+    idle_ns: number;
+    warm_up_ns: number;
+    steady_ns: number;
+    cool_down_ns: number;
+    peak_bytes: number;
+    /** Chunks whose activations, or a part of them, are held. */
+    peak_activations: number;
+    weight_bytes: number;
+  }
+  /** What the simulation found; it follows from the rest of the document. */
+  interface ResultTold {
+    /** From the first action's start to the last one's end. */
+    makespan_ns: number;
+    /** The longest step of a rank, by the boundary. */
+    step_ns: number;
+    /** Idle time of the rank that idles most, by the boundary. */
+    bubble_ns: number;
+    ranks: RankTold[];
+  }
+  /** A schedule, what its chunks cost, and what came of it. */
+  interface Document {
+    schema: "weftrace.pipeline/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    name: string;
+    num_ranks: number;
+    num_stages: number;
+    num_micro_batches: number;
+    /** Where a step ends: for all ranks, or for each by itself. */
+    boundary: "barrier" | "span";
+    /** The lines of its text: facts, then the actions of each rank. */
+    schedule: string[];
+    /** Of one chunk, a stage's work on one micro-batch. */
+    costs: CostsDocument;
+    result: ResultTold;
   }
 }
 
