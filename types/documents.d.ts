@@ -859,6 +859,87 @@ declare namespace costs {
   }
 }
 
+declare namespace pipeline {
+  /** What one chunk, one stage's work on one micro-batch, costs: for all stages, or a list with a value a stage. */
+  interface CostsDocument {
+    schema: string;
+    /** F. */
+    forward_ns: number | number[];
+    /** I, the gradient of the input. */
+    input_ns: number | number[];
+    /** W, the gradient of the weights. */
+    weight_ns: number | number[];
+    /** B, the full backward; null: I + W. */
+    backward_ns?: number | number[] | null;
+    /** F&B, or a row a stage of the forward, a value a stage of the backward; null: F + B. */
+    overlapped_ns?: number | number[][] | null;
+    /** Times by which a rank is slower; one, or one a rank. */
+    rank_factor?: number | number[];
+    /** On a message's way between two ranks. */
+    latency_ns?: number;
+    /** Of an activation that goes to the next stage. */
+    message_bytes?: number | number[];
+    /** Of the link from a rank to another; null: size does not matter. */
+    bytes_per_s?: number | null;
+    /** Sender and receiver compute nothing until it has passed. */
+    blocking?: boolean;
+    /** Of an F&B's time, before its forward and its backward read their input. */
+    input_needed?: number[];
+    /** Until its forward and its backward have an output. */
+    output_ready?: number[];
+    /** Held from F on, for the backward. */
+    activation_bytes?: number | number[];
+    /** The part of them held from I to W; null: all. */
+    pending_bytes?: number | number[] | null;
+    /** Parameters of a stage and what belongs to them. */
+    weight_bytes?: number | number[];
+    /** Of copies to the host, and of those back. */
+    offload_bytes_per_s?: number | null;
+    /** Where the numbers come from. */
+    source?: string;
+  }
+  /** A rank's step: busy, and idle in warm-up, steady state and cool-down; the most that it holds at once. */
+  interface RankTold {
+    rank: number;
+    busy_ns: number;
+    idle_ns: number;
+    warm_up_ns: number;
+    steady_ns: number;
+    cool_down_ns: number;
+    peak_bytes: number;
+    /** Chunks whose activations, or a part of them, are held. */
+    peak_activations: number;
+    weight_bytes: number;
+  }
+  /** What the simulation found; it follows from the rest of the document. */
+  interface ResultTold {
+    /** From the first action's start to the last one's end. */
+    makespan_ns: number;
+    /** The longest step of a rank, by the boundary. */
+    step_ns: number;
+    /** Idle time of the rank that idles most, by the boundary. */
+    bubble_ns: number;
+    ranks: RankTold[];
+  }
+  /** A schedule, what its chunks cost, and what came of it. */
+  interface Document {
+    schema: "weftrace.pipeline/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    name: string;
+    num_ranks: number;
+    num_stages: number;
+    num_micro_batches: number;
+    /** Where a step ends: for all ranks, or for each by itself. */
+    boundary: "barrier" | "span";
+    /** The lines of its text: facts, then the actions of each rank. */
+    schedule: string[];
+    /** Of one chunk, a stage's work on one micro-batch. */
+    costs: CostsDocument;
+    result: ResultTold;
+  }
+}
+
 declare namespace plan {
   /** One piece of work on one stream: a row of `Plan.ops`, with its waits. id: unique in the plan where given. Other ops name it in their `after`, and errors name it too. name: what runs, for kernel tables: many ops may share it. duration_ns: time its kernels run, integer nanoseconds, 0 or more. kind: "host" for what runs on a host thread: a launch, a call that blocks. The ops of a stream all are, or none is. num_kernels: the op is this many equal kernels back to back; the stream idles `Plan.gap_ns` between them, so the op holds its stream for `duration_ns + (num_kernels - 1) * gap_ns`. after: what the op waits for: ids or row numbers of ops that must have ended before this one starts, or a `Wait` that says more. num_sms: SMs that each kernel holds; None where it is not known or holds none. meet: a number shared by ops, of several ranks as a rule, that happen together (a collective, a barrier, a blocking send and its receive): each starts when it can, and all end at the last start plus their own duration. phase: name of the host range that the op is launched in, such as "dispatch(F)"; None for no range. layer, micro_batch, step: which repetition of the phase this is. start_bytes, end_bytes: how the memory held on the rank changes when the op starts, and when it ends. */
   interface Op {

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from weftrace.pipeline.generators.families import generate as generate
     from weftrace.pipeline.notation import from_text as from_text
     from weftrace.pipeline.notation import from_torch_csv as from_torch_csv
+    from weftrace.pipeline.notation import read_schedule as read_schedule
     from weftrace.pipeline.notation import to_text as to_text
     from weftrace.pipeline.notation import to_torch_csv as to_torch_csv
     from weftrace.pipeline.rules import check as check
@@ -45,7 +46,7 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.pipeline.costs": ("Costs",),
             "weftrace.pipeline.costs_document": ("read_costs",),
             "weftrace.pipeline.generators.families": ("FAMILIES", "Family", "family_of", "generate"),
-            "weftrace.pipeline.notation": ("from_text", "from_torch_csv", "to_text", "to_torch_csv"),
+            "weftrace.pipeline.notation": ("from_text", "from_torch_csv", "read_schedule", "to_text", "to_torch_csv"),
             "weftrace.pipeline.rules": ("check",),
             "weftrace.pipeline.schedule": ("ACTION_SCHEMA", "Action", "Schedule"),
             "weftrace.pipeline.simulation": ("Simulation", "simulate"),

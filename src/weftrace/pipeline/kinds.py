@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from weftrace.files.documents import document_as
 from weftrace.files.output import write_output
-from weftrace.kinds import Kind
+from weftrace.kinds import DOCUMENT_SUFFIXES, Kind
 from weftrace.pipeline.choices.document import (
     RECOMMENDATION_SCHEMA,
     RecommendationDocument,
@@ -20,11 +23,20 @@ from weftrace.pipeline.comparing.document import (
 )
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import COSTS_SCHEMA, costs_document, costs_of
+from weftrace.pipeline.document import PIPELINE_SCHEMA, pipeline_document, simulation_of
+from weftrace.pipeline.notation import to_text, to_torch_csv
 from weftrace.pipeline.render.comparison_page import render_comparison_html
 from weftrace.pipeline.render.comparison_terminal import print_comparison
+from weftrace.pipeline.render.figures import figure_schedule
+from weftrace.pipeline.render.page import render_schedules_html
+from weftrace.pipeline.render.perfetto import write_perfetto
 from weftrace.pipeline.render.recommendation_terminal import print_recommendation
+from weftrace.pipeline.render.svg import svg_of
+from weftrace.pipeline.render.terminal import print_simulation
+from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.simulation import Simulation, simulate
 
-SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA, RECOMMENDATION_SCHEMA)
+SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA, RECOMMENDATION_SCHEMA, PIPELINE_SCHEMA)
 
 COSTS = Kind(
     value=Costs,
@@ -60,4 +72,41 @@ RECOMMENDATION = Kind(
     },
 )
 
-KINDS: tuple[Kind, ...] = (COSTS, COMPARISON, RECOMMENDATION)
+
+def _text(told: Callable[[Simulation], str]) -> Callable[[Simulation, str], object]:
+    return lambda simulation, path: write_output(path, [told(simulation)])
+
+
+#: A saved simulation is its document and a trace for Perfetto in one file.
+SIMULATION = Kind(
+    value=Simulation,
+    schema=PIPELINE_SCHEMA.schema,
+    document=pipeline_document,
+    load=lambda document, what: simulation_of(document, what=what),
+    show=print_simulation,
+    save={
+        **dict.fromkeys(DOCUMENT_SUFFIXES, write_perfetto),
+        ".html": _text(lambda simulation: render_schedules_html([simulation])),
+        ".svg": _text(lambda simulation: svg_of([simulation])),
+        ".csv": _text(lambda simulation: to_torch_csv(simulation.schedule)),
+        ".txt": _text(lambda simulation: to_text(simulation.schedule)),
+    },
+    figures={"schedule": figure_schedule},
+)
+
+
+def _in_units(schedule: Schedule) -> Simulation:
+    return simulate(schedule, Costs.units(FB=3))
+
+
+#: A schedule has no times of its own: it is drawn and saved with F = I = W = 1 and F&B = 3.
+SCHEDULE = replace(
+    SIMULATION,
+    value=Schedule,
+    schema="",
+    load=None,
+    prepared=_in_units,
+    show=lambda schedule, console: print_simulation(_in_units(schedule), console),
+)
+
+KINDS: tuple[Kind, ...] = (COSTS, COMPARISON, RECOMMENDATION, SIMULATION, SCHEDULE)

@@ -20,13 +20,15 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from weftrace.errors import ScheduleError
+from weftrace.errors import DocumentError, ScheduleError
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, need_schedule
 
 VERSION = 1
@@ -128,6 +130,23 @@ def from_torch_csv(text: str, *, name: str = "schedule", what: str = "the CSV") 
     if not rows_of:
         raise ScheduleError(f"{what} holds no action.")
     return _schedule(rows_of, [_stages_by_rank(rows_of, what)], None, 1, name, ())
+
+
+def read_schedule(path: str | os.PathLike[str]) -> Schedule:
+    """A schedule from a file: torch's CSV where its name ends in .csv, else text.
+
+    Raises `DocumentError` where the file cannot be read, `ScheduleError` where it holds no schedule.
+    """
+    what = os.fspath(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise DocumentError(f"{what}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"{what}: is no text: {error}") from error
+    if what.lower().endswith(".csv"):
+        return from_torch_csv(text, name=Path(path).stem, what=what)
+    return from_text(text, what=what)
 
 
 def _cells(schedule: Schedule, pair: str) -> Iterator[list[str]]:

@@ -29,6 +29,8 @@ def rows(simulation: Simulation, width: int = 80) -> list[str]:
 def test_1f1b_by_hand() -> None:
     """Two columns a unit: F is 1, B is 2 units; stage 3's last backward ends at 27, stage 0's at 33."""
     assert printed(simulations.f1b()) == (
+        "weftrace pipeline show · 4 stages on 4 ranks, 8 micro-batches\n"
+        "\n"
         "1F1B takes 33 units of time; bubble 9 (27.3 %; boundary: barrier, all ranks end \n"
         "together); a rank holds at most 4 chunks' activations.\n"
         "\n"
@@ -82,7 +84,8 @@ def test_of_many_ranks_some_are_drawn_and_said() -> None:
 def test_measured_costs_are_told_in_time_and_bytes() -> None:
     simulation = simulations.vee()
     text = printed(simulation)
-    assert f"DualPipeV takes {duration(simulation.makespan_ns)}" in text and "holds at most 9.0 GiB" in text
+    assert f"DualPipeV takes {duration(simulation.makespan_ns)}; bubble {duration(simulation.bubble_ns)}" in text
+    assert "holds at most 9.0 GiB" in text
     assert "idle%    peak" in text
 
 

@@ -81,7 +81,7 @@ def picture_of(simulation: Simulation, most_ranks: int) -> Picture:
     """What is drawn of a simulation. Of more than `most_ranks`: the first, the last and others evenly between, and the
     one that holds the most."""
     schedule, costs = simulation.schedule, simulation.costs
-    in_bytes = costs.source != "units" and bool(of_stages(costs, "activation_bytes", schedule.num_stages).any())
+    in_bytes = holds_bytes(simulation)
     peak = "peak_bytes" if in_bytes else "peak_activations"
     ranks = simulation.ranks.with_columns(pl.col(peak).alias("peak"))
     peak_rank = ranks.get_column("peak").arg_max() or 0
@@ -103,7 +103,7 @@ def picture_of(simulation: Simulation, most_ranks: int) -> Picture:
         peak_rank=peak_rank,
         ranks=ranks.select("rank", "busy_ns", "idle_ns", "warm_up_ns", "steady_ns", "cool_down_ns", "peak")[chosen],
         cells=_cells(simulation, chosen),
-        memory=_memory(simulation, chosen, in_bytes),
+        memory=memory_of(simulation, chosen, in_bytes),
     )
 
 
@@ -144,6 +144,29 @@ def causes(simulation: Simulation) -> NDArray[np.int64]:
     return np.where(times.start_ns[:num] > free, found[:num], -1)
 
 
+def holds_bytes(simulation: Simulation) -> bool:
+    """Whether its costs say how large activations are, and not only that they are."""
+    costs, num_stages = simulation.costs, simulation.schedule.num_stages
+    return costs.source != "units" and bool(of_stages(costs, "activation_bytes", num_stages).any())
+
+
+def memory_of(simulation: Simulation, ranks: list[int], in_bytes: bool) -> pl.DataFrame:
+    """What ranks hold, a row whenever it changes: rank, time_ns, held; in bytes as the simulation has it, else in
+    chunks whose activations, or a part of them, are held."""
+    schedule, costs, times = simulation.schedule, simulation.costs, simulation.times
+    if not in_bytes:
+        freed_at_I = (
+            costs.pending_bytes is not None and not of_stages(costs, "pending_bytes", schedule.num_stages).any()
+        )
+        # a chunk is a byte, at the same times
+        ones = replace(costs, activation_bytes=1, pending_bytes=0 if freed_at_I else None)
+        times = Timetable(plan=plan_of(schedule, ones), start_ns=times.start_ns, end_ns=times.end_ns)
+    curves = [simulation.memory(rank) if in_bytes else memory_curve(times, rank) for rank in ranks]
+    frames = [curve.select(pl.lit(rank, pl.Int32()).alias("rank"), "time_ns", held="bytes") for rank, curve in
+              zip(ranks, curves, strict=True)]  # fmt: skip
+    return pl.concat(frames)
+
+
 def _chosen(num_ranks: int, most: int, peak_rank: int) -> list[int]:
     if num_ranks <= most:
         return list(range(num_ranks))
@@ -167,18 +190,3 @@ def _cells(simulation: Simulation, ranks: list[int]) -> pl.DataFrame:
         back_shade=pl.when(back.is_not_null()).then(back_shade),
         cause=pl.when(cause >= 0).then(cause),
     ).select(pl.col(name).cast(dtype) for name, dtype in CELL_SCHEMA.items())
-
-
-def _memory(simulation: Simulation, ranks: list[int], in_bytes: bool) -> pl.DataFrame:
-    """In bytes as the simulation has it; in chunks by giving each 1 byte, at the same times."""
-    schedule, costs, times = simulation.schedule, simulation.costs, simulation.times
-    if not in_bytes:
-        freed_at_I = (
-            costs.pending_bytes is not None and not of_stages(costs, "pending_bytes", schedule.num_stages).any()
-        )
-        ones = replace(costs, activation_bytes=1, pending_bytes=0 if freed_at_I else None)
-        times = Timetable(plan=plan_of(schedule, ones), start_ns=times.start_ns, end_ns=times.end_ns)
-    curves = [simulation.memory(rank) if in_bytes else memory_curve(times, rank) for rank in ranks]
-    frames = [curve.select(pl.lit(rank, pl.Int32()).alias("rank"), "time_ns", held="bytes") for rank, curve in
-              zip(ranks, curves, strict=True)]  # fmt: skip
-    return pl.concat(frames)

@@ -21,11 +21,11 @@ from weftrace.alphabet import DIRECTIONS
 from weftrace.pipeline.render.colours import KINDS, colour, ink_on
 from weftrace.pipeline.render.picture import Picture, idle_share, picture_of
 from weftrace.pipeline.render.svg import tick_step
-from weftrace.pipeline.render.words import headline, held_told, held_words, left_out, time_told
+from weftrace.pipeline.render.words import headline, held_told, held_words, left_out, shape_told, time_told
 from weftrace.pipeline.simulation import Simulation
 from weftrace.render import palette
 from weftrace.render.console_parts import BOLD, DIM, print_blocks
-from weftrace.render.console_text import clean
+from weftrace.render.console_text import clean, joined
 
 MAX_WIDTH = 200
 MAX_RANKS = 32
@@ -38,7 +38,11 @@ def print_simulation(simulation: Simulation, console: Console) -> None:
     """Print a simulated schedule: how long it takes and what it holds in a sentence, then the picture."""
     picture = picture_of(simulation, MAX_RANKS)
     width = min(console.width, MAX_WIDTH)
-    blocks: list[RenderableType] = [Text(clean(headline(picture)), style=BOLD), drawn(picture, width)]
+    blocks: list[RenderableType] = [
+        joined([Text("weftrace pipeline show", style=BOLD), clean(shape_told(picture))], " · "),
+        Text(clean(headline(picture)), style=BOLD),
+        drawn(picture, width),
+    ]
     if notes := [note for note in (left_out(picture), *simulation.schedule.notes) if note]:
         blocks.append(Text("\n".join(map(clean, notes)), style=DIM))
     print_blocks(blocks, console, width)
