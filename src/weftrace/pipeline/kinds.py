@@ -23,8 +23,10 @@ from weftrace.pipeline.costs_document import COSTS_SCHEMA, costs_document, costs
 from weftrace.pipeline.render.comparison_page import render_comparison_html
 from weftrace.pipeline.render.comparison_terminal import print_comparison
 from weftrace.pipeline.render.recommendation_terminal import print_recommendation
+from weftrace.pipeline.render.step_terminal import print_step
+from weftrace.pipeline.steps.document import STEP_SCHEMA, StepDocument, StepReport, step_table
 
-SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA, RECOMMENDATION_SCHEMA)
+SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA, RECOMMENDATION_SCHEMA, STEP_SCHEMA)
 
 COSTS = Kind(
     value=Costs,
@@ -60,4 +62,15 @@ RECOMMENDATION = Kind(
     },
 )
 
-KINDS: tuple[Kind, ...] = (COSTS, COMPARISON, RECOMMENDATION)
+STEP = Kind(
+    value=StepReport,
+    schema=STEP_SCHEMA.schema,
+    document=lambda report: report.document,
+    load=lambda document, what: StepReport(
+        document=document_as(document, StepDocument, schema=STEP_SCHEMA.schema, what=what)
+    ),
+    show=lambda report, console: print_step(report.document, console),
+    save={".csv": lambda report, path: write_output(path, [step_table(report.document).write_csv().encode()])},
+)
+
+KINDS: tuple[Kind, ...] = (COSTS, COMPARISON, RECOMMENDATION, STEP)
