@@ -940,6 +940,95 @@ declare namespace pipeline {
   }
 }
 
+declare namespace step {
+  /** The published bubble, of which the schedule makes a part; the rest is slip. Means over ranks. */
+  interface BubbleTold {
+    published_ns: number;
+    /** The schedule's own, with the costs of the published parts. */
+    law_ns: number;
+    /** On the rank that idles most. */
+    law_most_ns: number;
+    slip_ns: number;
+    /** A message's time that alone would make the slip. */
+    alone_latency_ns: number;
+    /** Part by which one slower rank alone would make it. */
+    alone_slower: number | null;
+    text: string;
+  }
+  /** What one chunk costs, the mean over stages where they differ. */
+  interface CostsTold {
+    forward_ns: number;
+    input_ns: number;
+    weight_ns: number;
+    /** F&B; null: F + B, no gain. */
+    overlapped_ns: number | null;
+    latency_ns: number;
+    /** A trace's phases, a run's actions, FLOPs and hardware, or given numbers. */
+    basis: "actions" | "flops" | "given" | "phases";
+    /** F, I and W are sums of phases that ran beside others: serial upper bounds. */
+    is_upper_bound: boolean;
+    source: string;
+    /** What was assumed or left out, in sentences. */
+    notes: string[];
+  }
+  /** One part of the step, the mean over ranks. */
+  interface PartRow {
+    name: "1B" | "1F" | "1F1B" | "1W" | "bubble" | "optimizer";
+    time_ns: number;
+    /** Actions of this part on a rank, at least; null where it has none. */
+    fewest: number | null;
+    /** At most. */
+    most: number | null;
+    /** What its time rests on: sums of phases that ran beside others; measured side by side; costs as they are; the simulation; what was given. */
+    basis: "costs" | "given" | "overlapped" | "serial upper bound" | "simulated";
+    /** Of the published step of this shape; null without one. */
+    published_ns: number | null;
+  }
+  /** One rate, as predicted and as published. */
+  interface RateTold {
+    name: string;
+    /** From the predicted step; null where the model is not told. */
+    predicted: number | null;
+    /** From the published step's time with our count; null without one. */
+    counted: number | null;
+    published: number | null;
+  }
+  interface Document {
+    schema: "weftrace.pipeline.step/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    schedule: string;
+    num_stages: number;
+    /** Of one pipeline. */
+    num_micro_batches: number;
+    num_ranks: number;
+    /** Side by side. */
+    num_pipelines: number;
+    step_ns: number;
+    /** Idle time of the rank that idles most, with a barrier at the end. */
+    bubble_ns: number;
+    /** They add up to step_ns. */
+    parts: PartRow[];
+    /** Of the step, over all pipelines. */
+    tokens: number;
+    tokens_per_micro_batch: number;
+    tokens_per_s: number;
+    tokens_per_day: number;
+    /** Whose FLOPs are counted; null where it is not told. */
+    model: string | null;
+    hardware: string | null;
+    rates: RateTold[];
+    costs: CostsTold;
+    /** The published step of this shape; null where there is none. */
+    published: string | null;
+    published_source: string | null;
+    published_step_ns: number | null;
+    bubble: BubbleTold | null;
+    headline: string;
+    assumptions: string[];
+  }
+}
+
 declare namespace plan {
   /** One piece of work on one stream: a row of `Plan.ops`, with its waits. id: unique in the plan where given. Other ops name it in their `after`, and errors name it too. name: what runs, for kernel tables: many ops may share it. duration_ns: time its kernels run, integer nanoseconds, 0 or more. kind: "host" for what runs on a host thread: a launch, a call that blocks. The ops of a stream all are, or none is. num_kernels: the op is this many equal kernels back to back; the stream idles `Plan.gap_ns` between them, so the op holds its stream for `duration_ns + (num_kernels - 1) * gap_ns`. after: what the op waits for: ids or row numbers of ops that must have ended before this one starts, or a `Wait` that says more. num_sms: SMs that each kernel holds; None where it is not known or holds none. meet: a number shared by ops, of several ranks as a rule, that happen together (a collective, a barrier, a blocking send and its receive): each starts when it can, and all end at the last start plus their own duration. phase: name of the host range that the op is launched in, such as "dispatch(F)"; None for no range. layer, micro_batch, step: which repetition of the phase this is. start_bytes, end_bytes: how the memory held on the rank changes when the op starts, and when it ends. */
   interface Op {

@@ -31,12 +31,14 @@ from weftrace.pipeline.render.figures import figure_schedule
 from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.pipeline.render.perfetto import write_perfetto
 from weftrace.pipeline.render.recommendation_terminal import print_recommendation
+from weftrace.pipeline.render.step_terminal import print_step
 from weftrace.pipeline.render.svg import svg_of
 from weftrace.pipeline.render.terminal import print_simulation
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Simulation, simulate
+from weftrace.pipeline.steps.document import STEP_SCHEMA, StepDocument, StepReport, step_table
 
-SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA, RECOMMENDATION_SCHEMA, PIPELINE_SCHEMA)
+SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA, RECOMMENDATION_SCHEMA, STEP_SCHEMA, PIPELINE_SCHEMA)
 
 COSTS = Kind(
     value=Costs,
@@ -45,7 +47,6 @@ COSTS = Kind(
     load=lambda document, what: costs_of(document, what=what),
     show=lambda costs, console: console.print(costs.in_lines(), highlight=False, markup=False),
 )
-
 
 COMPARISON = Kind(
     value=Comparison,
@@ -70,6 +71,17 @@ RECOMMENDATION = Kind(
     save={
         ".csv": lambda report, path: write_output(path, [recommendation_table(report.document).write_csv().encode()])
     },
+)
+
+STEP = Kind(
+    value=StepReport,
+    schema=STEP_SCHEMA.schema,
+    document=lambda report: report.document,
+    load=lambda document, what: StepReport(
+        document=document_as(document, StepDocument, schema=STEP_SCHEMA.schema, what=what)
+    ),
+    show=lambda report, console: print_step(report.document, console),
+    save={".csv": lambda report, path: write_output(path, [step_table(report.document).write_csv().encode()])},
 )
 
 
@@ -109,4 +121,4 @@ SCHEDULE = replace(
     show=lambda schedule, console: print_simulation(_in_units(schedule), console),
 )
 
-KINDS: tuple[Kind, ...] = (COSTS, COMPARISON, RECOMMENDATION, SIMULATION, SCHEDULE)
+KINDS: tuple[Kind, ...] = (COSTS, COMPARISON, RECOMMENDATION, STEP, SIMULATION, SCHEDULE)
