@@ -24,11 +24,20 @@ if TYPE_CHECKING:
     from weftrace.pipeline.generators.families import Family as Family
     from weftrace.pipeline.generators.families import family_of as family_of
     from weftrace.pipeline.generators.families import generate as generate
+    from weftrace.pipeline.laws.by_schedule import Claim as Claim
+    from weftrace.pipeline.laws.by_schedule import Law as Law
+    from weftrace.pipeline.laws.by_schedule import laws_of as laws_of
     from weftrace.pipeline.notation import from_text as from_text
     from weftrace.pipeline.notation import from_torch_csv as from_torch_csv
     from weftrace.pipeline.notation import read_schedule as read_schedule
     from weftrace.pipeline.notation import to_text as to_text
     from weftrace.pipeline.notation import to_torch_csv as to_torch_csv
+    from weftrace.pipeline.passes.merging import merge_neighbours as merge_neighbours
+    from weftrace.pipeline.passes.middle_switch import switch_middle as switch_middle
+    from weftrace.pipeline.passes.offloading import offload_activations as offload_activations
+    from weftrace.pipeline.passes.splitting import split_backward as split_backward
+    from weftrace.pipeline.passes.weight_placement import most_held as most_held
+    from weftrace.pipeline.passes.weight_placement import place_weights as place_weights
     from weftrace.pipeline.rules import check as check
     from weftrace.pipeline.schedule import ACTION_SCHEMA as ACTION_SCHEMA
     from weftrace.pipeline.schedule import Action as Action
@@ -46,7 +55,13 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.pipeline.costs": ("Costs",),
             "weftrace.pipeline.costs_document": ("read_costs",),
             "weftrace.pipeline.generators.families": ("FAMILIES", "Family", "family_of", "generate"),
+            "weftrace.pipeline.laws.by_schedule": ("Claim", "Law", "laws_of"),
             "weftrace.pipeline.notation": ("from_text", "from_torch_csv", "read_schedule", "to_text", "to_torch_csv"),
+            "weftrace.pipeline.passes.merging": ("merge_neighbours",),
+            "weftrace.pipeline.passes.middle_switch": ("switch_middle",),
+            "weftrace.pipeline.passes.offloading": ("offload_activations",),
+            "weftrace.pipeline.passes.splitting": ("split_backward",),
+            "weftrace.pipeline.passes.weight_placement": ("most_held", "place_weights"),
             "weftrace.pipeline.rules": ("check",),
             "weftrace.pipeline.schedule": ("ACTION_SCHEMA", "Action", "Schedule"),
             "weftrace.pipeline.simulation": ("Simulation", "simulate"),

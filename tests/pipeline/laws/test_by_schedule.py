@@ -75,7 +75,7 @@ def test_the_published_table_and_what_its_rows_need() -> None:
     ]
     assert dual.published is not None
     assert dual.exact is not None
-    assert dual.published.because == "it needs I = F and W ≤ I, and here I = 2.00 µs, F = 1.00 µs, W = 1.00 µs"
+    assert dual.published.because == "it needs I = F and W ≤ I, and here I = 2, F = 1, W = 1"
     assert (dual.exact.value, dual.exact.holds) == (11_000, True)
 
 

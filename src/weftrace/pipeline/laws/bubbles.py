@@ -158,18 +158,16 @@ DUALPIPE_PUBLISHED = Formula(text="(PP/2 - 1)(F&B + B - 3W)", of=lambda n, t: (n
 
 
 def _dualpipe(n: Size, t: Times) -> int:
+    """What a rank in the middle waits for: the first F0, the first I1, who runs F&B while it runs B, the last I0."""
     F, I, W, B, FB = t  # noqa: E741
     d = n.PP // 2 - 1
-    if not d:
-        return 0
-    filled = d * (max(FB, 2 * B - FB) - W - min(W, I)) + max(d * F, d * I - F)
-    short = (d - 1) * F + (2 * d - 1) * (B - FB) + d * max(I - W, 0)  # larger only where F&B < F + W, F&B < B
-    return max(filled, short)
+    in_the_middle = d * F + max(0, d * (I - F) - F) + d * abs(FB - B) + d * max(0, I - W)
+    beside_it = (d - 1) * F + (2 * d - 1) * (B - FB) + d * max(0, I - W)  # more only where F&B < B and F&B < F + W
+    return max(in_the_middle, beside_it) if d else 0
 
 
 DUALPIPE = Formula(
-    text="max{d(E - W - min(W, I)) + max(dF, dI - F), (d-1)F + (2d-1)(B - F&B) + d max(I - W, 0)}, d = PP/2 - 1, "
-    "E = max(F&B, 2B - F&B)",
+    text="max{max(dF, dI - F) + d|F&B - B|, (d-1)F + (2d-1)(B - F&B)} + d max(0, I - W), d = PP/2 - 1",
     of=_dualpipe,
     needs=(_SUM, _OVERLAP),
 )

@@ -134,14 +134,13 @@ def laws_of(
     if boundary not in get_args(Boundary):
         raise ScheduleError(f"boundary = {boundary!r}; a step ends at a 'barrier', or a rank's own 'span' does.")
     formulas, size = _FORMULAS[family.name], _size(family, num_ranks, num_stages, num_micro_batches, options)
-    exact_formula = formulas.barrier if boundary == "barrier" else formulas.span
-    times = _times(costs)
-    astray = _astray(costs)
-    exact = None if exact_formula is None else _exact(exact_formula, size, times, astray)
+    case = _Case(size, _times(costs), costs.unit_ns, _astray(costs))
+    formula = formulas.barrier if boundary == "barrier" else formulas.span
+    exact = None if formula is None else _exact(formula, case)
     return Law(
         name=family.title,
         boundary=boundary,
-        published=None if formulas.published is None else _published(formulas, size, times, exact, boundary),
+        published=None if formulas.published is None else _published(formulas, case, exact, boundary),
         exact=exact,
         peak_activations=Claim(
             formula=formulas.peak.text, value=formulas.peak.of(size, Times(1, 1, 1, 2, 3)), holds=True
@@ -151,36 +150,50 @@ def laws_of(
     )
 
 
-def _exact(formula: Formula, size: Size, times: Times | None, astray: str) -> Claim:
-    if times is None:
-        return Claim(formula=formula.text, value=None, holds=False, because=astray)
-    unmet = formula.unmet(size, times)
-    because = _told(unmet, size, times) if unmet else astray
-    return Claim(formula=formula.text, value=formula.of(size, times), holds=not because, because=because)
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What formulas are asked of. times: None where a letter has no one value. unit_ns: as `Costs.unit_ns`.
+
+    astray: what the costs have that the laws leave out; empty where there is no such thing.
+    """
+
+    size: Size
+    times: Times | None
+    unit_ns: int
+    astray: str
 
 
-def _published(formulas: _Formulas, size: Size, times: Times | None, exact: Claim | None, boundary: Boundary) -> Claim:
+def _exact(formula: Formula, case: _Case) -> Claim:
+    if case.times is None:
+        return Claim(formula=formula.text, value=None, holds=False, because=case.astray)
+    unmet = formula.unmet(case.size, case.times)
+    because = _needs(unmet, case) if unmet else case.astray
+    return Claim(formula=formula.text, value=formula.of(case.size, case.times), holds=not because, because=because)
+
+
+def _published(formulas: _Formulas, case: _Case, exact: Claim | None, boundary: Boundary) -> Claim:
     formula = formulas.published
     assert formula is not None
-    value = None if times is None else formula.of(size, times)
+    value = None if case.times is None else formula.of(case.size, case.times)
     if exact is None:
         because = f"it is meant with a barrier at the step's end; for a {boundary} no formula is known"
-    elif times is None or exact.value == value:
+    elif case.times is None or exact.value == value:
         because = exact.because
     elif formulas.meant not in (None, boundary):
         because = f"it is meant with each rank's own span, and a {boundary} adds what one rank starts after another"
     elif exact.because:
         because = exact.because
     else:
-        because = _told(formulas.where, size, times)
+        because = _needs(formulas.where, case)
     return Claim(formula=formula.text, value=value, holds=not because, because=because)
 
 
-def _told(condition: str, size: Size, times: Times) -> str:
-    """What a condition needs, beside what its letters are here."""
-    lengths = {"F": times.F, "I": times.I, "W": times.W, "B": times.B, "F&B": times.FB}
-    counts = {"M": size.M, "PP": size.PP, "D": size.D}
-    values = {**counts, **{letter: short_time(length) for letter, length in lengths.items()}}
+def _needs(condition: str, case: _Case) -> str:
+    """What a formula needs, beside what its letters are here."""
+    assert case.times is not None
+    lengths = zip(("F", "I", "W", "B", "F&B"), case.times, strict=True)
+    told = {name: f"{each / case.unit_ns:g}" if case.unit_ns else short_time(each) for name, each in lengths}
+    values = {"M": case.size.M, "PP": case.size.PP, "D": case.size.D, **told}
     letters = dict.fromkeys(re.findall("F&B|[A-Z]+", condition))
     return f"it needs {condition}, and here {', '.join(f'{letter} = {values[letter]}' for letter in letters)}"
 

@@ -15,9 +15,11 @@ import msgspec
 import polars as pl
 
 from weftrace.files.output import write_output
-from weftrace.pipeline.as_plan import COMPUTE, FROM_HOST, LINKS, TO_HOST
+from weftrace.pipeline.as_plan import COMPUTE
 from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.document import pipeline_document
+from weftrace.pipeline.planned.copies import FROM_HOST, TO_HOST
+from weftrace.pipeline.planned.transfers import LINKS
 from weftrace.pipeline.render.picture import causes, holds_bytes, memory_of
 from weftrace.pipeline.simulation import Simulation
 from weftrace.units import US
