@@ -10,7 +10,7 @@ Legend: N actions, S stages, C offloaded chunks.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -72,9 +72,9 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
 
 
 def memory_changes(
-    schedule: Schedule, activation_S: NDArray[np.int64], pending_S: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What each op takes at its start and at its end (negative: frees), int64 [N + 2 C]: actions, then copies.
+    schedule: Schedule, activation_S: NDArray[Any], pending_S: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What each op takes at its start and at its end (negative: frees), [N + 2 C]: actions, then copies.
 
     activation_S: what a forward of a stage takes. pending_S: the part of it that is held from I to W.
     """

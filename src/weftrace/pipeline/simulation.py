@@ -180,12 +180,12 @@ def _memory(schedule: Schedule, costs: Costs, times: Timetable) -> pl.DataFrame:
 
 def _counts(schedule: Schedule, costs: Costs, num_ops: int) -> dict[str, pl.Series]:
     """start_bytes and end_bytes of all ops, where a chunk is one byte as long as any of its activations are held."""
-    ones, num = np.ones(schedule.num_stages, np.int64), len(schedule)
+    ones, num = np.ones(schedule.num_stages, np.int8), len(schedule)
     at_I = costs.pending_bytes is not None and of_stages(costs, "pending_bytes", schedule.num_stages) == 0
     counts = {}
     for name, change in zip(("start_bytes", "end_bytes"), memory_changes(schedule, ones, ones - at_I), strict=True):
         if len(change) < num_ops:  # messages are between actions and copies
-            change = np.concatenate([change[:num], np.zeros(num_ops - len(change), np.int64), change[num:]])
+            change = np.concatenate([change[:num], np.zeros(num_ops - len(change), np.int8), change[num:]])
         counts[name] = pl.Series(change)
     return counts
 
