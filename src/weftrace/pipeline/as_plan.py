@@ -1,16 +1,14 @@
 """A schedule with its costs as a `weftrace.plan.Plan`: actions on streams, messages and copies beside them.
 
-What runs on a rank: its actions, in order, on stream `COMPUTE`; where size matters or messages block, what it sends, on
-streams from `planned.transfers.LINKS` on, one a rank that it sends to (where they block, each message on one that is
-free, and what it receives too); copies of offloaded activations on `TO_HOST` and `FROM_HOST`. Messages that only take
-their time on the way are lags.
+A rank computes its actions in order, on one stream. Messages that only take their time on the way are lags; where their
+size matters or they block they are ops, and so are copies of offloaded activations: see `planned`.
 
 Legend: N actions, S stages, C offloaded chunks.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,12 +18,11 @@ from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs, code_of, durations_ns, kind_codes, of_stages
 from weftrace.pipeline.planned.copies import copies_of, with_copies
 from weftrace.pipeline.planned.frames import named
+from weftrace.pipeline.planned.streams import COMPUTE
 from weftrace.pipeline.planned.transfers import messages_between_ranks, with_messages
 from weftrace.pipeline.range_names import chunk_name
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, need_schedule
 from weftrace.plan import Plan
-
-COMPUTE: Final = 7
 
 _F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
 _KINDS: tuple[str, ...] = tuple(ACTION_SCHEMA["kind"].categories)  # type: ignore[attr-defined]
