@@ -17,6 +17,7 @@ from weftrace.pipeline.planned.frames import Rows, all_of, named, stacked, wait_
 from weftrace.pipeline.planned.streams import link
 from weftrace.pipeline.rules import check
 from weftrace.pipeline.schedule import Schedule
+from weftrace.plan import Timetable
 
 _F, _B, _I, _FB = (code_of(kind) for kind in ("F", "B", "I", "F&B"))
 
@@ -33,13 +34,48 @@ def messages_between_ranks(schedule: Schedule) -> Messages:
     """Those between two ranks. Within one, its order is enough; where that is wrong, the wait stays and tells so."""
     found = messages(schedule)
     _check_complete(schedule, len(found))
-    op, on = (found.get_column(name).to_numpy() for name in ("op", "on"))
-    is_gradient = found.get_column("is_gradient").to_numpy()
+    return _between_ranks(schedule, found)[0]
+
+
+def arrivals_ns(schedule: Schedule, costs: Costs, times: Timetable) -> pl.Series:
+    """For each of `messages(schedule)`, from when on its reader may start as far as it is concerned, [messages].
+
+    times: of `plan_of(schedule, costs)`. Within a rank, the end of the action that makes it.
+    """
+    found = messages(schedule)
+    sent, passes = _between_ranks(schedule, found)
+    num, start, end = len(schedule), times.start_ns, times.end_ns
+    times_ns = end[:num] - start[:num]
+    ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
+    if costs.blocking:
+        order = np.argsort(sent.op, kind="stable")
+        arrived = np.empty(len(order), np.int64)
+        arrived[order] = end[num + len(order) : num + 2 * len(order)]
+    elif costs.bytes_per_s is not None:
+        order = _as_made(sent, ready_ns)
+        arrived = np.empty(len(order), np.int64)
+        arrived[order] = end[num : num + len(order)]
+        arrived += costs.latency_ns - needed_ns
+    else:
+        arrived = start[sent.on] + ready_ns + costs.latency_ns - needed_ns
+    whole: NDArray[np.int64] = end[found.get_column("on").to_numpy()]
+    whole[passes] = arrived
+    return pl.Series("arrived_ns", whole)
+
+
+def _between_ranks(schedule: Schedule, found: pl.DataFrame) -> tuple[Messages, NDArray[np.bool_]]:
+    """Those of all messages that pass between ranks, and which they are."""
+    op, on, is_gradient = (found.get_column(name).to_numpy() for name in ("op", "on", "is_gradient"))
     rank = schedule.actions.get_column("rank").to_numpy()
     passes = (rank[op] != rank[on]) | (on > op)
     if not passes.all():
         op, on, is_gradient = op[passes], on[passes], is_gradient[passes]
-    return Messages(op, on, is_gradient)
+    return Messages(op, on, is_gradient), passes
+
+
+def _as_made(sent: Messages, ready_ns: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The order in which links take them: by maker, then by when it has them."""
+    return np.lexsort((sent.is_gradient, ready_ns, sent.on))
 
 
 def _inside_ns(
@@ -76,7 +112,7 @@ def with_messages(
     if costs.bytes_per_s is None:
         return ops, _waits_for_lags(schedule, costs, sent, times_ns)
     ready_ns, _ = _inside_ns(schedule, costs, sent, times_ns)
-    sent = _ordered(sent, np.lexsort((sent.is_gradient, ready_ns, sent.on)))  # a link takes them as they are made
+    sent = _ordered(sent, _as_made(sent, ready_ns))
     ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
     row = len(ops) + np.arange(len(sent.op))
     rank = schedule.actions.get_column("rank").to_numpy()
