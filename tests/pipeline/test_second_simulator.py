@@ -22,6 +22,9 @@ def test_both_simulators_agree(seed: int) -> None:
     ran = EventLoop(schedule, costs).run()
     found = simulate(schedule, costs)
     assert found.actions.select("start_ns", "end_ns").rows() == ran.times
+    arrived = found.messages.group_by("op").agg(pl.col("arrived_ns").max()).sort("op")
+    for row, when in arrived.iter_rows():
+        assert ran.times[row][0] >= when
     ops = found.times.ops[len(schedule) :]
     for name, copies in (("offload(F)", ran.to_host), ("reload(B)", ran.from_host)):
         copied = ops.filter(name=name).select("start_ns", "end_ns").rows()

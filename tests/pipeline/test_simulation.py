@@ -68,6 +68,7 @@ def test_a_message_takes_its_latency_and_its_bytes() -> None:
     large = simulate(from_text(TWO_STAGES), Costs.units(latency=0.5, message_bytes=3_000, bytes_per_s=1e9))
     # each message holds its link for 3: 0F0's 1-4, 0F1's 4-7
     assert large.actions["start_ns"].to_list() == [0, 1_000, 11_000, 14_000, 4_500, 5_500, 7_500, 8_500]
+    assert large.messages["arrived_ns"].to_list() == [4_500, 7_500, 11_000, 14_000]
     assert large.times.plan.ops["name"].to_list()[8:] == ["send(F)", "send(F)", "send(B)", "send(B)"]
 
 

@@ -1,16 +1,14 @@
 """A schedule with its costs as a `weftrace.plan.Plan`: actions on streams, messages and copies beside them.
 
-What runs on a rank: its actions, in order, on stream `COMPUTE`; where size matters or messages block, what it sends, on
-streams from `planned.transfers.LINKS` on, one a rank that it sends to (where they block, each message on one that is
-free, and what it receives too); copies of offloaded activations on `TO_HOST` and `FROM_HOST`. Messages that only take
-their time on the way are lags.
+A rank computes its actions in order, on one stream. Messages that only take their time on the way are lags; where their
+size matters or they block they are ops, and so are copies of offloaded activations: see `planned`.
 
 Legend: N actions, S stages, C offloaded chunks.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,12 +18,11 @@ from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs, code_of, durations_ns, kind_codes, of_stages
 from weftrace.pipeline.planned.copies import copies_of, with_copies
 from weftrace.pipeline.planned.frames import named
+from weftrace.pipeline.planned.streams import COMPUTE
 from weftrace.pipeline.planned.transfers import messages_between_ranks, with_messages
 from weftrace.pipeline.range_names import chunk_name
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, need_schedule
 from weftrace.plan import Plan
-
-COMPUTE: Final = 7
 
 _F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
 _KINDS: tuple[str, ...] = tuple(ACTION_SCHEMA["kind"].categories)  # type: ignore[attr-defined]
@@ -72,9 +69,9 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
 
 
 def memory_changes(
-    schedule: Schedule, activation_S: NDArray[np.int64], pending_S: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What each op takes at its start and at its end (negative: frees), int64 [N + 2 C]: actions, then copies.
+    schedule: Schedule, activation_S: NDArray[Any], pending_S: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What each op takes at its start and at its end (negative: frees), [N + 2 C]: actions, then copies.
 
     activation_S: what a forward of a stage takes. pending_S: the part of it that is held from I to W.
     """

@@ -14,6 +14,8 @@ from weftrace.errors import PlanError, ScheduleError
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.as_plan import memory_changes, plan_of
 from weftrace.pipeline.costs import Costs, kind_codes, of_stages
+from weftrace.pipeline.dependencies import messages
+from weftrace.pipeline.planned.transfers import arrivals_ns
 from weftrace.pipeline.rules import check
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
 from weftrace.plan import Timetable, critical_path, memory_curve, memory_peaks, timetable
@@ -75,6 +77,13 @@ class Simulation(InNotebook):
         return self.schedule.actions.with_columns(
             start_ns=pl.Series(self.times.start_ns[:num]), end_ns=pl.Series(self.times.end_ns[:num])
         )
+
+    @property
+    def messages(self) -> pl.DataFrame:
+        """`weftrace.pipeline.dependencies.messages` of the schedule with `arrived_ns`: from when on the action `op` may
+        start as far as this message is concerned, which is before it has arrived where an F&B needs it late."""
+        arrived = arrivals_ns(self.schedule, self.costs, self.times)
+        return messages(self.schedule).with_columns(arrived)
 
     def memory(self, rank: int) -> pl.DataFrame:
         """What a rank holds over time, its parameters included: from `time_ns` on, `bytes`; the first row is at 0."""
@@ -180,12 +189,12 @@ def _memory(schedule: Schedule, costs: Costs, times: Timetable) -> pl.DataFrame:
 
 def _counts(schedule: Schedule, costs: Costs, num_ops: int) -> dict[str, pl.Series]:
     """start_bytes and end_bytes of all ops, where a chunk is one byte as long as any of its activations are held."""
-    ones, num = np.ones(schedule.num_stages, np.int64), len(schedule)
+    ones, num = np.ones(schedule.num_stages, np.int8), len(schedule)
     at_I = costs.pending_bytes is not None and of_stages(costs, "pending_bytes", schedule.num_stages) == 0
     counts = {}
     for name, change in zip(("start_bytes", "end_bytes"), memory_changes(schedule, ones, ones - at_I), strict=True):
         if len(change) < num_ops:  # messages are between actions and copies
-            change = np.concatenate([change[:num], np.zeros(num_ops - len(change), np.int64), change[num:]])
+            change = np.concatenate([change[:num], np.zeros(num_ops - len(change), np.int8), change[num:]])
         counts[name] = pl.Series(change)
     return counts
 

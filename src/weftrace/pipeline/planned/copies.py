@@ -5,7 +5,7 @@ Legend: N actions, C offloaded chunks.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,11 +15,8 @@ from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs, of_stages
 from weftrace.pipeline.dependencies import chunk_rows
 from weftrace.pipeline.planned.frames import Rows, all_of, named, stacked, wait_frame
+from weftrace.pipeline.planned.streams import FROM_HOST, TO_HOST
 from weftrace.pipeline.schedule import Schedule
-
-#: Streams of the copies of a rank.
-TO_HOST: Final = 31
-FROM_HOST: Final = 32
 
 
 class Copies(NamedTuple):
@@ -32,11 +29,10 @@ class Copies(NamedTuple):
 
 def copies_of(schedule: Schedule) -> Copies:
     """Offloaded chunks that a backward needs again, in the order of the rows of their forwards."""
-    gone = schedule.actions.select("stage", "micro_batch", row=pl.int_range(pl.len()), offload="offload").filter(
-        "offload"
-    )
-    stage, micro_batch, row = (gone.get_column(name).to_numpy() for name in ("stage", "micro_batch", "row"))
-    if not len(gone):
+    actions = schedule.actions
+    row = actions.get_column("offload").arg_true().to_numpy()
+    stage, micro_batch = (actions.get_column(name).to_numpy()[row] for name in ("stage", "micro_batch"))
+    if not len(row):
         return Copies(row, row, stage)
     backward = chunk_rows(schedule, "I")[0][stage, micro_batch]
     needed = backward >= 0

@@ -5,7 +5,7 @@ Legend: N actions, S stages, E messages.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from weftrace.pipeline.costs import Costs, code_of, kind_codes, of_stages
 from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.planned.frames import Rows, all_of, named, stacked, wait_frame
+from weftrace.pipeline.planned.streams import link
 from weftrace.pipeline.rules import check
 from weftrace.pipeline.schedule import Schedule
-
-#: The first stream of links; which is whose, the functions below say.
-LINKS: Final = 100
+from weftrace.plan import Timetable
 
 _F, _B, _I, _FB = (code_of(kind) for kind in ("F", "B", "I", "F&B"))
 
@@ -35,13 +34,48 @@ def messages_between_ranks(schedule: Schedule) -> Messages:
     """Those between two ranks. Within one, its order is enough; where that is wrong, the wait stays and tells so."""
     found = messages(schedule)
     _check_complete(schedule, len(found))
-    op, on = (found.get_column(name).to_numpy() for name in ("op", "on"))
-    is_gradient = found.get_column("is_gradient").to_numpy()
+    return _between_ranks(schedule, found)[0]
+
+
+def arrivals_ns(schedule: Schedule, costs: Costs, times: Timetable) -> pl.Series:
+    """For each of `messages(schedule)`, from when on its reader may start as far as it is concerned, [messages].
+
+    times: of `plan_of(schedule, costs)`. Within a rank, the end of the action that makes it.
+    """
+    found = messages(schedule)
+    sent, passes = _between_ranks(schedule, found)
+    num, start, end = len(schedule), times.start_ns, times.end_ns
+    times_ns = end[:num] - start[:num]
+    ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
+    if costs.blocking:
+        order = np.argsort(sent.op, kind="stable")
+        arrived = np.empty(len(order), np.int64)
+        arrived[order] = end[num + len(order) : num + 2 * len(order)]
+    elif costs.bytes_per_s is not None:
+        order = _as_made(sent, ready_ns)
+        arrived = np.empty(len(order), np.int64)
+        arrived[order] = end[num : num + len(order)]
+        arrived += costs.latency_ns - needed_ns
+    else:
+        arrived = start[sent.on] + ready_ns + costs.latency_ns - needed_ns
+    whole: NDArray[np.int64] = end[found.get_column("on").to_numpy()]
+    whole[passes] = arrived
+    return pl.Series("arrived_ns", whole)
+
+
+def _between_ranks(schedule: Schedule, found: pl.DataFrame) -> tuple[Messages, NDArray[np.bool_]]:
+    """Those of all messages that pass between ranks, and which they are."""
+    op, on, is_gradient = (found.get_column(name).to_numpy() for name in ("op", "on", "is_gradient"))
     rank = schedule.actions.get_column("rank").to_numpy()
     passes = (rank[op] != rank[on]) | (on > op)
     if not passes.all():
         op, on, is_gradient = op[passes], on[passes], is_gradient[passes]
-    return Messages(op, on, is_gradient)
+    return Messages(op, on, is_gradient), passes
+
+
+def _as_made(sent: Messages, ready_ns: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The order in which links take them: by maker, then by when it has them."""
+    return np.lexsort((sent.is_gradient, ready_ns, sent.on))
 
 
 def _inside_ns(
@@ -78,13 +112,12 @@ def with_messages(
     if costs.bytes_per_s is None:
         return ops, _waits_for_lags(schedule, costs, sent, times_ns)
     ready_ns, _ = _inside_ns(schedule, costs, sent, times_ns)
-    sent = _ordered(
-        sent, np.lexsort((sent.is_gradient, ready_ns, sent.on))
-    )  # as a link passes them on: as they are made
+    sent = _ordered(sent, _as_made(sent, ready_ns))
     ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
     row = len(ops) + np.arange(len(sent.op))
     rank = schedule.actions.get_column("rank").to_numpy()
-    sends = _transfers(schedule, sent, "send", rank[sent.on], LINKS + rank[sent.op], _link_ns(schedule, costs, sent))
+    stream = link(rank[sent.op], receives=False)
+    sends = _transfers(schedule, sent, "send", rank[sent.on], stream, _link_ns(schedule, costs, sent))
     waits = [_departures(row, sent.on, ready_ns, times_ns), wait_frame(sent.op, row, costs.latency_ns - needed_ns)]
     return stacked(ops, sends), pl.concat(waits)
 
@@ -100,11 +133,10 @@ def _with_blocking(
     row[by_maker] = len(ops) + np.arange(len(row))
     send_row, receive_row = row[by_reader], len(ops) + len(row) + np.arange(len(row))  # of each message received
     parts = []
-    for i, each, here, there in ((0, sent, sent.on, sent.op), (1, received, received.op, received.on)):
-        what, stream = ("send", "receive")[i], LINKS + 4 * rank[there] + 2 * i + each.is_gradient  # all at once
-        parts.append(
-            _transfers(schedule, each, what, rank[here], stream, _link_ns(schedule, costs, each) + costs.latency_ns)
-        )
+    for what, each, here, there in (("send", sent, sent.on, sent.op), ("receive", received, received.op, received.on)):
+        stream = link(rank[there], receives=what == "receive", apart=each.is_gradient)  # all pass at once
+        took_ns = _link_ns(schedule, costs, each) + costs.latency_ns
+        parts.append(_transfers(schedule, each, what, rank[here], stream, took_ns))
     before, after = np.maximum(received.op, 1) - 1, np.minimum(received.on + 1, len(rank) - 1)
     has_before = (before < received.op) & (rank[before] == rank[received.op])
     has_after = (after > received.on) & (rank[after] == rank[received.on])

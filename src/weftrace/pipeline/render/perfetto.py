@@ -15,17 +15,13 @@ import msgspec
 import polars as pl
 
 from weftrace.files.output import write_output
-from weftrace.pipeline.as_plan import COMPUTE
 from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.document import pipeline_document
-from weftrace.pipeline.planned.copies import FROM_HOST, TO_HOST
-from weftrace.pipeline.planned.transfers import LINKS
+from weftrace.pipeline.planned.streams import COMPUTE, stream_name
 from weftrace.pipeline.render.picture import causes, holds_bytes, memory_of
 from weftrace.pipeline.simulation import Simulation
 from weftrace.units import US
 
-#: Streams of the plan, as threads are named; those of links are named after who receives.
-THREADS = {COMPUTE: "compute", TO_HOST: "copies to the host", FROM_HOST: "copies from the host"}
 #: Kind -> one of the colours that chrome://tracing has names for: orange, green, light green, blue, olive.
 _COLOURS = {
     "F": "thread_state_iowait",
@@ -74,7 +70,7 @@ def _names(simulation: Simulation) -> Iterator[dict[str, object]]:
         yield {
             "name": "thread_name",
             **place,
-            "args": {"name": THREADS.get(stream, f"sends to {(stream - LINKS) // 2}")},
+            "args": {"name": stream_name(stream)},
         }
         yield {"name": "thread_sort_index", **place, "args": {"sort_index": stream}}
 

@@ -134,29 +134,10 @@ def slip(
 def planned_of(simulation: Simulation) -> Planned:
     """When actions were to run, and how long each message of `messages(schedule)` was to travel after its sender's end:
     negative where an F&B was to send it before that."""
-    num, times = len(simulation.schedule), simulation.times
-    start, end = times.start_ns, times.end_ns
-    waits = times.plan.waits.select(
-        pl.col("op").cast(pl.Int64), pl.col("on").cast(pl.Int64), pl.col("since").cast(pl.String), "lag_ns"
-    )
-    on = waits.get_column("on").to_numpy()
-    since_end = waits.get_column("since").to_numpy() == "end"
-    arrival = np.where(since_end, end[on], start[on]) + waits.get_column("lag_ns").to_numpy()
-    waits = waits.with_columns(arrival=pl.Series(arrival))
-    direct = waits.filter(pl.col("op") < num, pl.col("on") < num).select("op", "on", "arrival")
-    sends = waits.filter(pl.col("op") >= num, pl.col("on") < num).select(pl.col("op").alias("by"), "on")
-    through = (
-        waits.filter(pl.col("op") < num, pl.col("on") >= num)
-        .select("op", "arrival", pl.col("on").alias("by"))
-        .join(sends, on="by")
-        .select("op", "on", "arrival")
-    )
-    arrivals = pl.concat([direct, through]).unique(["op", "on"], keep="first")
-    sent = messages(simulation.schedule).select(pl.col("op").cast(pl.Int64), pl.col("on").cast(pl.Int64))
-    found = sent.join(arrivals, on=["op", "on"], how="left", maintain_order="left")
-    sender_end = end[sent.get_column("on").to_numpy()]
-    transit = found.get_column("arrival").fill_null(pl.Series(sender_end)).to_numpy() - sender_end
-    return Planned(start_ns=start[:num], end_ns=end[:num], transit_ns=transit)
+    actions, sent = simulation.actions, simulation.messages
+    start, end = (actions.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    transit = sent.get_column("arrived_ns").to_numpy() - end[sent.get_column("on").to_numpy()]
+    return Planned(start_ns=start, end_ns=end, transit_ns=transit)
 
 
 def _measured(done: pl.DataFrame, zero: int, has_waits: bool) -> Measured:
