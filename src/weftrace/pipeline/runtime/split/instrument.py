@@ -71,7 +71,7 @@ class Splitting(TorchFunctionMode):
         weights = _weight(weight), _weight(bias)
         pairs = zip(weights, (weight, bias), strict=True)
         computed = any(of is None and isinstance(given, Tensor) and given.requires_grad for of, given in pairs)
-        if weights == (None, None) or computed:
+        if weights == (None, None) or computed or x.is_complex():
             return None
         if torch.is_autocast_enabled(x.device.type) and not isinstance(layer, Embedding):
             x = _autocast(x)
