@@ -76,9 +76,9 @@ class SplitCheck(InNotebook):
 def verify_split(module: nn.Module, example_inputs: Any, *, seed: int = 0) -> SplitCheck:
     """Runs F, full backward, F, I and W, and compares. The module is left as it was: gradients, buffers, random state.
 
-    example_inputs: as `StageEngine.forward` takes them; those of floating point, or complex, are asked for a gradient. Outputs get
-    random gradients. Hooks of parameters are not called, and `main_grad` is not touched. A module that communicates
-    does so: all its ranks must call this together.
+    example_inputs: as `StageEngine.forward` takes them; those of floating point, or complex, are asked for a gradient.
+    Outputs get random gradients. Hooks of parameters are not called, and `main_grad` is not touched. A module that
+    communicates does so: all its ranks must call this together.
     """
     found = {name: p for name, p in module.named_parameters() if p.requires_grad}
     with _counted(module) as calls:
