@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from weftrace.pipeline.notation import from_text
+from weftrace.pipeline.runtime import StageEngine
 from weftrace.pipeline.runtime.blocks import ExpertBlock
 from weftrace.pipeline.runtime.executor import PipelineRuntime
 from weftrace.pipeline.runtime.phases import PhasedSequential
-from weftrace.pipeline.runtime.split import StageEngine
 
 
 def experts_on_ranks(group: dist.ProcessGroup) -> dict[str, bool]:

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from weftrace.pipeline.runtime import verify_split
 from weftrace.pipeline.runtime.blocks import ExpertBlock, TransformerBlock
-from weftrace.pipeline.runtime.split import verify_split
 
 
 class Layers(nn.Module):
