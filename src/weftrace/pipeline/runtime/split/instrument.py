@@ -119,7 +119,7 @@ class _Cut(Function):
         x, weight = ctx.saved_tensors
         asked = (weights[0] is not None, weights[1] is not None)
         gradients = partial(layer.weight_grads, grad, x, weight=weight, asked=asked)
-        splitting.store.keep(splitting.key, Kept(weights, gradients, (grad, x), label))
+        splitting.store.keep(splitting.key, Kept.of(weights, gradients, (grad, x), label))
         return None, None, layer.input_grad(grad, x, weight) if ctx.needs_input_grad[2] else None, None, None
 
 
@@ -139,8 +139,8 @@ def defer_weight_grad(gradient: Callable[[], Tensor], weight: Tensor) -> Tensor 
         return gradient()
     splitting.silence(of.leaf)
     cells = (cell.cell_contents for cell in getattr(gradient, "__closure__", None) or ())
-    held = tuple(value for value in cells if isinstance(value, Tensor) and value is not weight)
-    splitting.store.keep(splitting.key, Kept((of,), lambda: (gradient(),), held, splitting.label))
+    held = [value for value in cells if isinstance(value, Tensor) and value is not weight]
+    splitting.store.keep(splitting.key, Kept.of((of,), lambda: (gradient(),), held, splitting.label))
     return None
 
 
