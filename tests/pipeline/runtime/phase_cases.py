@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
+from weftrace.pipeline.notation import from_text
+from weftrace.pipeline.runtime import StageEngine
 from weftrace.pipeline.runtime.blocks import ExpertBlock
+from weftrace.pipeline.runtime.executor import PipelineRuntime
 from weftrace.pipeline.runtime.phases import PhasedSequential
-from weftrace.pipeline.runtime.split import StageEngine
 
 
 def experts_on_ranks(group: dist.ProcessGroup) -> dict[str, bool]:
@@ -42,28 +44,28 @@ def _blocks(group: dist.ProcessGroup | None) -> PhasedSequential:
     """The same weights everywhere; of the experts, each rank has its part."""
     torch.manual_seed(0)
     whole = PhasedSequential(*(ExpertBlock(8, num_experts=4) for _ in range(2))).double()
-    if group is None:
-        return whole
-    blocks = PhasedSequential(*(ExpertBlock(8, num_experts=4, group=group) for _ in range(2))).double()
-    for name, parameter in blocks.named_parameters():
+    return whole if group is None else PhasedSequential(*(_shared_out(block, group) for block in whole.parts))
+
+
+def _shared_out(whole: nn.Module, group: dist.ProcessGroup) -> ExpertBlock:
+    """The block with this rank's part of the experts."""
+    block = ExpertBlock(8, num_experts=4, group=group).double()
+    for name, parameter in block.named_parameters():
         all_of_it = whole.get_parameter(name).detach()
-        own = all_of_it if parameter.shape == all_of_it.shape else _own(all_of_it, group)
-        parameter.data.copy_(own)
-    return blocks
+        parts = all_of_it.chunk(dist.get_world_size(group))
+        parameter.data.copy_(all_of_it if parameter.shape == all_of_it.shape else parts[dist.get_rank(group)])
+    return block
 
 
-def _own(experts: Tensor, group: dist.ProcessGroup) -> Tensor:
-    return experts.chunk(dist.get_world_size(group))[dist.get_rank(group)]
-
-
-def _as_one(blocks: PhasedSequential, grads: list[Tensor], whole: PhasedSequential, rank: int, size: int) -> bool:
+def _as_one(mine: nn.Module, grads: list[Tensor], whole: nn.Module, rank: int, size: int) -> bool:
     """Experts' gradients are of all ranks' tokens already; the others' are of a rank's own, so they are summed."""
-    for (name, parameter), grad in zip(blocks.named_parameters(), grads, strict=True):
+    (group,) = {module.group for module in mine.modules() if isinstance(module, ExpertBlock)}
+    for (name, parameter), grad in zip(mine.named_parameters(), grads, strict=True):
         want = whole.get_parameter(name).grad
         assert want is not None
         if parameter.shape == want.shape:
             total = grad.clone()
-            dist.all_reduce(total, group=blocks.parts[0].group)
+            dist.all_reduce(total, group=group)
         else:
             total, want = grad, want.chunk(size)[rank]
         if not torch.allclose(total, want, rtol=1e-12, atol=1e-12):
@@ -71,7 +73,7 @@ def _as_one(blocks: PhasedSequential, grads: list[Tensor], whole: PhasedSequenti
     return True
 
 
-def _taken(module: torch.nn.Module) -> list[Tensor]:
+def _taken(module: nn.Module) -> list[Tensor]:
     grads = [parameter.grad for parameter in module.parameters()]
     module.zero_grad(set_to_none=True)
     return grads  # type: ignore[return-value]
@@ -87,6 +89,30 @@ def _in_turns(engine: StageEngine, xs: list[Tensor], grad: Callable[[Tensor], Te
     for at in range(1, len(xs)):
         out, _ = engine.forward_backward(at, xs[at], at - 1, grad(out), split=split)
     engine.backward(len(xs) - 1, grad(out))
+
+
+def pipelines_of_experts(group: dist.ProcessGroup, schedule: str) -> list[Any]:
+    """Two pipelines of two ranks: the experts of a stage lie on a rank of either. Returns notes, and as one process."""
+    plan = from_text(schedule)
+    rank = dist.get_rank(group)
+    lines = [dist.new_group([first, first + 1]) for first in (0, 2)]
+    across = [dist.new_group([first, first + 2]) for first in (0, 1)]
+    held = [stage for stage in range(plan.num_stages) if plan.replica_of_rank_stage[rank % 2, stage] >= 0]
+    torch.manual_seed(0)
+    whole = [ExpertBlock(8, num_experts=4).double() for _ in range(plan.num_stages)]
+    mine = {stage: _shared_out(whole[stage], across[rank % 2]) for stage in held}
+    runtime = PipelineRuntime(
+        plan, mine, loss=lambda out, target: (out - target).square().sum(), group=lines[rank // 2]
+    )
+    draw = torch.Generator().manual_seed(5)
+    inputs, targets = torch.randn(2, 2, plan.num_micro_batches, 2, 6, 8, generator=draw, dtype=torch.float64)
+    runtime.step([*inputs[rank // 2]], [*targets[rank // 2]])
+    for x, target in zip(inputs.flatten(0, 1), targets.flatten(0, 1), strict=True):
+        (nn.Sequential(*whole)(x) - target).square().sum().backward()
+    equal = [_as_one(mine[stage], _taken(mine[stage]), whole[stage], rank // 2, 2) for stage in held]
+    for made in (*lines, *across):
+        dist.destroy_process_group(made)
+    return [list(runtime.notes), equal]
 
 
 def profiled(group: dist.ProcessGroup, folder: str, runs: int) -> None:

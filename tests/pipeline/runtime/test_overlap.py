@@ -6,6 +6,8 @@ from pathlib import Path
 
 import weftrace as wt
 from tests.pipeline.runtime.living import Ranks
+from weftrace.pipeline.generators.families import generate
+from weftrace.pipeline.notation import to_text
 
 CASES = "tests.pipeline.runtime.phase_cases:"
 
@@ -14,6 +16,13 @@ def test_phases_in_turns_give_the_bits_of_plain_autograd_and_one_process(ranks: 
     for told in ranks.run(CASES + "experts_on_ranks", 2):
         assert told == dict.fromkeys(told, True)
         assert len(told) == 5
+
+
+def test_two_pipelines_share_experts_and_overlap_them(ranks: Ranks) -> None:
+    schedule = generate("dualpipev", num_ranks=2, num_micro_batches=4)
+    assert "F&B" in schedule.actions.get_column("kind").unique()
+    for notes, equal in ranks.run(CASES + "pipelines_of_experts", 4, schedule=to_text(schedule)):
+        assert (notes, equal) == ([], [True, True])
 
 
 def test_a_report_states_more_communication_behind_computation_with_overlap(ranks: Ranks, tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from weftrace.errors import ScheduleError
+from weftrace.pipeline.runtime import StageEngine
 from weftrace.pipeline.runtime.blocks import ExpertBlock, TransformerBlock
 from weftrace.pipeline.runtime.phases import Compute, Exchange, Phase, PhasedModule, PhasedSequential, Transfer
-from weftrace.pipeline.runtime.split import StageEngine
 
 
 class Sent:

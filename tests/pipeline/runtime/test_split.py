@@ -160,6 +160,15 @@ def test_w_of_any_micro_batch_at_any_time() -> None:
         first.weight_grad(1)
 
 
+def test_what_w_needs_may_not_be_written_to_before_it() -> None:
+    engine = StageEngine(nn.Linear(4, 3), 0)
+    buffer = torch.randn(2, 4)
+    engine.input_grad(0, torch.ones_like(engine.forward(0, buffer)))
+    buffer.zero_()
+    with pytest.raises(ScheduleError, match=r"of shape \[2, 3\] or \[2, 4\], was written to between I and W"):
+        engine.weight_grad(0)
+
+
 def test_hooks_are_called_once_after_w_with_the_whole_gradient() -> None:
     module = Tied()
     engine = StageEngine(module, 0)

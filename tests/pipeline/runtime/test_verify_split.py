@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from weftrace.pipeline.runtime import verify_split
 from weftrace.pipeline.runtime.blocks import ExpertBlock, TransformerBlock
-from weftrace.pipeline.runtime.split import verify_split
 
 
 class Layers(nn.Module):
@@ -77,6 +77,17 @@ def test_a_gradient_that_is_lost_is_missing() -> None:
             return Loses.apply(x, self.weight)  # type: ignore[no-untyped-call]
 
     assert verify_split(Lossy(), torch.randn(2, 4)).missing == ["weight"]
+
+
+def test_layers_that_change_themselves_or_are_not_real_compare_as_well() -> None:
+    normed = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4))  # each forward changes what the next computes
+    number = nn.Linear(4, 4, dtype=torch.complex64)
+    for module, x in ((normed, torch.randn(3, 4)), (number, torch.randn(3, 4, dtype=torch.complex64))):
+        check = verify_split(module, x)
+        assert (check.difference, check.missing) == (0.0, [])
+        assert check.at_i == check.parameters.get_column("parameter").to_list()
+    table = verify_split(nn.Embedding(9, 4, sparse=True), torch.tensor([1, 2]))
+    assert (table.difference, table.at_i) == (0.0, [])
 
 
 def test_what_is_held_from_i_to_w_is_told_against_what_a_forward_saves() -> None:

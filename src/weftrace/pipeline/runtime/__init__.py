@@ -1,0 +1,51 @@
+"""Schedules that run: stages on torch.distributed, their backward in I and W, their phases in turns.
+
+from weftrace.pipeline.runtime import PipelineRuntime, verify_split
+print(verify_split(module, example_inputs).in_lines())      # what I leaves to W, and what it cannot
+result = PipelineRuntime(schedule, {stage: module}, loss=loss).step(inputs, targets)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weftrace.errors import PipelineRunError
+from weftrace.lazy import lazily
+
+if TYPE_CHECKING:
+    from weftrace.pipeline.runtime.blocks import ExpertBlock as ExpertBlock
+    from weftrace.pipeline.runtime.blocks import TransformerBlock as TransformerBlock
+    from weftrace.pipeline.runtime.executor import PipelineRuntime as PipelineRuntime
+    from weftrace.pipeline.runtime.executor import StepResult as StepResult
+    from weftrace.pipeline.runtime.phases import Compute as Compute
+    from weftrace.pipeline.runtime.phases import Exchange as Exchange
+    from weftrace.pipeline.runtime.phases import PhasedModule as PhasedModule
+    from weftrace.pipeline.runtime.phases import PhasedSequential as PhasedSequential
+    from weftrace.pipeline.runtime.phases import Transfer as Transfer
+    from weftrace.pipeline.runtime.split.engine import StageEngine as StageEngine
+    from weftrace.pipeline.runtime.split.instrument import defer_weight_grad as defer_weight_grad
+    from weftrace.pipeline.runtime.split.store import WeightGradStore as WeightGradStore
+    from weftrace.pipeline.runtime.split.verify import SplitCheck as SplitCheck
+    from weftrace.pipeline.runtime.split.verify import verify_split as verify_split
+
+
+def _torch_is_missing(name: str, missing: ModuleNotFoundError) -> PipelineRunError | None:
+    if missing.name != "torch":
+        return None
+    return PipelineRunError(f"weftrace.pipeline.runtime.{name} runs models, with torch: pip install 'weftrace[torch]'")
+
+
+if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            f"{__name__}.blocks": ("ExpertBlock", "TransformerBlock"),
+            f"{__name__}.executor": ("PipelineRuntime", "StepResult"),
+            f"{__name__}.phases": ("Compute", "Exchange", "PhasedModule", "PhasedSequential", "Transfer"),
+            f"{__name__}.split.engine": ("StageEngine",),
+            f"{__name__}.split.instrument": ("defer_weight_grad",),
+            f"{__name__}.split.store": ("WeightGradStore",),
+            f"{__name__}.split.verify": ("SplitCheck", "verify_split"),
+        },
+        on_missing=_torch_is_missing,
+    )

@@ -1,7 +1,7 @@
 """A module as ordered phases, so that one micro-batch's communication runs behind another one's computation.
 
-A module that has `phases()` returns `Compute`s and `Exchange`s in their order, as [attn, dispatch, mlp, combine] of a
-block with experts. What a phase returns, the next one gets; at each boundary it is cut from autograd's graph, so that
+A `PhasedModule` gives `Compute`s and `Exchange`s in their order, as [attn, dispatch, mlp, combine] of a block with
+experts. What a phase returns, the next one gets; at each boundary it is cut from autograd's graph, so that
 the backward of each phase can be run by itself, in any order with the phases of other micro-batches.
 
 There are no threads: a run of phases is a generator that stops wherever it has begun a communication. Who holds two of
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -59,17 +59,11 @@ class Exchange:
 Phase = Compute | Exchange
 
 
-@runtime_checkable
-class Phased(Protocol):
-    """A module that offers its phases. All ranks that communicate in them must run them in the same order."""
-
-    def phases(self) -> Sequence[Phase]: ...
-
-
 class PhasedModule(nn.Module):
-    """A module whose forward is its phases, one after another: it needs `phases()` alone."""
+    """A module whose forward is its phases, one after another: a class derived from it writes `phases` alone."""
 
     def phases(self) -> Sequence[Phase]:
+        """The first one computes. All ranks that communicate in them run them in the same order."""
         raise NotImplementedError
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -140,7 +134,7 @@ def _split(splitting: Splitting | None, phase: str, *, backward: bool) -> Abstra
 
 def phases_of(module: nn.Module) -> Sequence[Phase]:
     """The phases that a module offers; itself as one without a name where it offers none."""
-    if not isinstance(module, Phased):
+    if not isinstance(module, PhasedModule):
         return [Compute("", module)]
     phases = module.phases()
     if not phases or not isinstance(phases[0], Compute):

@@ -71,7 +71,7 @@ class Splitting(TorchFunctionMode):
         weights = _weight(weight), _weight(bias)
         pairs = zip(weights, (weight, bias), strict=True)
         computed = any(of is None and isinstance(given, Tensor) and given.requires_grad for of, given in pairs)
-        if weights == (None, None) or computed:
+        if weights == (None, None) or computed or x.is_complex():
             return None
         if torch.is_autocast_enabled(x.device.type) and not isinstance(layer, Embedding):
             x = _autocast(x)
@@ -119,7 +119,7 @@ class _Cut(Function):
         x, weight = ctx.saved_tensors
         asked = (weights[0] is not None, weights[1] is not None)
         gradients = partial(layer.weight_grads, grad, x, weight=weight, asked=asked)
-        splitting.store.keep(splitting.key, Kept(weights, gradients, (grad, x), label))
+        splitting.store.keep(splitting.key, Kept.of(weights, gradients, (grad, x), label))
         return None, None, layer.input_grad(grad, x, weight) if ctx.needs_input_grad[2] else None, None, None
 
 
@@ -139,8 +139,8 @@ def defer_weight_grad(gradient: Callable[[], Tensor], weight: Tensor) -> Tensor 
         return gradient()
     splitting.silence(of.leaf)
     cells = (cell.cell_contents for cell in getattr(gradient, "__closure__", None) or ())
-    held = tuple(value for value in cells if isinstance(value, Tensor) and value is not weight)
-    splitting.store.keep(splitting.key, Kept((of,), lambda: (gradient(),), held, splitting.label))
+    held = [value for value in cells if isinstance(value, Tensor) and value is not weight]
+    splitting.store.keep(splitting.key, Kept.of((of,), lambda: (gradient(),), held, splitting.label))
     return None
 
 

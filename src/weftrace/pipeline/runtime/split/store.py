@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.profiler import record_function
 
+from weftrace.errors import ScheduleError
+
 #: (stage, micro-batch)
 Key = tuple[int, int]
 Gradients = Sequence[Tensor | None]
@@ -41,7 +43,21 @@ class Kept:
     weights: tuple[Weight | None, ...]
     gradients: Callable[[], Gradients]
     held: tuple[Tensor, ...]
-    label: str = ""
+    versions: tuple[int, ...]  # of what it holds, when it was kept
+    label: str
+
+    @classmethod
+    def of(
+        cls, weights: tuple[Weight | None, ...], gradients: Callable[[], Gradients], held: Sequence[Tensor], label: str
+    ) -> Kept:
+        return cls(weights, gradients, tuple(held), tuple(tensor._version for tensor in held), label)
+
+    def made(self) -> Gradients:
+        """Raises `ScheduleError` where what it holds was written to since, as a buffer that is used again would be."""
+        if any(tensor._version != version for tensor, version in zip(self.held, self.versions, strict=True)):
+            shapes = " or ".join(str(list(tensor.shape)) for tensor in self.held)
+            raise ScheduleError(f"a tensor that W needs, of shape {shapes}, was written to between I and W")
+        return self.gradients()
 
 
 class WeightGradStore:
@@ -83,7 +99,7 @@ def _drained(pending: deque[Kept]) -> Iterator[Kept]:
 
 def _add(kept: Kept, uses: Counter[int], totals: dict[int, Tensor]) -> None:
     """Adds a use to the totals of its weights, and gives autograd those whose last use it is."""
-    for weight, grad in zip(kept.weights, kept.gradients(), strict=True):
+    for weight, grad in zip(kept.weights, kept.made(), strict=True):
         if weight is None:
             continue
         at = id(weight.leaf)

@@ -76,14 +76,16 @@ class SplitCheck(InNotebook):
 def verify_split(module: nn.Module, example_inputs: Any, *, seed: int = 0) -> SplitCheck:
     """Runs F, full backward, F, I and W, and compares. The module is left as it was: gradients, buffers, random state.
 
-    example_inputs: as `StageEngine.forward` takes them; those of floating point are asked for a gradient. Outputs get
-    random gradients. Hooks of parameters are not called, and `main_grad` is not touched. A module that communicates
-    does so: all its ranks must call this together.
+    example_inputs: as `StageEngine.forward` takes them; those of floating point, or complex, are asked for a gradient.
+    Outputs get random gradients. Hooks of parameters are not called, and `main_grad` is not touched. A module that
+    communicates does so: all its ranks must call this together.
     """
     found = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    with _untouched(module), _counted(module) as calls:
-        full = _gradients(module, example_inputs, seed, calls, split=False)
-        cut = _gradients(module, example_inputs, seed, calls, split=True)
+    with _counted(module) as calls:
+        with _untouched(module):
+            full = _gradients(module, example_inputs, seed, calls, split=False)
+        with _untouched(module):
+            cut = _gradients(module, example_inputs, seed, calls, split=True)
     rows = [
         {
             "parameter": name,
@@ -205,15 +207,16 @@ def _recomputed(calls: dict[str, Counter[str]]) -> pl.DataFrame:
 
 def _asked(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
-        return leaf.detach().clone().requires_grad_(leaf.is_floating_point())
+        return leaf.detach().clone().requires_grad_(leaf.is_floating_point() or leaf.is_complex())
     return leaf
 
 
 def _same(one: Tensor | None, other: Tensor | None) -> bool:
-    return one is not None and other is not None and torch.equal(one, other)
+    return one is not None and other is not None and _difference(one, other) == 0
 
 
 def _difference(one: Tensor | None, other: Tensor | None) -> float | None:
     if not isinstance(one, Tensor) or not isinstance(other, Tensor):
         return None
-    return float((one - other).abs().max()) if one.numel() else 0.0
+    apart = (one - other).to_dense().abs()
+    return float(apart.max()) if apart.numel() else 0.0
