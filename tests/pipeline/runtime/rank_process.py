@@ -17,9 +17,7 @@ from importlib import import_module
 
 
 def main() -> None:
-    import faulthandler
 
-    faulthandler.dump_traceback_later(8)
     rank, size, port = map(int, sys.argv[1:])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a case prints is no answer
