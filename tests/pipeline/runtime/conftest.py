@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.runtime.living import Ranks, living_ranks
+from tests.pipeline.runtime.living import Ranks
 
 
 @pytest.fixture(scope="session")
 def ranks(warm: Path) -> Iterator[Ranks]:
     """Four processes on gloo; a case may use the first two, three or all."""
-    with living_ranks(warm / "python") as found:
-        yield found
+    found = Ranks(warm / "python")
+    yield found
+    found.end()

@@ -6,9 +6,8 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,13 @@ class RankFailed(AssertionError):
         self.errors = errors
 
 
-@dataclass(frozen=True)
 class Ranks:
-    """A living set of processes that know each other by gloo."""
+    """A living set of processes that know each other by gloo. After a failure, the next run begins with a new set."""
 
-    processes: list[subprocess.Popen[str]]
+    def __init__(self, python: Path) -> None:
+        """python: of `tests.warm`, which has imported torch."""
+        self._python = python
+        self._processes: list[subprocess.Popen[str]] = []
 
     def run(self, case: str, size: int = SIZE, **facts: Any) -> list[Any]:
         """What the case's function returns on each of the first `size` ranks. Raises `RankFailed`."""
@@ -36,51 +37,49 @@ class Ranks:
         return self.answers(range(size))
 
     def begin(self, case: str, size: int = SIZE, **facts: Any) -> None:
+        if not self._processes:
+            self._processes = _started(self._python)
         line = json.dumps({"case": case, "size": size, "facts": facts})
-        for process in self.processes[:size]:
+        for process in self._processes[:size]:
             assert process.stdin is not None
             process.stdin.write(line + "\n")
             process.stdin.flush()
 
-    def answers(self, ranks: range | list[int]) -> list[Any]:
+    def answers(self, ranks: Sequence[int]) -> list[Any]:
         found: dict[int, dict[str, Any]] = {}
         for rank in ranks:
-            stdout = self.processes[rank].stdout
+            stdout = self._processes[rank].stdout
             assert stdout is not None
             line = stdout.readline()
             found[rank] = json.loads(line) if line else {"error": "the process ended"}
         if errors := {rank: answer["error"] for rank, answer in found.items() if "error" in answer}:
+            self.end()
             raise RankFailed(errors)
         return [answer["value"] for answer in found.values()]
 
+    def end(self) -> None:
+        for process in self._processes:
+            with suppress(BrokenPipeError):
+                process.stdin.close()  # type: ignore[union-attr]
+        for process in self._processes:
+            process.wait(timeout=60)
+        self._processes = []
 
-@contextmanager
-def living_ranks(python: Path, size: int = SIZE) -> Iterator[Ranks]:
-    """Start a set; it ends with the context. python: of `tests.warm`, which has imported torch."""
+
+def _started(python: Path) -> list[subprocess.Popen[str]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": _path()}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     script = str(Path(__file__).with_name("rank_process.py"))
     processes = [
         subprocess.Popen(
-            [python, script, str(rank), str(size), str(port)],
+            [python, script, str(rank), str(SIZE), str(port)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT,
         )
-        for rank in range(size)
+        for rank in range(SIZE)
     ]  # fmt: skip
-    try:
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "{}\n"
-        yield Ranks(processes)
-    finally:
-        for process in processes:
-            assert process.stdin is not None
-            process.stdin.close()
-        for process in processes:
-            process.wait(timeout=60)
-
-
-def _path() -> str:
-    return os.pathsep.join([str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "{}\n"
+    return processes

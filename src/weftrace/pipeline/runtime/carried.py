@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import nn
 
+from weftrace.pipeline.runtime.split.values import mapped
 from weftrace.pipeline.schedule import Schedule
 
 
@@ -43,11 +44,12 @@ class Carried:
         outputs, state = returned
         if (micro_batch + 1) % self._slices:
             self._state[stage, micro_batch + 1] = state
+        self._grads[stage, micro_batch] = mapped(state, lambda leaf: None)  # until the slice after it gives them
         return outputs
 
     def with_state_grads(self, stage: int, micro_batch: int, grads: Any) -> Any:
         """The gradients of all that the forward returned."""
-        return (grads, self._grads.pop((stage, micro_batch), None)) if stage in self._modules else grads
+        return (grads, self._grads.pop((stage, micro_batch))) if stage in self._modules else grads
 
     def without_state_grads(self, stage: int, micro_batch: int, grads: Any) -> Any:
         """The gradients of the inputs, of those of all that the module was called with."""
@@ -61,8 +63,3 @@ class Carried:
         if micro_batch % self._slices:
             self._grads[stage, micro_batch - 1] = state
         return inputs
-
-    def forget(self) -> None:
-        """Drop what a step that failed left."""
-        self._state.clear()
-        self._grads.clear()

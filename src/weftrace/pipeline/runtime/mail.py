@@ -23,6 +23,9 @@ from weftrace.pipeline.runtime.split.values import mapped
 
 Key = tuple[bool, int, int]
 
+#: Bytes of a description that its first message holds.
+_HEAD = 248
+
 
 @dataclass(slots=True)
 class _Posted:
@@ -100,20 +103,26 @@ class Mailbox:
         return leaf.detach().to(self.home).requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
 
     def _tell(self, message: Message) -> None:
-        """Send or receive a description: its length, then its text."""
+        """Send or receive a description: a head with its length and its start, and the rest where there is more."""
         if message.source == self.rank:
             text = describe(self._outgoing[message.key])
-            body = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).to(self.device)
-            length = torch.tensor([body.numel()], device=self.device)
-            for part in (length, body):
-                self._wait(message, self._batch([(part, message)]))
+            body = text.encode()
+            padded = body.ljust(max(_HEAD, len(body)), b" ")
+            told = torch.frombuffer(bytearray(len(body).to_bytes(8, "little") + padded), dtype=torch.uint8)
+            for part in told.to(self.device).split([8 + _HEAD, len(padded) - _HEAD]):
+                self._pass(part, message)
         else:
-            length = torch.empty(1, dtype=torch.int64, device=self.device)
-            self._wait(message, self._batch([(length, message)]))
-            body = torch.empty(int(length), dtype=torch.uint8, device=self.device)
-            self._wait(message, self._batch([(body, message)]))
-            text = bytes(body.cpu().tolist()).decode()
+            head = self._pass(torch.empty(8 + _HEAD, dtype=torch.uint8, device=self.device), message)
+            length = int.from_bytes(head[:8], "little")
+            rest = torch.empty(max(0, length - _HEAD), dtype=torch.uint8, device=self.device)
+            text = (head[8:] + self._pass(rest, message))[:length].decode()
         self._descriptions[message.key] = text
+
+    def _pass(self, part: Tensor, message: Message) -> bytes:
+        """Send or receive this, and wait until it is done."""
+        if part.numel():
+            self._wait(message, self._batch([(part, message)]))
+        return bytes(part.cpu().tolist())
 
     def _begin(self, messages: Sequence[Message]) -> None:
         tensors: list[tuple[Tensor, Message]] = []
