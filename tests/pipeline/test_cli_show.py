@@ -70,7 +70,7 @@ def test_torch_s_csv_is_written_where_it_can_say_the_schedule_and_shown(run: Run
     assert "DualPipeV says the same with one" in refused.stderr and not Path(path).exists()
     run("pipeline", "show", "dualpipev", "--devices", "4", "--micro-batches", "12", "-q", "-o", path)
     assert "OVERLAP_F_B" in Path(path).read_text()
-    assert "plan takes 78 units of time; bubble 6" in run("pipeline", "show", path).stdout
+    assert "Plan takes 78 units of time; bubble 6" in run("pipeline", "show", path).stdout
 
 
 def test_costs_of_a_file_are_used_and_kept(run: Run, tmp_path: Path) -> None:

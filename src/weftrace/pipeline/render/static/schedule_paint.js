@@ -2,6 +2,7 @@
 // ranks hold in memory. Edges lie on whole pixels, rounded alike for all cells, so that what is painted of a row is as
 // much of it as its rank is busy, at every zoom.
 
+import { tickLabel } from "render/axis.js";
 import { sizedContext } from "render/dom.js";
 import { inkOn, mix, palette, SANS } from "render/theme.js";
 import { timeText } from "./schedule_text.js";
@@ -207,7 +208,7 @@ function paintAxis(context, { block, view, width, at }, colors) {
     const x = Math.round(((number * step - view.start) / view.length) * width);
     context.fillStyle = colors.line;
     context.fillRect(x, AXIS - 6, 1, at.height - AXIS);
-    const label = timeText(block, number * step);
+    const label = block.unit_ns ? timeText(block, number * step) : tickLabel(number * step, step, view.length);
     if (x + 4 + context.measureText(label).width > width) continue;
     context.fillStyle = colors.muted;
     context.fillText(label, x + 4, AXIS / 2);
