@@ -15,15 +15,13 @@ import msgspec
 import polars as pl
 
 from weftrace.files.output import write_output
-from weftrace.pipeline.as_plan import COMPUTE, FROM_HOST, LINKS, TO_HOST
+from weftrace.pipeline.as_plan import COMPUTE
 from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.document import pipeline_document
 from weftrace.pipeline.render.picture import causes, holds_bytes, memory_of
 from weftrace.pipeline.simulation import Simulation
 from weftrace.units import US
 
-#: Streams of the plan, as threads are named; those of links are named after who receives.
-THREADS = {COMPUTE: "compute", TO_HOST: "copies to the host", FROM_HOST: "copies from the host"}
 #: Kind -> one of the colours that chrome://tracing has names for: orange, green, light green, blue, olive.
 _COLOURS = {
     "F": "thread_state_iowait",
@@ -62,17 +60,18 @@ def _lines(simulation: Simulation) -> Iterator[pl.Series]:
 
 def _names(simulation: Simulation) -> Iterator[dict[str, object]]:
     """pid 0 means the idle process in Perfetto, so pids are ranks + 1."""
-    streams = simulation.times.plan.ops.select("rank", "stream").unique().sort("rank", "stream")
+    ops = simulation.times.plan.ops.select("rank", "stream", pl.col("name").cast(pl.String))
+    streams = ops.group_by("rank", "stream").agg(pl.col("name").unique().sort()).sort("rank", "stream")
     for rank in range(simulation.schedule.num_ranks):
         place = {"ph": "M", "pid": rank + 1, "tid": 0}
         yield {"name": "process_name", **place, "args": {"name": f"rank {rank}"}}
         yield {"name": "process_sort_index", **place, "args": {"sort_index": rank}}
-    for rank, stream in streams.iter_rows():
+    for rank, stream, names in streams.iter_rows():
         place = {"ph": "M", "pid": rank + 1, "tid": stream}
         yield {
             "name": "thread_name",
             **place,
-            "args": {"name": THREADS.get(stream, f"sends to {(stream - LINKS) // 2}")},
+            "args": {"name": "compute" if stream == COMPUTE else ", ".join(names)},
         }
         yield {"name": "thread_sort_index", **place, "args": {"sort_index": stream}}
 

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.pipeline.as_plan import plan_of
-from weftrace.pipeline.costs import UNIT_NS, of_stages
+from weftrace.pipeline.costs import of_stages
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Simulation
 from weftrace.plan import Timetable, memory_curve
@@ -96,7 +96,7 @@ def picture_of(simulation: Simulation, most_ranks: int) -> Picture:
         makespan_ns=simulation.makespan_ns,
         bubble_ns=simulation.bubble_ns,
         bubble_share=idle_share(idlest),
-        unit_ns=UNIT_NS if costs.source == "units" else 0,
+        unit_ns=costs.unit_ns,
         shades=shades_of(schedule)[0],
         held_in="bytes" if in_bytes else "chunks",
         peak=ranks["peak"][peak_rank],
@@ -147,7 +147,7 @@ def causes(simulation: Simulation) -> NDArray[np.int64]:
 def holds_bytes(simulation: Simulation) -> bool:
     """Whether its costs say how large activations are, and not only that they are."""
     costs, num_stages = simulation.costs, simulation.schedule.num_stages
-    return costs.source != "units" and bool(of_stages(costs, "activation_bytes", num_stages).any())
+    return not costs.unit_ns and bool(of_stages(costs, "activation_bytes", num_stages).any())
 
 
 def memory_of(simulation: Simulation, ranks: list[int], in_bytes: bool) -> pl.DataFrame:

@@ -181,7 +181,7 @@ def _pair(
         yield _cell(f"{kind}{shade}", x, at * half, wide, half, title)
         if _fits(micro_batch, _SMALL_DIGIT, wide):
             numbers.append(_number(f"{kind}{shade} s", x + wide / 2, base, micro_batch))
-    if wide > 3:
+    if wide > 6:
         yield f'<rect class="pair" x="{_px(x + 0.6)}" y="0.6" width="{_px(wide - 1.2)}" height="{_BAR - 1.2}"/>'
 
 

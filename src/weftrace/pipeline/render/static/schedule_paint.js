@@ -37,7 +37,7 @@ const PALEST = 0.5; // as colours.py has it
 const DIGIT = 6.1; // pixels, at 10.5 px
 const SMALL_DIGIT = 5.4; // at 9.2 px
 const EDGED = 4; // pixels: wider cells have an edge
-const FRAMED = 5; // wider F&B a frame
+const FRAMED = 10; // wider F&B in rows that are high enough a frame: a narrower one would be all frame
 const NUMBERED = 17; // rows at least so high have numbers
 /** @type {Record<string, string>} */
 export const ROLES = { F: "forward", B: "backward", I: "input", W: "weight" };
@@ -157,7 +157,7 @@ function paintRow(context, scene, row, looks, colors) {
     }
     paintBar(context, looks.F[shade[cell]], x0, x1, y, half, micro_batch[cell], at);
     paintBar(context, looks.B[back_shade[cell] ?? 0], x0, x1, y + half, half, back_micro_batch[cell] ?? 0, at);
-    if (x1 - x0 <= FRAMED || at.bar <= 8) return;
+    if (x1 - x0 <= FRAMED || at.bar < 14) return;
     context.strokeStyle = colors.text;
     context.lineWidth = 1.2;
     context.strokeRect(x0 + 0.6, y + 0.6, x1 - x0 - 1.2, at.bar - 1.2);
