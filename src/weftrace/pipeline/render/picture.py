@@ -161,9 +161,12 @@ def memory_of(simulation: Simulation, ranks: list[int], in_bytes: bool) -> pl.Da
         # a chunk is a byte, at the same times
         ones = replace(costs, activation_bytes=1, pending_bytes=0 if freed_at_I else None)
         times = Timetable(plan=plan_of(schedule, ones), start_ns=times.start_ns, end_ns=times.end_ns)
-    curves = [simulation.memory(rank) if in_bytes else memory_curve(times, rank) for rank in ranks]
-    frames = [curve.select(pl.lit(rank, pl.Int32()).alias("rank"), "time_ns", held="bytes") for rank, curve in
-              zip(ranks, curves, strict=True)]  # fmt: skip
+    frames = []
+    for rank in ranks:
+        curve = simulation.memory(rank) if in_bytes else memory_curve(times, rank)
+        frames.append(curve.select(pl.lit(rank, pl.Int32()).alias("rank"), "time_ns", held="bytes"))
+        if not in_bytes and (not len(curve) or curve["time_ns"][0] > 0):
+            frames.insert(-1, pl.DataFrame({"rank": [rank], "time_ns": [0], "held": [0]}, schema=frames[-1].schema))
     return pl.concat(frames)
 
 

@@ -103,7 +103,8 @@ def headline(picture: Picture) -> str:
     """The picture's first sentence: how long it takes, what of it is bubble and by which boundary, what it holds."""
     told = time_told(picture.makespan_ns, picture.unit_ns) + " units of time" * bool(picture.unit_ns)
     bubble = time_told(picture.bubble_ns, picture.unit_ns)
-    what = "" if picture.held_in == "bytes" else " chunks' activations"
+    chunks = " chunk's activations" if picture.peak == 1 else " chunks' activations"
+    what = "" if picture.held_in == "bytes" else chunks
     name = picture.name[:1].upper() + picture.name[1:]
     return (
         f"{name} takes {told}; bubble {bubble} ({percent(picture.bubble_share)}; boundary: {picture.boundary}, "
