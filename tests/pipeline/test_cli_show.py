@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from rich.console import Console
 
 import weftrace as wt
 from tests.cli.test_cli import run as command
+from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.generators.families import FAMILIES, generate
+from weftrace.pipeline.simulation import Simulation, simulate
 
 __all__ = ["command"]  # the fixture
 
@@ -70,7 +74,7 @@ def test_torch_s_csv_is_written_where_it_can_say_the_schedule_and_shown(run: Run
     assert "DualPipeV says the same with one" in refused.stderr and not Path(path).exists()
     run("pipeline", "show", "dualpipev", "--devices", "4", "--micro-batches", "12", "-q", "-o", path)
     assert "OVERLAP_F_B" in Path(path).read_text()
-    assert "plan takes 78 units of time; bubble 6" in run("pipeline", "show", path).stdout
+    assert "Plan takes 78 units of time; bubble 6" in run("pipeline", "show", path).stdout
 
 
 def test_costs_of_a_file_are_used_and_kept(run: Run, tmp_path: Path) -> None:
@@ -117,3 +121,16 @@ def test_an_input_is_never_overwritten(run: Run, tmp_path: Path) -> None:
         run("pipeline", "show", str(path), "-o", str(path), code=2).stderr.replace("│", " ").split()
     )
     assert path.read_text() == before
+
+
+def test_the_terminal_page_s_picture_is_what_is_printed() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "terminal.md").read_text(encoding="utf-8")
+    (example,) = (block for block in page.split("```")[1::2] if "1F1B takes" in block)
+    printed = printed_at_80(simulate(generate("1f1b", num_stages=4, num_micro_batches=8), Costs.units(FB=3)))
+    assert [line.rstrip() for line in printed.splitlines()[2:]] == example.strip().splitlines()[1:]
+
+
+def printed_at_80(simulation: Simulation) -> str:
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    wt.show(simulation, console)
+    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]

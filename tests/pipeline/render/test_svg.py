@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.pipeline.render import simulations
+from tests.pipeline.render import readme_picture, simulations
 from weftrace.errors import OutputError
 from weftrace.pipeline.render import svg
 from weftrace.pipeline.render.svg import svg_of
@@ -138,3 +138,8 @@ def test_too_many_actions_are_refused_with_what_helps(monkeypatch: pytest.Monkey
     monkeypatch.setattr(svg, "MAX_CELLS", 63)
     with pytest.raises(OutputError, match="64 actions are more than an SVG can hold as cells"):
         svg_of([simulations.f1b()])
+
+
+def test_readme_s_picture_is_what_is_drawn_today_and_light() -> None:
+    assert readme_picture.FILE.read_text(encoding="utf-8") == readme_picture.text()
+    assert len(readme_picture.text()) < 100_000

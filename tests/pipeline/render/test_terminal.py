@@ -8,7 +8,10 @@ import pytest
 from rich.console import Console
 
 from tests.pipeline.render import simulations
+from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.pipeline.render.picture import picture_of
+from weftrace.pipeline.render.svg import svg_of
 from weftrace.pipeline.render.terminal import MAX_RANKS, drawn, most_of_column, print_simulation
 from weftrace.pipeline.simulation import Simulation, simulate
 from weftrace.units import duration
@@ -92,3 +95,16 @@ def test_measured_costs_are_told_in_time_and_bytes() -> None:
 def test_a_boundary_is_named_with_what_it_means() -> None:
     span = simulate(simulations.f1b().schedule, simulations.UNITS, boundary="span")
     assert "boundary: span, each rank by itself, from its first action to its last" in " ".join(printed(span).split())
+
+
+def test_the_smallest_and_the_emptiest_schedules_are_drawn() -> None:
+    """One chunk; actions without duration; forwards alone."""
+    assert "a rank holds at most 1 chunk's activations" in " ".join(printed(simulations.f1b(1, 1)).split())
+    nothing = simulations.f1b(2, 2, Costs(forward_ns=0, input_ns=0, weight_ns=0))
+    schedule = simulations.f1b(3, 4).schedule
+    forwards = simulate(schedule.with_actions(schedule.actions.filter(kind="F")), simulations.UNITS)
+    for simulation in (nothing, forwards):
+        assert "takes" in printed(simulation, 40)
+        for draw in (svg_of, render_schedules_html):
+            assert draw([simulation])
+        assert picture_of(simulation, 8).memory["rank"].n_unique() == simulation.schedule.num_ranks

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_CELLS = 20_000  # what plotly still moves smoothly
 _BAR = 0.86  # of a rank's row
-_ROW_PX = 26
+_ROW_PX = 40  # so that a half has room for a number
 _MEMORY_PX = 110
 
 
@@ -50,8 +50,8 @@ def figure_schedule(simulation: Simulation) -> go.Figure:
             marker={"color": "rgba(0,0,0,0)", "line": {"color": palette.INK, "width": 1.4}},
         )  # fmt: skip
     _memory(figure, picture, scale)
-    height = 190 + _ROW_PX * len(row_of) + _MEMORY_PX
-    share = _MEMORY_PX / (height - 160)
+    height = 270 + _ROW_PX * len(row_of) + _MEMORY_PX
+    share = _MEMORY_PX / (height - 220)
     told = " ".join(filter(None, (headline(picture), left_out(picture))))
     ranks = list(row_of)
     figure.update_layout(
@@ -65,7 +65,13 @@ def figure_schedule(simulation: Simulation) -> go.Figure:
         yaxis2={"title": "held", "domain": [0, share], "anchor": "x", "rangemode": "tozero"},
         **layout(label(told), height=height),
     )  # fmt: skip
-    figure.update_layout(title={"font": {"size": 14}}, legend={"itemclick": False, "itemdoubleclick": False})
+    legend = {"itemclick": False, "itemdoubleclick": False, "x": 0, "xanchor": "left", "y": -0.12, "yanchor": "top"}
+    figure.update_layout(
+        title={"font": {"size": 14}},
+        legend=legend,
+        margin={"l": 60, "r": 20, "t": 60, "b": 160},
+        uniformtext={"minsize": 8, "mode": "hide"},
+    )
     return figure
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.pipeline.as_plan import plan_of
-from weftrace.pipeline.costs import UNIT_NS, of_stages
+from weftrace.pipeline.costs import of_stages
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Simulation
 from weftrace.plan import Timetable, memory_curve
@@ -96,7 +96,7 @@ def picture_of(simulation: Simulation, most_ranks: int) -> Picture:
         makespan_ns=simulation.makespan_ns,
         bubble_ns=simulation.bubble_ns,
         bubble_share=idle_share(idlest),
-        unit_ns=UNIT_NS if costs.source == "units" else 0,
+        unit_ns=costs.unit_ns,
         shades=shades_of(schedule)[0],
         held_in="bytes" if in_bytes else "chunks",
         peak=ranks["peak"][peak_rank],
@@ -147,7 +147,7 @@ def causes(simulation: Simulation) -> NDArray[np.int64]:
 def holds_bytes(simulation: Simulation) -> bool:
     """Whether its costs say how large activations are, and not only that they are."""
     costs, num_stages = simulation.costs, simulation.schedule.num_stages
-    return costs.source != "units" and bool(of_stages(costs, "activation_bytes", num_stages).any())
+    return not costs.unit_ns and bool(of_stages(costs, "activation_bytes", num_stages).any())
 
 
 def memory_of(simulation: Simulation, ranks: list[int], in_bytes: bool) -> pl.DataFrame:
@@ -161,9 +161,12 @@ def memory_of(simulation: Simulation, ranks: list[int], in_bytes: bool) -> pl.Da
         # a chunk is a byte, at the same times
         ones = replace(costs, activation_bytes=1, pending_bytes=0 if freed_at_I else None)
         times = Timetable(plan=plan_of(schedule, ones), start_ns=times.start_ns, end_ns=times.end_ns)
-    curves = [simulation.memory(rank) if in_bytes else memory_curve(times, rank) for rank in ranks]
-    frames = [curve.select(pl.lit(rank, pl.Int32()).alias("rank"), "time_ns", held="bytes") for rank, curve in
-              zip(ranks, curves, strict=True)]  # fmt: skip
+    frames = []
+    for rank in ranks:
+        curve = simulation.memory(rank) if in_bytes else memory_curve(times, rank)
+        frames.append(curve.select(pl.lit(rank, pl.Int32()).alias("rank"), "time_ns", held="bytes"))
+        if not in_bytes and (not len(curve) or curve["time_ns"][0] > 0):
+            frames.insert(-1, pl.DataFrame({"rank": [rank], "time_ns": [0], "held": [0]}, schema=frames[-1].schema))
     return pl.concat(frames)
 
 

@@ -24,6 +24,7 @@ from weftrace.pipeline.render.words import (
     left_out,
     memory_told,
     shape_told,
+    tick_told,
     time_told,
 )
 from weftrace.pipeline.simulation import Simulation
@@ -33,7 +34,7 @@ from weftrace.units import percent
 
 MAX_CELLS = 60_000  # what a browser still draws in an instant, some 8 MB
 MAX_RANKS = 256
-_LEFT, _RIGHT = 62, 104  # room for the ranks' names, and for what they wait and hold
+_LEFT, _RIGHT = 62, 112  # room for the ranks' names, and for what they wait and hold
 _ROW, _BAR = 24, 21  # a rank's row, and the cell in it
 _HEAD, _AXIS, _MEMORY, _FOOT = 46, 18, 64, 18  # title, ticks, memory curve with the room above it
 _MIN_WIDTH, _MAX_WIDTH = 960, 3_600
@@ -107,7 +108,7 @@ def _picture(picture: Picture, scale: float, width: float, tooltips: bool) -> It
     yield f'<text class="name" x="0" y="20">{_text(picture.name)}</text>'
     yield f'<text class="muted" x="0" y="37">{_text(_facts(picture))}</text>'
     yield from _axis(picture, scale, rows_end)
-    for x, word in ((44, "idle"), (92, "peak")):
+    for x, word in ((52, "idle"), (102, "peak")):
         yield f'<text class="side" x="{_px(width + x)}" y="{_HEAD + 7}">{word}</text>'
     for at, rank in enumerate(picture.ranks.iter_rows(named=True)):
         yield from _row(picture, rank, scale, width, _HEAD + _AXIS + _ROW * at, tooltips)
@@ -131,7 +132,7 @@ def _axis(picture: Picture, scale: float, bottom: float) -> Iterator[str]:
     step = tick_step(_TICK_PX / scale, picture.unit_ns)
     for number, time_ns in enumerate(np.arange(0, picture.makespan_ns + 1, step)):
         x = _px(time_ns * scale)
-        label = time_told(float(time_ns), picture.unit_ns) if number else "0"
+        label = tick_told(float(time_ns), step, picture.makespan_ns, picture.unit_ns) if number else "0"
         yield f'<path class="line" d="M{x} {_HEAD + 10}V{_px(bottom)}"/>'
         yield f'<text class="tick" x="{x}" y="{_HEAD + 7}">{_text(label)}</text>'
 
@@ -164,8 +165,8 @@ def _row(
             numbers.append(_number(f"{label} s", x + wide / 2, 14, cell["micro_batch"]))
     if numbers:
         yield f'<g class="number">{"".join(numbers)}</g>'
-    yield f'<text class="side" x="{_px(width + 44)}" y="15">{percent(idle_share(rank))}</text>'
-    yield f'<text class="side" x="{_px(width + 92)}" y="15">{held_told(rank["peak"], picture.held_in)}</text>'
+    yield f'<text class="side" x="{_px(width + 52)}" y="15">{percent(idle_share(rank))}</text>'
+    yield f'<text class="side" x="{_px(width + 102)}" y="15">{held_told(rank["peak"], picture.held_in)}</text>'
     yield "</g>"
 
 
@@ -180,7 +181,7 @@ def _pair(
         yield _cell(f"{kind}{shade}", x, at * half, wide, half, title)
         if _fits(micro_batch, _SMALL_DIGIT, wide):
             numbers.append(_number(f"{kind}{shade} s", x + wide / 2, base, micro_batch))
-    if wide > 3:
+    if wide > 6:
         yield f'<rect class="pair" x="{_px(x + 0.6)}" y="0.6" width="{_px(wide - 1.2)}" height="{_BAR - 1.2}"/>'
 
 

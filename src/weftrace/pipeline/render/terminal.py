@@ -21,7 +21,7 @@ from weftrace.alphabet import DIRECTIONS
 from weftrace.pipeline.render.colours import KINDS, colour, ink_on
 from weftrace.pipeline.render.picture import Picture, idle_share, picture_of
 from weftrace.pipeline.render.svg import tick_step
-from weftrace.pipeline.render.words import headline, held_told, held_words, left_out, shape_told, time_told
+from weftrace.pipeline.render.words import headline, held_told, held_words, left_out, shape_told, tick_told, time_told
 from weftrace.pipeline.simulation import Simulation
 from weftrace.render import palette
 from weftrace.render.console_parts import BOLD, DIM, print_blocks
@@ -142,7 +142,7 @@ def _axis(picture: Picture, columns: int, column_ns: float) -> str:
     line = [" "] * columns
     for number in range(math.ceil(picture.makespan_ns / step)):
         at = round(number * step / column_ns)
-        label = f"|{time_told(number * step, picture.unit_ns) if number else '0'}"
+        label = f"|{tick_told(number * step, step, picture.makespan_ns, picture.unit_ns) if number else '0'}"
         if at + len(label) <= columns:
             line[at : at + len(label)] = label
     return "".join(line)

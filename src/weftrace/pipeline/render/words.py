@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from weftrace.alphabet import DIRECTIONS
-from weftrace.units import duration, percent, size
+from weftrace.units import MS, US, S, duration, percent, size
 
 if TYPE_CHECKING:
     from weftrace.pipeline.render.picture import Picture
@@ -76,6 +77,15 @@ def time_told(time_ns: float, unit_ns: int) -> str:
     return f"{time_ns / unit_ns:,.6g}" if unit_ns else duration(time_ns)
 
 
+def tick_told(time_ns: float, step_ns: float, makespan_ns: int, unit_ns: int) -> str:
+    """A time on an axis: in one unit for all its ticks, with the digits that tell them apart."""
+    if unit_ns:
+        return time_told(time_ns, unit_ns)
+    size, name = (S, "s") if makespan_ns >= 10 * S else (MS, "ms") if makespan_ns >= 10 * MS else (US, "µs")
+    digits = max(0, math.ceil(-math.log10(step_ns / size) - 1e-9))
+    return f"{time_ns / size:,.{digits}f} {name}"
+
+
 def held_told(held: float, held_in: str) -> str:
     """An amount of memory in words."""
     return size(held) if held_in == "bytes" else f"{held:,.6g}"
@@ -93,9 +103,11 @@ def headline(picture: Picture) -> str:
     """The picture's first sentence: how long it takes, what of it is bubble and by which boundary, what it holds."""
     told = time_told(picture.makespan_ns, picture.unit_ns) + " units of time" * bool(picture.unit_ns)
     bubble = time_told(picture.bubble_ns, picture.unit_ns)
-    what = "" if picture.held_in == "bytes" else " chunks' activations"
+    chunks = " chunk's activations" if picture.peak == 1 else " chunks' activations"
+    what = "" if picture.held_in == "bytes" else chunks
+    name = picture.name[:1].upper() + picture.name[1:]
     return (
-        f"{picture.name} takes {told}; bubble {bubble} ({percent(picture.bubble_share)}; boundary: {picture.boundary}, "
+        f"{name} takes {told}; bubble {bubble} ({percent(picture.bubble_share)}; boundary: {picture.boundary}, "
         f"{BOUNDARIES[picture.boundary]}); a rank holds at most {held_told(picture.peak, picture.held_in)}{what}."
     )
 

@@ -2,6 +2,7 @@
 // ranks hold in memory. Edges lie on whole pixels, rounded alike for all cells, so that what is painted of a row is as
 // much of it as its rank is busy, at every zoom.
 
+import { tickLabel } from "render/axis.js";
 import { sizedContext } from "render/dom.js";
 import { inkOn, mix, palette, SANS } from "render/theme.js";
 import { timeText } from "./schedule_text.js";
@@ -36,7 +37,7 @@ const PALEST = 0.5; // as colours.py has it
 const DIGIT = 6.1; // pixels, at 10.5 px
 const SMALL_DIGIT = 5.4; // at 9.2 px
 const EDGED = 4; // pixels: wider cells have an edge
-const FRAMED = 5; // wider F&B a frame
+const FRAMED = 10; // wider F&B in rows that are high enough a frame: a narrower one would be all frame
 const NUMBERED = 17; // rows at least so high have numbers
 /** @type {Record<string, string>} */
 export const ROLES = { F: "forward", B: "backward", I: "input", W: "weight" };
@@ -156,7 +157,7 @@ function paintRow(context, scene, row, looks, colors) {
     }
     paintBar(context, looks.F[shade[cell]], x0, x1, y, half, micro_batch[cell], at);
     paintBar(context, looks.B[back_shade[cell] ?? 0], x0, x1, y + half, half, back_micro_batch[cell] ?? 0, at);
-    if (x1 - x0 <= FRAMED || at.bar <= 8) return;
+    if (x1 - x0 <= FRAMED || at.bar < 14) return;
     context.strokeStyle = colors.text;
     context.lineWidth = 1.2;
     context.strokeRect(x0 + 0.6, y + 0.6, x1 - x0 - 1.2, at.bar - 1.2);
@@ -207,7 +208,7 @@ function paintAxis(context, { block, view, width, at }, colors) {
     const x = Math.round(((number * step - view.start) / view.length) * width);
     context.fillStyle = colors.line;
     context.fillRect(x, AXIS - 6, 1, at.height - AXIS);
-    const label = timeText(block, number * step);
+    const label = block.unit_ns ? timeText(block, number * step) : tickLabel(number * step, step, view.length);
     if (x + 4 + context.measureText(label).width > width) continue;
     context.fillStyle = colors.muted;
     context.fillText(label, x + 4, AXIS / 2);
