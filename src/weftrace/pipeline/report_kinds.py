@@ -11,14 +11,16 @@ from weftrace.files.schemas import DocumentSchema
 from weftrace.kinds import Kind
 from weftrace.pipeline.choices.document import RECOMMENDATION_SCHEMA, RecommendationReport, recommendation_table
 from weftrace.pipeline.render.recommendation_terminal import print_recommendation
+from weftrace.pipeline.render.slip_terminal import print_slip
 from weftrace.pipeline.render.step_terminal import print_step
+from weftrace.pipeline.slips.document import SLIP_SCHEMA, SlipReport, slip_table
 from weftrace.pipeline.steps.document import STEP_SCHEMA, StepReport, step_table
 
 if TYPE_CHECKING:
     import polars as pl
     from rich.console import Console
 
-REPORT_SCHEMAS = (RECOMMENDATION_SCHEMA, STEP_SCHEMA)
+REPORT_SCHEMAS = (RECOMMENDATION_SCHEMA, STEP_SCHEMA, SLIP_SCHEMA)
 
 
 def _kind(
@@ -44,4 +46,5 @@ def _kind(
 
 RECOMMENDATION = _kind(RecommendationReport, RECOMMENDATION_SCHEMA, print_recommendation, recommendation_table)
 STEP = _kind(StepReport, STEP_SCHEMA, print_step, step_table)
-REPORT_KINDS = (RECOMMENDATION, STEP)
+SLIP = _kind(SlipReport, SLIP_SCHEMA, print_slip, slip_table)
+REPORT_KINDS = (RECOMMENDATION, STEP, SLIP)

@@ -32,8 +32,8 @@ def test_the_published_shape_brings_its_model_its_parts_and_its_bubble_and_says_
     assert [(row["name"], row["fewest"], row["most"]) for row in document["parts"]][4] == ("1F1B", 97, 103)
     assert sum(row["time_ns"] for row in document["parts"]) == document["step_ns"]
     assert document["bubble"] is not None and document["bubble"]["text"].startswith(
-        "Of the published bubble of 2.06 s the schedule itself makes 803 ms with the published parts' own costs (920 ms "
-        "on the rank that idles most): that much is the law's. The other 1.26 s are slip"
+        "Of the published bubble of 2.06 s the schedule itself makes 803 ms with the published parts' own costs (920 "
+        "ms on the rank that idles most): that much is the law's. The other 1.26 s are slip"
     )
 
 
