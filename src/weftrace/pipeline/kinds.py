@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weftrace.files.documents import document_as
 from weftrace.files.output import write_output
 from weftrace.kinds import DOCUMENT_SUFFIXES, Kind
-from weftrace.pipeline.choices.document import (
-    RECOMMENDATION_SCHEMA,
-    RecommendationDocument,
-    RecommendationReport,
-    recommendation_table,
-)
 from weftrace.pipeline.comparing.comparison import Comparison
 from weftrace.pipeline.comparing.document import (
     COMPARISON_SCHEMA,
@@ -30,15 +23,13 @@ from weftrace.pipeline.render.comparison_terminal import print_comparison
 from weftrace.pipeline.render.figures import figure_schedule
 from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.pipeline.render.perfetto import write_perfetto
-from weftrace.pipeline.render.recommendation_terminal import print_recommendation
-from weftrace.pipeline.render.step_terminal import print_step
 from weftrace.pipeline.render.svg import svg_of
 from weftrace.pipeline.render.terminal import print_simulation
+from weftrace.pipeline.report_kinds import REPORT_KINDS, REPORT_SCHEMAS
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Simulation, simulate
-from weftrace.pipeline.steps.document import STEP_SCHEMA, StepDocument, StepReport, step_table
 
-SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA, RECOMMENDATION_SCHEMA, STEP_SCHEMA, PIPELINE_SCHEMA)
+SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA, PIPELINE_SCHEMA, *REPORT_SCHEMAS)
 
 COSTS = Kind(
     value=Costs,
@@ -47,6 +38,7 @@ COSTS = Kind(
     load=lambda document, what: costs_of(document, what=what),
     show=lambda costs, console: console.print(costs.in_lines(), highlight=False, markup=False),
 )
+
 
 COMPARISON = Kind(
     value=Comparison,
@@ -58,30 +50,6 @@ COMPARISON = Kind(
         ".html": lambda comparison, path: write_output(path, [render_comparison_html(comparison)]),
         ".csv": lambda comparison, path: write_output(path, [comparison_table(comparison).write_csv().encode()]),
     },
-)
-
-RECOMMENDATION = Kind(
-    value=RecommendationReport,
-    schema=RECOMMENDATION_SCHEMA.schema,
-    document=lambda report: report.document,
-    load=lambda document, what: RecommendationReport(
-        document=document_as(document, RecommendationDocument, schema=RECOMMENDATION_SCHEMA.schema, what=what)
-    ),
-    show=lambda report, console: print_recommendation(report.document, console),
-    save={
-        ".csv": lambda report, path: write_output(path, [recommendation_table(report.document).write_csv().encode()])
-    },
-)
-
-STEP = Kind(
-    value=StepReport,
-    schema=STEP_SCHEMA.schema,
-    document=lambda report: report.document,
-    load=lambda document, what: StepReport(
-        document=document_as(document, StepDocument, schema=STEP_SCHEMA.schema, what=what)
-    ),
-    show=lambda report, console: print_step(report.document, console),
-    save={".csv": lambda report, path: write_output(path, [step_table(report.document).write_csv().encode()])},
 )
 
 
@@ -121,4 +89,4 @@ SCHEDULE = replace(
     show=lambda schedule, console: print_simulation(_in_units(schedule), console),
 )
 
-KINDS: tuple[Kind, ...] = (COSTS, COMPARISON, RECOMMENDATION, STEP, SIMULATION, SCHEDULE)
+KINDS: tuple[Kind, ...] = (COSTS, COMPARISON, SIMULATION, SCHEDULE, *REPORT_KINDS)

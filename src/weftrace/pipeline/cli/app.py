@@ -7,6 +7,7 @@ import typer
 from weftrace.pipeline.cli import compare as pipeline_compare
 from weftrace.pipeline.cli import recommend as pipeline_recommend
 from weftrace.pipeline.cli import show as pipeline_show
+from weftrace.pipeline.cli import slip as pipeline_slip
 from weftrace.pipeline.cli import step as pipeline_step
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app.command("compare", epilog=pipeline_compare.EPILOG)(pipeline_compare.command)
 app.command("recommend", epilog=pipeline_recommend.EPILOG)(pipeline_recommend.command)
 app.command("show", epilog=pipeline_show.EPILOG)(pipeline_show.command)
 app.command("step", epilog=pipeline_step.EPILOG)(pipeline_step.command)
+app.command("slip", epilog=pipeline_slip.EPILOG)(pipeline_slip.command)
 
 
 def add_to(commands: typer.Typer) -> None:

@@ -67,8 +67,8 @@ def command(
     """Simulate every schedule on the same devices; choose the fastest that fits; say what would change the choice."""
     from weftrace.pipeline.choices.document import recommendation_report
     from weftrace.pipeline.choices.recommendation import recommend
-    from weftrace.pipeline.kinds import RECOMMENDATION
     from weftrace.pipeline.measured.told_costs import for_devices
+    from weftrace.pipeline.report_kinds import RECOMMENDATION
 
     inputs = inputs_of(trace, costs, flops)
     wanted = outputs.wanted(output, writes=RECOMMENDATION, inputs=inputs, json=json, quiet=quiet)

@@ -67,7 +67,7 @@ def command(
     quiet: outputs.Quiet = False,
 ) -> None:
     """Time of a whole step by part, tokens/s and MFU; beside a published step of the same shape, where there is one."""
-    from weftrace.pipeline.kinds import STEP
+    from weftrace.pipeline.report_kinds import STEP
     from weftrace.pipeline.steps.predicted import Run, predicted_step
 
     inputs = inputs_of(trace, costs, flops)

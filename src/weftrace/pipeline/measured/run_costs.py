@@ -22,8 +22,9 @@ def costs_of_run(run: MeasuredRun, schedule: Schedule) -> Costs:
 
     Raises `TraceError` where the run is not one of the schedule.
     """
-    matched(run, schedule)
-    return replace(costs_of_actions(run, schedule.num_stages), latency_ns=_latency_ns(run, schedule))
+    steps = run.of_schedule(schedule)
+    matched(steps, schedule)
+    return replace(costs_of_actions(steps, schedule.num_stages), latency_ns=_latency_ns(steps, schedule))
 
 
 def costs_of_actions(run: MeasuredRun, num_stages: int | None = None) -> Costs:

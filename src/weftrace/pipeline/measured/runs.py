@@ -7,7 +7,7 @@ step` around a whole step. On a device an action is what was launched inside its
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.range_names import STEP, WAIT, action_in
-from weftrace.pipeline.schedule import ACTION_SCHEMA
+from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace, is_annotation
 from weftrace.trace.work import works_of
@@ -64,12 +64,16 @@ class MeasuredRun(InNotebook):
         chosen = self.steps[-1] if step is None else step
         if chosen not in self.steps:
             raise TraceError(
-                f"{self.source}: no pipeline step {chosen}; recorded are {self.steps[0]} to {self.steps[-1]}."
+                f"{self.source}: no pipeline step {chosen}; recorded are {', '.join(map(str, self.steps))}."
             )
-        return MeasuredRun(
-            actions=self.actions.filter(pl.col("step") == chosen), basis=self.basis, has_waits=self.has_waits,
-            source=self.source,
-        )  # fmt: skip
+        return replace(self, actions=self.actions.filter(pl.col("step") == chosen))
+
+    def of_schedule(self, schedule: Schedule) -> MeasuredRun:
+        """The steps that hold as many actions as the schedule; all of them, where none does. Forwards alone, as an
+        evaluation runs them, are steps too."""
+        counts = self.actions.group_by("step").len().filter(pl.col("len") == len(schedule))
+        kept = self.actions.filter(pl.col("step").is_in(counts.get_column("step").implode()))
+        return self if kept.is_empty() else replace(self, actions=kept)
 
     @property
     def makespan_ns(self) -> int:

@@ -97,7 +97,7 @@ def slip(
     costs: what the plan rested on; None for the medians of the measured run itself (`costs_of_run`).
     Raises `TraceError` where the traces are of another schedule or number of ranks.
     """
-    run = measured if isinstance(measured, MeasuredRun) else run_of(measured)
+    run = (measured if isinstance(measured, MeasuredRun) else run_of(measured)).of_schedule(schedule)
     chosen = run.of_step(step)
     done = matched(chosen, schedule).sort("row")
     if done.is_empty():

@@ -1,0 +1,138 @@
+"""A slip in a terminal; drawn from its document, so a saved JSON prints the same."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from weftrace.pipeline.slips.document import OpRow, SlipDocument
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table, unit_for
+from weftrace.render.console_text import clean, joined
+
+MAX_WIDTH = 140
+MAX_RANKS = 32
+MAX_OPS = 8
+_BAR = 13
+
+
+def print_slip(document: SlipDocument, console: Console) -> None:
+    """Print a `weftrace.pipeline.slip/1` document: planned and measured, the causes, the ranks, what differs most."""
+    width = min(console.width, MAX_WIDTH)
+    step = f"step {document['step']}" + (f" of {document['num_steps']}" if document["num_steps"] > 1 else "")
+    blocks: list[RenderableType] = [
+        joined(
+            [Text("weftrace pipeline slip", style=BOLD), clean(document["schedule"]), clean(document["source"]), step],
+            " · ",
+        ),
+        Text(clean(document["headline"]), style=BOLD),
+        _causes(document, width),
+        _ranks(document, width),
+        _ops(document, width),
+        _path(document, width),
+    ]
+    if document["notes"]:
+        blocks.append(Group(*(Text(clean(note), style=DIM) for note in document["notes"])))
+    print_blocks(blocks, console, width)
+
+
+def _causes(document: SlipDocument, width: int) -> RenderableType:
+    unit = unit_for(document["measured_ns"])
+    causes = document["causes"]
+    lines = [
+        ["planned" if document["costs_from"] == "plan" else "predicted", unit(document["planned_ns"])],
+        ["actions took longer", _signed(unit(causes["own_ns"]))],
+        ["messages took longer", _signed(unit(causes["p2p_ns"]))],
+        ["between actions", _signed(unit(causes["between_ns"]))],
+        ["less what the plan had to spare", _signed(unit(-causes["slack_ns"]))],
+        ["measured", unit(document["measured_ns"])],
+    ]
+    rests = "the plan's costs" if document["costs_from"] == "plan" else "the run's own medians per action"
+    heads = (f"along the critical path, {unit.name}", "")
+    return Group(section("Slip", f"planned times from {rests}"), table(heads, lines, width, left=heads[:1], bold=5))
+
+
+def _signed(number: str) -> str:
+    return number if number.startswith("-") else f"+{number}"
+
+
+def _ranks(document: SlipDocument, width: int) -> RenderableType:
+    unit = unit_for(document["measured_ns"])
+    rows = document["ranks"][:MAX_RANKS]
+    whole = document["measured_ns"] or 1
+    lines = []
+    for row in rows:
+        busy = round(_BAR * row["busy_ns"] / whole)
+        waited = "–" if row["waited_ns"] is None else unit(row["waited_ns"])
+        lines.append(
+            [
+                str(row["rank"]),
+                "█" * busy + "░" * (_BAR - busy),
+                unit(row["idle_ns"]),
+                unit(row["planned_idle_ns"]),
+                unit(row["idle_span_ns"]),
+                waited,
+                *(_signed(unit(row[name])) for name in ("own_ns", "p2p_ns", "between_ns")),
+            ]
+        )
+    heads = ("rank", "█ busy ░ idle", "idle", "planned", "span", "waited", "own", "p2p", "between")
+    note = (
+        f"{unit.name}; idle: the bubble with a barrier; span: with the rank's own first and last action as its ends; "
+        "own, p2p, between: of the slip, on this rank"
+    )
+    parts: list[RenderableType] = [section("Ranks", note), table(heads, lines, width, left=("rank", "█ busy ░ idle"))]
+    if left := len(document["ranks"]) - len(rows):
+        parts.append(Text(f"… and {left:,} more in the JSON", style=DIM))
+    return Group(*parts)
+
+
+def _ops(document: SlipDocument, width: int) -> RenderableType:
+    rows = document["ops"][:MAX_OPS]
+    unit = unit_for(max((row["measured_ns"] for row in rows), default=0))
+    lines = [
+        [
+            _named(row),
+            str(row["rank"]),
+            f"{row['count']:,}",
+            unit(row["planned_ns"]),
+            unit(row["measured_ns"]),
+            "–" if not row["planned_ns"] else f"{100 * (row['measured_ns'] / row['planned_ns'] - 1):+.1f} %",
+        ]
+        for row in rows
+    ]
+    heads = ("actions", "rank", "number", f"planned, {unit.name}", "measured", "")
+    note = "of one kind, stage and rank: medians over micro-batches; those that took most longer in sum first"
+    return Group(section("Actions", note), table(heads, lines, width, left=heads[:1]))
+
+
+def _named(row: OpRow) -> str:
+    return (
+        f"stage {row['stage']} {row['kind']}"
+        if row["back_stage"] is None
+        else f"{row['stage']}F & {row['back_stage']}B"
+    )
+
+
+def _path(document: SlipDocument, width: int) -> RenderableType:
+    """What added most, in the order of the path."""
+    path = document["path"]
+
+    def added(at: int) -> int:
+        row = path[at]
+        return max(abs(row["own_ns"]), abs(row["p2p_ns"]), abs(row["between_ns"]))
+
+    largest = sorted(sorted(range(len(path)), key=added, reverse=True)[:MAX_OPS])
+    unit = unit_for(max((added(at) for at in largest), default=0))
+    waits = {"start": "nothing", "rank": "its rank", "input": "a message"}
+    lines = [
+        [
+            path[at]["action"],
+            str(path[at]["rank"]),
+            waits[path[at]["reason"]],
+            *(_signed(unit(path[at][name])) for name in ("own_ns", "p2p_ns", "between_ns")),
+            unit(path[at]["slack_ns"]),
+        ]
+        for at in largest
+    ]
+    heads = ("action", "rank", "waited for", f"own, {unit.name}", "p2p", "between", "slack")
+    note = f"{len(path):,} actions; those that added most, in their order"
+    return Group(section("Critical path", note), table(heads, lines, width, left=("action", "waited for")))

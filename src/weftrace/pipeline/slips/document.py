@@ -1,0 +1,220 @@
+"""A slip as JSON values, versioned (`weftrace.pipeline.slip/1`): planned and measured, and the difference by cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypedDict, cast
+
+import polars as pl
+from msgspec import Meta
+
+from weftrace.files.schemas import Count, DocumentSchema, Positive
+from weftrace.notebook import InNotebook
+from weftrace.pipeline.schedule import Action
+from weftrace.pipeline.slips.lateness import Reason
+from weftrace.pipeline.slips.planned_and_measured import Slip
+from weftrace.units import percent, short_time
+from weftrace.version import __version__
+
+SCHEMA: Final = "weftrace.pipeline.slip/1"
+
+
+class CausesTold(TypedDict):
+    """measured - planned = own + p2p + between - slack, exactly: along the critical path of the measured step."""
+
+    own_ns: Annotated[int, Meta(description="Actions took longer than planned.")]
+    p2p_ns: Annotated[int, Meta(description="Messages took longer than planned.")]
+    between_ns: Annotated[int, Meta(description="A rank did neither an action nor wait for a message.")]
+    slack_ns: Annotated[int, Meta(description="Time that the plan had to spare on this path, used up.")]
+
+
+class RankRow(TypedDict):
+    """One rank in this step, and what of the slip is on it."""
+
+    rank: Count
+    busy_ns: Annotated[Count, Meta(description="In its actions.")]
+    idle_ns: Annotated[int, Meta(description="Its bubble with a barrier: the makespan of all ranks - busy_ns.")]
+    idle_span_ns: Annotated[int, Meta(description="Between its own first start and last end.")]
+    waited_ns: Annotated[int | None, Meta(description="In waits for messages; null where the run does not tell.")]
+    planned_busy_ns: Count
+    planned_idle_ns: Count
+    own_ns: int
+    p2p_ns: int
+    between_ns: int
+    slack_ns: int
+
+
+class OpRow(TypedDict):
+    """The actions of one kind, stage and rank: medians over micro-batches."""
+
+    rank: Count
+    kind: str
+    stage: Count
+    back_stage: Annotated[int | None, Meta(description="Of an F&B: the backward's.")]
+    count: Count
+    planned_ns: Count
+    measured_ns: Count
+    late_ns: Annotated[int, Meta(description="By how much they started later than planned.")]
+
+
+class PathRow(TypedDict):
+    """One action on the critical path, with what it added to the slip."""
+
+    rank: Count
+    action: Annotated[str, Meta(description="As a schedule writes it: 3F5, 0F4&7B1.")]
+    reason: Annotated[Reason, Meta(description="What it waited for: the action before on its rank, or another rank's.")]
+    late_ns: int
+    own_ns: int
+    p2p_ns: int
+    between_ns: int
+    slack_ns: int
+
+
+class SlipDocument(TypedDict):
+    schema: Literal["weftrace.pipeline.slip/1"]
+    weftrace: Annotated[str, Meta(description="Version of weftrace that wrote it.")]
+    schedule: str
+    source: Annotated[str, Meta(description="The traces.")]
+    num_ranks: Positive
+    step: Annotated[Count, Meta(description="Which recorded step, from 0.")]
+    num_steps: Positive
+    basis: Annotated[Literal["host", "device"], Meta(description="Whose clock times the actions.")]
+    costs_from: Annotated[
+        Literal["plan", "run"], Meta(description="Whether the planned times rest on the plan's costs, or on the run's.")
+    ]
+    boundary: Annotated[Literal["barrier"], Meta(description="How a step ends: for all ranks with the last one.")]
+    planned_ns: Count
+    measured_ns: Count
+    error: Annotated[float, Meta(description="(planned - measured) / measured.")]
+    causes: CausesTold
+    ranks: list[RankRow]
+    ops: list[OpRow]
+    path: Annotated[list[PathRow], Meta(description="The critical path of the measured step, first to last.")]
+    actions: Annotated[
+        dict[str, list[Any]], Meta(description="Every action with the causes of its lateness, as columns.")
+    ]
+    headline: str
+    notes: list[str]
+
+
+SLIP_SCHEMA = DocumentSchema(
+    document=SlipDocument,
+    schema=SCHEMA,
+    title="A measured pipeline step beside its plan",
+    file=Path(__file__).with_name("slip.schema.json"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlipReport(InNotebook):
+    """A slip as its document: what is shown and saved."""
+
+    document: SlipDocument
+
+    def _told(self) -> list[tuple[str, str]]:
+        return [("headline", self.document["headline"])]
+
+
+def slip_report(found: Slip) -> SlipReport:
+    """A slip as a value that can be shown and saved."""
+    return SlipReport(document=slip_document(found))
+
+
+def slip_document(found: Slip) -> SlipDocument:
+    """As JSON-able values."""
+    return {
+        "schema": SCHEMA,
+        "weftrace": __version__,
+        "schedule": found.schedule.name,
+        "source": found.run.source,
+        "num_ranks": found.schedule.num_ranks,
+        "step": found.step,
+        "num_steps": found.num_steps,
+        "basis": found.run.basis,
+        "costs_from": cast(Literal["plan", "run"], found.costs_from),
+        "boundary": "barrier",
+        "planned_ns": found.planned_ns,
+        "measured_ns": found.measured_ns,
+        "error": found.error,
+        "causes": {
+            "own_ns": found.own_ns, "p2p_ns": found.p2p_ns, "between_ns": found.between_ns, "slack_ns": found.slack_ns,
+        },
+        "ranks": cast(list[RankRow], found.ranks.to_dicts()),
+        "ops": cast(list[OpRow], _ops(found.actions).to_dicts()),
+        "path": _path(found),
+        "actions": found.actions.with_columns(pl.col("kind", "reason").cast(pl.String)).to_dict(as_series=False),
+        "headline": headline(found),
+        "notes": list(found.notes),
+    }  # fmt: skip
+
+
+def slip_table(document: SlipDocument) -> pl.DataFrame:
+    """Every action as a row."""
+    return pl.DataFrame(document["actions"], infer_schema_length=None)
+
+
+def headline(found: Slip) -> str:
+    """How long the step took, how far that is from the plan, and by what; whose bubble is the longest."""
+    if found.costs_from == "plan":
+        longer = found.measured_ns - found.planned_ns
+        ratio = abs(longer) / found.planned_ns if found.planned_ns else 0.0
+        first = (
+            f"The step took {short_time(found.measured_ns)}, {percent(ratio)} "
+            f"{'longer' if longer >= 0 else 'less'} than planned ({short_time(found.planned_ns)})"
+        )
+    else:
+        first = (
+            f"The step took {short_time(found.measured_ns)}; from its own costs per action "
+            f"{short_time(found.planned_ns)} is predicted ({100 * found.error:+.1f} %)"
+        )
+    worst = found.ranks.sort("idle_ns", "rank", descending=[True, False]).row(0, named=True)
+    share = percent(worst["idle_ns"] / found.measured_ns if found.measured_ns else 0)
+    return (
+        f"{first}: {_causes(found)}. With a barrier at its end rank {worst['rank']} idles most, "
+        f"{short_time(worst['idle_ns'])} ({share})."
+    )
+
+
+def _causes(found: Slip) -> str:
+    told = [
+        f"{name} took {short_time(abs(value))} {'longer' if value > 0 else 'less'}"
+        for name, value in (("actions", found.own_ns), ("messages", found.p2p_ns))
+        if value
+    ]
+    if found.between_ns:
+        told.append(f"{short_time(found.between_ns)} passed between actions")
+    if found.slack_ns:
+        told.append(f"{short_time(found.slack_ns)} of it was to spare in the plan")
+    return ", ".join(told) or "nothing differs"
+
+
+def _ops(actions: pl.DataFrame) -> pl.DataFrame:
+    """A row a kind, stage and rank, the largest difference in sum first."""
+    planned, measured = (pl.col(f"{p}end_ns") - pl.col(f"{p}start_ns") for p in ("planned_", ""))
+    rows = actions.group_by("rank", "kind", "stage", "back_stage", maintain_order=True).agg(
+        pl.len().alias("count"),
+        planned.median().round().cast(pl.Int64).alias("planned_ns"),
+        measured.median().round().cast(pl.Int64).alias("measured_ns"),
+        pl.col("late_ns").median().round().cast(pl.Int64),
+        pl.col("own_ns").sum().alias("whole"),
+    )
+    return rows.with_columns(pl.col("kind").cast(pl.String)).sort("whole", descending=True).drop("whole")
+
+
+def _path(found: Slip) -> list[PathRow]:
+    rows = found.actions[list(found.path)].with_columns(pl.col("kind", "reason").cast(pl.String))
+    fields = ("rank", "kind", "stage", "micro_batch", "back_stage", "back_micro_batch", "offload")
+    return [
+        {
+            "rank": row["rank"],
+            "action": str(Action(**{name: row[name] for name in fields})),
+            "reason": row["reason"],
+            "late_ns": row["late_ns"],
+            "own_ns": row["own_ns"],
+            "p2p_ns": row["p2p_ns"],
+            "between_ns": row["between_ns"],
+            "slack_ns": row["slack_ns"],
+        }
+        for row in rows.rows(named=True)
+    ]

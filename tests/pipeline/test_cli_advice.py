@@ -1,0 +1,192 @@
+"""`weftrace pipeline recommend`, `step` and `slip` as a person meets them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+import weftrace
+from tests.cli.test_cli import Run, run
+from tests.pipeline.measured.rank_traces import write_ranks
+from tests.pipeline.measured.test_flops_costs import saved as saved_flops
+from tests.pipeline.measured.test_phase_costs import PAIR, trace_of
+from weftrace.files.documents import read_document, write_document
+from weftrace.pipeline import Costs, Simulation, generate, simulate, to_text
+from weftrace.pipeline.document import pipeline_document
+from weftrace.pipeline.report_kinds import REPORT_KINDS, REPORT_SCHEMAS
+
+__all__ = ["run"]  # the fixture
+
+SCHEMA_OF = {schema.schema: schema for schema in REPORT_SCHEMAS}
+ON_FOUR = ("--devices", "4", "--micro-batches", "8")
+
+
+@pytest.fixture
+def costs(tmp_path: Path) -> Path:
+    path = tmp_path / "costs.json"
+    path.write_text('{"F_ms": 97.4, "I_ms": 111.6, "W_ms": 29.8, "F&B_ms": 129.0}')
+    return path
+
+
+@pytest.fixture
+def simulation() -> Simulation:
+    times = Costs(forward_ns=10_000, input_ns=11_000, weight_ns=8_000, overlapped_ns=24_000, latency_ns=500)
+    return simulate(generate("dualpipe", num_ranks=4, num_micro_batches=8), times)
+
+
+@pytest.fixture
+def measured(tmp_path: Path, simulation: Simulation) -> Path:
+    """A run that took a tenth longer, after each action."""
+    num = len(simulation.schedule)
+    start, end = (times[:num] * 11 // 10 for times in (simulation.times.start_ns, simulation.times.end_ns))
+    rank = simulation.schedule.actions["rank"].to_numpy()
+    free = np.where(np.diff(rank, prepend=-1) != 0, 0, np.roll(end, 1))
+    return write_ranks(tmp_path / "measured", simulation.schedule, [(start, end)], [(free, start)])
+
+
+def checked(path: Path) -> dict[str, Any]:
+    document = read_document(path)
+    jsonschema.validate(document, json.loads(SCHEMA_OF[document["schema"]].file.read_text()))
+    return document
+
+
+def test_recommend_from_a_trace_prints_and_writes_the_choice(run: Run, tmp_path: Path) -> None:
+    trace_of(tmp_path, PAIR).write(tmp_path / "train.json")
+    output, table = tmp_path / "choice.json.gz", tmp_path / "choice.csv"
+    code, out, err = run(
+        "pipeline", "recommend", "--trace", tmp_path / "train.json", *ON_FOUR, "-o", output, "-o", table
+    )
+    assert code == 0, err
+    told = " ".join(out.split())
+    assert told.split(" · ")[0] == "weftrace pipeline recommend"
+    assert "With a barrier at the step's end, interleaved F&B takes" in told
+    assert "F 35.0 µs, I 60.0 µs, W 10.0 µs (serial upper bounds), F&B 70.0 µs = 0.67 (F + B)" in told
+    assert "\x1b[" not in out
+    document = checked(output)
+    assert document["choice"] == "interleaved-fb" and document["costs"]["basis"] == "phases"
+    assert pl.read_csv(table)["name"][0] == "interleaved-fb"
+
+
+def test_recommend_takes_flops_and_a_cap_in_bytes(run: Run, tmp_path: Path, costs: Path) -> None:
+    flops = saved_flops(tmp_path, [2] * 4)
+    code, out, err = run(
+        "pipeline", "recommend", "--flops", flops, "--hardware", "H800", *ON_FOUR, "--json", "--no-flips"
+    )
+    assert code == 0, err
+    document = json.loads(out)
+    assert (
+        document["costs"]["basis"] == "flops" and document["costs"]["overlapped_ns"] is None and not document["flips"]
+    )
+    sized = json.loads(costs.read_text()) | {"activation_gib": 1, "weight_gib": 2}
+    costs.write_text(json.dumps(sized))
+    code, out, _ = run(
+        "pipeline", "recommend", "--costs", costs, *ON_FOUR, "--memory-cap", "8GiB", "--no-flips", "--json"
+    )
+    assert code == 0 and json.loads(out)["cap_bytes"] == 8 << 30
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((), "give one of the three; none is given"),
+        (("--costs", "costs.json", "--trace", "x.json"), "--trace and --costs are given"),
+        (("--flops", "model.json"), "name it"),
+        (("--costs", "costs.json", "--memory-cap", "much"), "'much' is no cap"),
+        (("--costs", "costs.json", "--schedule", "dualpip"), "no schedule 'dualpip'"),
+        (("--costs", "costs.json", "--memory-cap", "1GB"), "activation_bytes"),
+        (("--costs", "costs.json", "-o", "choice.txt"), "choice.txt"),
+    ],
+)
+def test_wrong_usage_ends_with_2(run: Run, costs: Path, given: tuple[str, ...], told: str) -> None:
+    named = [str(costs) if each == "costs.json" else each for each in given]
+    code, _, err = run("pipeline", "recommend", *ON_FOUR, *named)
+    assert code == 2 and told in " ".join(err.replace("│", " ").split())
+
+
+def test_traces_that_tell_no_costs_end_with_3_and_the_reason(run: Run, tmp_path: Path) -> None:
+    trace_of(tmp_path, PAIR[:1]).write(tmp_path / "forward.json")
+    code, _, err = run("pipeline", "recommend", "--trace", tmp_path / "forward.json", *ON_FOUR)
+    assert code == 3 and "no phase of an input gradient or a weight gradient" in " ".join(err.split())
+    code, _, err = run("pipeline", "recommend", "--trace", tmp_path / "none.json", *ON_FOUR)
+    assert code == 3 and "none.json" in err
+
+
+def test_recommend_reads_the_costs_of_a_measured_run(run: Run, measured: Path) -> None:
+    code, out, err = run("pipeline", "recommend", "--trace", measured, *ON_FOUR, "--no-flips", "--json")
+    assert code == 0, err
+    told = json.loads(out)["costs"]
+    assert (told["forward_ns"], told["weight_ns"], told["basis"]) == (11_000, 8_800, "actions")
+
+
+def test_step_beside_the_published_one(run: Run, tmp_path: Path, costs: Path) -> None:
+    output = tmp_path / "step.json"
+    shape = ("--stages", "16", "--micro-batches", "120", "--ranks", "2048", "--optimizer-ms", "290")
+    code, out, err = run("pipeline", "step", "--costs", costs, *shape, "-o", output)
+    assert code == 0, err
+    told = " ".join(out.split())
+    for part in ("A step of DualPipe on 2,048 ranks takes 19.0 s", "97–103", "97–103 13.9 s -7.2 %", "272.80 B",
+                 "38.94 % 38.94 %", "Of the published bubble of 2.06 s"):  # fmt: skip
+        assert part in told, part
+    assert checked(output)["published"] == "DeepSeek-V3 on 2,048 H800"
+
+
+def test_slip_tells_planned_and_measured(run: Run, tmp_path: Path, simulation: Simulation, measured: Path) -> None:
+    plan, output, table = (tmp_path / name for name in ("plan.json", "slip.json", "slip.csv"))
+    write_document(pipeline_document(simulation), plan)
+    code, out, err = run("pipeline", "slip", plan, measured, "-o", output, "-o", table)
+    assert code == 0, err
+    assert "10.0 % longer than planned" in " ".join(out.split())
+    document = checked(output)
+    causes = document["causes"]
+    assert document["measured_ns"] - document["planned_ns"] == (
+        causes["own_ns"] + causes["p2p_ns"] + causes["between_ns"] - causes["slack_ns"]
+    )
+    assert len(pl.read_csv(table)) == len(simulation.schedule) == len(document["actions"]["rank"])
+
+
+def test_slip_of_a_plan_without_costs_predicts_from_the_run(
+    run: Run, tmp_path: Path, simulation: Simulation, measured: Path
+) -> None:
+    plan = tmp_path / "plan.txt"
+    plan.write_text(to_text(simulation.schedule))
+    code, out, err = run("pipeline", "slip", plan, measured)
+    assert code == 0, err
+    assert "from its own costs per action" in " ".join(out.split())
+    other = generate("dualpipe", num_ranks=4, num_micro_batches=10)
+    plan.write_text(to_text(other))
+    code, _, err = run("pipeline", "slip", plan, measured)
+    assert code == 3 and "Is it the plan that was run?" in " ".join(err.split())
+
+
+def test_what_was_saved_prints_the_same_and_fits_80_columns(
+    run: Run, tmp_path: Path, costs: Path, simulation: Simulation, measured: Path
+) -> None:
+    write_document(pipeline_document(simulation), plan := tmp_path / "plan.json")
+    shape = ("--stages", "16", "--micro-batches", "120", "--ranks", "2048")
+    for command in (
+        ("recommend", "--costs", costs, *ON_FOUR), ("step", "--costs", costs, *shape), ("slip", plan, measured),
+    ):  # fmt: skip
+        output = tmp_path / f"{command[0]}.json"
+        code, out, err = run("pipeline", *command, "-o", output)
+        assert code == 0, err
+        assert printed(output, width=100) == out
+        assert max(map(len, printed(output, width=80).splitlines())) <= 80
+
+
+def printed(path: Path, width: int) -> str:
+    text = io.StringIO()
+    weftrace.show(weftrace.load(path), Console(width=width, file=text))
+    return text.getvalue()
+
+
+def test_each_report_has_its_kind_and_its_schema() -> None:
+    assert {kind.schema for kind in REPORT_KINDS} == set(SCHEMA_OF)
+    assert all(schema.file.read_text() == schema.text() for schema in REPORT_SCHEMAS)
