@@ -55,6 +55,9 @@ _FULL_V = ("M ≥ 2 D - 1", lambda n, t: n.M >= 2 * n.D - 1)
 _SUM = ("B = I + W", lambda n, t: t.B == t.I + t.W)
 _OVERLAP = ("F ≤ F&B ≤ F + B", lambda n, t: t.F <= t.FB <= t.F + t.B)
 _EQUAL = ("F = I = W", lambda n, t: t.F == t.I == t.W)
+_LONG = ("F&B ≥ B", lambda n, t: t.FB >= t.B)
+_MANY_OR_LONG = ("F&B ≥ B or M ≥ 2 D - 1", lambda n, t: t.FB >= t.B or n.M >= 2 * n.D - 1)
+_NOT_SHORT = ("F&B ≥ B or F&B ≥ F + W", lambda n, t: min(t.B, t.F + t.W) <= t.FB)
 
 #: Where nobody waits, but for the ends.
 NOTHING = Formula(text="0", of=lambda n, t: 0)
@@ -67,7 +70,12 @@ ENDS_OF_LOOPS = Formula(text="(D - 1)(F + B)", of=lambda n, t: (n.D - 1) * (t.F 
 ENDS_OF_PAIRS = Formula(
     text="(D - 1)(F + max(B, 2B - F&B))",
     of=lambda n, t: (n.D - 1) * (t.F + max(t.B, 2 * t.B - t.FB)),
-    needs=(_OVERLAP,),
+    needs=(_OVERLAP, _A_ROUND, _MANY_OR_LONG),
+)
+
+#: The first rank waits for the way to the last rank and back, in which chunks are F&B, not F and B.
+SPAN_OF_PAIRS = Formula(
+    text="(D - 1)(2 F&B - F - B)", of=lambda n, t: (n.D - 1) * (2 * t.FB - t.F - t.B), needs=(_OVERLAP, _LONG, _TWICE_D)
 )
 
 # --- zero bubble ------------------------------------------------------------------------------------------------------
@@ -85,6 +93,9 @@ ZB_OF_LOOPS = Formula(
     text="(D - 1)(F + I - min(W, F, I))",
     of=lambda n, t: (n.D - 1) * (t.F + t.I - min(t.W, t.F, t.I)),
     needs=(_A_ROUND,),
+)
+ZB_OF_LOOPS_SPAN = Formula(
+    text="(D - 1)(F + I - min(W, F))", of=lambda n, t: (n.D - 1) * (t.F + t.I - min(t.W, t.F)), needs=(_A_ROUND,)
 )
 ZB2P = Formula(
     text="(PP - 1) max(F, I - F, F + I - 2W)",
@@ -170,4 +181,22 @@ DUALPIPE = Formula(
     text="max{max(dF, dI - F) + d|F&B - B|, (d-1)F + (2d-1)(B - F&B)} + d max(0, I - W), d = PP/2 - 1",
     of=_dualpipe,
     needs=(_SUM, _OVERLAP),
+)
+
+
+def _dualpipe_span(n: Size, t: Times) -> int:
+    """What the first rank waits for: it is the first to begin and the last to end."""
+    F, I, W, B, FB = t  # noqa: E741
+    d = n.PP // 2 - 1
+    begin, gap = F + max(0, d * (I - F) - F), max(0, I - W)
+    longer = begin + (2 * d - 1) * (FB - B) + d * gap
+    shorter = begin + max(B - FB + d * gap, d * (B - FB) + gap)
+    return (longer if FB >= B else shorter) if d else 0
+
+
+DUALPIPE_SPAN = Formula(
+    text="F + max(0, d(I - F) - F) + (2d-1)(F&B - B) + d max(0, I - W), d = PP/2 - 1; "
+    "where F&B < B, max(B - F&B + d max(0, I - W), d(B - F&B) + max(0, I - W)) for the last two",
+    of=_dualpipe_span,
+    needs=(_SUM, _OVERLAP, _NOT_SHORT),
 )
