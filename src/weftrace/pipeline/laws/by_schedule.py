@@ -110,6 +110,7 @@ FORMULAS = {
 }  # fmt: skip
 
 
+_NOT_SWITCHED = "it is for middle ranks that run their first pair one after the other, and here they overlap it"
 _ANY = Times(1, 1, 1, 2, 3)  # peaks do not look at times
 
 
@@ -137,7 +138,8 @@ def laws_of(
     if boundary not in get_args(Boundary):
         raise ScheduleError(f"boundary = {boundary!r}; a step ends at a 'barrier', or a rank's own 'span' does.")
     formulas, size = FORMULAS[family.name], _size(family, num_ranks, num_stages, num_micro_batches, options)
-    case = _Case(size, _times(costs), costs.unit_ns, _astray(costs))
+    not_switched = "" if options.get("switch", True) else _NOT_SWITCHED
+    case = _Case(size, _times(costs), costs.unit_ns, _astray(costs) or not_switched)
     formula = formulas.barrier if boundary == "barrier" else formulas.span
     exact = None if formula is None else _exact(formula, case)
     published = None
