@@ -174,6 +174,7 @@ class _Case:
 def _exact(formula: Formula, case: _Case) -> Claim:
     if case.times is None:
         return Claim(formula=formula.text, value=None, holds=False, because=case.astray)
+    formula = formula.here(case.size, case.times)
     unmet = formula.unmet(case.size, case.times)
     because = _needs(unmet, case) if unmet else case.astray
     return Claim(formula=formula.text, value=formula.of(case.size, case.times), holds=not because, because=because)
