@@ -6,6 +6,7 @@ import pytest
 
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.generators.dualpipe import dualpipe
 from weftrace.pipeline.generators.families import FAMILIES, generate
 from weftrace.pipeline.laws.by_schedule import laws_of
 from weftrace.pipeline.passes.weight_placement import most_held
@@ -88,6 +89,13 @@ def test_deepseeks_costs_whose_f_and_b_is_shorter_than_b_alone() -> None:
     assert (law.exact.value, law.exact.holds) == (574_800, True)
     assert run.bubble_ns == 574_800
     assert law.published.value == 543_000
+
+
+def test_dualpipe_without_its_switch_has_no_law() -> None:
+    law = laws_of("dualpipe", num_stages=4, num_micro_batches=8, costs=Costs.units(1, 3), switch=False)
+    assert law.exact is not None
+    assert law.exact.because.startswith("it is for middle ranks that run their first pair one after the other")
+    assert simulate(dualpipe(4, 8, switch=False), Costs.units(1, 3)).bubble_ns > (law.exact.value or 0)
 
 
 def test_zero_is_meant_without_a_barrier() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from tests.pipeline.passes.orders import apart, lines_of, of_lines, one_f_one_b
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.generators.dualpipe import dualpipe, dualpipe_v
+from weftrace.pipeline.generators.families import generate
 from weftrace.pipeline.passes.merging import merge_neighbours
 from weftrace.pipeline.passes.middle_switch import switch_middle
 from weftrace.pipeline.rules import check
@@ -42,6 +45,20 @@ def test_dualpipes_pairs_taken_apart_are_found_again(made: Schedule) -> None:
     parted = apart(made)
     check(parted)
     assert switch_middle(merge_neighbours(parted, first="F")) == made
+
+
+@pytest.mark.parametrize("first", ["B", "F"])
+@pytest.mark.parametrize("name", ["gpipe", "1f1b", "interleaved", "seq1f1b"])
+def test_whatever_is_merged_can_run_and_does_all_the_work(name: str, first: Literal["B", "F"]) -> None:
+    for ranks, micro_batches in ((2, 2), (3, 7), (4, 8), (5, 6)):
+        schedule = generate(name, num_ranks=ranks, num_micro_batches=micro_batches)
+        try:
+            merged = merge_neighbours(schedule, first)
+        except ScheduleError:
+            assert name == "gpipe"  # all forwards stand before all backwards
+            continue
+        check(merged)
+        assert len(merged) < len(schedule) == len(apart(merged))
 
 
 def test_offloading_goes_with_the_forward() -> None:

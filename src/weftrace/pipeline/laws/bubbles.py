@@ -36,15 +36,23 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formula:
-    """text: as people write it. of: what it gives. needs: where it holds, and how that is told."""
+    """text: as people write it. of: what it gives. needs: where it holds, and how that is told.
+
+    otherwise: the formula for where it does not; None where none is known.
+    """
 
     text: str
     of: Callable[[Size, Times], int]
     needs: tuple[tuple[str, Callable[[Size, Times], bool]], ...] = ()
+    otherwise: Formula | None = None
 
     def unmet(self, size: Size, times: Times) -> str | None:
         """What it needs and does not find here; None where all is well."""
         return next((told for told, met in self.needs if not met(size, times)), None)
+
+    def here(self, size: Size, times: Times) -> Formula:
+        """This one where it holds, or else the first that does; the last where none does."""
+        return self if self.otherwise is None or not self.unmet(size, times) else self.otherwise.here(size, times)
 
 
 _ENOUGH = ("M ≥ PP", lambda n, t: n.M >= n.PP)
@@ -55,6 +63,9 @@ _FULL_V = ("M ≥ 2 D - 1", lambda n, t: n.M >= 2 * n.D - 1)
 _SUM = ("B = I + W", lambda n, t: t.B == t.I + t.W)
 _OVERLAP = ("F ≤ F&B ≤ F + B", lambda n, t: t.F <= t.FB <= t.F + t.B)
 _EQUAL = ("F = I = W", lambda n, t: t.F == t.I == t.W)
+_LONG = ("F&B ≥ B", lambda n, t: t.FB >= t.B)
+_MANY_OR_LONG = ("F&B ≥ B or M ≥ 2 D - 1", lambda n, t: t.FB >= t.B or n.M >= 2 * n.D - 1)
+_NOT_SHORT = ("F&B ≥ B or F&B ≥ F + W", lambda n, t: min(t.B, t.F + t.W) <= t.FB)
 
 #: Where nobody waits, but for the ends.
 NOTHING = Formula(text="0", of=lambda n, t: 0)
@@ -67,7 +78,12 @@ ENDS_OF_LOOPS = Formula(text="(D - 1)(F + B)", of=lambda n, t: (n.D - 1) * (t.F 
 ENDS_OF_PAIRS = Formula(
     text="(D - 1)(F + max(B, 2B - F&B))",
     of=lambda n, t: (n.D - 1) * (t.F + max(t.B, 2 * t.B - t.FB)),
-    needs=(_OVERLAP,),
+    needs=(_OVERLAP, _A_ROUND, _MANY_OR_LONG),
+)
+
+#: The first rank waits for the way to the last rank and back, in which chunks are F&B, not F and B.
+SPAN_OF_PAIRS = Formula(
+    text="(D - 1)(2 F&B - F - B)", of=lambda n, t: (n.D - 1) * (2 * t.FB - t.F - t.B), needs=(_OVERLAP, _LONG, _TWICE_D)
 )
 
 # --- zero bubble ------------------------------------------------------------------------------------------------------
@@ -85,6 +101,9 @@ ZB_OF_LOOPS = Formula(
     text="(D - 1)(F + I - min(W, F, I))",
     of=lambda n, t: (n.D - 1) * (t.F + t.I - min(t.W, t.F, t.I)),
     needs=(_A_ROUND,),
+)
+ZB_OF_LOOPS_SPAN = Formula(
+    text="(D - 1)(F + I - min(W, F))", of=lambda n, t: (n.D - 1) * (t.F + t.I - min(t.W, t.F)), needs=(_A_ROUND,)
 )
 ZB2P = Formula(
     text="(PP - 1) max(F, I - F, F + I - 2W)",
@@ -159,15 +178,49 @@ DUALPIPE_PUBLISHED = Formula(text="(PP/2 - 1)(F&B + B - 3W)", of=lambda n, t: (n
 
 def _dualpipe(n: Size, t: Times) -> int:
     """What a rank in the middle waits for: the first F0, the first I1, who runs F&B while it runs B, the last I0."""
-    F, I, W, B, FB = t  # noqa: E741
     d = n.PP // 2 - 1
-    in_the_middle = d * F + max(0, d * (I - F) - F) + d * abs(FB - B) + d * max(0, I - W)
-    beside_it = (d - 1) * F + (2 * d - 1) * (B - FB) + d * max(0, I - W)  # more only where F&B < B and F&B < F + W
-    return max(in_the_middle, beside_it) if d else 0
+    first = d * t.F + max(0, d * (t.I - t.F) - t.F)
+    return first + d * abs(t.FB - t.B) + d * max(0, t.I - t.W) if d else 0
 
 
+def _dualpipe_beside(n: Size, t: Times) -> int:
+    """What a rank beside the middle waits for, where F&B is much shorter than B, if that is more."""
+    d = n.PP // 2 - 1
+    return max(_dualpipe(n, t), (d - 1) * t.F + (2 * d - 1) * (t.B - t.FB) + d * max(0, t.I - t.W)) if d else 0
+
+
+def _dualpipe_span(n: Size, t: Times) -> int:
+    """What the first rank waits for: it is the first to begin and the last to end."""
+    d = n.PP // 2 - 1
+    first = t.F + max(0, d * (t.I - t.F) - t.F)
+    return first + (2 * d - 1) * (t.FB - t.B) + d * max(0, t.I - t.W) if d else 0
+
+
+def _dualpipe_span_beside(n: Size, t: Times) -> int:
+    """What the first rank or the one beside it waits for, where F&B is shorter than B."""
+    d, short, gap = n.PP // 2 - 1, t.B - t.FB, max(0, t.I - t.W)
+    first = t.F + max(0, d * (t.I - t.F) - t.F)
+    return first + max(short + d * gap, d * short + gap) if d else 0
+
+
+_D = ", d = PP/2 - 1"
 DUALPIPE = Formula(
-    text="max{max(dF, dI - F) + d|F&B - B|, (d-1)F + (2d-1)(B - F&B)} + d max(0, I - W), d = PP/2 - 1",
+    text=f"dF + max(0, d(I - F) - F) + d|F&B - B| + d max(0, I - W){_D}",
     of=_dualpipe,
-    needs=(_SUM, _OVERLAP),
+    needs=(_SUM, _OVERLAP, _NOT_SHORT),
+    otherwise=Formula(
+        text=f"max{{dF + max(0, d(I - F) - F) + d(B - F&B), (d-1)F + (2d-1)(B - F&B)}} + d max(0, I - W){_D}",
+        of=_dualpipe_beside,
+        needs=(_SUM, _OVERLAP),
+    ),
+)
+DUALPIPE_SPAN = Formula(
+    text=f"F + max(0, d(I - F) - F) + (2d-1)(F&B - B) + d max(0, I - W){_D}",
+    of=_dualpipe_span,
+    needs=(_SUM, _OVERLAP, _LONG),
+    otherwise=Formula(
+        text=f"F + max(0, d(I - F) - F) + max{{B - F&B + d max(0, I - W), d(B - F&B) + max(0, I - W)}}{_D}",
+        of=_dualpipe_span_beside,
+        needs=(_SUM, _OVERLAP, _NOT_SHORT),
+    ),
 )

@@ -64,7 +64,7 @@ class Law(InNotebook):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Formulas:
+class Formulas:
     """Of one family. published: with `meant`, the boundary that its authors mean, and `where` it is the exact one."""
 
     published: Formula | None = None
@@ -75,38 +75,42 @@ class _Formulas:
     peak: Formula
 
 
-_FORMULAS = {
-    "gpipe": _Formulas(published=bubbles.ENDS, barrier=bubbles.ENDS, span=bubbles.ENDS, peak=peaks.ALL),
-    "1f1b": _Formulas(published=bubbles.ENDS, barrier=bubbles.ENDS, span=bubbles.ENDS, peak=peaks.WAY_TO_THE_END),
-    "interleaved": _Formulas(
+_DUALPIPE = Formulas(
+    published=bubbles.DUALPIPE_PUBLISHED, meant="barrier", where="I = F and W ≤ I", barrier=bubbles.DUALPIPE,
+    span=bubbles.DUALPIPE_SPAN, peak=peaks.TWO_WAYS,
+)  # fmt: skip
+#: Family -> what is known of it by formula.
+FORMULAS = {
+    "gpipe": Formulas(published=bubbles.ENDS, barrier=bubbles.ENDS, span=bubbles.ENDS, peak=peaks.ALL),
+    "1f1b": Formulas(published=bubbles.ENDS, barrier=bubbles.ENDS, span=bubbles.ENDS, peak=peaks.WAY_TO_THE_END),
+    "interleaved": Formulas(
         published=bubbles.ENDS_OF_LOOPS, barrier=bubbles.ENDS_OF_LOOPS, span=bubbles.ENDS_OF_LOOPS, peak=peaks.OF_LOOPS
     ),
-    "zb1p": _Formulas(
+    "zb1p": Formulas(
         published=bubbles.ZB1P_PUBLISHED, where="W ≤ F and W ≤ I", barrier=bubbles.ZB1P, span=bubbles.ZB1P_SPAN,
         peak=peaks.WAY_TO_THE_END,
     ),
-    "zb2p": _Formulas(
+    "zb2p": Formulas(
         published=bubbles.NOTHING, meant="span", where="I ≤ F and F + I ≤ 2W", barrier=bubbles.ZB2P,
         span=bubbles.ZB2P_SPAN, peak=peaks.WAY_AND_BACK,
     ),
-    "zbv": _Formulas(
+    "zbv": Formulas(
         published=bubbles.NOTHING, meant="span", where="F = I = W, or nearly so", barrier=bubbles.ZBV,
         span=bubbles.ZBV_SPAN, peak=peaks.V_WHOLE,
     ),
-    "v-half": _Formulas(barrier=bubbles.V_HALF, peak=peaks.V_HALF),
-    "v-min": _Formulas(barrier=bubbles.V_MIN, peak=peaks.V_MIN),
-    "interleaved-zb": _Formulas(barrier=bubbles.ZB_OF_LOOPS, peak=peaks.OF_ZB_LOOPS),
-    "dualpipe": _Formulas(
-        published=bubbles.DUALPIPE_PUBLISHED, where="I = F and W ≤ I", barrier=bubbles.DUALPIPE, peak=peaks.TWO_WAYS
+    "v-half": Formulas(barrier=bubbles.V_HALF, peak=peaks.V_HALF),
+    "v-min": Formulas(barrier=bubbles.V_MIN, peak=peaks.V_MIN),
+    "interleaved-zb": Formulas(
+        barrier=bubbles.ZB_OF_LOOPS, span=bubbles.ZB_OF_LOOPS_SPAN, peak=peaks.OF_ZB_LOOPS
     ),
-    "dualpipev": _Formulas(
-        published=bubbles.DUALPIPE_PUBLISHED, where="I = F and W ≤ I", barrier=bubbles.DUALPIPE, peak=peaks.TWO_WAYS
-    ),
-    "interleaved-fb": _Formulas(barrier=bubbles.ENDS_OF_PAIRS, peak=peaks.OF_PAIRS),
-    "seq1f1b": _Formulas(published=bubbles.ENDS, barrier=bubbles.ENDS, span=bubbles.ENDS, peak=peaks.OF_SLICES),
+    "dualpipe": _DUALPIPE,
+    "dualpipev": _DUALPIPE,
+    "interleaved-fb": Formulas(barrier=bubbles.ENDS_OF_PAIRS, span=bubbles.SPAN_OF_PAIRS, peak=peaks.OF_PAIRS),
+    "seq1f1b": Formulas(published=bubbles.ENDS, barrier=bubbles.ENDS, span=bubbles.ENDS, peak=peaks.OF_SLICES),
 }  # fmt: skip
 
 
+_NOT_SWITCHED = "it is for middle ranks that run their first pair one after the other, and here they overlap it"
 _ANY = Times(1, 1, 1, 2, 3)  # peaks do not look at times
 
 
@@ -133,14 +137,18 @@ def laws_of(
     family = family_of(name)
     if boundary not in get_args(Boundary):
         raise ScheduleError(f"boundary = {boundary!r}; a step ends at a 'barrier', or a rank's own 'span' does.")
-    formulas, size = _FORMULAS[family.name], _size(family, num_ranks, num_stages, num_micro_batches, options)
-    case = _Case(size, _times(costs), costs.unit_ns, _astray(costs))
+    formulas, size = FORMULAS[family.name], _size(family, num_ranks, num_stages, num_micro_batches, options)
+    not_switched = "" if options.get("switch", True) else _NOT_SWITCHED
+    case = _Case(size, _times(costs), costs.unit_ns, _astray(costs) or not_switched)
     formula = formulas.barrier if boundary == "barrier" else formulas.span
     exact = None if formula is None else _exact(formula, case)
+    published = None
+    if formulas.published is not None and exact is not None:
+        published = _published(formulas.published, formulas, case, exact, boundary)
     return Law(
         name=family.title,
         boundary=boundary,
-        published=None if formulas.published is None else _published(formulas, case, exact, boundary),
+        published=published,
         exact=exact,
         peak_activations=Claim(
             formula=formulas.peak.text, value=formulas.peak.of(size, Times(1, 1, 1, 2, 3)), holds=True
@@ -166,21 +174,25 @@ class _Case:
 def _exact(formula: Formula, case: _Case) -> Claim:
     if case.times is None:
         return Claim(formula=formula.text, value=None, holds=False, because=case.astray)
+    formula = formula.here(case.size, case.times)
     unmet = formula.unmet(case.size, case.times)
     because = _needs(unmet, case) if unmet else case.astray
     return Claim(formula=formula.text, value=formula.of(case.size, case.times), holds=not because, because=because)
 
 
-def _published(formulas: _Formulas, case: _Case, exact: Claim | None, boundary: Boundary) -> Claim:
-    formula = formulas.published
-    assert formula is not None
+#: Why a formula that is meant for one boundary does not hold with the other.
+_MEANT: dict[Boundary, str] = {
+    "barrier": "it is meant with each rank's own span, and a barrier adds what one rank starts after another",
+    "span": "it is meant with a barrier at the step's end, and a span leaves out how much later a rank starts and ends",
+}
+
+
+def _published(formula: Formula, formulas: Formulas, case: _Case, exact: Claim, boundary: Boundary) -> Claim:
     value = None if case.times is None else formula.of(case.size, case.times)
-    if exact is None:
-        because = f"it is meant with a barrier at the step's end; for a {boundary} no formula is known"
-    elif case.times is None or exact.value == value:
+    if case.times is None or exact.value == value:
         because = exact.because
     elif formulas.meant not in (None, boundary):
-        because = f"it is meant with each rank's own span, and a {boundary} adds what one rank starts after another"
+        because = _MEANT[boundary]
     elif exact.because:
         because = exact.because
     else:
