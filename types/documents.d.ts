@@ -940,6 +940,95 @@ declare namespace pipeline {
   }
 }
 
+declare namespace slip {
+  /** measured - planned = own + p2p + between - slack, exactly: along the critical path of the measured step. */
+  interface CausesTold {
+    /** Actions took longer than planned. */
+    own_ns: number;
+    /** Messages took longer than planned. */
+    p2p_ns: number;
+    /** A rank did neither an action nor wait for a message. */
+    between_ns: number;
+    /** Time that the plan had to spare on this path, used up. */
+    slack_ns: number;
+  }
+  /** The actions of one kind, stage and rank: medians over micro-batches. */
+  interface OpRow {
+    rank: number;
+    kind: string;
+    stage: number;
+    /** Of an F&B: the backward's. */
+    back_stage: number | null;
+    count: number;
+    planned_ns: number;
+    measured_ns: number;
+    /** By how much they started later than planned. */
+    late_ns: number;
+  }
+  /** One action on the critical path, with what it added to the slip. */
+  interface PathRow {
+    rank: number;
+    /** As a schedule writes it: 3F5, 0F4&7B1. */
+    action: string;
+    /** What it waited for: the action before on its rank, or another rank's. */
+    reason: "input" | "rank" | "start";
+    late_ns: number;
+    own_ns: number;
+    p2p_ns: number;
+    between_ns: number;
+    slack_ns: number;
+  }
+  /** One rank in this step, and what of the slip is on it. */
+  interface RankRow {
+    rank: number;
+    /** In its actions. */
+    busy_ns: number;
+    /** Its bubble with a barrier: the makespan of all ranks - busy_ns. */
+    idle_ns: number;
+    /** Between its own first start and last end. */
+    idle_span_ns: number;
+    /** In waits for messages; null where the run does not tell. */
+    waited_ns: number | null;
+    planned_busy_ns: number;
+    planned_idle_ns: number;
+    own_ns: number;
+    p2p_ns: number;
+    between_ns: number;
+    slack_ns: number;
+  }
+  interface Document {
+    schema: "weftrace.pipeline.slip/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    schedule: string;
+    /** The traces. */
+    source: string;
+    num_ranks: number;
+    /** Which recorded step, from 0. */
+    step: number;
+    num_steps: number;
+    /** Whose clock times the actions. */
+    basis: "device" | "host";
+    /** Whether the planned times rest on the plan's costs, or on the run's. */
+    costs_from: "plan" | "run";
+    /** How a step ends: for all ranks with the last one. */
+    boundary: "barrier";
+    planned_ns: number;
+    measured_ns: number;
+    /** (planned - measured) / measured. */
+    error: number;
+    causes: CausesTold;
+    ranks: RankRow[];
+    ops: OpRow[];
+    /** The critical path of the measured step, first to last. */
+    path: PathRow[];
+    /** Every action with the causes of its lateness, as columns. */
+    actions: Record<string, unknown[]>;
+    headline: string;
+    notes: string[];
+  }
+}
+
 declare namespace step {
   /** The published bubble, of which the schedule makes a part; the rest is slip. Means over ranks. */
   interface BubbleTold {
