@@ -139,7 +139,7 @@ def _idle(schedule: Schedule, times: Timetable, boundary: Boundary) -> pl.DataFr
     has_backward = at_backward < first[1:]
     warm_row = np.where(has_backward, at_backward, first[:-1])  # with it, warm-up is over
     cool_row = _at(forwards, np.searchsorted(forwards, first[1:]) - 1) + 1  # from it on, cool-down
-    cool_row = np.maximum(np.where(cool_row > first[:-1], cool_row, first[1:]), warm_row)
+    cool_row = np.where(cool_row > first[:-1], cool_row, first[1:])
     has_any = first[1:] > first[:-1]
     begin, until = np.zeros(num_ranks, np.int64), np.full(num_ranks, times.makespan_ns)
     if boundary == "span":
