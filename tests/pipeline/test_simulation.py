@@ -114,3 +114,11 @@ def test_a_simulation_is_a_trace_whose_phases_are_named_as_a_run_names_them() ->
     traces = plan.simulate_ranks(found.times.plan)
     shares = {rank: wt.analysis.breakdown(trace).compute_ns for rank, trace in traces.items()}
     assert shares == dict(found.ranks.select("rank", "busy_ns").rows())
+
+
+def test_a_rank_that_does_nothing_holds_its_parameters() -> None:
+    found = simulate(from_text("micro-batches: 1\nreplica 0: 0 1\nrank 0: 0F0"), Costs.units(weight_bytes=7))
+    assert found.memory(1).rows() == [(0, 7)]
+    assert found.ranks.select("busy_ns", "idle_ns", "warm_up_ns", "peak_bytes").rows()[1] == (0, 1_000, 1_000, 7)
+    with pytest.raises(ScheduleError, match="no rank 2"):
+        found.memory(2)

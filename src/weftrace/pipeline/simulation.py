@@ -33,7 +33,7 @@ RANK_SCHEMA: dict[str, pl.DataType] = {
 _KINDS: tuple[str, ...] = tuple(ACTION_SCHEMA["kind"].categories)  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Simulation(InNotebook):
     """A schedule run with costs.
 
@@ -86,12 +86,17 @@ class Simulation(InNotebook):
         return messages(self.schedule).with_columns(arrived)
 
     def memory(self, rank: int) -> pl.DataFrame:
-        """What a rank holds over time, its parameters included: from `time_ns` on, `bytes`; the first row is at 0."""
+        """What a rank holds over time, its parameters included: from `time_ns` on, `bytes`; the first row is at 0.
+
+        Raises `ScheduleError` where there is no such rank.
+        """
+        does_nothing = self.schedule.on_rank(rank).is_empty()
         weight_bytes = self.ranks.get_column("weight_bytes")[rank]
+        at_first = pl.DataFrame({"time_ns": [0], "bytes": [weight_bytes]})
+        if does_nothing:
+            return at_first
         curve = memory_curve(self.times, rank).with_columns(pl.col("bytes") + weight_bytes)
-        if len(curve) and curve["time_ns"][0] == 0:
-            return curve
-        return pl.concat([pl.DataFrame({"time_ns": [0], "bytes": [weight_bytes]}, schema=curve.schema), curve])
+        return curve if len(curve) and curve["time_ns"][0] == 0 else pl.concat([at_first, curve])
 
     def critical_path(self) -> pl.DataFrame:
         """What decides the makespan, first to last, as `weftrace.plan.critical_path` tells it; `op` is the row of the
