@@ -8,8 +8,6 @@ Legend: N actions, S stages, C offloaded chunks.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -44,7 +42,7 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     if not isinstance(costs, Costs):
         raise ScheduleError(f"Costs are wanted here, not a {type(costs).__name__}.")
     times_ns = durations_ns(schedule, costs)
-    start_bytes, end_bytes = memory_changes(
+    start_bytes, end_bytes = _memory_changes(
         schedule, of_stages(costs, "activation_bytes", schedule.num_stages),
         of_stages(costs, "pending_bytes", schedule.num_stages),
     )  # fmt: skip
@@ -68,10 +66,10 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     return Plan(name=schedule.name, source=costs.source, notes=schedule.notes, ops=ops, waits=waits)
 
 
-def memory_changes(
-    schedule: Schedule, activation_S: NDArray[Any], pending_S: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What each op takes at its start and at its end (negative: frees), [N + 2 C]: actions, then copies.
+def _memory_changes(
+    schedule: Schedule, activation_S: NDArray[np.int64], pending_S: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What each op takes at its start and at its end (negative: frees), int64 [N + 2 C]: actions, then copies.
 
     activation_S: what a forward of a stage takes. pending_S: the part of it that is held from I to W.
     """

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from weftrace.errors import PlanError, ScheduleError
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.as_plan import memory_changes, plan_of
+from weftrace.pipeline.as_plan import plan_of
 from weftrace.pipeline.costs import Costs, kind_codes, of_stages
 from weftrace.pipeline.dependencies import messages
+from weftrace.pipeline.planned.streams import FROM_HOST, TO_HOST
 from weftrace.pipeline.planned.transfers import arrivals_ns
 from weftrace.pipeline.rules import check
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
@@ -31,6 +32,7 @@ RANK_SCHEMA: dict[str, pl.DataType] = {
     "weight_bytes": pl.Int64(),
 }  # fmt: skip
 _KINDS: tuple[str, ...] = tuple(ACTION_SCHEMA["kind"].categories)  # type: ignore[attr-defined]
+_F, _B, _I, _W, _FB = (_KINDS.index(kind) for kind in ("F", "B", "I", "W", "F&B"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -134,12 +136,11 @@ def _idle(schedule: Schedule, times: Timetable, boundary: Boundary) -> pl.DataFr
     that no action of it took is idle."""
     num, num_ranks = len(schedule), schedule.num_ranks
     start, end = times.start_ns[:num], times.end_ns[:num]
-    first = np.searchsorted(schedule.actions.get_column("rank").to_numpy(), np.arange(num_ranks + 1))
+    first = _first_rows(schedule)
     took = np.append(0, np.cumsum(end - start))
     code = kind_codes(schedule)
-    is_backward = np.isin(code, [_KINDS.index(kind) for kind in ("B", "I", "F&B")])
-    is_forward = np.isin(code, [_KINDS.index(kind) for kind in ("F", "F&B")])
-    backwards, forwards = np.flatnonzero(is_backward), np.flatnonzero(is_forward)
+    backwards = np.flatnonzero((code == _B) | (code == _I) | (code == _FB))
+    forwards = np.flatnonzero((code == _F) | (code == _FB))
     at_backward = _at(backwards, np.searchsorted(backwards, first[:-1]))
     has_backward = at_backward < first[1:]
     warm_row = np.where(has_backward, at_backward, first[:-1])  # with it, warm-up is over
@@ -182,30 +183,39 @@ def _memory(schedule: Schedule, costs: Costs, times: Timetable) -> pl.DataFrame:
     weight_bytes = np.zeros(schedule.num_ranks, np.int64)
     for ranks in schedule.rank_of:
         np.add.at(weight_bytes, list(ranks), weight_S)
-    held = _peaks(times, schedule.num_ranks)
-    unit = costs.activation_bytes
-    if isinstance(unit, int) and unit > 0 and costs.pending_bytes in (None, 0, unit):
-        num_held = held // unit  # the same at other scale
-    else:
-        plan = times.plan.with_ops(**_counts(schedule, costs, len(times.plan)))
-        num_held = _peaks(Timetable(plan=plan, start_ns=times.start_ns, end_ns=times.end_ns), schedule.num_ranks)
-    return pl.DataFrame({"peak_bytes": held + weight_bytes, "peak_activations": num_held, "weight_bytes": weight_bytes})
+    peaks = memory_peaks(times)
+    peak_bytes = weight_bytes.copy()
+    peak_bytes[peaks.get_column("rank").to_numpy()] += peaks.get_column("peak_bytes").to_numpy()
+    held = _most_held(schedule, costs, times)
+    return pl.DataFrame({"peak_bytes": peak_bytes, "peak_activations": held, "weight_bytes": weight_bytes})
 
 
-def _counts(schedule: Schedule, costs: Costs, num_ops: int) -> dict[str, pl.Series]:
-    """start_bytes and end_bytes of all ops, where a chunk is one byte as long as any of its activations are held."""
-    ones, num = np.ones(schedule.num_stages, np.int8), len(schedule)
-    at_I = costs.pending_bytes is not None and of_stages(costs, "pending_bytes", schedule.num_stages) == 0
-    counts = {}
-    for name, change in zip(("start_bytes", "end_bytes"), memory_changes(schedule, ones, ones - at_I), strict=True):
-        if len(change) < num_ops:  # messages are between actions and copies
-            change = np.concatenate([change[:num], np.zeros(num_ops - len(change), np.int8), change[num:]])
-        counts[name] = pl.Series(change)
-    return counts
+def _most_held(schedule: Schedule, costs: Costs, times: Timetable) -> NDArray[np.int64]:
+    """Most chunks of which a rank holds activations, [R]: the most that it has taken less those freed until then."""
+    start, end = times.start_ns, times.end_ns
+    code, stage = kind_codes(schedule), schedule.actions.get_column("stage").to_numpy()
+    freed_at_I = np.zeros(schedule.num_stages, bool)
+    if costs.pending_bytes is not None:
+        freed_at_I = of_stages(costs, "pending_bytes", schedule.num_stages) == 0
+    frees_KS = np.zeros((len(_KINDS), schedule.num_stages), bool)
+    frees_KS[[_B, _FB]], frees_KS[_I], frees_KS[_W] = True, freed_at_I, ~freed_at_I
+    frees_KS[_F] = (code == _F).all()  # forward only
+    takes, frees = (code == _F) | (code == _FB), frees_KS[code, stage]
+    copied = times.plan.ops.select("rank", "stream", row=pl.int_range(pl.len())).slice(len(schedule))
+    copied = copied.filter(pl.col("stream").is_in([TO_HOST, FROM_HOST]))
+    first = _first_rows(schedule)
+    held = np.zeros(schedule.num_ranks, np.int64)
+    for rank in range(schedule.num_ranks):
+        own = slice(first[rank], first[rank + 1])
+        taken, freed = start[own][takes[own]], end[own][frees[own]]
+        if len(copied):
+            gone, back = (copied.filter(rank=rank, stream=stream)["row"].to_numpy() for stream in (TO_HOST, FROM_HOST))
+            taken, freed = np.sort(np.append(taken, start[back])), np.sort(np.append(freed, end[gone]))
+        held[rank] = np.max(1 + np.arange(len(taken)) - np.searchsorted(freed, taken, side="right"), initial=0)
+    return held
 
 
-def _peaks(times: Timetable, num_ranks: int) -> NDArray[np.int64]:
-    found = memory_peaks(times)
-    peaks = np.zeros(num_ranks, np.int64)
-    peaks[found.get_column("rank").to_numpy()] = found.get_column("peak_bytes").to_numpy()
-    return peaks
+def _first_rows(schedule: Schedule) -> NDArray[np.int64]:
+    """The first row of each rank's actions, and the number of all, [R + 1]."""
+    ranks = schedule.actions.get_column("rank").to_numpy()
+    return np.searchsorted(ranks, np.arange(schedule.num_ranks + 1))
