@@ -102,9 +102,9 @@ def many_ranks(folder: Path) -> str:
 
 
 def schedules(_: Path) -> str:
-    """A pipeline of 40 ranks that takes hours and holds terabytes, one of unequal chunks, and one of no time."""
+    """A pipeline of 24 ranks that takes hours and holds terabytes, one of unequal chunks, and one of no time."""
     hours = replace(pipelines.MEASURED, forward_ns=3_612_345_678_901, activation_bytes=123_456_789_012)
-    return render_schedules_html([pipelines.dual(40, 80, hours), pipelines.vee(), pipelines.f1b(3, 4)])
+    return render_schedules_html([pipelines.dual(24, 48, hours), pipelines.vee(), pipelines.f1b(3, 4)])
 
 
 #: Name -> the page, written with the help of an empty folder.

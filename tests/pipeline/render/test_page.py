@@ -186,7 +186,7 @@ def test_every_colour_that_covers_much_stands_in_the_legend(open_html: Open, sch
     for color in (tuple(map(int, color.split(","))) for color in found["drawn"]):
         is_grey = max(color) - min(color) < 25  # text, frames, lines of the grid
         near = min(sum(abs(a - b) for a, b in zip(color, key, strict=True)) for key in keys | edges)
-        is_band = scheme == "light" and color == (185, 224, 229) or scheme == "dark" and color == (26, 71, 80)
+        is_band = (scheme == "light" and color == (185, 224, 229)) or (scheme == "dark" and color == (26, 71, 80))
         if not is_grey and near > 9 and not is_band:
             strange.append(color)
     assert not strange and len(found["drawn"]) > 8
