@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tests.experts.render import documents as experts
 from tests.flops.small_reports import TINY, huge
+from tests.pipeline.render import simulations as pipelines
 from tests.report.job_documents import late_job
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.experts.render.page import render_placement_html, render_replay_html
 from weftrace.flops.render.page import render_flops_html
+from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.report import Report, analyze, render_html
 
 LONG = (
@@ -98,6 +101,12 @@ def many_ranks(folder: Path) -> str:
     return render_html(document, report.timelines)
 
 
+def schedules(_: Path) -> str:
+    """A pipeline of 24 ranks that takes hours and holds terabytes, one of unequal chunks, and one of no time."""
+    hours = replace(pipelines.MEASURED, forward_ns=3_612_345_678_901, activation_bytes=123_456_789_012)
+    return render_schedules_html([pipelines.dual(24, 48, hours), pipelines.vee(), pipelines.f1b(3, 4)])
+
+
 #: Name -> the page, written with the help of an empty folder.
 PAGES: dict[str, Callable[[Path], str]] = {
     "one rank": one_rank,
@@ -109,4 +118,5 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "placement": lambda folder: render_placement_html(experts.large_placement(61, 256, 320, 64, 8, moved=0.2)),
     "placement, small": lambda folder: render_placement_html(experts.placement()),
     "replay": lambda folder: render_replay_html(experts.large_replay(200)),
+    "schedules": schedules,
 }

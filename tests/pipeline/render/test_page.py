@@ -154,3 +154,39 @@ def test_colours_are_those_of_the_other_pictures(open_html: Open) -> None:
     drawn: Any = opened.evaluate(f"() => {told_by}.map((e) => getComputedStyle(e).backgroundColor)")
     told = [f"#{''.join(f'{int(part):02x}' for part in re.findall('[0-9]+', one))}" for one in drawn]
     assert told == [colours.colour(kind, shade, 2) for kind in "FBIW" for shade in (0, 1)]
+
+
+#: Colours that cover at least so many pixels of a picture's canvas, and those of the page.
+COVERED = """(least) => {
+  const canvas = document.querySelector(".schedule canvas");
+  const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+  const counts = new Map();
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i + 3] < 255) continue;
+    const color = [data[i], data[i + 1], data[i + 2]].join();
+    counts.set(color, (counts.get(color) ?? 0) + 1);
+  }
+  const rgb = (e, property) => getComputedStyle(e)[property].match(/[0-9]+/g).slice(0, 3).join();
+  const swatches = [...document.querySelectorAll(".shades i")].map((e) => rgb(e, "backgroundColor"));
+  const line = rgb(document.querySelector(".key-line"), "borderTopColor");
+  return { drawn: [...counts].filter(([, n]) => n >= least).map(([color]) => color), swatches, line };
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_colour_that_covers_much_stands_in_the_legend(open_html: Open, scheme: str) -> None:
+    opened = open_html(render_schedules_html([simulations.dual()]), color_scheme=scheme)
+    found: Any = opened.evaluate(COVERED, 1200)
+    keys = {tuple(map(int, color.split(","))) for color in (*found["swatches"], found["line"])}
+    edges = {tuple(round(0.72 * channel) for channel in key) for key in keys}
+    strange = []
+    for color in (tuple(map(int, color.split(","))) for color in found["drawn"]):
+        is_grey = max(color) - min(color) < 25  # text, frames, lines of the grid
+        near = min(sum(abs(a - b) for a, b in zip(color, key, strict=True)) for key in keys | edges)
+        is_band = (scheme == "light" and color == (185, 224, 229)) or (scheme == "dark" and color == (26, 71, 80))
+        if not is_grey and near > 9 and not is_band:
+            strange.append(color)
+    assert not strange and len(found["drawn"]) > 8

@@ -142,3 +142,12 @@ def test_waiting_is_told_in_the_slice(tmp_path: Path) -> None:
     assert told["0F1"] == {"kind": "F", "stage": 0, "micro_batch": 1}
     write_perfetto(simulations.dual(2, 4), tmp_path / "plan.json")
     assert Counter(event["ph"] for event in events(simulations.dual(2, 4)))["X"] == len(dualpipe(2, 4))
+
+
+def test_a_report_of_the_file_finds_each_rank_as_busy_as_it_is(tmp_path: Path) -> None:
+    simulation = simulations.dual()
+    write_perfetto(simulation, tmp_path / "plan.json.gz")
+    ranks = wt.analyze(tmp_path / "plan.json.gz").document["ranks"]
+    assert {rank["rank"]: rank["compute_ns"] for rank in ranks} == dict(
+        simulation.ranks.select("rank", "busy_ns").rows()
+    )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from weftrace.cli import outputs
-from weftrace.pipeline.cli.options import Boundary, CostsFile, Devices, Stages, costs_from
+from weftrace.pipeline.cli.options import CostsFile, Devices, Stages, costs_from
 
 if TYPE_CHECKING:
     from weftrace.pipeline.costs import Costs
     from weftrace.pipeline.schedule import Schedule
+    from weftrace.pipeline.simulation import Boundary
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -49,7 +50,14 @@ def command(
         typer.Option("--slices", help="Of a sequence, for seq1f1b.", min=1, metavar="N", show_default="2"),
     ] = None,
     costs: CostsFile = None,
-    boundary: Boundary | None = None,
+    boundary: Annotated[
+        Literal["barrier", "span"] | None,
+        typer.Option(
+            "--boundary",
+            help="Where a step ends: barrier, for all ranks at once; span, for each by itself.",
+            show_default="the file's, else barrier",
+        ),
+    ] = None,
     output: outputs.Output = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,

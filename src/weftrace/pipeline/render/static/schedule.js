@@ -1,7 +1,7 @@
 // The page of simulated schedules: each in a section of its own, all on one scale of time, and a table of their ranks.
 
 import { byId, fill, h } from "render/dom.js";
-import { percent } from "render/format.js";
+import { percent, sentence } from "render/format.js";
 import { startPage } from "render/start.js";
 import { sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
@@ -28,13 +28,15 @@ function heading(block) {
    * @param {string} text
    */
   const fact = (key, text) => h("div", {}, h("dt", {}, defined(key)), h("dd", { text }));
+  /** @param {number} ns */
+  const told = (ns) => (block.unit_ns ? timeText(block, ns) : sentence(ns)); // as the headline has it
   return [
     h("h2", { text: `${block.name}: ${block.shape}` }),
     h(
       "dl",
       { class: "facts-row" },
-      fact("makespan", `${timeText(block, block.makespan_ns)}${block.unit_ns ? " units" : ""}`),
-      fact("bubble", `${timeText(block, block.bubble_ns)} (${percent(block.bubble_share)})`),
+      fact("makespan", `${told(block.makespan_ns)}${block.unit_ns ? " units" : ""}`),
+      fact("bubble", `${told(block.bubble_ns)} (${percent(block.bubble_share)})`),
       fact("boundary", block.boundary),
       fact("held", `at most ${heldText(block, block.peak)}, on rank ${block.peak_rank}`),
     ),

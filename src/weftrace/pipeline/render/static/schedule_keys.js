@@ -35,7 +35,7 @@ export function scheduleKeys({ cells, shades, peak_rank, ranks }) {
           defined("pair", "F&B, overlapped"),
         )
       : null,
-    numShades > 1 ? key("full colour:", defined(term, shades[0]), `; fainter: ${shades.slice(1).join(", ")}`) : null,
+    numShades > 1 ? key(defined(term, shades[0]), `in full colour, ${shades.slice(1).join(", ")} fainter`) : null,
     ranks.length > 1 ? key(h("i", { class: "key-band" }), defined("held", "held, all ranks")) : null,
     key(h("i", { class: "key-line" }), `held by rank ${peak_rank}, or by the one pointed at`),
   ];

@@ -49,7 +49,7 @@ export const ROLES = { F: "forward", B: "backward", I: "input", W: "weight" };
 export function scheduleGeometry(numRanks) {
   const row = Math.max(LEAST_ROW, Math.min(ROW, Math.floor(ROOM / numRanks)));
   const memory = AXIS + row * numRanks + MEMORY_HEAD;
-  return { row, bar: row > 12 ? row - 3 : row - 1, memory, height: memory + MEMORY + FOOT };
+  return { row, bar: row > 12 ? 2 * Math.floor((row - 3) / 2) : row - 1, memory, height: memory + MEMORY + FOOT };
 }
 
 /**
@@ -158,10 +158,11 @@ function paintRow(context, scene, row, looks, colors) {
     paintBar(context, looks.F[shade[cell]], x0, x1, y, half, micro_batch[cell], at);
     paintBar(context, looks.B[back_shade[cell] ?? 0], x0, x1, y + half, half, back_micro_batch[cell] ?? 0, at);
     if (x1 - x0 <= FRAMED || at.bar < 14) return;
-    context.strokeStyle = colors.text;
-    context.lineWidth = 1.2;
-    context.strokeRect(x0 + 0.6, y + 0.6, x1 - x0 - 1.2, at.bar - 1.2);
-    context.lineWidth = 1;
+    context.fillStyle = colors.text; // its frame, on whole pixels
+    context.fillRect(x0, y, x1 - x0, 1);
+    context.fillRect(x0, y + at.bar - 1, x1 - x0, 1);
+    context.fillRect(x0, y, 1, at.bar);
+    context.fillRect(x1 - 1, y, 1, at.bar);
   });
 }
 
