@@ -53,6 +53,8 @@ def test_units_are_exact() -> None:
     [
         ({"forward_ns": 1.5}, "forward_ns holds 1.5; it must be a whole number of nanoseconds"),
         ({"weight_ns": -1}, "weight_ns holds -1"),
+        ({"activation_bytes": 10**19}, "activation_bytes holds 10000000000000000000"),
+        ({"source": 5}, "source = 5; it is text"),
         ({"input_ns": None}, "input_ns holds None"),
         ({"input_ns": []}, "input_ns is an empty list"),
         ({"overlapped_ns": [[1, 2]]}, "as many rows as stages"),
@@ -75,6 +77,7 @@ def test_costs_that_cannot_be_are_refused(fields: dict[str, object], said: str) 
         ({"forward_ns": (1, 2, 3)}, "forward_ns has 3 values, for as many stages; there are 2"),
         ({"overlapped_ns": ((1,),)}, "overlapped_ns is for 1 x 1 stages; there are 2"),
         ({"rank_factor": (1.0,)}, "rank_factor has 1 values, for as many ranks; there are 2"),
+        ({"rank_factor": 1e30}, "rank_factor makes a time of 3e\\+30 ns, over 73 years"),
     ],
 )
 def test_costs_of_another_pipeline_are_refused(fields: dict[str, object], said: str) -> None:

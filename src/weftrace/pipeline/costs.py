@@ -28,6 +28,9 @@ PerPair = int | tuple[tuple[int, ...], ...]
 UNIT_NS: Final = 1_000
 _UNITS: Final = "units"
 
+#: Times and sizes are below this, so that sums of them fit int64.
+MAX_VALUE: Final = 1 << 61
+
 _PER_STAGE = ("forward_ns", "input_ns", "weight_ns", "backward_ns", "message_bytes", "activation_bytes",
               "pending_bytes", "weight_bytes")  # fmt: skip
 _LEFT_OUT = ("backward_ns", "overlapped_ns", "pending_bytes")  # may be None: they follow from others
@@ -90,6 +93,8 @@ class Costs(InNotebook):
             _check_rate(name, getattr(self, name))
         for name in ("input_needed", "output_ready"):
             _check_parts(name, getattr(self, name))
+        if not isinstance(self.source, str):
+            raise ScheduleError(f"costs: source = {self.source!r}; it is text.")
         if type(self.blocking) is not bool:
             raise ScheduleError(f"costs: blocking = {self.blocking!r}; it is true or false.")
         if self.blocking and (self.input_needed, self.output_ready) != ((0, 0), (1, 1)):
@@ -200,8 +205,21 @@ def durations_ns(schedule: Schedule, costs: Costs) -> NDArray[np.int64]:
         )
     if (factor != 1).any():
         slower = factor[actions.get_column("rank").to_numpy()] if factor.ndim else factor
-        times = np.rint(times * slower).astype(np.int64)
+        times = whole_ns(times * slower, "rank_factor")
     return times
+
+
+def whole_ns(times: NDArray[np.float64], name: str) -> NDArray[np.int64]:
+    """Times rounded. Raises `ScheduleError`, naming the field that made them, where they are no times any more."""
+    if len(times) and (longest := float(times.max())) >= MAX_VALUE:
+        raise ScheduleError(f"costs: {name} makes a time of {longest:.3g} ns, over {MAX_VALUE / 3.15e16:.0f} years.")
+    return np.rint(times).astype(np.int64)
+
+
+def transfer_ns(sizes: NDArray[np.int64], costs: Costs, name: str) -> NDArray[np.int64]:
+    """How long so many bytes take at a rate of the costs, `bytes_per_s` say; no time where it is None."""
+    rate = getattr(costs, name)
+    return np.zeros(len(sizes), np.int64) if rate is None else whole_ns(sizes / rate * 1e9, name)
 
 
 def kind_codes(schedule: Schedule) -> NDArray[np.uint8]:
@@ -246,9 +264,9 @@ def _check_whole(name: str, value: Any) -> None:
     if not rows:
         raise ScheduleError(f"costs: {name} is an empty list; it is one value, or one a stage.")
     for each in rows:
-        if type(each) is not int or each < 0:
+        if type(each) is not int or not 0 <= each < MAX_VALUE:
             what = "nanoseconds" if name.endswith("_ns") else "bytes"
-            raise ScheduleError(f"costs: {name} holds {each!r}; it must be a whole number of {what}, 0 or more.")
+            raise ScheduleError(f"costs: {name} holds {each!r}; it must be a whole number of {what}, from 0 to 2^61.")
 
 
 def _check_rate(name: str, value: Any) -> None:

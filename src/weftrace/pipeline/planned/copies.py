@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.errors import ScheduleError
-from weftrace.pipeline.costs import Costs, of_stages
+from weftrace.pipeline.costs import Costs, of_stages, transfer_ns
 from weftrace.pipeline.dependencies import chunk_rows
 from weftrace.pipeline.planned.frames import Rows, all_of, named, stacked, wait_frame
 from weftrace.pipeline.planned.streams import FROM_HOST, TO_HOST
@@ -53,7 +53,7 @@ def with_copies(
         )
     num = len(copies.forward)
     size = of_stages(costs, "activation_bytes", schedule.num_stages)[copies.stage]
-    copy_ns = np.rint(size / costs.offload_bytes_per_s * 1e9).astype(np.int64)
+    copy_ns = transfer_ns(size, costs, "offload_bytes_per_s")
     rank = schedule.actions.get_column("rank").to_numpy()
     micro_batch = schedule.actions.get_column("micro_batch").to_numpy()
     back = np.argsort(copies.backward, kind="stable")  # copied back in the order in which they are needed

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.pipeline.costs import Costs, code_of, kind_codes, of_stages
+from weftrace.pipeline.costs import Costs, code_of, kind_codes, of_stages, transfer_ns
 from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.planned.frames import Rows, all_of, named, stacked, wait_frame
 from weftrace.pipeline.planned.streams import link
@@ -190,12 +190,9 @@ def _departures(row: Rows, on: Rows, ready_ns: NDArray[np.int64], times_ns: NDAr
 
 def _link_ns(schedule: Schedule, costs: Costs, sent: Messages) -> NDArray[np.int64]:
     """How long each message holds its link: its bytes by the rate. A gradient is as large as its activation."""
-    if costs.bytes_per_s is None:
-        return np.zeros(len(sent.op), np.int64)
     size_S = of_stages(costs, "message_bytes", schedule.num_stages)
     needs = np.where(sent.is_gradient, sent.op, sent.on)  # the action on the lower of both stages
-    stage = _part_of(schedule, "stage", needs, sent.is_gradient)
-    return np.rint(size_S[stage] / costs.bytes_per_s * 1e9).astype(np.int64)
+    return transfer_ns(size_S[_part_of(schedule, "stage", needs, sent.is_gradient)], costs, "bytes_per_s")
 
 
 def _part_of(schedule: Schedule, name: str, rows: Rows, of_backward: NDArray[np.bool_]) -> NDArray[np.int32]:
