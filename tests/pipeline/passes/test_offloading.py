@@ -42,6 +42,12 @@ def test_1f1b_needs_two_chunks_where_copies_take_half_a_forward_and_no_longer_ti
     assert run.makespan_ns == simulate(schedule, costs).makespan_ns
 
 
+def test_a_copy_that_takes_no_time_begins_before_its_backward() -> None:
+    costs = Costs.units(offload_bytes_per_s=1e12)  # a chunk is a byte, so its copy takes less than a nanosecond
+    schedule = offload_activations(one_f_one_b(4, 8), costs, 2)
+    assert simulate(schedule, costs).makespan_ns == 33_000
+
+
 @pytest.mark.parametrize("make", [one_f_one_b, dualpipe, dualpipe_v])
 def test_whatever_is_returned_keeps_the_cap_in_the_simulation(make: Callable[[int, int], Schedule]) -> None:
     chance, kept = random.Random(3), 0

@@ -34,16 +34,16 @@ def eight_steps(half: int, place: int, num_each: int, *, switch: bool = True) ->
 
     half: ranks from an end of the pipeline to its middle, PP / 2. place: of those, how many are nearer to the end;
     half - 1 is in the middle. num_each: micro-batches of each phase, PP or more.
-    switch: the rank in the middle runs its first F0&B1 one after the other: B1 would wait there for the end of F0's
-    neighbour, and all ranks would wait for B1.
+    switch: the rank in the middle runs its first F0 and B1 one after the other: overlapped, F0 would start only when B1
+    can, and others wait for what comes of it.
     """
     return np.concatenate(
         [
-            _times(2 * (half - place - 1), F0),  # 1: the pipeline fills
-            _times(place + 1, F0, F1),  # 2: and from the other side
-            _times(half - place - 1, I1, W, F1),  # 3: B1 is split, for the other ranks wait for I1
-            _first_pair(switch and place == half - 1),
-            _times(num_each - 2 * half + place, F0B1, F1B0),  # 4: the steady state
+            _times(2 * (half - place - 1), F0),  # 1: the pipeline fills from the near end
+            _times(place + 1, F0, F1),  # 2: and from the far end
+            _times(half - place - 1, I1, W, F1),  # 3: phase 1 turns at the end; split, for others wait for I1
+            _first_pair(switch and place == half - 1),  # 4: the steady state, F0B1 F1B0, from its first pair
+            _times(num_each - 2 * half + place, F0B1, F1B0),  # to its last
             _times(half - place - 1, B1, F1B0),  # 5: phase 0 has no forward left
             _zero_bubble(place + 1),  # 6: B1 B0; their second half leaves its W for the gaps to come
             _times(half - place - 1, W, I0),  # 7: the pipeline drains

@@ -112,9 +112,10 @@ def _to_offload(chunks: list[_Chunk], most: int, schedule: Schedule) -> list[int
     offloaded: list[int] = []
     while comes:
         now, number = heappop(comes)
-        while goes[-1][0] <= now:
+        while goes and goes[-1][0] <= now:
             held.discard(goes.pop()[1])
-        held.add(number)
+        if chunks[number].freed_ns > now:  # else nothing of it takes time
+            held.add(number)
         if len(held) <= most:
             continue
         can_go = [each for each in held if chunks[each].away_ns <= now < chunks[each].back_ns]

@@ -135,6 +135,7 @@ def _placed(split: Schedule, costs: Costs, cap: int) -> pl.DataFrame:
         heappush(free, (end[row], rank))
         for sleeper in sleepers.pop(row, ()):
             heappush(free, (now, sleeper))
+    assert len(end) == len(split), (len(end), len(split))
     return split.actions[[row for order in orders for row in order]]
 
 

@@ -103,6 +103,7 @@ def _begun_after(
         by = clock[backward[own]] - copy_ns[own] + left
         by = np.minimum.accumulate(by[::-1])[::-1] - left
         at = np.searchsorted(clock[rows], by, side="right") - 1
+        at = np.minimum(at, backward[own] - rows.start - 1)  # where nothing takes time, what begins then is not before
         after[own] = np.where(at >= 0, rows.start + at, -1)
         lag_ns[own] = np.where(at >= 0, by - clock[rows][at], 0)
     return after, lag_ns
