@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import weftrace as wt
 from tests.pipeline.runtime.living import Ranks
 from weftrace.pipeline.generators.families import generate
@@ -18,9 +20,11 @@ def test_phases_in_turns_give_the_bits_of_plain_autograd_and_one_process(ranks: 
         assert len(told) == 5
 
 
-def test_two_pipelines_share_experts_and_overlap_them(ranks: Ranks) -> None:
-    schedule = generate("dualpipev", num_ranks=2, num_micro_batches=4)
-    assert "F&B" in schedule.actions.get_column("kind").unique()
+@pytest.mark.parametrize(("family", "kind"), [("dualpipev", "F&B"), ("zbv", "W")])
+def test_two_pipelines_share_experts(ranks: Ranks, family: str, kind: str) -> None:
+    """F&B in turns, and I and W of phases: both pipelines exchange rows in the same order, and nothing is missing."""
+    schedule = generate(family, num_ranks=2, num_micro_batches=4)
+    assert kind in schedule.actions.get_column("kind").unique()
     for notes, equal in ranks.run(CASES + "pipelines_of_experts", 4, schedule=to_text(schedule)):
         assert (notes, equal) == ([], [True, True])
 

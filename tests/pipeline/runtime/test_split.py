@@ -219,6 +219,13 @@ def test_frozen_parameters_get_nothing(frozen: str) -> None:
     _same(split, whole)
 
 
+def test_grouped_products_are_no_affair_of_autocast() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        whole, split, engine = _both(Grouped(), (torch.randn(6, 8),))
+    engine.weight_grad(0)
+    _same(split, whole)
+
+
 def test_under_autocast_the_gradients_are_autocasts() -> None:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 4), nn.Linear(4, 4))

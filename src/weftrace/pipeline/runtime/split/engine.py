@@ -51,6 +51,9 @@ class StageEngine:
     engine is made gets its gradients added there, in that tensor's dtype, and its `grad` stays None.
 
     notes: what could not be done as a schedule says, each once.
+
+    Its methods raise `ScheduleError` where an action comes before what it needs, or twice; where gradients do not match
+    the outputs in number; where a module cannot be split; and where a tensor that W needs was written to since I.
     """
 
     def __init__(

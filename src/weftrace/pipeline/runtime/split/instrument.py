@@ -73,7 +73,7 @@ class Splitting(TorchFunctionMode):
         computed = any(of is None and isinstance(given, Tensor) and given.requires_grad for of, given in pairs)
         if weights == (None, None) or computed or x.is_complex():
             return None
-        if torch.is_autocast_enabled(x.device.type) and not isinstance(layer, Embedding):
+        if layer.follows_autocast and torch.is_autocast_enabled(x.device.type):
             x = _autocast(x)
         anchor = None if x.requires_grad else self.anchor
         taken = None if bias is None else bias.detach()
@@ -106,7 +106,7 @@ class _Cut(Function):
     @staticmethod
     def forward(ctx: Any, anchor: Tensor | None, cut: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.cut = cut
-        if torch.is_autocast_enabled(x.device.type) and not isinstance(cut[2], Embedding):
+        if cut[2].follows_autocast and torch.is_autocast_enabled(x.device.type):
             weight, bias = _autocast(weight), None if bias is None else _autocast(bias)
         ctx.save_for_backward(x, weight)
         return cut[2].forward(x, weight, bias)
@@ -240,6 +240,8 @@ def _each(value: Any, num: int) -> Sequence[int]:
     return [value] * num if isinstance(value, int) else list(value) * (num if len(value) == 1 else 1)
 
 
+_GROUPED = ((F, "grouped_mm"), (torch, "_grouped_mm"))
+
 _CUTS: dict[Any, Callable[..., _Found]] = {
     F.linear: _linear,
     F.embedding: _embedding,
@@ -249,7 +251,7 @@ _CUTS: dict[Any, Callable[..., _Found]] = {
     **dict.fromkeys((torch.baddbmm, Tensor.baddbmm), _baddbmm),
     **{getattr(F, f"conv{num}d"): _convolution(num, False) for num in (1, 2, 3)},
     **{getattr(F, f"conv_transpose{num}d"): _convolution(num, True) for num in (1, 2, 3)},
-    **{found: _grouped_mm for found in (getattr(torch, "_grouped_mm", None), getattr(F, "grouped_mm", None)) if found},
+    **{getattr(home, name): _grouped_mm for home, name in _GROUPED if hasattr(home, name)},
 }  # fmt: skip
 
 #: Functions written in Python that a mode is shown whole, and whose own calls it must see as well.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -12,11 +12,18 @@ from torch import Tensor
 
 from weftrace.pipeline.runtime.split.store import Gradients
 
+#: The grouped product, by the names that versions of torch have for it; None where it has none.
+grouped_mm: Any = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
 Asked = tuple[bool, bool]  # whether gradients of weight and of bias are asked for
 
 
 class Layer(Protocol):
     """y = forward(x, weight, bias). The gradients are computed by the same kernels as autograd's own."""
+
+    @property
+    def follows_autocast(self) -> bool:
+        """Whether autocast gives it inputs of lower precision."""
+        ...
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor: ...
 
@@ -29,6 +36,8 @@ class Layer(Protocol):
 
 class Linear:
     """y = x Wᵀ + b over the last dimension."""
+
+    follows_autocast = True
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if x.dim() < 3 or x.is_contiguous():
@@ -46,6 +55,8 @@ class Linear:
 
 class MatMul:
     """y = x W + b, a product with a matrix of weights."""
+
+    follows_autocast = True
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if bias is not None:
@@ -69,6 +80,8 @@ class MatMul:
 class Batched:
     """y[e] = x[e] W[e] + b[e]: a matrix of weights for each expert, as many rows for each."""
 
+    follows_autocast = True
+
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return torch.bmm(x, weight) if bias is None else torch.baddbmm(bias, x, weight)
 
@@ -85,17 +98,18 @@ class Grouped:
     """Rows of x up to ends[e] times W[e]: a matrix of weights for each expert, rows as they come."""
 
     ends: Tensor
+    follows_autocast: ClassVar[bool] = False
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return F.grouped_mm(x, weight, offs=self.ends)
+        return grouped_mm(x, weight, offs=self.ends)
 
     def input_grad(self, grad: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-        return F.grouped_mm(grad, weight.transpose(-2, -1), offs=self.ends)
+        return grouped_mm(grad, weight.transpose(-2, -1), offs=self.ends)
 
     def weight_grads(self, grad: Tensor, x: Tensor, weight: Tensor, asked: Asked) -> Gradients:
         if weight.stride(-2) == 1:
-            return F.grouped_mm(grad.transpose(-2, -1), x, offs=self.ends).transpose(-2, -1), None
-        return F.grouped_mm(x.transpose(-2, -1), grad, offs=self.ends), None
+            return grouped_mm(grad.transpose(-2, -1), x, offs=self.ends).transpose(-2, -1), None
+        return grouped_mm(x.transpose(-2, -1), grad, offs=self.ends), None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +122,7 @@ class Convolution:
     transposed: bool
     output_padding: Sequence[int]
     groups: int
+    follows_autocast: ClassVar[bool] = True
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return torch.convolution(x, weight, bias, *self._how())
@@ -135,6 +150,7 @@ class Embedding:
     padding_idx: int
     scale_grad_by_freq: bool
     sparse: bool
+    follows_autocast: ClassVar[bool] = False
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return torch.embedding(weight, x, self.padding_idx, self.scale_grad_by_freq, self.sparse)
