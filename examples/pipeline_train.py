@@ -1,0 +1,252 @@
+"""Train a small language model in a pipeline, with any of weftrace's schedules, on processors or GPUs.
+
+    torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule dualpipe
+    torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule zbv --model moe --check
+    torchrun --nproc-per-node 2 examples/pipeline_train.py --schedule dualpipev --profile out/run
+    weftrace report out/run
+
+Each process is one rank of the pipeline and holds the stages that the schedule gives it. The model learns to continue
+the bytes of weftrace's own source: real data that is there without a download.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.profiler import profile
+from torch.profiler import schedule as profiler_schedule
+
+import weftrace
+from weftrace.pipeline import FAMILIES, Schedule, from_text, generate
+from weftrace.pipeline.runtime import (
+    Compute,
+    ExpertBlock,
+    PhasedModule,
+    PhasedSequential,
+    PipelineRuntime,
+    TransformerBlock,
+)
+from weftrace.pipeline.runtime.phases import Phase
+
+BYTES = 256  # the vocabulary
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Schedules: " + ", ".join(FAMILIES) + "; or a file that weftrace.pipeline.to_text wrote.",
+    )  # fmt: skip
+    parser.add_argument(
+        "--schedule", default="dualpipe", help="name of a schedule, or a file of one (default: %(default)s)"
+    )
+    parser.add_argument("--micro-batches", type=int, help="of a step, over both directions (default: twice the stages)")
+    parser.add_argument(
+        "--model",
+        choices=["transformer", "moe"],
+        default="transformer",
+        help="blocks of a transformer, or blocks with experts, whose phases F&B interleaves",
+    )
+    parser.add_argument("--steps", type=int, default=10, help="optimizer steps (default: %(default)s)")
+    parser.add_argument("--blocks", type=int, default=1, help="of each stage (default: %(default)s)")
+    parser.add_argument("--width", type=int, default=64, help="of the hidden states (default: %(default)s)")
+    parser.add_argument("--length", type=int, default=64, help="bytes of a sequence (default: %(default)s)")
+    parser.add_argument("--sequences", type=int, default=4, help="of a micro-batch (default: %(default)s)")
+    parser.add_argument("--rate", type=float, default=3e-3, help="learning rate of AdamW (default: %(default)s)")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="train in float64, and compare the gradients of the first step with those of one process",
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="DIR",
+        type=Path,
+        help="record the last two steps: DIR/rank0.json.gz and so on, for `weftrace report DIR`",
+    )
+    parser.add_argument("--threads", type=int, default=1, help="of each process on processors (default: %(default)s)")
+    return parser.parse_args()  # fmt: skip
+
+
+def main() -> None:
+    options = parsed()
+    with process_group() as device:
+        torch.set_num_threads(options.threads)
+        rank = dist.get_rank()
+        schedule = schedule_of(options, dist.get_world_size())
+        held = [stage for stage in range(schedule.num_stages) if schedule.replica_of_rank_stage[rank, stage] >= 0]
+        stages = {stage: stage_of(options, stage, schedule.num_stages).to(device) for stage in held}
+        parameters = [parameter for module in stages.values() for parameter in module.parameters()]
+        optimizer = torch.optim.AdamW(parameters, lr=options.rate)
+        pipeline = PipelineRuntime(schedule, stages, loss=loss_of(schedule), keep_outputs=False)
+        tell(
+            f"{schedule.name}: {schedule.num_stages} stages on {schedule.num_ranks} ranks, "
+            f"{schedule.num_micro_batches} micro-batches a step, on {device.type}"
+        )
+        with recording(options, rank) as step_is_over:
+            for step in range(options.steps):
+                inputs, targets = batch_of(options, schedule, step, device)
+                began = time.perf_counter()
+                losses = pipeline.step(inputs, targets).losses
+                loss = over_ranks(sum(map(float, losses.values())), device)
+                tell(f"step {step}: loss {loss:.4f}, {1000 * (time.perf_counter() - began):.0f} ms")
+                if options.check and step == 0:
+                    tell(check(options, schedule, stages, inputs, targets))
+                optimizer.step()
+                optimizer.zero_grad()
+                step_is_over()
+        for note in pipeline.notes:
+            tell(f"note: {note}")
+
+
+def schedule_of(options: argparse.Namespace, num_ranks: int) -> Schedule:
+    if Path(options.schedule).is_file():
+        return from_text(Path(options.schedule).read_text(encoding="utf-8"), what=options.schedule)
+    family = FAMILIES.get(options.schedule)
+    stages = num_ranks * (family.stages_per_rank if family else 1)
+    return generate(options.schedule, num_ranks=num_ranks, num_micro_batches=options.micro_batches or 2 * stages)
+
+
+class Stage(PhasedModule):
+    """Blocks; the first stage embeds before them, the last says after them which byte comes next.
+
+    Its phases are those of its blocks, where they offer some: then F&B interleaves them.
+    """
+
+    def __init__(self, blocks: nn.Module, width: int, length: int, *, is_first: bool, is_last: bool) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(BYTES, width) if is_first else None
+        self.place = nn.Parameter(torch.randn(length, width) / 50) if is_first else None
+        self.blocks = blocks
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, BYTES)) if is_last else None
+
+    def phases(self) -> Sequence[Phase]:
+        phased = self.blocks.phases() if isinstance(self.blocks, PhasedModule) else [Compute("blocks", self.blocks)]
+        first = [Compute("embed", self._embedded)] if self.embed is not None else []
+        last = [Compute("head", self.head)] if self.head is not None else []
+        return [*first, *phased, *last]
+
+    def _embedded(self, x: Tensor) -> Tensor:
+        assert self.embed is not None and self.place is not None
+        embedded: Tensor = self.embed(x) + self.place[: x.shape[1]]
+        return embedded
+
+
+def stage_of(options: argparse.Namespace, stage: int, num_stages: int) -> nn.Module:
+    """The same numbers on every rank: replicas of a stage must begin alike."""
+    torch.manual_seed(stage)
+    if options.model == "moe":
+        blocks: nn.Module = PhasedSequential(
+            *(ExpertBlock(options.width, num_experts=4) for _ in range(options.blocks))
+        )
+    else:
+        blocks = nn.Sequential(*(TransformerBlock(options.width) for _ in range(options.blocks)))
+    whole = Stage(blocks, options.width, options.length, is_first=stage == 0, is_last=stage == num_stages - 1)
+    return whole.double() if options.check else whole
+
+
+def loss_of(schedule: Schedule) -> Callable[[Tensor, Tensor], Tensor]:
+    """The mean over the step: each micro-batch has its share of it."""
+
+    def loss(logits: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(logits.flatten(0, 1), target.flatten()) / schedule.num_micro_batches
+
+    return loss
+
+
+def batch_of(
+    options: argparse.Namespace, schedule: Schedule, step: int, device: torch.device
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The same on every rank, of which each looks at what its stages need."""
+    text = torch.frombuffer(bytearray(source()), dtype=torch.uint8)
+    draw = torch.Generator().manual_seed(step)
+    shape = (schedule.num_micro_batches, options.sequences)
+    starts = torch.randint(len(text) - options.length - 1, shape, generator=draw)
+    pieces = text[starts.unsqueeze(-1) + torch.arange(options.length + 1)].long().to(device)
+    return list(pieces[..., :-1]), list(pieces[..., 1:])
+
+
+def source() -> bytes:
+    root = Path(weftrace.__file__).parent
+    return b"".join(path.read_bytes() for path in sorted(root.glob("*/*.py")))
+
+
+def check(
+    options: argparse.Namespace, schedule: Schedule, stages: dict[int, nn.Module],
+    inputs: list[Tensor], targets: list[Tensor],
+) -> str:  # fmt: skip
+    """The gradients of the first step beside those of the whole model in this process, without a pipeline."""
+    alone = nn.Sequential(*(stage_of(options, stage, schedule.num_stages) for stage in range(schedule.num_stages)))
+    alone.to(inputs[0].device)
+    num_replicas, loss = schedule.num_replicas, loss_of(schedule)
+    sums: list[list[Tensor]] = []  # of each direction, as replicas of a stage sum them
+    for first in range(num_replicas):
+        alone.zero_grad()
+        size = schedule.num_micro_batches // num_replicas
+        for micro_batch in range(first * size, (first + 1) * size):
+            loss(alone(inputs[micro_batch]), targets[micro_batch]).backward()
+        sums.append([parameter.grad for parameter in alone.parameters() if parameter.grad is not None])
+    for parameter, *parts in zip(alone.parameters(), *sums, strict=True):
+        parameter.grad = sum(parts[1:], parts[0])
+    apart, same = 0.0, True
+    for stage, module in stages.items():
+        for mine, theirs in zip(module.parameters(), alone[stage].parameters(), strict=True):
+            assert mine.grad is not None and theirs.grad is not None
+            same = same and torch.equal(mine.grad, theirs.grad)
+            apart = max(apart, float((mine.grad - theirs.grad).abs().max()))
+    device = inputs[0].device
+    if over_ranks(same, device, dist.ReduceOp.MIN):
+        return "check: the gradients on all ranks are those of one process, bit by bit"
+    if (apart := over_ranks(apart, device, dist.ReduceOp.MAX)) > 1e-12:
+        raise SystemExit(f"check: gradients are up to {apart:.1e} off those of one process")
+    return f"check: the gradients on all ranks are those of one process, but for {apart:.1e} at most"
+
+
+def over_ranks(number: float, device: torch.device, how: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM) -> float:
+    value = torch.tensor(float(number), dtype=torch.float64, device=device)
+    dist.all_reduce(value, how)
+    return float(value)
+
+
+def tell(line: str) -> None:
+    """Once, not on every rank."""
+    if dist.get_rank() == 0:
+        print(line, flush=True)
+
+
+@contextmanager
+def process_group() -> Iterator[torch.device]:
+    """NCCL with a GPU for each process of this machine, else gloo."""
+    local = int(os.environ.get("LOCAL_RANK", 0))
+    has_gpus = torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    if has_gpus:
+        torch.cuda.set_device(local)
+    dist.init_process_group("nccl" if has_gpus else "gloo")
+    yield torch.device("cuda", local) if has_gpus else torch.device("cpu")
+    dist.destroy_process_group()
+
+
+@contextmanager
+def recording(options: argparse.Namespace, rank: int) -> Iterator[Callable[[], None]]:
+    """The profiler, where one is wanted; gives what is called after each step."""
+    if options.profile is None:
+        yield lambda: None
+        return
+    options.profile.mkdir(parents=True, exist_ok=True)
+    wanted = profiler_schedule(wait=max(0, options.steps - 3), warmup=1, active=2, repeat=1)
+    with profile(schedule=wanted) as profiler:
+        yield profiler.step
+    profiler.export_chrome_trace(str(options.profile / f"rank{rank}.json.gz"))
+    tell(f"recorded; now: weftrace report {options.profile}")
+
+
+if __name__ == "__main__":
+    main()

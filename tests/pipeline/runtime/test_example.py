@@ -1,0 +1,63 @@
+"""examples/pipeline_train.py: it trains, its gradients are those of one process, and its recording is read again."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import weftrace as wt
+from weftrace.pipeline.generators.families import generate
+from weftrace.pipeline.measured.runs import run_of
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def told_and_recorded(warm: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What rank 0 printed, and the folder of the profiles. Two processes, as torchrun starts them."""
+    folder = tmp_path_factory.mktemp("example") / "run"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    options = ["--schedule", "dualpipe", "--steps", "4", "--width", "16", "--length", "16", "--check", "--profile"]
+    processes = [
+        subprocess.Popen(
+            [warm / "python", "examples/pipeline_train.py", *options, str(folder)],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank), "LOCAL_RANK": str(rank),
+                "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo",
+            },
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    said = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    return said[0][0], folder
+
+
+def test_the_example_trains_and_its_gradients_are_those_of_one_process(told_and_recorded: tuple[str, Path]) -> None:
+    told, _ = told_and_recorded
+    losses = [float(found) for found in re.findall(r"loss ([\d.]+)", told)]
+    assert len(losses) == 4
+    assert losses[3] < losses[0]
+    assert "check: the gradients on all ranks are those of one process, bit by bit" in told
+
+
+def test_each_action_is_a_range_in_the_profile_in_the_order_of_the_schedule(
+    told_and_recorded: tuple[str, Path],
+) -> None:
+    _, folder = told_and_recorded
+    run = run_of(wt.open(folder))
+    schedule = generate("dualpipe", num_ranks=2, num_micro_batches=4)
+    assert run.has_waits
+    assert len(run.steps) == 2
+    for step in run.steps:
+        assert run.of_step(step).actions.select(schedule.actions.columns).equals(schedule.actions)
+    report = wt.analyze(folder)
+    assert [rank["rank"] for rank in report.document["ranks"]] == [0, 1]
