@@ -13,6 +13,9 @@ from weftrace.lazy import lazily
 
 if TYPE_CHECKING:
     from weftrace.pipeline.as_plan import plan_of as plan_of
+    from weftrace.pipeline.choices.document import recommendation_report as recommendation_report
+    from weftrace.pipeline.choices.recommendation import Recommendation as Recommendation
+    from weftrace.pipeline.choices.recommendation import recommend as recommend
     from weftrace.pipeline.comparing.comparison import Candidate as Candidate
     from weftrace.pipeline.comparing.comparison import Comparison as Comparison
     from weftrace.pipeline.comparing.comparison import candidates as candidates
@@ -27,6 +30,11 @@ if TYPE_CHECKING:
     from weftrace.pipeline.laws.by_schedule import Claim as Claim
     from weftrace.pipeline.laws.by_schedule import Law as Law
     from weftrace.pipeline.laws.by_schedule import laws_of as laws_of
+    from weftrace.pipeline.measured.run_costs import costs_of_run as costs_of_run
+    from weftrace.pipeline.measured.runs import MeasuredRun as MeasuredRun
+    from weftrace.pipeline.measured.runs import run_of as run_of
+    from weftrace.pipeline.measured.told_costs import ToldCosts as ToldCosts
+    from weftrace.pipeline.measured.told_costs import costs_of_trace as costs_of_trace
     from weftrace.pipeline.notation import from_text as from_text
     from weftrace.pipeline.notation import from_torch_csv as from_torch_csv
     from weftrace.pipeline.notation import read_schedule as read_schedule
@@ -46,18 +54,30 @@ if TYPE_CHECKING:
     from weftrace.pipeline.schedule import Schedule as Schedule
     from weftrace.pipeline.simulation import Simulation as Simulation
     from weftrace.pipeline.simulation import simulate as simulate
+    from weftrace.pipeline.slips.document import slip_report as slip_report
+    from weftrace.pipeline.slips.planned_and_measured import Slip as Slip
+    from weftrace.pipeline.slips.planned_and_measured import slip as slip
+    from weftrace.pipeline.steps.predicted import Run as Run
+    from weftrace.pipeline.steps.predicted import predicted_step as predicted_step
+    from weftrace.pipeline.steps.whole_step import WholeStep as WholeStep
+    from weftrace.pipeline.steps.whole_step import whole_step as whole_step
 
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
             "weftrace.pipeline.as_plan": ("plan_of",),
+            "weftrace.pipeline.choices.document": ("recommendation_report",),
+            "weftrace.pipeline.choices.recommendation": ("Recommendation", "recommend"),
             "weftrace.pipeline.comparing.comparison": ("Candidate", "Comparison", "candidates", "compare"),
             "weftrace.pipeline.comparing.document": ("comparison_of",),
             "weftrace.pipeline.costs": ("Costs",),
             "weftrace.pipeline.costs_document": ("read_costs",),
             "weftrace.pipeline.generators.families": ("FAMILIES", "Family", "family_of", "generate"),
             "weftrace.pipeline.laws.by_schedule": ("Claim", "Law", "laws_of"),
+            "weftrace.pipeline.measured.run_costs": ("costs_of_run",),
+            "weftrace.pipeline.measured.runs": ("MeasuredRun", "run_of"),
+            "weftrace.pipeline.measured.told_costs": ("ToldCosts", "costs_of_trace"),
             "weftrace.pipeline.notation": ("from_text", "from_torch_csv", "read_schedule", "to_text", "to_torch_csv"),
             "weftrace.pipeline.passes.merging": ("merge_neighbours",),
             "weftrace.pipeline.passes.middle_switch": ("switch_middle",),
@@ -69,5 +89,9 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.pipeline.rules": ("check",),
             "weftrace.pipeline.schedule": ("ACTION_SCHEMA", "Action", "Schedule"),
             "weftrace.pipeline.simulation": ("Simulation", "simulate"),
+            "weftrace.pipeline.slips.document": ("slip_report",),
+            "weftrace.pipeline.slips.planned_and_measured": ("Slip", "slip"),
+            "weftrace.pipeline.steps.predicted": ("Run", "predicted_step"),
+            "weftrace.pipeline.steps.whole_step": ("WholeStep", "whole_step"),
         },
     )

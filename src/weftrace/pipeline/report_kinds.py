@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weftrace.files.documents import document_as
 from weftrace.files.output import write_output
 from weftrace.files.schemas import DocumentSchema
 from weftrace.kinds import Kind
-from weftrace.pipeline.choices.document import RECOMMENDATION_SCHEMA, RecommendationReport, recommendation_table
+from weftrace.pipeline.choices.document import (
+    RECOMMENDATION_SCHEMA,
+    RecommendationReport,
+    recommendation_report,
+    recommendation_table,
+)
+from weftrace.pipeline.choices.recommendation import Recommendation
 from weftrace.pipeline.render.recommendation_terminal import print_recommendation
 from weftrace.pipeline.render.slip_terminal import print_slip
 from weftrace.pipeline.render.step_terminal import print_step
-from weftrace.pipeline.slips.document import SLIP_SCHEMA, SlipReport, slip_table
+from weftrace.pipeline.slips.document import SLIP_SCHEMA, SlipReport, slip_report, slip_table
+from weftrace.pipeline.slips.planned_and_measured import Slip
 from weftrace.pipeline.steps.document import STEP_SCHEMA, StepReport, step_table
 
 if TYPE_CHECKING:
@@ -47,4 +55,22 @@ def _kind(
 RECOMMENDATION = _kind(RecommendationReport, RECOMMENDATION_SCHEMA, print_recommendation, recommendation_table)
 STEP = _kind(StepReport, STEP_SCHEMA, print_step, step_table)
 SLIP = _kind(SlipReport, SLIP_SCHEMA, print_slip, slip_table)
-REPORT_KINDS = (RECOMMENDATION, STEP, SLIP)
+
+
+def _itself(value: type[Any], kind: Kind, report: Callable[[Any], Any]) -> Kind:
+    """Of the value that a report is made of."""
+    shown = kind.show
+    assert shown is not None
+    return replace(
+        kind, value=value, schema="", load=None, prepared=report,
+        show=lambda each, console: shown(report(each), console),
+    )  # fmt: skip
+
+
+REPORT_KINDS = (
+    RECOMMENDATION,
+    STEP,
+    SLIP,
+    _itself(Recommendation, RECOMMENDATION, recommendation_report),
+    _itself(Slip, SLIP, slip_report),
+)

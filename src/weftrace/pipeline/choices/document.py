@@ -100,9 +100,11 @@ class RecommendationReport(InNotebook):
         return [("headline", self.document["headline"]), *(("", text) for text in self.document["sentences"])]
 
 
-def recommendation_report(recommendation: Recommendation, told: ToldCosts) -> RecommendationReport:
-    """A recommendation with the costs that it rests on, as a value that can be shown and saved."""
-    return RecommendationReport(document=recommendation_document(recommendation, told))
+def recommendation_report(recommendation: Recommendation, told: ToldCosts | None = None) -> RecommendationReport:
+    """A recommendation as a value to show and save. told: how its costs were come by, where that is known."""
+    costs = recommendation.costs
+    known = told or ToldCosts(costs=costs, basis="given", source=costs.source)
+    return RecommendationReport(document=recommendation_document(recommendation, known))
 
 
 def recommendation_document(found: Recommendation, told: ToldCosts) -> RecommendationDocument:
