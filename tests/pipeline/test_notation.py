@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import csv
+import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from weftrace.errors import ScheduleError
-from weftrace.pipeline import Action, Schedule, from_text, from_torch_csv, to_text, to_torch_csv
+from weftrace.pipeline import (
+    FAMILIES,
+    Action,
+    Schedule,
+    check,
+    from_text,
+    from_torch_csv,
+    generate,
+    to_text,
+    to_torch_csv,
+)
 
 TWO_DIRECTIONS = """\
 # weftrace pipeline schedule, version 1
@@ -63,6 +74,8 @@ def test_slices_are_told() -> None:
         ("micro-batches: x\nrank 0: 0F0", "line 1: micro-batches: 'x' is no whole number"),
         ("micro-batches: 1\nrank 0: 0F1", "0F1 on rank 0 is of micro-batch 1, of 1 counted from 0"),
         ("rank 0: 0F99999999999", "too large"),
+        ("rank 0: 900000000F0", "no rank has an action of stage 0"),
+        ("replica 0: 900000000\nrank 0: 0F0", "rank 0 holds no stage"),
         (
             "# weftrace pipeline schedule, version 9\nrank 0: 0F0",
             "version 9 is newer than this weftrace, which reads 1",
@@ -75,17 +88,23 @@ def test_wrong_text_is_told_by_line(text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-def test_torch_reads_what_is_written_for_it_and_back(tmp_path: Path) -> None:
-    """Through the loader of torch's own runtime."""
-    schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
-    text = "rank 0: 0F0 0F1 3F0 0F2&3B0 3I1 3W1\nrank 1: 1F0 2F0 2B0 1B0\n"
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("dualpipe", "seq1f1b")])
+def test_torch_reads_what_is_written_for_it_and_back(tmp_path: Path, name: str) -> None:
+    """Through the loader of torch's own runtime, which looks at the order too, and adds messages that all pass."""
+    schedule = generate(name, num_ranks=3, num_micro_batches=7)
+    torchs = pytest.importorskip("torch.distributed.pipelining.schedules")
+    runtime = torchs._PipelineScheduleRuntime.__new__(torchs._PipelineScheduleRuntime)  # its stages are modules
+    runtime._stages, runtime.pipeline_order, runtime._defer_pp_recv = [], {}, False
+    runtime.pp_group_size, runtime._num_stages = schedule.num_ranks, schedule.num_stages
+    runtime._n_microbatches = schedule.num_micro_batches
     path = tmp_path / "schedule.csv"
-    path.write_text(to_torch_csv(from_text(text)))
-    with path.open(newline="") as file:
-        read = [[schedules._Action.from_str(cell) for cell in row] for row in csv.reader(file)]
-    written = "\n".join(",".join(map(str, row)) for row in read)
-    assert str(read[0][3]) == "(0F2;3B0)OVERLAP_F_B"
-    assert from_torch_csv(written) == from_text(text)
+    path.write_text(to_torch_csv(schedule))
+    runtime._load_csv(path)
+    runtime._dump_csv(path, format="compute_only")
+    assert from_torch_csv(path.read_text()) == schedule
+    runtime._dump_csv(path)
+    with pytest.raises(ScheduleError, match="is communication"):
+        from_torch_csv(path.read_text())
 
 
 def test_empty_cells_of_torch_are_idle_slots() -> None:
@@ -106,3 +125,43 @@ def test_communication_in_a_csv_is_refused_with_the_reason() -> None:
         from_torch_csv("0F0,0SEND_F0\n")
     with pytest.raises(ScheduleError, match="row 2: '1G0' is no action"):
         from_torch_csv("0F0\n1G0\n")
+
+
+@pytest.mark.parametrize("read", [from_text, from_torch_csv])
+def test_damaged_text_is_refused_or_read_but_never_a_surprise(read: Any) -> None:
+    """Pieces cut out, doubled, and put in from a list of unpleasant ones; what is read is written and read again."""
+    names = ("zb1p", "dualpipev", "interleaved-fb") if read is from_torch_csv else ("dualpipe", "seq1f1b", "zbv")
+    write = to_torch_csv if read is from_torch_csv else to_text
+    texts = [write(generate(name, num_ranks=2, num_micro_batches=4)) for name in names]
+    pieces = [
+        *'0:#\n\r\x0b\x00^&();, "\ud800²',
+        "900000000",
+        "9" * 30,
+        "\u2028",
+        "rank 700000000:",
+        "replica 1: 900000000",
+    ]
+    pieces += ["micro-batches: 900000000\n", "slices: 3\n", "OVERLAP_F_B", "# weftrace pipeline schedule, version 2"]
+    chance = random.Random(7)
+    num_read = 0
+    for _ in range(600):
+        text = chance.choice(texts)
+        for _ in range(chance.randint(1, 3)):
+            start = chance.randrange(len(text))
+            end = start + chance.choice((0, 1, 5))
+            text = text[:start] + chance.choice(["", text[start:end] * 2, *pieces]) + text[end:]
+        try:
+            schedule = read(text)
+            num_read += 1
+            assert from_text(to_text(schedule)) == schedule
+            check(schedule)
+        except ScheduleError:
+            continue
+    assert num_read > 5
+
+
+def test_only_text_is_text() -> None:
+    for read in (from_text, from_torch_csv):
+        with pytest.raises(ScheduleError, match="wanted as text, not as bytes"):
+            read(b"rank 0: 0F0")  # type: ignore[arg-type]
+    assert from_torch_csv("\ufeff0F0,0B0\n") == from_text("\ufeffrank 0: 0F0 0B0")  # as spreadsheets begin files

@@ -47,6 +47,10 @@ def test_what_can_run_is_accepted(text: str) -> None:
             "slices: 2\nrank 0: 0F1 0F0 0B1 0B0",
             "0F1 on rank 0 comes before 0F0 on rank 0; the slices of a sequence go forward in their order.",
         ),
+        (
+            "slices: 2\nreplica 0: 0\nreplica 1: 1\nrank 0: 0F0\nrank 1: 0F1",
+            "0F1 on rank 1 is in another replica than 0F0 on rank 0; the slices of a sequence stay in one.",
+        ),
         ("slices: 2\nrank 0: 0F0 0F1 0B0 0B1", "0B0 on rank 0 comes before 0B1 on rank 0; the slices"),
     ],
 )
@@ -64,4 +68,10 @@ def test_a_deadlock_is_printed_as_the_circle_of_actions() -> None:
     assert "cannot run: actions wait for each other in a circle." in said
     for line in ("'0B0 on rank 0' waits for '1B0 on rank 1'", "'1F1 on rank 1' waits for '0F1 on rank 0'"):
         assert line in said
-    assert "'0F1 on rank 0' is queued behind '0B0 on rank 0'" in said
+    assert "'0F1 on rank 0' is queued behind '0B0 on rank 0'" in said.splitlines()[-1]
+    assert "stream" not in said  # a word of plans
+
+
+def test_a_number_of_micro_batches_that_no_memory_could_hold_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="2 stages x 900,000,000 micro-batches need as many forwards"):
+        check(from_text("micro-batches: 900000000\n" + ONE_F_ONE_B))

@@ -9,12 +9,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.alphabet import DIRECTIONS
+from weftrace.errors import ScheduleError
 from weftrace.pipeline.schedule import Schedule
 
 #: Which kinds of action do a part of the work, by their code in the frame; an F&B does all three.
 _KINDS = {"F": ("F", "F&B"), "I": ("I", "B", "F&B"), "W": ("W", "B", "F&B")}
 _DOES = {part: np.array([kind in kinds for kind in DIRECTIONS]) for part, kinds in _KINDS.items()}
 _FB = list(DIRECTIONS).index("F&B")
+#: Chunks of a schedule that has fewer actions than chunks, at most: a table of more would be made for nothing.
+_MOST_MISSING = 2**22
 
 
 def chunk_rows(schedule: Schedule, part: Literal["F", "I", "W"]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -22,9 +25,16 @@ def chunk_rows(schedule: Schedule, part: Literal["F", "I", "W"]) -> tuple[NDArra
 
     row: of `schedule.actions`, the action that does this part of the chunk: F, I (the input gradient: I, B or the
     backward of an F&B) or W; -1 where none does. count: how many do, which is 1 in a schedule that `check` accepts.
+
+    Raises `ScheduleError` where millions of chunks have no action, as after a mistake in the number of micro-batches.
     """
     actions = schedule.actions
     shape = (schedule.num_stages, schedule.num_micro_batches)
+    if shape[0] * shape[1] > max(len(actions), _MOST_MISSING):
+        raise ScheduleError(
+            f"schedule {schedule.name!r}: {shape[0]:,} stages x {shape[1]:,} micro-batches need as many forwards, "
+            f"and there are {len(actions):,} actions in all."
+        )
     code = actions.get_column("kind").to_physical().to_numpy()
     rows = np.flatnonzero(_DOES[part][code])
     stage, micro_batch = (actions.get_column(name).to_numpy()[rows] for name in ("stage", "micro_batch"))

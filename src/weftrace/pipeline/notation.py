@@ -18,8 +18,6 @@ F&B; empty cells are idle time slots.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,13 +47,14 @@ def to_text(schedule: Schedule) -> str:
         lines.append(f"slices: {schedule.num_slices}")
     lines += [f"note: {_one_line(note)}" for note in schedule.notes]
     lines += [f"replica {k}: {' '.join(map(str, ranks))}" for k, ranks in enumerate(schedule.rank_of)]
-    lines += [f"rank {rank}: {' '.join(cells)}" for rank, cells in enumerate(_cells(schedule, "{f}&{b}"))]
+    lines += [f"rank {rank}: {' '.join(cells)}" for rank, cells in enumerate(_cells(schedule))]
     return "\n".join(lines) + "\n"
 
 
 def from_text(text: str, *, what: str = "the text") -> Schedule:
     """A schedule from its text. what: the file, for errors. Raises `ScheduleError` with the line that is wrong."""
     facts: dict[str, Any] = {"name": "schedule", "slices": 1, "micro-batches": None}
+    text = _text(text, what)
     notes: list[str] = []
     replicas: dict[int, tuple[int, ...]] = {}
     rows_of: dict[int, list[_Row]] = {}
@@ -110,9 +109,7 @@ def to_torch_csv(schedule: Schedule) -> str:
         reason = "it offloads activations, for which torch has no action"
     if reason:
         raise ScheduleError(f"schedule {schedule.name!r} cannot be written as torch's CSV: {reason}.")
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(_cells(schedule, "({f};{b})OVERLAP_F_B"))
-    return out.getvalue()
+    return "".join(f"{','.join(cells)}\n" for cells in _cells(schedule, "({f};{b})OVERLAP_F_B"))
 
 
 def from_torch_csv(text: str, *, name: str = "schedule", what: str = "the CSV") -> Schedule:
@@ -122,9 +119,10 @@ def from_torch_csv(text: str, *, name: str = "schedule", what: str = "the CSV") 
     `ScheduleError` for cells that are no action; actions for communication are refused: they follow from the others.
     """
     rows_of: dict[int, list[_Row]] = {}
-    for rank, cells in enumerate(csv.reader(io.StringIO(text))):
+    for rank, line in enumerate(_text(text, what).splitlines()):
         where = f"{what}, row {rank + 1}"
-        rows_of[rank] = [_torch_action(cell.strip(), where) for cell in cells if cell.strip()]
+        cells = (cell.strip().strip('"').strip() for cell in line.split(","))  # no action has a comma in it
+        rows_of[rank] = [_torch_action(cell, where) for cell in cells if cell]
     while rows_of and not rows_of[max(rows_of)]:
         del rows_of[max(rows_of)]  # empty lines at the end
     if not rows_of:
@@ -149,17 +147,20 @@ def read_schedule(path: str | os.PathLike[str]) -> Schedule:
     return from_text(text, what=what)
 
 
-def _cells(schedule: Schedule, pair: str) -> Iterator[list[str]]:
-    """Each rank's actions as text; pair: how an F&B is put together of its forward {f} and its backward {b}."""
+def written(actions: pl.DataFrame, pair: str = "{f}&{b}") -> pl.Series:
+    """Each action as text. pair: how an F&B is put together of its forward {f} and its backward {b}."""
     mark = pl.when("offload").then(pl.lit("^")).otherwise(pl.lit(""))
     kind = pl.col("kind").cast(pl.String)
     forward = pl.format("{}F{}{}", "stage", "micro_batch", mark)
     backward = pl.format("{}B{}", "back_stage", "back_micro_batch")
     both = pl.format(pair.replace("{f}", "{}").replace("{b}", "{}"), forward, backward)
     one = pl.format("{}{}{}{}", "stage", kind, "micro_batch", mark)
-    for rank in range(schedule.num_ranks):
-        found = schedule.on_rank(rank).select(cell=pl.when(kind == "F&B").then(both).otherwise(one))
-        yield found.get_column("cell").to_list()
+    return actions.select(pl.when(kind == "F&B").then(both).otherwise(one)).to_series()
+
+
+def _cells(schedule: Schedule, pair: str = "{f}&{b}") -> Iterator[list[str]]:
+    """Each rank's actions as text, as in `written`."""
+    yield from (written(schedule.on_rank(rank), pair).to_list() for rank in range(schedule.num_ranks))
 
 
 def _action(cell: str, where: str) -> _Row:
@@ -222,9 +223,16 @@ def _stages_by_rank(rows_of: dict[int, list[_Row]], what: str) -> tuple[int, ...
                 "such as 'replica 0: 0 1 2 3' that tell the copies apart."
             )
         rank_of[stage] = rank
-    if missing := set(range(max(rank_of, default=0) + 1)) - set(rank_of):
-        raise ScheduleError(f"{what}: no rank has an action of stage {min(missing)}.")
+    if missing := [stage for stage in range(max(1, len(rank_of))) if stage not in rank_of]:
+        raise ScheduleError(f"{what}: no rank has an action of stage {missing[0]}.")
     return tuple(rank_of[stage] for stage in range(len(rank_of)))
+
+
+def _text(given: object, what: str) -> str:
+    """Text without the mark that some editors and spreadsheets put before it."""
+    if not isinstance(given, str):
+        raise ScheduleError(f"{what} is wanted as text, not as {type(given).__name__}.")
+    return given.removeprefix("\ufeff")
 
 
 def _uncommented(line: str) -> str:

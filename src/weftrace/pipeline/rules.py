@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from weftrace.errors import PlanError, ScheduleError
 from weftrace.pipeline.dependencies import chunk_rows, messages
+from weftrace.pipeline.notation import written
 from weftrace.pipeline.schedule import Schedule, need_schedule
 from weftrace.plan import Plan
 from weftrace.plan import check as check_plan
@@ -37,7 +38,8 @@ def check(schedule: Schedule) -> None:
 
     Checked: each micro-batch has on every stage one forward and one backward (B, or I and W; a schedule without any
     backward is a forward-only one), all in one replica; F comes before I, and I before W; slices of a sequence go
-    forward in their order and backward against it; and no ranks wait for each other in a circle, which is printed.
+    forward in their order and backward against it, in one replica; and no ranks wait for each other in a circle, which
+    is printed.
     """
     need_schedule(schedule)
     of = f"schedule {schedule.name!r}"
@@ -98,6 +100,14 @@ def _check_order(schedule: Schedule, before: _Part, after: _Part, of: str) -> No
 
 
 def _check_slices(schedule: Schedule, parts: list[_Part], of: str) -> None:
+    rank = schedule.actions.get_column("rank").to_numpy()
+    first_stage = parts[0].row[: schedule.num_micro_batches].reshape(-1, schedule.num_slices)
+    if len(apart := np.argwhere(rank[first_stage] != rank[first_stage[:, :1]])):
+        sequence, i = apart[0]
+        raise ScheduleError(
+            f"{of}: {_named(schedule, first_stage[sequence, i])} is in another replica than "
+            f"{_named(schedule, first_stage[sequence, 0])}; the slices of a sequence stay in one."
+        )
     for part in parts:
         of_sequence = part.row.reshape(-1, schedule.num_slices)
         steps = np.diff(of_sequence, axis=1) * (1 if part.letter == "F" else -1)
@@ -117,12 +127,11 @@ def _check_circles(schedule: Schedule, of: str) -> None:
     try:
         check_plan(Plan(name=schedule.name, ops=ops, waits=waits))
     except PlanError:
-        labels = [f"{action} on rank {action.rank}" for action in schedule.listed()]
-        named = ops.with_columns(id=pl.Series(labels))
+        named = ops.with_columns(id=pl.format("{} on rank {}", written(schedule.actions), "rank"))
         try:
             check_plan(Plan(name=schedule.name, ops=named, waits=waits))
         except PlanError as error:
-            lines = str(error).splitlines()[1:-1]
+            lines = [line.partition(" (rank")[0] for line in str(error).splitlines()[1:-1]]  # each names its rank
             raise ScheduleError(
                 f"{of} cannot run: actions wait for each other in a circle.\n" + "\n".join(lines)
             ) from None

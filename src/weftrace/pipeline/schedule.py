@@ -32,6 +32,8 @@ ACTION_SCHEMA: dict[str, pl.DataType] = {
     "back_micro_batch": pl.Int32(),
     "offload": pl.Boolean(),  # of an F: its activations wait for their backward in the host's memory
 }
+#: Ranks x stages, at most: a table of them, `replica_of_rank_stage`, is half a GB then.
+_MOST_PLACES = 2**27
 _DEFAULTS: dict[str, Any] = {"back_stage": None, "back_micro_batch": None, "offload": False}
 _KINDS = frozenset(DIRECTIONS)
 
@@ -88,7 +90,9 @@ class Schedule(InNotebook):
     def __post_init__(self) -> None:
         of = f"schedule {self.name!r}"
         object.__setattr__(self, "rank_of", _placement(self.rank_of, of))
-        object.__setattr__(self, "notes", tuple(self.notes))
+        object.__setattr__(self, "notes", _notes(self.notes, of))
+        if type(self.name) is not str:
+            raise ScheduleError(f"a schedule's name is text, not {self.name!r}.")
         for name in ("num_micro_batches", "num_slices"):
             if type(value := getattr(self, name)) is not int or value < 1:
                 raise ScheduleError(f"{of}: {name} = {value!r}; it must be a whole number above 0.")
@@ -189,6 +193,12 @@ def need_schedule(given: object) -> None:
         raise ScheduleError(f"a Schedule is wanted here, not a {type(given).__name__}.")
 
 
+def _notes(given: object, of: str) -> tuple[str, ...]:
+    if not isinstance(given, list | tuple) or any(type(note) is not str for note in given):
+        raise ScheduleError(f"{of}: notes = {given!r}; they are a list of texts.")
+    return tuple(given)
+
+
 def _placement(given: object, of: str) -> tuple[tuple[int, ...], ...]:
     try:
         placed = tuple(tuple(stages) for stages in given)  # type: ignore[attr-defined]
@@ -199,8 +209,11 @@ def _placement(given: object, of: str) -> tuple[tuple[int, ...], ...]:
     if odd := [rank for stages in placed for rank in stages if type(rank) is not int or rank < 0]:
         raise ScheduleError(f"{of}: rank_of holds {odd[0]!r}; ranks are whole numbers from 0 on.")
     used = {rank for stages in placed for rank in stages}
-    if missing := set(range(max(used) + 1)) - used:
-        raise ScheduleError(f"{of}: rank {min(missing)} holds no stage; ranks are numbered without gaps.")
+    if len(used) <= max(used):
+        gap = next(rank for rank in range(len(used)) if rank not in used)
+        raise ScheduleError(f"{of}: rank {gap} holds no stage; ranks are numbered without gaps.")
+    if len(used) * len(placed[0]) > _MOST_PLACES:
+        raise ScheduleError(f"{of}: {len(placed[0]):,} stages on {len(used):,} ranks are more than there is room for.")
     for stage, ranks in enumerate(zip(*placed, strict=True)):
         if len(set(ranks)) < len(ranks):
             raise ScheduleError(f"{of}: a rank holds stage {stage} twice; replicas of a stage are on different ranks.")
