@@ -62,10 +62,16 @@ $(DEEPSPEED)/.ready: constraints.txt | $(VENV)/.ready-dev
 	@DS_BUILD_OPS=0 $(DEEPSPEED)/bin/python $(INSTALL) --no-build-isolation --group deepspeed
 	@touch $@
 
-demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and write out/demo.html
+demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk, and DualPipe beside 1F1B; write out/demo.html, out/pipelines.html
 	@mkdir -p out
 	@$(BIN)/weftrace demo -o out/demo.html -o out/demo.json -o out/demo.trace.json.gz
-	@echo "open out/demo.html in a browser, and out/demo.trace.json.gz in Perfetto or chrome://tracing"
+	@echo
+	@$(BIN)/weftrace pipeline show 1f1b --stages 8 --micro-batches 20
+	@echo
+	@$(BIN)/weftrace pipeline show dualpipe --stages 8 --micro-batches 20
+	@echo
+	@$(BIN)/weftrace pipeline compare --stages 8 --micro-batches 20 -q -o out/pipelines.html
+	@echo "open out/demo.html and out/pipelines.html in a browser, and out/demo.trace.json.gz in Perfetto or chrome://tracing"
 
 test: $(VENV)/.ready-dev ## run the tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
