@@ -133,10 +133,12 @@ def compares(group: dist.ProcessGroup | None, kind: str, family: str, num_ranks:
     return {"runs": runs, "forwards": 2 * schedule.num_micro_batches // schedule.num_replicas}
 
 
-def adds_to_gradients_of_earlier_steps(group: dist.ProcessGroup | None) -> None:
+def adds_to_gradients_of_earlier_steps(group: dist.ProcessGroup | None, in_main_grad: bool) -> None:
     """Replicas' sums of one step are not summed again in the next."""
     schedule = generate("dualpipe", num_ranks=2, num_micro_batches=4)
     stages, alone = stages_of("mixed", 2), stages_of("mixed", 2)
+    for parameter in nn.ModuleList(stages).parameters() if in_main_grad else ():
+        parameter.main_grad = torch.zeros_like(parameter)  # type: ignore[attr-defined]
     pipeline = PipelineRuntime(schedule, dict(enumerate(stages)), loss=loss_of, group=group)
     wants = []
     for seed in (0, 1):
@@ -146,7 +148,8 @@ def adds_to_gradients_of_earlier_steps(group: dist.ProcessGroup | None) -> None:
     for stage, module in enumerate(stages):
         both = zip(*(want.summed_as(schedule, stage) for want in wants), strict=True)
         for parameter, (first, second) in zip(module.parameters(), both, strict=True):
-            assert torch.equal(parameter.grad, first + second)  # type: ignore[arg-type]
+            grad = getattr(parameter, "main_grad", parameter.grad)
+            assert torch.equal(grad, first + second)  # type: ignore[arg-type]
 
 
 class Grows(nn.Module):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -46,12 +45,7 @@ class Ranks:
             process.stdin.flush()
 
     def answers(self, ranks: Sequence[int]) -> list[Any]:
-        found: dict[int, dict[str, Any]] = {}
-        for rank in ranks:
-            stdout = self._processes[rank].stdout
-            assert stdout is not None
-            line = stdout.readline()
-            found[rank] = json.loads(line) if line else {"error": "the process ended"}
+        found = {rank: _answer_of(self._processes[rank]) for rank in ranks}
         if errors := {rank: answer["error"] for rank, answer in found.items() if "error" in answer}:
             self.end()
             raise RankFailed(errors)
@@ -67,19 +61,25 @@ class Ranks:
 
 
 def _started(python: Path) -> list[subprocess.Popen[str]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     script = str(Path(__file__).with_name("rank_process.py"))
-    processes = [
-        subprocess.Popen(
-            [python, script, str(rank), str(SIZE), str(port)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT,
+    processes: list[subprocess.Popen[str]] = []
+    port = 0
+    for rank in range(SIZE):
+        command = [str(python), script, str(rank), str(SIZE), str(port)]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
         )
-        for rank in range(SIZE)
-    ]  # fmt: skip
+        processes.append(process)
+        if rank == 0:
+            port = _answer_of(process)["port"]
     for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "{}\n"
+        assert _answer_of(process) == {}
     return processes
+
+
+def _answer_of(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    found: dict[str, Any] = json.loads(line) if line else {"error": "the process ended"}
+    return found

@@ -2,8 +2,9 @@
 
     python tests/pipeline/runtime/rank_process.py RANK SIZE PORT
 
-A line is JSON: {"case": "tests.pipeline.runtime.cases:trains", "size": 2, "facts": {...}}. The first `size` ranks call
-the case's function with their group and the facts. The answer is JSON too: {"value": ...} or {"error": "Traceback..."}.
+The first rank is started with port 0, and answers with the one that the others are to be given. Then a line is JSON:
+{"case": "tests.pipeline.runtime.cases:trains", "size": 2, "facts": {...}}. The first `size` ranks call the case's
+function with their group and the facts. The answer is JSON too: {"value": ...} or {"error": "Traceback..."}.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a case prints is no answer
     import torch.distributed as dist
+    from torch._C._distributed_c10d import TCPStore
 
-    at = f"tcp://127.0.0.1:{port}"
     timeout = datetime.timedelta(seconds=60)
-    dist.init_process_group("gloo", init_method=at, rank=rank, world_size=size, timeout=timeout)
+    store = TCPStore("127.0.0.1", port, size, is_master=rank == 0, wait_for_workers=False)
+    if rank == 0:
+        print(json.dumps({"port": store.port}), file=answers, flush=True)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timeout)
     groups = {some: dist.new_group(list(range(some))) for some in range(2, size + 1)}
     print("{}", file=answers, flush=True)
     for line in sys.stdin:

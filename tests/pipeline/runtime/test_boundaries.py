@@ -27,8 +27,9 @@ def test_a_checkpointed_stage_is_recomputed_once(ranks: Ranks, family: str) -> N
         assert set(told["runs"]) == {2 * told["forwards"]}
 
 
-def test_gradients_of_replicas_add_to_those_of_earlier_steps(ranks: Ranks) -> None:
-    ranks.run(CASES + "adds_to_gradients_of_earlier_steps", 2)
+@pytest.mark.parametrize("in_main_grad", [False, True])
+def test_gradients_of_replicas_add_to_those_of_earlier_steps(ranks: Ranks, in_main_grad: bool) -> None:
+    ranks.run(CASES + "adds_to_gradients_of_earlier_steps", 2, in_main_grad=in_main_grad)
 
 
 def test_slices_of_sequences_carry_their_state(ranks: Ranks) -> None:

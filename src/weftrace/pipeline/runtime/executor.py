@@ -27,7 +27,7 @@ from weftrace.pipeline.runtime.chunks import Chunks, Loss, Step, Values, value_o
 from weftrace.pipeline.runtime.forward_only import forward_only
 from weftrace.pipeline.runtime.mail import Mailbox
 from weftrace.pipeline.runtime.program import program_of
-from weftrace.pipeline.runtime.replicas import replicated_stages, sum_over_replicas
+from weftrace.pipeline.runtime.replicas import gradients_of_this_step, replicated_stages, sum_over_replicas
 from weftrace.pipeline.schedule import Schedule
 
 _Mode = Literal["step", "forward"]
@@ -116,15 +116,13 @@ class PipelineRuntime:
         if not self._has_loss and self.target_micro_batches:
             raise ScheduleError("a rank that holds the last stage needs loss=... to step; forward() needs none.")
         with self._once_failed_always_failed():
-            replicated = replicated_stages(self.schedule, self.rank)
-            before = [pair for stage in replicated for pair in _set_aside(self._chunks.modules[stage])]
-            result = self._run("step", inputs, targets)
-            if replicated:
-                with record_function(REPLICAS):
-                    for stage in replicated:
-                        sum_over_replicas(self._chunks.modules[stage], self.schedule, stage, self._mail)
-            for parameter, grad in before:
-                parameter.grad = grad if parameter.grad is None else grad + parameter.grad
+            stages = replicated_stages(self.schedule, self.rank)
+            modules = [self._chunks.modules[stage] for stage in stages]
+            with gradients_of_this_step(modules):
+                result = self._run("step", inputs, targets)
+                with _range(REPLICAS, bool(stages)):
+                    for stage, module in zip(stages, modules, strict=True):
+                        sum_over_replicas(module, self.schedule, stage, self._mail)
         return result
 
     def forward(self, inputs: Values | None = None) -> StepResult:
@@ -193,14 +191,6 @@ class PipelineRuntime:
 
 def _range(name: str, wanted: bool) -> Any:
     return record_function(name) if wanted else nullcontext()
-
-
-def _set_aside(module: nn.Module) -> list[tuple[nn.Parameter, Tensor]]:
-    """Gradients of earlier steps are summed over replicas already; taken off, they are not summed again."""
-    found = [(parameter, parameter.grad) for parameter in module.parameters() if parameter.grad is not None]
-    for parameter, _ in found:
-        parameter.grad = None
-    return found
 
 
 def _rank_in(schedule: Schedule, group: dist.ProcessGroup | None) -> int:

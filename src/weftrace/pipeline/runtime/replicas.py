@@ -7,6 +7,7 @@ same as one process that adds up each replica's micro-batches and then the repli
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -32,35 +33,64 @@ def _holders(schedule: Schedule, stage: int) -> list[int]:
     return [ranks[stage] for ranks in schedule.rank_of]
 
 
+@contextmanager
+def gradients_of_this_step(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Within it, parameters have the gradients of this step alone; what they had before is added when it ends. Earlier
+    steps' gradients are summed over replicas already, and must not be again."""
+    parameters = _parameters(modules)
+    grads = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
+    for parameter, _ in grads:
+        parameter.grad = None
+    mains = [(main, main.clone()) for p in parameters if (main := getattr(p, "main_grad", None)) is not None]
+    for main, _ in mains:
+        main.zero_()
+    yield
+    with torch.no_grad():
+        for parameter, before in grads:
+            parameter.grad = before if parameter.grad is None else before.add_(parameter.grad)
+        for main, before in mains:
+            main.copy_(before + main)
+
+
 def sum_over_replicas(module: nn.Module, schedule: Schedule, stage: int, mail: Mailbox) -> None:
     """Give the module's parameters the sum of the gradients that the replicas of its stage have.
 
-    A parameter without a gradient on some of them counts as zero there; without one on all of them it keeps none.
-    Raises `PipelineRunError` where the replicas have different parameters, or a connection fails.
+    A parameter without a gradient on some of them counts as zero there; without one on all of them it keeps none. Where
+    parameters have `main_grad`, that is summed. Raises `PipelineRunError` where the replicas have different parameters,
+    or a connection fails.
     """
     ranks = _holders(schedule, stage)
     doing = f"summing the gradients of stage {stage} over ranks {ranks}"
     exchange = partial(mail.exchange, ranks=ranks, what=doing)
-    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    parameters = _parameters([module])
     facts = torch.tensor([len(parameters), sum(parameter.numel() for parameter in parameters)])
     told = torch.stack(exchange(facts)).tolist()
     if any(other != told[0] for other in told):
         counts = ", ".join(f"{numbers:,} in {number:,} parameters" for number, numbers in told)
         raise PipelineRunError(f"the replicas of stage {stage} on ranks {ranks} differ: they have {counts}.")
-    has = torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.uint8)
+    has = torch.tensor([_grad(parameter) is not None for parameter in parameters], dtype=torch.uint8)
     some = torch.stack(exchange(has)).amax(0).tolist() if parameters else []
     with torch.no_grad():
         for piece in _pieces([parameter for parameter, any_has in zip(parameters, some, strict=True) if any_has]):
             _sum(piece, exchange)
 
 
+def _parameters(modules: Sequence[nn.Module]) -> list[nn.Parameter]:
+    return [parameter for module in modules for parameter in module.parameters() if parameter.requires_grad]
+
+
+def _grad(parameter: nn.Parameter) -> Tensor | None:
+    return getattr(parameter, "main_grad", parameter.grad)
+
+
 def _sum(piece: Sequence[nn.Parameter], exchange: Callable[[Tensor], list[Tensor]]) -> None:
+    """The gradients of a piece, as one tensor. Those that were there are written to, not replaced."""
+    grads = []
     for parameter in piece:
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-    grads = [parameter.grad for parameter in piece if parameter.grad is not None]
-    first, *others = exchange(torch.cat([grad.reshape(-1) for grad in grads]))
-    total = first
+        if (grad := _grad(parameter)) is None:
+            parameter.grad = grad = torch.zeros_like(parameter)
+        grads.append(grad)
+    total, *others = exchange(torch.cat([grad.reshape(-1) for grad in grads]))
     for other in others:
         total = total + other
     for grad, summed in zip(grads, total.split([grad.numel() for grad in grads]), strict=True):
