@@ -190,3 +190,29 @@ def test_every_colour_that_covers_much_stands_in_the_legend(open_html: Open, sch
         if not is_grey and near > 9 and not is_band:
             strange.append(color)
     assert not strange and len(found["drawn"]) > 8
+
+
+#: The highest painted pixel of each of these columns of a canvas, between two heights; grid lines are none.
+HIGHEST = """([columns, top, bottom]) => {
+  const canvas = document.querySelector(".schedule canvas");
+  const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  return columns.map((part) => {
+    const { data } = context.getImageData(Math.floor(part * canvas.width), top, 1, bottom - top);
+    const y = Array.from({ length: bottom - top }, (_, i) => i).findIndex((i) => data[4 * i + 3] > 0);
+    return y < 0 ? bottom : top + y;
+  });
+}"""
+
+
+def test_the_memory_band_reaches_up_to_the_rank_that_holds_most(open_html: Open) -> None:
+    simulation = simulations.dual()
+    opened = open_html(render_schedules_html([simulation]))
+    moments = [unit + 0.5 for unit in range(66) if unit % 10]  # units; at tens there are lines of the grid
+    floor = AXIS + 8 * ROW + 20 + 74
+    drawn: Any = opened.evaluate(HIGHEST, [[moment / 66 for moment in moments], floor - 90, floor])
+    curves = [simulation.memory(rank) for rank in range(8)]
+    for moment, y in zip(moments, drawn, strict=True):
+        most = max(curve.filter(curve["time_ns"] <= moment * 1_000)["bytes"][-1] for curve in curves)
+        assert floor - y == pytest.approx(74 * most / 9, abs=2), moment

@@ -66,15 +66,19 @@ def test_where_times_are_multiples_of_a_column_blanks_are_the_idle_time(simulati
 
 
 def test_a_column_shows_what_fills_most_of_it() -> None:
-    """Columns of 10: 0-10 is all of the first, then 4 of 10, then idle for longer than any, then the longer of two."""
-    assert most_of_column([(0, 14), (26, 28), (30, 34), (34, 40)], 4, 10).tolist() == [0, -1, -1, 3]
-    assert most_of_column([(0, 15)], 2, 10).tolist() == [0, 0]
+    """Columns of 10. 0-10 is all of the first; then it has 4 of 10, less than half; then F has 2 x 2, B 3, idle 3; then
+    the longer of two. Of many short ones that fill 7 of 10 with idle time between, one is drawn, not idle time."""
+    spans = [(0, 14, "F"), (20, 22, "F"), (23, 26, "B"), (28, 30, "F"), (30, 34, "F"), (34, 40, "B")]
+    assert most_of_column(spans, 4, 10).tolist() == [0, -1, 1, 5]
+    assert most_of_column([(0, 15, "F")], 2, 10).tolist() == [0, 0]
+    assert most_of_column([(10 * at, 10 * at + 7, "F") for at in range(10)], 1, 100).tolist() == [0]
+    assert most_of_column([(10 * at, 10 * at + 4, "F") for at in range(10)], 1, 100).tolist() == [-1]
 
 
 def test_what_does_not_fit_is_scaled_and_says_so() -> None:
     text = printed(simulations.dual(16, 64))
     assert max(map(len, text.splitlines())) <= 80
-    assert "a column is 3.12: of actions shorter than it, the longest is drawn; -o" in text
+    assert "a column is 3.12, longer than actions are: the kind that fills most is drawn;" in " ".join(text.split())
 
 
 def test_of_many_ranks_some_are_drawn_and_said() -> None:

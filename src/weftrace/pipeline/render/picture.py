@@ -154,11 +154,11 @@ def memory_of(simulation: Simulation, ranks: list[int], in_bytes: bool) -> pl.Da
     """What ranks hold, a row whenever it changes: rank, time_ns, held; in bytes as the simulation has it, else in
     chunks whose activations, or a part of them, are held."""
     schedule, costs, times = simulation.schedule, simulation.costs, simulation.times
-    if not in_bytes:
+    counted = costs.activation_bytes == 1 and costs.pending_bytes in (None, 0, 1)  # a chunk is a byte already
+    if not in_bytes and not counted:
         freed_at_I = (
             costs.pending_bytes is not None and not of_stages(costs, "pending_bytes", schedule.num_stages).any()
         )
-        # a chunk is a byte, at the same times
         ones = replace(costs, activation_bytes=1, pending_bytes=0 if freed_at_I else None)
         times = Timetable(plan=plan_of(schedule, ones), start_ns=times.start_ns, end_ns=times.end_ns)
     frames = []

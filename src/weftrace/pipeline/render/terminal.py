@@ -3,7 +3,8 @@
     F0F1F2F3      B0--F4B1--F5B2--     F forward, B backward, I and W its parts, blank: idle
     F2f12F&b-----                      lower case: the other direction, or a later chunk of the rank
 
-Time is to scale. Where a column is longer than actions are, the one that fills most of it is drawn, and that is said.
+Time is to scale. Where a column is longer than actions are, the kind that fills most of it is drawn, blank where more
+than half of it is idle; and that is said.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def _scale(picture: Picture, room: int) -> tuple[int, float]:
 def _line(picture: Picture, rank: int, columns: int, column_ns: float) -> Text:
     """A rank's row: runs of columns that show the same cell, each with as much of its label as fits."""
     cells = picture.cells.filter(rank=rank).rows(named=True)
-    fills = most_of_column([(cell["start_ns"], cell["end_ns"]) for cell in cells], columns, column_ns)
+    spans = [(cell["start_ns"], cell["end_ns"], f"{cell['kind']} {cell['shade']}") for cell in cells]
+    fills = most_of_column(spans, columns, column_ns)
     line = Text()
     begins = np.flatnonzero(np.diff(fills, prepend=-2))
     for begin, end in zip(begins, [*begins[1:], columns], strict=True):
@@ -88,17 +90,25 @@ def _line(picture: Picture, rank: int, columns: int, column_ns: float) -> Text:
     return line
 
 
-def most_of_column(spans: list[tuple[int, int]], columns: int, column_ns: float) -> NDArray[np.int64]:
-    """For each column the span that fills most of it, -1 where it is idle for longer than any span fills it."""
-    best, most, busy = np.full(columns, -1, np.int64), np.zeros(columns), np.zeros(columns)
-    for number, (start, end) in enumerate(spans):
+def most_of_column(spans: list[tuple[int, int, str]], columns: int, column_ns: float) -> NDArray[np.int64]:
+    """What is drawn in each column: -1, idle, where that fills more than half of it; else a span of the kind that fills
+    most of it, the longest there. spans: start, end, kind; in order."""
+    busy = [0.0] * columns
+    of_kind: list[dict[str, float]] = [{} for _ in range(columns)]
+    longest: list[dict[str, tuple[float, int]]] = [{} for _ in range(columns)]
+    for number, (start, end, kind) in enumerate(spans):
         for column in range(int(start / column_ns), min(columns, math.ceil(end / column_ns))):
             part = min(end, (column + 1) * column_ns) - max(start, column * column_ns)
             busy[column] += part
-            if part > most[column] * (1 + 1e-9):
-                best[column], most[column] = number, part
-    best[column_ns - busy > most * (1 + 1e-9)] = -1
-    return best
+            of_kind[column][kind] = of_kind[column].get(kind, 0.0) + part
+            if part > longest[column].get(kind, (0.0, 0))[0] * (1 + 1e-9):
+                longest[column][kind] = part, number
+    drawn = np.full(columns, -1, np.int64)
+    for column in range(columns):
+        if longest[column] and busy[column] >= 0.5 * column_ns * (1 - 1e-9):
+            kind = max(longest[column], key=lambda one: round(of_kind[column][one], 6))
+            drawn[column] = longest[column][kind][1]
+    return drawn
 
 
 def _cell(picture: Picture, cell: dict[str, Any], wide: int) -> Text:
@@ -171,5 +181,7 @@ def _legend(picture: Picture, column_ns: float, margin: int) -> list[Text]:
     shortest = int((picture.cells["end_ns"] - picture.cells["start_ns"]).min() or 0)  # type: ignore[arg-type]
     if column_ns > shortest:
         column = time_told(float(f"{column_ns:.3g}"), picture.unit_ns)
-        remarks.append(f"a column is {column}: of actions shorter than it, the longest is drawn; -o FILE.html zooms")
+        remarks.append(
+            f"a column is {column}, longer than actions are: the kind that fills most is drawn; -o FILE.html zooms"
+        )
     return [told, *(Text(" " * margin + remark, style=DIM) for remark in remarks)]
