@@ -73,3 +73,16 @@ def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:
         TraceFile(rank=3).host("0F0", 0, 10).write(tmp_path / f"{name}.json")
     with pytest.raises(TraceError, match="a second trace of rank 3"):
         run_of(open_trace(tmp_path), workers=1)
+
+
+def test_torchs_own_ranges_are_read_where_a_device_tells_the_times(tmp_path: Path) -> None:
+    file = TraceFile().host("ProfilerStep#3", 0, 40).host("PP:0F1", 0, 10).host("PP:1RECV_B0", 10, 5)
+    file.host("PP:(0F2;3B0)OVERLAP_F_B", 15, 10).host("ProfilerStep#4", 40, 40).host("PP:0F1", 45, 10)
+    for launch in (2, 16, 46):
+        file.kernel(GEMM, 100 + launch, 8, launch=launch)
+    run = run_of(file.trace(tmp_path))
+    names = [str(Action(**row)) for row in run.actions.select(*pair().actions.columns).rows(named=True)]
+    assert names == ["0F1", "0F2&3B0", "0F1"] and run.actions["step"].to_list() == [0, 0, 1]
+    assert (run.actions["end_ns"] - run.actions["start_ns"]).to_list() == [8 * US] * 3
+    with pytest.raises(TraceError, match=r"waits for messages inside its ranges \(PP:0F1\)"):
+        run_of(TraceFile().host("PP:0F1", 0, 10).trace(tmp_path))

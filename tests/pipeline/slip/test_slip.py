@@ -124,3 +124,21 @@ def test_a_run_of_another_plan_is_refused_with_the_first_action_that_differs(tmp
         slip(dualpipe(4, 8).with_actions(schedule.actions.filter(pl.col("micro_batch") < 1)), run, COSTS)
     with pytest.raises(TraceError, match="no pipeline step 4"):
         slip(schedule, run, COSTS, step=4)
+
+
+def test_clocks_that_differ_are_brought_together_by_the_messages_between_them(tmp_path: Path) -> None:
+    schedule = dualpipe(4, 8)
+    times, _, _ = jittered(schedule, COSTS, 1)
+    num, rank = len(schedule), schedule.actions["rank"].to_numpy()
+    start, end = times.start_ns[:num], times.end_ns[:num]
+    free = np.where(np.diff(rank, prepend=-1) != 0, 0, np.roll(end, 1))
+    same = run_of(open_trace(write_ranks(tmp_path / "same", schedule, [(start, end)], [(free, start)])), workers=1)
+    ahead = np.array([0, 700_000, -300_000, 40_000])[same.actions["rank"].to_numpy()]
+    apart = replace(
+        same, actions=same.actions.with_columns(pl.col("start_ns", "end_ns", "waited_until_ns") + pl.Series(ahead))
+    )
+    true, told = slip(schedule, same, COSTS), slip(schedule, apart, COSTS)
+    assert true.notes == () and "clocks of the ranks differed by up to 1.0 ms" in told.notes[0]
+    assert abs(told.measured_ns - true.measured_ns) <= 2_000  # the jitter of the quickest messages
+    assert told.actions["own_ns"].to_list() == true.actions["own_ns"].to_list()
+    assert told.measured_ns - told.planned_ns == told.own_ns + told.p2p_ns + told.between_ns - told.slack_ns

@@ -2,13 +2,17 @@
 
 Each rank writes a trace: a range `3F5` around the action, `wait` around the wait for messages before it, and `pipeline
 step` around a whole step. On a device an action is what was launched inside its range.
+
+torch's own runtime names its ranges `PP:3F5` and `PP:(0F4;7B1)OVERLAP_F_B`, and waits for messages inside them: their
+length tells nothing, but what they launched on a device does.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -17,13 +21,16 @@ from numpy.typing import NDArray
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.range_names import STEP, WAIT, action_in
-from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
+from weftrace.pipeline.schedule import ACTION_SCHEMA, Action, Schedule
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace, is_annotation
+from weftrace.trace.phases import find_steps
 from weftrace.trace.work import works_of
 from weftrace.units import duration
 
 _Ints = NDArray[np.int64]
+_TORCH: Final = "PP:"
+_TORCH_PAIR = re.compile(r"PP:\((\d+F\d+);(\d+B\d+)\)OVERLAP_F_B")
 
 #: Columns of `MeasuredRun.actions`: the action's own, then times of one clock.
 RUN_SCHEMA: dict[str, pl.DataType] = {
@@ -122,7 +129,15 @@ def run_of(source: Trace | Job, *, workers: int | None = None) -> MeasuredRun:
 def has_actions(trace: Trace) -> bool:
     """Whether a trace has ranges that name actions of a pipeline."""
     names = trace.events.filter(is_annotation()).get_column("name").unique().cast(pl.String)
-    return any(action_in(name, 0) is not None for name in names)
+    return any(_named(name) is not None for name in names)
+
+
+def _named(name: str) -> Action | None:
+    """The action of a range, as weftrace's runtime or torch's names it."""
+    if not name.startswith(_TORCH):
+        return action_in(name, 0)
+    pair = _TORCH_PAIR.fullmatch(name)
+    return action_in(f"{pair[1]}&{pair[2]}" if pair else name.removeprefix(_TORCH), 0)
 
 
 def _actions_of(trace: Trace) -> tuple[pl.DataFrame, bool, bool]:
@@ -132,7 +147,7 @@ def _actions_of(trace: Trace) -> tuple[pl.DataFrame, bool, bool]:
         .select(pl.col("name").cast(pl.String), "ts_ns", end_ns=pl.col("ts_ns") + pl.col("dur_ns"))
         .sort("ts_ns", "end_ns")
     )
-    known = {name: action_in(name, 0) for name in ranges.get_column("name").unique()}
+    known = {name: _named(name) for name in ranges.get_column("name").unique()}
     actions = [name for name, action in known.items() if action is not None]
     own = ranges.filter(pl.col("name").is_in(actions))
     if own.is_empty():
@@ -140,14 +155,21 @@ def _actions_of(trace: Trace) -> tuple[pl.DataFrame, bool, bool]:
             f"{trace.path}: no range names an action of a pipeline, such as 3F5 or 0F4&7B1. Record the run with "
             "weftrace's pipeline runtime inside torch.profiler.profile."
         )
+    on_device = bool(trace.device_ids)
+    if not on_device and actions[0].startswith(_TORCH):
+        raise TraceError(
+            f"{trace.path}: torch's pipeline runtime waits for messages inside its ranges ({actions[0]}), so without a "
+            "device's work their length does not tell what an action takes. Record the run with weftrace's runtime."
+        )
     start, end = (own.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
     steps = ranges.filter(pl.col("name") == STEP).get_column("ts_ns").to_numpy()
+    if not len(steps):
+        steps = find_steps(trace.events).get_column("host_start_ns").to_numpy()
     step = np.maximum(np.searchsorted(steps, start, "right") - 1, 0) if len(steps) else np.zeros(len(start), np.int64)
     waits = ranges.filter(pl.col("name") == WAIT)
     waited, until = _waits(waits, start)
     rows = [[getattr(known[name], column) for column in ACTION_SCHEMA] for name in own.get_column("name")]
     frame = pl.DataFrame(rows, schema=ACTION_SCHEMA, orient="row")
-    on_device = bool(trace.device_ids)
     times = _device_times(trace, start, end) if on_device else (start, end)
     columns = {"step": step, "start_ns": times[0], "end_ns": times[1], "waited_ns": waited, "waited_until_ns": until}
     frame = frame.with_columns(**{name: pl.Series(name, values) for name, values in columns.items()})

@@ -17,6 +17,7 @@ from weftrace.pipeline.measured.runs import MeasuredRun, run_of
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Simulation, simulate
 from weftrace.pipeline.slips.lateness import Measured, Planned, chain_of, lateness
+from weftrace.pipeline.slips.one_clock import on_one_clock
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.units import duration, percent
@@ -98,6 +99,7 @@ def slip(
     Raises `TraceError` where the traces are of another schedule or number of ranks.
     """
     run = (measured if isinstance(measured, MeasuredRun) else run_of(measured)).of_schedule(schedule)
+    run, clocks = on_one_clock(run, schedule)
     chosen = run.of_step(step)
     done = matched(chosen, schedule).sort("row")
     if done.is_empty():
@@ -127,7 +129,7 @@ def slip(
         actions=table,
         path=tuple(path),
         ranks=_ranks(simulation, table[path], done, times),
-        notes=_notes(schedule, times, chosen),
+        notes=(*((clocks,) if clocks else ()), *_notes(schedule, times, chosen)),
     )
 
 
@@ -186,7 +188,7 @@ def _notes(schedule: Schedule, times: Measured, run: MeasuredRun) -> tuple[str, 
     if early.any():
         by = int((times.end_ns[on] - times.start_ns[op])[early].max())
         notes.append(
-            f"{int(early.sum()):,} actions start before what they need was made, by {duration(by)} at most: the ranks' "
-            "clocks differ, and so do these causes"
+            f"{int(early.sum()):,} actions start before what they need was made, by {duration(by)} at most: the clocks "
+            "of the ranks drift"
         )
     return tuple(notes)
