@@ -103,10 +103,12 @@ def test_recommend_takes_flops_and_a_cap_in_bytes(run: Run, tmp_path: Path, cost
         (("--costs", "costs.json", "--schedule", "dualpip"), "no schedule 'dualpip'"),
         (("--costs", "costs.json", "--memory-cap", "1GB"), "activation_bytes"),
         (("--costs", "costs.json", "-o", "choice.txt"), "choice.txt"),
+        (("--costs", "zero.json"), "F, I and W take no time"),
     ],
 )
 def test_wrong_usage_ends_with_2(run: Run, costs: Path, given: tuple[str, ...], told: str) -> None:
-    named = [str(costs) if each == "costs.json" else each for each in given]
+    (costs.parent / "zero.json").write_text(json.dumps(dict.fromkeys(("F_ms", "I_ms", "W_ms"), 0)))
+    named = [str(costs.parent / each) if each in ("costs.json", "zero.json") else each for each in given]
     code, _, err = run("pipeline", "recommend", *ON_FOUR, *named)
     assert code == 2 and told in " ".join(err.replace("│", " ").split())
 

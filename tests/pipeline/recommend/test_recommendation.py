@@ -163,3 +163,11 @@ def test_from_the_profile_itself(shared_data: Path) -> None:
     assert told.basis == "phases" and told.is_upper_bound
     found = asked(costs=told.costs, with_flips=False)
     assert [round(of(each).step_ns / 1e6) for each in found.ranked[:3]] == [5502, 5691, 5733]
+
+
+def test_schedules_that_take_the_same_are_said_to() -> None:
+    told = document(asked(num_devices=1, num_micro_batches=1, with_flips=False))
+    assert (
+        "GPipe takes 239 ms a step, as long as 1F1B (the next best); a device holds 1 chunk activation."
+        in (told["headline"])
+    )

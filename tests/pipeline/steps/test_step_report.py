@@ -74,3 +74,11 @@ def test_deepseeks_headline(shared_data: Path) -> None:
         "1F": "serial upper bound", "bubble": "simulated", "1B": "serial upper bound", "1W": "serial upper bound",
         "1F1B": "overlapped", "optimizer": "given",
     }  # fmt: skip
+
+
+def test_costs_that_cannot_be_those_of_the_model_are_flagged() -> None:
+    fast = ToldCosts(costs=Costs.units(FB=3), basis="phases", num_layers=4)
+    flags = told(fast, num_stages=8, num_micro_batches=16, num_ranks=8)["flags"]
+    assert flags == []  # the model was not told
+    flags = told(fast, num_stages=8, num_micro_batches=16, num_ranks=8, model="deepseek-v3", hardware="H800")["flags"]
+    assert "above the peak" in flags[0] and "8 stages are 32; the model has 61" in flags[1]

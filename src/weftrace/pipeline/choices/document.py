@@ -153,8 +153,10 @@ def headline(found: Recommendation) -> str:
 
 def _against(other: Candidate, step_ns: int, found: Recommendation) -> str:
     theirs = of(other).step_ns
-    part = 100 * (theirs - step_ns) / theirs
+    part = 100 * (theirs - step_ns) / max(theirs, 1)
     role = "the next best, " if other is found.runner_up else "" if found.fits(other) else "over the cap, "
+    if theirs == step_ns:
+        return f"as long as {other.family.title} ({role.removesuffix(', ') or short_time(theirs)})"
     more = f"{-part:.1f} % more" if part < 0 else f"{part:.1f} % less"
     return f"{more} than {other.family.title} ({role}{short_time(theirs)})"
 
@@ -162,7 +164,7 @@ def _against(other: Candidate, step_ns: int, found: Recommendation) -> str:
 def _chunks(candidate: Candidate) -> str:
     held = float(candidate.peak_activations)
     copies = "" if candidate.parameters == 1 else f", and {float(candidate.parameters):g} times the parameters"
-    return f"{held:g} chunk activations{copies}"
+    return f"{held:g} chunk activation{'' if held == 1 else 's'}{copies}"
 
 
 def _cap(found: Recommendation) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import numpy as np
 from msgspec import Meta
 
-from weftrace.errors import TraceError
+from weftrace.errors import ScheduleError, TraceError
 from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
@@ -28,11 +28,13 @@ Basis = Literal["phases", "actions", "flops", "given"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldCosts(InNotebook):
     """costs: of a chunk. basis: how they were come by. is_upper_bound: whether F, I and W are serial upper bounds.
-    source: the file. notes: what was assumed, and what was left out."""
+    num_layers: that the chunk holds, as a trace's phases tell; None where nothing does. source: the file. notes: what
+    was assumed, and what was left out."""
 
     costs: Costs
     basis: Basis
     is_upper_bound: bool = False
+    num_layers: int | None = None
     source: str = ""
     notes: tuple[str, ...] = ()
 
@@ -78,7 +80,7 @@ def costs_of_trace(
     measured = costs_of_phases(work_of(source, step=step), chunks=chunks, weight_share=weight_share)
     return ToldCosts(
         costs=measured.costs(), basis="phases", is_upper_bound=measured.overlapped_ns is not None,
-        source=measured.source, notes=measured.notes,
+        num_layers=measured.num_layers, source=measured.source, notes=measured.notes,
     )  # fmt: skip
 
 
@@ -101,6 +103,14 @@ def costs_told(told: ToldCosts) -> CostsTold:
         "source": told.source,
         "notes": list(told.notes),
     }
+
+
+def need_costs(told: ToldCosts) -> None:
+    """Raise `ScheduleError` where nothing costs anything."""
+    if not any(mean_ns(value) for value in (told.costs.forward_ns, told.costs.input_ns, told.costs.weight_ns)):
+        raise ScheduleError(
+            f"{told.source or 'the costs'}: F, I and W take no time, so no schedule is better than others."
+        )
 
 
 def mean_ns(value: int | tuple[int, ...] | tuple[tuple[int, ...], ...]) -> int:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from weftrace.pipeline.choices.document import CandidateRow, RecommendationDocument
 from weftrace.pipeline.measured.told_costs import CostsTold
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
+from weftrace.render.console_parts import BOLD, DIM, counted, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.units import percent, short_time, size
 
@@ -25,7 +25,7 @@ _BASES = {
 def print_recommendation(document: RecommendationDocument, console: Console) -> None:
     """Print a `weftrace.pipeline.recommendation/1` document: the choice, what flips it, every schedule."""
     width = min(console.width, MAX_WIDTH)
-    shape = f"{document['num_devices']:,} devices, {document['num_micro_batches']:,} micro-batches"
+    shape = f"{counted(document['num_devices'], 'device')}, {document['num_micro_batches']:,} micro-batches"
     blocks: list[RenderableType] = [
         joined([Text("weftrace pipeline recommend", style=BOLD), shape, f"boundary: {document['boundary']}"], " · "),
         Text(clean(document["headline"]), style=BOLD),

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from weftrace.pipeline.render.recommendation_terminal import costs_block
 from weftrace.pipeline.steps.document import RateTold, StepDocument
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
+from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.units import percent, short_time, si
 
@@ -25,6 +25,7 @@ def print_step(document: StepDocument, console: Console) -> None:
     blocks: list[RenderableType] = [
         joined([Text("weftrace pipeline step", style=BOLD), clean(document["schedule"]), shape], " · "),
         Text(clean(document["headline"]), style=BOLD),
+        *(Text(clean(flag), style=WARNING) for flag in document["flags"]),
         costs_block(document["costs"]),
         _parts(document, width),
         _rates(document, width),

@@ -88,6 +88,7 @@ class StepDocument(TypedDict):
     published_step_ns: int | None
     bubble: BubbleTold | None
     headline: str
+    flags: Annotated[list[str], Meta(description="What does not fit together, in sentences.")]
     assumptions: list[str]
 
 
@@ -130,8 +131,12 @@ def step_report(
     published: PublishedStep | None = None,
     bubble: BubbleSlip | None = None,
     assumptions: tuple[str, ...] = (),
+    num_layers: int | None = None,
 ) -> StepReport:
-    """A predicted step, what it rests on, and a published one of its shape beside it, as a value to show and save."""
+    """A predicted step, what it rests on, and a published one of its shape beside it, as a value to show and save.
+
+    num_layers: of the model, where it was told.
+    """
     counted = () if step.flops is None else (_COUNT,)
     document: StepDocument = {
         "schema": SCHEMA,
@@ -157,6 +162,7 @@ def step_report(
         "published_step_ns": None if published is None else published.step_ns,
         "bubble": None if bubble is None else _bubble(bubble),
         "headline": _headline(step, published),
+        "flags": _flags(step, told, num_layers),
         "assumptions": [*assumptions, *_ASSUMPTIONS, *counted],
     }
     return StepReport(document=document)
@@ -217,6 +223,24 @@ def _rates(step: WholeStep, published: PublishedStep | None) -> list[RateTold]:
             }
         )  # fmt: skip
     return rows
+
+
+def _flags(step: WholeStep, told: ToldCosts, num_layers: int | None) -> list[str]:
+    """Costs that cannot be those of the model and its hardware."""
+    flags = []
+    if (mfu := step.mfu("causal")) is not None and mfu > 1:
+        flags.append(
+            f"MFU is {percent(mfu)}, above the peak: the chunk's times are not those of this model, its tokens and "
+            "hardware."
+        )
+    if num_layers is not None and told.num_layers is not None:
+        held = told.num_layers * step.num_stages
+        if not 0.8 <= held / num_layers <= 1.25:
+            flags.append(
+                f"The chunk holds {told.num_layers} layers, so {step.num_stages} stages are {held}; the model has "
+                f"{num_layers}: FLOP/s and MFU are of another model than the times."
+            )
+    return flags
 
 
 def _bubble(bubble: BubbleSlip) -> BubbleTold:

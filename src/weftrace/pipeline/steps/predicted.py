@@ -50,7 +50,8 @@ def predicted_step(told: ToldCosts, run: Run) -> StepReport:
     model, device, assumed = _named(run, published)
     of_chunk = for_devices(told, run.num_stages).costs
     simulation = simulate(schedule, of_chunk.sliced(schedule.num_slices) if schedule.num_slices > 1 else of_chunk)
-    flops = None if model is None else flops_per_token(model_config(model), run.sequence)
+    config = None if model is None else model_config(model)
+    flops = None if config is None else flops_per_token(config, run.sequence)
     tokens = run.tokens_per_micro_batch or run.sequence
     chip = None if device is None else hardware(device)
     step = whole_step(
@@ -72,6 +73,7 @@ def predicted_step(told: ToldCosts, run: Run) -> StepReport:
         published=published,
         bubble=None if published is None else bubble_slip(schedule, published),
         assumptions=tuple(assumed),
+        num_layers=None if config is None else config.num_layers,
     )
 
 
