@@ -14,6 +14,7 @@ from weftrace.pipeline import (
     Action,
     Schedule,
     check,
+    differences,
     from_text,
     from_torch_csv,
     generate,
@@ -50,6 +51,16 @@ def test_lines_that_follow_from_others_may_be_left_out() -> None:
     assert schedule.rank_of == ((0, 0),)
     assert schedule.num_micro_batches == 2
     assert [str(action) for action in schedule.listed()] == ["0F0", "0F1&1B0"]
+
+
+def test_two_schedules_are_compared_action_by_action() -> None:
+    one, other = from_text(TWO_DIRECTIONS), from_text(TWO_DIRECTIONS.replace("1F1^ 1I1 0B0", "1F1 0B0 1I1"))
+    assert differences(one, one) == []
+    assert differences(one, other) == ["rank 0, action 1: 1F1^ against 1F1"]
+    assert (one == other) is False
+    shorter = from_text("rank 0: 0F0 0F1")
+    assert differences(from_text("rank 0: 0F0 0F1 0B1 0B0"), shorter) == ["rank 0, action 2: 0B1 against no more"]
+    assert differences(one, shorter)[:1] == ["ranks of the stages: ((0, 1), (1, 0)) against ((0,),)"]
 
 
 def test_slices_are_told() -> None:

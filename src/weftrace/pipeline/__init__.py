@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from weftrace.pipeline.measured.runs import run_of as run_of
     from weftrace.pipeline.measured.told_costs import ToldCosts as ToldCosts
     from weftrace.pipeline.measured.told_costs import costs_of_trace as costs_of_trace
+    from weftrace.pipeline.notation import differences as differences
     from weftrace.pipeline.notation import from_text as from_text
     from weftrace.pipeline.notation import from_torch_csv as from_torch_csv
     from weftrace.pipeline.notation import read_schedule as read_schedule
@@ -78,7 +79,14 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.pipeline.measured.run_costs": ("costs_of_run",),
             "weftrace.pipeline.measured.runs": ("MeasuredRun", "run_of"),
             "weftrace.pipeline.measured.told_costs": ("ToldCosts", "costs_of_trace"),
-            "weftrace.pipeline.notation": ("from_text", "from_torch_csv", "read_schedule", "to_text", "to_torch_csv"),
+            "weftrace.pipeline.notation": (
+                "differences",
+                "from_text",
+                "from_torch_csv",
+                "read_schedule",
+                "to_text",
+                "to_torch_csv",
+            ),
             "weftrace.pipeline.passes.merging": ("merge_neighbours",),
             "weftrace.pipeline.passes.middle_switch": ("switch_middle",),
             "weftrace.pipeline.passes.offloading": ("offload_activations",),

@@ -89,6 +89,33 @@ def from_text(text: str, *, what: str = "the text") -> Schedule:
     return _schedule(rows_of, rank_of, facts["micro-batches"], facts["slices"], facts["name"], tuple(notes))
 
 
+def differences(one: Schedule, other: Schedule) -> list[str]:
+    """In what two schedules differ, a line each: facts, and for each rank the first action that is another one.
+
+    Empty where they are equal; names and notes are no part of that.
+    """
+    need_schedule(one)
+    need_schedule(other)
+    found = [
+        f"{what}: {getattr(one, fact)} against {getattr(other, fact)}"
+        for fact, what in (
+            ("rank_of", "ranks of the stages"),
+            ("num_micro_batches", "micro-batches"),
+            ("num_slices", "slices"),
+        )
+        if getattr(one, fact) != getattr(other, fact)
+    ]
+    for rank in range(min(one.num_ranks, other.num_ranks)):
+        mine, theirs = (written(schedule.on_rank(rank)).to_list() for schedule in (one, other))
+        at = next(
+            (i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs))
+        )
+        if at < max(len(mine), len(theirs)):
+            a, b = (cells[at] if at < len(cells) else "no more" for cells in (mine, theirs))
+            found.append(f"rank {rank}, action {at}: {a} against {b}")
+    return found
+
+
 def to_torch_csv(schedule: Schedule) -> str:
     """The schedule as CSV for `torch.distributed.pipelining`'s runtime (`_load_csv`, compute only).
 
