@@ -15,6 +15,8 @@ from tests.report.job_documents import late_job
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.experts.render.page import render_placement_html, render_replay_html
 from weftrace.flops.render.page import render_flops_html
+from weftrace.pipeline import Costs, compare
+from weftrace.pipeline.render.comparison_page import render_comparison_html
 from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.report import Report, analyze, render_html
 
@@ -107,6 +109,12 @@ def schedules(_: Path) -> str:
     return render_schedules_html([pipelines.dual(24, 48, hours), pipelines.vee(), pipelines.f1b(3, 4)])
 
 
+def comparison(_: Path) -> str:
+    """Hours that nobody would compare, a cap that few keep, and schedules that are impossible."""
+    hours = Costs(forward_ns=36 * 10**14, input_ns=10**15, weight_ns=1, overlapped_ns=4 * 10**15)
+    return render_comparison_html(compare(hours, num_stages=12, num_micro_batches=7, memory_cap=5))
+
+
 #: Name -> the page, written with the help of an empty folder.
 PAGES: dict[str, Callable[[Path], str]] = {
     "one rank": one_rank,
@@ -119,4 +127,5 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "placement, small": lambda folder: render_placement_html(experts.placement()),
     "replay": lambda folder: render_replay_html(experts.large_replay(200)),
     "schedules": schedules,
+    "comparison": comparison,
 }

@@ -17,6 +17,9 @@ from weftrace.pipeline.render.page import HOME, MAX_CELLS, STYLES, PictureBlock,
 from weftrace.pipeline.render.words import PICTURE_TERMS
 from weftrace.render.page import render_page
 
+#: Drawn at first beside the best: what everybody knows, and what most ask about.
+_DRAWN_FIRST = ("1f1b", "dualpipe")
+
 
 class LawLine(TypedDict):
     """A law as the page lists it."""
@@ -64,7 +67,7 @@ def comparison_block(comparison: Comparison) -> ComparisonBlock:
     """The comparison as its page holds it, the best row first."""
     document = comparison_document(comparison)
     rows = document["rows"]
-    known = next((at for at, row in enumerate(rows) if row["name"] == "1f1b"), None)
+    known = [at for at, row in enumerate(rows) if row["name"] in _DRAWN_FIRST]
     return ComparisonBlock(
         facts=[setting(document), costs_in(document)],
         equal=document["equal"],
@@ -73,7 +76,7 @@ def comparison_block(comparison: Comparison) -> ComparisonBlock:
         rows=rows,
         impossible=document["impossible"],
         front=_front(rows),
-        first=sorted({0, known or 0} if rows else ()),
+        first=sorted({*range(len(rows[:1])), *known}),
         laws=[
             LawLine(title=row["title"], which=which, formula=formula, holding=holding)
             for row in rows

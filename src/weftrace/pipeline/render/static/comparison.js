@@ -20,7 +20,7 @@ startPage("weftrace-comparison", (/** @type {page.Comparison} */ block) => {
     name: "schedules",
     columns: columnsOf(block),
     rows,
-    sort: { key: "idle", down: false },
+    sort: { key: block.equal === "devices" ? "step_ns" : "idle", down: false },
     onRow: ({ at }) => choose(at),
     rowClass: ({ at }) => (shown.has(at) ? "current" : ""),
     taken: ({ at, published, exact, ...row }) => ({

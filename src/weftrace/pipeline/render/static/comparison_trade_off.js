@@ -51,7 +51,7 @@ export function tradeOff(holder, block, shown, onRow) {
             class: "tick",
             x: x(value),
             y: HEIGHT - BOTTOM + 15,
-            "text-anchor": "middle",
+            "text-anchor": x(value) > width - 60 ? "end" : "middle",
             text: timeText(block, value),
           }),
         ]),
