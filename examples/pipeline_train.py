@@ -4,6 +4,7 @@
     torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule zbv --model moe --check
     torchrun --nproc-per-node 2 examples/pipeline_train.py --schedule dualpipev --profile out/run
     weftrace report out/run
+    weftrace pipeline slip out/run/schedule.txt out/run
 
 Each process is one rank of the pipeline and holds the stages that the schedule gives it. The model learns to continue
 the bytes of weftrace's own source: real data that is there without a download.
@@ -26,7 +27,7 @@ from torch.profiler import profile
 from torch.profiler import schedule as profiler_schedule
 
 import weftrace
-from weftrace.pipeline import FAMILIES, Schedule, from_text, generate
+from weftrace.pipeline import FAMILIES, Schedule, from_text, generate, to_text
 from weftrace.pipeline.runtime import (
     Compute,
     ExpertBlock,
@@ -91,7 +92,7 @@ def main() -> None:
             f"{schedule.name}: {schedule.num_stages} stages on {schedule.num_ranks} ranks, "
             f"{schedule.num_micro_batches} micro-batches a step, on {device.type}"
         )
-        with recording(options, rank) as step_is_over:
+        with recording(options, schedule) as step_is_over:
             for step in range(options.steps):
                 inputs, targets = batch_of(options, schedule, step, device)
                 began = time.perf_counter()
@@ -235,17 +236,20 @@ def process_group() -> Iterator[torch.device]:
 
 
 @contextmanager
-def recording(options: argparse.Namespace, rank: int) -> Iterator[Callable[[], None]]:
+def recording(options: argparse.Namespace, schedule: Schedule) -> Iterator[Callable[[], None]]:
     """The profiler, where one is wanted; gives what is called after each step."""
     if options.profile is None:
         yield lambda: None
         return
-    options.profile.mkdir(parents=True, exist_ok=True)
+    folder: Path = options.profile
+    folder.mkdir(parents=True, exist_ok=True)
     wanted = profiler_schedule(wait=max(0, options.steps - 3), warmup=1, active=2, repeat=1)
     with profile(schedule=wanted) as profiler:
         yield profiler.step
-    profiler.export_chrome_trace(str(options.profile / f"rank{rank}.json.gz"))
-    tell(f"recorded; now: weftrace report {options.profile}")
+    profiler.export_chrome_trace(str(folder / f"rank{dist.get_rank()}.json.gz"))
+    if dist.get_rank() == 0:
+        (folder / "schedule.txt").write_text(to_text(schedule), encoding="utf-8")
+    tell(f"weftrace report {folder}; weftrace pipeline slip {folder}/schedule.txt {folder}")
 
 
 if __name__ == "__main__":

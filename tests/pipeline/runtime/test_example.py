@@ -13,6 +13,7 @@ import pytest
 import weftrace as wt
 from weftrace.pipeline.generators.families import generate
 from weftrace.pipeline.measured.runs import run_of
+from weftrace.pipeline.notation import from_text
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -55,6 +56,7 @@ def test_each_action_is_a_range_in_the_profile_in_the_order_of_the_schedule(
     _, folder = told_and_recorded
     run = run_of(wt.open(folder))
     schedule = generate("dualpipe", num_ranks=2, num_micro_batches=4)
+    assert from_text((folder / "schedule.txt").read_text()) == schedule
     assert run.has_waits
     assert len(run.steps) == 2
     for step in run.steps:
