@@ -29,7 +29,7 @@ class Mixed(nn.Module):
         if beside is not None:
             x = x + beside["single"].double().mean() + 0 * beside["half"].double().sum()
             assert beside["none"] is None and beside["list"][0] == 3 and beside["list"][1] == "three"
-            assert not beside["mask"].requires_grad and beside["single"].requires_grad
+            assert not beside["mask"].requires_grad and beside["single"].requires_grad == x.requires_grad
         out = self.work(x)
         told = {"half": half.detach(), "single": out.float(), "none": None, "mask": out > 0, "list": [3, "three"]}
         return out, told
@@ -115,12 +115,14 @@ def held_stages(schedule: Schedule, rank: int) -> list[int]:
 
 
 def compares(group: dist.ProcessGroup | None, kind: str, family: str, num_ranks: int) -> dict[str, Any]:
-    """Two steps, the second of other shapes: gradients as those of one process, bit by bit."""
+    """Other shapes in the second step, a frozen stage in the third: gradients as of one process, bit by bit."""
     schedule = generate(family, num_ranks=num_ranks, num_micro_batches=2 * num_ranks)
     stages, alone = stages_of(kind, schedule.num_stages), stages_of(kind, schedule.num_stages)
     held = held_stages(schedule, dist.get_rank(group))
     pipeline = PipelineRuntime(schedule, {stage: stages[stage] for stage in held}, loss=loss_of, group=group)
-    for seed in (0, 1):
+    for seed, frozen in ((0, False), (1, False), (1, kind == "mixed"), (1, kind == "mixed")):
+        for first in (alone[0], *(stages[stage] for stage in held if stage == 0)):
+            first.requires_grad_(not frozen)
         for stage in held:
             stages[stage].zero_grad()
         inputs, targets = batch_of(schedule.num_micro_batches, seed, rows=3 + seed)
@@ -130,7 +132,7 @@ def compares(group: dist.ProcessGroup | None, kind: str, family: str, num_ranks:
         mine = [parameter.grad for parameter in stages[stage].parameters()]
         assert same(mine, want.summed_as(schedule, stage)), stage
     runs = [stages[stage].runs for stage in held] if kind == "checkpointed" else []
-    return {"runs": runs, "forwards": 2 * schedule.num_micro_batches // schedule.num_replicas}
+    return {"runs": runs, "forwards": 4 * schedule.num_micro_batches // schedule.num_replicas}
 
 
 def adds_to_gradients_of_earlier_steps(group: dist.ProcessGroup | None, in_main_grad: bool) -> None:

@@ -70,6 +70,13 @@ class Chunks:
         """What could not be done as the schedule says, each once."""
         return tuple(dict.fromkeys(note for engine in self._engines.values() for note in engine.notes))
 
+    @property
+    def switches(self) -> list[bool]:
+        """What may change, from step to step, which boundary values need a gradient."""
+        parameters = (parameter for module in self.modules.values() for parameter in module.parameters())
+        parts = (part for module in self.modules.values() for part in module.modules())
+        return [*(parameter.requires_grad for parameter in parameters), *(part.training for part in parts)]
+
     def run(self, action: Action, step: Step) -> None:
         """Raises `PipelineRunError` that names the action for whatever its stage raises."""
         try:

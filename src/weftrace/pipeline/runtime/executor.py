@@ -22,7 +22,7 @@ from torch.profiler import record_function
 from weftrace.errors import PipelineRunError, ScheduleError
 from weftrace.pipeline.range_names import MESSAGES, REPLICAS, STEP, WAIT
 from weftrace.pipeline.runtime.agreement import any_changed, same_schedule
-from weftrace.pipeline.runtime.boundary import describe
+from weftrace.pipeline.runtime.boundary import tensors_of
 from weftrace.pipeline.runtime.chunks import Chunks, Loss, Step, Values, value_of
 from weftrace.pipeline.runtime.forward_only import forward_only
 from weftrace.pipeline.runtime.mail import Mailbox
@@ -102,7 +102,7 @@ class PipelineRuntime:
         self._has_loss = loss is not None
         self._keep_outputs = keep_outputs
         self._changing_shapes = changing_shapes
-        self._signatures: dict[_Mode, str] = {}
+        self._signatures: dict[_Mode, object] = {}
         self._descriptions: dict[_Mode, dict[Any, str]] = {mode: {} for mode in _MODES}
         self._has_failed = False
         same_schedule(schedule, group, self._mail.device)
@@ -181,8 +181,10 @@ class PipelineRuntime:
         return StepResult(losses=step.losses, outputs=step.outputs, peak_received=mail.peak_received)
 
     def _agree(self, mode: _Mode, step: Step) -> None:
-        """Messages are described anew where the inputs of some rank have other shapes than in the step before."""
-        now = describe([value_of(step.inputs, number, "input") for number in self.input_micro_batches])
+        """Messages are described anew where, on some rank, the inputs have other shapes than in the step before, or
+        modules were frozen or put into another mode."""
+        inputs = [value_of(step.inputs, number, "input") for number in self.input_micro_batches]
+        now = _shapes(inputs), self._chunks.switches
         changed = self._changing_shapes or self._signatures.get(mode) != now
         self._signatures[mode] = now
         telling = any_changed(changed, mode, _MODES, self._mail.group, self._mail.device)
@@ -210,6 +212,10 @@ def _rank_in(schedule: Schedule, group: dist.ProcessGroup | None) -> int:
     return dist.get_rank(group)
 
 
+def _shapes(inputs: list[Any]) -> list[list[tuple[Any, ...]]]:
+    return [[(t.dtype, t.shape, t.requires_grad) for t in tensors_of(value)] for value in inputs]
+
+
 def _device_of(stages: Mapping[int, nn.Module]) -> torch.device:
     found = (parameter.device for module in stages.values() for parameter in module.parameters())
     return next(found, torch.device("cpu"))
@@ -217,6 +223,5 @@ def _device_of(stages: Mapping[int, nn.Module]) -> torch.device:
 
 def _travels_on(group: dist.ProcessGroup | None, home: torch.device) -> torch.device:
     """Messages travel from device to device where the group can, else by the host's memory."""
-    if group is None or "nccl" in dist.get_backend(group):
-        return home
-    return torch.device("cpu")
+    on_device = group is None or (home.type == "cuda" and "cuda:nccl" in dist.get_backend_config(group))
+    return home if on_device else torch.device("cpu")
