@@ -1114,6 +1114,8 @@ declare namespace step {
     published_step_ns: number | null;
     bubble: BubbleTold | null;
     headline: string;
+    /** What does not fit together, in sentences. */
+    flags: string[];
     assumptions: string[];
   }
 }

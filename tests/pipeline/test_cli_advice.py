@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 import weftrace
+import weftrace.errors
 from tests.cli.test_cli import Run, run
 from tests.pipeline.measured.rank_traces import write_ranks
 from tests.pipeline.measured.test_flops_costs import saved as saved_flops
@@ -60,10 +61,9 @@ def checked(path: Path) -> dict[str, Any]:
 
 def test_recommend_from_a_trace_prints_and_writes_the_choice(run: Run, tmp_path: Path) -> None:
     trace_of(tmp_path, PAIR).write(tmp_path / "train.json")
-    output, table = tmp_path / "choice.json.gz", tmp_path / "choice.csv"
-    code, out, err = run(
-        "pipeline", "recommend", "--trace", tmp_path / "train.json", *ON_FOUR, "-o", output, "-o", table
-    )
+    output, table, page = (tmp_path / f"choice.{ending}" for ending in ("json.gz", "csv", "html"))
+    written = ("-o", output, "-o", table, "-o", page)
+    code, out, err = run("pipeline", "recommend", "--trace", tmp_path / "train.json", *ON_FOUR, *written)
     assert code == 0, err
     told = " ".join(out.split())
     assert told.split(" · ")[0] == "weftrace pipeline recommend"
@@ -73,6 +73,10 @@ def test_recommend_from_a_trace_prints_and_writes_the_choice(run: Run, tmp_path:
     document = checked(output)
     assert document["choice"] == "interleaved-fb" and document["costs"]["basis"] == "phases"
     assert pl.read_csv(table)["name"][0] == "interleaved-fb"
+    html = page.read_text()
+    assert "<!doctype html>" in html[:20].lower() and "If a message between ranks needed more than" in html
+    with pytest.raises(weftrace.errors.OutputError, match="holds no schedules to draw"):
+        weftrace.save(weftrace.load(output), tmp_path / "again.html")
 
 
 def test_recommend_takes_flops_and_a_cap_in_bytes(run: Run, tmp_path: Path, costs: Path) -> None:

@@ -17,6 +17,7 @@ from weftrace.pipeline.choices.document import (
     recommendation_table,
 )
 from weftrace.pipeline.choices.recommendation import Recommendation
+from weftrace.pipeline.render.recommendation_page import render_recommendation_html
 from weftrace.pipeline.render.recommendation_terminal import print_recommendation
 from weftrace.pipeline.render.slip_terminal import print_slip
 from weftrace.pipeline.render.step_terminal import print_step
@@ -37,7 +38,7 @@ def _kind(
     show: Callable[[Any, Console], None],
     table: Callable[[Any], pl.DataFrame],
 ) -> Kind:
-    """Of a report whose only field is its document."""
+    """Of a report that can be made of its document alone."""
 
     def load(document: Mapping[str, Any], what: str) -> Any:
         return report(document=document_as(document, schema.document, schema=schema.schema, what=what))
@@ -52,7 +53,14 @@ def _kind(
     )
 
 
-RECOMMENDATION = _kind(RecommendationReport, RECOMMENDATION_SCHEMA, print_recommendation, recommendation_table)
+_RECOMMENDATION = _kind(RecommendationReport, RECOMMENDATION_SCHEMA, print_recommendation, recommendation_table)
+RECOMMENDATION = replace(
+    _RECOMMENDATION,
+    save={
+        ".html": lambda report, path: write_output(path, [render_recommendation_html(report)]),
+        **_RECOMMENDATION.save,
+    },
+)
 STEP = _kind(StepReport, STEP_SCHEMA, print_step, step_table)
 SLIP = _kind(SlipReport, SLIP_SCHEMA, print_slip, slip_table)
 

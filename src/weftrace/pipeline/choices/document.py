@@ -92,9 +92,11 @@ _NEEDS_SLICES = "attention that hands keys and values from slice to slice; a sli
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendationReport(InNotebook):
-    """A recommendation as its document: what is shown, saved and drawn."""
+    """A recommendation as its document: what is shown and saved. found: what it was made of, which a page draws; None
+    for one that was read from a file."""
 
     document: RecommendationDocument
+    found: Recommendation | None = None
 
     def _told(self) -> list[tuple[str, str]]:
         return [("headline", self.document["headline"]), *(("", text) for text in self.document["sentences"])]
@@ -104,7 +106,7 @@ def recommendation_report(recommendation: Recommendation, told: ToldCosts | None
     """A recommendation as a value to show and save. told: how its costs were come by, where that is known."""
     costs = recommendation.costs
     known = told or ToldCosts(costs=costs, basis="given", source=costs.source)
-    return RecommendationReport(document=recommendation_document(recommendation, known))
+    return RecommendationReport(document=recommendation_document(recommendation, known), found=recommendation)
 
 
 def recommendation_document(found: Recommendation, told: ToldCosts) -> RecommendationDocument:
