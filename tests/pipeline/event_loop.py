@@ -172,11 +172,12 @@ class EventLoop:
                 break
         assert latest is not None
         begins = max(self.to_host[chunk][1], self.host_free[rank, "back"])
-        clock = 0
-        for i, action in enumerate(order):
-            if clock <= latest and clock + self.duration(action) > latest:
-                begins = max(begins, self.times[rank][i][0] + latest - clock)
+        clock, by_then = 0, 0
+        for i, action in enumerate(order[:index]):
+            if clock <= latest:
+                by_then = self.times[rank][i][0] + latest - clock
             clock += self.duration(action)
+        begins = max(begins, by_then)
         self.host_free[rank, "back"] = begins + took
         self.from_host[chunk] = (begins, begins + took)
         return begins + took
@@ -269,26 +270,27 @@ def random_schedule(chance: random.Random) -> Schedule:
 
 
 def random_costs(chance: random.Random, schedule: Schedule) -> Costs:
-    """Times from 1 to 20 ns and sizes from 1 to 9 bytes, by stage, pair and rank or for all."""
+    """Times from 0 to 20 ns and sizes from 0 to 9 bytes, by stage, pair and rank or for all."""
     stages, ranks = range(schedule.num_stages), range(schedule.num_ranks)
 
     def either(low: int, high: int) -> Any:
         each = tuple(chance.randint(low, high) for _ in stages)
         return each if chance.random() < 0.5 else each[0]
 
+    least = chance.choice([0, 1])
     costs = Costs(
-        forward_ns=either(1, 20),
-        input_ns=either(1, 20),
-        weight_ns=either(1, 20),
+        forward_ns=either(least, 20),
+        input_ns=either(least, 20),
+        weight_ns=either(least, 20),
         backward_ns=chance.choice([None, either(1, 30)]),
         overlapped_ns=chance.choice([None, 17, tuple(tuple(chance.randint(1, 30) for _ in stages) for _ in stages)]),
         rank_factor=tuple(chance.choice([1.0, chance.uniform(0.5, 2)]) for _ in ranks),
         latency_ns=chance.choice([0, chance.randint(1, 10)]),
         message_bytes=either(0, 9),
         bytes_per_s=chance.choice([None, 1e9, 0.4e9]),
-        activation_bytes=either(1, 9),
+        activation_bytes=either(least, 9),
         weight_bytes=either(0, 9),
-        offload_bytes_per_s=chance.choice([1e9, 0.3e9]),
+        offload_bytes_per_s=chance.choice([1e9, 0.3e9, 100e9]),  # the last: copies that take no time
     )
     if chance.random() < 0.3:
         return replace(costs, blocking=True)

@@ -156,3 +156,33 @@ def test_the_command_wants_one_size() -> None:
     run = CliRunner().invoke(app, ["pipeline", "compare", "--micro-batches", "20"])
     assert run.exit_code == 2
     assert "give one of the two" in " ".join(run.output.split())
+
+
+def test_costs_by_rank_compare_those_that_have_as_many_ranks() -> None:
+    """Eight stages are on eight ranks, or on four; costs of none of all schedules are a mistake."""
+    slow_last = Costs.units(rank_factor=(1, 1, 1, 1, 1, 1, 1, 2))
+    compared = compare(slow_last, num_stages=8, num_micro_batches=16)
+    assert {each.simulation.schedule.num_ranks for each in compared.ranked if each.simulation} == {8}
+    reasons = [each["reason"] for each in comparison_document(compared)["impossible"]]
+    assert "ZBV: costs: rank_factor has 8 values, for as many ranks; there are 4." in reasons
+    with pytest.raises(ScheduleError, match="rank_factor has 3 values"):
+        compare(Costs.units(rank_factor=(1, 1, 2)), num_stages=8, num_micro_batches=16)
+
+
+def test_what_is_asked_for_wrongly_is_no_schedules_fault() -> None:
+    for given, said in (
+        ({"num_micro_batches": 0}, "num_micro_batches = 0"),
+        ({"num_stages": "8"}, "num_stages = '8'"),
+        ({"memory_cap": "9"}, "memory_cap = '9'"),
+        ({"families": ["zbv", "zb3"]}, "there is no schedule 'zb3'"),
+    ):
+        with pytest.raises(ScheduleError, match=said):
+            compare(Costs.units(), **({"num_stages": 8, "num_micro_batches": 16} | given))
+
+
+def test_what_a_prompt_prints_is_a_line() -> None:
+    compared = compare(Costs.units(), num_stages=4, num_micro_batches=8)
+    for value in (compared, compared.candidates[0], compared.candidates[0].simulation):
+        assert len(repr(value)) < 80
+    assert "ZBV" in compared.in_lines()
+    assert "on 2 devices" in compared.in_lines()

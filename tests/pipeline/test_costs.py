@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from weftrace.errors import ScheduleError
-from weftrace.pipeline import Costs, from_text
+from weftrace.pipeline import Costs, from_text, generate, simulate
 from weftrace.pipeline.costs import durations_ns
 
 #: Two stages on two ranks, and an F&B of both kinds of stage.
@@ -83,3 +85,22 @@ def test_costs_that_cannot_be_are_refused(fields: dict[str, object], said: str) 
 def test_costs_of_another_pipeline_are_refused(fields: dict[str, object], said: str) -> None:
     with pytest.raises(ScheduleError, match=said):
         durations_ns(from_text(PAIRS), Costs(**({"forward_ns": 1, "input_ns": 1, "weight_ns": 1} | fields)))  # type: ignore[arg-type]
+
+
+def test_sums_that_are_too_large_are_told_as_those_of_a_schedule() -> None:
+    schedule = generate("gpipe", num_ranks=2, num_micro_batches=10_000)
+    costs = Costs(forward_ns=1, input_ns=1, weight_ns=1)
+    with pytest.raises(ScheduleError, match="times add up to"):
+        simulate(schedule, replace(costs, forward_ns=10**15))
+    with pytest.raises(ScheduleError, match="too large to be added up"):
+        simulate(schedule, replace(costs, activation_bytes=2**53))
+
+
+def test_units_are_numbers_and_parts_are_counted() -> None:
+    for units in (float("nan"), "1", 1e300, -1):
+        with pytest.raises(ScheduleError, match=r"forward = .* units; it is a number"):
+            Costs.units(F=units)  # type: ignore[arg-type]
+    with pytest.raises(ScheduleError, match="num_parts = 0"):
+        Costs.units().split(0)
+    with pytest.raises(ScheduleError, match=r"num_slices = 1\.5"):
+        Costs.units().sliced(1.5)  # type: ignore[arg-type]

@@ -119,6 +119,9 @@ class Costs(InNotebook):
         FB: of an F&B; None for F + I + W. others: further fields of `Costs`, in their own units.
         """
         times = {"forward_ns": F, "input_ns": I, "weight_ns": W, "overlapped_ns": FB, "latency_ns": latency}
+        for name, value in times.items():
+            if value is not None and not (isinstance(value, int | float) and 0 <= value < MAX_VALUE / UNIT_NS):
+                raise ScheduleError(f"costs: {name.removesuffix('_ns')} = {value!r} units; it is a number, 0 or more.")
         whole = {name: None if value is None else round(value * UNIT_NS) for name, value in times.items()}
         return cls(**({"activation_bytes": 1, "source": _UNITS} | whole | others))  # type: ignore[arg-type]
 
@@ -132,6 +135,7 @@ class Costs(InNotebook):
 
         Messages between the parts are as large as those between stages. Halves of an odd nanosecond are rounded.
         """
+        _check_count("num_parts", num_parts)
 
         def parts(value: Any) -> Any:
             if isinstance(value, tuple):
@@ -149,6 +153,7 @@ class Costs(InNotebook):
 
         Attention makes later slices dearer than earlier ones, which this leaves out. Parts of a nanosecond are rounded.
         """
+        _check_count("num_slices", num_slices)
 
         def part(value: Any) -> Any:
             if isinstance(value, tuple):
@@ -251,6 +256,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     return tuple(_plain(each) for each in value) if isinstance(value, list | tuple) else value
+
+
+def _check_count(name: str, value: Any) -> None:
+    if type(value) is not int or value < 1:
+        raise ScheduleError(f"costs: {name} = {value!r}; it must be a whole number above 0.")
 
 
 def _check_whole(name: str, value: Any) -> None:

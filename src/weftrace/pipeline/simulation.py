@@ -119,12 +119,11 @@ def simulate(schedule: Schedule, costs: Costs, boundary: Boundary = "barrier") -
     plan = plan_of(schedule, costs)
     try:
         times = timetable(plan)
-    except PlanError:
+        memory = _memory(schedule, costs, times)
+    except PlanError as error:
         check(schedule)  # tells a circle in words of pipelines
-        raise
-    ranks = pl.concat([_idle(schedule, times, boundary), _memory(schedule, costs, times)], how="horizontal").select(
-        *RANK_SCHEMA
-    )
+        raise ScheduleError(str(error)) from error  # sums of times, or of bytes, that are too large
+    ranks = pl.concat([_idle(schedule, times, boundary), memory], how="horizontal").select(*RANK_SCHEMA)
     return Simulation(schedule=schedule, costs=costs, boundary=boundary, times=times, ranks=ranks)
 
 

@@ -36,6 +36,8 @@ def test_ranks_or_stages_say_the_same() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
+        ("Interleaved1F1B", {}, "there is no schedule 'Interleaved1F1B'. Is 'interleaved' meant?"),
+        ("zbv", {"num_ranks": 50_000}, "ZBV: 50,000 x 99,999 chunks are more than"),
         ("zb3p", {}, "there is no schedule 'zb3p'. Is 'zb2p' meant? There are gpipe, 1f1b,"),
         (3, {}, "there is no schedule 3."),
         ("1f1b", {"num_ranks": None}, "1F1B: say on how many ranks (num_ranks), or into how many stages (num_stages)."),

@@ -73,3 +73,13 @@ def test_what_no_choice_can_keep_is_refused_with_the_reason() -> None:
         offload_activations(one_f_one_b(4, 8), Costs.units(), 3)
     with pytest.raises(ScheduleError, match="most_activations = 0"):
         offload_activations(one_f_one_b(4, 8), UNIT_A_COPY, 0)
+
+
+def test_a_copy_that_takes_no_time_is_back_when_it_is_needed() -> None:
+    """Activations of a stage may be nothing, and a rate may be a large one; the copy ends as its backward begins."""
+    costs = Costs.units(activation_bytes=1, offload_bytes_per_s=1e12)
+    schedule = offload_activations(one_f_one_b(3, 6), costs, 2)
+    found = simulate(schedule, costs)
+    assert schedule.actions["offload"].any()
+    assert found.makespan_ns == simulate(one_f_one_b(3, 6), costs).makespan_ns
+    assert found.ranks["peak_activations"].max() == 2

@@ -11,18 +11,20 @@ import polars as pl
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
-from weftrace.pipeline.generators.families import FAMILIES, Family, generate
+from weftrace.pipeline.generators.arguments import need_counts
+from weftrace.pipeline.generators.families import FAMILIES, Family, family_of, generate
 from weftrace.pipeline.laws.by_schedule import Law, laws_of
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Boundary, Simulation, simulate
 from weftrace.units import duration
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Candidate(InNotebook):
     """One family's schedule for the model, simulated; or why there is none.
 
-    schedule, simulation, law: None where it is impossible, for which `reason` says why. law: what formulas say of it.
+    schedule, simulation, law: None where it is impossible, for which `reason` says why; where costs are for other ranks
+        or stages than it has, there is a schedule all the same. law: what formulas say of it.
     parameters: parameters that a device holds, as a multiple of one device's share where every device had one; 2 for
         DualPipe. peak_activations: the most activations that a device holds at once, in the same share of one
         micro-batch. A share is a stage where schedules are compared at equal stages, the model over the number of
@@ -69,10 +71,17 @@ def candidates(
     """
     if (num_stages is None) == (num_devices is None):
         raise ScheduleError("give either num_stages or num_devices: schedules are compared at equal one of them.")
-    names = list(FAMILIES if families is None else families)
-    if unknown := [name for name in names if name not in FAMILIES]:
-        raise ScheduleError(f"there is no schedule {unknown[0]!r}; there are {', '.join(FAMILIES)}.")
-    return [_candidate(FAMILIES[name], costs, num_micro_batches, num_stages, num_devices, boundary) for name in names]
+    size = {"num_stages": num_stages} if num_devices is None else {"num_devices": num_devices}
+    for what, value in (size | {"num_micro_batches": num_micro_batches}).items():
+        need_counts("comparison", **{what: value})
+    if not isinstance(costs, Costs):
+        raise ScheduleError(f"Costs are wanted here, not a {type(costs).__name__}.")
+    names = FAMILIES if families is None else dict.fromkeys(family_of(name).name for name in families)
+    found = [_candidate(FAMILIES[each], costs, num_micro_batches, num_stages, num_devices, boundary) for each in names]
+    made = [each for each in found if each.schedule is not None]
+    if made and all(each.simulation is None for each in made):
+        raise ScheduleError(made[0].reason)
+    return found
 
 
 def _candidate(
@@ -93,7 +102,10 @@ def _candidate(
     of_chunk = costs.split(num_parts) if num_parts > 1 else costs
     if schedule.num_slices > 1:
         of_chunk = of_chunk.sliced(schedule.num_slices)
-    simulation = simulate(schedule, of_chunk, boundary)
+    try:
+        simulation = simulate(schedule, of_chunk, boundary)
+    except ScheduleError as error:  # costs with a value a rank, and families that have not as many
+        return Candidate(family=family, schedule=schedule, reason=f"{family.title}: {error}")
     peak = simulation.ranks.select(pl.col("peak_activations").max()).item()
     held = Fraction(schedule.num_stages * schedule.num_replicas, schedule.num_ranks)
     return Candidate(
@@ -112,7 +124,7 @@ def _candidate(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Comparison(InNotebook):
     """Schedules on one model, side by side.
 
@@ -145,7 +157,9 @@ class Comparison(InNotebook):
         yield "model", f"{size}, {self.num_micro_batches} micro-batches"
         for each in self.ranked:
             assert each.simulation is not None
-            yield each.family.title, duration(each.simulation.step_ns) + ("" if self.fits(each) else ", does not fit")
+            step, ranks = duration(each.simulation.step_ns), each.simulation.schedule.num_ranks
+            where = f" on {ranks} devices" if self.num_devices is None else ""
+            yield each.family.title, f"{step}{where}{'' if self.fits(each) else ', does not fit'}"
 
 
 def compare(
@@ -163,7 +177,7 @@ def compare(
     memory_cap: peak activations that a device has room for, in shares as `Candidate.peak_activations` has them.
     Raises `ScheduleError` as `candidates` does, and for a cap that is no number above 0.
     """
-    if memory_cap is not None and not 0 < memory_cap < float("inf"):
+    if memory_cap is not None and not (isinstance(memory_cap, int | float) and 0 < memory_cap < float("inf")):
         raise ScheduleError(f"memory_cap = {memory_cap!r}; it is a number of activations above 0.")
     found = candidates(
         costs,

@@ -171,8 +171,9 @@ def family_of(name: str) -> Family:
     """The family of this name. Raises `ScheduleError`, with those that there are, where there is none."""
     if isinstance(name, str) and (found := FAMILIES.get(name.strip().lower())):
         return found
-    near = get_close_matches(str(name).lower(), FAMILIES, n=1)
-    meant = f" Is {near[0]!r} meant?" if near else ""
+    name_of = {name: name for name in FAMILIES} | {family.title.lower(): family.name for family in _ALL}
+    near = get_close_matches(str(name).lower(), name_of, n=1)
+    meant = f" Is {name_of[near[0]]!r} meant?" if near else ""
     raise ScheduleError(f"there is no schedule {name!r}.{meant} There are {', '.join(FAMILIES)}.")
 
 

@@ -36,6 +36,7 @@ def zbv(num_ranks: int, num_micro_batches: int) -> Schedule:
     rank = np.arange(num_ranks)
     to_the_tip = num_ranks - rank  # ranks from here to the V's tip, with both
     many = max(num_micro_batches, 2 * num_ranks - 1)  # as many as fill it; those that are not there are left out below
+    need_counts("ZBV", num_ranks=num_ranks, many=many)
     micro_batch = np.arange(many, dtype=np.int32)
     early, late = (Chunks(micro_batch, np.full_like(micro_batch, turn)) for turn in range(2))
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from weftrace.errors import ScheduleError
-from weftrace.pipeline.costs import Costs, of_stages
+from weftrace.pipeline.costs import Costs, of_stages, transfer_ns
 from weftrace.pipeline.dependencies import chunk_rows
 from weftrace.pipeline.schedule import Schedule, need_schedule
 from weftrace.pipeline.simulation import Simulation, simulate
@@ -79,8 +79,7 @@ def _chunks(simulation: Simulation, room: int) -> list[list[_Chunk]]:
     """The chunks of each rank, in the order of their forwards."""
     schedule, costs = simulation.schedule, simulation.costs
     size_S = of_stages(costs, "activation_bytes", schedule.num_stages)
-    rate = costs.offload_bytes_per_s or np.inf
-    copy_ns_S = np.rint(room * size_S / rate * 1e9).astype(np.int64)
+    copy_ns_S = transfer_ns(room * size_S, costs, "offload_bytes_per_s")
     is_kept = of_stages(costs, "pending_bytes", schedule.num_stages).any()
     parts: tuple[Literal["F", "I", "W"], ...] = ("F", "I", "W" if is_kept else "I")
     forward, backward, last = (chunk_rows(schedule, part)[0] for part in parts)
