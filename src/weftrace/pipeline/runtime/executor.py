@@ -105,7 +105,7 @@ class PipelineRuntime:
         self._signatures: dict[_Mode, object] = {}
         self._descriptions: dict[_Mode, dict[Any, str]] = {mode: {} for mode in _MODES}
         self._has_failed = False
-        same_schedule(schedule, group, self._mail.device)
+        same_schedule(schedule, self._mail)
 
     def step(self, inputs: Values | None = None, targets: Values | None = None) -> StepResult:
         """Forward and backward of all micro-batches; their gradients are added to what the parameters have.
@@ -187,7 +187,7 @@ class PipelineRuntime:
         now = _shapes(inputs), self._chunks.switches
         changed = self._changing_shapes or self._signatures.get(mode) != now
         self._signatures[mode] = now
-        telling = any_changed(changed, mode, _MODES, self._mail.group, self._mail.device)
+        telling = any_changed(changed, mode, _MODES, self._mail)
         self._mail.begin(self._descriptions[mode], telling=telling)
 
 

@@ -8,8 +8,9 @@ receiver must have read a description before it can make room.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -156,17 +157,25 @@ class Mailbox:
         """Each of these ranks gives a tensor of one shape and dtype; each gets all, in the order of the ranks."""
         mine = mine.to(self.device)
         found = [mine if rank == self.rank else torch.empty_like(mine) for rank in ranks]
-        works = self._works(
-            [
-                (call, tensor, rank)
-                for rank, theirs in zip(ranks, found, strict=True)
-                if rank != self.rank
-                for call, tensor in ((dist.isend, mine), (dist.irecv, theirs))
-            ],
-            what,
-        )
-        self._finished(works, what)
+        calls = [
+            (call, tensor, rank)
+            for rank, theirs in zip(ranks, found, strict=True)
+            if rank != self.rank
+            for call, tensor in ((dist.isend, mine), (dist.irecv, theirs))
+        ]
+        self._finished(self._begun(partial(_posted, calls), what), what)
         return found
+
+    def least_and_most(self, numbers: Sequence[int], doing: str) -> tuple[list[int], list[int]]:
+        """Of each number, over all ranks."""
+        if self.group is None:
+            return [*numbers], [*numbers]
+        both = torch.tensor([numbers, [-number for number in numbers]], dtype=torch.int64, device=self.device)
+        self._finished(
+            self._begun(lambda group: [dist.all_reduce(both, dist.ReduceOp.MAX, group, async_op=True)], doing), doing
+        )
+        most, least = both.tolist()
+        return [-number for number in least], most
 
     def _batch(self, tensors: Sequence[tuple[Tensor, Message]]) -> list[Any]:
         calls = [
@@ -175,7 +184,7 @@ class Mailbox:
             else (dist.irecv, tensor, message.source)
             for tensor, message in tensors
         ]
-        return self._works(calls, self._doing(tensors[0][1])) if calls else []
+        return self._begun(partial(_posted, calls), self._doing(tensors[0][1])) if calls else []
 
     def _wait(self, message: Message, works: list[Any]) -> None:
         self._finished(works, self._doing(message))
@@ -187,15 +196,11 @@ class Mailbox:
 
     # Where these two fail, nothing that the error's traceback holds may keep the group open: others wait for it.
 
-    def _works(self, calls: Sequence[tuple[Any, Tensor, int]], doing: str) -> list[Any]:
-        group = self.group
-        assert group is not None
-        ops = [dist.P2POp(call, tensor, dist.get_global_rank(group, rank), group) for call, tensor, rank in calls]
+    def _begun(self, begin: Callable[[dist.ProcessGroup], list[Any]], doing: str) -> list[Any]:
+        assert self.group is not None
         try:
-            return dist.batch_isend_irecv(ops)
+            return begin(self.group)
         except RuntimeError as error:
-            ops.clear()
-            del group
             traceback.clear_frames(error.__traceback__)
             raise _lost(self.rank, doing, error) from error
 
@@ -209,8 +214,14 @@ class Mailbox:
             raise _lost(self.rank, doing, error) from error
 
 
+def _posted(calls: Sequence[tuple[Any, Tensor, int]], group: dist.ProcessGroup) -> list[Any]:
+    """calls: isend or irecv, what, and to or from which rank."""
+    ops = [dist.P2POp(call, tensor, dist.get_global_rank(group, rank), group) for call, tensor, rank in calls]
+    return dist.batch_isend_irecv(ops)
+
+
 def _lost(rank: int, doing: str, error: RuntimeError) -> PipelineRunError:
     return PipelineRunError(
-        f"rank {rank} stopped while {doing}: the connection failed. That rank, or one that it waits for, has ended or "
-        f"failed; the rank that failed first says why. ({str(error).splitlines()[0][:300]})"
+        f"rank {rank} stopped while {doing}: the connection failed. Another rank has ended or "
+        f"failed; the rank that failed first says why. ({(str(error) or 'no reason given').splitlines()[0][:300]})"
     )

@@ -44,12 +44,14 @@ def gradients_of_this_step(modules: Sequence[nn.Module]) -> Iterator[None]:
     mains = [(main, main.clone()) for p in parameters if (main := getattr(p, "main_grad", None)) is not None]
     for main, _ in mains:
         main.zero_()
-    yield
-    with torch.no_grad():
-        for parameter, before in grads:
-            parameter.grad = before if parameter.grad is None else before.add_(parameter.grad)
-        for main, before in mains:
-            main.copy_(before + main)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, before in grads:
+                parameter.grad = before if parameter.grad is None else before.add_(parameter.grad)
+            for main, before in mains:
+                main.copy_(before + main)
 
 
 def sum_over_replicas(module: nn.Module, schedule: Schedule, stage: int, mail: Mailbox) -> None:
