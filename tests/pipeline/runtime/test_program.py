@@ -9,8 +9,8 @@ import pytest
 from tests.pipeline.runtime.random_schedules import random_schedule
 from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.generators.families import FAMILIES, generate
+from weftrace.pipeline.passes.without_backward import forward_only
 from weftrace.pipeline.rules import check
-from weftrace.pipeline.runtime.forward_only import forward_only
 from weftrace.pipeline.runtime.program import Message, Program, programs_of
 
 

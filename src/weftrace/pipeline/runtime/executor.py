@@ -20,11 +20,12 @@ from torch import Tensor, nn
 from torch.profiler import record_function
 
 from weftrace.errors import PipelineRunError, ScheduleError
+from weftrace.pipeline.passes.without_backward import forward_only
 from weftrace.pipeline.range_names import MESSAGES, REPLICAS, STEP, WAIT
 from weftrace.pipeline.runtime.agreement import any_changed, same_schedule
 from weftrace.pipeline.runtime.boundary import tensors_of
 from weftrace.pipeline.runtime.chunks import Chunks, Loss, Step, Values, value_of
-from weftrace.pipeline.runtime.forward_only import forward_only
+from weftrace.pipeline.runtime.link import Link
 from weftrace.pipeline.runtime.mail import Mailbox
 from weftrace.pipeline.runtime.program import program_of
 from weftrace.pipeline.runtime.replicas import gradients_of_this_step, replicated_stages, sum_over_replicas
@@ -97,7 +98,8 @@ class PipelineRuntime:
         elif schedule.num_ranks == 1:
             group = None
         home = torch.device(device) if device is not None else _device_of(stages)
-        self._mail = Mailbox(self.rank, group, _travels_on(group, home), home)
+        self._link = Link(self.rank, group, _travels_on(group, home))
+        self._mail = Mailbox(self._link, home)
         self._chunks = Chunks(schedule, dict(stages), self.rank, loss, self._mail)
         self._has_loss = loss is not None
         self._keep_outputs = keep_outputs
@@ -105,7 +107,7 @@ class PipelineRuntime:
         self._signatures: dict[_Mode, object] = {}
         self._descriptions: dict[_Mode, dict[Any, str]] = {mode: {} for mode in _MODES}
         self._has_failed = False
-        same_schedule(schedule, self._mail)
+        same_schedule(schedule, self._link)
 
     def step(self, inputs: Values | None = None, targets: Values | None = None) -> StepResult:
         """Forward and backward of all micro-batches; their gradients are added to what the parameters have.
@@ -122,7 +124,7 @@ class PipelineRuntime:
                 result = self._run("step", inputs, targets)
                 with _range(REPLICAS, bool(stages)):
                     for stage, module in zip(stages, modules, strict=True):
-                        sum_over_replicas(module, self.schedule, stage, self._mail)
+                        sum_over_replicas(module, self.schedule, stage, self._link)
         return result
 
     def forward(self, inputs: Values | None = None) -> StepResult:
@@ -187,7 +189,7 @@ class PipelineRuntime:
         now = _shapes(inputs), self._chunks.switches
         changed = self._changing_shapes or self._signatures.get(mode) != now
         self._signatures[mode] = now
-        telling = any_changed(changed, mode, _MODES, self._mail)
+        telling = any_changed(changed, mode, _MODES, self._link)
         self._mail.begin(self._descriptions[mode], telling=telling)
 
 

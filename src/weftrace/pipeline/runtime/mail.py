@@ -7,18 +7,17 @@ receiver must have read a description before it can make room.
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from weftrace.errors import PipelineRunError, ScheduleError
+from weftrace.errors import ScheduleError
 from weftrace.pipeline.runtime.boundary import describe, received, tensors_of
+from weftrace.pipeline.runtime.link import Link
 from weftrace.pipeline.runtime.program import Message
 from weftrace.pipeline.runtime.split.values import mapped
 
@@ -40,14 +39,9 @@ class _Posted:
 
 @dataclass(slots=True)
 class Mailbox:
-    """A rank's messages. group: of the pipeline's ranks, used by nobody else; None where there is one rank.
+    """A rank's messages. home: the device on which its stages want them."""
 
-    device: on which tensors travel; home: on which stages want them.
-    """
-
-    rank: int
-    group: dist.ProcessGroup | None
-    device: torch.device
+    link: Link
     home: torch.device
     peak_received: int = 0
     _descriptions: dict[Key, str] = field(default_factory=dict)
@@ -65,7 +59,7 @@ class Mailbox:
 
     def put(self, key: Key, value: Any, target: int) -> None:
         """A value for a stage on `target`: handed over where that is this rank, else sent when its turn comes."""
-        (self._here if target == self.rank else self._outgoing)[key] = value
+        (self._here if target == self.link.rank else self._outgoing)[key] = value
 
     def post(self, messages: Sequence[Message]) -> None:
         """Begin to send and to receive, in this order."""
@@ -82,7 +76,7 @@ class Mailbox:
             posted = self._posted.pop(message.key)
             self._wait(message, posted.works)
             self._received -= 1
-            is_home = self.device == self.home
+            is_home = self.link.device == self.home
             self._here[message.key] = posted.value if is_home else mapped(posted.value, self._brought_home)
 
     def take(self, key: Key) -> Any:
@@ -98,24 +92,24 @@ class Mailbox:
         """Drop all that is under way: a group closes only when all its works are dropped."""
         for held in (self._outgoing, self._here, self._posted):
             held.clear()
-        self.group = None
+        self.link.close()
 
     def _brought_home(self, leaf: Any) -> Any:
         return leaf.detach().to(self.home).requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
 
     def _tell(self, message: Message) -> None:
         """Send or receive a description: a head with its length and its start, and the rest where there is more."""
-        if message.source == self.rank:
+        if message.source == self.link.rank:
             text = describe(self._outgoing[message.key])
             body = text.encode()
             padded = body.ljust(max(_HEAD, len(body)), b" ")
             told = torch.frombuffer(bytearray(len(body).to_bytes(8, "little") + padded), dtype=torch.uint8)
-            for part in told.to(self.device).split([8 + _HEAD, len(padded) - _HEAD]):
+            for part in told.to(self.link.device).split([8 + _HEAD, len(padded) - _HEAD]):
                 self._pass(part, message)
         else:
-            head = self._pass(torch.empty(8 + _HEAD, dtype=torch.uint8, device=self.device), message)
+            head = self._pass(torch.empty(8 + _HEAD, dtype=torch.uint8, device=self.link.device), message)
             length = int.from_bytes(head[:8], "little")
-            rest = torch.empty(max(0, length - _HEAD), dtype=torch.uint8, device=self.device)
+            rest = torch.empty(max(0, length - _HEAD), dtype=torch.uint8, device=self.link.device)
             text = (head[8:] + self._pass(rest, message))[:length].decode()
         self._descriptions[message.key] = text
 
@@ -128,15 +122,15 @@ class Mailbox:
     def _begin(self, messages: Sequence[Message]) -> None:
         tensors: list[tuple[Tensor, Message]] = []
         for message in messages:
-            if message.source == self.rank:
+            if message.source == self.link.rank:
                 value = self._outgoing.pop(message.key)
                 self._compare(value, message)
                 posted = _Posted(message, None)
             else:
-                value = received(self._descriptions[message.key], self.device)
+                value = received(self._descriptions[message.key], self.link.device)
                 posted = _Posted(message, value)
                 self._received += 1
-            posted.tensors = [tensor.detach().to(self.device).contiguous() for tensor in tensors_of(value)]
+            posted.tensors = [tensor.detach().to(self.link.device).contiguous() for tensor in tensors_of(value)]
             tensors += [(tensor, message) for tensor in posted.tensors]
             self._posted[message.key] = posted
         self.peak_received = max(self.peak_received, self._received)
@@ -153,75 +147,19 @@ class Mailbox:
                 "follow from those of the model's inputs may change; where others do, say changing_shapes=True."
             )
 
-    def exchange(self, mine: Tensor, ranks: Sequence[int], what: str) -> list[Tensor]:
-        """Each of these ranks gives a tensor of one shape and dtype; each gets all, in the order of the ranks."""
-        mine = mine.to(self.device)
-        found = [mine if rank == self.rank else torch.empty_like(mine) for rank in ranks]
-        calls = [
-            (call, tensor, rank)
-            for rank, theirs in zip(ranks, found, strict=True)
-            if rank != self.rank
-            for call, tensor in ((dist.isend, mine), (dist.irecv, theirs))
-        ]
-        self._finished(self._begun(partial(_posted, calls), what), what)
-        return found
-
-    def least_and_most(self, numbers: Sequence[int], doing: str) -> tuple[list[int], list[int]]:
-        """Of each number, over all ranks."""
-        if self.group is None:
-            return [*numbers], [*numbers]
-        both = torch.tensor([numbers, [-number for number in numbers]], dtype=torch.int64, device=self.device)
-        self._finished(
-            self._begun(lambda group: [dist.all_reduce(both, dist.ReduceOp.MAX, group, async_op=True)], doing), doing
-        )
-        most, least = both.tolist()
-        return [-number for number in least], most
-
     def _batch(self, tensors: Sequence[tuple[Tensor, Message]]) -> list[Any]:
         calls = [
             (dist.isend, tensor, message.target)
-            if message.source == self.rank
+            if message.source == self.link.rank
             else (dist.irecv, tensor, message.source)
             for tensor, message in tensors
         ]
-        return self._begun(partial(_posted, calls), self._doing(tensors[0][1])) if calls else []
+        return self.link.begin(calls, self._doing(tensors[0][1])) if calls else []
 
     def _wait(self, message: Message, works: list[Any]) -> None:
-        self._finished(works, self._doing(message))
+        self.link.finish(works, self._doing(message))
 
     def _doing(self, message: Message) -> str:
-        if message.source == self.rank:
+        if message.source == self.link.rank:
             return f"sending {message} to rank {message.target}"
         return f"waiting for {message} from rank {message.source}"
-
-    # Where these two fail, nothing that the error's traceback holds may keep the group open: others wait for it.
-
-    def _begun(self, begin: Callable[[dist.ProcessGroup], list[Any]], doing: str) -> list[Any]:
-        assert self.group is not None
-        try:
-            return begin(self.group)
-        except RuntimeError as error:
-            traceback.clear_frames(error.__traceback__)
-            raise _lost(self.rank, doing, error) from error
-
-    def _finished(self, works: list[Any], doing: str) -> None:
-        try:
-            while works:
-                works[0].wait()
-                del works[0]
-        except RuntimeError as error:
-            works.clear()
-            raise _lost(self.rank, doing, error) from error
-
-
-def _posted(calls: Sequence[tuple[Any, Tensor, int]], group: dist.ProcessGroup) -> list[Any]:
-    """calls: isend or irecv, what, and to or from which rank."""
-    ops = [dist.P2POp(call, tensor, dist.get_global_rank(group, rank), group) for call, tensor, rank in calls]
-    return dist.batch_isend_irecv(ops)
-
-
-def _lost(rank: int, doing: str, error: RuntimeError) -> PipelineRunError:
-    return PipelineRunError(
-        f"rank {rank} stopped while {doing}: the connection failed. Another rank has ended or "
-        f"failed; the rank that failed first says why. ({(str(error) or 'no reason given').splitlines()[0][:300]})"
-    )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from weftrace.errors import PipelineRunError
-from weftrace.pipeline.runtime.mail import Mailbox
+from weftrace.pipeline.runtime.link import Link
 from weftrace.pipeline.schedule import Schedule
 
 #: Gradients are exchanged in pieces of about this size, so that no copy of all of them is held.
@@ -54,7 +54,7 @@ def gradients_of_this_step(modules: Sequence[nn.Module]) -> Iterator[None]:
                 main.copy_(before + main)
 
 
-def sum_over_replicas(module: nn.Module, schedule: Schedule, stage: int, mail: Mailbox) -> None:
+def sum_over_replicas(module: nn.Module, schedule: Schedule, stage: int, link: Link) -> None:
     """Give the module's parameters the sum of the gradients that the replicas of its stage have.
 
     A parameter without a gradient on some of them counts as zero there; without one on all of them it keeps none. Where
@@ -63,7 +63,7 @@ def sum_over_replicas(module: nn.Module, schedule: Schedule, stage: int, mail: M
     """
     ranks = _holders(schedule, stage)
     doing = f"summing the gradients of stage {stage} over ranks {ranks}"
-    exchange = partial(mail.exchange, ranks=ranks, what=doing)
+    exchange = partial(link.exchange, ranks=ranks, doing=doing)
     parameters = _parameters([module])
     facts = torch.tensor([len(parameters), sum(parameter.numel() for parameter in parameters)])
     told = torch.stack(exchange(facts)).tolist()
