@@ -2,12 +2,16 @@
 
     torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule dualpipe
     torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule zbv --model moe --check
-    torchrun --nproc-per-node 2 examples/pipeline_train.py --schedule dualpipev --profile out/run
+    torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule dualpipev --model moe --pipelines 2
+    torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule dualpipev --profile out/run
     weftrace report out/run
     weftrace pipeline slip out/run/schedule.txt out/run
 
 Each process is one rank of the pipeline and holds the stages that the schedule gives it. The model learns to continue
 the bytes of weftrace's own source: real data that is there without a download.
+
+With --pipelines 2, half of the processes are one pipeline, half another that shares the experts of each stage with it:
+tokens travel to the rank of their expert, and an F&B hides that behind the computation of its other micro-batch.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -39,12 +44,14 @@ from weftrace.pipeline.runtime import (
 from weftrace.pipeline.runtime.phases import Phase
 
 BYTES = 256  # the vocabulary
+EXPERTS = ("up", "down")  # parameters of an `ExpertBlock` that are shared out, by their first dimension
 
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Schedules: " + ", ".join(FAMILIES) + "; or a file that weftrace.pipeline.to_text wrote.",
+        epilog="Schedules: " + ", ".join(FAMILIES) + "; or a file that weftrace.pipeline.to_text wrote.\n"
+        "What seq1f1b takes for slices of a sequence are sequences of their own here.",
     )  # fmt: skip
     parser.add_argument(
         "--schedule", default="dualpipe", help="name of a schedule, or a file of one (default: %(default)s)"
@@ -55,6 +62,9 @@ def parsed() -> argparse.Namespace:
         choices=["transformer", "moe"],
         default="transformer",
         help="blocks of a transformer, or blocks with experts, whose phases F&B interleaves",
+    )
+    parser.add_argument(
+        "--pipelines", type=int, default=1, help="side by side, with experts shared out (default: %(default)s)"
     )
     parser.add_argument("--steps", type=int, default=10, help="optimizer steps (default: %(default)s)")
     parser.add_argument("--blocks", type=int, default=1, help="of each stage (default: %(default)s)")
@@ -81,31 +91,68 @@ def main() -> None:
     options = parsed()
     with process_group() as device:
         torch.set_num_threads(options.threads)
-        rank = dist.get_rank()
-        schedule = schedule_of(options, dist.get_world_size())
-        held = [stage for stage in range(schedule.num_stages) if schedule.replica_of_rank_stage[rank, stage] >= 0]
-        stages = {stage: stage_of(options, stage, schedule.num_stages).to(device) for stage in held}
+        place = place_of(options)
+        schedule = schedule_of(options, dist.get_world_size(place.line))
+        holds = schedule.replica_of_rank_stage[dist.get_rank(place.line)] >= 0
+        stages = {
+            stage: stage_of(options, stage, schedule.num_stages, place.across).to(device)
+            for stage in range(schedule.num_stages)
+            if holds[stage]
+        }
         parameters = [parameter for module in stages.values() for parameter in module.parameters()]
         optimizer = torch.optim.AdamW(parameters, lr=options.rate)
-        pipeline = PipelineRuntime(schedule, stages, loss=loss_of(schedule), keep_outputs=False)
+        loss = loss_of(schedule.num_micro_batches * options.pipelines)
+        pipeline = PipelineRuntime(schedule, stages, loss=loss, group=place.line, keep_outputs=False)
         tell(
             f"{schedule.name}: {schedule.num_stages} stages on {schedule.num_ranks} ranks, "
             f"{schedule.num_micro_batches} micro-batches a step, on {device.type}"
         )
         with recording(options, schedule) as step_is_over:
             for step in range(options.steps):
-                inputs, targets = batch_of(options, schedule, step, device)
+                inputs, targets = batch_of(options, schedule, step, place.pipeline, device)
                 began = time.perf_counter()
                 losses = pipeline.step(inputs, targets).losses
-                loss = over_ranks(sum(map(float, losses.values())), device)
-                tell(f"step {step}: loss {loss:.4f}, {1000 * (time.perf_counter() - began):.0f} ms")
+                sum_over_pipelines(stages, place.across)
+                total = over_ranks(sum(map(float, losses.values())), device)
+                tell(f"step {step}: loss {total:.4f}, {1000 * (time.perf_counter() - began):.0f} ms")
                 if options.check and step == 0:
-                    tell(check(options, schedule, stages, inputs, targets))
+                    tell(check(options, schedule, stages, place.pipeline, device))
                 optimizer.step()
                 optimizer.zero_grad()
                 step_is_over()
         for note in pipeline.notes:
             tell(f"note: {note}")
+
+
+@dataclass(frozen=True)
+class Place:
+    """This process's pipeline, the ranks of it, and the ranks with the same stages in all pipelines (None for one)."""
+
+    pipeline: int
+    line: dist.ProcessGroup | None
+    across: dist.ProcessGroup | None
+
+
+def place_of(options: argparse.Namespace) -> Place:
+    """Every process makes all groups, in the same order, as torch wants it."""
+    if options.pipelines == 1:
+        return Place(0, None, None)
+    length, left = divmod(dist.get_world_size(), options.pipelines)
+    if left or options.model != "moe":
+        raise SystemExit("--pipelines shares the experts of --model moe, and must divide the number of processes")
+    starts = range(0, options.pipelines * length, length)
+    lines = [dist.new_group(list(range(start, start + length))) for start in starts]
+    across = [dist.new_group([start + rank for start in starts]) for rank in range(length)]
+    pipeline, rank = divmod(dist.get_rank(), length)
+    return Place(pipeline, lines[pipeline], across[rank])
+
+
+def sum_over_pipelines(stages: dict[int, nn.Module], across: dist.ProcessGroup | None) -> None:
+    """What all pipelines hold alike. An expert is held once, and has the gradients of all tokens that came to it."""
+    for stage in sorted(stages) if across else ():
+        for name, parameter in stages[stage].named_parameters():
+            if not name.endswith(EXPERTS) and parameter.grad is not None:
+                dist.all_reduce(parameter.grad, group=across)
 
 
 def schedule_of(options: argparse.Namespace, num_ranks: int) -> Schedule:
@@ -141,34 +188,54 @@ class Stage(PhasedModule):
         return embedded
 
 
-def stage_of(options: argparse.Namespace, stage: int, num_stages: int) -> nn.Module:
-    """The same numbers on every rank: replicas of a stage must begin alike."""
+def stage_of(
+    options: argparse.Namespace, stage: int, num_stages: int, across: dist.ProcessGroup | None = None
+) -> nn.Module:
+    """The same numbers on every rank: replicas of a stage begin alike. across: the ranks that share its experts."""
     torch.manual_seed(stage)
     if options.model == "moe":
-        blocks: nn.Module = PhasedSequential(
-            *(ExpertBlock(options.width, num_experts=4) for _ in range(options.blocks))
-        )
+        whole = [ExpertBlock(options.width, num_experts=4) for _ in range(options.blocks)]
+        blocks: nn.Module = PhasedSequential(*whole)
     else:
         blocks = nn.Sequential(*(TransformerBlock(options.width) for _ in range(options.blocks)))
-    whole = Stage(blocks, options.width, options.length, is_first=stage == 0, is_last=stage == num_stages - 1)
-    return whole.double() if options.check else whole
+    module = Stage(blocks, options.width, options.length, is_first=stage == 0, is_last=stage == num_stages - 1)
+    if across is not None:
+        module.blocks = PhasedSequential(*(shared_out(block, across) for block in whole))
+    return module.double() if options.check else module
 
 
-def loss_of(schedule: Schedule) -> Callable[[Tensor, Tensor], Tensor]:
+def shared_out(whole: ExpertBlock, across: dist.ProcessGroup) -> ExpertBlock:
+    """The block with this rank's share of its experts."""
+    block = ExpertBlock(whole.norm.weight.numel(), num_experts=whole.num_experts, group=across)
+    block.load_state_dict(
+        {
+            name: share(name, value, dist.get_rank(across), dist.get_world_size(across))
+            for name, value in whole.state_dict().items()
+        }
+    )
+    return block  # fmt: skip
+
+
+def share(name: str, value: Tensor, part: int, num_parts: int) -> Tensor:
+    """A parameter of a whole block, or its gradient, as the part'th of the ranks that share the experts holds it."""
+    return value.chunk(num_parts)[part] if name.endswith(EXPERTS) else value
+
+
+def loss_of(num_micro_batches: int) -> Callable[[Tensor, Tensor], Tensor]:
     """The mean over the step: each micro-batch has its share of it."""
 
     def loss(logits: Tensor, target: Tensor) -> Tensor:
-        return F.cross_entropy(logits.flatten(0, 1), target.flatten()) / schedule.num_micro_batches
+        return F.cross_entropy(logits.flatten(0, 1), target.flatten()) / num_micro_batches
 
     return loss
 
 
 def batch_of(
-    options: argparse.Namespace, schedule: Schedule, step: int, device: torch.device
+    options: argparse.Namespace, schedule: Schedule, step: int, pipeline: int, device: torch.device
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """The same on every rank, of which each looks at what its stages need."""
+    """The same on every rank of a pipeline, of which each looks at what its stages need."""
     text = torch.frombuffer(bytearray(source()), dtype=torch.uint8)
-    draw = torch.Generator().manual_seed(step)
+    draw = torch.Generator().manual_seed(step * options.pipelines + pipeline)
     shape = (schedule.num_micro_batches, options.sequences)
     starts = torch.randint(len(text) - options.length - 1, shape, generator=draw)
     pieces = text[starts.unsqueeze(-1) + torch.arange(options.length + 1)].long().to(device)
@@ -181,29 +248,30 @@ def source() -> bytes:
 
 
 def check(
-    options: argparse.Namespace, schedule: Schedule, stages: dict[int, nn.Module],
-    inputs: list[Tensor], targets: list[Tensor],
-) -> str:  # fmt: skip
+    options: argparse.Namespace, schedule: Schedule, stages: dict[int, nn.Module], pipeline: int, device: torch.device
+) -> str:
     """The gradients of the first step beside those of the whole model in this process, without a pipeline."""
     alone = nn.Sequential(*(stage_of(options, stage, schedule.num_stages) for stage in range(schedule.num_stages)))
-    alone.to(inputs[0].device)
-    num_replicas, loss = schedule.num_replicas, loss_of(schedule)
-    sums: list[list[Tensor]] = []  # of each direction, as replicas of a stage sum them
-    for first in range(num_replicas):
-        alone.zero_grad()
-        size = schedule.num_micro_batches // num_replicas
-        for micro_batch in range(first * size, (first + 1) * size):
-            loss(alone(inputs[micro_batch]), targets[micro_batch]).backward()
-        sums.append([parameter.grad for parameter in alone.parameters() if parameter.grad is not None])
+    alone.to(device)
+    loss = loss_of(schedule.num_micro_batches * options.pipelines)
+    size = schedule.num_micro_batches // schedule.num_replicas
+    sums: list[list[Tensor]] = []  # of each pipeline and direction
+    for number in range(options.pipelines):
+        inputs, targets = batch_of(options, schedule, 0, number, device)
+        for first in range(schedule.num_replicas):
+            alone.zero_grad()
+            for micro_batch in range(first * size, (first + 1) * size):
+                loss(alone(inputs[micro_batch]), targets[micro_batch]).backward()
+            sums.append([parameter.grad for parameter in alone.parameters() if parameter.grad is not None])
     for parameter, *parts in zip(alone.parameters(), *sums, strict=True):
         parameter.grad = sum(parts[1:], parts[0])
     apart, same = 0.0, True
     for stage, module in stages.items():
-        for mine, theirs in zip(module.parameters(), alone[stage].parameters(), strict=True):
+        for (name, mine), theirs in zip(module.named_parameters(), alone[stage].parameters(), strict=True):
             assert mine.grad is not None and theirs.grad is not None
-            same = same and torch.equal(mine.grad, theirs.grad)
-            apart = max(apart, float((mine.grad - theirs.grad).abs().max()))
-    device = inputs[0].device
+            wanted = share(name, theirs.grad, pipeline, options.pipelines)
+            same = same and torch.equal(mine.grad, wanted)
+            apart = max(apart, float((mine.grad - wanted).abs().max()))
     if over_ranks(same, device, dist.ReduceOp.MIN):
         return "check: the gradients on all ranks are those of one process, bit by bit"
     if (apart := over_ranks(apart, device, dist.ReduceOp.MAX)) > 1e-12:
@@ -249,7 +317,8 @@ def recording(options: argparse.Namespace, schedule: Schedule) -> Iterator[Calla
     profiler.export_chrome_trace(str(folder / f"rank{dist.get_rank()}.json.gz"))
     if dist.get_rank() == 0:
         (folder / "schedule.txt").write_text(to_text(schedule), encoding="utf-8")
-    tell(f"weftrace report {folder}; weftrace pipeline slip {folder}/schedule.txt {folder}")
+    slip = f"; weftrace pipeline slip {folder}/schedule.txt {folder}" if options.pipelines == 1 else ""
+    tell(f"weftrace report {folder}{slip}")
 
 
 if __name__ == "__main__":

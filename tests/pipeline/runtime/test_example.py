@@ -18,28 +18,40 @@ from weftrace.pipeline.notation import from_text
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture(scope="module")
-def told_and_recorded(warm: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """What rank 0 printed, and the folder of the profiles. Two processes, as torchrun starts them."""
-    folder = tmp_path_factory.mktemp("example") / "run"
+def told_by(warm: Path, num_ranks: int, *options: str) -> str:
+    """What rank 0 of the example printed. Processes are started as torchrun does."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    options = ["--schedule", "dualpipe", "--steps", "4", "--width", "16", "--length", "16", "--check", "--profile"]
+    command = [
+        str(warm / "python"),
+        "examples/pipeline_train.py",
+        "--width",
+        "16",
+        "--length",
+        "16",
+        "--check",
+        *options,
+    ]
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    common |= {"WORLD_SIZE": str(num_ranks), "LOCAL_WORLD_SIZE": str(num_ranks)}
     processes = [
         subprocess.Popen(
-            [warm / "python", "examples/pipeline_train.py", *options, str(folder)],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank), "LOCAL_RANK": str(rank),
-                "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo",
-            },
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | common | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
         )
-        for rank in range(2)
+        for rank in range(num_ranks)
     ]  # fmt: skip
     said = [process.communicate(timeout=120) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
-    return said[0][0], folder
+    assert not any(process.returncode for process in processes), said
+    return said[0][0]
+
+
+@pytest.fixture(scope="module")
+def told_and_recorded(warm: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What the example printed, and the folder of its profiles."""
+    folder = tmp_path_factory.mktemp("example") / "run"
+    return told_by(warm, 2, "--schedule", "dualpipe", "--steps", "4", "--profile", str(folder)), folder
 
 
 def test_the_example_trains_and_its_gradients_are_those_of_one_process(told_and_recorded: tuple[str, Path]) -> None:
@@ -63,3 +75,8 @@ def test_each_action_is_a_range_in_the_profile_in_the_order_of_the_schedule(
         assert run.of_step(step).actions.select(schedule.actions.columns).equals(schedule.actions)
     report = wt.analyze(folder)
     assert [rank["rank"] for rank in report.document["ranks"]] == [0, 1]
+
+
+def test_pipelines_that_share_experts_have_the_gradients_of_one_process(warm: Path) -> None:
+    told = told_by(warm, 4, "--schedule", "dualpipev", "--model", "moe", "--pipelines", "2", "--steps", "1")
+    assert "check: the gradients on all ranks are those of one process, but for" in told
