@@ -952,7 +952,7 @@ declare namespace slip {
     /** Time that the plan had to spare on this path, used up. */
     slack_ns: number;
   }
-  /** The actions of one kind, stage and rank: medians over micro-batches. */
+  /** The actions of one kind, stage and rank: means over micro-batches. */
   interface OpRow {
     rank: number;
     kind: string;

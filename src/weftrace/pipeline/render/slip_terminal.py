@@ -46,7 +46,7 @@ def _causes(document: SlipDocument, width: int) -> RenderableType:
         ["less what the plan had to spare", _signed(unit(-causes["slack_ns"]))],
         ["measured", unit(document["measured_ns"])],
     ]
-    rests = "the plan's costs" if document["costs_from"] == "plan" else "the run's own medians per action"
+    rests = "the plan's costs" if document["costs_from"] == "plan" else "the step's own means per kind and stage"
     heads = (f"along the critical path, {unit.name}", "")
     return Group(section("Slip", f"planned times from {rests}"), table(heads, lines, width, left=heads[:1], bold=5))
 
@@ -100,7 +100,7 @@ def _ops(document: SlipDocument, width: int) -> RenderableType:
         for row in rows
     ]
     heads = ("actions", "rank", "number", f"planned, {unit.name}", "measured", "")
-    note = "of one kind, stage and rank: medians over micro-batches; those that took most longer in sum first"
+    note = "of one kind, stage and rank: means over micro-batches; those that took most longer in sum first"
     return Group(section("Actions", note), table(heads, lines, width, left=heads[:1]))
 
 

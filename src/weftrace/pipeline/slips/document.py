@@ -46,7 +46,7 @@ class RankRow(TypedDict):
 
 
 class OpRow(TypedDict):
-    """The actions of one kind, stage and rank: medians over micro-batches."""
+    """The actions of one kind, stage and rank: means over micro-batches."""
 
     rank: Count
     kind: str
@@ -194,9 +194,9 @@ def _ops(actions: pl.DataFrame) -> pl.DataFrame:
     planned, measured = (pl.col(f"{p}end_ns") - pl.col(f"{p}start_ns") for p in ("planned_", ""))
     rows = actions.group_by("rank", "kind", "stage", "back_stage", maintain_order=True).agg(
         pl.len().alias("count"),
-        planned.median().round().cast(pl.Int64).alias("planned_ns"),
-        measured.median().round().cast(pl.Int64).alias("measured_ns"),
-        pl.col("late_ns").median().round().cast(pl.Int64),
+        planned.mean().round().cast(pl.Int64).alias("planned_ns"),
+        measured.mean().round().cast(pl.Int64).alias("measured_ns"),
+        pl.col("late_ns").mean().round().cast(pl.Int64),
         pl.col("own_ns").sum().alias("whole"),
     )
     return rows.with_columns(pl.col("kind").cast(pl.String)).sort("whole", descending=True).drop("whole")
