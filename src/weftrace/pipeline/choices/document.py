@@ -215,11 +215,21 @@ def _more(found: Recommendation, told: ToldCosts) -> list[str]:
     if told.costs.overlapped_ns is None:
         sentences.append("What F&B takes is not known: it is taken as F + B, so overlapping gains nothing here.")
     elif told.is_upper_bound:
-        sentences.append(
-            "F, I and W are serial upper bounds, F&B is measured overlapped: schedules without F&B may be faster than "
-            "told."
-        )
+        sentences.append(_of_upper_bounds(found))
     return sentences
+
+
+def _of_upper_bounds(found: Recommendation) -> str:
+    """What it means that F, I and W are upper bounds, and how far below them they would have to be to matter: with F&B
+    as it is, they at x times theirs are F&B at 1 / x times its part of F + B."""
+    text = (
+        "F, I and W are serial upper bounds, F&B is measured overlapped: schedules without F&B may be faster than told"
+    )
+    up = [flip for flip in found.flips if flip.factor == "overlapped" and flip.at > flip.now]
+    if not up or found.costs.latency_ns:
+        return f"{text}."
+    title = {each.family.name: each.family.title for each in found.ranked}[up[0].winner]
+    return f"{text}; {title} would be the choice were they below {up[0].now / (up[0].at - 1):.2f} of these bounds."
 
 
 def _by_memory(found: Recommendation, choice: Candidate) -> list[str]:
