@@ -962,6 +962,8 @@ declare namespace slip {
     count: number;
     planned_ns: number;
     measured_ns: number;
+    /** The longest of them, measured. */
+    longest_ns: number;
     /** By how much they started later than planned. */
     late_ns: number;
   }
