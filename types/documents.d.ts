@@ -952,7 +952,7 @@ declare namespace slip {
     /** Time that the plan had to spare on this path, used up. */
     slack_ns: number;
   }
-  /** The actions of one kind, stage and rank: medians over micro-batches. */
+  /** The actions of one kind, stage and rank: means over micro-batches. */
   interface OpRow {
     rank: number;
     kind: string;
@@ -962,6 +962,8 @@ declare namespace slip {
     count: number;
     planned_ns: number;
     measured_ns: number;
+    /** The longest of them, measured. */
+    longest_ns: number;
     /** By how much they started later than planned. */
     late_ns: number;
   }

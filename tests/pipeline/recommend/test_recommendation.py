@@ -171,3 +171,14 @@ def test_schedules_that_take_the_same_are_said_to() -> None:
         "GPipe takes 239 ms a step, as long as 1F1B (the next best); a device holds 1 chunk activation."
         in (told["headline"])
     )
+
+
+def test_how_far_below_their_bounds_costs_would_flip_the_choice_is_told(deepseek: Recommendation) -> None:
+    told = recommendation_document(deepseek, ToldCosts(costs=DEEPSEEK, basis="phases", is_upper_bound=True))
+    assert told["sentences"][-1].endswith("ZBV would be the choice were they below 0.57 of these bounds.")
+
+    def scaled(part: float) -> Costs:
+        names = ("forward_ns", "input_ns", "weight_ns")
+        return replace(DEEPSEEK, **{name: round(part * getattr(DEEPSEEK, name)) for name in names})
+
+    assert winner(scaled(0.575)) == "interleaved-fb" and winner(scaled(0.56)) == "zbv"

@@ -53,7 +53,7 @@ def command(
         bool,
         typer.Option(
             "--costs-from-run",
-            help="Plan with the medians of the run itself: the difference is then the prediction's "
+            help="Plan with the means of the step itself: the difference is then the prediction's "
             "error. So it is anyway for a plan without costs.",
         ),
     ] = False,

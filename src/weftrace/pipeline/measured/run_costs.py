@@ -1,44 +1,52 @@
-"""What did the actions of a measured run cost? Medians over micro-batches, as `Costs` that can be simulated."""
+"""What did the actions of a measured run cost? Over micro-batches, as `Costs` that can be simulated."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.errors import TraceError
-from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.costs import Costs, durations_ns
 from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.measured.runs import MeasuredRun
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Action, Schedule
 
+Typical = Literal["median", "mean"]
+_TYPICAL = {"median": pl.median("duration_ns"), "mean": pl.mean("duration_ns")}
+
 
 def costs_of_run(run: MeasuredRun, schedule: Schedule) -> Costs:
-    """The costs of a run of that schedule: those of its actions, and latency_ns, the median of how long after its
-    sender's end a message was there, over those that were waited for; 0 where the run tells of no waits.
+    """What predicts how long a run of that schedule takes, with the time that each rank's actions took together kept.
+
+    The means of its actions; rank_factor, by how much those of a rank took longer than these; and latency_ns, the
+    median of how long after its sender's end a message was there, over those that were waited for, 0 where the run
+    tells of no waits.
 
     Raises `TraceError` where the run is not one of the schedule.
     """
     steps = run.of_schedule(schedule)
     matched(steps, schedule)
-    return replace(costs_of_actions(steps, schedule.num_stages), latency_ns=_latency_ns(steps, schedule))
+    costs = costs_of_actions(steps, schedule.num_stages, typical="mean")
+    return replace(costs, rank_factor=_rank_factors(steps, schedule, costs), latency_ns=_latency_ns(steps, schedule))
 
 
-def costs_of_actions(run: MeasuredRun, num_stages: int | None = None) -> Costs:
-    """The costs of a chunk by stage: of each kind the median over the actions of that stage, all steps and ranks.
+def costs_of_actions(run: MeasuredRun, num_stages: int | None = None, *, typical: Typical = "median") -> Costs:
+    """The costs of a chunk by stage: of each kind the median over the actions of that stage, all steps and ranks, or
+    the mean: a median leaves out what went wrong now and then.
 
     F&B by pair of stages; a pair that did not run costs F + B. What did not run apart follows from what did: without I
-    and W, I is B and W is nothing; without a B, it is I + W. A stage that has no action of a kind has the median of the
+    and W, I is B and W is nothing; without a B, it is I + W. A stage that has no action of a kind has the mean of the
     others. num_stages: as many as the actions name, by default.
 
     Raises `TraceError` where the actions tell nothing of a forward or of a backward.
     """
     actions = run.actions.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
     stages = num_stages or int(actions.select(pl.max_horizontal(pl.max("stage"), pl.max("back_stage"))).item()) + 1
-    by_stage = {kind: _medians(actions, kind, stages) for kind in ("F", "I", "W", "B")}
+    by_stage = {kind: _by_stage(actions, kind, stages, typical) for kind in ("F", "I", "W", "B")}
     forward, whole = by_stage["F"], by_stage["B"]
     if forward is None:
         raise TraceError(f"{run.source}: no action of the run is an F alone, so what a forward costs is not known.")
@@ -53,10 +61,19 @@ def costs_of_actions(run: MeasuredRun, num_stages: int | None = None) -> Costs:
         input_ns=gradient,
         weight_ns=weight,
         backward_ns=whole,
-        overlapped_ns=_pairs(actions, forward, both),
+        overlapped_ns=_pairs(actions, forward, both, typical),
         activation_bytes=1,
-        source=f"medians of {run.source}",
+        source=f"{typical}s of {run.source}",
     )
+
+
+def _rank_factors(run: MeasuredRun, schedule: Schedule, costs: Costs) -> tuple[float, ...]:
+    """Of each rank: the time of its actions by that of the same actions at the mean costs of their stages."""
+    ranks = schedule.actions.get_column("rank").to_numpy()
+    usual = np.bincount(ranks, durations_ns(schedule, costs), schedule.num_ranks) * len(run.steps)
+    took = run.actions.group_by("rank").agg((pl.col("end_ns") - pl.col("start_ns")).sum()).sort("rank")
+    factors = took.get_column("end_ns").to_numpy() / np.maximum(usual, 1)
+    return tuple(float(factor) if factor > 0 else 1.0 for factor in factors)
 
 
 def matched(run: MeasuredRun, schedule: Schedule) -> pl.DataFrame:
@@ -97,21 +114,21 @@ def _refuse(row: dict[str, Any], run: MeasuredRun, schedule: Schedule) -> None:
     raise TraceError(f"{told}schedule {schedule.name!r} has {planned} there. Is it the plan that was run?")
 
 
-def _medians(actions: pl.DataFrame, kind: str, num_stages: int) -> tuple[int, ...] | None:
+def _by_stage(actions: pl.DataFrame, kind: str, num_stages: int, typical: Typical) -> tuple[int, ...] | None:
     """Of each stage; None where no stage has such actions."""
-    own = actions.filter(pl.col("kind") == kind).group_by("stage").agg(pl.median("duration_ns"))
+    own = actions.filter(pl.col("kind") == kind).group_by("stage").agg(_TYPICAL[typical])
     if own.is_empty():
         return None
     found = dict(own.iter_rows())
-    usual = float(own.get_column("duration_ns").median())  # type: ignore[arg-type]
+    usual = float(own.get_column("duration_ns").mean())  # type: ignore[arg-type]
     return tuple(round(found.get(stage, usual)) for stage in range(num_stages))
 
 
 def _pairs(
-    actions: pl.DataFrame, forward: tuple[int, ...], backward: tuple[int, ...]
+    actions: pl.DataFrame, forward: tuple[int, ...], backward: tuple[int, ...], typical: Typical
 ) -> tuple[tuple[int, ...], ...] | None:
     """Of F&B by [forward's stage][backward's stage]; None where none ran."""
-    own = actions.filter(pl.col("kind") == "F&B").group_by("stage", "back_stage").agg(pl.median("duration_ns"))
+    own = actions.filter(pl.col("kind") == "F&B").group_by("stage", "back_stage").agg(_TYPICAL[typical])
     if own.is_empty():
         return None
     found = np.array(forward)[:, None] + np.array(backward)

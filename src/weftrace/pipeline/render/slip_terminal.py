@@ -46,7 +46,7 @@ def _causes(document: SlipDocument, width: int) -> RenderableType:
         ["less what the plan had to spare", _signed(unit(-causes["slack_ns"]))],
         ["measured", unit(document["measured_ns"])],
     ]
-    rests = "the plan's costs" if document["costs_from"] == "plan" else "the run's own medians per action"
+    rests = "the plan's costs" if document["costs_from"] == "plan" else "the step's own means per kind and stage"
     heads = (f"along the critical path, {unit.name}", "")
     return Group(section("Slip", f"planned times from {rests}"), table(heads, lines, width, left=heads[:1], bold=5))
 
@@ -86,21 +86,28 @@ def _ranks(document: SlipDocument, width: int) -> RenderableType:
 
 
 def _ops(document: SlipDocument, width: int) -> RenderableType:
+    """Planned beside measured; where the plan is of the means, the mean beside the longest."""
     rows = document["ops"][:MAX_OPS]
-    unit = unit_for(max((row["measured_ns"] for row in rows), default=0))
+    of_plan = document["costs_from"] == "plan"
+    pairs = [
+        (row["planned_ns"], row["measured_ns"]) if of_plan else (row["measured_ns"], row["longest_ns"]) for row in rows
+    ]
+    unit = unit_for(max((after for _, after in pairs), default=0))
     lines = [
         [
             _named(row),
             str(row["rank"]),
             f"{row['count']:,}",
-            unit(row["planned_ns"]),
-            unit(row["measured_ns"]),
-            "–" if not row["planned_ns"] else f"{100 * (row['measured_ns'] / row['planned_ns'] - 1):+.1f} %",
+            unit(before),
+            unit(after),
+            f"{100 * (after / before - 1):+.1f} %" if before else "–",
         ]
-        for row in rows
+        for row, (before, after) in zip(rows, pairs, strict=True)
     ]
-    heads = ("actions", "rank", "number", f"planned, {unit.name}", "measured", "")
-    note = "of one kind, stage and rank: medians over micro-batches; those that took most longer in sum first"
+    names = ("planned", "measured") if of_plan else ("mean", "longest")
+    heads = ("actions", "rank", "number", f"{names[0]}, {unit.name}", names[1], "")
+    first = "those that took most longer in sum first" if of_plan else "those whose longest is furthest off first"
+    note = f"of one kind, stage and rank{': means over micro-batches' if of_plan else ''}; {first}"
     return Group(section("Actions", note), table(heads, lines, width, left=heads[:1]))
 
 

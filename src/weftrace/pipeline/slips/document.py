@@ -46,7 +46,7 @@ class RankRow(TypedDict):
 
 
 class OpRow(TypedDict):
-    """The actions of one kind, stage and rank: medians over micro-batches."""
+    """The actions of one kind, stage and rank: means over micro-batches."""
 
     rank: Count
     kind: str
@@ -55,6 +55,7 @@ class OpRow(TypedDict):
     count: Count
     planned_ns: Count
     measured_ns: Count
+    longest_ns: Annotated[Count, Meta(description="The longest of them, measured.")]
     late_ns: Annotated[int, Meta(description="By how much they started later than planned.")]
 
 
@@ -141,7 +142,7 @@ def slip_document(found: Slip) -> SlipDocument:
             "own_ns": found.own_ns, "p2p_ns": found.p2p_ns, "between_ns": found.between_ns, "slack_ns": found.slack_ns,
         },
         "ranks": cast(list[RankRow], found.ranks.to_dicts()),
-        "ops": cast(list[OpRow], _ops(found.actions).to_dicts()),
+        "ops": cast(list[OpRow], _ops(found.actions, found.costs_from).to_dicts()),
         "path": _path(found),
         "actions": found.actions.with_columns(pl.col("kind", "reason").cast(pl.String)).to_dict(as_series=False),
         "headline": headline(found),
@@ -189,17 +190,20 @@ def _causes(found: Slip) -> str:
     return ", ".join(told) or "nothing differs"
 
 
-def _ops(actions: pl.DataFrame) -> pl.DataFrame:
-    """A row a kind, stage and rank, the largest difference in sum first."""
+def _ops(actions: pl.DataFrame, costs_from: str) -> pl.DataFrame:
+    """A row a kind, stage and rank: what took most longer than planned first. Where the plan is of their means, that
+    whose longest is furthest beyond its mean."""
     planned, measured = (pl.col(f"{p}end_ns") - pl.col(f"{p}start_ns") for p in ("planned_", ""))
+    beyond = pl.col("own_ns").sum() if costs_from == "plan" else measured.max() - measured.mean()
     rows = actions.group_by("rank", "kind", "stage", "back_stage", maintain_order=True).agg(
         pl.len().alias("count"),
-        planned.median().round().cast(pl.Int64).alias("planned_ns"),
-        measured.median().round().cast(pl.Int64).alias("measured_ns"),
-        pl.col("late_ns").median().round().cast(pl.Int64),
-        pl.col("own_ns").sum().alias("whole"),
+        planned.mean().round().cast(pl.Int64).alias("planned_ns"),
+        measured.mean().round().cast(pl.Int64).alias("measured_ns"),
+        measured.max().alias("longest_ns"),
+        pl.col("late_ns").mean().round().cast(pl.Int64),
+        beyond.alias("beyond"),
     )
-    return rows.with_columns(pl.col("kind").cast(pl.String)).sort("whole", descending=True).drop("whole")
+    return rows.with_columns(pl.col("kind").cast(pl.String)).sort("beyond", descending=True).drop("beyond")
 
 
 def _path(found: Slip) -> list[PathRow]:

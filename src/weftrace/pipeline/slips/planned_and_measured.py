@@ -49,7 +49,7 @@ class Slip(InNotebook):
         measured - planned = own + p2p + between - slack.
     actions: frame of `weftrace.pipeline.slips.lateness.LATENESS_SCHEMA`, each action with the causes of its lateness.
     path: the critical path's rows of it, first to last. ranks: frame of `RANK_SCHEMA`.
-    costs_from: "plan", or "run" where the planned times come from the medians of the run itself: then the difference is
+    costs_from: "plan", or "run" where the planned times come from the means of the step itself: then the difference is
         the error of the prediction. step: which of the recorded steps; num_steps: how many there are.
     """
 
@@ -95,7 +95,7 @@ def slip(
 ) -> Slip:
     """Planned against measured, for one step: the last, or the one of that number (from 0).
 
-    costs: what the plan rested on; None for the medians of the measured run itself (`costs_of_run`).
+    costs: what the plan rested on; None for the means of the measured step itself (`costs_of_run`).
     Raises `TraceError` where the traces are of another schedule or number of ranks.
     """
     run = (measured if isinstance(measured, MeasuredRun) else run_of(measured)).of_schedule(schedule)
@@ -104,7 +104,7 @@ def slip(
     done = matched(chosen, schedule).sort("row")
     if done.is_empty():
         raise TraceError(f"{run.source}: the step holds no action.")
-    used = costs_of_run(run, schedule) if costs is None else costs
+    used = costs_of_run(chosen, schedule) if costs is None else costs
     simulation = simulate(schedule, used)
     zero = int(done.get_column("start_ns").min())  # type: ignore[arg-type]
     times = _measured(done, zero, chosen.has_waits)

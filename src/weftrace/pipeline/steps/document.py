@@ -14,9 +14,10 @@ from weftrace.notebook import InNotebook
 from weftrace.pipeline.measured.told_costs import CostsTold, ToldCosts, costs_told
 from weftrace.pipeline.simulation import Simulation
 from weftrace.pipeline.steps.bubble_slip import BubbleSlip
+from weftrace.pipeline.steps.in_sentences import bubble_text, flags_of, headline
 from weftrace.pipeline.steps.published import PublishedStep
 from weftrace.pipeline.steps.whole_step import DAY_S, Attention, PartName, WholeStep, rate_of
-from weftrace.units import S, percent, short_time, si
+from weftrace.units import S
 from weftrace.version import __version__
 
 SCHEMA: Final = "weftrace.pipeline.step/1"
@@ -161,8 +162,8 @@ def step_report(
         "published_source": None if published is None else published.source,
         "published_step_ns": None if published is None else published.step_ns,
         "bubble": None if bubble is None else _bubble(bubble),
-        "headline": _headline(step, published),
-        "flags": _flags(step, told, num_layers),
+        "headline": headline(step, published),
+        "flags": flags_of(step, told, num_layers),
         "assumptions": [*assumptions, *_ASSUMPTIONS, *counted],
     }
     return StepReport(document=document)
@@ -225,35 +226,7 @@ def _rates(step: WholeStep, published: PublishedStep | None) -> list[RateTold]:
     return rows
 
 
-def _flags(step: WholeStep, told: ToldCosts, num_layers: int | None) -> list[str]:
-    """Costs that cannot be those of the model and its hardware."""
-    flags = []
-    if (mfu := step.mfu("causal")) is not None and mfu > 1:
-        flags.append(
-            f"MFU is {percent(mfu)}, above the peak: the chunk's times are not those of this model, its tokens and "
-            "hardware."
-        )
-    if num_layers is not None and told.num_layers is not None:
-        held = told.num_layers * step.num_stages
-        if not 0.8 <= held / num_layers <= 1.25:
-            flags.append(
-                f"The chunk holds {told.num_layers} layers, so {step.num_stages} stages are {held}; the model has "
-                f"{num_layers}: FLOP/s and MFU are of another model than the times."
-            )
-    return flags
-
-
 def _bubble(bubble: BubbleSlip) -> BubbleTold:
-    alone = [f"messages of {short_time(bubble.alone_latency_ns)} each"]
-    if bubble.alone_slower is not None:
-        alone.append(f"one rank in the middle that is {percent(bubble.alone_slower)} slower")
-    alone.append(f"{short_time(bubble.slip_ns)} a step in which all ranks wait for each other")
-    text = (
-        f"Of the published bubble of {short_time(bubble.published_ns)} the schedule itself makes "
-        f"{short_time(bubble.law_ns)} with the published parts' own costs ({short_time(bubble.law_most_ns)} on the "
-        f"rank that idles most): that much is the law's. The other {short_time(bubble.slip_ns)} are slip, which no "
-        f"schedule plans. Each of these alone would make it: {'; '.join(alone)}."
-    )
     return {
         "published_ns": bubble.published_ns,
         "law_ns": bubble.law_ns,
@@ -261,24 +234,5 @@ def _bubble(bubble: BubbleSlip) -> BubbleTold:
         "slip_ns": bubble.slip_ns,
         "alone_latency_ns": bubble.alone_latency_ns,
         "alone_slower": bubble.alone_slower,
-        "text": text,
+        "text": bubble_text(bubble),
     }
-
-
-def _headline(step: WholeStep, published: PublishedStep | None) -> str:
-    """How long the step takes, its largest part that is no F&B, and how far off the published one is."""
-    shape = f"{step.schedule} on {step.num_ranks:,} ranks"
-    bubble = step.part("bubble").time_ns
-    first = (
-        f"A step of {shape} takes {short_time(step.step_ns)}, of which ranks idle {short_time(bubble)} on average "
-        f"({percent(bubble / step.step_ns if step.step_ns else 0)}), with a barrier at its end: "
-        f"{si(step.tokens_per_s, 'tokens/s')}."
-    )
-    if published is None:
-        return first
-    off = step.step_ns / published.step_ns - 1
-    pair, past = step.part("1F1B").time_ns, published.parts_ns["1F1B"]
-    return (
-        f"{first} {published.name} was published with {short_time(published.step_ns)} ({100 * off:+.1f} %); its F&B "
-        f"with {short_time(past)}, here {short_time(pair)} ({100 * (pair / past - 1):+.1f} %)."
-    )
