@@ -120,7 +120,9 @@ class Costs(InNotebook):
         """
         times = {"forward_ns": F, "input_ns": I, "weight_ns": W, "overlapped_ns": FB, "latency_ns": latency}
         for name, value in times.items():
-            if value is not None and not (isinstance(value, int | float) and 0 <= value < MAX_VALUE / UNIT_NS):
+            if value is not None and not (
+                isinstance(value, int | float | np.integer) and 0 <= value < MAX_VALUE / UNIT_NS
+            ):
                 raise ScheduleError(f"costs: {name.removesuffix('_ns')} = {value!r} units; it is a number, 0 or more.")
         whole = {name: None if value is None else round(value * UNIT_NS) for name, value in times.items()}
         return cls(**({"activation_bytes": 1, "source": _UNITS} | whole | others))  # type: ignore[arg-type]
@@ -266,7 +268,7 @@ def _check_count(name: str, value: Any) -> None:
 def _check_whole(name: str, value: Any) -> None:
     if value is None and name in _LEFT_OUT:
         return
-    rows = value if isinstance(value, tuple) else (value,)
+    rows = value if isinstance(value, tuple) and name != "latency_ns" else (value,)
     if name == "overlapped_ns" and isinstance(value, tuple):
         if any(not isinstance(row, tuple) or len(row) != len(value) for row in value):
             raise ScheduleError("costs: overlapped_ns by pair is as many rows as stages, each of as many values.")
