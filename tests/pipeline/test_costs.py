@@ -55,6 +55,7 @@ def test_units_are_exact() -> None:
     [
         ({"forward_ns": 1.5}, "forward_ns holds 1.5; it must be a whole number of nanoseconds"),
         ({"weight_ns": -1}, "weight_ns holds -1"),
+        ({"latency_ns": [1, 2]}, "latency_ns holds"),
         ({"activation_bytes": 10**19}, "activation_bytes holds 10000000000000000000"),
         ({"source": 5}, "source = 5; it is text"),
         ({"input_ns": None}, "input_ns holds None"),

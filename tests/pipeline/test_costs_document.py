@@ -57,6 +57,7 @@ def test_a_person_writes_letters_and_units(tmp_path: Path) -> None:
         ({"activation": 1}, "'activation' has no unit. Write activation_bytes"),
         ({"forwrd_ms": 1}, "'forwrd_ms' is no cost. Is forward_ns meant?"),
         ({"F_ms": 1, "forward_ns": 1}, "'forward_ns' says forward_ns a second time"),
+        ({"F_ms": 1e308}, "F_ms holds 1e+308; it must be a number"),
         ({"F_ms": "fast"}, "F_ms holds 'fast'; it must be a number"),
         ({"F_ms": 1, "I_ms": 1, "W_ms": 1, "blocking": 1}, "costs: blocking = 1; it is true or false"),
         ({"schema": "weftrace.plan/2"}, "not a weftrace.pipeline.costs/1 document"),

@@ -13,17 +13,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.errors import ScheduleError
-from weftrace.pipeline.costs import Costs, code_of, durations_ns, kind_codes, of_stages
+from weftrace.pipeline.costs import Costs, durations_ns, of_stages
 from weftrace.pipeline.planned.copies import copies_of, with_copies
 from weftrace.pipeline.planned.frames import named
 from weftrace.pipeline.planned.streams import COMPUTE
 from weftrace.pipeline.planned.transfers import messages_between_ranks, with_messages
 from weftrace.pipeline.range_names import chunk_name
-from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, need_schedule
+from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes, need_schedule
 from weftrace.plan import Plan
 
 _F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
-_KINDS: tuple[str, ...] = tuple(ACTION_SCHEMA["kind"].categories)  # type: ignore[attr-defined]
 
 
 def plan_of(schedule: Schedule, costs: Costs) -> Plan:
@@ -50,7 +49,7 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     num_actions, num_copies = len(schedule), len(copies.forward)
     ops = pl.DataFrame(
         {
-            "name": named(_KINDS, kind_codes(schedule)),
+            "name": named(KINDS, kind_codes(schedule)),
             "phase": _phases(schedule),
             "rank": schedule.actions.get_column("rank"),
             "duration_ns": times_ns,
@@ -76,7 +75,7 @@ def _memory_changes(
     actions, code = schedule.actions, kind_codes(schedule)
     stage = actions.get_column("stage").to_numpy()
     none = np.zeros_like(activation_S)
-    start_KS, end_KS = np.stack([none] * len(_KINDS)), np.stack([none] * len(_KINDS))
+    start_KS, end_KS = np.stack([none] * len(KINDS)), np.stack([none] * len(KINDS))
     start_KS[[_F, _FB]] = activation_S
     if (code == _F).all():  # forward only: nothing waits for a backward
         end_KS[_F] = -activation_S
@@ -93,7 +92,7 @@ def _memory_changes(
 def _phases(schedule: Schedule) -> pl.Series:
     """What the ranges of a real run are called: stage3(F); those of an F&B, stage0(F)&stage7(B)."""
     num_stages, code = schedule.num_stages, kind_codes(schedule)
-    names = [chunk_name(stage, kind) for kind in _KINDS for stage in range(num_stages)]
+    names = [chunk_name(stage, kind) for kind in KINDS for stage in range(num_stages)]
     phase = code.astype(np.int64) * num_stages + schedule.actions.get_column("stage").to_numpy()
     if len(pairs := np.flatnonzero(code == _FB)):
         stage, back = (schedule.actions.get_column(name).gather(pairs).to_numpy() for name in ("stage", "back_stage"))

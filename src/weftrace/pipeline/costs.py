@@ -14,9 +14,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from weftrace.alphabet import Direction
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
+from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes
 from weftrace.units import duration
 
 #: One value for all stages, or one a stage.
@@ -34,7 +35,6 @@ MAX_VALUE: Final = 1 << 61
 _PER_STAGE = ("forward_ns", "input_ns", "weight_ns", "backward_ns", "message_bytes", "activation_bytes",
               "pending_bytes", "weight_bytes")  # fmt: skip
 _LEFT_OUT = ("backward_ns", "overlapped_ns", "pending_bytes")  # may be None: they follow from others
-_CODES = {kind: code for code, kind in enumerate(ACTION_SCHEMA["kind"].categories)}  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,9 @@ class Costs(InNotebook):
         """
         times = {"forward_ns": F, "input_ns": I, "weight_ns": W, "overlapped_ns": FB, "latency_ns": latency}
         for name, value in times.items():
-            if value is not None and not (isinstance(value, int | float) and 0 <= value < MAX_VALUE / UNIT_NS):
+            if value is not None and not (
+                isinstance(value, int | float | np.integer) and 0 <= value < MAX_VALUE / UNIT_NS
+            ):
                 raise ScheduleError(f"costs: {name.removesuffix('_ns')} = {value!r} units; it is a number, 0 or more.")
         whole = {name: None if value is None else round(value * UNIT_NS) for name, value in times.items()}
         return cls(**({"activation_bytes": 1, "source": _UNITS} | whole | others))  # type: ignore[arg-type]
@@ -194,15 +196,15 @@ def durations_ns(schedule: Schedule, costs: Costs) -> NDArray[np.int64]:
     Raises `ScheduleError` where costs are of other stages or ranks than the schedule's.
     """
     num_stages, actions = schedule.num_stages, schedule.actions
-    names = {"F": "forward_ns", "B": "backward_ns", "I": "input_ns", "W": "weight_ns"}
-    by_kind = np.zeros((len(_CODES), num_stages), np.int64)
+    names: dict[Direction, str] = {"F": "forward_ns", "B": "backward_ns", "I": "input_ns", "W": "weight_ns"}
+    by_kind = np.zeros((len(KINDS), num_stages), np.int64)
     for kind, name in names.items():
-        by_kind[_CODES[kind]] = of_stages(costs, name, num_stages)
+        by_kind[code_of(kind)] = of_stages(costs, name, num_stages)
     code, stage = kind_codes(schedule), actions.get_column("stage").to_numpy()
     times: NDArray[np.int64] = by_kind[code, stage]
-    if len(pairs := np.flatnonzero(code == _CODES["F&B"])):
+    if len(pairs := np.flatnonzero(code == code_of("F&B"))):
         back = actions.get_column("back_stage").gather(pairs).to_numpy()
-        times[pairs] = _overlapped_ns(costs, by_kind[_CODES["F"]], by_kind[_CODES["B"]])[stage[pairs], back]
+        times[pairs] = _overlapped_ns(costs, by_kind[code_of("F")], by_kind[code_of("B")])[stage[pairs], back]
     factor = np.array(costs.rank_factor, np.float64)
     if factor.ndim and len(factor) != schedule.num_ranks:
         raise ScheduleError(
@@ -225,17 +227,6 @@ def transfer_ns(sizes: NDArray[np.int64], costs: Costs, name: str) -> NDArray[np
     """How long so many bytes take at a rate of the costs, `bytes_per_s` say; no time where it is None."""
     rate = getattr(costs, name)
     return np.zeros(len(sizes), np.int64) if rate is None else whole_ns(sizes / rate * 1e9, name)
-
-
-def kind_codes(schedule: Schedule) -> NDArray[np.uint8]:
-    """The kind of each action as its position in the alphabet, [N]; `code_of` says which that is."""
-    codes: NDArray[np.uint8] = schedule.actions.get_column("kind").to_physical().to_numpy()
-    return codes
-
-
-def code_of(kind: str) -> int:
-    """The position of a kind in the alphabet."""
-    return _CODES[kind]
 
 
 def _overlapped_ns(costs: Costs, forward_ns: NDArray[np.int64], backward_ns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -266,7 +257,7 @@ def _check_count(name: str, value: Any) -> None:
 def _check_whole(name: str, value: Any) -> None:
     if value is None and name in _LEFT_OUT:
         return
-    rows = value if isinstance(value, tuple) else (value,)
+    rows = value if isinstance(value, tuple) and name != "latency_ns" else (value,)
     if name == "overlapped_ns" and isinstance(value, tuple):
         if any(not isinstance(row, tuple) or len(row) != len(value) for row in value):
             raise ScheduleError("costs: overlapped_ns by pair is as many rows as stages, each of as many values.")

@@ -163,7 +163,7 @@ def _scaled(written: str, value: Any, factor: float, is_rate: bool, what: str) -
         return None
     if isinstance(value, list):
         return [_scaled(written, each, factor, is_rate, what) for each in value]
-    if type(value) not in (int, float) or not 0 <= value < float("inf"):
+    if type(value) not in (int, float) or not 0 <= value * factor < float("inf"):
         raise DocumentError(f"{what}: {written} holds {value!r}; it must be a number, 0 or more.")
     return value * factor if is_rate else round(value * factor)
 

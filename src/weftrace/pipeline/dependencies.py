@@ -8,14 +8,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.alphabet import DIRECTIONS
 from weftrace.errors import ScheduleError
-from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes
 
 #: Which kinds of action do a part of the work, by their code in the frame; an F&B does all three.
-_KINDS = {"F": ("F", "F&B"), "I": ("I", "B", "F&B"), "W": ("W", "B", "F&B")}
-_DOES = {part: np.array([kind in kinds for kind in DIRECTIONS]) for part, kinds in _KINDS.items()}
-_FB = list(DIRECTIONS).index("F&B")
+_PARTS = {"F": ("F", "F&B"), "I": ("I", "B", "F&B"), "W": ("W", "B", "F&B")}
+_DOES = {part: np.array([kind in kinds for kind in KINDS]) for part, kinds in _PARTS.items()}
+_FB = code_of("F&B")
 #: Chunks of a schedule that has fewer actions than chunks, at most: a table of more would be made for nothing.
 _MOST_MISSING = 2**22
 
@@ -35,7 +34,7 @@ def chunk_rows(schedule: Schedule, part: Literal["F", "I", "W"]) -> tuple[NDArra
             f"schedule {schedule.name!r}: {shape[0]:,} stages x {shape[1]:,} micro-batches need as many forwards, "
             f"and there are {len(actions):,} actions in all."
         )
-    code = actions.get_column("kind").to_physical().to_numpy()
+    code = kind_codes(schedule)
     rows = np.flatnonzero(_DOES[part][code])
     stage, micro_batch = (actions.get_column(name).to_numpy()[rows] for name in ("stage", "micro_batch"))
     if part != "F" and len(pairs := np.flatnonzero(code[rows] == _FB)):

@@ -12,20 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.alphabet import DIRECTIONS, Direction
+from weftrace.alphabet import Direction
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
 
+#: The kinds of action, in the alphabet's order, by which `kind_codes` numbers them.
+KINDS: tuple[Direction, ...] = get_args(Direction)
 #: Columns of `Schedule.actions`, one row an action.
 ACTION_SCHEMA: dict[str, pl.DataType] = {
     "rank": pl.Int32(),  # that runs it
-    "kind": pl.Enum(list(DIRECTIONS)),
+    "kind": pl.Enum(KINDS),
     "stage": pl.Int32(),  # of an F&B: the forward's
     "micro_batch": pl.Int32(),  # of an F&B: the forward's
     "back_stage": pl.Int32(),  # of an F&B: the backward's; null elsewhere
@@ -35,7 +37,6 @@ ACTION_SCHEMA: dict[str, pl.DataType] = {
 #: Ranks x stages, at most: a table of them, `replica_of_rank_stage`, is half a GB then.
 _MOST_PLACES = 2**27
 _DEFAULTS: dict[str, Any] = {"back_stage": None, "back_micro_batch": None, "offload": False}
-_KINDS = frozenset(DIRECTIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +188,17 @@ class Schedule(InNotebook):
         yield from (("note", note) for note in self.notes)
 
 
+def kind_codes(schedule: Schedule) -> NDArray[np.uint8]:
+    """The kind of each action as its position in `KINDS`, [actions]."""
+    codes: NDArray[np.uint8] = schedule.actions.get_column("kind").to_physical().to_numpy()
+    return codes
+
+
+def code_of(kind: Direction) -> int:
+    """The position of a kind in `KINDS`."""
+    return KINDS.index(kind)
+
+
 def need_schedule(given: object) -> None:
     """Raise `ScheduleError` where something else stands for a schedule."""
     if not isinstance(given, Schedule):
@@ -221,8 +233,8 @@ def _placement(given: object, of: str) -> tuple[tuple[int, ...], ...]:
 
 
 def _frame(rows: list[list[Any]], of: str) -> pl.DataFrame:
-    if odd := [row[1] for row in rows if row[1] not in _KINDS]:
-        raise ScheduleError(f"{of}: there is no action of kind {odd[0]!r}; the kinds are {', '.join(DIRECTIONS)}.")
+    if odd := [row[1] for row in rows if row[1] not in KINDS]:
+        raise ScheduleError(f"{of}: there is no action of kind {odd[0]!r}; the kinds are {', '.join(KINDS)}.")
     try:
         return pl.DataFrame(rows, schema=ACTION_SCHEMA, orient="row", strict=True)
     except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from weftrace.errors import PlanError, ScheduleError
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.as_plan import plan_of
-from weftrace.pipeline.costs import Costs, kind_codes, of_stages
+from weftrace.pipeline.costs import Costs, of_stages
 from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.planned.streams import FROM_HOST, TO_HOST
 from weftrace.pipeline.planned.transfers import arrivals_ns
 from weftrace.pipeline.rules import check
-from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
+from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes
 from weftrace.plan import Timetable, critical_path, memory_curve, memory_peaks, timetable
 from weftrace.units import duration
 
@@ -31,8 +31,7 @@ RANK_SCHEMA: dict[str, pl.DataType] = {
     "steady_ns": pl.Int64(), "cool_down_ns": pl.Int64(), "peak_bytes": pl.Int64(), "peak_activations": pl.Int64(),
     "weight_bytes": pl.Int64(),
 }  # fmt: skip
-_KINDS: tuple[str, ...] = tuple(ACTION_SCHEMA["kind"].categories)  # type: ignore[attr-defined]
-_F, _B, _I, _W, _FB = (_KINDS.index(kind) for kind in ("F", "B", "I", "W", "F&B"))
+_F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -196,7 +195,7 @@ def _most_held(schedule: Schedule, costs: Costs, times: Timetable) -> NDArray[np
     freed_at_I = np.zeros(schedule.num_stages, bool)
     if costs.pending_bytes is not None:
         freed_at_I = of_stages(costs, "pending_bytes", schedule.num_stages) == 0
-    frees_KS = np.zeros((len(_KINDS), schedule.num_stages), bool)
+    frees_KS = np.zeros((len(KINDS), schedule.num_stages), bool)
     frees_KS[[_B, _FB]], frees_KS[_I], frees_KS[_W] = True, freed_at_I, ~freed_at_I
     frees_KS[_F] = (code == _F).all()  # forward only
     takes, frees = (code == _F) | (code == _FB), frees_KS[code, stage]

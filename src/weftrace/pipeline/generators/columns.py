@@ -8,22 +8,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.alphabet import DIRECTIONS
+from weftrace.pipeline.schedule import ACTION_SCHEMA, KINDS
 
 #: int32 [6, actions]: rank, kind (see `code_of`), stage, micro_batch, back_stage and back_micro_batch, -1 for none.
 Columns = NDArray[np.int32]
 _NAMES = ("rank", "kind", "stage", "micro_batch", "back_stage", "back_micro_batch")
 
 
-def code_of(kind: str) -> int:
-    """A kind's position in the alphabet."""
-    return list(DIRECTIONS).index(kind)
-
-
 def frame_of(ranks: Sequence[Columns]) -> pl.DataFrame:
     """The actions of all ranks, ascending, for a `Schedule`."""
     frame = pl.DataFrame(dict(zip(_NAMES, np.concatenate(ranks, axis=1), strict=True)))
-    kinds = pl.Series(list(DIRECTIONS), dtype=pl.Enum(list(DIRECTIONS)))
+    kinds = pl.Series(KINDS, dtype=ACTION_SCHEMA["kind"])
     has_backward = pl.col("back_stage") >= 0
     return frame.with_columns(
         kinds.gather(frame["kind"]).alias("kind"),

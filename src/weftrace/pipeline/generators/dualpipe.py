@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.generators.arguments import need_counts
-from weftrace.pipeline.generators.columns import Columns, code_of, frame_of
-from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.generators.columns import Columns, frame_of
+from weftrace.pipeline.schedule import Schedule, code_of
 
 #: Cells of the figure: what a rank does next, by phase. F0B1 is the F&B of phase 0's forward and phase 1's backward. A
 #: W is of the oldest I that has none yet.

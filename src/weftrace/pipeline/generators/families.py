@@ -104,7 +104,7 @@ _ALL = (
         make=v_half,
         stages_per_rank=2,
         splits=True,
-        description="ZBV's shape at half of 1F1B's memory, for a bubble of about half of 1F1B's",
+        description="ZBV's shape with little over half of 1F1B's memory, for less than half of its bubble",
         source=_CONTROLLABLE,
     ),
     Family(
@@ -113,7 +113,7 @@ _ALL = (
         make=v_min,
         stages_per_rank=2,
         splits=True,
-        description="ZBV's shape at a third of 1F1B's memory, for a bubble of about two thirds of 1F1B's",
+        description="ZBV's shape at half of 1F1B's memory on 8 ranks, a third on many, for two thirds of its bubble",
         source=_CONTROLLABLE,
     ),
     Family(
@@ -158,7 +158,7 @@ _ALL = (
         name="seq1f1b",
         title="Seq1F1B",
         make=seq1f1b,
-        description="1F1B on slices of sequences: its bubble and memory divided by their number, for long sequences",
+        description="1F1B on slices of sequences: its bubble divided by their number, and nearly so its memory",
         source="Sun et al., 2024, Seq1F1B, arXiv:2406.03488",
     ),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from weftrace.pipeline.generators.arguments import need_counts
-from weftrace.pipeline.generators.columns import Columns, code_of, frame_of
+from weftrace.pipeline.generators.columns import Columns, frame_of
 from weftrace.pipeline.generators.looped import round_lengths, rounds_of_turns
 from weftrace.pipeline.generators.sweeps import Chunks
-from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.schedule import Schedule, code_of
 
 
 def interleaved_overlapped(num_ranks: int, num_micro_batches: int, stages_per_rank: int = 2) -> Schedule:

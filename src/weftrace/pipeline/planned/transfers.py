@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.pipeline.costs import Costs, code_of, kind_codes, of_stages, transfer_ns
+from weftrace.pipeline.costs import Costs, of_stages, transfer_ns
 from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.planned.frames import Rows, all_of, named, stacked, wait_frame
 from weftrace.pipeline.planned.streams import link
 from weftrace.pipeline.rules import check
-from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.schedule import Schedule, code_of, kind_codes
 from weftrace.plan import Timetable
 
 _F, _B, _I, _FB = (code_of(kind) for kind in ("F", "B", "I", "F&B"))
