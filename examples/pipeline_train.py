@@ -166,7 +166,8 @@ def schedule_of(options: argparse.Namespace, num_ranks: int) -> Schedule:
 class Stage(PhasedModule):
     """Blocks; the first stage embeds before them, the last says after them which byte comes next.
 
-    Its phases are those of its blocks, where they offer some: then F&B interleaves them.
+    Its phases are those of its blocks, where they offer some: then F&B interleaves them. Its own have no names: in a
+    profile they are the stage's.
     """
 
     def __init__(self, blocks: nn.Module, width: int, length: int, *, is_first: bool, is_last: bool) -> None:
@@ -177,9 +178,9 @@ class Stage(PhasedModule):
         self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, BYTES)) if is_last else None
 
     def phases(self) -> Sequence[Phase]:
-        phased = self.blocks.phases() if isinstance(self.blocks, PhasedModule) else [Compute("blocks", self.blocks)]
-        first = [Compute("embed", self._embedded)] if self.embed is not None else []
-        last = [Compute("head", self.head)] if self.head is not None else []
+        phased = self.blocks.phases() if isinstance(self.blocks, PhasedModule) else [Compute("", self.blocks)]
+        first = [Compute("", self._embedded)] if self.embed is not None else []
+        last = [Compute("", self.head)] if self.head is not None else []
         return [*first, *phased, *last]
 
     def _embedded(self, x: Tensor) -> Tensor:
