@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.browser import Open
+from tests.pipeline.render.test_page import block
 from tests.pipeline.slip.test_slip import COSTS, jittered, measured
 from weftrace.errors import OutputError
 from weftrace.pipeline import simulate
@@ -32,6 +34,20 @@ def test_the_measured_simulation_has_the_measured_times_and_the_plans_memory(tmp
     run = timetable(drawn.times.plan)
     assert (run.start_ns <= drawn.times.start_ns).all()
     assert (np.diff(run.end_ns) == np.diff(drawn.times.end_ns)).mean() > 0.9
+
+
+def test_the_page_draws_both_on_one_scale_of_time(tmp_path: Path, open_html: Open) -> None:
+    schedule = dualpipe(4, 8)
+    times, _, _ = jittered(schedule, COSTS, 3)
+    found = measured(tmp_path / "run", schedule, times)
+    html = render_slip_html(slip_report(found))
+    pictures = block(html)["pictures"]
+    assert [(picture["name"], picture["makespan_ns"]) for picture in pictures] == [
+        ("planned", found.planned_ns), ("measured", found.measured_ns),
+    ]  # fmt: skip
+    page = open_html(html)
+    assert page.locator(".schedule canvas").count() == 2
+    assert "longer than planned" in page.locator("h1").inner_text().replace("\u00a0", " ")
 
 
 def test_offloaded_activations_are_not_drawn(tmp_path: Path) -> None:
