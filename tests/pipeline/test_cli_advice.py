@@ -145,12 +145,15 @@ def test_step_beside_the_published_one(run: Run, tmp_path: Path, costs: Path) ->
 
 
 def test_slip_tells_planned_and_measured(run: Run, tmp_path: Path, simulation: Simulation, measured: Path) -> None:
-    plan, output, table = (tmp_path / name for name in ("plan.json", "slip.json", "slip.csv"))
+    plan, output, table, page = (tmp_path / name for name in ("plan.json", "slip.json", "slip.csv", "slip.html"))
     write_document(pipeline_document(simulation), plan)
-    code, out, err = run("pipeline", "slip", plan, measured, "--workers", "1", "-o", output, "-o", table)
+    code, out, err = run("pipeline", "slip", plan, measured, "--workers", "1", "-o", output, "-o", table, "-o", page)
     assert code == 0, err
     assert "10.0 % longer than planned" in " ".join(out.split())
     document = checked(output)
+    assert "DualPipe: planned and measured" in page.read_text()
+    with pytest.raises(weftrace.errors.OutputError, match="holds no schedule to draw"):
+        weftrace.save(weftrace.load(output), tmp_path / "again.html")
     causes = document["causes"]
     assert document["measured_ns"] - document["planned_ns"] == (
         causes["own_ns"] + causes["p2p_ns"] + causes["between_ns"] - causes["slack_ns"]

@@ -19,6 +19,7 @@ from weftrace.pipeline.choices.document import (
 from weftrace.pipeline.choices.recommendation import Recommendation
 from weftrace.pipeline.render.recommendation_page import render_recommendation_html
 from weftrace.pipeline.render.recommendation_terminal import print_recommendation
+from weftrace.pipeline.render.slip_page import render_slip_html
 from weftrace.pipeline.render.slip_terminal import print_slip
 from weftrace.pipeline.render.step_terminal import print_step
 from weftrace.pipeline.slips.document import SLIP_SCHEMA, SlipReport, slip_report, slip_table
@@ -53,16 +54,16 @@ def _kind(
     )
 
 
-_RECOMMENDATION = _kind(RecommendationReport, RECOMMENDATION_SCHEMA, print_recommendation, recommendation_table)
-RECOMMENDATION = replace(
-    _RECOMMENDATION,
-    save={
-        ".html": lambda report, path: write_output(path, [render_recommendation_html(report)]),
-        **_RECOMMENDATION.save,
-    },
+def _with_page(kind: Kind, page: Callable[[Any], str]) -> Kind:
+    return replace(kind, save={".html": lambda value, path: write_output(path, [page(value)]), **kind.save})
+
+
+RECOMMENDATION = _with_page(
+    _kind(RecommendationReport, RECOMMENDATION_SCHEMA, print_recommendation, recommendation_table),
+    render_recommendation_html,
 )
 STEP = _kind(StepReport, STEP_SCHEMA, print_step, step_table)
-SLIP = _kind(SlipReport, SLIP_SCHEMA, print_slip, slip_table)
+SLIP = _with_page(_kind(SlipReport, SLIP_SCHEMA, print_slip, slip_table), render_slip_html)
 
 
 def _itself(value: type[Any], kind: Kind, report: Callable[[Any], Any]) -> Kind:

@@ -117,12 +117,19 @@ def simulate(schedule: Schedule, costs: Costs, boundary: Boundary = "barrier") -
         raise ScheduleError(f"boundary = {boundary!r}; a step ends at a 'barrier', or a rank's own 'span' does.")
     plan = plan_of(schedule, costs)
     try:
-        times = timetable(plan)
-        memory = _memory(schedule, costs, times)
+        return at_times(schedule, costs, timetable(plan), boundary)
     except PlanError as error:
         check(schedule)  # tells a circle in words of pipelines
         raise ScheduleError(str(error)) from error  # sums of times, or of bytes, that are too large
-    ranks = pl.concat([_idle(schedule, times, boundary), memory], how="horizontal").select(*RANK_SCHEMA)
+
+
+def at_times(schedule: Schedule, costs: Costs, times: Timetable, boundary: Boundary = "barrier") -> Simulation:
+    """What came of a schedule whose actions ran at these times, simulated or measured.
+
+    times: of a plan whose first rows are the schedule's actions.
+    """
+    parts = [_idle(schedule, times, boundary), _memory(schedule, costs, times)]
+    ranks = pl.concat(parts, how="horizontal").select(*RANK_SCHEMA)
     return Simulation(schedule=schedule, costs=costs, boundary=boundary, times=times, ranks=ranks)
 
 

@@ -19,6 +19,8 @@ weftrace pipeline show dualpipe --stages 4 --micro-batches 8 --costs costs.json 
 
 weftrace pipeline slip plan.json measured/
 
+weftrace pipeline slip plan.json measured/ -o slip.html                    planned and measured, drawn
+
 weftrace pipeline slip plan.json measured/ --costs-from-run -o slip.json -o slip.csv"""
 
 

@@ -109,9 +109,11 @@ SLIP_SCHEMA = DocumentSchema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlipReport(InNotebook):
-    """A slip as its document: what is shown and saved."""
+    """A slip as its document: what is shown and saved. found: what it was made of, which a page draws; None for one
+    that was read from a file."""
 
     document: SlipDocument
+    found: Slip | None = None
 
     def _told(self) -> list[tuple[str, str]]:
         return [("headline", self.document["headline"])]
@@ -119,7 +121,7 @@ class SlipReport(InNotebook):
 
 def slip_report(found: Slip) -> SlipReport:
     """A slip as a value that can be shown and saved."""
-    return SlipReport(document=slip_document(found))
+    return SlipReport(document=slip_document(found), found=found)
 
 
 def slip_document(found: Slip) -> SlipDocument:

@@ -1,0 +1,64 @@
+"""HTML of a slip: the step as it was planned and as it ran, on one scale of time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from weftrace.errors import OutputError
+from weftrace.pipeline.render.page import HOME, STYLES, PageBlock, picture_block
+from weftrace.pipeline.render.words import PICTURE_TERMS
+from weftrace.pipeline.simulation import Simulation, at_times, simulate
+from weftrace.pipeline.slips.document import SlipReport
+from weftrace.pipeline.slips.planned_and_measured import Slip
+from weftrace.plan import Plan, Timetable
+from weftrace.render.page import render_page
+
+
+def render_slip_html(report: SlipReport) -> str:
+    """One self-contained page of a slip, as text.
+
+    Raises `OutputError` for one that was read from a file: it holds no schedule to draw; and where activations are
+    offloaded, whose copies a trace does not tell.
+    """
+    found, document = report.found, report.document
+    if found is None:
+        raise OutputError(
+            "a saved slip holds no schedule to draw: make the page with the command that makes the slip, "
+            "`weftrace pipeline slip ... -o slip.html`."
+        )
+    if found.schedule.actions.get_column("offload").any():
+        raise OutputError("a slip of a schedule that offloads activations is not drawn: no trace tells their copies.")
+    planned = "planned" if found.costs_from == "plan" else "predicted from its own costs"
+    pictures = [(planned, simulate(found.schedule, found.costs)), ("measured", measured_simulation(found))]
+    block: PageBlock = {"pictures": [{**picture_block(each), "name": name} for name, each in pictures]}
+    return render_page(
+        "schedule.html",
+        home=HOME,
+        entry="schedule",
+        styles=STYLES,
+        blocks=[("weftrace-schedules", block)],
+        terms=PICTURE_TERMS,
+        title=f"{document['schedule']}: planned and measured",
+        headline=document["headline"],
+        version=document["weftrace"],
+    )
+
+
+def measured_simulation(found: Slip) -> Simulation:
+    """The measured step in the form of a simulation: of a plan in which actions wait for their causes as they did."""
+    actions = found.actions
+    start, end = (actions.get_column(name) for name in ("start_ns", "end_ns"))
+    costs = replace(found.costs, bytes_per_s=None, blocking=False)
+    ops = actions.select("rank", name=pl.col("kind").cast(pl.String), duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    waits = actions.select(op=pl.int_range(pl.len(), dtype=pl.UInt32), on="cause", start_ns="start_ns").drop_nulls("on")
+    lag = waits.get_column("start_ns") - end.gather(waits.get_column("on"))
+    held = simulate(found.schedule, costs).times.plan.ops.select("start_bytes", "end_bytes")
+    plan = Plan(
+        name=found.schedule.name,
+        ops=ops.hstack(held),
+        waits=waits.select("op", "on").with_columns(lag_ns=lag),
+    )
+    times = Timetable(plan=plan, start_ns=start.to_numpy(), end_ns=end.to_numpy())
+    return at_times(found.schedule, costs, times)
