@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import typer
 from rich.console import Console
 
 import weftrace as wt
 from tests.cli.test_cli import run as command
+from weftrace.cli.main import app
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.generators.families import FAMILIES, generate
 from weftrace.pipeline.simulation import Simulation, simulate
@@ -111,6 +113,24 @@ def test_options_of_families(run: Run) -> None:
 def test_mistakes_are_told_with_what_helps(run: Run, arguments: tuple[str, ...], said: str, code: int) -> None:
     result = run("pipeline", "show", *arguments, code=code)
     assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_file_that_holds_no_schedule_is_an_unusable_input(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    for text, said in (
+        ("", "x.txt holds no line such as"),
+        ("rank 0: 0F0 ?", "x.txt, line 1: '?' is no action"),
+        ("micro-batches: 1\nrank 0: 0F1", "x.txt: schedule 'schedule': 0F1 on rank 0 is of micro-batch 1"),
+    ):
+        path.write_text(text)
+        assert said in run("pipeline", "show", str(path), code=3).stderr
+
+
+def test_the_help_says_what_is_taken_by_default() -> None:
+    options = {"--slices": FAMILIES["seq1f1b"].options, "--stages-per-rank": FAMILIES["interleaved"].options}
+    shown = typer.main.get_command(app).commands["pipeline"].commands["show"]  # type: ignore[attr-defined]
+    told = {name: option.show_default for option in shown.params for name in option.opts if name in options}
+    assert told == {name: str(value) for name, defaults in options.items() for value in defaults.values()}
 
 
 def test_an_input_is_never_overwritten(run: Run, tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.errors import ScheduleError
-from weftrace.pipeline.costs import Costs, durations_ns, of_stages
+from weftrace.pipeline.costs import Costs, durations_ns, need_costs, of_stages
 from weftrace.pipeline.planned.copies import copies_of, with_copies
 from weftrace.pipeline.planned.frames import named
 from weftrace.pipeline.planned.streams import COMPUTE
@@ -38,8 +37,7 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     makes; an order that cannot run is the engine's to find.
     """
     need_schedule(schedule)
-    if not isinstance(costs, Costs):
-        raise ScheduleError(f"Costs are wanted here, not a {type(costs).__name__}.")
+    need_costs(costs)
     times_ns = durations_ns(schedule, costs)
     start_bytes, end_bytes = _memory_changes(
         schedule, of_stages(costs, "activation_bytes", schedule.num_stages),

@@ -174,6 +174,12 @@ class Costs(InNotebook):
             yield "source", self.source
 
 
+def need_costs(given: object) -> None:
+    """Raise `ScheduleError` where something else stands for costs."""
+    if not isinstance(given, Costs):
+        raise ScheduleError(f"Costs are wanted here, not a {type(given).__name__}.")
+
+
 def of_stages(costs: Costs, name: str, num_stages: int) -> NDArray[np.int64]:
     """A field by stage, int64 [S]; those that follow from others worked out.
 

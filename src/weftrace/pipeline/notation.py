@@ -160,7 +160,7 @@ def from_torch_csv(text: str, *, name: str = "schedule", what: str = "the CSV") 
 def read_schedule(path: str | os.PathLike[str]) -> Schedule:
     """A schedule from a file: torch's CSV where its name ends in .csv, else text.
 
-    Raises `DocumentError` where the file cannot be read, `ScheduleError` where it holds no schedule.
+    Raises `DocumentError` where the file cannot be read, or holds no schedule.
     """
     what = os.fspath(path)
     try:
@@ -169,9 +169,12 @@ def read_schedule(path: str | os.PathLike[str]) -> Schedule:
         raise DocumentError(f"{what}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise DocumentError(f"{what}: is no text: {error}") from error
-    if what.lower().endswith(".csv"):
-        return from_torch_csv(text, name=Path(path).stem, what=what)
-    return from_text(text, what=what)
+    try:
+        if what.lower().endswith(".csv"):
+            return from_torch_csv(text, name=Path(path).stem, what=what)
+        return from_text(text, what=what)
+    except ScheduleError as error:
+        raise DocumentError(str(error) if str(error).startswith(what) else f"{what}: {error}") from error
 
 
 def written(actions: pl.DataFrame, pair: str = "{f}&{b}") -> pl.Series:

@@ -95,7 +95,8 @@ class Schedule(InNotebook):
         if type(self.name) is not str:
             raise ScheduleError(f"a schedule's name is text, not {self.name!r}.")
         for name in ("num_micro_batches", "num_slices"):
-            if type(value := getattr(self, name)) is not int or value < 1:
+            object.__setattr__(self, name, value := plain_int(getattr(self, name)))
+            if type(value) is not int or value < 1:
                 raise ScheduleError(f"{of}: {name} = {value!r}; it must be a whole number above 0.")
         if self.num_micro_batches % self.num_slices:
             raise ScheduleError(
@@ -116,10 +117,8 @@ class Schedule(InNotebook):
         **facts: Any,
     ) -> Schedule:
         """A small schedule from actions written by hand; facts: the other fields of a `Schedule`."""
-        rows = [[getattr(action, column) for column in ACTION_SCHEMA] for action in actions]
-        frame = _frame(rows, f"schedule {name!r}")
-        placed = tuple(tuple(stages) for stages in rank_of)
-        return cls(name=name, rank_of=placed, num_micro_batches=num_micro_batches, actions=frame, **facts)
+        frame = _frame(actions, f"schedule {name!r}")
+        return cls(name=name, rank_of=rank_of, num_micro_batches=num_micro_batches, actions=frame, **facts)  # type: ignore[arg-type]
 
     @property
     def num_replicas(self) -> int:
@@ -199,6 +198,11 @@ def code_of(kind: Direction) -> int:
     return KINDS.index(kind)
 
 
+def plain_int(given: Any) -> Any:
+    """A whole number of NumPy as Python's; anything else as it is."""
+    return int(given) if isinstance(given, np.integer) else given
+
+
 def need_schedule(given: object) -> None:
     """Raise `ScheduleError` where something else stands for a schedule."""
     if not isinstance(given, Schedule):
@@ -213,7 +217,7 @@ def _notes(given: object, of: str) -> tuple[str, ...]:
 
 def _placement(given: object, of: str) -> tuple[tuple[int, ...], ...]:
     try:
-        placed = tuple(tuple(stages) for stages in given)  # type: ignore[attr-defined]
+        placed = tuple(tuple(map(plain_int, stages)) for stages in given)  # type: ignore[attr-defined]
     except TypeError:
         raise ScheduleError(f"{of}: rank_of = {given!r}; it is one list of ranks, by stage, a replica.") from None
     if not placed or not placed[0] or len({len(stages) for stages in placed}) > 1:
@@ -232,9 +236,17 @@ def _placement(given: object, of: str) -> tuple[tuple[int, ...], ...]:
     return placed
 
 
-def _frame(rows: list[list[Any]], of: str) -> pl.DataFrame:
+def _frame(actions: Iterable[Action], of: str) -> pl.DataFrame:
+    listed = list(actions) if isinstance(actions, Iterable) else [actions]
+    if others := [each for each in listed if not isinstance(each, Action)]:
+        raise ScheduleError(f"{of}: actions are a list of Action; {others[0]!r} is none.")
+    rows = [[getattr(action, column) for column in ACTION_SCHEMA] for action in listed]
     if odd := [row[1] for row in rows if row[1] not in KINDS]:
         raise ScheduleError(f"{of}: there is no action of kind {odd[0]!r}; the kinds are {', '.join(KINDS)}.")
+    for action, row in zip(listed, rows, strict=True):
+        numbers = [value for value, dtype in zip(row, ACTION_SCHEMA.values(), strict=True) if dtype == pl.Int32]
+        if odd := [each for each in numbers if each is not None and type(plain_int(each)) is not int]:
+            raise ScheduleError(f"{of}: {action} on rank {action.rank} holds {odd[0]!r}, which is no whole number.")
     try:
         return pl.DataFrame(rows, schema=ACTION_SCHEMA, orient="row", strict=True)
     except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
@@ -249,6 +261,10 @@ def _in_schema(frame: pl.DataFrame, of: str) -> pl.DataFrame:
         raise ScheduleError(f"{of}: unknown column {unknown[0]!r}; the columns are {', '.join(ACTION_SCHEMA)}.")
     if missing := [name for name in ACTION_SCHEMA if name not in frame.columns and name not in _DEFAULTS]:
         raise ScheduleError(f"{of}: column {missing[0]!r} is missing.")
+    for name in frame.columns:
+        dtype = frame.schema[name]
+        if ACTION_SCHEMA[name] == pl.Int32 and not (dtype.is_integer() or dtype == pl.Null):
+            raise ScheduleError(f"{of}: column {name!r} is of {dtype}; it holds whole numbers.")
     columns = [
         (pl.col(name) if name in frame.columns else pl.lit(_DEFAULTS[name])).cast(dtype).alias(name)
         for name, dtype in ACTION_SCHEMA.items()

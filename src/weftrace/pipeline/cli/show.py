@@ -47,7 +47,7 @@ def command(
     ] = None,
     slices: Annotated[
         int | None,
-        typer.Option("--slices", help="Of a sequence, for seq1f1b.", min=1, metavar="N", show_default="2"),
+        typer.Option("--slices", help="Of a sequence, for seq1f1b.", min=1, metavar="N", show_default="4"),
     ] = None,
     costs: CostsFile = None,
     boundary: Annotated[

@@ -10,11 +10,11 @@ import polars as pl
 
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.costs import Costs, need_costs
 from weftrace.pipeline.generators.arguments import need_counts
 from weftrace.pipeline.generators.families import FAMILIES, Family, family_of, generate
 from weftrace.pipeline.laws.by_schedule import Law, laws_of
-from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.schedule import Schedule, plain_int
 from weftrace.pipeline.simulation import Boundary, Simulation, simulate
 from weftrace.units import duration
 
@@ -71,11 +71,11 @@ def candidates(
     """
     if (num_stages is None) == (num_devices is None):
         raise ScheduleError("give either num_stages or num_devices: schedules are compared at equal one of them.")
+    num_micro_batches, num_stages, num_devices = map(plain_int, (num_micro_batches, num_stages, num_devices))
     size = {"num_stages": num_stages} if num_devices is None else {"num_devices": num_devices}
     for what, value in (size | {"num_micro_batches": num_micro_batches}).items():
         need_counts("comparison", **{what: value})
-    if not isinstance(costs, Costs):
-        raise ScheduleError(f"Costs are wanted here, not a {type(costs).__name__}.")
+    need_costs(costs)
     names = FAMILIES if families is None else dict.fromkeys(family_of(name).name for name in families)
     found = [_candidate(FAMILIES[each], costs, num_micro_batches, num_stages, num_devices, boundary) for each in names]
     made = [each for each in found if each.schedule is not None]

@@ -15,12 +15,17 @@ def need_counts(name: str, **counts: object) -> None:
     """
     chunks = 1
     for what, value in counts.items():
-        if type(value) is not int or value < 1:
-            raise ScheduleError(f"{name}: {what} = {value!r}; it must be a whole number above 0.")
-        chunks *= value
+        chunks *= needed_count(name, what, value)
     if chunks > _MOST:
         told = " x ".join(f"{value:,}" for value in counts.values())
         raise ScheduleError(f"{name}: {told} chunks are more than the {_MOST:,} that can be made.")
+
+
+def needed_count(name: str, what: str, value: object) -> int:
+    """The value. Raises `ScheduleError` where it is no whole number above 0."""
+    if type(value) is not int or value < 1:
+        raise ScheduleError(f"{name}: {what} = {value!r}; it must be a whole number above 0.")
+    return value
 
 
 def need_several_stages(name: str, stages_per_rank: int, instead: str) -> None:

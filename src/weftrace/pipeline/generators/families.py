@@ -15,7 +15,7 @@ from weftrace.pipeline.generators.one_stage import gpipe, one_f_one_b, zb1p, zb2
 from weftrace.pipeline.generators.overlapped import interleaved_overlapped
 from weftrace.pipeline.generators.sliced import seq1f1b
 from weftrace.pipeline.generators.v_shape import v_half, v_min, zbv
-from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.schedule import Schedule, plain_int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +197,8 @@ def generate(
     if unknown := sorted(set(options) - set(family.options)):
         has = f"its options are {', '.join(family.options)}" if family.options else "it has none"
         raise ScheduleError(f"{family.title} has no option {unknown[0]!r}; {has}.")
+    options = {option: plain_int(value) for option, value in options.items()}
+    num_ranks, num_stages, num_micro_batches = map(plain_int, (num_ranks, num_stages, num_micro_batches))
     stages_per_rank = options.get("stages_per_rank", family.stages_per_rank)
     ranks = _num_ranks(family.title, num_ranks, num_stages, stages_per_rank)
     need_counts(family.title, num_ranks=ranks, num_micro_batches=num_micro_batches)

@@ -11,7 +11,7 @@ import numpy as np
 
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.costs import Costs, need_costs
 from weftrace.pipeline.generators.arguments import need_counts
 from weftrace.pipeline.generators.families import Family, family_of
 from weftrace.pipeline.laws import bubbles, peaks
@@ -135,6 +135,7 @@ def laws_of(
     Raises `ScheduleError` for an unknown schedule or boundary, and where neither ranks nor stages are given.
     """
     family = family_of(name)
+    need_costs(costs)
     if boundary not in get_args(Boundary):
         raise ScheduleError(f"boundary = {boundary!r}; a step ends at a 'barrier', or a rank's own 'span' does.")
     formulas, size = FORMULAS[family.name], _size(family, num_ranks, num_stages, num_micro_batches, options)

@@ -21,10 +21,12 @@ def switch_middle(schedule: Schedule) -> Schedule:
     Raises `ScheduleError` where no rank holds both middle stages, or those that do have no F&B.
     """
     need_schedule(schedule)
+    if schedule.num_stages % 2:
+        raise ScheduleError(f"schedule {schedule.name!r}: {schedule.num_stages} stages have no two in the middle.")
     middle = (schedule.num_stages // 2 - 1, schedule.num_stages // 2)
     holds_both = (schedule.replica_of_rank_stage[:, middle] >= 0).all(axis=1)
     ranks = np.flatnonzero(holds_both).tolist()
-    if schedule.num_stages % 2 or not ranks:
+    if not ranks:
         raise ScheduleError(
             f"schedule {schedule.name!r}: no rank holds both stages in the middle, {middle[0]} and {middle[1]} of "
             f"{schedule.num_stages}, so nothing turns there; DualPipe and DualPipeV have such ranks."

@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from weftrace.errors import ScheduleError
-from weftrace.pipeline.costs import Costs, of_stages, transfer_ns
+from weftrace.pipeline.costs import Costs, need_costs, of_stages, transfer_ns
 from weftrace.pipeline.dependencies import chunk_rows
+from weftrace.pipeline.generators.arguments import needed_count
 from weftrace.pipeline.schedule import Schedule, need_schedule
 from weftrace.pipeline.simulation import Simulation, simulate
 
@@ -50,8 +51,8 @@ def offload_activations(schedule: Schedule, costs: Costs, most_activations: int)
     waits for its W, or is on its way is held.
     """
     need_schedule(schedule)
-    if type(most_activations) is not int or most_activations < 1:
-        raise ScheduleError(f"offload: most_activations = {most_activations!r}; it must be a whole number above 0.")
+    need_costs(costs)
+    needed_count("offload", "most_activations", most_activations)
     if costs.offload_bytes_per_s is None:
         raise ScheduleError("offload: costs need offload_bytes_per_s, the rate at which activations are copied.")
     unmarked = schedule.with_actions(schedule.actions.with_columns(offload=pl.lit(False)))

@@ -14,8 +14,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.errors import ScheduleError
-from weftrace.pipeline.costs import Costs, durations_ns
+from weftrace.pipeline.costs import Costs, durations_ns, need_costs
 from weftrace.pipeline.dependencies import chunk_rows, messages
+from weftrace.pipeline.generators.arguments import needed_count
 from weftrace.pipeline.generators.one_stage import zb1p
 from weftrace.pipeline.passes.splitting import split_backward
 from weftrace.pipeline.rules import check
@@ -38,6 +39,9 @@ def place_weights(schedule: Schedule, costs: Costs, most_activations: int | None
     order of F and I needs with every W right after its I.
     """
     need_schedule(schedule)
+    need_costs(costs)
+    if most_activations is not None:
+        needed_count("weights", "most_activations", most_activations)
     check(schedule)
     split = split_backward(schedule)
     if not (split.actions["kind"] == "W").any():
@@ -56,6 +60,7 @@ def place_weights(schedule: Schedule, costs: Costs, most_activations: int | None
 
 def most_held(schedule: Schedule) -> int:
     """The most chunks whose activations a rank holds at once: from the start of F to the end of W or B."""
+    need_schedule(schedule)
     actions = schedule.actions
     takes = actions["kind"].is_in(["F", "F&B"]).to_numpy().astype(np.int64)
     frees = actions["kind"].is_in(["B", "W", "F&B"]).to_numpy().astype(np.int64)
