@@ -125,6 +125,21 @@ def test_a_signal_while_one_file_is_written(
     assert "Traceback" not in stderr
 
 
+def test_a_termination_that_is_lost_on_its_way_ends_the_program_all_the_same(
+    started: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """Python drops an exception that a signal raises while an object is freed, say."""
+    TraceFile().kernel(GEMM, 100, 100).write(tmp_path / "t.json")
+    program = STANDS_STILL.replace("save_for_ever", "save_whatever_comes")
+    program = f"import weftrace.cli.main as cli; cli.PATIENCE_S = 0.2\n{program}"
+    process = started("convert", tmp_path / "t.json", "-o", tmp_path / "t.parquet", program=program)
+    until(lambda: bool(parts(tmp_path)), "a file half written")
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, os.listdir(tmp_path)) == (128 + signal.SIGTERM, ["t.json"])
+    assert stderr == "weftrace: terminated; nothing was left half written.\n"
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 @pytest.mark.parametrize(
     "command", [["report"], ["report", "--json"], ["lanes"], ["lanes", "--help"], ["--version"]], ids=" ".join

@@ -93,17 +93,34 @@ _INTERRUPTED, _TERMINATED = (128 + number for number in (signal.SIGINT, signal.S
 _STOPPED = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
 
 
+#: A terminated program that has not ended by then, in seconds, is ended as it is.
+PATIENCE_S = 10.0
+_telling = threading.Lock()  # taken by the first to tell that the program was stopped
+
+
 def _terminated(*_: object) -> None:
-    """A termination ends the program as Ctrl-C does, so that nothing is left half written, and no worker is left."""
+    """A termination ends the program as Ctrl-C does, so that nothing is left half written, and no worker is left.
+
+    Where the exception is lost, as Python does with those raised while it frees an object, a thread ends the program.
+    """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    last = threading.Timer(PATIENCE_S, _end_at_once)
+    last.daemon = True
+    last.start()
     raise SystemExit(_TERMINATED)
+
+
+def _end_at_once() -> None:
+    _tell_stopped(_STOPPED[_TERMINATED])
+    os._exit(_TERMINATED)
 
 
 def _tell_stopped(how: str) -> None:
     from weftrace.files.output import remove_unfinished
 
     remove_unfinished()
-    typer.echo(f"weftrace: {how}; nothing was left half written.", err=True)
+    if _telling.acquire(blocking=False):
+        typer.echo(f"weftrace: {how}; nothing was left half written.", err=True)
 
 
 if __name__ == "__main__":
