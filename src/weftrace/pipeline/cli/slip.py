@@ -19,7 +19,7 @@ weftrace pipeline show dualpipe --stages 4 --micro-batches 8 --costs costs.json 
 
 weftrace pipeline slip plan.json measured/
 
-weftrace pipeline slip plan.json measured/ -o slip.html                    planned and measured, drawn
+weftrace pipeline slip plan.json measured/ -o slip.html
 
 weftrace pipeline slip plan.json measured/ --costs-from-run -o slip.json -o slip.csv"""
 
@@ -44,11 +44,7 @@ def command(
     step: Annotated[
         int | None,
         typer.Option(
-            "--step",
-            help="Which recorded pipeline step, from 0.  [default: the last]",
-            min=0,
-            metavar="N",
-            show_default=False,
+            "--step", help="Which recorded pipeline step, from 0.", min=0, metavar="N", show_default="the last"
         ),
     ] = None,
     costs_from_run: Annotated[

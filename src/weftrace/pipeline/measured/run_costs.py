@@ -38,9 +38,9 @@ def costs_of_actions(run: MeasuredRun, num_stages: int | None = None, *, typical
     """The costs of a chunk by stage: of each kind the median over the actions of that stage, all steps and ranks, or
     the mean: a median leaves out what went wrong now and then.
 
-    F&B by pair of stages; a pair that did not run costs F + B. What did not run apart follows from what did: without I
-    and W, I is B and W is nothing; without a B, it is I + W. A stage that has no action of a kind has the mean of the
-    others. num_stages: as many as the actions name, by default.
+    F&B by pair of stages; a pair that did not run gains as much as those that did, all together. What did not run apart
+    follows from what did: without I and W, I is B and W is nothing; without a B, it is I + W. A stage that has no
+    action of a kind has the mean of the others. num_stages: as many as the actions name, by default.
 
     Raises `TraceError` where the actions tell nothing of a forward or of a backward.
     """
@@ -127,13 +127,17 @@ def _by_stage(actions: pl.DataFrame, kind: str, num_stages: int, typical: Typica
 def _pairs(
     actions: pl.DataFrame, forward: tuple[int, ...], backward: tuple[int, ...], typical: Typical
 ) -> tuple[tuple[int, ...], ...] | None:
-    """Of F&B by [forward's stage][backward's stage]; None where none ran."""
+    """Of F&B by [forward's stage][backward's stage], as measured; of pairs that did not run the same part of F + B as
+    of those that did. None where none ran."""
     own = actions.filter(pl.col("kind") == "F&B").group_by("stage", "back_stage").agg(_TYPICAL[typical])
     if own.is_empty():
         return None
-    found = np.array(forward)[:, None] + np.array(backward)
-    for stage, back_stage, time_ns in own.iter_rows():
-        found[stage, back_stage] = round(time_ns)
+    serial = np.array(forward)[:, None] + np.array(backward)
+    took = {(stage, back_stage): time_ns for stage, back_stage, time_ns in own.iter_rows()}
+    gained = sum(took.values()) / max(sum(int(serial[pair]) for pair in took), 1)
+    found = np.rint(serial * gained).astype(np.int64)
+    for pair, time_ns in took.items():
+        found[pair] = round(time_ns)
     return tuple(tuple(row) for row in found.tolist())
 
 
