@@ -16,7 +16,7 @@ from weftrace.pipeline import Costs
 from weftrace.pipeline.comparing.comparison import candidates, compare
 from weftrace.pipeline.comparing.document import comparison_document, comparison_table
 from weftrace.pipeline.render.comparison_page import comparison_block
-from weftrace.pipeline.render.comparison_words import comparison_headline
+from weftrace.pipeline.render.comparison_words import comparison_headline, costs_in
 
 UNIT = 1_000
 EQUAL_DEVICES = {  # D = 8, M = 32, F = I = W = 1, no gain of F&B; serial work is 96
@@ -186,3 +186,18 @@ def test_what_a_prompt_prints_is_a_line() -> None:
         assert len(repr(value)) < 80
     assert "ZBV" in compared.in_lines()
     assert "on 2 devices" in compared.in_lines()
+
+
+def test_all_that_costs_hold_is_told_beside_the_table() -> None:
+    costs = Costs.units(latency=0.1, rank_factor=(1.0, 1.5, 1.0, 2.0), message_bytes=9, bytes_per_s=25e9, blocking=True)
+    told = costs_in(comparison_document(compare(costs, num_devices=4, num_micro_batches=8, families=["1f1b"])))
+    assert told == (
+        "F 1, I 1, W 1, F&B as F, then B, a message 0.1, links of 25 GB/s, messages block, ranks up to 2 times as slow"
+    )
+    slow = compare(Costs.units(rank_factor=1.25), num_devices=4, num_micro_batches=8, families=["1f1b"])
+    assert costs_in(comparison_document(slow)).endswith("all ranks 1.25 times as slow")
+
+
+def test_a_model_that_takes_no_time_is_compared_too() -> None:
+    nothing = comparison_document(compare(Costs.units(0, 0, 0), num_stages=4, num_micro_batches=8))
+    assert "take least time of devices: a step of 0" in comparison_headline(nothing)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.pipeline.event_loop import random_schedule
 from weftrace.errors import ScheduleError
 from weftrace.pipeline import (
     FAMILIES,
@@ -176,3 +177,17 @@ def test_only_text_is_text() -> None:
         with pytest.raises(ScheduleError, match="wanted as text, not as bytes"):
             read(b"rank 0: 0F0")  # type: ignore[arg-type]
     assert from_torch_csv("\ufeff0F0,0B0\n") == from_text("\ufeffrank 0: 0F0 0B0")  # as spreadsheets begin files
+
+
+def test_any_schedule_that_can_run_is_written_and_read_again() -> None:
+    """Replicas, slices, split backwards, overlaps and offloads, in all combinations; and by torch's form, what it can
+    say."""
+    num_csv = 0
+    for seed in range(60):
+        schedule = random_schedule(random.Random(seed))
+        assert from_text(to_text(schedule)) == schedule
+        says_all = schedule.num_replicas == schedule.num_slices == 1 and not schedule.actions["offload"].any()
+        if says_all:
+            assert from_torch_csv(to_torch_csv(schedule)) == schedule
+            num_csv += 1
+    assert num_csv > 5

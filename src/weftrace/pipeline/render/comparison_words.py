@@ -79,6 +79,13 @@ def costs_in(document: ComparisonDocument) -> str:
         texts.append("F&B as F, then B")
     if costs.get("latency_ns"):
         texts.append(f"a message {time_in(costs['latency_ns'], unit)}")
+    if (rate := costs.get("bytes_per_s")) is not None:
+        texts.append(f"links of {rate / 1e9:g} GB/s")
+    if costs.get("blocking"):
+        texts.append("messages block")
+    factor = costs.get("rank_factor", 1)
+    if (slowest := max(factor) if isinstance(factor, list) else factor) != 1:
+        texts.append(f"{'ranks up to' if isinstance(factor, list) else 'all ranks'} {slowest:g} times as slow")
     return ", ".join(texts)
 
 
@@ -112,5 +119,6 @@ def _against(rows: list[ScheduleRow], best: ScheduleRow) -> str:
     known = next((row for row in rows if row["name"] == "1f1b"), None)
     if known is None or known is best or known["num_devices"] != best["num_devices"]:
         return ""
-    less = 1 - best["step_ns"] / known["step_ns"]
-    return f" 1F1B's step is {percent(1 / (1 - less) - 1)} longer." if less > 0 else ""
+    if not known["step_ns"] > best["step_ns"] > 0:
+        return ""
+    return f" 1F1B's step is {percent(known['step_ns'] / best['step_ns'] - 1)} longer."
