@@ -45,10 +45,10 @@ def command(
         int | None,
         typer.Option(
             "--step",
-            help="Which recorded pipeline step, from 0.  [default: the last]",
+            help="Which recorded pipeline step, from 0.",
             min=0,
             metavar="N",
-            show_default=False,
+            show_default="the last",
         ),
     ] = None,
     costs_from_run: Annotated[

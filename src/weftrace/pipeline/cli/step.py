@@ -28,7 +28,7 @@ weftrace pipeline step --costs costs.json --schedule zbv --stages 8 --micro-batc
 
 Tokens = Annotated[
     int | None,
-    typer.Option("--tokens", help="Tokens of a micro-batch.  [default: those of one sequence]", min=1, metavar="N"),
+    typer.Option("--tokens", help="Tokens of a micro-batch.", min=1, metavar="N", show_default="those of one sequence"),
 ]
 
 
