@@ -651,7 +651,7 @@ declare namespace recommendation {
     parameters: number;
     /** Within the memory cap. */
     fits: boolean;
-    /** Holds less than every faster one. */
+    /** Holds less than every faster one, as `memory_in` counts. */
     on_front: boolean;
     /** What it asks of the model beside an order of chunks, or empty. */
     needs: string;
@@ -700,6 +700,8 @@ declare namespace recommendation {
     /** In chunk activations of a device. */
     memory_cap: number | null;
     cap_bytes: number | null;
+    /** What memory is compared in: bytes where the costs tell sizes and the cap is none in chunks. */
+    memory_in: "bytes" | "chunks";
     /** Of one device's share of the model on one micro-batch. */
     costs: CostsTold;
     /** Name of the schedule to use; null where none fits. */
@@ -710,7 +712,8 @@ declare namespace recommendation {
     /** Fastest first. */
     rows: CandidateRow[];
     impossible: ImpossibleRow[];
-    flips: FlipTold[];
+    /** Null where none were looked for. */
+    flips: FlipTold[] | null;
   }
 }
 
@@ -792,6 +795,8 @@ declare namespace comparison {
     parameters: number;
     /** Whether peak_activations is within the cap, if there is one. */
     fits: boolean;
+    /** What it asks of the model beside an order of chunks, or empty. */
+    needs: string;
     /** The law as published; null where none was. */
     published: LawTold | null;
     /** The law that holds; null where none is known. */
@@ -1070,8 +1075,8 @@ declare namespace step {
     fewest: number | null;
     /** At most. */
     most: number | null;
-    /** What its time rests on: sums of phases that ran beside others; measured side by side; costs as they are; the simulation; what was given. */
-    basis: "costs" | "given" | "overlapped" | "serial upper bound" | "simulated";
+    /** What its time rests on: sums of phases that ran beside others; measured side by side; costs as they are; the simulation; what was given; nothing. */
+    basis: "costs" | "given" | "not given" | "overlapped" | "serial upper bound" | "simulated";
     /** Of the published step of this shape; null without one. */
     published_ns: number | null;
   }
@@ -2153,6 +2158,8 @@ declare namespace comparison_block {
     fits: boolean;
     makespan_ns: number;
     name: string;
+    /** What it asks of the model beside an order of chunks, or empty. */
+    needs: string;
     num_devices: number;
     num_stages: number;
     /** That a device holds, in shares of the model. */

@@ -11,6 +11,12 @@ MIB = 1 << 20
 GIB = 1 << 30
 
 
+def counted(number: float, noun: str) -> str:
+    """ "1 rank", "2,048 ranks", "8.5 chunk activations"; a noun in -ch takes -es."""
+    ending = "" if number == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{number:,.6g} {noun}{ending}" if isinstance(number, float) else f"{number:,} {noun}{ending}"
+
+
 def us(time_ns: float) -> str:
     """Nanoseconds as whole microseconds, halves up, with thousands separated: `129,012 µs`."""
     return f"{math.floor(time_ns / US + 0.5):,} µs"

@@ -210,3 +210,19 @@ def test_values_are_shown_and_saved_as_their_reports(tmp_path: Path, simulation:
         checked(tmp_path / f"{name}.json")
         weftrace.show(value, Console(width=80, file=(text := io.StringIO())))
         assert f"weftrace pipeline {title}" in text.getvalue()
+
+
+def test_help_tells_what_stands_in_for_what_is_not_given(run: Run) -> None:
+    """Not in square brackets within the text, which the help's markup would swallow."""
+    for command, told in (("step", "[default: (those of one sequence)]"), ("slip", "[default: (the last)]")):
+        code, out, _ = run("pipeline", command, "--help")
+        assert code == 0 and told in " ".join(out.replace("│", " ").split())
+
+
+def test_stages_that_differ_are_told_as_their_mean(run: Run, tmp_path: Path) -> None:
+    costs = tmp_path / "costs.json"
+    costs.write_text('{"F_ms": [1, 2, 3, 4], "I_ms": 1, "W_ms": 1}')
+    code, out, err = run("pipeline", "recommend", "--costs", costs, *ON_FOUR, "--no-flips")
+    told = " ".join(out.split())
+    assert code == 0 and "F 2.50 ms" in told, err
+    assert "the means of 4 stages, each of which is simulated with its own" in told

@@ -198,6 +198,42 @@ def test_all_that_costs_hold_is_told_beside_the_table() -> None:
     assert costs_in(comparison_document(slow)).endswith("all ranks 1.25 times as slow")
 
 
-def test_a_model_that_takes_no_time_is_compared_too() -> None:
-    nothing = comparison_document(compare(Costs.units(0, 0, 0), num_stages=4, num_micro_batches=8))
-    assert "take least time of devices: a step of 0" in comparison_headline(nothing)
+def test_a_model_that_takes_no_time_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="take no time, so no schedule is better than others"):
+        compare(Costs.units(0, 0, 0), num_stages=4, num_micro_batches=8)
+
+
+def test_what_a_schedule_needs_beside_an_order_is_said_where_it_is_best() -> None:
+    compared = compare(Costs.units(FB=3), num_devices=8, num_micro_batches=32, memory_cap=3)
+    document = comparison_document(compared)
+    assert document["rows"][0]["name"] == "seq1f1b"
+    assert comparison_headline(document).endswith(
+        " Seq1F1B needs attention that hands keys and values from slice to slice; a slice is taken to cost its part of "
+        "a chunk."
+    )
+    assert [row["name"] for row in document["rows"] if row["needs"]] == ["seq1f1b"]
+
+
+def test_one_of_a_thing_is_told_in_the_singular_and_a_sentence_begins_with_a_capital() -> None:
+    alone = comparison_document(
+        compare(Costs.units(), num_devices=1, num_micro_batches=1, families=["interleaved", "interleaved"])
+    )
+    said = comparison_headline(alone)
+    assert len(alone["rows"]) == 1 and said.startswith("Interleaved 1F1B takes least time: a step of 3, ")
+    assert said.endswith("with 1 activation and 1x the parameters on a device.")
+
+
+def test_a_comparison_without_a_possible_schedule_says_so_everywhere(tmp_path: Path) -> None:
+    none = compare(Costs.units(), num_devices=3, num_micro_batches=4, families=["dualpipe"])
+    document = comparison_document(none)
+    assert comparison_headline(document) == (
+        "No schedule is possible here: 3 devices, 4 micro-batches, boundary: barrier."
+    )
+    wt.save(none, tmp_path / "none.csv")
+    full = comparison_table(compare(Costs.units(), num_devices=4, num_micro_batches=8))
+    assert (tmp_path / "none.csv").read_text().strip() == ",".join(full.columns)
+
+
+def test_costs_of_nothing_are_refused() -> None:
+    with pytest.raises(ScheduleError, match="F, I and W take no time"):
+        compare(Costs.units(0, 0, 0), num_devices=8, num_micro_batches=32)

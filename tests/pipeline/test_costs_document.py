@@ -38,7 +38,7 @@ def test_a_person_writes_letters_and_units(tmp_path: Path) -> None:
     path = tmp_path / "costs.json"
     path.write_text(
         '{"F_ms": 97.4, "I_ms": [111.6, 110], "weight_us": 29800, "F&B_ms": 129, "latency_us": 40,'
-        ' "activation_mib": 2, "message_mb": 0.5, "gb_per_s": 45, "offload_gb_per_s": 20, "blocking": false}'
+        ' "activation_MiB": 2, "message_mb": 0.5, "GB_per_s": 45, "offload_gb_per_s": 20, "blocking": false}'
     )
     assert read_costs(path) == Costs(
         forward_ns=97_400_000, input_ns=(111_600_000, 110_000_000), weight_ns=29_800_000, overlapped_ns=129_000_000,

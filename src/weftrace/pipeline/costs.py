@@ -180,6 +180,14 @@ def need_costs(given: object) -> None:
         raise ScheduleError(f"Costs are wanted here, not a {type(given).__name__}.")
 
 
+def need_times(costs: Costs) -> None:
+    """Raise `ScheduleError` where nothing takes any time: then no schedule is better than another."""
+    if not any(np.any(value) for value in (costs.forward_ns, costs.input_ns, costs.weight_ns)):
+        raise ScheduleError(
+            f"{costs.source or 'costs'}: F, I and W take no time, so no schedule is better than others."
+        )
+
+
 def of_stages(costs: Costs, name: str, num_stages: int) -> NDArray[np.int64]:
     """A field by stage, int64 [S]; those that follow from others worked out.
 

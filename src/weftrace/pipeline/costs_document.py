@@ -140,10 +140,10 @@ def _field(written: str, what: str) -> tuple[str, float | None]:
     if written.endswith("_per_s"):
         before, _, unit = written.removesuffix("_per_s").rpartition("_")
         name = f"{before}_bytes_per_s".removeprefix("_")
-        if name in _FIELDS and unit in _SIZES:
-            return name, _SIZES[unit]
-    if f"{stem}_bytes" in _FIELDS and unit in _SIZES:
-        return f"{stem}_bytes", _SIZES[unit]
+        if name in _FIELDS and unit.lower() in _SIZES:
+            return name, _SIZES[unit.lower()]
+    if f"{stem}_bytes" in _FIELDS and unit.lower() in _SIZES:
+        return f"{stem}_bytes", _SIZES[unit.lower()]
     if written in _FIELDS:
         return written, None
     if written in _LETTERS or f"{written}_ns" in _FIELDS:
@@ -153,7 +153,8 @@ def _field(written: str, what: str) -> tuple[str, float | None]:
     close = get_close_matches(written, [*_FIELDS, *(f"{letter}_ms" for letter in _LETTERS)], 1, 0.5)
     meant = f" Is {close[0]} meant?" if close else ""
     raise DocumentError(
-        f"{what}: {written!r} is no cost.{meant} There are {', '.join(_FIELDS)}; times may end in _us, _ms or _s."
+        f"{what}: {written!r} is no cost.{meant} There are {', '.join(_FIELDS)}; times may end in _us, _ms or _s, "
+        "sizes in _mb, _gb, _mib or _gib."
     )
 
 

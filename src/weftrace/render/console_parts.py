@@ -124,7 +124,3 @@ def _one_table(
 def frame(title: str, lines: Sequence[Text], style: Style) -> Panel:
     heading = Text(title, style=style)
     return Panel(Group(*lines), title=heading, title_align="left", border_style=style, box=box.HEAVY)
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

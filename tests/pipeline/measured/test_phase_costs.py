@@ -119,3 +119,13 @@ def test_a_simulated_layer_pair_gives_its_phases_sums() -> None:
     costs = costs_of_phases(simulate(deepseek_training_layers(2)))
     assert costs.num_layers == 2 and costs.overlapped_ns is not None
     assert round(costs.forward_ns / 2e6, 1) == round((4370 + 4604 + 6690 + 8684) / 1e3, 1)
+
+
+def test_phases_that_launched_nothing_are_refused(tmp_path: Path) -> None:
+    """As in a recording of the host alone."""
+    file = TraceFile()
+    for number, phase in enumerate(("attn(F)", "attn(B)", "attn(W)")):
+        file.host(phase, 10 * number, 5)
+    file.kernel(GEMM, 100, 20, stream=7)
+    with pytest.raises(TraceError, match="no phases that launched work on a device"):
+        costs_of_phases(file.trace(tmp_path))

@@ -11,7 +11,9 @@ import pytest
 from tests.browser import Open
 from tests.pages import check_modules
 from tests.pipeline.render import simulations
+from weftrace.pipeline import Costs, compare
 from weftrace.pipeline.render import colours, page
+from weftrace.pipeline.render.comparison_page import render_comparison_html
 from weftrace.pipeline.render.page import HOME, picture_block, render_schedules_html
 from weftrace.pipeline.render.picture import picture_of
 from weftrace.pipeline.render.words import headline
@@ -216,3 +218,10 @@ def test_the_memory_band_reaches_up_to_the_rank_that_holds_most(open_html: Open)
     for moment, y in zip(moments, drawn, strict=True):
         most = max(curve.filter(curve["time_ns"] <= moment * 1_000)["bytes"][-1] for curve in curves)
         assert floor - y == pytest.approx(74 * most / 9, abs=2), moment
+
+
+def test_a_comparison_without_a_possible_schedule_draws_no_axes_of_nothing(open_html: Open) -> None:
+    none = compare(Costs.units(), num_devices=3, num_micro_batches=4, families=["dualpipe"])
+    tab = open_html(render_comparison_html(none))
+    assert tab.locator("#trade-chart").inner_text() == "No schedule is possible here."
+    assert "takes an even number" in tab.locator("#impossible").inner_text()

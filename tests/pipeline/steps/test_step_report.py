@@ -82,3 +82,23 @@ def test_costs_that_cannot_be_those_of_the_model_are_flagged() -> None:
     assert flags == []  # the model was not told
     flags = told(fast, num_stages=8, num_micro_batches=16, num_ranks=8, model="deepseek-v3", hardware="H800")["flags"]
     assert "above the peak" in flags[0] and "8 stages are 32; the model has 61" in flags[1]
+
+
+def test_a_step_without_an_optimizer_is_held_against_the_published_one_without_it() -> None:
+    """Published: 19.926 s, of which 0.29 the optimizer."""
+    document = told()
+    less = 100 * (document["step_ns"] / (19.926e9 - 0.29e9) - 1)
+    assert f"was published with 19.6 s without its optimizer ({less:+.1f} %)" in document["headline"]
+    assert document["parts"][-1]["basis"] == "not given"
+    assert "the optimizer takes no time (--optimizer-ms)" in document["assumptions"]
+
+
+@pytest.mark.parametrize("other", [{"model": "llama-3-8b"}, {"hardware": "H100"}, {"tokens_per_micro_batch": 8192}])
+def test_what_was_published_of_another_model_hardware_or_batch_is_not_set_beside(other: dict[str, object]) -> None:
+    assert told(UNITS, **other)["published"] is None
+    assert told(model="deepseek-v3", hardware="h800", tokens_per_micro_batch=4096)["published"] is not None
+
+
+def test_costs_of_nothing_are_refused() -> None:
+    with pytest.raises(WeftraceError, match="takes no time"):
+        told(ToldCosts(costs=Costs(forward_ns=0, input_ns=0, weight_ns=0), basis="given"))

@@ -24,9 +24,9 @@ from weftrace.experts.render.words import (
     points,
 )
 from weftrace.experts.replays.document import RecommendationTold, ReplayDocument, ReplayRow
-from weftrace.render.console_parts import BOLD, DIM, counted, print_blocks, section, table
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import duration, percent, size
+from weftrace.units import counted, duration, percent, size
 
 MAX_WIDTH = 140
 MAX_LAYERS = 6

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from weftrace.flops.render.words import share_text
 from weftrace.flops.several.diff import Change, FlopsDiff
-from weftrace.render.console_parts import BOLD, DIM, counted, print_blocks, section, table
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import short_time, si
+from weftrace.units import counted, short_time, si
 
 MAX_WIDTH = 140
 MAX_MODULES = 20

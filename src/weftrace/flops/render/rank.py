@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from weftrace.flops.render.words import JOIN_TERMS, share_text
-from weftrace.render.console_parts import DIM, counted, section, table
+from weftrace.render.console_parts import DIM, section, table
 from weftrace.render.console_text import clean
-from weftrace.units import short_time, si
+from weftrace.units import counted, short_time, si
 
 MAX_RANGES = 12
 

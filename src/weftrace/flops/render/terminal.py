@@ -24,9 +24,9 @@ from weftrace.flops.render.facts import (
 from weftrace.flops.render.fold import Row, alike, tree_rows, worst_of
 from weftrace.flops.render.predictions import prediction_block
 from weftrace.flops.values import FlopsReport
-from weftrace.render.console_parts import BOLD, DIM, WARNING, counted, frame, print_blocks, section, table
+from weftrace.render.console_parts import BOLD, DIM, WARNING, frame, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import percent, short_time, si
+from weftrace.units import counted, percent, short_time, si
 
 MAX_WIDTH = 160
 MAX_OPERATORS = 15

@@ -37,7 +37,7 @@ class CandidateRow(TypedDict):
     peak_bytes: Annotated[Count | None, Meta(description="The same in bytes, with parameters; null without sizes.")]
     parameters: Annotated[Amount, Meta(description="That a device holds, in those of its share of the model.")]
     fits: Annotated[bool, Meta(description="Within the memory cap.")]
-    on_front: Annotated[bool, Meta(description="Holds less than every faster one.")]
+    on_front: Annotated[bool, Meta(description="Holds less than every faster one, as `memory_in` counts.")]
     needs: Annotated[str, Meta(description="What it asks of the model beside an order of chunks, or empty.")]
 
 
@@ -71,13 +71,17 @@ class RecommendationDocument(TypedDict):
     boundary: Annotated[Boundary, Meta(description="How a step ends: a barrier of all ranks, or each rank's own span.")]
     memory_cap: Annotated[float | None, Meta(description="In chunk activations of a device.")]
     cap_bytes: Count | None
+    memory_in: Annotated[
+        Literal["chunks", "bytes"],
+        Meta(description="What memory is compared in: bytes where the costs tell sizes and the cap is none in chunks."),
+    ]
     costs: Annotated[CostsTold, Meta(description="Of one device's share of the model on one micro-batch.")]
     choice: Annotated[str | None, Meta(description="Name of the schedule to use; null where none fits.")]
     headline: str
     sentences: Annotated[list[str], Meta(description="What else should be known, flips first.")]
     rows: Annotated[list[CandidateRow], Meta(description="Fastest first.")]
     impossible: list[ImpossibleRow]
-    flips: list[FlipTold]
+    flips: Annotated[list[FlipTold] | None, Meta(description="Null where none were looked for.")]
 
 
 RECOMMENDATION_SCHEMA = DocumentSchema(
@@ -86,8 +90,6 @@ RECOMMENDATION_SCHEMA = DocumentSchema(
     title="Which pipeline schedule to use, and what would change that",
     file=Path(__file__).with_name("recommendation.schema.json"),
 )
-
-_NEEDS_SLICES = "attention that hands keys and values from slice to slice; a slice is taken to cost its part of a chunk"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,7 @@ def recommendation_document(found: Recommendation, told: ToldCosts) -> Recommend
         "boundary": found.boundary,
         "memory_cap": found.memory_cap,
         "cap_bytes": found.cap_bytes,
+        "memory_in": "bytes" if found.in_bytes else "chunks",
         "costs": costs_told(told),
         "choice": None if found.choice is None else found.choice.family.name,
         "headline": headline(found),
@@ -127,7 +130,7 @@ def recommendation_document(found: Recommendation, told: ToldCosts) -> Recommend
         "impossible": [
             {"name": each.family.name, "title": each.family.title, "reason": each.reason} for each in found.impossible
         ],
-        "flips": [
+        "flips": None if found.flips is None else [
             {"factor": flip.factor, "now": flip.now / 100, "at": flip.at / 100, "winner": flip.winner,
              "text": flip_text(found, flip)}
             for flip in found.flips
@@ -153,5 +156,5 @@ def _row(found: Recommendation, each: Candidate) -> CandidateRow:
         "parameters": float(each.parameters),
         "fits": found.fits(each),
         "on_front": any(each is other for other in found.front),
-        "needs": "" if found.may_be_chosen(each) else _NEEDS_SLICES,
+        "needs": "" if found.may_be_chosen(each) else each.needs,
     }

@@ -10,6 +10,7 @@ from typing import Literal
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.comparing.comparison import Candidate
 from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.measured.told_costs import mean_ns
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Boundary, simulate
 
@@ -66,11 +67,6 @@ def flips(
     return tuple(sorted(found, key=lambda flip: abs(flip.at - flip.now)))
 
 
-def num_looks(costs: Costs) -> int:
-    """About how many values are looked at: for a bar of progress."""
-    return 2 * _LOOKS * len(_factors(costs))
-
-
 def _first_change(winner: Callable[[int], str], chosen: str, now: int, end: int, looks: int) -> int | None:
     """The value nearest to `now`, on the way to `end`, at which another wins; None where none was found."""
     if end == now:
@@ -116,12 +112,12 @@ def _schedule(candidate: Candidate) -> Schedule:
 
 def _factors(costs: Costs) -> dict[Factor, tuple[int, int, int, Callable[[int], Costs]]]:
     """Factor -> today's value, the lowest and the highest that are looked at, in hundredths, and costs of a value."""
-    forward, gradient, weight = (_mean(getattr(costs, name)) for name in ("forward_ns", "input_ns", "weight_ns"))
+    forward, gradient, weight = (mean_ns(getattr(costs, name)) for name in ("forward_ns", "input_ns", "weight_ns"))
     backward = gradient + weight
     whole = forward + backward
     if not whole or not forward or not backward:
         return {}
-    overlapped = whole if costs.overlapped_ns is None else _mean_pair(costs)
+    overlapped = whole if costs.overlapped_ns is None else mean_ns(costs.overlapped_ns)
     found: dict[Factor, tuple[int, int, int, Callable[[int], Costs]]] = {
         "overlapped": (
             round(STEPS_IN_ONE * overlapped / whole), ceil(STEPS_IN_ONE * max(forward, backward) / whole),
@@ -170,15 +166,3 @@ def _each(do: Callable[[int, int], int], a: int | tuple[int, ...], b: int | tupl
     left = a if isinstance(a, tuple) else (a,) * number
     right = b if isinstance(b, tuple) else (b,) * number
     return tuple(map(do, left, right))
-
-
-def _mean(value: int | tuple[int, ...]) -> float:
-    """Over stages."""
-    return float(value) if isinstance(value, int) else sum(value) / len(value)
-
-
-def _mean_pair(costs: Costs) -> float:
-    value = costs.overlapped_ns
-    if isinstance(value, tuple):
-        return sum(map(sum, value)) / sum(map(len, value))
-    return float(value or 0)

@@ -6,7 +6,7 @@ from weftrace.pipeline.choices.flips import Flip
 from weftrace.pipeline.choices.recommendation import Recommendation, of
 from weftrace.pipeline.comparing.comparison import Candidate
 from weftrace.pipeline.measured.told_costs import ToldCosts, mean_ns
-from weftrace.units import short_time
+from weftrace.units import counted, short_time, size
 
 
 def headline(found: Recommendation) -> str:
@@ -18,10 +18,11 @@ def headline(found: Recommendation) -> str:
     others = {id(each): each for each in (found.runner_up, found.baseline) if each is not None}
     others.pop(id(found.choice), None)
     less = [_against(each, step_ns, found) for each in others.values()]
-    than = f", {', and '.join(less)}" if less else ", the only one that fits"
+    alone = ", the only one that fits" if not all(map(found.fits, found.ranked)) else ""
+    than = f", {', and '.join(less)}" if less else alone
     return (
         f"{how}, {found.choice.family.title} takes {short_time(step_ns)} a step{than}; a device holds "
-        f"{_chunks(found.choice)}."
+        f"{_amount(found, found.choice)}."
     )
 
 
@@ -31,27 +32,29 @@ def _against(other: Candidate, step_ns: int, found: Recommendation) -> str:
     role = "the next best, " if other is found.runner_up else "" if found.fits(other) else "over the cap, "
     if theirs == step_ns:
         return f"as long as {other.family.title} ({role.removesuffix(', ') or short_time(theirs)})"
-    more = f"{-part:.1f} % more" if part < 0 else f"{part:.1f} % less"
-    return f"{more} than {other.family.title} ({role}{short_time(theirs)})"
+    told = f"{abs(part):.1f} %" if abs(part) >= 0.05 else "under 0.1 %"
+    return f"{told} {'more' if part < 0 else 'less'} than {other.family.title} ({role}{short_time(theirs)})"
 
 
-def _chunks(candidate: Candidate) -> str:
-    held = float(candidate.peak_activations)
-    copies = "" if candidate.parameters == 1 else f", and {float(candidate.parameters):g} times the parameters"
-    return f"{held:g} chunk activation{'' if held == 1 else 's'}{copies}"
+def _amount(found: Recommendation, each: Candidate) -> str:
+    """What a device holds of it, in words."""
+    if found.in_bytes:
+        return f"{size(found.held(each))} of activations and parameters"
+    copies = "" if each.parameters == 1 else f", and {float(each.parameters):g} times the parameters"
+    return counted(found.held(each), "chunk activation") + copies
 
 
 def _cap(found: Recommendation) -> str:
-    caps = [] if found.memory_cap is None else [f"{found.memory_cap:g} chunk activations"]
-    return " and ".join([*caps, *([] if found.cap_bytes is None else [f"{found.cap_bytes:,} bytes"])]) or "no memory"
+    caps = [] if found.memory_cap is None else [counted(found.memory_cap, "chunk activation")]
+    return " and ".join([*caps, *([] if found.cap_bytes is None else [size(found.cap_bytes)])]) or "no memory"
 
 
 def _least(found: Recommendation) -> str:
     able = [each for each in found.ranked if found.may_be_chosen(each)]
     if not able:
         return "none has a schedule for these numbers"
-    least = min(able, key=lambda each: each.peak_activations)
-    return f"the least is {least.family.title}'s, {_chunks(least)}"
+    least = min(able, key=found.held)
+    return f"the least is {least.family.title}'s, {_amount(found, least)}"
 
 
 def flip_text(found: Recommendation, flip: Flip) -> str:
@@ -60,25 +63,27 @@ def flip_text(found: Recommendation, flip: Flip) -> str:
     up = flip.at > flip.now
     last, now = (flip.at - 1 if up else flip.at + 1) / 100, flip.now / 100
     than = "more" if up else "less"
-    least_ns = last * mean_ns(found.costs.forward_ns)
+    forward_ns = mean_ns(found.costs.forward_ns)
+    messages = f"{than} than {last:.2f} F ({short_time(last * forward_ns)}; {now:.2f} now)"
+    if up and not last:
+        messages = f"{flip.at / 100:.2f} F ({short_time(flip.at / 100 * forward_ns)}; nothing now)"
     texts = {
         "overlapped": f"If F&B took {than} than {last:.2f} of F + B ({now:.2f} now), {title} would be the choice.",
         "weight": f"If W were {than} than {last:.2f} of B ({now:.2f} now), {title} would be the choice.",
-        "latency": f"If a message between ranks needed {than} than {last:.2f} F "
-        f"({short_time(least_ns)}; {now:.2f} now) on its way, {title} would be the choice.",
+        "latency": f"If a message between ranks needed {messages} on its way, {title} would be the choice.",
     }
     return texts[flip.factor]
 
 
 def sentences_of(found: Recommendation, told: ToldCosts) -> list[str]:
     """What would flip the choice, what other caps would give, what changes nothing, what the numbers rest on."""
-    sentences = [flip_text(found, flip) for flip in found.flips]
+    sentences = [flip_text(found, flip) for flip in found.flips or ()]
     if found.choice is not None:
         sentences += _by_memory(found, found.choice)
-        steady = [name for name in ("overlapped", "weight", "latency") if name not in {f.factor for f in found.flips}]
-        if steady and found.runner_up is not None:
+        if found.flips is not None and found.runner_up is not None:
             ranges = {"overlapped": "F&B up to F + B", "weight": "W up to 0.66 of B", "latency": "messages up to F"}
-            sentences.append(f"Not changed by {', or '.join(ranges[name] for name in steady)}, as far as looked at.")
+            steady = [told for name, told in ranges.items() if name not in {flip.factor for flip in found.flips}]
+            sentences += [f"Not changed by {', or '.join(steady)}, as far as looked at."] if steady else []
     if told.costs.overlapped_ns is None:
         sentences.append("What F&B takes is not known: it is taken as F + B, so overlapping gains nothing here.")
     elif told.is_upper_bound:
@@ -92,7 +97,7 @@ def _of_upper_bounds(found: Recommendation) -> str:
     text = (
         "F, I and W are serial upper bounds, F&B is measured overlapped: schedules without F&B may be faster than told"
     )
-    up = [flip for flip in found.flips if flip.factor == "overlapped" and flip.at > flip.now]
+    up = [flip for flip in found.flips or () if flip.factor == "overlapped" and flip.at > flip.now]
     if not up or found.costs.latency_ns:
         return f"{text}."
     title = {each.family.name: each.family.title for each in found.ranked}[up[0].winner]
@@ -104,18 +109,18 @@ def _by_memory(found: Recommendation, choice: Candidate) -> list[str]:
     step_ns = of(choice).step_ns
     over = sorted(
         (each for each in found.ranked if found.may_be_chosen(each) and not found.fits(each)),
-        key=lambda each: (each.peak_activations, of(each).step_ns),
+        key=lambda each: (found.held(each), of(each).step_ns),
     )
     sentences, best_ns = [], step_ns
     for each in over:
         if (takes := of(each).step_ns) < best_ns:
             best_ns = takes
             sentences.append(
-                f"With room for {float(each.peak_activations):g} chunk activations, {each.family.title}: "
-                f"{short_time(takes)}, {100 * (1 - takes / step_ns):.1f} % less."
+                f"With room for {_amount(found, each)}, {each.family.title}: {short_time(takes)}, "
+                f"{100 * (1 - takes / step_ns):.1f} % less."
             )
-    smaller = [each for each in found.front if each.peak_activations < choice.peak_activations]
+    smaller = [each for each in found.front if found.held(each) < found.held(choice)]
     return sentences + [
-        f"With less memory, {each.family.title}: {short_time(of(each).step_ns)} at {_chunks(each)}."
+        f"With less memory, {each.family.title}: {short_time(of(each).step_ns)} at {_amount(found, each)}."
         for each in smaller[:1]
     ]

@@ -27,8 +27,9 @@ class Recommendation(InNotebook):
     ranked: the candidates that have a schedule for these numbers, fastest first; of two that take the same, the one
         that holds less. impossible: those that have none, with the reason.
     choice: the first of `ranked` that fits and may be chosen; None where there is none. front: of those that may be
-        chosen, the ones that hold less than every faster one.
-    flips: changes of one cost that would make another one that fits the choice. was_asked: whether families were named.
+        chosen, the ones that hold less than every faster one, as `held` counts it.
+    flips: changes of one cost that would make another one that fits the choice; None where none were looked for.
+        was_asked: whether families were named.
     """
 
     costs: Costs
@@ -41,7 +42,7 @@ class Recommendation(InNotebook):
     impossible: tuple[Candidate, ...]
     choice: Candidate | None
     front: tuple[Candidate, ...]
-    flips: tuple[Flip, ...]
+    flips: tuple[Flip, ...] | None
     was_asked: bool = False
 
     def fits(self, candidate: Candidate) -> bool:
@@ -59,9 +60,18 @@ class Recommendation(InNotebook):
         """Whether the costs tell what activations hold in bytes."""
         return _tells_sizes(self.costs)
 
+    @property
+    def in_bytes(self) -> bool:
+        """Whether memory is compared in bytes, parameters included, and not in chunk activations."""
+        return _in_bytes(self.costs, self.memory_cap, self.cap_bytes)
+
+    def held(self, candidate: Candidate) -> float:
+        """What a device holds at most: bytes where `in_bytes`, else chunk activations."""
+        return _held(candidate, self.in_bytes)
+
     def may_be_chosen(self, candidate: Candidate) -> bool:
         """Whether it needs nothing but another order, or was asked for by name."""
-        return self.was_asked or not is_apart(candidate)
+        return self.was_asked or not candidate.needs
 
     @property
     def baseline(self) -> Candidate | None:
@@ -79,12 +89,6 @@ def of(candidate: Candidate) -> Simulation:
     """The simulation of a candidate that has a schedule."""
     assert candidate.simulation is not None, candidate.reason
     return candidate.simulation
-
-
-def is_apart(candidate: Candidate) -> bool:
-    """Whether it asks more of the model than an order of its chunks: slices need attention that hands on its keys and
-    values from slice to slice, and cost what nobody measured here. Such a one is ranked, and not chosen unasked."""
-    return candidate.schedule is not None and candidate.schedule.num_slices > 1
 
 
 def peak_bytes(candidate: Candidate) -> int:
@@ -107,9 +111,9 @@ def recommend(
     """Simulate every family on the same devices, and choose the fastest that fits.
 
     costs: of one chunk, where the model is cut into one stage a device. memory_cap, cap_bytes, boundary: as in
-    `Recommendation`. families: names to choose from, all by default; one that asks more of the model than an order of
-    its chunks (`is_apart`) is chosen only where it is named here. with_flips: whether changes of cost are looked at,
-    which takes most of the time; on_look is called after each.
+    `Recommendation`. families: names to choose from, all by default; one that needs more of the model than an order of
+    its chunks (`Candidate.needs`) is ranked, and chosen only where it is named here. with_flips: whether changes of
+    cost are looked at, which takes most of the time; on_look is called after each.
 
     Raises `ScheduleError` for numbers below one, a cap that holds nothing, an unknown family, and a cap in bytes with
     costs that tell no sizes.
@@ -133,7 +137,7 @@ def recommend(
         (each for each in found if each.simulation is not None),
         key=lambda each: (of(each).step_ns, each.peak_activations, each.parameters),
     )
-    open_to_choice = [each for each in ranked if asked is not None or not is_apart(each)]
+    open_to_choice = [each for each in ranked if asked is not None or not each.needs]
     able = [each for each in open_to_choice if _fits(each, memory_cap, cap_bytes)]
     return Recommendation(
         costs=costs,
@@ -145,10 +149,16 @@ def recommend(
         ranked=tuple(ranked),
         impossible=tuple(each for each in found if each.simulation is None),
         choice=able[0] if able else None,
-        front=_front(open_to_choice, in_bytes=cap_bytes is not None),
-        flips=flips(able[0], able[1:], costs, boundary, on_look) if with_flips and len(able) > 1 else (),
+        front=_front(open_to_choice, in_bytes=_in_bytes(costs, memory_cap, cap_bytes)),
+        flips=_flips(able, costs, boundary, on_look) if with_flips else None,
         was_asked=asked is not None,
     )
+
+
+def _flips(
+    able: list[Candidate], costs: Costs, boundary: Boundary, on_look: Callable[[], object] | None
+) -> tuple[Flip, ...]:
+    return flips(able[0], able[1:], costs, boundary, on_look) if len(able) > 1 else ()
 
 
 def _fits(candidate: Candidate, cap: float | None, cap_bytes: int | None) -> bool:
@@ -168,6 +178,10 @@ def _front(ranked: list[Candidate], *, in_bytes: bool) -> tuple[Candidate, ...]:
 
 def _held(candidate: Candidate, in_bytes: bool) -> float:
     return peak_bytes(candidate) if in_bytes else float(candidate.peak_activations)
+
+
+def _in_bytes(costs: Costs, cap: float | None, cap_bytes: int | None) -> bool:
+    return cap_bytes is not None or (cap is None and _tells_sizes(costs))
 
 
 def _tells_sizes(costs: Costs) -> bool:

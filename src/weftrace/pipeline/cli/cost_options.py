@@ -88,7 +88,8 @@ def told_costs(
 
     Raises `typer.BadParameter` where none is given, or several.
     """
-    from weftrace.pipeline.measured.told_costs import costs_of_file, costs_of_trace, need_costs, with_latency
+    from weftrace.pipeline.costs import need_times
+    from weftrace.pipeline.measured.told_costs import costs_of_file, costs_of_trace, with_latency
     from weftrace.trace import open_trace
 
     given = [name for name, value in (("--trace", trace), ("--costs", costs), ("--flops", flops)) if value is not None]
@@ -107,7 +108,7 @@ def told_costs(
         from weftrace.pipeline.measured.flops_costs import costs_of_flops
 
         told = costs_of_flops(flops, known_hardware(hardware), num_stages)
-    need_costs(told)
+    need_times(told.costs)
     return told if latency_us is None else with_latency(told, round(latency_us * 1_000))
 
 

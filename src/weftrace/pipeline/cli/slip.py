@@ -44,7 +44,11 @@ def command(
     step: Annotated[
         int | None,
         typer.Option(
-            "--step", help="Which recorded pipeline step, from 0.", min=0, metavar="N", show_default="the last"
+            "--step",
+            help="Which recorded pipeline step, from 0.",
+            min=0,
+            metavar="N",
+            show_default="the last",
         ),
     ] = None,
     costs_from_run: Annotated[

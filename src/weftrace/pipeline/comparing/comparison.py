@@ -10,13 +10,18 @@ import polars as pl
 
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.costs import Costs, need_costs
+from weftrace.pipeline.costs import Costs, need_costs, need_times
 from weftrace.pipeline.generators.arguments import need_counts
 from weftrace.pipeline.generators.families import FAMILIES, Family, family_of, generate
 from weftrace.pipeline.laws.by_schedule import Law, laws_of
 from weftrace.pipeline.schedule import Schedule, plain_int
 from weftrace.pipeline.simulation import Boundary, Simulation, simulate
-from weftrace.units import duration
+from weftrace.units import counted, duration
+
+#: What a schedule of slices of sequences asks of a model.
+NEEDS_OF_SLICES = (
+    "attention that hands keys and values from slice to slice; a slice is taken to cost its part of a chunk"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -38,6 +43,11 @@ class Candidate(InNotebook):
     parameters: Fraction = Fraction(0)
     peak_activations: Fraction = Fraction(0)
     reason: str = ""
+
+    @property
+    def needs(self) -> str:
+        """What it asks of the model beside an order of its chunks; empty where nothing."""
+        return NEEDS_OF_SLICES if self.schedule is not None and self.schedule.num_slices > 1 else ""
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "family", self.family.title
@@ -76,6 +86,7 @@ def candidates(
     for what, value in (size | {"num_micro_batches": num_micro_batches}).items():
         need_counts("comparison", **{what: value})
     need_costs(costs)
+    need_times(costs)
     names = FAMILIES if families is None else dict.fromkeys(family_of(name).name for name in families)
     found = [_candidate(FAMILIES[each], costs, num_micro_batches, num_stages, num_devices, boundary) for each in names]
     made = [each for each in found if each.schedule is not None]
@@ -153,8 +164,8 @@ class Comparison(InNotebook):
         return self.memory_cap is None or candidate.peak_activations <= self.memory_cap
 
     def _told(self) -> Iterator[tuple[str, str]]:
-        size = f"{self.num_stages} stages" if self.num_devices is None else f"{self.num_devices} devices"
-        yield "model", f"{size}, {self.num_micro_batches} micro-batches"
+        size = counted(self.num_devices, "device") if self.num_devices else counted(self.num_stages or 0, "stage")
+        yield "model", f"{size}, {counted(self.num_micro_batches, 'micro-batch')}"
         for each in self.ranked:
             assert each.simulation is not None
             step, ranks = duration(each.simulation.step_ns), each.simulation.schedule.num_ranks

@@ -49,6 +49,7 @@ class ScheduleRow(TypedDict):
     peak_bytes: Annotated[Count, Meta(description="Most that a device holds, by the costs' sizes; 0 without any.")]
     parameters: Annotated[Amount, Meta(description="That a device holds, in shares of the model.")]
     fits: Annotated[bool, Meta(description="Whether peak_activations is within the cap, if there is one.")]
+    needs: Annotated[str, Meta(description="What it asks of the model beside an order of chunks, or empty.")]
     published: Annotated[LawTold | None, Meta(description="The law as published; null where none was.")]
     exact: Annotated[LawTold | None, Meta(description="The law that holds; null where none is known.")]
 
@@ -137,10 +138,16 @@ def comparison_table(comparison: Comparison) -> pl.DataFrame:
     for row in comparison_document(comparison)["rows"]:
         flat = {key: value for key, value in row.items() if key not in ("published", "exact")}
         for which, law in (("published", row["published"]), ("exact", row["exact"])):
-            for key in ("formula", "bubble_ns", "difference_ns", "holds", "why_not"):
-                flat[f"{which}_{key}"] = None if law is None else law[key]
+            for key in LawTold.__annotations__:
+                flat[f"{which}_{key}"] = None if law is None else law[key]  # type: ignore[literal-required]
         rows.append(flat)
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame({name: [] for name in _columns()})
+
+
+def _columns() -> list[str]:
+    """Of the table."""
+    plain = [key for key in ScheduleRow.__annotations__ if key not in ("published", "exact")]
+    return plain + [f"{which}_{key}" for which in ("published", "exact") for key in LawTold.__annotations__]
 
 
 def _row(comparison: Comparison, candidate: Candidate) -> ScheduleRow:
@@ -159,6 +166,7 @@ def _row(comparison: Comparison, candidate: Candidate) -> ScheduleRow:
         peak_bytes=max(run.ranks["peak_bytes"]),
         parameters=float(candidate.parameters),
         fits=comparison.fits(candidate),
+        needs=candidate.needs,
         published=_law(candidate.law.published, run.bubble_ns),
         exact=_law(candidate.law.exact, run.bubble_ns),
     )

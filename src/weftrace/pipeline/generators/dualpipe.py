@@ -19,6 +19,7 @@ from weftrace.errors import ScheduleError
 from weftrace.pipeline.generators.arguments import need_counts
 from weftrace.pipeline.generators.columns import Columns, frame_of
 from weftrace.pipeline.schedule import Schedule, code_of
+from weftrace.units import counted
 
 #: Cells of the figure: what a rank does next, by phase. F0B1 is the F&B of phase 0's forward and phase 1's backward. A
 #: W is of the oldest I that has none yet.
@@ -135,9 +136,11 @@ def _numbered(cells: Cells, rank: int, stages: tuple[int, ...], first: tuple[int
 def _refuse_odd(num_stages: int, num_micro_batches: int) -> None:
     if num_stages % 2:
         raise ScheduleError(
-            f"DualPipe: {num_stages} stages; the two directions meet in the middle, which takes an even number of them."
+            f"DualPipe: {counted(num_stages, 'stage')}; the two directions meet in the middle, which takes an even "
+            "number of them."
         )
     if num_micro_batches % 2:
         raise ScheduleError(
-            f"DualPipe: {num_micro_batches} micro-batches; each direction runs half of them, so their number is even."
+            f"DualPipe: {counted(num_micro_batches, 'micro-batch')}; each direction runs half of them, so their number "
+            "is even."
         )

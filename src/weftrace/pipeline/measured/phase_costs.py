@@ -116,7 +116,9 @@ def costs_of_phases(
     path = work.trace.path or "the trace"
     found = phases(work).with_columns(pl.col("name").map_elements(letter_of, return_dtype=pl.String).alias("letter"))
     if found.is_empty():
-        raise TraceError(f"{path}: it has no phases, so nothing tells F from I and W. {_HINT}.")
+        raise TraceError(
+            f"{path}: it has no phases that launched work on a device, so nothing tells F from I and W. {_HINT}."
+        )
     directed, notes = _directed(found, path, weight_share)
     alike, told = _alike_steps(directed)
     notes += told

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import numpy as np
 from msgspec import Meta
 
-from weftrace.errors import ScheduleError, TraceError
+from weftrace.errors import TraceError
 from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
@@ -101,16 +101,14 @@ def costs_told(told: ToldCosts) -> CostsTold:
         "basis": told.basis,
         "is_upper_bound": told.is_upper_bound,
         "source": told.source,
-        "notes": list(told.notes),
+        "notes": [*told.notes, *_by_stage(costs)],
     }
 
 
-def need_costs(told: ToldCosts) -> None:
-    """Raise `ScheduleError` where nothing costs anything."""
-    if not any(mean_ns(value) for value in (told.costs.forward_ns, told.costs.input_ns, told.costs.weight_ns)):
-        raise ScheduleError(
-            f"{told.source or 'the costs'}: F, I and W take no time, so no schedule is better than others."
-        )
+def _by_stage(costs: Costs) -> list[str]:
+    """That the numbers are means, where stages differ."""
+    stages = [len(value) for value in (costs.forward_ns, costs.input_ns, costs.weight_ns) if isinstance(value, tuple)]
+    return [f"the means of {stages[0]} stages, each of which is simulated with its own"] if stages else []
 
 
 def mean_ns(value: int | tuple[int, ...] | tuple[tuple[int, ...], ...]) -> int:

@@ -15,8 +15,8 @@ from weftrace.pipeline.render.comparison_words import (
     law_cell,
     setting,
     shares,
-    time_in,
 )
+from weftrace.pipeline.render.words import time_told
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table, unit_for
 from weftrace.render.console_text import clean, joined
 from weftrace.units import percent
@@ -44,7 +44,7 @@ def _schedules(document: ComparisonDocument, width: int) -> RenderableType:
     unit = unit_for(max(row["step_ns"] for row in rows))
 
     def told(time_ns: float) -> str:
-        return time_in(time_ns, unit_ns) if unit_ns else f"{time_ns / unit.ns:,.1f}"
+        return time_told(time_ns, unit_ns) if unit_ns else f"{time_ns / unit.ns:,.1f}"
 
     heads = ["", "step", "idle", "bubble", "law", "off", "published", "act.", "par.", "dev."]
     lines = [
@@ -66,6 +66,7 @@ def _schedules(document: ComparisonDocument, width: int) -> RenderableType:
     if by_devices:
         heads, lines = heads[:-1], [line[:-1] for line in lines]
     order = "fastest first" if by_devices else "least time of devices first"
+    order += "" if all(row["fits"] for row in rows) else ", those over the cap last"
     times = "" if unit_ns else f"; times in {unit.name}"
     note = Text(f"{costs_in(document)}{times}", style=DIM)
     keys = (
@@ -75,7 +76,8 @@ def _schedules(document: ComparisonDocument, width: int) -> RenderableType:
     if not all(row["fits"] for row in rows):
         keys += f"; †: more than {shares(document['memory_cap'] or 0)} activations"
     rows_told = table(heads, lines, width, left=[""], gap=2 if unit_ns else 1)
-    return Group(section("Schedules", order), note, rows_told, Text(keys, style=DIM))
+    needs = [Text(f"{row['title']} needs {row['needs']}.", style=DIM) for row in rows if row["needs"]]
+    return Group(section("Schedules", order), note, rows_told, Text(keys, style=DIM), *needs)
 
 
 def _off(row: ScheduleRow, told: Callable[[float], str]) -> str:

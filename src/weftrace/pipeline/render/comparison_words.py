@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from weftrace.pipeline.comparing.document import ComparisonDocument, LawTold, ScheduleRow
-from weftrace.units import duration, percent
+from weftrace.pipeline.render.words import time_told
+from weftrace.units import counted, percent
 
 #: Key -> (term, what it means), of the columns of a comparison.
 COMPARISON_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -27,11 +28,6 @@ COMPARISON_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )  # fmt: skip
 
 
-def time_in(time_ns: float, unit_ns: int) -> str:
-    """A time of the comparison: a number of units where costs are units, else in seconds and their parts."""
-    return f"{time_ns / unit_ns:,.6g}" if unit_ns else duration(time_ns)
-
-
 def shares(number: float) -> str:
     """Activations or parameters: as few digits as tell them."""
     return f"{number:.4g}"
@@ -41,30 +37,34 @@ def comparison_headline(document: ComparisonDocument) -> str:
     """Which schedule is best here, by how much, and what it costs in memory."""
     rows, unit = document["rows"], document["unit_ns"]
     if not rows:
-        return f"No schedule is possible with {document['num_micro_batches']} micro-batches here."
+        return f"No schedule is possible here: {setting(document)}."
     best, cap = rows[0], document["memory_cap"]
     if not best["fits"]:
         least = min(rows, key=lambda row: row["peak_activations"])
         return (
-            f"No schedule fits {shares(cap or 0)} activations on a device: {least['title']} needs least, "
-            f"{shares(least['peak_activations'])}."
+            f"No schedule fits {counted(float(shares(cap or 0)), 'activation')} on a device: {least['title']} needs "
+            f"least, {shares(least['peak_activations'])}."
         )
-    among = f" of those that hold {shares(cap)} activations or fewer" if cap is not None else ""
+    among = f" of those that hold {counted(float(shares(cap)), 'activation')} or fewer" if cap is not None else ""
     equal = [row["title"] for row in rows[1:] if _alike(row, best)]
     names = best["title"] if not equal else f"{', '.join([best['title'], *equal[:-1]])} and {equal[-1]}"
-    devices = "" if document["equal"] == "devices" else f" on {best['num_devices']} devices"
+    devices = "" if document["equal"] == "devices" else f" on {counted(best['num_devices'], 'device')}"
     idle = "no part" if not best["bubble_ns"] else percent(best["bubble_share"])
+    named = f"{names[:1].upper()}{names[1:]}"
+    held = counted(float(shares(best["peak_activations"])), "activation")
+    needs = f" {best['title']} needs {best['needs']}." if best["needs"] else ""
     return (
-        f"{names} {'take' if equal else 'takes'} least time{' of devices' * bool(devices)}{among}: a step of "
-        f"{time_in(best['step_ns'], unit)}{devices}, {idle} of it idle, with {shares(best['peak_activations'])} "
-        f"activations and {shares(best['parameters'])}x the parameters on a device.{_against(rows, best)}"
+        f"{named} {'take' if equal else 'takes'} least time{' of devices' * bool(devices)}{among}: a step of "
+        f"{time_told(best['step_ns'], unit)}{devices}, {idle} of it idle, with {held} and "
+        f"{shares(best['parameters'])}x the parameters on a device.{_against(rows, best)}{needs}"
     )
 
 
 def setting(document: ComparisonDocument) -> str:
     """What is compared."""
     return (
-        f"{document['num_equal']} {document['equal']}, {document['num_micro_batches']} micro-batches, "
+        f"{counted(document['num_equal'], document['equal'].removesuffix('s'))}, "
+        f"{counted(document['num_micro_batches'], 'micro-batch')}, "
         f"boundary: {document['boundary']}"
     )
 
@@ -74,11 +74,13 @@ def costs_in(document: ComparisonDocument) -> str:
     costs, unit = document["costs"], document["unit_ns"]
     told: dict[str, object] = {"F": costs["forward_ns"], "I": costs["input_ns"], "W": costs["weight_ns"]}
     told |= {letter: costs.get(name) for letter, name in (("B", "backward_ns"), ("F&B", "overlapped_ns"))}
-    texts = [f"{k} {time_in(v, unit) if isinstance(v, int) else 'by stage'}" for k, v in told.items() if v is not None]
+    texts = [
+        f"{k} {time_told(v, unit) if isinstance(v, int) else 'by stage'}" for k, v in told.items() if v is not None
+    ]
     if costs.get("overlapped_ns") is None:
         texts.append("F&B as F, then B")
     if costs.get("latency_ns"):
-        texts.append(f"a message {time_in(costs['latency_ns'], unit)}")
+        texts.append(f"a message {time_told(costs['latency_ns'], unit)}")
     if (rate := costs.get("bytes_per_s")) is not None:
         texts.append(f"links of {rate / 1e9:g} GB/s")
     if costs.get("blocking"):

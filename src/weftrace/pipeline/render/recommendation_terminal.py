@@ -7,9 +7,9 @@ from rich.text import Text
 
 from weftrace.pipeline.choices.document import CandidateRow, RecommendationDocument
 from weftrace.pipeline.measured.told_costs import CostsTold
-from weftrace.render.console_parts import BOLD, DIM, counted, print_blocks, section, table
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import percent, short_time, size
+from weftrace.units import counted, percent, short_time, size
 
 MAX_WIDTH = 140
 _BAR = 15
@@ -25,7 +25,7 @@ _BASES = {
 def print_recommendation(document: RecommendationDocument, console: Console) -> None:
     """Print a `weftrace.pipeline.recommendation/1` document: the choice, what flips it, every schedule."""
     width = min(console.width, MAX_WIDTH)
-    shape = f"{counted(document['num_devices'], 'device')}, {document['num_micro_batches']:,} micro-batches"
+    shape = f"{counted(document['num_devices'], 'device')}, {counted(document['num_micro_batches'], 'micro-batch')}"
     blocks: list[RenderableType] = [
         joined([Text("weftrace pipeline recommend", style=BOLD), shape, f"boundary: {document['boundary']}"], " · "),
         Text(clean(document["headline"]), style=BOLD),
@@ -62,13 +62,14 @@ _LETTERS = (("F", "forward_ns"), ("I", "input_ns"), ("W", "weight_ns"))
 def _schedules(document: RecommendationDocument, width: int) -> RenderableType:
     rows = document["rows"]
     longest = max(row["step_ns"] for row in rows)
+    in_bytes = document["memory_in"] == "bytes"
     lines = [
         [
             clean(row["name"]),
             short_time(row["step_ns"]),
             _bar(row, longest),
             percent(row["bubble_fraction"]),
-            f"{row['peak_chunks']:g}" if row["peak_bytes"] is None else size(row["peak_bytes"]),
+            f"{row['peak_chunks']:g}" if not in_bytes else size(row["peak_bytes"] or 0),
             f"{row['parameters']:g}x",
             _mark(row, document["choice"]),
         ]
@@ -76,7 +77,7 @@ def _schedules(document: RecommendationDocument, width: int) -> RenderableType:
     ]
     heads = ("schedule", "step", "█ busy ░ bubble", "bubble", "memory", "param.", "")
     chosen = next((at for at, row in enumerate(rows) if row["name"] == document["choice"]), None)
-    what = "chunk activations" if rows[0]["peak_bytes"] is None else "activations and parameters"
+    what = "activations and parameters" if in_bytes else "chunk activations"
     parts: list[RenderableType] = [
         section(
             "Schedules", f"fastest first; memory: {what} that a device holds at most; ◀ on the front of time and memory"

@@ -9,7 +9,7 @@ from weftrace.pipeline.render.recommendation_terminal import costs_block
 from weftrace.pipeline.steps.document import RateTold, StepDocument
 from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import percent, short_time, si
+from weftrace.units import counted, percent, short_time, si
 
 MAX_WIDTH = 140
 _BAR = 8
@@ -19,8 +19,8 @@ def print_step(document: StepDocument, console: Console) -> None:
     """Print a `weftrace.pipeline.step/1` document: the parts, the rates, a published step beside it."""
     width = min(console.width, MAX_WIDTH)
     shape = (
-        f"{document['num_stages']:,} stages, {document['num_micro_batches']:,} micro-batches a pipeline, "
-        f"{document['num_pipelines']:,} pipelines"
+        f"{counted(document['num_stages'], 'stage')}, {counted(document['num_micro_batches'], 'micro-batch')} a "
+        f"pipeline, {counted(document['num_pipelines'], 'pipeline')}"
     )
     blocks: list[RenderableType] = [
         joined([Text("weftrace pipeline step", style=BOLD), clean(document["schedule"]), shape], " · "),
@@ -42,6 +42,7 @@ def _parts(document: StepDocument, width: int) -> RenderableType:
     lines = []
     for row in document["parts"]:
         counts = "" if row["fewest"] is None else f"{row['fewest']}–{row['most']}"
+        counts = str(row["most"]) if row["fewest"] == row["most"] and row["most"] is not None else counts
         line = [row["name"], short_time(row["time_ns"]), "█" * round(_BAR * row["time_ns"] / longest), counts]
         past = row["published_ns"]
         if has_published:
@@ -50,7 +51,8 @@ def _parts(document: StepDocument, width: int) -> RenderableType:
         lines.append([*line, row["basis"]])
     total = ["step", short_time(document["step_ns"]), "", ""]
     if (past := document["published_step_ns"]) is not None:
-        total += [short_time(past), f"{100 * (document['step_ns'] / past - 1):+.1f} %"]
+        alike = all(row["basis"] != "not given" for row in document["parts"])
+        total += [short_time(past), f"{100 * (document['step_ns'] / past - 1):+.1f} %" if alike else "–"]
     lines.append([*total, ""])
     heads = ["part", "time", "", "actions", *(["published", "off"] if has_published else []), "rests on"]
     note = "means over ranks; actions of a rank, fewest to most"

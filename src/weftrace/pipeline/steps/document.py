@@ -22,7 +22,7 @@ from weftrace.version import __version__
 
 SCHEMA: Final = "weftrace.pipeline.step/1"
 
-PartBasis = Literal["serial upper bound", "overlapped", "costs", "simulated", "given"]
+PartBasis = Literal["serial upper bound", "overlapped", "costs", "simulated", "given", "not given"]
 
 
 class PartRow(TypedDict):
@@ -36,7 +36,7 @@ class PartRow(TypedDict):
         PartBasis,
         Meta(
             description="What its time rests on: sums of phases that ran beside others; measured side by side; costs "
-            "as they are; the simulation; what was given."
+            "as they are; the simulation; what was given; nothing."
         ),
     ]
     published_ns: Annotated[int | None, Meta(description="Of the published step of this shape; null without one.")]
@@ -164,9 +164,13 @@ def step_report(
         "bubble": None if bubble is None else _bubble(bubble),
         "headline": headline(step, published),
         "flags": flags_of(step, told, num_layers),
-        "assumptions": [*assumptions, *_ASSUMPTIONS, *counted],
+        "assumptions": [*assumptions, *_ASSUMPTIONS, *_optimizer(step), *counted],
     }
     return StepReport(document=document)
+
+
+def _optimizer(step: WholeStep) -> tuple[str, ...]:
+    return () if step.part("optimizer").time_ns else ("the optimizer takes no time (--optimizer-ms)",)
 
 
 def step_table(document: StepDocument) -> pl.DataFrame:
@@ -189,7 +193,7 @@ def _parts(step: WholeStep, told: ToldCosts, published: PublishedStep | None) ->
         for part in step.parts
     ]  # fmt: skip
     if published is not None and step.part("optimizer").time_ns == 0:
-        rows.append({"name": "optimizer", "time_ns": 0, "fewest": None, "most": None, "basis": "given",
+        rows.append({"name": "optimizer", "time_ns": 0, "fewest": None, "most": None, "basis": "not given",
                      "published_ns": published.parts_ns.get("optimizer")})  # fmt: skip
     return rows
 

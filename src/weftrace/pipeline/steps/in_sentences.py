@@ -20,10 +20,13 @@ def headline(step: WholeStep, published: PublishedStep | None) -> str:
     )
     if published is None:
         return first
-    off = step.step_ns / published.step_ns - 1
+    past_ns, without = published.step_ns, ""
+    if "optimizer" in published.parts_ns and not step.part("optimizer").time_ns:
+        past_ns, without = past_ns - published.parts_ns["optimizer"], " without its optimizer"
+    off = step.step_ns / past_ns - 1
     pair, past = step.part("1F1B").time_ns, published.parts_ns["1F1B"]
     return (
-        f"{first} {published.name} was published with {short_time(published.step_ns)} ({100 * off:+.1f} %); its F&B "
+        f"{first} {published.name} was published with {short_time(past_ns)}{without} ({100 * off:+.1f} %); its F&B "
         f"with {short_time(past)}, here {short_time(pair)} ({100 * (pair / past - 1):+.1f} %)."
     )
 

@@ -40,19 +40,22 @@ class Run(InNotebook):
 def predicted_step(told: ToldCosts, run: Run) -> StepReport:
     """The step of a run, from the costs of one of its stages.
 
-    Where a step of the very same shape was published, its model and hardware stand in for those that are not told, and
-    that is said. Raises `ScheduleError` where there is no such schedule, and `WeftraceError` for an unknown model,
-    accelerator or dtype.
+    Where a step of the very same shape and tokens was published, its model and hardware stand in for those that are not
+    told, and that is said; it is not set beside a step of another model or hardware. Raises `ScheduleError` where there
+    is no such schedule, and `WeftraceError` for an unknown model, accelerator or dtype.
     """
     family = family_of(run.schedule)
     schedule = generate(run.schedule, num_stages=run.num_stages, num_micro_batches=run.num_micro_batches)
-    published = published_step(family.name, run.num_stages, run.num_micro_batches, run.num_ranks)
+    tokens = run.tokens_per_micro_batch or run.sequence
+    published = published_step(
+        family.name, run.num_stages, run.num_micro_batches, run.num_ranks, model=run.model, hardware=run.hardware,
+        tokens=tokens, sequence=run.sequence,
+    )  # fmt: skip
     model, device, assumed = _named(run, published)
     of_chunk = for_devices(told, run.num_stages).costs
     simulation = simulate(schedule, of_chunk.sliced(schedule.num_slices) if schedule.num_slices > 1 else of_chunk)
     config = None if model is None else model_config(model)
     flops = None if config is None else flops_per_token(config, run.sequence)
-    tokens = run.tokens_per_micro_batch or run.sequence
     chip = None if device is None else hardware(device)
     step = whole_step(
         simulation,

@@ -66,12 +66,23 @@ def published_steps() -> tuple[PublishedStep, ...]:
     )
 
 
-def published_step(schedule: str, num_stages: int, num_micro_batches: int, num_ranks: int) -> PublishedStep | None:
-    """The published step of that shape; None where there is none."""
-    wanted = (schedule, num_stages, num_micro_batches, num_ranks)
+def published_step(
+    schedule: str, num_stages: int, num_micro_batches: int, num_ranks: int, **others: str | int | None
+) -> PublishedStep | None:
+    """The published step of that shape; None where there is none. others: further fields that it must be alike in,
+    None where they are not told; names are compared without regard to case."""
+    wanted: dict[str, str | int | None] = {
+        "schedule": schedule, "num_stages": num_stages, "num_micro_batches": num_micro_batches, "num_ranks": num_ranks,
+        **others,
+    }  # fmt: skip
+    told = {name: value for name, value in wanted.items() if value is not None}
     return next(
-        (p for p in published_steps() if (p.schedule, p.num_stages, p.num_micro_batches, p.num_ranks) == wanted), None
+        (each for each in published_steps() if all(_same(getattr(each, name), told[name]) for name in told)), None
     )
+
+
+def _same(one: object, other: object) -> bool:
+    return str(one).lower() == str(other).lower()
 
 
 def _ns(seconds: float) -> int:

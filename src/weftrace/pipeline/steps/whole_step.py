@@ -107,6 +107,8 @@ def whole_step(
         )
     if simulation.boundary != "barrier":
         raise ScheduleError("a step ends when all ranks are done with it: simulate it with boundary='barrier'.")
+    if not simulation.makespan_ns:
+        raise ScheduleError("the pipeline takes no time: give what a chunk costs.")
     parts = _busy_parts(simulation)
     bubble_ns = simulation.makespan_ns - sum(part.time_ns for part in parts)
     parts.insert(1, StepPart(name="bubble", time_ns=bubble_ns))

@@ -16,7 +16,6 @@ from weftrace.render.console_parts import (
     BOLD,
     ERROR,
     WARNING,
-    counted,
     frame,
     print_blocks,
     section,
@@ -30,6 +29,7 @@ from weftrace.report.render.terminal_lateness import lateness_blocks
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.report.render.terminal_rank import hidden_share, rank_blocks
 from weftrace.report.render.terminal_slow_work import slow_work_block
+from weftrace.units import counted
 
 MAX_WIDTH = 140
 MAX_RANKS = 24

@@ -8,11 +8,11 @@ from typing import Literal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from weftrace.render.console_parts import DIM, counted, section, table, unit_for
+from weftrace.render.console_parts import DIM, section, table, unit_for
 from weftrace.render.console_text import clean, shorten_middle, shorten_start
 from weftrace.report.document_types import CodeDocument, CodeNodeDocument, RankDocument
 from weftrace.report.render.words import CODE_NOTES, GRAPH_NOTE, NO_FUNCTIONS, NO_MODULES, NONE_LAUNCHED, OUTSIDE_CODE
-from weftrace.units import duration, percent
+from weftrace.units import counted, duration, percent
 
 MAX_MODULES = 30
 MAX_FUNCTIONS = 20

@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from weftrace.render import palette
-from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, counted, section, table, unit_for
+from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, section, table, unit_for
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.report.document_types import KernelDocument, RankDocument, WindowDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
 from weftrace.report.render.terminal_code import code_blocks
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
-from weftrace.units import MS, US, duration, percent
+from weftrace.units import MS, US, counted, duration, percent
 
 TOP_KERNELS = 12
 TOP_OPERATORS = 6

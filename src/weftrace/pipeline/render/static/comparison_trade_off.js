@@ -21,6 +21,10 @@ const LINE = 15;
  * @param {(row: number) => void} onRow
  */
 export function tradeOff(holder, block, shown, onRow) {
+  if (!block.rows.length) {
+    holder.textContent = "No schedule is possible here.";
+    return () => {};
+  }
   const times = block.rows.map((row) => timeOf(block, row));
   const held = block.rows.map((row) => row.peak_activations);
   const [low, high] = [Math.min(...times), Math.max(...times)];
