@@ -116,8 +116,23 @@ def test_a_simulation_is_a_trace_whose_phases_are_named_as_a_run_names_them() ->
     assert shares == dict(found.ranks.select("rank", "busy_ns").rows())
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rank 0: 0B0 0F0", "0B0 on rank 0 comes before 0F0 on rank 0"),
+        ("rank 0: 0F0 0I0", "the weight gradient of micro-batch 0 on stage 0 is missing"),
+        ("rank 0: 0F0 0F0 0B0", "the forward of micro-batch 0 on stage 0 is done 2 times"),
+        ("rank 0: 0F0 0W0 0I0", "0W0 on rank 0 comes before 0I0 on rank 0"),
+    ],
+)
+def test_work_that_is_missing_twice_or_out_of_order_is_not_simulated(text: str, said: str) -> None:
+    """On one rank nothing waits for anything, so the engine would run them all."""
+    with pytest.raises(ScheduleError, match=said):
+        simulate(from_text(text), Costs.units())
+
+
 def test_a_rank_that_does_nothing_holds_its_parameters() -> None:
-    found = simulate(from_text("micro-batches: 1\nreplica 0: 0 1\nrank 0: 0F0"), Costs.units(weight_bytes=7))
+    found = simulate(from_text("replica 0: 0\nreplica 1: 1\nrank 0: 0F0"), Costs.units(weight_bytes=7))
     assert found.memory(1).rows() == [(0, 7)]
     assert found.ranks.select("busy_ns", "idle_ns", "warm_up_ns", "peak_bytes").rows()[1] == (0, 1_000, 1_000, 7)
     with pytest.raises(ScheduleError, match="no rank 2"):

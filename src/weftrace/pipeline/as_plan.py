@@ -18,7 +18,8 @@ from weftrace.pipeline.planned.frames import named
 from weftrace.pipeline.planned.streams import COMPUTE
 from weftrace.pipeline.planned.transfers import messages_between_ranks, with_messages
 from weftrace.pipeline.range_names import chunk_name
-from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes, need_schedule
+from weftrace.pipeline.rules import check_work
+from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes
 from weftrace.plan import Plan
 
 _F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
@@ -33,10 +34,10 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     backward if the rank computes without a pause from then on, and where several are on their way, so that all are in
     time; so it is late only where it would have to begin before its chunk has gone.
 
-    Raises `ScheduleError` where costs are of another pipeline, and as `check` does where an action needs what no other
-    makes; an order that cannot run is the engine's to find.
+    Raises `ScheduleError` where costs are of another pipeline, and as `check` does, but for ranks that wait for each
+    other in a circle, which are the engine's to find.
     """
-    need_schedule(schedule)
+    check_work(schedule)
     need_costs(costs)
     times_ns = durations_ns(schedule, costs)
     start_bytes, end_bytes = _memory_changes(

@@ -41,6 +41,12 @@ def check(schedule: Schedule) -> None:
     forward in their order and backward against it, in one replica; and no ranks wait for each other in a circle, which
     is printed.
     """
+    check_work(schedule)
+    _check_circles(schedule)
+
+
+def check_work(schedule: Schedule) -> None:
+    """Everything that `check` looks at but circles, which the engine finds where the schedule is simulated next."""
     need_schedule(schedule)
     of = f"schedule {schedule.name!r}"
     has_backward = (schedule.actions.get_column("kind") != "F").any()
@@ -52,7 +58,6 @@ def check(schedule: Schedule) -> None:
         _check_order(schedule, before, after, of)
     if schedule.num_slices > 1:
         _check_slices(schedule, parts[:2], of)
-    _check_circles(schedule, of)
 
 
 def _part(schedule: Schedule, letter: Literal["F", "I", "W"]) -> _Part:
@@ -120,7 +125,7 @@ def _check_slices(schedule: Schedule, parts: list[_Part], of: str) -> None:
             )
 
 
-def _check_circles(schedule: Schedule, of: str) -> None:
+def _check_circles(schedule: Schedule) -> None:
     """Circles are searched by the engine of plans; labels, which cost memory, are made once there is one."""
     waits = messages(schedule).select("op", "on")
     ops = schedule.actions.select(name=pl.lit("action"), rank="rank")
@@ -133,7 +138,7 @@ def _check_circles(schedule: Schedule, of: str) -> None:
         except PlanError as error:
             lines = [line.partition(" (rank")[0] for line in str(error).splitlines()[1:-1]]  # each names its rank
             raise ScheduleError(
-                f"{of} cannot run: actions wait for each other in a circle.\n" + "\n".join(lines)
+                f"schedule {schedule.name!r} cannot run: actions wait for each other in a circle.\n" + "\n".join(lines)
             ) from None
         raise
 

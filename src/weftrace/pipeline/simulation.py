@@ -112,7 +112,7 @@ class Simulation(InNotebook):
 
 
 def simulate(schedule: Schedule, costs: Costs, boundary: Boundary = "barrier") -> Simulation:
-    """Run a schedule with costs. Raises `ScheduleError` where it cannot run, or costs are of another pipeline."""
+    """Run a schedule with costs. Raises `ScheduleError` as `check` does, and where costs are of another pipeline."""
     if boundary not in get_args(Boundary):
         raise ScheduleError(f"boundary = {boundary!r}; a step ends at a 'barrier', or a rank's own 'span' does.")
     plan = plan_of(schedule, costs)
