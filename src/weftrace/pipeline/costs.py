@@ -132,6 +132,11 @@ class Costs(InNotebook):
         """What times are multiples of, where they are in units and no times of a clock; else 0."""
         return UNIT_NS if self.source == _UNITS else 0
 
+    @property
+    def tells_sizes(self) -> bool:
+        """Whether activation_bytes is a size, and not the 1 that counts chunks."""
+        return not self.unit_ns and bool(np.max(self.activation_bytes) > 1)
+
     def split(self, num_parts: int) -> Costs:
         """Costs of the same model where each stage is cut in equal parts: as many times the stages, each that smaller.
 

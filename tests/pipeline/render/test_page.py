@@ -225,3 +225,10 @@ def test_a_comparison_without_a_possible_schedule_draws_no_axes_of_nothing(open_
     tab = open_html(render_comparison_html(none))
     assert tab.locator("#trade-chart").inner_text() == "No schedule is possible here."
     assert "takes an even number" in tab.locator("#impossible").inner_text()
+
+
+def test_a_comparison_stars_every_law_that_does_not_hold(open_html: Open) -> None:
+    """V-Half's needs F = I = W."""
+    compared = compare(Costs.units(1, 2, 1), num_devices=4, num_micro_batches=8, families=["v-half"])
+    tab = open_html(render_comparison_html(compared))
+    assert tab.locator("#schedule-table tbody tr").first.inner_text().count("*") == 1

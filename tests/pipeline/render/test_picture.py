@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -99,3 +100,12 @@ def test_of_many_ranks_the_one_that_holds_most_is_drawn() -> None:
     rows = [row for row, cause in enumerate(picture.cells["cause"].to_list()) if cause is not None]
     assert known and {ranks[cause] for cause in known} <= {16, 17}  # the only neighbours among those drawn
     assert all(ends[cause] == starts[row] for row, cause in zip(rows, known, strict=True))
+
+
+def test_costs_of_a_trace_which_count_chunks_are_no_bytes() -> None:
+    """A trace tells times alone; its 1 counts activations, whole or, of half a chunk, rounded away."""
+    costs = Costs(forward_ns=1_000, input_ns=1_000, weight_ns=500, activation_bytes=1, source="train.json")
+    for each in (costs, costs.split(2)):
+        picture = picture_of(of("1f1b", each), 4)
+        assert (picture.held_in, picture.peak) == ("chunks", 4)
+    assert picture_of(of("1f1b", replace(costs, activation_bytes=1 << 30)), 4).held_in == "bytes"

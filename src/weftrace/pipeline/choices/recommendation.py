@@ -58,7 +58,7 @@ class Recommendation(InNotebook):
     @property
     def tells_sizes(self) -> bool:
         """Whether the costs tell what activations hold in bytes."""
-        return _tells_sizes(self.costs)
+        return self.costs.tells_sizes
 
     @property
     def in_bytes(self) -> bool:
@@ -124,7 +124,7 @@ def recommend(
     for cap in (memory_cap, cap_bytes):
         if cap is not None and not 0 < cap < float("inf"):
             raise ScheduleError(f"a memory cap of {cap!r}: it is a number above 0.")
-    if cap_bytes is not None and not _tells_sizes(costs):
+    if cap_bytes is not None and not costs.tells_sizes:
         raise ScheduleError(
             "a cap in bytes needs costs that tell activation_bytes, which a trace does not; give a number of chunk "
             "activations instead."
@@ -181,10 +181,4 @@ def _held(candidate: Candidate, in_bytes: bool) -> float:
 
 
 def _in_bytes(costs: Costs, cap: float | None, cap_bytes: int | None) -> bool:
-    return cap_bytes is not None or (cap is None and _tells_sizes(costs))
-
-
-def _tells_sizes(costs: Costs) -> bool:
-    """Whether activation_bytes is a size, and not the 1 that counts chunks."""
-    value = costs.activation_bytes
-    return max(value if isinstance(value, tuple) else (value,)) > 1
+    return cap_bytes is not None or (cap is None and costs.tells_sizes)

@@ -15,7 +15,11 @@ COMPARISON_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "step": ("Step", "From the start of the first action to the end of the last, by the boundary that is named."),
         "idle_part": ("Idle, as a part", "The bubble as a part of the step."),
         "simulated": ("Bubble, simulated", "The idle time of the device that idles most."),
-        "law": ("Exact law", "The bubble by the formula that holds, where one is known; computed in whole numbers."),
+        "law": (
+            "Exact law",
+            "The bubble by the formula that holds, where one is known; computed in whole numbers; * where what it "
+            "needs is not so here.",
+        ),
         "off": ("Off", "What the exact law gives, less the simulated bubble. 0: they agree to the nanosecond."),
         "published": ("Published", "The bubble by the formula published with the schedule; * where it is not so here."),
         "activations": (

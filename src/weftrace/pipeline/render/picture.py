@@ -146,8 +146,7 @@ def causes(simulation: Simulation) -> NDArray[np.int64]:
 
 def holds_bytes(simulation: Simulation) -> bool:
     """Whether its costs say how large activations are, and not only that they are."""
-    costs, num_stages = simulation.costs, simulation.schedule.num_stages
-    return not costs.unit_ns and bool(of_stages(costs, "activation_bytes", num_stages).any())
+    return simulation.costs.tells_sizes
 
 
 def memory_of(simulation: Simulation, ranks: list[int], in_bytes: bool) -> pl.DataFrame:

@@ -91,7 +91,7 @@ function columnsOf(block) {
       def: "law",
       kind: "count",
       value: (row) => row.exact?.bubble_ns,
-      text: (row) => time(row.exact?.bubble_ns),
+      text: (row) => time(row.exact?.bubble_ns) + (row.exact && !row.exact.holds ? " *" : ""),
     },
     {
       key: "off",
