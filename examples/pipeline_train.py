@@ -32,6 +32,7 @@ from torch.profiler import profile
 from torch.profiler import schedule as profiler_schedule
 
 import weftrace
+from weftrace.errors import ScheduleError
 from weftrace.pipeline import FAMILIES, Schedule, from_text, generate, to_text
 from weftrace.pipeline.runtime import (
     Compute,
@@ -160,7 +161,10 @@ def schedule_of(options: argparse.Namespace, num_ranks: int) -> Schedule:
         return from_text(Path(options.schedule).read_text(encoding="utf-8"), what=options.schedule)
     family = FAMILIES.get(options.schedule)
     stages = num_ranks * (family.stages_per_rank if family else 1)
-    return generate(options.schedule, num_ranks=num_ranks, num_micro_batches=options.micro_batches or 2 * stages)
+    try:
+        return generate(options.schedule, num_ranks=num_ranks, num_micro_batches=options.micro_batches or 2 * stages)
+    except ScheduleError as error:
+        raise SystemExit(f"--schedule {options.schedule}: {error}") from None
 
 
 class Stage(PhasedModule):
@@ -295,6 +299,8 @@ def tell(line: str) -> None:
 @contextmanager
 def process_group() -> Iterator[torch.device]:
     """NCCL with a GPU for each process of this machine, else gloo."""
+    if "RANK" not in os.environ:
+        raise SystemExit("start this with torchrun: torchrun --nproc-per-node 4 examples/pipeline_train.py")
     local = int(os.environ.get("LOCAL_RANK", 0))
     has_gpus = torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     if has_gpus:
@@ -312,7 +318,10 @@ def recording(options: argparse.Namespace, schedule: Schedule) -> Iterator[Calla
         return
     folder: Path = options.profile
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = profiler_schedule(wait=max(0, options.steps - 3), warmup=1, active=2, repeat=1)
+    before = max(0, options.steps - 2)  # of these the last one, where there is one, warms the profiler up
+    wanted = profiler_schedule(
+        wait=max(0, before - 1), warmup=min(1, before), active=max(1, options.steps - before), repeat=1
+    )
     with profile(schedule=wanted) as profiler:
         yield profiler.step
     profiler.export_chrome_trace(str(folder / f"rank{dist.get_rank()}.json.gz"))

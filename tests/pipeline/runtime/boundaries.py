@@ -154,6 +154,52 @@ def adds_to_gradients_of_earlier_steps(group: dist.ProcessGroup | None, in_main_
             assert torch.equal(grad, first + second)  # type: ignore[arg-type]
 
 
+class Tied(nn.Module):
+    """The first stage of two looks words up in a table, the last one asks how much it speaks for each of them."""
+
+    def __init__(self, table: nn.Parameter, is_last: bool) -> None:
+        super().__init__()
+        self.table, self.is_last = table, is_last
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.table.t() if self.is_last else torch.nn.functional.embedding(x, self.table)
+
+
+def ties_weights(group: dist.ProcessGroup | None, in_main_grad: bool) -> bool:
+    """Two steps of a stage and its replica's first on each rank, with one table: are gradients those of one process?"""
+    schedule = generate("dualpipe", num_ranks=2, num_micro_batches=4)
+    draw = torch.Generator().manual_seed(0)
+    table, alone = (nn.Parameter(torch.ones(7, WIDTH, dtype=torch.float64).cumsum(0) / 9) for _ in range(2))
+    if in_main_grad:
+        table.main_grad = torch.zeros_like(table)  # type: ignore[attr-defined]
+    stages = {stage: Tied(table, stage == 1) for stage in range(2)}
+    pipeline = PipelineRuntime(schedule, stages, loss=torch.nn.functional.cross_entropy, group=group)
+    for _ in range(2):
+        words, targets = torch.randint(7, (2, 4, 5), generator=draw)
+        pipeline.step([*words], [*targets])
+        for some, target in zip(words, targets, strict=True):
+            torch.nn.functional.cross_entropy(alone[some] @ alone.t(), target).backward()
+    grad = getattr(table, "main_grad", table.grad)
+    return torch.allclose(grad, alone.grad, rtol=0, atol=1e-12)  # type: ignore[arg-type]
+
+
+def leaves_before_its_step(group: dist.ProcessGroup | None) -> str:
+    """Rank 2 gives its group up between two steps. What this rank said."""
+    own = dist.new_group(list(range(dist.get_world_size())))
+    rank = dist.get_rank()
+    schedule = generate("zb1p", num_ranks=4, num_micro_batches=6)
+    pipeline = PipelineRuntime(schedule, {rank: Perceptrons().double()}, loss=loss_of, group=own)
+    try:
+        pipeline.step(*batch_of(6, 0))
+        if rank != 2:
+            pipeline.step(*batch_of(6, 0))
+    except Exception as error:
+        dist.destroy_process_group(own)
+        return f"{type(error).__name__}: {error}"
+    dist.destroy_process_group(own)
+    return "left"
+
+
 class Grows(nn.Module):
     """Passes on more rows at each call: shapes that do not follow from those of the inputs."""
 

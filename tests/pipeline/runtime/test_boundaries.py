@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tests.pipeline.runtime.living import Ranks
+from weftrace.errors import PipelineRunError, ScheduleError
+from weftrace.pipeline.runtime.boundary import describe, packed, received, same_but_for_memory
 from weftrace.pipeline.runtime.executor import PipelineRuntime
 from weftrace.pipeline.schedule import Action, Schedule
 
@@ -30,6 +35,11 @@ def test_a_checkpointed_stage_is_recomputed_once(ranks: Ranks, family: str) -> N
 @pytest.mark.parametrize("in_main_grad", [False, True])
 def test_gradients_of_replicas_add_to_those_of_earlier_steps(ranks: Ranks, in_main_grad: bool) -> None:
     ranks.run(CASES + "adds_to_gradients_of_earlier_steps", 2, in_main_grad=in_main_grad)
+
+
+@pytest.mark.parametrize("in_main_grad", [False, True])
+def test_weights_that_stages_of_a_rank_share_are_summed_over_replicas_once(ranks: Ranks, in_main_grad: bool) -> None:
+    assert ranks.run(CASES + "ties_weights", 2, in_main_grad=in_main_grad) == [True, True]
 
 
 def test_slices_of_sequences_carry_their_state(ranks: Ranks) -> None:
@@ -64,6 +74,13 @@ def test_a_stage_that_fails_is_told_with_rank_and_action_and_nobody_waits_for_it
         assert f"PipelineRunError: rank {rank} stopped while" in said[rank], said
 
 
+def test_a_rank_that_is_gone_before_a_step_is_told_in_a_sentence_too(ranks: Ranks) -> None:
+    said = ranks.run(CASES + "leaves_before_its_step")
+    assert said[2] == "left"
+    for rank in (0, 1, 3):
+        assert f"PipelineRunError: rank {rank} stopped while beginning a step" in said[rank]
+
+
 def test_when_a_rank_dies_the_others_fail_at_once_with_a_sentence(warm: Path) -> None:
     four = Ranks(warm / "python")
     four.begin(CASES + "fails", dies=True)
@@ -72,6 +89,79 @@ def test_when_a_rank_dies_the_others_fail_at_once_with_a_sentence(warm: Path) ->
         assert "the connection failed" in said
         assert "imed out" not in said
     four.end()
+
+
+def test_a_tensor_arrives_in_the_order_of_memory_that_it_had() -> None:
+    """Sums over it depend on that in their last bits; what fills no memory of its own arrives without gaps."""
+    x = torch.arange(2.0 * 3 * 4 * 5).reshape(2, 3, 4, 5)
+    last, gaps = x.contiguous(memory_format=torch.channels_last).requires_grad_(), x[:, ::2]
+    value = {"plain": x, "channels last": last, "gaps": gaps, "swapped": x.transpose(0, 1), "none": x[:0]}
+    told = describe(value)
+    came = received(told, torch.device("cpu"))
+    for mine, theirs in zip(packed(value, told, x.device), packed(came, told, x.device), strict=True):
+        theirs.copy_(mine)
+    for name, tensor in value.items():
+        assert torch.equal(came[name], tensor), name
+        assert came[name].requires_grad == tensor.requires_grad
+        assert name == "gaps" or came[name].stride() == tensor.stride(), name
+    again = value | {"swapped": x.transpose(0, 1).contiguous()}
+    assert describe(again) != told
+    assert same_but_for_memory(describe(again), told)
+    assert torch.equal(packed(again, told, x.device)[3], packed(value, told, x.device)[3])
+
+
+def _on_one_rank(stages: list[nn.Module], loss: Any, kinds: str = "IW") -> PipelineRuntime:
+    order = [("F", 0), ("F", 1), *((kind, stage) for stage in (1, 0) for kind in kinds)]
+    actions = [
+        Action(rank=0, kind=kind, stage=stage, micro_batch=number)  # type: ignore[arg-type]
+        for number in range(2)
+        for kind, stage in order
+    ]
+    schedule = Schedule.of(actions, name="alone", rank_of=[[0, 0]], num_micro_batches=2)
+    return PipelineRuntime(schedule, dict(enumerate(stages)), loss=loss)
+
+
+def test_a_loss_gets_the_class_of_dicts_that_the_last_stage_returned() -> None:
+    """As models of transformers do, whose outputs are dicts with attributes."""
+
+    class Output(OrderedDict[str, Any]):
+        note: str
+
+    class Answers(nn.Linear):
+        def forward(self, x: Tensor) -> Output:  # type: ignore[override]
+            found = Output(logits=super().forward(x), cache=None)
+            found.note = "kept"
+            return found
+
+    def loss(out: Output, target: Any) -> Tensor:
+        assert type(out) is Output and out.note == "kept" and out["cache"] is None
+        return out["logits"].square().sum()
+
+    last = Answers(3, 1)
+    pipeline = _on_one_rank([nn.Linear(3, 3), last], loss)
+    pipeline.step([*torch.randn(2, 4, 3)])
+    assert last.weight.grad is not None
+    assert describe(Output(x=None)) == describe({"x": None})  # to another rank it goes as keywords
+
+
+def test_what_would_be_left_out_or_lost_is_refused() -> None:
+    class Boxed(nn.Linear):
+        def forward(self, x: Tensor) -> Any:
+            return SimpleNamespace(x=super().forward(x))
+
+    def square(out: Any, target: Any) -> Tensor:
+        return getattr(out, "x", out).square().sum()
+
+    pipeline = _on_one_rank([nn.Linear(3, 3), nn.Linear(3, 3)], square)
+    cases: list[tuple[Any, Any]] = [(torch.randn(6, 3), None), ([*torch.randn(2, 6, 3)], [0] * 6)]
+    for inputs, targets in cases:
+        with pytest.raises(ScheduleError, match=r"6 (in|tar).*ts were given, and the schedule runs 2 micro-batches"):
+            pipeline.step(inputs, targets)
+    with torch.no_grad(), pytest.raises(ScheduleError, match=r"within torch.no_grad\(\): call forward\(\)"):
+        pipeline.step([*torch.randn(2, 6, 3)])
+    assert len(pipeline.step([*torch.randn(2, 6, 3)]).losses) == 2
+    with pytest.raises(PipelineRunError, match="in anything but tuples, lists and dicts, cannot be split"):
+        _on_one_rank([nn.Linear(3, 3), Boxed(3, 3)], square).step([*torch.randn(2, 6, 3)])
 
 
 def test_a_schedule_of_one_rank_needs_no_distributed_processes() -> None:

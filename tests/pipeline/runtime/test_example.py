@@ -18,8 +18,8 @@ from weftrace.pipeline.notation import from_text
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def told_by(warm: Path, num_ranks: int, *options: str) -> str:
-    """What rank 0 of the example printed. Processes are started as torchrun does."""
+def told_by(warm: Path, num_ranks: int, *options: str, fails: bool = False) -> str:
+    """What rank 0 of the example printed, or what it said where it fails. Processes are started as torchrun does."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -43,8 +43,8 @@ def told_by(warm: Path, num_ranks: int, *options: str) -> str:
         for rank in range(num_ranks)
     ]  # fmt: skip
     said = [process.communicate(timeout=120) for process in processes]
-    assert not any(process.returncode for process in processes), said
-    return said[0][0]
+    assert {process.returncode for process in processes} == {int(fails)}, said
+    return said[0][1 if fails else 0]
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,17 @@ def test_the_example_trains_and_its_gradients_are_those_of_one_process(told_and_
     assert len(losses) == 4
     assert losses[3] < losses[0]
     assert "check: the gradients on all ranks are those of one process, bit by bit" in told
+
+
+def test_wrong_options_are_told_in_a_line(warm: Path) -> None:
+    said = told_by(warm, 1, "--schedule", "dualpipe", "--micro-batches", "3", fails=True)
+    assert "Traceback" not in said
+    assert "--schedule dualpipe: DualPipe" in said
+
+
+def test_the_only_step_is_recorded_too(warm: Path, tmp_path: Path) -> None:
+    told_by(warm, 1, "--schedule", "1f1b", "--steps", "1", "--profile", str(tmp_path / "run"))
+    assert len(run_of(wt.open(tmp_path / "run")).steps) == 1
 
 
 def test_each_action_is_a_range_in_the_profile_in_the_order_of_the_schedule(

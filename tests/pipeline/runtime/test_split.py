@@ -140,6 +140,23 @@ def test_what_is_not_cut_gets_its_gradient_at_i() -> None:
     _same(split, whole)
 
 
+def test_a_weight_whose_elements_share_memory_is_not_cut() -> None:
+    """Of an expanded weight, or windows of one, many elements' gradients go to one: not in place."""
+
+    class Expanded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.windows = nn.Parameter(torch.randn(4, 4)), nn.Parameter(torch.randn(7))
+
+        def forward(self, x: Tensor) -> Tensor:
+            each = torch.bmm(x.expand(3, *x.shape), self.one.expand(3, 4, 4)).sum(0)
+            return each @ self.windows.unfold(0, 4, 1)
+
+    full, split, engine = _both(Expanded().double(), (torch.randn(5, 4, dtype=torch.float64),))
+    engine.weight_grad(0)
+    _same(split, full)
+
+
 def test_w_of_any_micro_batch_at_any_time() -> None:
     torch.manual_seed(0)
     whole = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2)).double()

@@ -169,6 +169,16 @@ def value_of(values: Values | None, micro_batch: int, what: str) -> Any:
         raise ScheduleError(f"this rank needs the {what} of micro-batch {micro_batch}, and it was not given.") from None
 
 
+def need_no_more(values: Values | None, num_micro_batches: int, what: str) -> None:
+    """Raises `ScheduleError` where a list holds more than the schedule runs, as one whole batch does: the rest would be
+    left out in silence."""
+    if values is not None and not isinstance(values, Mapping) and len(values) > num_micro_batches:
+        raise ScheduleError(
+            f"{len(values)} {what}s were given, and the schedule runs {num_micro_batches} micro-batches: give a list "
+            "with one for each, or a dict by their numbers."
+        )
+
+
 def _pair(action: Action) -> tuple[int, int, int, int]:
     back, back_micro_batch = action.back_stage, action.back_micro_batch
     assert back is not None and back_micro_batch is not None, action

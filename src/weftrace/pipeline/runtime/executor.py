@@ -24,11 +24,16 @@ from weftrace.pipeline.passes.without_backward import forward_only
 from weftrace.pipeline.range_names import MESSAGES, REPLICAS, STEP, WAIT
 from weftrace.pipeline.runtime.agreement import any_changed, same_schedule
 from weftrace.pipeline.runtime.boundary import tensors_of
-from weftrace.pipeline.runtime.chunks import Chunks, Loss, Step, Values, value_of
+from weftrace.pipeline.runtime.chunks import Chunks, Loss, Step, Values, need_no_more, value_of
 from weftrace.pipeline.runtime.link import Link
 from weftrace.pipeline.runtime.mail import Mailbox
 from weftrace.pipeline.runtime.program import program_of
-from weftrace.pipeline.runtime.replicas import gradients_of_this_step, replicated_stages, sum_over_replicas
+from weftrace.pipeline.runtime.replicas import (
+    gradients_of_this_step,
+    parameters_by_stage,
+    replicated_stages,
+    sum_over_replicas,
+)
 from weftrace.pipeline.schedule import Schedule
 
 _Mode = Literal["step", "forward"]
@@ -60,8 +65,10 @@ class PipelineRuntime:
     schedule: the same on all ranks.
     stages: the modules that this rank holds. What a stage returns is what the next is called with: a tuple or list as
         positional arguments, a dict as keywords, anything else as the one argument. It holds tensors of any dtypes,
-        with or without a gradient, None, numbers and texts, nested in tuples, lists and dicts. The modules lie on
-        their device already, and each replica of a stage begins with the same parameters.
+        with or without a gradient, None, numbers and texts, nested in tuples, lists and dicts; a stage may not write
+        to an input that needs a gradient, as a ReLU(inplace=True) that comes first would. The modules lie on their
+        device already, and each replica of a stage begins with the same parameters. Stages of one rank may share
+        parameters; buffers, such as a BatchNorm's, are each rank's own.
     loss: called with an output of the last stage and its target, gives a scalar. Gradients are of the sum of all
         micro-batches' losses: divide in it for a mean. Needed where a rank that holds the last stage calls `step`.
     group: the ranks of the pipeline, in their order; None for all. Nobody else sends by it while a step runs. A
@@ -73,8 +80,8 @@ class PipelineRuntime:
 
     Raises `ScheduleError` where the schedule cannot run or stages are missing, `PipelineRunError` where the group has
     another size, or other ranks another schedule. A failure while running is a `PipelineRunError` too: the rank that
-    fails says which action failed. When its process ends, or destroys the group, the ranks that wait for it fail as
-    well, at once, and say what they waited for (on gloo; on NCCL that is up to torch's watchdog).
+    fails says which action failed. When its process ends, or destroys the group and holds it no longer, the ranks that
+    wait for it fail as well, at once, and say what they waited for (on gloo; on NCCL that is up to torch's watchdog).
     """
 
     def __init__(
@@ -107,29 +114,39 @@ class PipelineRuntime:
         self._signatures: dict[_Mode, object] = {}
         self._descriptions: dict[_Mode, dict[Any, str]] = {mode: {} for mode in _MODES}
         self._has_failed = False
-        same_schedule(schedule, self._link)
+        del group  # what the traceback of a failure holds keeps the group open
+        with self._once_failed_always_failed():
+            same_schedule(schedule, self._link)
 
     def step(self, inputs: Values | None = None, targets: Values | None = None) -> StepResult:
         """Forward and backward of all micro-batches; their gradients are added to what the parameters have.
 
         inputs, targets: a value for each micro-batch, a list by its number or a dict. Only those that this rank's first
-        and last stages work on are looked at: `input_micro_batches` and `target_micro_batches`.
+        and last stages work on are looked at: `input_micro_batches` and `target_micro_batches`. Inputs get no
+        gradients.
         """
         if not self._has_loss and self.target_micro_batches:
             raise ScheduleError("a rank that holds the last stage needs loss=... to step; forward() needs none.")
+        if not torch.is_grad_enabled():
+            raise ScheduleError(
+                "step() makes gradients, and this is within torch.no_grad(): call forward(), or outside."
+            )
+        need_no_more(inputs, self.schedule.num_micro_batches, "input")
+        need_no_more(targets, self.schedule.num_micro_batches, "target")
         with self._once_failed_always_failed():
             stages = replicated_stages(self.schedule, self.rank)
-            modules = [self._chunks.modules[stage] for stage in stages]
-            with gradients_of_this_step(modules):
+            parameters = parameters_by_stage([self._chunks.modules[stage] for stage in stages])
+            with gradients_of_this_step([parameter for own in parameters for parameter in own]):
                 result = self._run("step", inputs, targets)
                 with _range(REPLICAS, bool(stages)):
-                    for stage, module in zip(stages, modules, strict=True):
-                        sum_over_replicas(module, self.schedule, stage, self._link)
+                    for stage, own in zip(stages, parameters, strict=True):
+                        sum_over_replicas(own, self.schedule, stage, self._link)
         return result
 
     def forward(self, inputs: Values | None = None) -> StepResult:
         """The forwards of the schedule alone, without gradients or losses. For evaluation, call the modules' `eval()`
         first. inputs: as of `step`."""
+        need_no_more(inputs, self.schedule.num_micro_batches, "input")
         with self._once_failed_always_failed(), torch.no_grad():
             return self._run("forward", inputs, None)
 

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from weftrace.errors import ScheduleError
-from weftrace.pipeline.runtime.boundary import describe, received, tensors_of
+from weftrace.pipeline.runtime.boundary import describe, packed, received, same_but_for_memory
 from weftrace.pipeline.runtime.link import Link
 from weftrace.pipeline.runtime.program import Message
 from weftrace.pipeline.runtime.split.values import mapped
@@ -130,7 +130,7 @@ class Mailbox:
                 value = received(self._descriptions[message.key], self.link.device)
                 posted = _Posted(message, value)
                 self._received += 1
-            posted.tensors = [tensor.detach().to(self.link.device).contiguous() for tensor in tensors_of(value)]
+            posted.tensors = packed(value, self._descriptions[message.key], self.link.device)
             tensors += [(tensor, message) for tensor in posted.tensors]
             self._posted[message.key] = posted
         self.peak_received = max(self.peak_received, self._received)
@@ -141,7 +141,7 @@ class Mailbox:
 
     def _compare(self, value: Any, message: Message) -> None:
         now, told = describe(value), self._descriptions[message.key]
-        if now != told:
+        if not same_but_for_memory(now, told):
             raise ScheduleError(
                 f"{message} is {now}, but its receiver makes room for {told}, as in the step before. Shapes that "
                 "follow from those of the model's inputs may change; where others do, say changing_shapes=True."

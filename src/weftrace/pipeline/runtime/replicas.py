@@ -34,10 +34,9 @@ def _holders(schedule: Schedule, stage: int) -> list[int]:
 
 
 @contextmanager
-def gradients_of_this_step(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Within it, parameters have the gradients of this step alone; what they had before is added when it ends. Earlier
-    steps' gradients are summed over replicas already, and must not be again."""
-    parameters = _parameters(modules)
+def gradients_of_this_step(parameters: Sequence[nn.Parameter]) -> Iterator[None]:
+    """Within it, these parameters have the gradients of this step alone; what they had before is added when it ends.
+    Earlier steps' gradients are summed over replicas already, and must not be again."""
     grads = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
     for parameter, _ in grads:
         parameter.grad = None
@@ -54,8 +53,8 @@ def gradients_of_this_step(modules: Sequence[nn.Module]) -> Iterator[None]:
                 main.copy_(before + main)
 
 
-def sum_over_replicas(module: nn.Module, schedule: Schedule, stage: int, link: Link) -> None:
-    """Give the module's parameters the sum of the gradients that the replicas of its stage have.
+def sum_over_replicas(parameters: Sequence[nn.Parameter], schedule: Schedule, stage: int, link: Link) -> None:
+    """Give a stage's parameters the sum of the gradients that its replicas have.
 
     A parameter without a gradient on some of them counts as zero there; without one on all of them it keeps none. Where
     parameters have `main_grad`, that is summed. Raises `PipelineRunError` where the replicas have different parameters,
@@ -64,7 +63,6 @@ def sum_over_replicas(module: nn.Module, schedule: Schedule, stage: int, link: L
     ranks = _holders(schedule, stage)
     doing = f"summing the gradients of stage {stage} over ranks {ranks}"
     exchange = partial(link.exchange, ranks=ranks, doing=doing)
-    parameters = _parameters([module])
     facts = torch.tensor([len(parameters), sum(parameter.numel() for parameter in parameters)])
     told = torch.stack(exchange(facts)).tolist()
     if any(other != told[0] for other in told):
@@ -77,8 +75,14 @@ def sum_over_replicas(module: nn.Module, schedule: Schedule, stage: int, link: L
             _sum(piece, exchange)
 
 
-def _parameters(modules: Sequence[nn.Module]) -> list[nn.Parameter]:
-    return [parameter for module in modules for parameter in module.parameters() if parameter.requires_grad]
+def parameters_by_stage(modules: Sequence[nn.Module]) -> list[list[nn.Parameter]]:
+    """Those that learn, each once: what stages of this rank share, as an embedding and a head whose weights are tied
+    do, is the first one's, for its gradient is the sum of both stages' already."""
+    first = {parameter: at for at, module in reversed([*enumerate(modules)]) for parameter in module.parameters()}
+    return [
+        [parameter for parameter in module.parameters() if parameter.requires_grad and first[parameter] == at]
+        for at, module in enumerate(modules)
+    ]
 
 
 def _grad(parameter: nn.Parameter) -> Tensor | None:

@@ -115,7 +115,11 @@ class _Cut(Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         splitting, label, layer, weights = ctx.cut
         if not splitting.in_backward:
-            raise ScheduleError("a module that differentiates within its forward cannot be split: give split=False")
+            raise ScheduleError(
+                "autograd came through a layer outside of I. A module that differentiates within its forward, or "
+                "returns tensors in anything but tuples, lists and dicts, cannot be split: give split=False, or a "
+                "schedule with B."
+            )
         x, weight = ctx.saved_tensors
         asked = (weights[0] is not None, weights[1] is not None)
         gradients = partial(layer.weight_grads, grad, x, weight=weight, asked=asked)
@@ -153,9 +157,19 @@ def _weight(value: Any) -> Weight | None:
     base = value._base
     if not isinstance(base, nn.Parameter) or not base.is_leaf or not base.is_contiguous():
         return None
-    if base.dtype != value.dtype or value.is_conj():
+    if base.dtype != value.dtype or value.is_conj() or _overlaps(value):
         return None
     return Weight(base, (value.shape, value.stride(), int(value.storage_offset() - base.storage_offset())))
+
+
+def _overlaps(view: Tensor) -> bool:
+    """Whether elements may share memory, as an expanded weight's do: their gradients cannot be added to in place."""
+    reach = 0  # of the smaller steps together
+    for step, size in sorted(zip(view.stride(), view.shape, strict=True)):
+        if size > 1 and step <= reach:
+            return True
+        reach += step * (size - 1)
+    return False
 
 
 def _autocast(value: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import torch
@@ -23,7 +24,12 @@ def leaves_of(value: Any) -> list[Any]:
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """The value with `change` applied to each leaf, in the same tuples, lists and dicts."""
     if isinstance(value, dict):
-        return {key: mapped(part, change) for key, part in value.items()}
+        changed = (
+            {} if type(value) is dict else copy(value)
+        )  # a class of its own has attributes that a loss may ask for
+        for key, part in value.items():
+            changed[key] = mapped(part, change)
+        return changed
     if isinstance(value, tuple) and hasattr(value, "_fields"):  # a named tuple takes its fields one by one
         return type(value)(*(mapped(part, change) for part in value))
     if isinstance(value, (tuple, list)):
