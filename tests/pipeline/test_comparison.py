@@ -124,6 +124,21 @@ def test_stages_that_differ_have_no_law() -> None:
     assert laws and all(law["bubble_ns"] is None and "differ" in law["why_not"] for law in laws)
 
 
+def test_what_would_not_fit_in_memory_is_refused_before_it_is_made() -> None:
+    with pytest.raises(ScheduleError, match=r"54,525,952 chunks, and 16,000,000 are possible\. Name fewer"):
+        compare(Costs.units(), num_devices=1024, num_micro_batches=4096)
+
+
+def test_progress_is_told_schedule_by_schedule() -> None:
+    told: list[tuple[int, int]] = []
+    families = ["1f1b", "zbv", "dualpipe"]
+    compare(
+        Costs.units(), num_devices=2, num_micro_batches=8, families=families,
+        on_progress=lambda done, total: told.append((done, total)),
+    )  # fmt: skip
+    assert told == [(0, 3), (1, 3), (2, 3)]
+
+
 def test_the_front_is_what_no_other_beats_in_both() -> None:
     block = comparison_block(compare(Costs.units(FB=3), num_devices=8, num_micro_batches=32))
     rows = block["rows"]

@@ -155,13 +155,9 @@ def told(what: str) -> Iterator[Callable[[str], None]]:
 @contextmanager
 def counted(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr, where that is a terminal; gives the function to call with how many are done, and of how many."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=outputs.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
+    with outputs.progress_bar(what) as on_progress:
         _tell_of_compiling()
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        yield on_progress
 
 
 def _tell_of_compiling() -> None:

@@ -47,13 +47,15 @@ def command(
         raise typer.BadParameter(
             "give one of the two: what all schedules have equally many of", param_hint="--stages, --devices"
         )
-    comparison = compare(
-        costs_from(costs),
-        num_micro_batches=micro_batches,
-        num_stages=stages,
-        num_devices=devices,
-        families=schedules or None,
-        boundary=boundary,
-        memory_cap=memory_cap,
-    )
+    with outputs.progress_bar("simulating schedules") as on_progress:
+        comparison = compare(
+            costs_from(costs),
+            num_micro_batches=micro_batches,
+            num_stages=stages,
+            num_devices=devices,
+            families=schedules or None,
+            boundary=boundary,
+            memory_cap=memory_cap,
+            on_progress=on_progress,
+        )
     outputs.deliver(comparison, COMPARISON, wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -22,6 +22,9 @@ from weftrace.units import counted, duration
 NEEDS_OF_SLICES = (
     "attention that hands keys and values from slice to slice; a slice is taken to cost its part of a chunk"
 )
+
+#: One stage's work on one micro-batch each: more, over all schedules, take over 7 GB.
+MAX_CHUNKS = 16_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -68,6 +71,7 @@ def candidates(
     num_devices: int | None = None,
     families: Iterable[str] | None = None,
     boundary: Boundary = "barrier",
+    on_progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> list[Candidate]:
     """Every family simulated on the same model, in the order of `FAMILIES`; the impossible ones say why.
 
@@ -75,9 +79,11 @@ def candidates(
         half of the devices. num_devices: all run on so many devices, and costs are of one device's share of the
         model: a family with two stages on a device has chunks of half of that. Exactly one of the two is given.
     num_micro_batches: of the whole batch, all replicas together. families: names of `FAMILIES`; all by default.
+    on_progress: called with how many are done, and of how many.
 
     Sequence slices are taken to cost the same, each an equal part of its micro-batch, although attention makes the
-    later ones dearer. Raises `ScheduleError` where an argument is no such thing.
+    later ones dearer. Raises `ScheduleError` where an argument is no such thing, and where all together would not fit
+    in the memory of an ordinary machine.
     """
     if (num_stages is None) == (num_devices is None):
         raise ScheduleError("give either num_stages or num_devices: schedules are compared at equal one of them.")
@@ -88,7 +94,17 @@ def candidates(
     need_costs(costs)
     need_times(costs)
     names = FAMILIES if families is None else dict.fromkeys(family_of(name).name for name in families)
-    found = [_candidate(FAMILIES[each], costs, num_micro_batches, num_stages, num_devices, boundary) for each in names]
+    chunks = (num_stages or num_devices or 0) * num_micro_batches * len(names)
+    if chunks > MAX_CHUNKS:
+        raise ScheduleError(
+            f"{len(names)} schedules of this size would not fit in memory: {chunks:,} chunks, and {MAX_CHUNKS:,} are "
+            "possible. Name fewer schedules (families=, --schedule), or compare fewer micro-batches: bubbles do not "
+            "depend on their number."
+        )
+    found: list[Candidate] = []
+    for name in names:
+        on_progress(len(found), len(names))
+        found.append(_candidate(FAMILIES[name], costs, num_micro_batches, num_stages, num_devices, boundary))
     made = [each for each in found if each.schedule is not None]
     if made and all(each.simulation is None for each in made):
         raise ScheduleError(made[0].reason)
@@ -182,6 +198,7 @@ def compare(
     families: Iterable[str] | None = None,
     boundary: Boundary = "barrier",
     memory_cap: float | None = None,
+    on_progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Comparison:
     """All families, or those named, on one model: see `candidates` for what the arguments mean.
 
@@ -197,6 +214,7 @@ def compare(
         num_devices=num_devices,
         families=families,
         boundary=boundary,
+        on_progress=on_progress,
     )
     return Comparison(
         costs=costs,

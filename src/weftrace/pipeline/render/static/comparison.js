@@ -15,7 +15,7 @@ startPage("weftrace-comparison", (/** @type {page.Comparison} */ block) => {
   const rows = block.rows.map((row, at) => ({ ...row, at }));
   const shown = new Set(block.first);
   const until = Math.max(1, ...block.pictures.map((picture) => picture?.makespan_ns ?? 0));
-  fill(byId("facts"), block.facts.join(" · "));
+  fill(byId("facts"), block.facts.join(" · ").replaceAll(". · ", ". "));
   const table = sortableTable({
     name: "schedules",
     columns: columnsOf(block),
