@@ -279,6 +279,7 @@ import polars
 from weftrace.workers.sharing import through
 class Never(Executor):
     def submit(self, *given): return Future()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts tests in the background ignores it
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 list(through(Never(), str, [1]))
 """
