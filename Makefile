@@ -11,7 +11,9 @@ PYTEST ?=
 BENCH  ?=
 
 # How the tests share the processors: a process each; who is done early takes tests from another. PYTEST="-n 0" is one.
-PARALLEL := --numprocesses auto --dist worksteal
+# One process of tests more than there are processors: some wait for clusters, browsers and processes of their own.
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+PARALLEL := --numprocesses $(shell expr $(PROCESSORS) + 1) --dist worksteal
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
