@@ -11,9 +11,7 @@ PYTEST ?=
 BENCH  ?=
 
 # How the tests share the processors: a process each; who is done early takes tests from another. PYTEST="-n 0" is one.
-# One process of tests more than there are processors: some wait for clusters, browsers and processes of their own.
-PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-PARALLEL := --numprocesses $(shell expr $(PROCESSORS) + 1) --dist worksteal
+PARALLEL := --numprocesses auto --dist worksteal
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
