@@ -1,8 +1,13 @@
 """Pipeline schedules as values: made, checked, simulated, compared, drawn, and run on torch.distributed.
 
-schedule = wt.pipeline.generate("dualpipe", num_stages=8, num_micro_batches=20)
-wt.pipeline.check(schedule)                            # every chunk once, in an order that can run
-print(wt.pipeline.to_text(schedule))
+    schedule = wt.pipeline.generate("dualpipe", num_stages=8, num_micro_batches=20)
+    wt.pipeline.check(schedule)                            # every chunk once, in an order that can run
+    print(wt.pipeline.to_text(schedule))
+    run = wt.pipeline.simulate(schedule, wt.pipeline.Costs.units(FB=3))
+    wt.show(run)                                           # the picture; run.bubble_ns, run.ranks, run.actions
+    wt.pipeline.compare(run.costs, num_devices=8, num_micro_batches=32).ranked[0]    # which is best, by its costs
+
+`weftrace.pipeline.runtime` runs a schedule, and is the only part that needs torch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Schedules that run: stages on torch.distributed, their backward in I and W, their phases in turns.
 
-from weftrace.pipeline.runtime import PipelineRuntime, verify_split
-print(verify_split(module, example_inputs).in_lines())      # what I leaves to W, and what it cannot
-result = PipelineRuntime(schedule, {stage: module}, loss=loss).step(inputs, targets)
+    from weftrace.pipeline.runtime import PipelineRuntime, verify_split
+    print(verify_split(module, example_inputs).in_lines())      # what I leaves to W, and what it cannot
+    result = PipelineRuntime(schedule, {stage: module}, loss=loss).step(inputs, targets)
+
+Needs torch: pip install 'weftrace[torch]'.
 """
 
 from __future__ import annotations
