@@ -240,6 +240,9 @@ def test_a_helper_that_is_killed_costs_nothing_but_time(team: Team) -> None:
             os.kill(pid, signal.SIGKILL)
         one = told(read_by(None, data, 500))
         assert told(read_by(mortal, data, 500)) == one
+        deadline = time.monotonic() + 60  # a busy machine may take a while to end a process
+        while mortal.pids and time.monotonic() < deadline:
+            assert told(read_by(mortal, data, 500)) == one
         assert not mortal.pids
         assert told(read_by(mortal, data, 500)) == one
     finally:
