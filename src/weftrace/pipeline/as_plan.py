@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.pipeline.costs import Costs, durations_ns, need_costs, of_stages
-from weftrace.pipeline.planned.copies import copies_of, with_copies
+from weftrace.pipeline.planned.copies import Copies, copies_of, with_copies
 from weftrace.pipeline.planned.frames import named
 from weftrace.pipeline.planned.streams import COMPUTE
 from weftrace.pipeline.planned.transfers import messages_between_ranks, with_messages
@@ -40,12 +40,12 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     check_work(schedule)
     need_costs(costs)
     times_ns = durations_ns(schedule, costs)
-    start_bytes, end_bytes = _memory_changes(
-        schedule, of_stages(costs, "activation_bytes", schedule.num_stages),
-        of_stages(costs, "pending_bytes", schedule.num_stages),
-    )  # fmt: skip
     copies = copies_of(schedule)
     num_actions, num_copies = len(schedule), len(copies.forward)
+    activation_S, pending_S = (
+        of_stages(costs, name, schedule.num_stages) for name in ("activation_bytes", "pending_bytes")
+    )
+    start_bytes, end_bytes = _memory_changes(schedule, activation_S, pending_S, copies)
     ops = pl.DataFrame(
         {
             "name": named(KINDS, kind_codes(schedule)),
@@ -65,7 +65,7 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
 
 
 def _memory_changes(
-    schedule: Schedule, activation_S: NDArray[np.int64], pending_S: NDArray[np.int64]
+    schedule: Schedule, activation_S: NDArray[np.int64], pending_S: NDArray[np.int64], copies: Copies
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """What each op takes at its start and at its end (negative: frees), int64 [N + 2 C]: actions, then copies.
 
@@ -82,9 +82,9 @@ def _memory_changes(
     start, end = start_KS[code, stage], end_KS[code, stage]
     if len(pairs := np.flatnonzero(code == _FB)):
         end[pairs] = -activation_S[actions.get_column("back_stage").gather(pairs).to_numpy()]
-    if not actions.get_column("offload").any():
+    if not len(copies.stage):
         return start, end
-    copied = activation_S[copies_of(schedule).stage]
+    copied = activation_S[copies.stage]
     return np.concatenate([start, 0 * copied, copied]), np.concatenate([end, -copied, 0 * copied])
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from weftrace.alphabet import Direction
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes
+from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes, needed_count
 from weftrace.units import duration
 
 #: One value for all stages, or one a stage.
@@ -142,33 +142,20 @@ class Costs(InNotebook):
 
         Messages between the parts are as large as those between stages. Halves of an odd nanosecond are rounded.
         """
-        _check_count("num_parts", num_parts)
-
-        def parts(value: Any) -> Any:
-            if isinstance(value, tuple):
-                return tuple(each for item in value for each in (parts(item),) * num_parts)
-            return None if value is None else round(value / num_parts)
-
+        needed_count("costs", "num_parts", num_parts)
         names = (*(name for name in _PER_STAGE if name != "message_bytes"), "overlapped_ns")
-        changed = {name: parts(getattr(self, name)) for name in names}
-        if isinstance(self.message_bytes, tuple):
-            changed["message_bytes"] = tuple(each for each in self.message_bytes for _ in range(num_parts))
-        return replace(self, **changed)
+        changed = {name: _divided(getattr(self, name), num_parts) for name in names}
+        changed["message_bytes"] = self.message_bytes
+        return replace(self, **{name: _repeated(value, num_parts) for name, value in changed.items()})
 
     def sliced(self, num_slices: int) -> Costs:
         """Costs of one of so many equal slices of a micro-batch: its times and sizes divided, its weights the same.
 
         Attention makes later slices dearer than earlier ones, which this leaves out. Parts of a nanosecond are rounded.
         """
-        _check_count("num_slices", num_slices)
-
-        def part(value: Any) -> Any:
-            if isinstance(value, tuple):
-                return tuple(part(item) for item in value)
-            return None if value is None else round(value / num_slices)
-
+        needed_count("costs", "num_slices", num_slices)
         names = (*(name for name in _PER_STAGE if name != "weight_bytes"), "overlapped_ns")
-        return replace(self, **{name: part(getattr(self, name)) for name in names})
+        return replace(self, **{name: _divided(getattr(self, name), num_slices) for name in names})
 
     def _told(self) -> Iterator[tuple[str, str]]:
         for letter, value in (("F", self.forward_ns), ("I", self.input_ns), ("W", self.weight_ns)):
@@ -261,16 +248,25 @@ def _overlapped_ns(costs: Costs, forward_ns: NDArray[np.int64], backward_ns: NDA
     return np.broadcast_to(given, (num_stages, num_stages))
 
 
+def _divided(value: Any, by: int) -> Any:
+    """A value, or each of a field by stage or pair, divided and rounded."""
+    if isinstance(value, tuple):
+        return tuple(_divided(item, by) for item in value)
+    return None if value is None else round(value / by)
+
+
+def _repeated(value: Any, times: int) -> Any:
+    """A field by stage or pair with each stage so many times in a row."""
+    if isinstance(value, tuple):
+        return tuple(each for item in value for each in (_repeated(item, times),) * times)
+    return value
+
+
 def _plain(value: Any) -> Any:
     """Lists and arrays as tuples, numbers of NumPy as Python's."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     return tuple(_plain(each) for each in value) if isinstance(value, list | tuple) else value
-
-
-def _check_count(name: str, value: Any) -> None:
-    if type(value) is not int or value < 1:
-        raise ScheduleError(f"costs: {name} = {value!r}; it must be a whole number above 0.")
 
 
 def _check_whole(name: str, value: Any) -> None:

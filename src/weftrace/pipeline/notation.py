@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def from_text(text: str, *, what: str = "the text") -> Schedule:
         raise ScheduleError(f"{what} holds no line such as 'rank 0: 0F0 0F1 0B0': it is no schedule.")
     if sorted(replicas) != list(range(len(replicas))):
         raise ScheduleError(f"{what}: its replicas are {sorted(replicas)}; they are numbered from 0 on, without gaps.")
-    rank_of = [replicas[k] for k in range(len(replicas))] or [_stages_by_rank(rows_of, what)]
+    rank_of = tuple(replicas[k] for k in range(len(replicas))) or (_stages_by_rank(rows_of, what),)
     return _schedule(rows_of, rank_of, facts["micro-batches"], facts["slices"], facts["name"], tuple(notes))
 
 
@@ -154,7 +154,7 @@ def from_torch_csv(text: str, *, name: str = "schedule", what: str = "the CSV") 
         del rows_of[max(rows_of)]  # empty lines at the end
     if not rows_of:
         raise ScheduleError(f"{what} holds no action.")
-    return _schedule(rows_of, [_stages_by_rank(rows_of, what)], None, 1, name, ())
+    return _schedule(rows_of, (_stages_by_rank(rows_of, what),), None, 1, name, ())
 
 
 def read_schedule(path: str | os.PathLike[str]) -> Schedule:
@@ -216,7 +216,7 @@ def _torch_action(cell: str, where: str) -> _Row:
 
 def _schedule(
     rows_of: dict[int, list[_Row]],
-    rank_of: Sequence[Iterable[int]],
+    rank_of: tuple[tuple[int, ...], ...],
     num_micro_batches: int | None,
     num_slices: int,
     name: str,
@@ -230,10 +230,9 @@ def _schedule(
         frame = pl.DataFrame(rows, schema=ACTION_SCHEMA, orient="row")
     except (pl.exceptions.PolarsError, OverflowError) as error:
         raise ScheduleError(f"schedule {name!r}: a number is too large: {str(error).splitlines()[0]}") from error
-    placed = tuple(tuple(ranks) for ranks in rank_of)
     return Schedule(
         name=name,
-        rank_of=placed,
+        rank_of=rank_of,
         num_micro_batches=num_micro_batches,
         num_slices=num_slices,
         notes=notes,

@@ -95,9 +95,7 @@ class Schedule(InNotebook):
         if type(self.name) is not str:
             raise ScheduleError(f"a schedule's name is text, not {self.name!r}.")
         for name in ("num_micro_batches", "num_slices"):
-            object.__setattr__(self, name, value := plain_int(getattr(self, name)))
-            if type(value) is not int or value < 1:
-                raise ScheduleError(f"{of}: {name} = {value!r}; it must be a whole number above 0.")
+            object.__setattr__(self, name, needed_count(of, name, plain_int(getattr(self, name))))
         if self.num_micro_batches % self.num_slices:
             raise ScheduleError(
                 f"{of}: {self.num_micro_batches} micro-batches are no whole number of sequences of "
@@ -201,6 +199,13 @@ def code_of(kind: Direction) -> int:
 def plain_int(given: Any) -> Any:
     """A whole number of NumPy as Python's; anything else as it is."""
     return int(given) if isinstance(given, np.integer) else given
+
+
+def needed_count(of: str, name: str, value: object) -> int:
+    """The value. Raises `ScheduleError` where it is no whole number above 0. of: whose it is, for the error."""
+    if type(value) is not int or value < 1:
+        raise ScheduleError(f"{of}: {name} = {value!r}; it must be a whole number above 0.")
+    return value
 
 
 def need_schedule(given: object) -> None:

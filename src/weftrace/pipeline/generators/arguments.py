@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weftrace.errors import ScheduleError
+from weftrace.pipeline.schedule import needed_count
 
 #: Chunks of a schedule, at most: some 10 GB of actions. 1,024 ranks x 4,096 micro-batches x 2 stages are 8 million.
 _MOST = 2**28
@@ -19,13 +20,6 @@ def need_counts(name: str, **counts: object) -> None:
     if chunks > _MOST:
         told = " x ".join(f"{value:,}" for value in counts.values())
         raise ScheduleError(f"{name}: {told} chunks are more than the {_MOST:,} that can be made.")
-
-
-def needed_count(name: str, what: str, value: object) -> int:
-    """The value. Raises `ScheduleError` where it is no whole number above 0."""
-    if type(value) is not int or value < 1:
-        raise ScheduleError(f"{name}: {what} = {value!r}; it must be a whole number above 0.")
-    return value
 
 
 def need_several_stages(name: str, stages_per_rank: int, instead: str) -> None:

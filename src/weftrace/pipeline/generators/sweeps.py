@@ -26,7 +26,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.alphabet import Direction
-from weftrace.pipeline.schedule import ACTION_SCHEMA
+from weftrace.pipeline.generators.columns import kinds_of
 
 #: A number of steps or chunks for each rank, or one for all.
 OfRanks = int | NDArray[np.int64]
@@ -92,11 +92,6 @@ def actions_of(sweeps: Sequence[Sweep], stage_of: NDArray[np.int32]) -> pl.DataF
             "micro_batch": micro_batch[order_RN.ravel()],
         }
     )
-
-
-def kinds_of(numbers: NDArray[np.uint32], kinds: Sequence[Direction]) -> pl.Series:
-    """The column `kind` of actions whose kinds are told by their number in a list."""
-    return pl.Series(kinds, dtype=ACTION_SCHEMA["kind"]).gather(numbers)
 
 
 def _of_rank(value_R: OfRanks, rank: int, num_ranks: int) -> int:

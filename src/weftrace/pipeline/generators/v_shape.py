@@ -20,8 +20,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.pipeline.generators.arguments import need_counts
+from weftrace.pipeline.generators.columns import kinds_of
 from weftrace.pipeline.generators.squeeze import Block, squeezed
-from weftrace.pipeline.generators.sweeps import Chunks, Rest, Sweep, actions_of, kinds_of
+from weftrace.pipeline.generators.sweeps import Chunks, Rest, Sweep, actions_of
 from weftrace.pipeline.schedule import Schedule
 
 

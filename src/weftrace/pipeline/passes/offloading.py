@@ -12,8 +12,7 @@ import polars as pl
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs, need_costs, of_stages, transfer_ns
 from weftrace.pipeline.dependencies import chunk_rows
-from weftrace.pipeline.generators.arguments import needed_count
-from weftrace.pipeline.schedule import Schedule, need_schedule
+from weftrace.pipeline.schedule import Schedule, need_schedule, needed_count
 from weftrace.pipeline.simulation import Simulation, simulate
 
 #: Copies share a link, and wait for each other on it, so each is given so many times its own time: as little as keeps

@@ -14,13 +14,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.errors import ScheduleError
-from weftrace.pipeline.costs import Costs, durations_ns, need_costs
+from weftrace.pipeline.costs import Costs, durations_ns, need_costs, transfer_ns
 from weftrace.pipeline.dependencies import chunk_rows, messages
-from weftrace.pipeline.generators.arguments import needed_count
 from weftrace.pipeline.generators.one_stage import zb1p
 from weftrace.pipeline.passes.splitting import split_backward
 from weftrace.pipeline.rules import check
-from weftrace.pipeline.schedule import Schedule, need_schedule
+from weftrace.pipeline.schedule import Schedule, need_schedule, needed_count
 from weftrace.pipeline.simulation import simulate
 
 
@@ -157,7 +156,5 @@ def _needs(split: Schedule, costs: Costs) -> defaultdict[int, list[tuple[int, in
 
 def _message_ns(costs: Costs) -> int:
     """How long a message is on its way: an estimate, the largest of all stages'; the simulation judges exactly."""
-    if costs.bytes_per_s is None:
-        return costs.latency_ns
-    size = costs.message_bytes
-    return costs.latency_ns + round((size if isinstance(size, int) else max(size)) / costs.bytes_per_s * 1e9)
+    largest = np.array([np.max(costs.message_bytes)])
+    return costs.latency_ns + int(transfer_ns(largest, costs, "bytes_per_s")[0])
