@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from weftrace.errors import OutputError
@@ -47,6 +47,27 @@ def writers(kind: Kind) -> dict[str, Callable[[Any, str], object]]:
         for suffix in DOCUMENT_SUFFIXES:
             found.setdefault(suffix, _document_writer(kind.document))
     return found
+
+
+def text_writer(text: Callable[[Any], str]) -> Callable[[Any, str], object]:
+    """A writer of what is one text."""
+
+    def write(value: Any, path: str) -> None:
+        from weftrace.files.output import write_output
+
+        write_output(path, [text(value)])
+
+    return write
+
+
+def made_of(value: type, kind: Kind, prepared: Callable[[Any], Any]) -> Kind:
+    """The kind of what another kind's values are made of: shown, saved and drawn as that is, and not loaded."""
+    show = kind.show
+    assert show is not None, kind.value
+    return replace(
+        kind, value=value, schema="", load=None, prepared=prepared,
+        show=lambda each, console: show(prepared(each), console),
+    )  # fmt: skip
 
 
 def suffix_of(path: str | os.PathLike[str], suffixes: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import polars as pl
@@ -18,8 +17,7 @@ from weftrace.experts.render.terminal import print_placement, print_placement_al
 from weftrace.experts.replays.document import REPLAY_SCHEMA, ReplayDocument
 from weftrace.experts.replays.replay import Replay
 from weftrace.files.documents import document_as
-from weftrace.files.output import write_output
-from weftrace.kinds import DOCUMENT_SUFFIXES, Kind
+from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, made_of, text_writer
 
 SCHEMAS = (PLACEMENT_SCHEMA, REPLAY_SCHEMA)
 
@@ -35,11 +33,11 @@ def _load_replay(document: Mapping[str, Any], what: str) -> ReplayReport:
 
 
 def _page(render: Callable[[Any], str]) -> Callable[[Any, str], object]:
-    return lambda report, path: write_output(path, [render(report.document)])
+    return text_writer(lambda report: render(report.document))
 
 
 def _csv(table: Callable[[Any], pl.DataFrame]) -> Callable[[Any, str], object]:
-    return lambda report, path: write_output(path, [table(report).write_csv().encode()])
+    return text_writer(lambda report: table(report).write_csv())
 
 
 def _of_document(do: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,14 +72,7 @@ REPLAY = Kind(
 )
 
 
-_REPLAY_ITSELF = replace(
-    REPLAY,
-    value=Replay,
-    schema="",
-    load=None,
-    prepared=replay_report,
-    show=lambda replay, console: print_replay(replay_report(replay).document, console),
-)
+_REPLAY_ITSELF = made_of(Replay, REPLAY, replay_report)
 
 
 def _needs_loads(placement: Placement, *others: object) -> NoReturn:

@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.console import Console
 
-from weftrace.files.output import write_output
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.document import (
     DIFF_SCHEMA,
@@ -30,14 +29,10 @@ from weftrace.flops.several.diff import FlopsDiff
 from weftrace.flops.several.sweep import Sweep
 from weftrace.flops.tables import sweep_csv, to_csv, to_markdown
 from weftrace.flops.values import FlopsReport
-from weftrace.kinds import Kind
+from weftrace.kinds import Kind, text_writer
 
 #: Endings of the median step as a Chrome trace.
 TRACE_SUFFIXES = (".trace.json", ".trace.json.gz", ".trace.json.zst")
-
-
-def _text(write: Callable[[Any], str]) -> Callable[[Any, str], object]:
-    return lambda value, path: write_output(path, [write(value)])
 
 
 def _figure(name: str) -> Callable[[FlopsReport | Account], Any]:
@@ -59,9 +54,9 @@ ACCOUNT = Kind(
     document=flops_document,
     show=_show,
     save={
-        ".html": _text(render_flops_html),
-        ".csv": _text(to_csv),
-        ".md": _text(to_markdown),
+        ".html": text_writer(render_flops_html),
+        ".csv": text_writer(to_csv),
+        ".md": text_writer(to_markdown),
         **dict.fromkeys(TRACE_SUFFIXES, write_counters),
     },
     figures={
@@ -84,7 +79,7 @@ SWEEP = Kind(
     document=sweep_document,
     load=sweep_of,
     show=print_sweep,
-    save={".csv": _text(sweep_csv)},
+    save={".csv": text_writer(sweep_csv)},
 )
 
 KINDS = (ACCOUNT, REPORT, DIFF, SWEEP)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-
-from weftrace.files.output import write_output
-from weftrace.kinds import DOCUMENT_SUFFIXES, Kind
+from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, made_of, text_writer
 from weftrace.pipeline.comparing.comparison import Comparison
 from weftrace.pipeline.comparing.document import (
     COMPARISON_SCHEMA,
@@ -47,14 +43,10 @@ COMPARISON = Kind(
     load=lambda document, what: comparison_of(document, what=what),
     show=lambda comparison, console: print_comparison(comparison_document(comparison), console),
     save={
-        ".html": lambda comparison, path: write_output(path, [render_comparison_html(comparison)]),
-        ".csv": lambda comparison, path: write_output(path, [comparison_table(comparison).write_csv().encode()]),
+        ".html": text_writer(render_comparison_html),
+        ".csv": text_writer(lambda comparison: comparison_table(comparison).write_csv()),
     },
 )
-
-
-def _text(told: Callable[[Simulation], str]) -> Callable[[Simulation, str], object]:
-    return lambda simulation, path: write_output(path, [told(simulation)])
 
 
 #: A saved simulation is its document and a trace for Perfetto in one file.
@@ -66,10 +58,10 @@ SIMULATION = Kind(
     show=print_simulation,
     save={
         **dict.fromkeys(DOCUMENT_SUFFIXES, write_perfetto),
-        ".html": _text(lambda simulation: render_schedules_html([simulation])),
-        ".svg": _text(lambda simulation: svg_of([simulation])),
-        ".csv": _text(lambda simulation: to_torch_csv(simulation.schedule)),
-        ".txt": _text(lambda simulation: to_text(simulation.schedule)),
+        ".html": text_writer(lambda simulation: render_schedules_html([simulation])),
+        ".svg": text_writer(lambda simulation: svg_of([simulation])),
+        ".csv": text_writer(lambda simulation: to_torch_csv(simulation.schedule)),
+        ".txt": text_writer(lambda simulation: to_text(simulation.schedule)),
     },
     figures={"schedule": figure_schedule},
 )
@@ -80,13 +72,6 @@ def _in_units(schedule: Schedule) -> Simulation:
 
 
 #: A schedule has no times of its own: it is drawn and saved with F = I = W = 1 and F&B = 3.
-SCHEDULE = replace(
-    SIMULATION,
-    value=Schedule,
-    schema="",
-    load=None,
-    prepared=_in_units,
-    show=lambda schedule, console: print_simulation(_in_units(schedule), console),
-)
+SCHEDULE = made_of(Schedule, SIMULATION, _in_units)
 
 KINDS: tuple[Kind, ...] = (COSTS, COMPARISON, SIMULATION, SCHEDULE, *REPORT_KINDS)

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weftrace.files.documents import document_as
-from weftrace.files.output import write_output
 from weftrace.files.schemas import DocumentSchema
-from weftrace.kinds import Kind
+from weftrace.kinds import Kind, made_of, text_writer
 from weftrace.pipeline.choices.document import (
     RECOMMENDATION_SCHEMA,
     RecommendationReport,
@@ -50,12 +49,12 @@ def _kind(
         document=lambda value: value.document,
         load=load,
         show=lambda value, console: show(value.document, console),
-        save={".csv": lambda value, path: write_output(path, [table(value.document).write_csv().encode()])},
+        save={".csv": text_writer(lambda value: table(value.document).write_csv())},
     )
 
 
 def _with_page(kind: Kind, page: Callable[[Any], str]) -> Kind:
-    return replace(kind, save={".html": lambda value, path: write_output(path, [page(value)]), **kind.save})
+    return replace(kind, save={".html": text_writer(page), **kind.save})
 
 
 RECOMMENDATION = _with_page(
@@ -66,20 +65,10 @@ STEP = _kind(StepReport, STEP_SCHEMA, print_step, step_table)
 SLIP = _with_page(_kind(SlipReport, SLIP_SCHEMA, print_slip, slip_table), render_slip_html)
 
 
-def _itself(value: type[Any], kind: Kind, report: Callable[[Any], Any]) -> Kind:
-    """Of the value that a report is made of."""
-    shown = kind.show
-    assert shown is not None
-    return replace(
-        kind, value=value, schema="", load=None, prepared=report,
-        show=lambda each, console: shown(report(each), console),
-    )  # fmt: skip
-
-
 REPORT_KINDS = (
     RECOMMENDATION,
     STEP,
     SLIP,
-    _itself(Recommendation, RECOMMENDATION, recommendation_report),
-    _itself(Slip, SLIP, slip_report),
+    made_of(Recommendation, RECOMMENDATION, recommendation_report),
+    made_of(Slip, SLIP, slip_report),
 )

@@ -185,6 +185,11 @@ class Schedule(InNotebook):
         yield from (("note", note) for note in self.notes)
 
 
+def stages_on(schedule: Schedule, rank: int) -> list[int]:
+    """The stages that a rank holds, in the model's order."""
+    return [stage for stage, ranks in enumerate(zip(*schedule.rank_of, strict=True)) if rank in ranks]
+
+
 def kind_codes(schedule: Schedule) -> NDArray[np.uint8]:
     """The kind of each action as its position in `KINDS`, [actions]."""
     codes: NDArray[np.uint8] = schedule.actions.get_column("kind").to_physical().to_numpy()

@@ -14,7 +14,7 @@ from tests.pipeline.runtime.one_process import run_alone, same
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.generators.families import generate
 from weftrace.pipeline.runtime.executor import PipelineRuntime
-from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.schedule import stages_on
 
 
 class Mixed(nn.Module):
@@ -110,15 +110,11 @@ def batch_of(num_micro_batches: int, seed: int, rows: int = 3) -> tuple[list[Ten
     return made[0], made[1]
 
 
-def held_stages(schedule: Schedule, rank: int) -> list[int]:
-    return [stage for stage in range(schedule.num_stages) if schedule.replica_of_rank_stage[rank, stage] >= 0]
-
-
 def compares(group: dist.ProcessGroup | None, kind: str, family: str, num_ranks: int) -> dict[str, Any]:
     """Other shapes in the second step, a frozen stage in the third: gradients as of one process, bit by bit."""
     schedule = generate(family, num_ranks=num_ranks, num_micro_batches=2 * num_ranks)
     stages, alone = stages_of(kind, schedule.num_stages), stages_of(kind, schedule.num_stages)
-    held = held_stages(schedule, dist.get_rank(group))
+    held = stages_on(schedule, dist.get_rank(group))
     pipeline = PipelineRuntime(schedule, {stage: stages[stage] for stage in held}, loss=loss_of, group=group)
     for seed, frozen in ((0, False), (1, False), (1, kind == "mixed"), (1, kind == "mixed")):
         for first in (alone[0], *(stages[stage] for stage in held if stage == 0)):

@@ -12,6 +12,7 @@ from tests.pipeline.runtime.one_process import apart, run_alone, same
 from weftrace.pipeline.notation import from_text
 from weftrace.pipeline.runtime.executor import PipelineRuntime
 from weftrace.pipeline.runtime.split.values import leaves_of
+from weftrace.pipeline.schedule import stages_on
 
 
 def trains(group: dist.ProcessGroup | None, schedule: str, kinds: list[str]) -> dict[str, Any]:
@@ -24,7 +25,7 @@ def _trains(group: dist.ProcessGroup | None, text: str, kind: str, steps: int) -
     stages, loss = model(kind, schedule.num_stages)
     alone, _ = model(kind, schedule.num_stages)
     rank = dist.get_rank(group)
-    held = [stage for stage in range(schedule.num_stages) if schedule.replica_of_rank_stage[rank, stage] >= 0]
+    held = stages_on(schedule, rank)
     pipeline = PipelineRuntime(schedule, {s: stages[s] for s in held}, loss=loss, group=group)
     for seed in range(steps):
         inputs, targets = batch(kind, schedule.num_micro_batches, seed)
@@ -60,7 +61,7 @@ def as_torch_does(group: dist.ProcessGroup | None, schedule: str, csv: str) -> b
     theirs, _ = model("mlp", ours.num_stages)
     inputs, targets = batch("mlp", ours.num_micro_batches)
     rank = dist.get_rank(group)
-    held = [stage for stage in range(ours.num_stages) if ours.replica_of_rank_stage[rank, stage] >= 0]
+    held = stages_on(ours, rank)
     PipelineRuntime(ours, {s: mine[s] for s in held}, loss=loss, group=group).step(inputs, targets)
     device = torch.device("cpu")
     stages = [PipelineStage(theirs[s], s, ours.num_stages, device, group=group) for s in held]

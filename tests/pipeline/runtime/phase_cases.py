@@ -16,6 +16,7 @@ from weftrace.pipeline.runtime import StageEngine
 from weftrace.pipeline.runtime.blocks import ExpertBlock
 from weftrace.pipeline.runtime.executor import PipelineRuntime
 from weftrace.pipeline.runtime.phases import PhasedSequential
+from weftrace.pipeline.schedule import stages_on
 
 
 def experts_on_ranks(group: dist.ProcessGroup) -> dict[str, bool]:
@@ -97,7 +98,7 @@ def pipelines_of_experts(group: dist.ProcessGroup, schedule: str) -> list[Any]:
     rank = dist.get_rank(group)
     lines = [dist.new_group([first, first + 1]) for first in (0, 2)]
     across = [dist.new_group([first, first + 2]) for first in (0, 1)]
-    held = [stage for stage in range(plan.num_stages) if plan.replica_of_rank_stage[rank % 2, stage] >= 0]
+    held = stages_on(plan, rank % 2)
     torch.manual_seed(0)
     whole = [ExpertBlock(8, num_experts=4).double() for _ in range(plan.num_stages)]
     mine = {stage: _shared_out(whole[stage], across[rank % 2]) for stage in held}

@@ -13,6 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from weftrace.pipeline.notation import from_text
 from weftrace.pipeline.runtime.executor import PipelineRuntime
+from weftrace.pipeline.schedule import stages_on
 
 WIDTH = 16
 
@@ -47,7 +48,7 @@ def recorded(group: dist.ProcessGroup | None, schedule: str, folder: str, second
     """Traces of each rank, in the folder. seconds: of a chunk's forward, and as long of its backward, by stage."""
     order = from_text(schedule)
     rank = dist.get_rank(group)
-    held = [stage for stage in range(order.num_stages) if order.replica_of_rank_stage[rank, stage] >= 0]
+    held = stages_on(order, rank)
     torch.manual_seed(0)
     stages = {stage: Chunk(seconds[stage]) for stage in held}
     pipeline = PipelineRuntime(order, stages, loss=nn.functional.mse_loss, group=group)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.comparing.comparison import Candidate
-from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.costs import Costs, durations_ns
 from weftrace.pipeline.measured.told_costs import mean_ns
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Boundary, simulate
@@ -52,57 +54,68 @@ def flips(
     """
     size = sum(len(_schedule(each)) for each in (chosen, *rivals))
     looks = _LOOKS if size < _MOST_ACTIONS else _LOOKS // 2
+    known: dict[tuple[str, int, bytes], int] = {}
     found: list[Flip] = []
     for factor, (now, lowest, highest, changed) in _factors(costs).items():
 
         def winner(at: int, changed: Callable[[int], Costs] = changed) -> str:
             if on_done is not None:
                 on_done()
-            return _winner(chosen, rivals, changed(at), boundary)
+            return _winner(chosen, rivals, changed(at), boundary, known)
 
         for end in (highest, lowest):
-            at = _first_change(winner, chosen.family.name, now, end, looks)
-            if at is not None:
-                found.append(Flip(factor=factor, now=now, at=at, winner=winner(at)))
+            change = _first_change(winner, chosen.family.name, now, end, looks)
+            if change is not None:
+                found.append(Flip(factor=factor, now=now, at=change[0], winner=change[1]))
     return tuple(sorted(found, key=lambda flip: abs(flip.at - flip.now)))
 
 
-def _first_change(winner: Callable[[int], str], chosen: str, now: int, end: int, looks: int) -> int | None:
-    """The value nearest to `now`, on the way to `end`, at which another wins; None where none was found."""
+def _first_change(winner: Callable[[int], str], chosen: str, now: int, end: int, looks: int) -> tuple[int, str] | None:
+    """The value nearest to `now`, on the way to `end`, at which another wins, and which; None where none was found."""
     if end == now:
         return None
     step = 1 if end > now else -1
     distances = sorted({max(1, round(abs(end - now) * look / looks)) for look in range(1, looks + 1)})
     same = 0
     for distance in distances:
-        if winner(now + step * distance) == chosen:
+        if (name := winner(now + step * distance)) == chosen:
             same = distance
             continue
-        other = distance
+        other, other_name = distance, name
         while other - same > 1:
             middle = (same + other) // 2
-            if winner(now + step * middle) == chosen:
+            if (name := winner(now + step * middle)) == chosen:
                 same = middle
             else:
-                other = middle
-        return now + step * other
+                other, other_name = middle, name
+        return now + step * other, other_name
     return None
 
 
-def _winner(chosen: Candidate, rivals: Sequence[Candidate], costs: Costs, boundary: Boundary) -> str:
+def _winner(
+    chosen: Candidate,
+    rivals: Sequence[Candidate],
+    costs: Costs,
+    boundary: Boundary,
+    known: dict[tuple[str, int, bytes], int],
+) -> str:
     """The family that takes least; where two take the same, today's choice, then the order of the rivals."""
-    best, least = chosen.family.name, _step_ns(chosen, costs, boundary)
+    best, least = chosen.family.name, _step_ns(chosen, costs, boundary, known)
     for rival in rivals:
-        if (takes := _step_ns(rival, costs, boundary)) < least:
+        if (takes := _step_ns(rival, costs, boundary, known)) < least:
             best, least = rival.family.name, takes
     return best
 
 
-def _step_ns(candidate: Candidate, costs: Costs, boundary: Boundary) -> int:
-    """costs: of one device's share of the model, as those of the candidates."""
+def _step_ns(candidate: Candidate, costs: Costs, boundary: Boundary, known: dict[tuple[str, int, bytes], int]) -> int:
+    """costs: of one device's share of the model, as those of the candidates. known: the steps that were simulated, by
+    family and by what a factor changes of it: many schedules have no action whose time it is."""
     schedule = _schedule(candidate)
     of_chunk = costs.split(schedule.num_stages // schedule.num_ranks).sliced(schedule.num_slices)
-    return simulate(schedule, of_chunk, boundary).step_ns
+    key = (candidate.family.name, of_chunk.latency_ns, durations_ns(schedule, of_chunk).tobytes())
+    if key not in known:
+        known[key] = simulate(schedule, of_chunk, boundary).step_ns
+    return known[key]
 
 
 def _schedule(candidate: Candidate) -> Schedule:
@@ -121,7 +134,7 @@ def _factors(costs: Costs) -> dict[Factor, tuple[int, int, int, Callable[[int], 
     found: dict[Factor, tuple[int, int, int, Callable[[int], Costs]]] = {
         "overlapped": (
             round(STEPS_IN_ONE * overlapped / whole), ceil(STEPS_IN_ONE * max(forward, backward) / whole),
-            STEPS_IN_ONE, lambda at: replace(costs, overlapped_ns=_scaled_pair(costs, at)),
+            STEPS_IN_ONE, lambda at: _with_pair(costs, at),
         ),
         "weight": (
             round(STEPS_IN_ONE * weight / backward), 0, 2 * STEPS_IN_ONE // 3, lambda at: _with_weight(costs, at),
@@ -139,30 +152,17 @@ def _factors(costs: Costs) -> dict[Factor, tuple[int, int, int, Callable[[int], 
 
 def _with_weight(costs: Costs, at: int) -> Costs:
     """I and W of the same sum, W that part of it."""
-    both = _each(lambda gradient, weight: gradient + weight, costs.input_ns, costs.weight_ns)
-    weight = _each(lambda whole, _: round(whole * at / STEPS_IN_ONE), both, both)
-    return replace(
-        costs, weight_ns=weight, input_ns=_each(lambda whole, own: whole - own, both, weight), backward_ns=None
-    )
+    both: Any = np.add(costs.input_ns, costs.weight_ns)
+    weight = _part(both, at)
+    return replace(costs, weight_ns=weight, input_ns=both - weight, backward_ns=None)
 
 
-def _scaled_pair(costs: Costs, at: int) -> int | tuple[tuple[int, ...], ...]:
+def _with_pair(costs: Costs, at: int) -> Costs:
     """F&B as that part of F + B, by pair where stages differ."""
-    backward = _each(lambda gradient, weight: gradient + weight, costs.input_ns, costs.weight_ns)
-    forward = costs.forward_ns
-    if isinstance(forward, int) and isinstance(backward, int):
-        return round((forward + backward) * at / STEPS_IN_ONE)
-    stages = len(forward) if isinstance(forward, tuple) else len(backward)  # type: ignore[arg-type]
-    rows = forward if isinstance(forward, tuple) else (forward,) * stages
-    columns = backward if isinstance(backward, tuple) else (backward,) * stages
-    return tuple(tuple(round((f + b) * at / STEPS_IN_ONE) for b in columns) for f in rows)
+    forward, backward = np.broadcast_arrays(costs.forward_ns, np.add(costs.input_ns, costs.weight_ns))
+    return replace(costs, overlapped_ns=_part(np.add.outer(forward, backward), at))
 
 
-def _each(do: Callable[[int, int], int], a: int | tuple[int, ...], b: int | tuple[int, ...]) -> int | tuple[int, ...]:
-    """Of two costs, by stage where one of them is."""
-    if isinstance(a, int) and isinstance(b, int):
-        return do(a, b)
-    number = len(a) if isinstance(a, tuple) else len(b)  # type: ignore[arg-type]
-    left = a if isinstance(a, tuple) else (a,) * number
-    right = b if isinstance(b, tuple) else (b,) * number
-    return tuple(map(do, left, right))
+def _part(times: Any, at: int) -> Any:
+    """So many hundredths of times, rounded."""
+    return np.rint(times * at / STEPS_IN_ONE).astype(np.int64)

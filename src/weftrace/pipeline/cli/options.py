@@ -8,6 +8,8 @@ import typer
 
 if TYPE_CHECKING:
     from weftrace.pipeline.costs import Costs
+    from weftrace.pipeline.schedule import Schedule
+    from weftrace.pipeline.simulation import Simulation
 
 Stages = Annotated[
     int | None, typer.Option("--stages", help="Stages into which the model is cut.", min=1, metavar="PP")
@@ -40,3 +42,14 @@ def costs_from(path: str | None) -> Costs:
     from weftrace.pipeline.costs_document import read_costs
 
     return Costs.units(FB=3) if path is None else read_costs(path)
+
+
+def schedule_from(path: str) -> tuple[Schedule, Simulation | None]:
+    """The schedule of a file, and the simulation that it was saved with; None for a .csv or .txt, which has none."""
+    from weftrace.pipeline.document import read_simulation
+    from weftrace.pipeline.notation import read_schedule
+
+    if path.lower().endswith((".csv", ".txt")):
+        return read_schedule(path), None
+    simulation = read_simulation(path)
+    return simulation.schedule, simulation

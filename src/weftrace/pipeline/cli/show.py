@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from weftrace.cli import outputs
-from weftrace.pipeline.cli.options import CostsFile, Devices, Stages, costs_from
+from weftrace.pipeline.cli.options import CostsFile, Devices, Stages, costs_from, schedule_from
 
 if TYPE_CHECKING:
-    from weftrace.pipeline.costs import Costs
     from weftrace.pipeline.schedule import Schedule
-    from weftrace.pipeline.simulation import Boundary
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -75,11 +73,12 @@ def command(
     if is_file:
         if named := [name for name, value in (shape | given).items() if value is not None]:
             raise typer.BadParameter(f"{schedule} holds a schedule with its own numbers", param_hint=named[0])
-        found, own_costs, own_boundary = _read(schedule)
+        found, saved = schedule_from(schedule)
     else:
-        found, own_costs, own_boundary = _generated(schedule, stages, devices, micro_batches, given), None, None
-    chosen = costs_from(costs) if own_costs is None or costs is not None else own_costs
-    outputs.deliver(simulate(found, chosen, boundary or own_boundary or "barrier"), SIMULATION, wanted)
+        found, saved = _generated(schedule, stages, devices, micro_batches, given), None
+    chosen = costs_from(costs) if saved is None or costs is not None else saved.costs
+    boundary = boundary or ("barrier" if saved is None else saved.boundary)
+    outputs.deliver(simulate(found, chosen, boundary), SIMULATION, wanted)
 
 
 def _generated(
@@ -93,14 +92,3 @@ def _generated(
     if micro_batches is None:
         raise typer.BadParameter("say how many a step has", param_hint="--micro-batches")
     return generate(name, num_ranks=devices, num_stages=stages, num_micro_batches=micro_batches, **options)
-
-
-def _read(path: str) -> tuple[Schedule, Costs | None, Boundary | None]:
-    """The schedule of a file, and the costs and the boundary that a saved simulation has."""
-    from weftrace.pipeline.document import read_simulation
-    from weftrace.pipeline.notation import read_schedule
-
-    if path.lower().endswith((".csv", ".txt")):
-        return read_schedule(path), None, None
-    simulation = read_simulation(path)
-    return simulation.schedule, simulation.costs, simulation.boundary

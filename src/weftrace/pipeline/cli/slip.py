@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from weftrace.cli import outputs
 from weftrace.cli.options import DEFAULT_MAX_BYTES, MaxBytes, Ranks, Workers
-
-if TYPE_CHECKING:
-    from weftrace.pipeline.costs import Costs
-    from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.cli.options import schedule_from
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -74,19 +71,9 @@ def command(
     from weftrace.pipeline.slips.planned_and_measured import slip
 
     wanted = outputs.wanted(output, writes=SLIP, inputs=inputs_of(measured, plan), json=json, quiet=quiet)
-    schedule, costs = _plan(plan)
+    schedule, saved = schedule_from(plan)
+    costs = None if saved is None or saved.costs.source == "units" else saved.costs
     with opened(measured, ranks=ranks, max_bytes=max_bytes) as source:
         run = run_of(source, workers=workers)
     found = slip(schedule, run, None if costs_from_run else costs, step=step)
     outputs.deliver(slip_report(found), SLIP, wanted)
-
-
-def _plan(path: str) -> tuple[Schedule, Costs | None]:
-    """A saved schedule, and its costs; None where they are but units."""
-    from weftrace.pipeline.document import read_simulation
-    from weftrace.pipeline.notation import read_schedule
-
-    if path.lower().endswith((".csv", ".txt")):
-        return read_schedule(path), None
-    simulation = read_simulation(path)
-    return simulation.schedule, None if simulation.costs.source == "units" else simulation.costs

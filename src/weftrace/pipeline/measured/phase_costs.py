@@ -15,7 +15,7 @@ import polars as pl
 
 from weftrace.alphabet import direction_of
 from weftrace.analysis import phases
-from weftrace.analysis.intervals import Intervals, of_events
+from weftrace.analysis.intervals import of_events
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
@@ -207,9 +207,11 @@ def _parts(alike: pl.DataFrame, num_chunks: int) -> tuple[PhasePart, ...]:
 def _overlapped(work: Work, alike: pl.DataFrame, num_chunks: int) -> tuple[int | None, list[str]]:
     """What a pair took side by side, the median over steps; or None, and why the trace does not tell it."""
     events = work.events.join(alike.select("phase", "letter", pl.col("step").alias("of_step")), on="phase", how="inner")
-    forward, backward = (events.filter((pl.col("letter") == "F") == is_forward) for is_forward in (True, False))
-    together = _together_ns(forward, backward)
-    least = min(of_events(forward).total_ns, of_events(backward).total_ns)
+    forward, backward = (
+        of_events(events.filter((pl.col("letter") == "F") == is_forward)) for is_forward in (True, False)
+    )
+    together = (forward & backward).total_ns  # in which events of both directions ran
+    least = min(forward.total_ns, backward.total_ns)
     if not least or together < _TOGETHER * least:
         return None, [
             f"F&B is not known: forward and backward phases ran one after the other ({duration(together)} side by side)"
@@ -221,9 +223,3 @@ def _overlapped(work: Work, alike: pl.DataFrame, num_chunks: int) -> tuple[int |
         "F, I and W are serial upper bounds: their phases ran beside others, and each is counted as if it ran alone",
         "F&B is the time from the first start to the last end of the pair's phases",
     ]
-
-
-def _together_ns(forward: pl.DataFrame, backward: pl.DataFrame) -> int:
-    """|F & B|: time in which events of both directions ran."""
-    both: Intervals = of_events(forward) & of_events(backward)
-    return both.total_ns

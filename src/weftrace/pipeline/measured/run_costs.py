@@ -29,9 +29,10 @@ def costs_of_run(run: MeasuredRun, schedule: Schedule) -> Costs:
     Raises `TraceError` where the run is not one of the schedule.
     """
     steps = run.of_schedule(schedule)
-    matched(steps, schedule)
+    done = matched(steps, schedule)
     costs = costs_of_actions(steps, schedule.num_stages, typical="mean")
-    return replace(costs, rank_factor=_rank_factors(steps, schedule, costs), latency_ns=_latency_ns(steps, schedule))
+    latency_ns = _latency_ns(done, schedule) if steps.has_waits else 0
+    return replace(costs, rank_factor=_rank_factors(steps, schedule, costs), latency_ns=latency_ns)
 
 
 def costs_of_actions(run: MeasuredRun, num_stages: int | None = None, *, typical: Typical = "median") -> Costs:
@@ -141,14 +142,9 @@ def _pairs(
     return tuple(tuple(row) for row in found.tolist())
 
 
-def _latency_ns(run: MeasuredRun, schedule: Schedule) -> int:
-    if not run.has_waits:
-        return 0
-    samples = []
-    everything = matched(run, schedule)
-    for (_,), step in everything.group_by("step", maintain_order=True):
-        samples.append(_latencies(step.sort("row"), schedule))
-    known = np.concatenate(samples)
+def _latency_ns(done: pl.DataFrame, schedule: Schedule) -> int:
+    """done: the actions of a run that tells waits, `matched`."""
+    known = np.concatenate([_latencies(step.sort("row"), schedule) for _, step in done.group_by("step")])
     return int(np.median(known)) if len(known) else 0
 
 

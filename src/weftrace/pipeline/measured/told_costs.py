@@ -20,6 +20,7 @@ from weftrace.pipeline.measured.runs import has_actions, run_of
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.trace.work import work_of
+from weftrace.units import counted
 
 #: Where costs are from: a trace's phases, the actions of a measured run, FLOPs and hardware, a file of numbers.
 Basis = Literal["phases", "actions", "flops", "given"]
@@ -67,10 +68,12 @@ def costs_of_trace(
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
     if has_actions(first):
         run = run_of(source)
-        ranks = f"{run.num_ranks} rank{'s' if run.num_ranks > 1 else ''}"
         return ToldCosts(
             costs=costs_of_actions(run), basis="actions", source=run.source,
-            notes=(f"medians over the actions of {ranks}; what passes between ranks is not in them",),
+            notes=(
+                f"medians over the actions of {counted(run.num_ranks, 'rank')}; "
+                "what passes between ranks is not in them",
+            ),
         )  # fmt: skip
     if not isinstance(source, Trace):
         raise TraceError(
@@ -107,8 +110,13 @@ def costs_told(told: ToldCosts) -> CostsTold:
 
 def _by_stage(costs: Costs) -> list[str]:
     """That the numbers are means, where stages differ."""
-    stages = [len(value) for value in (costs.forward_ns, costs.input_ns, costs.weight_ns) if isinstance(value, tuple)]
-    return [f"the means of {stages[0]} stages, each of which is simulated with its own"] if stages else []
+    stages = _num_stages(costs)
+    return [] if stages is None else [f"the means of {stages} stages, each of which is simulated with its own"]
+
+
+def _num_stages(costs: Costs) -> int | None:
+    """Of how many stages the times are told; None where they are the same for all."""
+    return next((len(v) for v in (costs.forward_ns, costs.input_ns, costs.weight_ns) if isinstance(v, tuple)), None)
 
 
 def mean_ns(value: int | tuple[int, ...] | tuple[tuple[int, ...], ...]) -> int:
@@ -125,7 +133,7 @@ def for_devices(told: ToldCosts, num_devices: int) -> ToldCosts:
     """Costs of another number of stages as those of one device's share of the model: the mean stage, as often as there
     are stages for each device. Costs that are the same for all stages are of such a share already."""
     costs = told.costs
-    stages = next((len(v) for v in (costs.forward_ns, costs.input_ns, costs.weight_ns) if isinstance(v, tuple)), None)
+    stages = _num_stages(costs)
     if stages is None or stages == num_devices:
         return told
 

@@ -16,6 +16,7 @@ from weftrace.pipeline.render.comparison_words import (
 from weftrace.pipeline.render.page import HOME, MAX_CELLS, STYLES, PictureBlock, picture_block
 from weftrace.pipeline.render.words import PICTURE_TERMS
 from weftrace.render.page import render_page
+from weftrace.version import __version__
 
 #: Drawn at first beside the best: what everybody knows, and what most ask about.
 _DRAWN_FIRST = ("1f1b", "dualpipe")
@@ -50,16 +51,25 @@ class ComparisonBlock(TypedDict):
 def render_comparison_html(comparison: Comparison) -> str:
     """One self-contained page of a comparison, as text."""
     document = comparison_document(comparison)
+    return render_comparison(
+        comparison_block(comparison),
+        title=f"Pipeline schedules: {setting(document)}",
+        headline=comparison_headline(document),
+    )
+
+
+def render_comparison(block: ComparisonBlock, *, title: str, headline: str) -> str:
+    """The page of what `comparison_block` gives."""
     return render_page(
         "comparison.html",
         home=HOME,
         entry="comparison",
         styles=STYLES,
-        blocks=[("weftrace-comparison", comparison_block(comparison))],
+        blocks=[("weftrace-comparison", block)],
         terms={**COMPARISON_TERMS, **PICTURE_TERMS},
-        title=f"Pipeline schedules: {setting(document)}",
-        headline=comparison_headline(document),
-        version=document["weftrace"],
+        title=title,
+        headline=headline,
+        version=__version__,
     )
 
 

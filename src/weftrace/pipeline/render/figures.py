@@ -125,9 +125,8 @@ def _bars(
 
 
 def _told(picture: Picture, cell: dict[str, Any]) -> str:
-    fields = ("kind", "stage", "micro_batch", "back_stage", "back_micro_batch")
     start, end = (time_told(cell[at], picture.unit_ns) for at in ("start_ns", "end_ns"))
-    return f"{action_told(*(cell[field] for field in fields))}<br>rank {cell['rank']}, {start} to {end}"
+    return f"{action_told(cell)}<br>rank {cell['rank']}, {start} to {end}"
 
 
 def _memory(figure: go.Figure, picture: Picture, scale: int) -> None:

@@ -109,17 +109,23 @@ def picture_block(simulation: Simulation) -> PictureBlock:
 
 def render_schedules_html(simulations: Sequence[Simulation]) -> str:
     """One self-contained page of one or more simulated schedules, on one scale of time, as text."""
-    block: PageBlock = {"pictures": [picture_block(simulation) for simulation in simulations]}
-    names = ", ".join(picture["name"] for picture in block["pictures"])
+    pictures = [picture_block(simulation) for simulation in simulations]
+    names = ", ".join(picture["name"] for picture in pictures)
+    headline = pictures[0]["headline"] if len(pictures) == 1 else f"{names}, on one scale of time"
+    return render_pictures(pictures, title=names, headline=headline)
+
+
+def render_pictures(pictures: list[PictureBlock], *, title: str, headline: str) -> str:
+    """The page of schedules, on one scale of time."""
     return render_page(
         "schedule.html",
         home=HOME,
         entry="schedule",
         styles=STYLES,
-        blocks=[("weftrace-schedules", block)],
+        blocks=[("weftrace-schedules", PageBlock(pictures=pictures))],
         terms=PICTURE_TERMS,
-        title=names,
-        headline=block["pictures"][0]["headline"] if len(simulations) == 1 else f"{names}, on one scale of time",
+        title=title,
+        headline=headline,
         version=__version__,
     )
 

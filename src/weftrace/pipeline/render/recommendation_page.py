@@ -5,11 +5,7 @@ from __future__ import annotations
 from weftrace.errors import OutputError
 from weftrace.pipeline.choices.document import RecommendationReport
 from weftrace.pipeline.comparing.comparison import Comparison
-from weftrace.pipeline.render.comparison_page import ComparisonBlock, comparison_block
-from weftrace.pipeline.render.comparison_words import COMPARISON_TERMS
-from weftrace.pipeline.render.page import HOME, STYLES
-from weftrace.pipeline.render.words import PICTURE_TERMS
-from weftrace.render.page import render_page
+from weftrace.pipeline.render.comparison_page import ComparisonBlock, comparison_block, render_comparison
 
 
 def render_recommendation_html(report: RecommendationReport) -> str:
@@ -18,16 +14,10 @@ def render_recommendation_html(report: RecommendationReport) -> str:
     Raises `OutputError` for one that was read from a file: it holds no schedules to draw.
     """
     document = report.document
-    return render_page(
-        "comparison.html",
-        home=HOME,
-        entry="comparison",
-        styles=STYLES,
-        blocks=[("weftrace-comparison", recommendation_block(report))],
-        terms={**COMPARISON_TERMS, **PICTURE_TERMS},
+    return render_comparison(
+        recommendation_block(report),
         title=f"Which schedule: {document['num_devices']} devices, {document['num_micro_batches']} micro-batches",
         headline=document["headline"],
-        version=document["weftrace"],
     )
 
 

@@ -7,13 +7,11 @@ from dataclasses import replace
 import polars as pl
 
 from weftrace.errors import OutputError
-from weftrace.pipeline.render.page import HOME, STYLES, PageBlock, picture_block
-from weftrace.pipeline.render.words import PICTURE_TERMS
+from weftrace.pipeline.render.page import picture_block, render_pictures
 from weftrace.pipeline.simulation import Simulation, at_times, simulate
 from weftrace.pipeline.slips.document import SlipReport
 from weftrace.pipeline.slips.planned_and_measured import Slip
 from weftrace.plan import Plan, Timetable
-from weftrace.render.page import render_page
 
 
 def render_slip_html(report: SlipReport) -> str:
@@ -32,17 +30,10 @@ def render_slip_html(report: SlipReport) -> str:
         raise OutputError("a slip of a schedule that offloads activations is not drawn: no trace tells their copies.")
     planned = "planned" if found.costs_from == "plan" else "predicted from its own costs"
     pictures = [(planned, simulate(found.schedule, found.costs)), ("measured", measured_simulation(found))]
-    block: PageBlock = {"pictures": [{**picture_block(each), "name": name} for name, each in pictures]}
-    return render_page(
-        "schedule.html",
-        home=HOME,
-        entry="schedule",
-        styles=STYLES,
-        blocks=[("weftrace-schedules", block)],
-        terms=PICTURE_TERMS,
+    return render_pictures(
+        [{**picture_block(each), "name": name} for name, each in pictures],
         title=f"{document['schedule']}: planned and measured",
         headline=document["headline"],
-        version=document["weftrace"],
     )
 
 

@@ -41,7 +41,6 @@ _MIN_WIDTH, _MAX_WIDTH = 960, 3_600
 _CELL_PX = 13.5  # of the shortest cells, so that two small digits fit, where the width allows
 _DIGIT, _SMALL_DIGIT = 6.1, 5.3  # pixels of a digit at 10.5 px, and at 9.2 px
 _LEGEND = 30
-_ACTION = ("kind", "stage", "micro_batch", "back_stage", "back_micro_batch")
 _TICK_PX = 76  # between two ticks of the axis, at least
 _FONT = "Inter,-apple-system,'Segoe UI',Roboto,'Noto Sans','Liberation Sans',Arial,sans-serif"
 _LOOK = (
@@ -200,9 +199,8 @@ def _fits(number: int, digit: float, wide: float) -> bool:
 
 
 def _title(picture: Picture, cell: dict[str, Any]) -> str:
-    told = action_told(*(cell[field] for field in _ACTION))
     start, end = (time_told(cell[at], picture.unit_ns) for at in ("start_ns", "end_ns"))
-    return _text(f"{told}: {start} to {end}{waited(picture, cell)}")
+    return _text(f"{action_told(cell)}: {start} to {end}{waited(picture, cell)}")
 
 
 def waited(picture: Picture, cell: dict[str, Any]) -> str:
@@ -210,7 +208,7 @@ def waited(picture: Picture, cell: dict[str, Any]) -> str:
     if cell["cause"] is None:
         return ""
     cause = picture.cells.row(cell["cause"], named=True)
-    return f", waited for {action_told(*(cause[field] for field in _ACTION))}, on rank {cause['rank']}"
+    return f", waited for {action_told(cause)}, on rank {cause['rank']}"
 
 
 def _memory(picture: Picture, scale: float, width: float, top: float) -> Iterator[str]:

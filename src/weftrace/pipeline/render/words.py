@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weftrace.alphabet import DIRECTIONS
-from weftrace.units import MS, US, S, duration, percent, size
+from weftrace.units import MS, US, S, counted, duration, percent, size
 
 if TYPE_CHECKING:
     from weftrace.pipeline.render.picture import Picture
@@ -93,10 +93,8 @@ def held_told(held: float, held_in: str) -> str:
 
 def shape_told(picture: Picture) -> str:
     """ "8 stages on 8 ranks, 20 micro-batches"."""
-    stages = f"{picture.num_stages:,} stage{'s' * (picture.num_stages != 1)}"
-    ranks = f"{picture.num_ranks:,} rank{'s' * (picture.num_ranks != 1)}"
-    batches = f"{picture.num_micro_batches:,} micro-batch{'es' * (picture.num_micro_batches != 1)}"
-    return f"{stages} on {ranks}, {batches}"
+    stages, ranks = counted(picture.num_stages, "stage"), counted(picture.num_ranks, "rank")
+    return f"{stages} on {ranks}, {counted(picture.num_micro_batches, 'micro-batch')}"
 
 
 def headline(picture: Picture) -> str:
@@ -133,9 +131,10 @@ def left_out(picture: Picture) -> str:
     return f"{len(drawn)} of {picture.num_ranks:,} ranks are drawn, evenly chosen: {few}, … {drawn[-1]}."
 
 
-def action_told(kind: str, stage: int, micro_batch: int, back_stage: int | None, back_micro_batch: int | None) -> str:
-    """ "forward of micro-batch 4, stage 0, overlapped with backward of micro-batch 1, stage 7"."""
-    if kind == "F&B":
-        pair = (("F", stage, micro_batch), ("B", back_stage, back_micro_batch))
+def action_told(cell: Mapping[str, Any]) -> str:
+    """ "forward of micro-batch 4, stage 0, overlapped with backward of micro-batch 1, stage 7"; cell: a row of
+    `Picture.cells`."""
+    if cell["kind"] == "F&B":
+        pair = (("F", cell["stage"], cell["micro_batch"]), ("B", cell["back_stage"], cell["back_micro_batch"]))
         return " overlapped with ".join(f"{DIRECTIONS[k]} of micro-batch {m}, stage {s}" for k, s, m in pair)
-    return f"{DIRECTIONS[kind]} of micro-batch {micro_batch}, stage {stage}"
+    return f"{DIRECTIONS[cell['kind']]} of micro-batch {cell['micro_batch']}, stage {cell['stage']}"

@@ -21,7 +21,7 @@ from weftrace.pipeline.runtime.offloading import offloading
 from weftrace.pipeline.runtime.split.engine import StageEngine
 from weftrace.pipeline.runtime.split.store import WeightGradStore
 from weftrace.pipeline.runtime.split.values import mapped
-from weftrace.pipeline.schedule import Action, Schedule
+from weftrace.pipeline.schedule import Action, Schedule, stages_on
 
 Values = Sequence[Any] | Mapping[int, Any]
 Loss = Callable[[Any, Any], Tensor]
@@ -46,7 +46,7 @@ class Chunks:
     def __init__(
         self, schedule: Schedule, modules: Mapping[int, nn.Module], rank: int, loss: Loss | None, mail: Mailbox
     ) -> None:
-        held = [stage for stage in range(schedule.num_stages) if schedule.replica_of_rank_stage[rank, stage] >= 0]
+        held = stages_on(schedule, rank)
         if sorted(modules) != held:
             raise ScheduleError(
                 f"rank {rank} holds stages {held} in schedule {schedule.name!r}, and was given {sorted(modules)}."

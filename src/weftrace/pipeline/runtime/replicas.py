@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from weftrace.errors import PipelineRunError
 from weftrace.pipeline.runtime.link import Link
-from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.schedule import Schedule, stages_on
 
 #: Gradients are exchanged in pieces of about this size, so that no copy of all of them is held.
 PIECE_BYTES = 32 << 20
@@ -23,14 +23,7 @@ PIECE_BYTES = 32 << 20
 
 def replicated_stages(schedule: Schedule, rank: int) -> list[int]:
     """Stages of a rank that other ranks hold too, in the order in which all ranks sum them."""
-    if schedule.num_replicas == 1:
-        return []
-    return [stage for stage in range(schedule.num_stages) if rank in _holders(schedule, stage)]
-
-
-def _holders(schedule: Schedule, stage: int) -> list[int]:
-    """The ranks of a stage's replicas, by replica."""
-    return [ranks[stage] for ranks in schedule.rank_of]
+    return stages_on(schedule, rank) if schedule.num_replicas > 1 else []
 
 
 @contextmanager
@@ -60,7 +53,7 @@ def sum_over_replicas(parameters: Sequence[nn.Parameter], schedule: Schedule, st
     parameters have `main_grad`, that is summed. Raises `PipelineRunError` where the replicas have different parameters,
     or a connection fails.
     """
-    ranks = _holders(schedule, stage)
+    ranks = [replica[stage] for replica in schedule.rank_of]
     doing = f"summing the gradients of stage {stage} over ranks {ranks}"
     exchange = partial(link.exchange, ranks=ranks, doing=doing)
     facts = torch.tensor([len(parameters), sum(parameter.numel() for parameter in parameters)])
