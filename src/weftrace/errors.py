@@ -50,6 +50,10 @@ class PipelineRunError(WeftraceError):
     """A pipeline stopped while it ran: a stage failed, another rank has ended, or ranks were told different things."""
 
 
+class ProfileError(WeftraceError):
+    """A profile cannot be made: numbers that contradict each other, an operation list that cannot run."""
+
+
 class LoadsError(WeftraceError):
     """Expert loads cannot be used: a file or an array that is not loads, NaN, a negative count, the wrong shape."""
 

@@ -1,0 +1,62 @@
+"""Settings fill in the published figures, and refuse what cannot be with both numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weftrace.errors import ProfileError
+from weftrace.moe import Setting
+from weftrace.moe.operations import overlap_of
+
+
+def test_what_is_not_given_is_the_published_profiles() -> None:
+    train, prefill, decode = (Setting.of(kind) for kind in ("train", "prefill", "decode"))
+    assert [(s.ep, s.tokens, s.compute_sms, s.comm_sms) for s in (train, prefill, decode)] == [
+        (64, 4096, 112, 20), (32, 8192, 108, 24), (128, 128, 132, 0),
+    ]  # fmt: skip
+    assert [s.local_experts for s in (train, prefill, decode)] == [4, 8, 2]
+    assert [s.num_domains for s in (train, prefill, decode)] == [8, 4, 16]
+    assert decode.requests == 64
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        ("train", {"ep": 48}, "48 GPUs cannot hold equal parts of deepseek-v3's 256 experts: 256 / 48"),
+        ("prefill", {"comm_sms": 132}, "132 SMs for communication leave none of the 132 SMs"),
+        ("decode", {"tokens": 127}, "127 tokens are no whole number of requests of 2 tokens"),
+        ("prefill", {"tokens": 0}, "tokens = 0: it is a whole number of 1 or more"),
+        ("train", {"model": "llama-3-8b"}, "llama-3-8b has no routed experts"),
+        ("train", {"ep": 64, "domain": 6}, "64 GPUs do not fill nodes of 6"),
+        ("serve", {}, "kind = 'serve': weftrace knows train, prefill, decode"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_both_numbers(kind: Any, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProfileError) as refused:
+        Setting.of(kind, **given)
+    assert message in str(refused.value)
+
+
+def test_copies_of_experts_count_as_experts() -> None:
+    assert Setting.of("decode", ep=144, num_redundant=32).local_experts == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it has no operations"),
+        ('[[operation]]\nname = "a"', "operation 1 (a): it does not say its work"),
+        ('[[operation]]\nname = "a"\nwork = "think"', "work = 'think'; it is one of attn,"),
+        ('[[operation]]\nname = "a"\nwork = "attn"\nafter = ["b"]', "'a' waits for 'b', which the list does not have"),
+        (
+            '[[operation]]\nname = "a"\nwork = "attn"\nafter = ["b"]\n[[operation]]\nname = "b"\nwork = "mlp"',
+            "wait for each other in a circle: a -> b -> a",
+        ),
+    ],
+)
+def test_a_list_that_cannot_run_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ProfileError) as refused:
+        overlap_of(text, "mine.toml")
+    assert message in str(refused.value)
