@@ -32,6 +32,8 @@ DATA = shared_data_folder()
         ("NVIDIA A100-PG509-200", "A100 SXM 40GB"),
         ("A100", "A100 SXM 80GB"),
         ("NVIDIA B200", "B200 SXM"),
+        ("NVIDIA GB200", "GB200 NVL72"),
+        ("gb300", "GB300 NVL72"),
         ("AMD Instinct MI300X VF", "MI300X"),
         ("AMD Instinct MI300X OAM", "MI300X"),
         ("mi325x", "MI325X"),
@@ -44,7 +46,7 @@ def test_lookup(asked: str, found: str) -> None:
 
 @pytest.mark.parametrize(
     "asked",
-    ["NVIDIA H100 NVL", "NVIDIA A100 80GB PCIe", "NVIDIA GB200", "NVIDIA H20", "AMD Radeon Graphics", "Tesla V100", ""],
+    ["NVIDIA H100 NVL", "NVIDIA A100 80GB PCIe", "NVIDIA B300", "NVIDIA H20", "AMD Radeon Graphics", "Tesla V100", ""],
 )
 def test_what_is_not_known_is_not_guessed(asked: str) -> None:
     with pytest.raises(WeftraceError, match=r"known: H800 SXM, H100 SXM, .*docs/hardware\.md"):
@@ -71,6 +73,15 @@ def test_dense_not_sparse() -> None:
     assert hardware("A100").peak("bf16") == 312e12
     assert hardware("B200").peak("fp4") == 9e15
     assert hardware("MI300X").peak("fp8") == 2614.9e12
+    assert hardware("GB200").peak("fp8") == 5e15
+    assert hardware("GB300").peak("fp4") == 15e15
+
+
+@pytest.mark.parametrize("name", ["GB200", "GB300"])
+def test_a_rack_is_one_domain_of_nvlink(name: str) -> None:
+    rack, server = hardware(name), hardware("B200")
+    assert (rack.gpus_per_node, server.gpus_per_node) == (72, 8)
+    assert rack.link_bytes_per_s == server.link_bytes_per_s == 900e9
 
 
 @pytest.mark.parametrize("device", load_hardware(), ids=lambda device: device.name)

@@ -3,7 +3,9 @@
 from weftrace.facts.accelerators import DTYPES, Hardware, hardware, known_hardware, load_hardware
 from weftrace.facts.efficiencies import PublishedGemm, efficiency, published_gemms, sustained_flops_per_s
 from weftrace.facts.models import (
+    CompressedConfig,
     ExpertsConfig,
+    IndexerConfig,
     LatentConfig,
     ModelConfig,
     active_params,
@@ -16,8 +18,10 @@ from weftrace.facts.models import (
 
 __all__ = [
     "DTYPES",
+    "CompressedConfig",
     "ExpertsConfig",
     "Hardware",
+    "IndexerConfig",
     "LatentConfig",
     "ModelConfig",
     "PublishedGemm",

@@ -30,9 +30,9 @@ class Hardware:
     peak_flops: dtype (one of `DTYPES`) -> FLOP/s, OP/s for int8; dense, on the fastest units (tensor or matrix cores).
     num_sms: SMs (NVIDIA) or compute units (AMD).
     hbm_bytes, hbm_bytes_per_s: memory capacity in bytes and its peak bandwidth.
-    link_bytes_per_s: NVLink or xGMI to all peers in the node together, in one direction.
+    link_bytes_per_s: NVLink or xGMI to all peers that it joins together, in one direction.
     nic_bytes_per_s: a GPU's share of its node's network, in one direction.
-    gpus_per_node: GPUs joined by the link.
+    gpus_per_node: GPUs joined by the link: those of a server, or of a rack where the link joins a rack (NVL72).
     sources: "num_sms", "peak_flops.bf16" ... -> where that number is from.
     """
 

@@ -1,4 +1,4 @@
-"""Which models weftrace can build by name. The numbers are in models.toml, their source beside them."""
+"""Which models weftrace knows by name. The numbers are in models.toml, their source beside them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weftrace.facts.tables import read_tables
 
 BUILT_IN = Path(__file__).with_suffix(".toml")
 
-FAMILIES = ("bert", "gpt2", "llama", "deepseek")
+FAMILIES = ("bert", "gpt2", "llama", "deepseek", "deepseek-v4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,9 @@ class ExpertsConfig:
     num_shared: experts that every token uses besides, built as one MLP num_shared times as wide.
     num_groups, top_groups: a token's experts come from its best top_groups of num_groups equal groups.
     num_dense_layers: layers at the start with a dense MLP instead.
-    scoring: "softmax" or "sigmoid" of the gate's logits; "sigmoid" has a bias an expert, for balance.
-    routed_scale: factor on the routed experts' sum.
+    scoring: "softmax", "sigmoid" or "sqrtsoftplus" of the gate's logits; the last two have a bias an expert, for
+        balance. routed_scale: factor on the routed experts' sum.
+    num_hash_layers: layers at the start whose experts a table of tokens chooses, not the gate.
     """
 
     num_experts: int
@@ -38,6 +39,7 @@ class ExpertsConfig:
     num_dense_layers: int = 0
     scoring: str = "softmax"
     routed_scale: float = 1.0
+    num_hash_layers: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class LatentConfig:
     """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1): ranks and dimensions of a head.
 
     q_rank, kv_rank: of the compressed queries, and of the compressed keys and values, which are what a cache holds,
-    with rope_dim more for the one rotary key of all heads.
+    with rope_dim more for the one rotary key of all heads. q_rank 0: queries are not compressed (V2-Lite).
     nope_dim, rope_dim, v_dim: a head's key has nope_dim + rope_dim dimensions, its value v_dim.
     """
 
@@ -66,16 +68,55 @@ class LatentConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexerConfig:
+    """The indexer of sparse attention (DSA of DeepSeek-V3.2, CSA of V4): which keys does a query attend to?
+
+    num_heads, head_dim: of the small queries that score every key; all heads share one key of head_dim.
+    top_k: keys that the attention core then sees, the best scored; all of them where there are fewer.
+    """
+
+    num_heads: int
+    head_dim: int
+    top_k: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedConfig:
+    """Attention over compressed keys (CSA and HCA of DeepSeek-V4), with one key for all heads that is the value too.
+
+    q_rank: of the compressed queries. rope_dim: how many of a head's dimensions are rotary.
+    o_rank, o_groups: the output projection: each of o_groups groups of heads to o_rank, then all of these to hidden.
+    window: every layer attends to so many latest tokens as they are.
+    num_csa_layers, csa_ratio: layers that besides see the indexer's choice among keys made of csa_ratio tokens each.
+    num_hca_layers, hca_ratio: layers that besides see all keys made of hca_ratio tokens each. The rest: window only.
+    residual_streams: copies of the hidden state between layers (mHC).
+    """
+
+    q_rank: int
+    rope_dim: int
+    o_rank: int
+    o_groups: int
+    window: int
+    num_csa_layers: int
+    num_hca_layers: int
+    csa_ratio: int
+    hca_ratio: int
+    residual_streams: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
     """What one model is made of.
 
-    name, family: weftrace's name, and the code that builds it (one of `FAMILIES`).
+    name, family: weftrace's name, and the code that would build it (one of `FAMILIES`).
     num_kv_heads: key and value heads (grouped-query attention); 0 means num_heads.
     head_dim: 0 means hidden_size / num_heads.
-    intermediate_size: of the dense MLP: gated, of three matrices (llama, deepseek), or of two (bert, gpt2).
+    intermediate_size: of the dense MLP: gated, of three matrices (llama, deepseek), or of two (bert, gpt2); 0 where
+        no layer is dense.
     tied_head: whether the output head is the embedding's matrix.
     qk_norm: RMS norms on each head's queries and keys (Qwen3).
-    rope_theta: base of the rotary positions. params: published count of parameters; 0 where there is none.
+    mtp_depth: layers after the last that predict one token further each (multi-token prediction); counted nowhere else.
+    rope_theta: base of the rotary positions. params: published count of parameters; 0 where none is exact.
     sources: "hidden_size", "experts.top_k" ... -> where that number is from.
     """
 
@@ -93,9 +134,12 @@ class ModelConfig:
     rope_theta: float = 10_000.0
     tied_head: bool = False
     qk_norm: bool = False
+    mtp_depth: int = 0
     params: int = 0
     experts: ExpertsConfig | None = None
     latent: LatentConfig | None = None
+    indexer: IndexerConfig | None = None
+    compressed: CompressedConfig | None = None
     aliases: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -145,7 +189,10 @@ def find_config(name: str, configs: Iterable[ModelConfig]) -> ModelConfig | None
 
 
 def num_params(config: ModelConfig) -> int:
-    """Parameters of the whole model, from its numbers alone. A tied head counts once."""
+    """Parameters of the whole model, from its numbers alone, without `mtp_depth`. A tied head counts once.
+
+    Of DeepSeek-V4 without the matrices that mix residual streams, and positions within a compressed key: under 1 %.
+    """
     return _params(config, routed=1.0)
 
 
@@ -162,27 +209,54 @@ def _params(config: ModelConfig, routed: float) -> int:
         if config.family == "bert":  # token types; pooler, transform and its norm; biases of the two heads
             total += 2 * h + (h * h + h) + (h * h + h) + 2 * h + vocab + (2 * h + 2)
         return total
-    if latent := config.latent:
-        attention = h * latent.q_rank + latent.q_rank + latent.q_rank * config.num_heads * latent.qk_dim
-        attention += h * latent.cache_dim + latent.kv_rank
-        attention += latent.kv_rank * config.num_heads * (latent.nope_dim + latent.v_dim)
-        attention += config.num_heads * latent.v_dim * h
-    else:
-        attention = 2 * h * config.head_size * (config.num_heads + config.kv_heads)
-        attention += 2 * config.head_size if config.qk_norm else 0
+    attention = _attention_params(config)
     num_moe = 0
     moe = 0
     if experts := config.experts:
         num_moe = config.num_layers - experts.num_dense_layers
         one = 3 * h * experts.intermediate_size
-        moe = h * experts.num_experts + (experts.num_experts if experts.scoring == "sigmoid" else 0)
+        moe = h * experts.num_experts + (0 if experts.scoring == "softmax" else experts.num_experts)
         moe += experts.num_shared * one + round(experts.num_experts * routed) * one
     mlp = (config.num_layers - num_moe) * 3 * h * wide + num_moe * moe
     heads = 1 if config.tied_head else 2
-    return config.num_layers * (attention + 2 * h) + mlp + h + heads * vocab * h
+    return attention + config.num_layers * 2 * h + mlp + h + heads * vocab * h
+
+
+def _attention_params(config: ModelConfig) -> int:
+    """Of all layers of a llama, a deepseek or a deepseek-v4."""
+    h, heads, layers = config.hidden_size, config.num_heads, config.num_layers
+    if kinds := config.compressed:
+        return _compressed_params(config, kinds)
+    if latent := config.latent:
+        one = latent.q_rank * (h + 1 + heads * latent.qk_dim) if latent.q_rank else h * heads * latent.qk_dim
+        one += h * latent.cache_dim + latent.kv_rank
+        one += latent.kv_rank * heads * (latent.nope_dim + latent.v_dim)
+        one += heads * latent.v_dim * h
+        if indexer := config.indexer:  # queries, the one key and its norm, weights of the heads
+            one += latent.q_rank * indexer.num_heads * indexer.head_dim + h * indexer.num_heads
+            one += h * indexer.head_dim + 2 * indexer.head_dim
+        return layers * one
+    one = 2 * h * config.head_size * (heads + config.kv_heads)
+    one += 2 * config.head_size if config.qk_norm else 0
+    return layers * one
+
+
+def _compressed_params(config: ModelConfig, kinds: CompressedConfig) -> int:
+    h, heads, dim = config.hidden_size, config.num_heads, config.head_size
+    assert config.indexer is not None, config.name
+    index = config.indexer
+    one = kinds.q_rank * (h + 1 + heads * dim) + h * dim + dim + heads  # queries; the key and its norm; sinks
+    one += heads * dim * kinds.o_rank + kinds.o_groups * kinds.o_rank * h
+    hca = 2 * h * dim  # values and gates of a compressed key
+    csa = 2 * hca + kinds.q_rank * index.num_heads * index.head_dim + h * index.num_heads  # its keys overlap: twice
+    csa += 2 * 2 * h * index.head_dim  # the indexer's own compressed keys
+    return config.num_layers * one + kinds.num_csa_layers * csa + kinds.num_hca_layers * hca
 
 
 # -- reading the TOML
+
+TABLES = {"experts": ExpertsConfig, "latent": LatentConfig, "indexer": IndexerConfig, "compressed": CompressedConfig}
+SCORINGS = ("softmax", "sigmoid", "sqrtsoftplus")
 
 
 def _model(entry: Mapping[str, Any], where: str) -> ModelConfig:
@@ -195,11 +269,13 @@ def _model(entry: Mapping[str, Any], where: str) -> ModelConfig:
     values = _values(ModelConfig, {k: v for k, v in entry.items() if k != "source"}, where, "", source, sources)
     if values["family"] not in FAMILIES:
         raise FlopsError(f"{where}: unknown family {values['family']!r}; choose from {', '.join(FAMILIES)}")
-    for key, kind in (("experts", ExpertsConfig), ("latent", LatentConfig)):
+    for key, kind in TABLES.items():
         if key in values:
             values[key] = kind(**_values(kind, values[key], f"{where}.{key}", f"{key}.", source, sources))
     if values["family"] == "deepseek" and ("latent" not in values or "experts" not in values):
         raise FlopsError(f"{where}: family deepseek needs [model.experts] and [model.latent]")
+    if values["family"] == "deepseek-v4" and not {"experts", "indexer", "compressed"} <= values.keys():
+        raise FlopsError(f"{where}: family deepseek-v4 needs [model.experts], [model.indexer] and [model.compressed]")
     values["aliases"] = tuple(alias.lower() for alias in values.get("aliases", ()))
     return ModelConfig(**values, sources=MappingProxyType(sources))
 
@@ -215,7 +291,7 @@ def _values(
     for key, value in entry.items():
         if key not in known:
             raise FlopsError(f"{where}: unknown key {key!r}")
-        if key in ("experts", "latent", "name", "family", "aliases"):
+        if key in (*TABLES, "name", "family", "aliases"):
             values[key] = value
             continue
         own = source
@@ -227,7 +303,7 @@ def _values(
             "int": type(value) is int and value >= 0,
             "float": type(value) in (int, float) and value > 0,
             "bool": type(value) is bool,
-            "str": value in ("softmax", "sigmoid"),
+            "str": value in SCORINGS,
         }
         if not fits[wanted]:
             raise FlopsError(f"{where}: {key} = {value!r} is not a usable {wanted}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from weftrace.errors import SpecError
 from weftrace.facts.models import find_config, load_models
+from weftrace.flops.buildable import buildable_models, refuse_what_is_not_built
 from weftrace.flops.values import Parallel
 from weftrace.notebook import InNotebook
 
@@ -149,10 +150,13 @@ def parse_parallel(text: str) -> Parallel:
 
 
 def model_kind(model: str) -> str:
-    """ "built-in", "config" (Hugging Face) or "user". Raises `SpecError`, with names near to it, for what is none."""
-    configs = load_models()
-    if find_config(model, configs) is not None:
+    """ "built-in", "config" (Hugging Face) or "user". Raises `SpecError`, with names near to it, for what is none,
+    and for a model whose numbers alone are known."""
+    found = find_config(model, load_models())
+    if found is not None:
+        refuse_what_is_not_built(found)
         return "built-in"
+    configs = buildable_models()
     if model.endswith(".json") or Path(model, "config.json").is_file():
         return "config"
     if ":" in model:
@@ -173,4 +177,4 @@ def model_kind(model: str) -> str:
 
 def names(*, aliases: bool = True) -> list[str]:
     """Names of built-in models."""
-    return [name for config in load_models() for name in (config.name, *(config.aliases if aliases else ()))]
+    return [name for config in buildable_models() for name in (config.name, *(config.aliases if aliases else ()))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import MISSING, astuple, fields
 from pathlib import Path
 
 import pytest
@@ -34,18 +34,40 @@ PUBLISHED = {
     "qwen3-30b-a3b": 30_532_122_624,
     "qwen3-235b-a22b": 235_093_634_560,
     "deepseek-v3": 671_026_419_200,
+    "kimi-k2": 1_026_408_232_448,
+    "deepseek-v2-lite": 15_706_484_224,
+    "tiny-mla": 321_880,
+    "tiny-gqa": 314_048,
 }
+ROUND = {"deepseek-v3.2": 671e9, "deepseek-v4-flash": 284e9, "deepseek-v4-pro": 1.6e12}  # published in round figures
 
 
 def test_published_counts() -> None:
-    assert {config.name: num_params(config) for config in load_models()} == PUBLISHED
-    assert {config.name: config.params for config in load_models()} == PUBLISHED
-    assert known_models() == tuple(PUBLISHED)
+    exact = [config for config in load_models() if config.name not in ROUND]
+    assert {config.name: num_params(config) for config in exact} == PUBLISHED
+    assert {config.name: config.params for config in exact} == PUBLISHED
+    assert set(known_models()) == {*PUBLISHED, *ROUND}
+
+
+@pytest.mark.parametrize(("name", "published"), ROUND.items())
+def test_round_counts_are_met_within_two_percent(name: str, published: float) -> None:
+    config = model_config(name)
+    assert config.params == 0  # no exact count is published
+    assert num_params(config) == pytest.approx(published, rel=0.02)
 
 
 @pytest.mark.parametrize(
     ("name", "billions"),
-    [("mixtral-8x7b", 12.88), ("qwen3-30b-a3b", 3.35), ("qwen3-235b-a22b", 22.19), ("deepseek-v3", 37.55)],
+    [
+        ("mixtral-8x7b", 12.88),
+        ("qwen3-30b-a3b", 3.35),
+        ("qwen3-235b-a22b", 22.19),
+        ("deepseek-v3", 37.55),
+        ("kimi-k2", 32.86),  # published: 32 B
+        ("deepseek-v2-lite", 2.66),  # published: 2.4 B, without embeddings
+        ("deepseek-v4-flash", 13.76),  # published: 13 B
+        ("deepseek-v4-pro", 49.69),  # published: 49 B
+    ],
 )
 def test_active_parameters(name: str, billions: float) -> None:
     assert round(active_params(model_config(name)) / 1e9, 2) == billions
@@ -63,15 +85,49 @@ def test_by_pencil() -> None:
 
 @pytest.mark.parametrize("config", load_models(), ids=lambda config: str(config.name))
 def test_every_number_has_a_source(config: ModelConfig) -> None:
-    plain = {item.name for item in fields(config)} - {"name", "family", "aliases", "sources", "experts", "latent"}
+    tables = {"experts", "latent", "indexer", "compressed"}
+    plain = {item.name for item in fields(config)} - {"name", "family", "aliases", "sources"} - tables
     default = ModelConfig(
         name="", family="", vocab_size=0, hidden_size=0, num_layers=0, num_heads=0, intermediate_size=0, max_positions=0
     )
     given = {name for name in plain if getattr(config, name) != getattr(default, name)}
     assert given <= set(config.sources)
     assert all(len(source) > 10 for source in config.sources.values())
-    if config.experts is not None:
-        assert "experts.top_k" in config.sources
+    for table in tables:
+        part = getattr(config, table)
+        if part is not None:
+            needed = {item.name for item in fields(part) if item.default is MISSING}
+            assert {f"{table}.{name}" for name in needed} <= set(config.sources)
+
+
+@pytest.mark.parametrize(
+    ("name", "latent", "heads", "experts", "top_k", "shared", "dense", "mtp"),
+    [
+        ("deepseek-v3", (1536, 512, 64, 128, 128), 128, 256, 8, 1, 3, 1),
+        ("deepseek-v3.2", (1536, 512, 64, 128, 128), 128, 256, 8, 1, 3, 1),
+        ("kimi-k2", (1536, 512, 64, 128, 128), 64, 384, 8, 1, 1, 0),
+        ("deepseek-v2-lite", (0, 512, 64, 128, 128), 16, 64, 6, 2, 1, 0),
+        ("qwen3-235b-a22b", None, 64, 128, 8, 0, 0, 0),
+        ("deepseek-v4-flash", None, 64, 256, 6, 1, 0, 1),
+        ("deepseek-v4-pro", None, 128, 384, 6, 1, 0, 1),
+    ],
+)
+def test_shapes_of_published_mixtures_of_experts(
+    name: str, latent: tuple[int, ...] | None, heads: int, experts: int, top_k: int, shared: int, dense: int, mtp: int
+) -> None:
+    config = model_config(name)
+    assert config.experts is not None
+    assert (None if config.latent is None else astuple(config.latent)) == latent
+    found = (config.num_heads, config.experts.num_experts, config.experts.top_k, config.experts.num_shared)
+    assert (*found, config.experts.num_dense_layers, config.mtp_depth) == (heads, experts, top_k, shared, dense, mtp)
+
+
+@pytest.mark.parametrize(("name", "window", "csa", "hca"), [("deepseek-v4-flash", 2, 21, 20), ("v4-pro", 0, 30, 31)])
+def test_layers_of_compressed_attention_add_up(name: str, window: int, csa: int, hca: int) -> None:
+    config = model_config(name)
+    kinds = config.compressed
+    assert kinds is not None and config.indexer is not None
+    assert (config.num_layers - csa - hca, kinds.num_csa_layers, kinds.num_hca_layers) == (window, csa, hca)
 
 
 @pytest.mark.parametrize(

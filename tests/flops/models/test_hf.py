@@ -14,7 +14,8 @@ from tests.flops.models import closed_forms as cf
 from tests.flops.models import tiny
 from tests.flops.models.test_closed_forms import B, F, counted
 from weftrace.errors import FlopsError
-from weftrace.facts.models import ModelConfig, load_models, model_config, num_params
+from weftrace.facts.models import ModelConfig, model_config, num_params
+from weftrace.flops.buildable import buildable_models
 from weftrace.flops.runtime.models import active_fraction, build_model
 from weftrace.flops.runtime.models.hf import hf_active_fraction, hf_inputs, hf_model, hf_run_phase
 
@@ -77,7 +78,7 @@ def hf_config(c: ModelConfig) -> Any:
     return transformers.MixtralConfig(**common, num_local_experts=e.num_experts)
 
 
-@pytest.mark.parametrize("config", [*load_models(), *tiny.TINY], ids=lambda config: str(config.name))
+@pytest.mark.parametrize("config", [*buildable_models(), *tiny.TINY], ids=lambda config: str(config.name))
 def test_as_many_parameters(config: ModelConfig) -> None:
     theirs = hf_model(hf_config(config))
     biases = sum(buffer.numel() for name, buffer in theirs.named_buffers() if name.endswith("correction_bias"))

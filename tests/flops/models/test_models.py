@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from tests.flops.models import tiny
 from weftrace.errors import FlopsError
-from weftrace.facts.models import ModelConfig, load_models, model_config, num_params
+from weftrace.facts.models import ModelConfig, model_config, num_params
+from weftrace.flops.buildable import buildable_models
 from weftrace.flops.runtime.models import active_fraction, build_model, model_inputs, run_phase
 
 CAUSAL = (tiny.GPT2, tiny.LLAMA, tiny.MIXTRAL, tiny.QWEN3, tiny.DEEPSEEK)
@@ -101,7 +102,7 @@ def test_groups_limit_the_gate() -> None:
     torch.testing.assert_close(weights.sum(-1), torch.full((50,), config.experts.routed_scale))
 
 
-@pytest.mark.parametrize("config", [*load_models(), *tiny.TINY], ids=names)
+@pytest.mark.parametrize("config", [*buildable_models(), *tiny.TINY], ids=names)
 def test_built_as_counted(config: ModelConfig) -> None:
     model = build_model(config)
     assert sum(parameter.numel() for parameter in model.parameters()) == num_params(config)

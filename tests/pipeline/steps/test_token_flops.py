@@ -26,7 +26,11 @@ def test_a_small_llama_by_pencil() -> None:
     assert flops.causal == 6 * matrices + 3 * core * 8193
 
 
-@pytest.mark.parametrize("config", [c for c in load_models() if c.family != "bert"], ids=lambda c: c.name)
+# not BERT, which is no decoder; not the tiny ones, whose norms and gate weigh more than 1 %
+DENSE_ATTENTION = [c for c in load_models() if c.family != "bert" and c.indexer is None and c.hidden_size > 64]
+
+
+@pytest.mark.parametrize("config", DENSE_ATTENTION, ids=lambda c: c.name)
 def test_matrices_are_nearly_all_that_a_token_uses(config) -> None:  # type: ignore[no-untyped-def]
     short = flops_per_token(config, 1).causal / 6
     lookups = 0 if config.tied_head else config.vocab_size * config.hidden_size

@@ -131,14 +131,16 @@ def _of_widths(base: CostModel, name: str, hidden: int, expert_hidden: int) -> C
 
 
 def model_of_shape(num_layers: int, num_experts: int) -> str | None:
-    """The known model that has so many layers of so many experts; None where none or several have."""
+    """The known model that has so many layers of so many experts, the first of those whose experts are the same (V3.2
+    has V3's); None where none or different ones have.
+    """
     with_experts = [(config, config.experts) for config in load_models() if config.experts is not None]
     found = [
-        config.name
+        config
         for config, experts in with_experts
         if (config.num_layers - experts.num_dense_layers, experts.num_experts) == (num_layers, num_experts)
     ]
-    return found[0] if len(found) == 1 else None
+    return found[0].name if len({(config.hidden_size, config.experts) for config in found}) == 1 else None
 
 
 def policy_costs(

@@ -23,11 +23,11 @@ SCHEMA = "weftrace.flops.models/1"
 
 def command(output: outputs.Output = None, json: outputs.Json = False, quiet: outputs.Quiet = False) -> None:
     """List the built-in models: parameters, those that one token uses, layers, and where the numbers are from."""
-    from weftrace.facts import load_models
+    from weftrace.flops.buildable import buildable_models
     from weftrace.kinds import Kind
 
     kind = Kind(value=tuple, document=_document, show=_show)
-    outputs.deliver(load_models(), kind, outputs.wanted(output, writes=kind, json=json, quiet=quiet))
+    outputs.deliver(buildable_models(), kind, outputs.wanted(output, writes=kind, json=json, quiet=quiet))
 
 
 def _document(configs: Sequence[ModelConfig]) -> dict[str, Any]:

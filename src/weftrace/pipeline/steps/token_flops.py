@@ -29,12 +29,17 @@ class TokenFlops(InNotebook):
 def flops_per_token(config: ModelConfig, sequence: int) -> TokenFlops:
     """FLOPs of a token of a model of `weftrace.facts`, in sequences of that many tokens.
 
-    Raises `WeftraceError` for a sequence below one token, and for a model that is no decoder.
+    Raises `WeftraceError` for a sequence below one token, for a model that is no decoder, and for one whose attention
+    sees some of the keys only.
     """
     if sequence < 1:
         raise WeftraceError(f"a sequence of {sequence} tokens has no FLOPs; give one token or more")
     if config.family == "bert":
         raise WeftraceError(f"{config.name} is no decoder: which of its tokens are masked decides what its head costs")
+    if config.indexer or config.compressed:
+        raise WeftraceError(
+            f"{config.name} does not attend to every key: FLOPs of a token of sparse attention are not counted here"
+        )
     matrices = config.num_layers * _attention_matrices(config) + _mlp_matrices(config)
     matrices += config.vocab_size * config.hidden_size
     core = 3 * 2 * config.num_layers * config.num_heads * _core_dims(config)
@@ -50,7 +55,8 @@ def _attention_matrices(config: ModelConfig) -> int:
     """Elements of the projections of one layer."""
     h, heads = config.hidden_size, config.num_heads
     if latent := config.latent:
-        queries = h * latent.q_rank + latent.q_rank * heads * latent.qk_dim
+        width = heads * latent.qk_dim
+        queries = h * latent.q_rank + latent.q_rank * width if latent.q_rank else h * width
         keys = h * latent.cache_dim + latent.kv_rank * heads * (latent.nope_dim + latent.v_dim)
         return queries + keys + heads * latent.v_dim * h
     return 2 * h * config.head_size * (heads + config.kv_heads)

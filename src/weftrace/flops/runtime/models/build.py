@@ -13,6 +13,7 @@ from torch import nn
 
 from weftrace.errors import FlopsError, SpecError
 from weftrace.facts.models import ModelConfig, model_config
+from weftrace.flops.buildable import refuse_what_is_not_built
 from weftrace.flops.runtime.models.bert import Bert
 from weftrace.flops.runtime.models.cache import CausalModel, make_cache
 from weftrace.flops.runtime.models.deepseek import DeepSeek
@@ -40,10 +41,11 @@ def build_model(
     attention: "sdpa" or "eager". experts: "grouped_mm", "bmm" or "eager". routing: "balanced" (the same on every
         device) or "learned" (by the gate, which knows nothing). fp8_linears: linear layers and experts of llama and
         deepseek in FP8, one byte a parameter; embedding, head, gate, norms and MLA's kv_b stay. Forward alone.
-    Raises `FlopsError` for an unknown name or choice.
+    Raises `FlopsError` for an unknown name or choice, and for a model whose numbers alone are known.
     """
     if isinstance(config, str):
         config = model_config(config)
+    refuse_what_is_not_built(config)
     if dtype is None:
         dtype = torch.float32 if config.family in ("bert", "gpt2") else torch.bfloat16
     where: dict[str, Any] = {"device": torch.device(device), "dtype": dtype}
