@@ -11,8 +11,8 @@ from weftrace.experts.packing.packing import solve_lpt_swaps
 from weftrace.experts.problem import NotApplicable, Solution
 from weftrace.experts.recorded.generator import synthetic_loads
 from weftrace.experts.solvers.hierarchical import solve_hierarchical
-from weftrace.experts.traffic.routing import simulate_routing
 from weftrace.experts.traffic.traffic import Traffic, expert_traffic
+from weftrace.gate import simulate_routing
 
 TWO_NODES = make_cluster(4, 4, 2)
 

@@ -18,9 +18,9 @@ from weftrace.experts.placement import Choice, PolicyCost
 from weftrace.experts.problem import Problem, Solution
 from weftrace.experts.proof.bounds import mean_time
 from weftrace.experts.proof.certify import worst_time
-from weftrace.experts.traffic.routing import simulate_routing
 from weftrace.experts.traffic.traffic import Traffic, expert_traffic
 from weftrace.facts import Hardware, efficiency, hardware, load_models, model_config
+from weftrace.gate import simulate_routing
 from weftrace.notebook import InNotebook
 
 COPIES = {

@@ -3,6 +3,8 @@
 A token's score of an expert is a sigmoid of a standard normal draw, plus the expert's bias, as in DeepSeek-V3's gate.
 A group's score is the sum of its two best; the experts with the best scores in the best groups are chosen. Draws are
 independent: tokens have no topics. The biases are fitted so that the experts' loads come out as asked.
+
+Shapes: L layers, T tokens, N experts, K choices of a token, M groups of experts.
 """
 
 from __future__ import annotations
@@ -10,10 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weftrace.compiled import compiled
 from weftrace.errors import PlacementError
-from weftrace.experts.arrays import Floats, Ints
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 FIT_ROUNDS = 16
 

@@ -7,7 +7,7 @@ import pytest
 
 from weftrace.errors import PlacementError
 from weftrace.experts.recorded.generator import synthetic_loads
-from weftrace.experts.traffic.routing import simulate_routing
+from weftrace.gate import simulate_routing
 
 
 def test_tokens_choose_distinct_experts_in_few_groups() -> None:
