@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weftrace.alphabet import direction_of
+from weftrace.alphabet import direction_of, numbers_in, phase_name
 from weftrace.pipeline.range_names import MESSAGES, REPLICAS, STEP, WAIT, action_in, action_name, chunk_name
 from weftrace.pipeline.schedule import Action
 
@@ -29,6 +29,13 @@ def test_the_name_of_an_actions_range_tells_the_action_again(action: Action) -> 
 )
 def test_other_names_are_no_actions(name: str) -> None:
     assert action_in(name, 0) is None
+
+
+def test_both_conventions_live_in_one_trace() -> None:
+    name = phase_name(chunk_name(3, "F"), layer=2, micro_batch=5)
+    assert action_in(name, 0) is None
+    assert numbers_in(name) == ("stage3(F)", {"layer": 2, "micro_batch": 5})
+    assert [numbers_in(str(action)) for action in ACTIONS] == [(str(action), {}) for action in ACTIONS]
 
 
 def test_a_chunks_name_has_the_direction_that_pictures_and_reports_read() -> None:

@@ -160,3 +160,24 @@ def test_innermost_agrees_with_trying_all(ranges: list[tuple[int, int]], points:
     starts, ends = (np.array(x, np.int64) for x in ([r[0] for r in ranges], [r[0] + r[1] for r in ranges]))
     expected = [max((i for i in range(len(ranges)) if starts[i] <= p < ends[i]), default=-1) for p in points]
     assert innermost(starts, ends, np.array(points, np.int64)).tolist() == expected
+
+
+def test_a_ranges_name_tells_layer_and_micro_batch_as_a_plans_arguments_do(tmp_path: Path) -> None:
+    # a run has only names, a simulation has arguments: both are told alike
+    run, plan = TraceFile(), TraceFile()
+    for start, layer, batch in ((0, 0, 1), (100, 3, 0), (200, 3, 1)):
+        run.host(f"attn(F) {{layer={layer}, micro_batch={batch}}}", start, 50)
+        plan.host("attn(F)", start, 50, weftrace={"layer": layer, "micro_batch": batch})
+    run.host("MLP {layer=7}", 300, 10).host("run {batch=32}", 400, 10).host("plain", 500, 10)
+    plan.host("MLP", 300, 10, weftrace={"layer": 7}).host("run {batch=32}", 400, 10).host("plain", 500, 10)
+    told = [find_phases(file.trace(tmp_path).events) for file in (run, plan)]
+    assert told[0].equals(told[1])
+    assert told[0].select("name", "index", "layer", "micro_batch").rows() == [
+        ("attn(F)", 0, 0, 1), ("attn(F)", 1, 3, 0), ("attn(F)", 2, 3, 1), ("MLP", 0, 7, None),
+        ("run {batch=32}", 0, None, None), ("plain", 0, None, None),
+    ]  # fmt: skip
+
+
+def test_arguments_beat_the_name(tmp_path: Path) -> None:
+    file = TraceFile().host("attn(F) {layer=3, micro_batch=1}", 0, 50, weftrace={"layer": 5})
+    assert find_phases(file.trace(tmp_path).events).select("name", "layer", "micro_batch").rows() == [("attn(F)", 5, 1)]

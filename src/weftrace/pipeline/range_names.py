@@ -14,7 +14,8 @@ Only a range's name survives in the JSON of every torch (arguments of `record_fu
 The outer name tells one action from every other: `action_in` reads it, and a trace is so matched with its schedule. The
 inner name is the same for all micro-batches of a stage: the phase, of which a report has a row (the innermost range is
 the phase). Nothing but work of a chunk lies within an action; a rank's times between actions are `wait`, `messages`, or
-Python's.
+Python's. A range may say more of itself as `alphabet.phase_name` writes it, "attn(F) {layer=3, micro_batch=1}": neither
+convention takes the other's names for its own.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ EVENT_SCHEMA: dict[str, pl.DataType] = {
     "wait_stream": pl.Int64(),  # cuda_sync: the stream waited for
     "wait_correlation": pl.Int64(),  # cuda_sync: correlation of the event record waited for
     "op_kind": pl.Categorical(),  # of a simulated device event: the class of its op in the plan
-    "layer": pl.Int32(),  # of a simulated phase's host range: which repetition of the phase it is
+    "layer": pl.Int32(),  # of a simulated phase's host range: which repetition it is; of a run, names tell
     "micro_batch": pl.Int32(),
 }
 

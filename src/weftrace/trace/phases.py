@@ -4,6 +4,8 @@ A phase is one occurrence of a `record_function` or NVTX range together with the
 in it. The innermost range of the launching thread wins. Autograd launches backward kernels from a thread of its own;
 such a launch, where no range of its own thread holds it, belongs to the range of any thread that is open at that moment
 and started last, and to none otherwise. A forward range that has ended claims nothing of what autograd does for it.
+
+Of `attn(F) {layer=3, micro_batch=1}` (`alphabet.phase_name`) the phase is `attn(F)`, with its layer and micro-batch.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.alphabet import NUMBERED
 from weftrace.trace.containment import innermost, open_at_launch
 from weftrace.trace.model import is_annotation, is_launch
 
@@ -28,14 +31,14 @@ PHASE_SCHEMA: dict[str, pl.DataType] = {
     "host_end_ns": pl.Int64(),
     "pid": pl.Categorical(),
     "tid": pl.Categorical(),
-    "layer": pl.Int32(),  # what a plan says of a simulated phase; null where nothing does
+    "layer": pl.Int32(),  # what a plan says of a simulated phase, or a range's name of a run's; null where nothing does
     "micro_batch": pl.Int32(),
 }
 
 
 def find_phases(events: pl.DataFrame) -> pl.DataFrame:
     """Every annotation that can be a phase, numbered: a frame of `PHASE_SCHEMA`."""
-    ranges = events.filter(is_annotation()).with_columns(pl.col("name").cast(pl.String))
+    ranges = _numbers_read(events.filter(is_annotation()).with_columns(pl.col("name").cast(pl.String)))
     steps = find_steps(events)
     phases = (
         ranges.filter(~pl.col("name").str.contains(_NOT_A_PHASE))
@@ -54,6 +57,27 @@ def find_phases(events: pl.DataFrame) -> pl.DataFrame:
     phases = phases.with_columns(step_at(phases.get_column("host_start_ns"), steps))
     return phases.with_columns(pl.int_range(pl.len(), dtype=pl.Int32).over("name", "step").alias("index")).select(
         pl.col(name).cast(dtype) for name, dtype in PHASE_SCHEMA.items()
+    )
+
+
+def _numbers_read(ranges: pl.DataFrame) -> pl.DataFrame:
+    """The ranges with layer and micro_batch from their names, where arguments do not say; each name is read once."""
+    whole = ranges.get_column("name").unique()
+    whole = whole.filter(whole.str.contains(NUMBERED))
+    if whole.is_empty():
+        return ranges
+    numbers = pl.col("name").str.extract(NUMBERED, 2)
+    table = whole.to_frame().with_columns(
+        pl.col("name").str.extract(NUMBERED, 1).alias("phase_name"),
+        *(
+            numbers.str.extract(rf"(?:^|, ){key}=(\d+)").cast(pl.Int32).alias(f"{key}_named")
+            for key in ("layer", "micro_batch")
+        ),
+    )
+    return ranges.join(table, on="name", how="left", maintain_order="left").with_columns(
+        pl.coalesce("phase_name", "name").alias("name"),
+        pl.coalesce("layer", "layer_named").alias("layer"),
+        pl.coalesce("micro_batch", "micro_batch_named").alias("micro_batch"),
     )
 
 
