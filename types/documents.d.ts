@@ -1679,6 +1679,8 @@ declare namespace report {
     steps: StepDocument[];
     outside_steps: OutsideStepsDocument[];
     quality: QualityDocument;
+    /** How the trace was made, as it says itself: profile.* and capture.*; there where it does. */
+    configuration?: Record<string, string>;
     flops?: JoinedDocument;
     /** Time by module; there where it was asked for. */
     modules?: CodeDocument;
