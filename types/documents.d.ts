@@ -1191,6 +1191,8 @@ declare namespace report {
     /** A duration in nanoseconds. */
     busy_ns: number;
     sms: number | null;
+    /** Of a transfer that holds no SM: the kernel that issues it, it, the kernel that ends it. */
+    part?: "issue" | "receive" | "transfer";
   }
   /** A rank's clock against the first rank's. */
   interface ClockDocument {
