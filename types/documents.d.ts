@@ -1191,6 +1191,8 @@ declare namespace report {
     /** A duration in nanoseconds. */
     busy_ns: number;
     sms: number | null;
+    /** Of a transfer that holds no SM: the kernel that issues it, it, the kernel that ends it. */
+    part?: "issue" | "receive" | "transfer";
   }
   /** A rank's clock against the first rank's. */
   interface ClockDocument {
@@ -1679,6 +1681,8 @@ declare namespace report {
     steps: StepDocument[];
     outside_steps: OutsideStepsDocument[];
     quality: QualityDocument;
+    /** How the trace was made, as it says itself: profile.* and capture.*; there where it does. */
+    configuration?: Record<string, string>;
     flops?: JoinedDocument;
     /** Time by module; there where it was asked for. */
     modules?: CodeDocument;

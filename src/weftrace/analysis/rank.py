@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -49,6 +49,7 @@ class RankAnalysis(InNotebook):
     code: time by module, by function, as far as it was asked for.
     apart: why it is in no sum of its job (`Apart`); None where it is. name: what a plain trace calls it ("DP 0 PP 3"),
     or nothing. places: its coordinates in the job that such a trace tells, as ("pp", 3).
+    configuration: how its trace was made, where it says so (`Trace.configuration`).
     """
 
     rank: int | None
@@ -81,6 +82,7 @@ class RankAnalysis(InNotebook):
     apart: Apart | None = None
     name: str = ""
     places: tuple[tuple[str, int], ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "rank", "–" if self.rank is None else str(self.rank)
@@ -159,6 +161,7 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = ()) -> RankAnalysis
         name=worker.name if worker else "",
         places=worker.places if worker else (),
         code=tuple(code_times(account, each) for each in by),
+        configuration=work.trace.configuration,
     )
 
 

@@ -50,21 +50,9 @@ def plan_of(overlap: Overlap, prices: Prices, setting: Setting, *, num_ranks: in
     if num_ranks < 1:
         raise ProfileError(f"num_ranks = {num_ranks}: a plan has one rank at least")
     unit = _unit_of(overlap, prices)
-    shifts = [each.layer_shift for each in overlap.operations]
-    first_unit, num_layers = -max(0, *shifts), setting.num_layers
-    num_units = num_layers - min(0, *shifts) - first_unit
-    rows = len(unit.pieces)
-    layer_U = np.arange(num_units) + first_unit
-    shift_K = np.array([each.layer_shift for each in unit.operations])
-    layer_UK = layer_U[:, None] + shift_K[None, :]
-    runs_UK = (layer_UK >= 0) & (layer_UK < num_layers)
-    duration_KLR = np.stack([_durations(piece, name, num_layers, num_ranks) for piece, name in _named(unit)])
-    kept_at = np.flatnonzero(np.tile(runs_UK.ravel(), num_ranks))
-    row_at = np.full(num_ranks * num_units * rows, -1, np.int64)  # row of the plan of each piece of the grid
-    row_at[kept_at] = np.arange(len(kept_at))
-    rank, within = np.divmod(kept_at, num_units * rows)
-    at_unit, k = np.divmod(within, rows)
-    layer = layer_UK[at_unit, k]
+    grid = _grid_of(unit, setting.num_layers, num_ranks)
+    k, rank, layer = grid.k, grid.rank, grid.layer
+    duration_KLR = np.stack([_durations(piece, name, setting.num_layers, num_ranks) for piece, name in _named(unit)])
     return Plan(
         name=f"{setting.model.name}, {setting.kind}, {overlap.name}",
         source="; ".join(dict.fromkeys(piece.basis for piece in unit.pieces if piece.basis)),
@@ -74,8 +62,44 @@ def plan_of(overlap: Overlap, prices: Prices, setting: Setting, *, num_ranks: in
         world_size=max(num_ranks, setting.ep),
         gap_ns=gap_ns,
         ops=_ops(unit, k, rank, layer, duration_KLR, _meets(unit, k, rank, layer, setting.ep, num_ranks)),
-        waits=_waits(unit, row_at, num_ranks, num_units),
+        waits=_waits(unit, grid.row_at, num_ranks, grid.num_units),
     )
+
+
+def operation_of_rows(overlap: Overlap, prices: Prices, setting: Setting, *, num_ranks: int = 1) -> pl.DataFrame:
+    """What each row of `plan_of`'s plan is a piece of: `repetition` of the list, and `operation`, its place in it."""
+    unit = _unit_of(overlap, prices)
+    grid = _grid_of(unit, setting.num_layers, num_ranks)
+    place = {each.name: at for at, each in enumerate(overlap.operations)}
+    of_piece = np.array([place[each.name] for each in unit.operations])
+    return pl.DataFrame({"repetition": grid.at_unit, "operation": of_piece[grid.k]})
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Rows of the plan: repetition and piece of each, its rank and layer. row_at: the row of each piece of the whole
+    grid [ranks, repetitions, pieces], flat; -1 of those that would work on a layer that is not there."""
+
+    at_unit: _Ints
+    k: _Ints
+    rank: _Ints
+    layer: _Ints
+    row_at: _Ints
+    num_units: int
+
+
+def _grid_of(unit: _Unit, num_layers: int, num_ranks: int) -> _Grid:
+    shift_K = np.array([each.layer_shift for each in unit.operations])
+    first_unit = -max(0, int(shift_K.max()))
+    num_units = num_layers - min(0, int(shift_K.min())) - first_unit
+    layer_UK = (np.arange(num_units) + first_unit)[:, None] + shift_K[None, :]
+    runs_UK = (layer_UK >= 0) & (layer_UK < num_layers)
+    kept_at = np.flatnonzero(np.tile(runs_UK.ravel(), num_ranks))
+    row_at = np.full(num_ranks * runs_UK.size, -1, np.int64)
+    row_at[kept_at] = np.arange(len(kept_at))
+    rank, within = np.divmod(kept_at, runs_UK.size)
+    at_unit, k = np.divmod(within, len(unit.pieces))
+    return _Grid(at_unit, k, rank, layer_UK[at_unit, k], row_at, num_units)
 
 
 def _unit_of(overlap: Overlap, prices: Prices) -> _Unit:

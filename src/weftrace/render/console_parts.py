@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weftrace.render import palette
-from weftrace.render.console_text import shorten_middle, suited
+from weftrace.render.console_text import clean, shorten_middle, suited
 from weftrace.units import MS, US, S
 
 BOLD = Style(bold=True)
@@ -96,6 +96,18 @@ def table(
             )
         )  # fmt: skip
     return _one_table(heads, lines, max(width - sum(needed[1:]), _LEAST_FIRST), left, gap, bold, coloured, shorten)
+
+
+def settings_table(settings: Mapping[str, str], width: int) -> Table:
+    """A line a setting: its name and its text, each cut in the middle where it does not fit."""
+    names = {name: shorten_middle(clean(name), max(width // 3, _LEAST_FIRST)) for name in settings}
+    room = max(width - 2 - max(map(cell_len, names.values()), default=0), _LEAST_FIRST)
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    for name, text in settings.items():
+        table.add_row(Text(names[name], style=DIM), Text(shorten_middle(clean(text), room)))
+    return table
 
 
 def _one_table(

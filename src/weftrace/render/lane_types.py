@@ -6,7 +6,7 @@ bands: the name of a band is data.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
@@ -43,6 +43,12 @@ class BoxDocument(TypedDict):
     end_ns: int
     busy_ns: Ns
     sms: Count | None
+    part: NotRequired[
+        Annotated[
+            Literal["issue", "transfer", "receive"],
+            Meta(description="Of a transfer that holds no SM: the kernel that issues it, it, the kernel that ends it."),
+        ]
+    ]
 
 
 class LaneDocument(TypedDict):
@@ -58,11 +64,21 @@ class LaneDocument(TypedDict):
     boxes: list[BoxDocument]
 
 
+class ArrowDocument(TypedDict):
+    """What waits for what: work of one lane that another lane's had to end before. Lanes are places in the picture's."""
+
+    from_lane: Count
+    from_ns: int
+    to_lane: Count
+    to_ns: int
+    held: Annotated[bool, Meta(description="Whether the one that waits began just then: nothing else held it longer.")]
+
+
 class LanePicture(TypedDict):
     """Whose lanes they are, and the lanes. Starts and ends count from its first device event.
 
     busy: when the device ran anything, copies included; it was idle in between. exposed: when communication was
-    exposed; num_exposed: in how many stretches.
+    exposed; num_exposed: in how many stretches. arrows: of a plan, what waits for what across lanes.
     """
 
     rank: int | None
@@ -79,6 +95,7 @@ class LanePicture(TypedDict):
     lanes: list[LaneDocument]
     exposed: list[BusyStretch]
     num_exposed: Count
+    arrows: NotRequired[list[ArrowDocument]]
 
 
 def sms_text(lane: LaneDocument) -> str:

@@ -232,6 +232,8 @@ def rank_document(
             "notes": list(rank.quality.notes),
         },
     }
+    if rank.configuration:
+        told["configuration"] = dict(rank.configuration)
     if joined is not None:
         told["flops"] = flops_of_rank(joined)
     for times in rank.code:

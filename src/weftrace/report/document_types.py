@@ -593,6 +593,14 @@ class RankDocument(TypedDict):
     ]
     outside_steps: list[OutsideStepsDocument]
     quality: QualityDocument
+    configuration: NotRequired[
+        Annotated[
+            dict[str, str],
+            Meta(
+                description="How the trace was made, as it says itself: profile.* and capture.*; there where it does."
+            ),
+        ]
+    ]
     flops: NotRequired[JoinedDocument]
     modules: NotRequired[Annotated[CodeDocument, Meta(description="Time by module; there where it was asked for.")]]
     lines: NotRequired[Annotated[CodeDocument, Meta(description="Time by function; there where it was asked for.")]]

@@ -71,6 +71,9 @@ FRAME_SCHEMA: dict[str, pl.DataType] = {
     "dur_ns": pl.Int64(),
 }
 
+#: Names in `Trace.info` that tell how a trace was made begin with one of these.
+CONFIGURED = ("profile.", "capture.")
+
 DEVICE_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
 LAUNCH_CATEGORIES = (
     "cuda_runtime",
@@ -196,6 +199,11 @@ class Trace(InNotebook):
         yield from (("device", f"{device.id} {device.name}") for device in self.devices)
         if self.quality.num_dropped or self.quality.truncated:
             yield "lost", f"{self.quality.num_dropped:,} events; {self.quality.truncated or 'the file is whole'}"
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """How the trace was made, as far as it says: `profile.*` and `capture.*` of `info`, as "profile.ep": "64"."""
+        return {key: value for key, value in self.info.items() if key.startswith(CONFIGURED)}
 
     @property
     def on_rocm(self) -> bool:

@@ -82,6 +82,14 @@ export function defined(key, text = definitions[key][0]) {
 }
 
 /**
+ * Whether the page has a definition of it.
+ * @param {string} key
+ */
+export function isDefined(key) {
+  return Object.hasOwn(definitions, key);
+}
+
+/**
  * A question mark that carries a definition, for table heads, where the word itself sorts.
  * @param {string} key
  */

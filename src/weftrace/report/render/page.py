@@ -7,7 +7,7 @@ from typing import Any
 
 from weftrace.render.page import render_page
 from weftrace.report.document_types import ReportDocument
-from weftrace.report.render.words import TERMS
+from weftrace.report.render.words import CONFIGURATION, TERMS
 from weftrace.report.timeline_types import TimelinePayload
 
 #: The package that holds the page's template and static files, and its first module.
@@ -40,8 +40,14 @@ def render_html(document: ReportDocument, timelines: Sequence[TimelinePayload | 
         entry=ENTRY,
         styles=["render/page.css", "render/icicle.css"],
         blocks=blocks,
-        terms=TERMS,
+        terms={**TERMS, **_configured_terms(document)},
         title=document["source"],
         headline=document["headline"],
         version=document["weftrace"],
     )
+
+
+def _configured_terms(document: ReportDocument) -> dict[str, tuple[str, str]]:
+    """Terms of the settings that some rank tells: a page of no profile need not define them."""
+    told = {key for rank in document["ranks"] if "configuration" in rank for key in rank["configuration"]}
+    return {key: term for key, term in CONFIGURATION.items() if key in told}

@@ -11,12 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from weftrace.render import palette
-from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, section, table, unit_for
+from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, section, settings_table, table, unit_for
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.report.document_types import KernelDocument, RankDocument, WindowDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
 from weftrace.report.render.terminal_code import code_blocks
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
+from weftrace.report.render.words import CONFIGURATION
 from weftrace.units import MS, US, counted, duration, percent
 
 TOP_KERNELS = 12
@@ -26,6 +27,7 @@ MAX_PHASES = 20
 MAX_MATRIX_ROWS = 12
 MAX_STEPS = 16
 MAX_STREAMS = 8
+MAX_SETTINGS = 24
 
 #: Columns of the table of steps that are left out where they are empty; on a narrow console there is room for one.
 _APART: tuple[tuple[Literal["from_other_steps_ns", "spilled_ns"], str, str], ...] = (
@@ -44,6 +46,7 @@ def rank_blocks(rank: RankDocument, width: int) -> list[RenderableType]:
     blocks += [
         _span(rank, width),
         _accounts(rank),
+        _configuration(rank, width),
         _flops(rank, width),
         *code_blocks(rank, width),
         _collectives(rank, width),
@@ -134,6 +137,17 @@ def _accounts(rank: RankDocument) -> RenderableType:
     for name, text in rows:
         table.add_row(Text(name, style=BOLD), Text(text))
     return table
+
+
+def _configuration(rank: RankDocument, width: int) -> RenderableType | None:
+    """How the trace was made, where it says so."""
+    if "configuration" not in rank:
+        return None
+    told = list(rank["configuration"].items())
+    body = settings_table({CONFIGURATION.get(key, (key, ""))[0]: text for key, text in told[:MAX_SETTINGS]}, width)
+    left = len(told) - MAX_SETTINGS
+    more = [Text(f"… and {left:,} more, in the JSON report", style=DIM)] if left > 0 else []
+    return Group(section("Configuration", "as the trace says itself"), body, *more)
 
 
 def _flops(rank: RankDocument, width: int) -> RenderableType | None:

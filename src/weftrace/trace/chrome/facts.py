@@ -10,11 +10,14 @@ from typing import Any
 from weftrace.trace.chrome.json_text import NotJson, clean, lenient_json
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import MAX_NS
-from weftrace.trace.model import Device
+from weftrace.trace.model import CONFIGURED, Device
 
 _MEMBER = re.compile(r'[\s,{\]\0]*"((?:[^"\\]|\\.)*+)"\s*:\s*')
 _NOTHING_MORE = re.compile(r"[\s,{}\]\0]*\Z")
 # Facts on which an analysis leans; they are looked for by name when damage hides them.
+#: Where a file says how it was made: an object of plain values, which torch's add_metadata_json can write too.
+CONFIGURATION_KEY = "weftrace"
+_PLAIN = str | int | float | Decimal
 _NEEDED = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds")
 
 
@@ -98,9 +101,25 @@ def devices(facts: Mapping[str, Any]) -> Iterator[Device]:
 
 
 def info(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The plain values of the file, as texts."""
-    plain = str | int | float | Decimal
-    return {clean(key): clean(str(value)) for key, value in facts.items() if isinstance(value, plain)}
+    """The plain values of the file, as texts; and how it was made, where weftrace wrote it or captured it."""
+    told = {clean(key): clean(str(value)) for key, value in facts.items() if isinstance(value, _PLAIN)}
+    configured = _configuration(facts)
+    if configured:
+        told.pop(CONFIGURATION_KEY, None)  # JSON within a text is the same once more
+    return told | configured
+
+
+def _configuration(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What the object `weftrace` tells, or JSON of it within a text: plain values under names of `CONFIGURED`."""
+    told = facts.get(CONFIGURATION_KEY)
+    if isinstance(told, str):
+        told, _ = members(told)
+    found = {key: value for key, value in told.items() if isinstance(value, _PLAIN)} if isinstance(told, dict) else {}
+    return {
+        clean(key): str(value).lower() if isinstance(value, bool) else clean(str(value))
+        for key, value in found.items()
+        if key.startswith(CONFIGURED)
+    }
 
 
 def _integer(value: Any) -> int | None:

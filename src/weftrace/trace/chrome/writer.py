@@ -22,6 +22,7 @@ import polars as pl
 from weftrace.errors import TraceError
 from weftrace.files.output import write_output
 from weftrace.trace.chrome.argument_texts import is_list
+from weftrace.trace.chrome.facts import CONFIGURATION_KEY
 from weftrace.trace.model import EVENT_SCHEMA, Device, Trace, Track, is_launch, on_device
 from weftrace.units import US, S
 
@@ -141,9 +142,12 @@ def _head(trace: Trace, base_ns: int) -> bytes:
         facts["baseTimeNanoseconds"] = base_ns
     if trace.simulated:
         facts["weftrace_simulated"] = True
+    configured = trace.configuration
     for key, value in trace.info.items():
-        if key not in _OWN_FACTS:
+        if key not in _OWN_FACTS and key not in configured:
             facts[key] = _number_or_text(value)
+    if configured:
+        facts[CONFIGURATION_KEY] = configured
     return _encoded(facts)[:-1] + b',"traceEvents":['
 
 

@@ -1,5 +1,6 @@
 // The page about a trace: reads the report, and shows one rank at a time.
 
+import { showConfiguration } from "render/configuration.js";
 import { byId } from "render/dom.js";
 import { lanePicture } from "render/lanes.js";
 import { startPage } from "render/start.js";
@@ -92,6 +93,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     overview?.timeline.open(position);
     showOpened(report, job, position);
     showSummary(report, rank);
+    showConfiguration(rank.configuration);
     lanes.show(rank, shown);
     timeline.show(rank, shown);
     showMatrix(rank);
