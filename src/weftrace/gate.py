@@ -38,14 +38,21 @@ class Routing:
 
 
 def simulate_routing(
-    load_LN: Floats, *, num_groups: int, top_groups: int, top_k: int, num_tokens: int, seed: int = 0
+    load_LN: Floats,
+    *,
+    num_groups: int,
+    top_groups: int,
+    top_k: int,
+    num_tokens: int,
+    seed: int = 0,
+    rounds: int = FIT_ROUNDS,
 ) -> Routing:
     """Top-k choices of num_tokens tokens a layer, whose counts follow load_LN [L, N].
 
     num_groups, top_groups: expert n is of group n * num_groups // N; a token chooses in its top_groups best ones.
-    Both 1 for routing without groups. The biases are fitted on the tokens themselves, a fixed number of times; the
-    same arguments give the same choices. Raises `PlacementError` where a token cannot choose top_k experts in its
-    groups.
+    Both 1 for routing without groups. The biases are fitted on the tokens themselves, in `rounds` trials, of which the
+    first has none: with 1, experts are alike, and their counts as random as tokens are. The same arguments give the
+    same choices. Raises `PlacementError` where a token cannot choose top_k experts in its groups.
     """
     num_experts = load_LN.shape[1]
     smallest = num_experts // num_groups
@@ -57,7 +64,7 @@ def simulate_routing(
     random = np.random.default_rng(seed)
     score_TN = 1.0 / (1.0 + np.exp(-random.standard_normal((num_tokens, num_experts))))
     first_M = -(-np.arange(num_groups + 1) * num_experts // num_groups)
-    expert_LTK, error_L = _fit(np.ascontiguousarray(load_LN), score_TN, first_M, top_groups, top_k, FIT_ROUNDS)
+    expert_LTK, error_L = _fit(np.ascontiguousarray(load_LN), score_TN, first_M, top_groups, top_k, rounds)
     return Routing(expert_LTK=expert_LTK, error_L=error_L)
 
 
