@@ -1,0 +1,2 @@
+"""Laws with a pencil: what limits decoding, what five stages cost, what waves hide. Plain numbers in, plain numbers
+out."""
