@@ -8,7 +8,7 @@ import pytest
 
 from weftrace.errors import ProfileError
 from weftrace.moe import Setting
-from weftrace.moe.operations import overlap_of
+from weftrace.moe.overlap_files import overlap_of
 
 
 def test_what_is_not_given_is_the_published_profiles() -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from weftrace.moe.as_plan import plan_of as plan_of
     from weftrace.moe.operations import Operation as Operation
     from weftrace.moe.operations import Overlap as Overlap
-    from weftrace.moe.operations import known_overlaps as known_overlaps
-    from weftrace.moe.operations import load_overlap as load_overlap
+    from weftrace.moe.overlap_files import known_overlaps as known_overlaps
+    from weftrace.moe.overlap_files import load_overlap as load_overlap
     from weftrace.moe.pieces import Piece as Piece
     from weftrace.moe.pieces import Prices as Prices
     from weftrace.moe.profiles import Profile as Profile
@@ -31,7 +31,8 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
         __name__,
         {
             "weftrace.moe.as_plan": ("plan_of",),
-            "weftrace.moe.operations": ("Operation", "Overlap", "known_overlaps", "load_overlap"),
+            "weftrace.moe.operations": ("Operation", "Overlap"),
+            "weftrace.moe.overlap_files": ("known_overlaps", "load_overlap"),
             "weftrace.moe.pieces": ("Piece", "Prices"),
             "weftrace.moe.profiles": ("Profile", "simulated"),
             "weftrace.moe.setting": ("Setting",),

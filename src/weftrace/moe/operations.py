@@ -6,21 +6,19 @@ the order in which the host issues them; those of one lane run in that order, as
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from importlib.resources import files
-from pathlib import Path
-from typing import Any, Literal, get_args
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 from weftrace.errors import ProfileError
-from weftrace.moe.setting import KINDS, Kind
+from weftrace.moe.setting import Kind
 from weftrace.notebook import InNotebook
 
 #: What a layer consists of. attn: attention and the routing gate; attn-0: its projections before the attention core;
 #: attn-1: the core, the output projection and the gate; shared: the shared expert; mlp: the routed experts (in training
-#: the shared expert too); dispatch and combine: tokens to their experts, and back.
-Work = Literal["attn", "attn-0", "attn-1", "shared", "mlp", "dispatch", "combine"]
+#: the shared expert too); dispatch and combine: tokens to their experts, and back; moe: dispatch, routed experts and
+#: combine in one fused kernel.
+Work = Literal["attn", "attn-0", "attn-1", "shared", "mlp", "dispatch", "combine", "moe"]
 WORKS: tuple[Work, ...] = get_args(Work)
 Direction = Literal["F", "B", "W"]
 #: compute and side: two streams of kernels; communication: kernels that move tokens, and hold SMs; network: transfers
@@ -29,9 +27,6 @@ Lane = Literal["compute", "side", "communication", "network"]
 #: whole; or of a transfer that holds no SM: the short kernel that issues it, the transfer, the short kernel that ends
 #: it.
 Part = Literal["whole", "issue", "transfer", "receive"]
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "work": WORKS, "direction": get_args(Direction), "lane": get_args(Lane), "part": get_args(Part),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,16 +66,19 @@ class Overlap(InNotebook):
     """An operation list of one layer (in training of a pair of layers), which is repeated.
 
     name, title: what it is called, short and in words. kinds: profiles that it is for. operations: in issue order.
-    source: who published it. notes: what to know before trusting it.
+    num_chunks: pieces that it cuts a micro-batch in. all_sms: its computation never runs beside kernels that move
+    tokens, and so has every SM. source: who published it. notes: what to know before trusting it.
 
-    Raises `ProfileError` where two operations share a name, one waits for what the list does not have, or what waits
-    for what goes in a circle.
+    Raises `ProfileError` where two operations share a name, one waits for what the list does not have, what waits for
+    what goes in a circle, or some work is not done whole.
     """
 
     name: str
     title: str
     kinds: tuple[Kind, ...]
     operations: tuple[Operation, ...]
+    num_chunks: int = 1
+    all_sms: bool = False
     source: str = ""
     notes: tuple[str, ...] = ()
 
@@ -101,55 +99,16 @@ class Overlap(InNotebook):
     def num_micro_batches(self) -> int:
         return 1 + max(each.micro_batch for each in self.operations)
 
+    @property
+    def is_fused(self) -> bool:
+        """Whether one kernel moves tokens and multiplies."""
+        return any(each.work == "moe" for each in self.operations)
+
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "overlap", self.title
         yield "for", ", ".join(self.kinds)
         lanes = dict.fromkeys(each.lane for each in self.operations)
         yield from ((lane, " ".join(each.name for each in self.operations if each.lane == lane)) for lane in lanes)
-
-
-def known_overlaps() -> tuple[str, ...]:
-    """Names of the lists that come with weftrace."""
-    home = files("weftrace.moe") / "overlaps"
-    return tuple(sorted(each.name.removesuffix(".toml") for each in home.iterdir() if each.name.endswith(".toml")))
-
-
-def load_overlap(name: str) -> Overlap:
-    """A list that comes with weftrace, by name, or one of a user's, by the path of its TOML file.
-
-    Raises `ProfileError`, listing the names, where there is none, and where the file is no such list.
-    """
-    if name in known_overlaps():
-        return overlap_of((files("weftrace.moe") / "overlaps" / f"{name}.toml").read_text("utf-8"), name)
-    if not name.endswith(".toml"):
-        raise ProfileError(f"no overlap {name!r}; there are {', '.join(known_overlaps())}, or give a .toml file")
-    try:
-        return overlap_of(Path(name).read_text("utf-8"), name)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-
-
-def overlap_of(text: str, what: str) -> Overlap:
-    """The list of a TOML text. what: names it in errors. Raises `ProfileError` for what is no such list."""
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ProfileError(f"{what}: not TOML: {error}") from error
-    given = raw.pop("operation", None)
-    if not isinstance(given, list) or not given:
-        raise ProfileError(f"{what}: it has no operations; each begins with [[operation]]")
-    operations = tuple(_operation(each, f"{what}: operation {number}") for number, each in enumerate(given, 1))
-    known = {"name", "title", "kinds", "source", "notes"}
-    if unknown := sorted(set(raw) - known):
-        raise ProfileError(f"{what}: unknown key {unknown[0]!r}; the keys are {', '.join(sorted(known))}, operation")
-    kinds = raw.get("kinds", list(KINDS))
-    if not isinstance(kinds, list) or any(kind not in KINDS for kind in kinds):
-        raise ProfileError(f"{what}: kinds = {kinds!r}; it lists some of {', '.join(KINDS)}")
-    name = str(raw.get("name", Path(what).stem))
-    return Overlap(
-        name=name, title=str(raw.get("title", name)), kinds=tuple(kinds), operations=operations,
-        source=str(raw.get("source", "")), notes=tuple(map(str, raw.get("notes", ()))),
-    )  # fmt: skip
 
 
 def check(overlap: Overlap) -> None:
@@ -163,8 +122,56 @@ def check(overlap: Overlap) -> None:
         for other in (*each.after, *each.after_previous):
             if other not in names:
                 raise ProfileError(f"{of}: {each.name!r} waits for {other!r}, which the list does not have")
+    _check_shares(overlap)
     if circle := _circle(overlap):
         raise ProfileError(f"{of}: its operations wait for each other in a circle: {' -> '.join(circle)}")
+
+
+def need_whole(overlap: Overlap, kind: Kind) -> None:
+    """Raise `ProfileError` where a layer of that kind of profile does something that the list leaves out.
+
+    Without it a list would be fast by what it does not do.
+    """
+    if kind not in overlap.kinds:
+        raise ProfileError(f"overlap {overlap.name!r} is for {', '.join(overlap.kinds)}, not for {kind}")
+    done = {(each.work, each.direction, each.micro_batch) for each in overlap.operations}
+    for micro_batch in range(overlap.num_micro_batches):
+        for directions, works in _needed(overlap, kind, micro_batch):
+            for direction in directions:
+                missing = [work for work in works if (work, direction, micro_batch) not in done]
+                if missing:
+                    raise ProfileError(
+                        f"overlap {overlap.name!r}: micro-batch {micro_batch} has no {missing[0]} of direction "
+                        f"{direction}, which a layer of {kind} needs"
+                    )
+
+
+def _needed(overlap: Overlap, kind: Kind, micro_batch: int) -> Iterator[tuple[str, tuple[Work, ...]]]:
+    """Directions, and the works that each of them consists of."""
+    own = [each for each in overlap.operations if each.micro_batch == micro_batch]
+    works = {each.work for each in own}
+    attention: tuple[Work, ...] = ("attn-0", "attn-1") if "attn-0" in works else ("attn",)
+    experts: tuple[Work, ...] = ("moe",) if "moe" in works else ("dispatch", "mlp", "combine")
+    if kind != "train":
+        yield "F", (*attention, "shared", *experts)
+        return
+    yield "".join(dict.fromkeys(each.direction for each in own if each.direction != "W")), (*attention, *experts)
+    if any(each.direction == "B" for each in own):
+        yield "W", (*attention, "mlp")
+
+
+def _check_shares(overlap: Overlap) -> None:
+    """Parts of one work add up to it."""
+    shares: dict[tuple[str, ...], float] = {}
+    for each in overlap.operations:
+        key = (each.work, each.direction, str(each.micro_batch), each.part)
+        shares[key] = shares.get(key, 0.0) + each.share
+    for (work, direction, micro_batch, _), share in shares.items():
+        if abs(share - 1) > 1e-9:
+            raise ProfileError(
+                f"overlap {overlap.name!r}: the operations of {work}({direction}) of micro-batch {micro_batch} do "
+                f"{share:g} of it together; their shares add up to 1"
+            )
 
 
 def _circle(overlap: Overlap) -> list[str]:
@@ -184,31 +191,3 @@ def _circle(overlap: Overlap) -> list[str]:
     while path[-1] not in path[:-1]:
         path.append(next(iter(sorted(waits[path[-1]] & waits.keys()))))
     return path[path.index(path[-1]) :]
-
-
-def _operation(raw: Any, where: str) -> Operation:
-    if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str):
-        raise ProfileError(f"{where}: it has no name")
-    where = f"{where} ({raw['name']})"
-    known = {item.name: item for item in fields(Operation)}
-    if unknown := sorted(set(raw) - set(known)):
-        raise ProfileError(f"{where}: unknown key {unknown[0]!r}; the keys are {', '.join(known)}")
-    values = dict(raw)
-    if "work" not in values:
-        raise ProfileError(f"{where}: it does not say its work, one of {', '.join(WORKS)}")
-    for key, value in values.items():
-        if key in _CHOICES and value not in _CHOICES[key]:
-            raise ProfileError(f"{where}: {key} = {value!r}; it is one of {', '.join(_CHOICES[key])}")
-        if key == "layer_shift" and value not in (-1, 0, 1):
-            raise ProfileError(f"{where}: layer_shift = {value!r}; it is -1, 0 or 1")
-        if key in ("micro_batch", "chunk", "num_chunks") and (type(value) is not int or value < 0):
-            raise ProfileError(f"{where}: {key} = {value!r}; it is a whole number")
-        if key in ("after", "after_previous"):
-            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-                raise ProfileError(f"{where}: {key} = {value!r}; it is a list of names")
-            values[key] = tuple(value)
-        if key == "share" and (not isinstance(value, int | float) or not 0 < value <= 1):
-            raise ProfileError(f"{where}: share = {value!r}; it is above 0 and at most 1")
-    values.setdefault("share", 1 / values.get("num_chunks", 1))
-    values.setdefault("phase", values["name"])
-    return Operation(**values)
