@@ -22,6 +22,11 @@ declare namespace page {
   type Phase = Rank["phases"][number];
   type Lane = Rank["lanes"][number];
   type LaneBox = Lane["boxes"][number];
+  /** What the lane picture is drawn from: a rank of a report, or a simulated profile's lanes, which know what waits. */
+  type Lanes = Pick<
+    Rank,
+    "basis" | "span_ns" | "communication_ns" | "exposed_communication_ns" | "busy" | "lanes" | "exposed"
+  > & { phases?: Phase[]; hidden?: number[][]; arrows?: profile_block.ArrowDocument[] };
   type Stream = Rank["streams"][number];
   type Step = Rank["steps"][number];
   type IdleCauses = NonNullable<Rank["idle_causes"]>;

@@ -65,7 +65,7 @@ class LaneDocument(TypedDict):
 
 
 class ArrowDocument(TypedDict):
-    """What waits for what: work of one lane that another lane's had to end before. Lanes are places in the picture's."""
+    """What waits for what: work of one lane for the end of another's. Lanes are told by their place in the picture."""
 
     from_lane: Count
     from_ns: int
@@ -78,7 +78,7 @@ class LanePicture(TypedDict):
     """Whose lanes they are, and the lanes. Starts and ends count from its first device event.
 
     busy: when the device ran anything, copies included; it was idle in between. exposed: when communication was
-    exposed; num_exposed: in how many stretches. arrows: of a plan, what waits for what across lanes.
+    exposed; num_exposed: in how many stretches.
     """
 
     rank: int | None
@@ -95,7 +95,14 @@ class LanePicture(TypedDict):
     lanes: list[LaneDocument]
     exposed: list[BusyStretch]
     num_exposed: Count
-    arrows: NotRequired[list[ArrowDocument]]
+
+
+class PlannedPicture(LanePicture):
+    """Lanes of a plan, which knows what waits for what across them. hidden: communication beside which some compute
+    ran."""
+
+    hidden: list[BusyStretch]
+    arrows: list[ArrowDocument]
 
 
 def sms_text(lane: LaneDocument) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from weftrace.moe import Operation, Overlap, Piece, Prices, Profile, Setting, load_overlap, simulated
 
 US = 1_000
@@ -20,11 +22,11 @@ COSTS = {
 LISTS = {"train": "training", "prefill": "two-micro-batches", "decode": "five-stages"}
 
 
-def priced(overlap: Overlap, costs_us: dict[str, float], *, num_kernels: int = 3) -> Prices:
+def priced(overlap: Overlap, costs_us: Mapping[str, float], *, num_kernels: int = 3) -> Prices:
     return {each.name: (_piece(each, costs_us, num_kernels),) for each in overlap.operations}
 
 
-def _piece(each: Operation, costs_us: dict[str, float], num_kernels: int) -> Piece:
+def _piece(each: Operation, costs_us: Mapping[str, float], num_kernels: int) -> Piece:
     key = f"{each.work}/{each.part}" if each.part in ("issue", "receive") else f"{each.work}/{each.direction}"
     moves = each.moves_tokens
     return Piece(

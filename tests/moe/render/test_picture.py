@@ -8,12 +8,12 @@ from tests.moe.render.profiles import made
 from weftrace.analysis import breakdown, lanes
 from weftrace.moe.render.picture import profile_picture
 from weftrace.plan.as_traces import trace_of
-from weftrace.render.lane_types import LaneDocument, LanePicture
+from weftrace.render.lane_types import LaneDocument, PlannedPicture
 
 KINDS = ("train", "prefill", "decode")
 
 
-def lane(picture: LanePicture, name: str) -> LaneDocument:
+def lane(picture: PlannedPicture, name: str) -> LaneDocument:
     (found,) = (each for each in picture["lanes"] if each["lane"] == name)
     return found
 
@@ -21,7 +21,9 @@ def lane(picture: LanePicture, name: str) -> LaneDocument:
 @pytest.mark.parametrize(("kind", "sms"), [("train", (112, 20)), ("prefill", (108, 24)), ("decode", (132, 0))])
 def test_two_bands_with_their_sms(kind: str, sms: tuple[int, int]) -> None:
     picture = profile_picture(made(kind))
-    assert [(each["lane"], each["sms"]) for each in picture["lanes"]] == list(zip(("compute", "communication"), sms))
+    assert [(each["lane"], each["sms"]) for each in picture["lanes"]] == [
+        ("compute", sms[0]), ("communication", sms[1]),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,34 +7,33 @@ drawn is what any tool measures in the trace that weftrace writes of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal, cast
 
-import numpy as np
 import polars as pl
 
 from weftrace.alphabet import direction_of
 from weftrace.analysis.busy_stretches import Stretches, stretches_of
 from weftrace.analysis.intervals import of_events
-from weftrace.moe.as_plan import STREAMS, operation_of_rows
+from weftrace.moe.phase_table import kernels_of, last_rank
 from weftrace.moe.profiles import Profile
-from weftrace.plan.as_traces import trace_of
-from weftrace.render.lane_types import ArrowDocument, BoxDocument, LaneDocument, LanePicture
-from weftrace.trace.model import on_device
+from weftrace.render.lane_types import ArrowDocument, BoxDocument, LaneDocument, PlannedPicture
 
 #: Bands from top to bottom, and the streams that each shows: both that compute; kernels that move tokens; transfers
 #: that hold no SM, which are all the communication there is where no kernels move tokens.
-_BANDS = {"compute": ("compute", "side"), "communication": ("communication",), "in flight": ("network",)}
+_BANDS = ("compute", "communication", "in flight")
+_BAND_OF = {"compute": "compute", "side": "compute", "communication": "communication", "network": "in flight"}
 _PAUSE_NS = 30_000  # what the report's lanes take for a wait that parts two boxes
 
 
-def profile_picture(profile: Profile, rank: int | None = None, *, by_micro_batch: bool = False) -> LanePicture:
+def profile_picture(profile: Profile, rank: int | None = None, *, by_micro_batch: bool = False) -> PlannedPicture:
     """The lanes of one rank of a profile; of the one that ends last where none is given. Times from the plan's start.
 
     A box is an operation in a layer, or those of one phase and micro-batch that run at once. Kernels that issue and
     receive messages stand in the compute band, whose SMs they hold. by_micro_batch: a lane for each micro-batch of each
     band, "compute 0" and "compute 1".
     """
-    rank = _last_rank(profile) if rank is None else rank
-    kernels = _kernels(profile, rank)
+    rank = last_rank(profile) if rank is None else rank
+    kernels = kernels_of(profile, rank).with_columns(band=pl.col("lane").replace_strict(_BAND_OF))
     lanes = [
         _lane(profile, *key, part) for band in _BANDS for key, part in _parts(kernels.filter(band=band), by_micro_batch)
     ]
@@ -42,7 +41,7 @@ def profile_picture(profile: Profile, rank: int | None = None, *, by_micro_batch
         for lane in lanes:
             lane["lane"] = lane["lane"].replace("in flight", "communication")
     compute, communication = (of_events(kernels.filter(kind=kind)) for kind in ("compute", "communication"))
-    exposed, total = communication - compute, communication.total_ns
+    exposed, hidden, total = communication - compute, communication & compute, communication.total_ns
     return {
         "rank": rank if len(profile.plan.ranks) > 1 else None,
         "name": "",
@@ -53,11 +52,12 @@ def profile_picture(profile: Profile, rank: int | None = None, *, by_micro_batch
         "span_ns": int(kernels.select(pl.col("end_ns").max()).item() or 0),
         "communication_ns": total,
         "exposed_communication_ns": exposed.total_ns,
-        "hidden_fraction": (communication & compute).total_ns / total if total else None,
+        "hidden_fraction": hidden.total_ns / total if total else None,
         "busy": _listed(stretches_of(of_events(kernels))),
         "lanes": lanes,
         "exposed": _listed(stretches_of(exposed)),
         "num_exposed": len(exposed.starts),
+        "hidden": _listed(stretches_of(hidden)),
         "arrows": list(_arrows(profile, rank, lanes, by_micro_batch)),
     }
 
@@ -72,36 +72,6 @@ def _parts(kernels: pl.DataFrame, by_micro_batch: bool) -> Iterator[tuple[tuple[
         return
     for batch in kernels.get_column("micro_batch").unique().sort().to_list():
         yield (band, batch), kernels.filter(micro_batch=batch)
-
-
-def _last_rank(profile: Profile) -> int:
-    last = profile.times.ops.select("rank", "end_ns").sort("end_ns", "rank", descending=[True, False])
-    return int(last.get_column("rank")[0])
-
-
-def _kernels(profile: Profile, rank: int) -> pl.DataFrame:
-    """Kernels of a rank: start_ns, end_ns from the plan's start, kind, stream, band, row (of the plan), operation,
-    repetition, layer."""
-    plan = profile.plan
-    rows = plan.rows_on(rank)
-    trace = trace_of(profile.times, rank)
-    origin_ns = int(trace.info["origin_ns"])
-    band_of = {STREAMS[lane]: band for band, lanes in _BANDS.items() for lane in lanes}  # type: ignore[index]
-    events = trace.events.filter(on_device()).sort("stream", "ts_ns", maintain_order=True)
-    made_of = operation_of_rows(profile.overlap, profile.prices, profile.setting, num_ranks=len(plan.ranks))
-    ops = (
-        plan.ops.select("stream", "num_kernels", "layer", "micro_batch", "num_sms", kind=pl.col("kind").cast(pl.String))
-        .with_row_index("row")
-        .with_columns(made_of)[rows]
-        .sort("stream", "row")
-    )
-    by_kernel = ops[np.repeat(np.arange(ops.height), ops.get_column("num_kernels").to_numpy())]
-    assert by_kernel.height == events.height, (by_kernel.height, events.height)
-    return by_kernel.with_columns(
-        start_ns=events.get_column("ts_ns") - origin_ns,
-        end_ns=events.get_column("ts_ns") + events.get_column("dur_ns") - origin_ns,
-        band=pl.col("stream").replace_strict(band_of, return_dtype=pl.String),
-    )
 
 
 def _lane(profile: Profile, band: str, batch: int | None, kernels: pl.DataFrame) -> LaneDocument:
@@ -158,7 +128,7 @@ def _boxes(profile: Profile, kernels: pl.DataFrame) -> Iterator[BoxDocument]:
             "phase": row["phase"],
             "layer": row["layer"],
             "micro_batch": row["micro_batch"],
-            "direction": direction_of(row["name"]),
+            "direction": cast(Literal["F", "B", "W"] | None, direction_of(row["name"])),
             "start_ns": row["start_ns"],
             "end_ns": row["end_ns"],
             "busy_ns": row["busy_ns"],

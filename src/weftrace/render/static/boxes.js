@@ -10,15 +10,15 @@ import { NUM_SHADES } from "./theme.js";
  * @typedef {page.LaneBox & { row: number, lane: string }} Box
  * @typedef {{ of: (box: Box) => string, legend: [role: string, label: string][] }} Hues
  *
- * The lanes of a rank, in its order. computeRow: the row of computation, -1 for none; between: the row under which the
- * strip stands that says what became of the communication.
+ * The lanes of a rank, in its order. computeRows: the rows of computation; between: the row under which the strip stands
+ * that says what became of the communication.
  * @typedef {object} LaneBoxes
  * @property {page.Lane[]} lanes
  * @property {Box[]} boxes
  * @property {Box[][]} byRow
  * @property {Fill[]} fills a row
  * @property {Hues} hues
- * @property {number} computeRow
+ * @property {number[]} computeRows
  * @property {number} between
  */
 
@@ -34,6 +34,7 @@ const DIRECTIONS = {
 const SHADED = new Set(["compute", "communication"]); // lanes of one class: names have shades of its colour
 const NUM_HUES = 8;
 const SHADE = /^(?:compute|communication|hue)-?\d$/;
+const BATCH_ROLES = ["batch0", "batch1", "hue3", "hue5"]; // of as many micro-batches as there are
 const NO_BATCH = /layer|stage|block|rank|step|expert|chunk/i; // what else people number from 0
 const NEAR = 12; // pixels: boxes of one phase that are nearer share a name
 /** A run that was busy for less of its time has its name in the page's ink: most of its ground is cleared. */
@@ -42,8 +43,8 @@ const TRIFLE = 0.1; // of a run's busy time: what takes less does not part it
 const MICRO_BATCH = /(?:^|\D)([01])\)?$/; // ATTN0, DISPATCH1, attn(1): DeepSeek's names for two micro-batches
 
 /**
- * The lanes of a rank that hold any box. A box also knows its row and its lane's name.
- * @param {page.Rank} rank
+ * The lanes of a rank, or of a plan, that hold any box. A box also knows its row and its lane's name.
+ * @param {page.Lanes} rank
  * @param {Record<"compute" | "communication", number[]> | null} unions of all its events, where the page has them
  * @returns {LaneBoxes}
  */
@@ -53,17 +54,25 @@ export function laneBoxes(rank, unions) {
     lane.boxes.map((box) => ({ ...box, row, lane: lane.lane })).sort((a, b) => a.start_ns - b.start_ns),
   );
   const boxes = byRow.flat();
-  const computeRow = lanes.findIndex((lane) => lane.lane === "compute");
-  const between = Math.max(0, Math.min(computeRow, lanes.length - 2));
+  const computeRows = lanes.flatMap((lane, row) => (classOf(lane.lane) === "compute" ? [row] : []));
+  const between = Math.max(0, Math.min(computeRows.at(-1) ?? -1, lanes.length - 2));
   return {
     lanes,
     boxes,
     byRow,
     fills: lanes.map((lane) => fillOf(exact(lane, unions) ?? lane.busy)),
     hues: huesFor(boxes),
-    computeRow,
+    computeRows,
     between,
   };
+}
+
+/**
+ * The class of a lane: "compute" also of "compute 1", a micro-batch's own lane.
+ * @param {string} lane
+ */
+export function classOf(lane) {
+  return lane.split(" ")[0];
 }
 
 /**
@@ -151,11 +160,11 @@ export function eachRun(line, view, width, draw) {
 
 /**
  * The phase that a box is a stretch of: same name and occurrence, around the box in time; undefined where it is none.
- * @param {page.Rank} rank
+ * @param {page.Lanes} rank
  * @param {Box} box
  */
 export function phaseOf(rank, box) {
-  return rank.phases.find(
+  return rank.phases?.find(
     (phase) =>
       phase.name === box.name &&
       phase.index === box.index &&
@@ -220,16 +229,32 @@ export function directionOf(box) {
 }
 
 /**
+ * What tells a box's micro-batch, where phases without directions take turns between several: the plan or the range
+ * that they were launched in, else names as DeepSeek gives them. Undefined for boxes of none.
+ * @param {Box[]} boxes
+ * @returns {(box: Box) => number | undefined}
+ */
+function batchesOf(boxes) {
+  const phases = boxes.filter((box) => !directionOf(box) && box.phase !== null);
+  const told = new Set(phases.map((box) => box.micro_batch));
+  if (told.size > 1 && [...told].every((batch) => batch !== null && batch < BATCH_ROLES.length)) {
+    return (box) => box.micro_batch ?? undefined;
+  }
+  const named = new Set(phases.map((box) => (NO_BATCH.test(box.name) ? null : box.name.match(MICRO_BATCH)?.[1])));
+  if (named.size !== 2 || !named.has("0") || !named.has("1")) return () => undefined;
+  return (box) => {
+    const batch = box.phase === null ? undefined : box.name.match(MICRO_BATCH)?.[1];
+    return batch === undefined ? undefined : Number(batch);
+  };
+}
+
+/**
  * {of(box) -> role in the palette, legend: [[role, label]]} for the boxes of one picture. No role has two labels.
  * @param {Box[]} boxes
  * @returns {Hues}
  */
 function huesFor(boxes) {
-  const phases = boxes.filter((box) => !directionOf(box) && box.phase !== null);
-  const batches = new Set(phases.map((box) => (NO_BATCH.test(box.name) ? null : box.name.match(MICRO_BATCH)?.[1])));
-  const byBatch = batches.size === 2 && batches.has("0") && batches.has("1");
-  /** @param {Box} box */
-  const batchOf = (box) => (byBatch && box.phase !== null ? box.name.match(MICRO_BATCH)?.[1] : undefined);
+  const batchOf = batchesOf(boxes);
   const named = namedHues(boxes.filter((box) => !directionOf(box) && batchOf(box) === undefined));
   /**
    * @param {Box} box
@@ -237,7 +262,7 @@ function huesFor(boxes) {
    */
   const of = (box) => {
     const batch = batchOf(box);
-    return directionOf(box) ?? (batch === undefined ? named(box) : [`batch${batch}`, `micro-batch ${batch}`]);
+    return directionOf(box) ?? (batch === undefined ? named(box) : [BATCH_ROLES[batch], `micro-batch ${batch}`]);
   };
   /** @type {Map<string, [role: string, label: string]>} */
   const legend = new Map();
@@ -292,5 +317,5 @@ function namedHues(boxes) {
 
 /** @param {Box} box */
 function groupOf(box) {
-  return SHADED.has(box.lane) ? box.lane : "";
+  return SHADED.has(classOf(box.lane)) ? classOf(box.lane) : "";
 }

@@ -2,7 +2,7 @@
 // as in DeepSeek's published profiles; under the compute band a strip that says what became of the communication:
 // hidden, exposed, or the device idle.
 
-import { boxAtTime, directionOf, laneBoxes, phaseOf } from "./boxes.js";
+import { boxAtTime, classOf, directionOf, laneBoxes, phaseOf } from "./boxes.js";
 import { byId, fill, h, oncePerFrame } from "./dom.js";
 import { duration, ofWhole, percent } from "./format.js";
 import { attachGestures, keysOver, moveByKey } from "./gestures.js";
@@ -18,6 +18,13 @@ import { Viewport } from "./viewport.js";
  * Unions of a timeline's events.
  * @typedef {Record<"compute" | "communication" | "hidden" | "exposed" | "busy", number[]>} Unions
  */
+
+/** What a box is, where it is not the whole of its phase. */
+const PARTS = {
+  issue: "the kernel that issues the messages",
+  transfer: "messages on their way: no SM is held",
+  receive: "the kernel that receives the messages",
+};
 
 /**
  * What the picture is told by, and tells.
@@ -99,7 +106,7 @@ export function lanePicture({ accounts, onBox, onRange }) {
   });
 
   /**
-   * @param {page.Rank} rank
+   * @param {page.Lanes} rank
    * @param {Timeline | null} timeline
    */
   function show(rank, timeline) {
@@ -122,8 +129,8 @@ export function lanePicture({ accounts, onBox, onRange }) {
   }
 
   /**
-   * What the strip shows: exact from the timeline's events; from the report's stretches where there is no timeline.
-   * @param {page.Rank} rank
+   * What the strip shows: exact from the timeline's events; from the document's stretches where there is no timeline.
+   * @param {page.Lanes} rank
    * @param {Timeline | null} timeline
    */
   function fates(rank, timeline) {
@@ -133,7 +140,8 @@ export function lanePicture({ accounts, onBox, onRange }) {
     }
     const busy = union(rank.busy.map(([start, end]) => [start, end]));
     const exposed = union(rank.exposed.map(([start, end]) => [start, end]));
-    return { hidden: [], exposed, idle: difference([0, rank.span_ns], busy) };
+    const hidden = union((rank.hidden ?? []).map(([start, end]) => [start, end]));
+    return { hidden, exposed, idle: difference([0, rank.span_ns], busy) };
   }
 
   /** @param {Box} box */
@@ -296,7 +304,7 @@ function streamWords(streams) {
 }
 
 /** @param {Picture} picture */
-function showLegend({ hues, rank }) {
+function showLegend({ hues, rank, boxes }) {
   const colors = palette();
   /**
    * @param {string} color
@@ -313,20 +321,34 @@ function showLegend({ hues, rank }) {
     communicates ? key(colors.hidden, defined("hidden", "hidden")) : null,
     communicates ? hatched("exposed") : null,
     hatched("idle"),
+    boxes.some((box) => box.part === "issue") ? sign("▾", "messages are issued") : null,
+    boxes.some((box) => box.part === "receive") ? sign("▴", "messages are received") : null,
+    rank.arrows?.length ? sign("↓", "waits for; faint where something else held it longer") : null,
   );
+}
+
+/**
+ * @param {string} mark
+ * @param {string} words
+ */
+function sign(mark, words) {
+  return h("span", { class: "key" }, h("b", { text: mark }), words);
 }
 
 /**
  * @param {Picture} picture
  * @param {Box} box
  */
-function boxTip({ rank, hues, exposed }, box) {
+function boxTip({ rank, lanes, hues, exposed }, box) {
   const phase = phaseOf(rank, box);
   const direction = directionOf(box)?.[1] ?? box.direction;
-  const communicates = box.lane === "communication";
+  const communicates = classOf(box.lane) === "communication" || box.part !== undefined;
   const hidden = phase ? phase.hidden_ns / (phase.hidden_ns + phase.exposed_ns || 1) : 0;
   const exposedNs = phase ? phase.exposed_ns : lengthWithin(exposed, box.start_ns, box.end_ns);
   return tipRows(box.name, palette()[hues.of(box)], [
+    box.part ? ["", PARTS[box.part]] : null,
+    box.layer === null ? null : ["layer", `${box.layer}`],
+    box.micro_batch === null ? null : ["micro-batch", `${box.micro_batch}`],
     phase ? ["occurrence", `${box.index + 1}`] : null,
     ["lane", direction ? `${box.lane}, ${direction}` : box.lane],
     ["from", duration(box.start_ns, 5)],
@@ -334,9 +356,9 @@ function boxTip({ rank, hues, exposed }, box) {
     phase && communicates ? ["hidden", `${duration(phase.hidden_ns, 4)} (${percent(hidden)})`] : null,
     communicates ? ["exposed", duration(exposedNs, 4)] : null,
     phase && communicates ? ["moves data", duration(phase.data_ns, 4)] : null,
-    box.sms === null || box.sms === undefined ? null : [rank.sm_unit, `${box.sms}`],
+    box.sms === null || box.sms === undefined ? null : [lanes[box.row].sm_unit, `${box.sms}`],
     phase && phase.stream !== null && phase.stream !== undefined ? ["stream", `${phase.stream}`] : null,
-    ["", "click: what is known of it"],
+    rank.phases ? ["", "click: what is known of it"] : null,
   ]);
 }
 

@@ -18,7 +18,7 @@ import { inkOn, mix, palette, SANS } from "./theme.js";
  * @typedef {{ band: number, tops: number[], strip: number, height: number }} Geometry
  *
  * A rank's lanes, and what became of its communication.
- * @typedef {import("./boxes.js").LaneBoxes & import("./hatch.js").Fates & { rank: page.Rank, at: Geometry }} Picture
+ * @typedef {import("./boxes.js").LaneBoxes & import("./hatch.js").Fates & { rank: page.Lanes, at: Geometry }} Picture
  *
  * What is seen now. ranged: the selected range; marked: the timeline's window.
  * @typedef {object} Scene
@@ -42,6 +42,8 @@ const NUM_CALLOUTS = 6;
 const MOSTLY = 0.8; // of a stretch of the strip: only then does a word stand in it
 const NAMED = 0.3; // a run that was busy for less of its time, and is not wide, has no name: it would hide what ran
 const LEAST_ROOM = 80;
+const MARK = 4; // half the width of the mark where messages are issued or received
+const ARROW_ROOM = 14; // pixels of width for each arrow: nearer to each other, none is drawn
 const WHOLE = 0.95; // a run that was busy for less of its time says so
 
 export const STRIP = 22;
@@ -85,8 +87,10 @@ export function paintLanes(canvas, scene) {
   for (const line of picture.byRow) paintChosen(context, scene, line, colors);
   paintStops(context, scene, colors);
   paintExposed(context, scene, colors);
+  for (const line of picture.byRow) paintParts(context, scene, line, colors);
   for (const line of picture.byRow) paintNames(context, scene, line, colors);
   paintStrip(context, scene, colors);
+  paintArrows(context, scene, colors);
   paintRanged(context, scene, colors);
   paintMarked(context, scene, colors);
 }
@@ -184,6 +188,75 @@ function rimmed(context, text, x, y) {
   context.lineJoin = "round";
   if (context.strokeStyle !== "rgba(0, 0, 0, 0)") context.strokeText(text, x, y);
   context.fillText(text, x, y);
+  context.lineWidth = 1;
+}
+
+/**
+ * Kernels that issue and receive messages: thin bars, over what is told of the time, and a mark of one size at the edge
+ * towards the messages. A bar thinner than a pixel is as faint as it is thin.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Box[]} line
+ * @param {Palette} colors
+ */
+function paintParts(context, { picture, view, width }, line, colors) {
+  const { tops, band } = picture.at;
+  const scale = width / view.length;
+  let last = -Infinity;
+  for (const box of line) {
+    if ((box.part !== "issue" && box.part !== "receive") || box.end_ns < view.start || box.start_ns > view.end) continue;
+    const x = (box.start_ns - view.start) * scale;
+    const w = (box.end_ns - box.start_ns) * scale;
+    const color = mix(colors[picture.hues.of(box)], colors.text, 0.45);
+    const bottom = tops[box.row] + band;
+    context.fillStyle = color;
+    context.globalAlpha = Math.min(1, w);
+    context.fillRect(x, tops[box.row], Math.max(1, w), band);
+    context.globalAlpha = 1;
+    const middle = x + w / 2;
+    if (middle - last < 2 * MARK) continue;
+    last = middle;
+    const tip = box.part === "issue" ? bottom : bottom - MARK - 1;
+    const base = box.part === "issue" ? bottom - MARK - 1 : bottom;
+    context.beginPath();
+    context.moveTo(middle, tip);
+    context.lineTo(middle - MARK, base);
+    context.lineTo(middle + MARK, base);
+    context.fill();
+  }
+}
+
+/**
+ * What waits for what, from the end of one to the start of the other; none where they would be a thicket.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Scene} scene
+ * @param {Palette} colors
+ */
+function paintArrows(context, { picture, view, width }, colors) {
+  const { tops, band } = picture.at;
+  const seen = (picture.rank.arrows ?? []).filter(({ from_ns, to_ns }) => to_ns >= view.start && from_ns <= view.end);
+  if (seen.length > width / ARROW_ROOM) return;
+  const scale = width / view.length;
+  for (const { from_lane, from_ns, to_lane, to_ns, held } of seen) {
+    const down = to_lane > from_lane;
+    const [y0, y1] = down ? [tops[from_lane] + band, tops[to_lane]] : [tops[from_lane], tops[to_lane] + band];
+    const [x0, x1] = [from_ns, to_ns].map((ns) => (ns - view.start) * scale);
+    context.globalAlpha = held ? 0.85 : 0.4;
+    context.strokeStyle = colors.text;
+    context.lineWidth = held ? 1.4 : 1;
+    context.beginPath();
+    context.moveTo(x0, y0);
+    context.bezierCurveTo(x0, y0 + (y1 - y0) * 0.5, x1, y0 + (y1 - y0) * 0.5, x1, y1);
+    context.stroke();
+    const back = down ? -5 : 5;
+    context.fillStyle = colors.text;
+    context.beginPath();
+    context.moveTo(x1, y1);
+    context.lineTo(x1 - 3, y1 + back);
+    context.lineTo(x1 + 3, y1 + back);
+    context.fill();
+  }
+  context.globalAlpha = 1;
   context.lineWidth = 1;
 }
 
@@ -295,19 +368,21 @@ function paintStops(context, { picture, view, width }, colors) {
 function paintExposed(context, { picture, view, width }, colors) {
   const { tops, band } = picture.at;
   const pattern = hatch(context, colors.exposed);
-  const y = tops[Math.max(picture.computeRow, 0)];
+  const rows = picture.computeRows.length ? picture.computeRows : [0];
   /** @type {[x: number, width: number][]} */
   const stretches = [];
   eachStretch(picture.exposed, view, 0, width, (x, w) => {
     if (w < 1.5) return;
-    context.fillStyle = mix(colors.raised, colors.exposed, 0.16);
-    context.globalAlpha = 0.9;
-    context.fillRect(x, y, w, band);
-    context.globalAlpha = 1;
-    context.fillStyle = pattern;
-    context.fillRect(x, y, w, band);
-    context.strokeStyle = colors.exposed;
-    context.strokeRect(x + 0.5, y + 0.5, Math.max(0.5, w - 1), band - 1);
+    for (const row of rows) {
+      context.fillStyle = mix(colors.raised, colors.exposed, 0.16);
+      context.globalAlpha = 0.9;
+      context.fillRect(x, tops[row], w, band);
+      context.globalAlpha = 1;
+      context.fillStyle = pattern;
+      context.fillRect(x, tops[row], w, band);
+      context.strokeStyle = colors.exposed;
+      context.strokeRect(x + 0.5, tops[row] + 0.5, Math.max(0.5, w - 1), band - 1);
+    }
     stretches.push([x, w]);
   });
   const worst = stretches.sort((a, b) => b[1] - a[1]).filter(([, w]) => w >= 2);

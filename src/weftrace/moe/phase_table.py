@@ -1,0 +1,88 @@
+"""How busy was each phase of a simulated profile, what of its communication was hidden, and what do its times rest on?"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from weftrace.analysis.intervals import covered, grouped_union, of_events, sums_by_group
+from weftrace.moe.as_plan import STREAMS, operation_of_rows
+from weftrace.moe.profiles import Profile
+from weftrace.plan.as_traces import trace_of
+from weftrace.trace.model import on_device
+
+#: Columns of `phase_table`. Times are means over layers, of one rank.
+PHASE_SCHEMA: dict[str, pl.DataType] = {
+    "phase": pl.String(),
+    "micro_batch": pl.Int64(),
+    "kind": pl.String(),  # compute or communication
+    "num_layers": pl.Int64(),
+    "busy_ns": pl.Float64(),  # |its kernels|
+    "hidden_ns": pl.Float64(),  # of communication: beside some compute; null of computation
+    "exposed_ns": pl.Float64(),
+    "basis": pl.String(),  # where its durations come from
+}
+
+
+def last_rank(profile: Profile) -> int:
+    """The rank that ends last; of equals the first."""
+    ends = profile.times.ops.select("rank", "end_ns").sort("end_ns", "rank", descending=[True, False])
+    return int(ends.get_column("rank")[0])
+
+
+def phase_table(profile: Profile, rank: int | None = None) -> pl.DataFrame:
+    """A row a phase, micro-batch and kind of work, in the order of the list: a frame of `PHASE_SCHEMA`.
+
+    By hand: busy is the union of a phase's kernels over streams; hidden what of that ran beside some compute kernel,
+    exposed the rest. rank: the one that ends last where none is given.
+    """
+    kernels = kernels_of(profile, last_rank(profile) if rank is None else rank)
+    operations = profile.overlap.operations
+    bases = {each.name: [piece.basis for piece in profile.prices[each.name]] for each in operations}
+    told = pl.DataFrame(
+        {
+            "operation": range(len(operations)),
+            "phase": [each.phase for each in operations],
+            "basis": ["; ".join(dict.fromkeys(filter(None, bases[each.name]))) for each in operations],
+        }
+    )
+    key = ("phase", "micro_batch", "kind")
+    kernels = kernels.join(told, on="operation", maintain_order="left").with_columns(
+        group=pl.struct(*key).rank("dense")
+    )
+    rows = kernels.sort("operation").group_by(*key, "group", maintain_order=True)
+    found = rows.agg(pl.col("layer").n_unique().alias("num_layers"), pl.col("basis").unique(maintain_order=True))
+    groups, own = grouped_union(*(kernels.get_column(name) for name in ("group", "start_ns", "end_ns")))
+    beside = covered(of_events(kernels.filter(kind="compute")), own.starts, own.ends)
+    size = int(groups.max(initial=0)) + 1
+    busy, hidden = (sums_by_group(groups, each, size) for each in (own.ends - own.starts, beside))
+    at = found.get_column("group").to_numpy().astype(np.int64)
+    communicates = pl.col("kind") == "communication"
+    return found.with_columns(
+        busy_ns=pl.Series(busy[at]) / pl.col("num_layers"),
+        hidden_ns=pl.when(communicates).then(pl.Series(hidden[at]) / pl.col("num_layers")),
+        exposed_ns=pl.when(communicates).then(pl.Series(busy[at] - hidden[at]) / pl.col("num_layers")),
+        basis=pl.col("basis").list.join("; "),
+    ).select(pl.col(name).cast(dtype) for name, dtype in PHASE_SCHEMA.items())
+
+
+def kernels_of(profile: Profile, rank: int) -> pl.DataFrame:
+    """Kernels of a rank, by stream and time: operation (place in the list), repetition, layer, micro_batch, kind,
+    stream, lane, num_sms, start_ns and end_ns from the plan's start. As the trace has them that is written of it."""
+    plan = profile.plan
+    trace = trace_of(profile.times, rank)
+    zero = int(trace.info["origin_ns"])
+    events = trace.events.filter(on_device()).sort("stream", "ts_ns", maintain_order=True)
+    made_of = operation_of_rows(profile.overlap, profile.prices, profile.setting, num_ranks=len(plan.ranks))
+    lane_of = {stream: lane for lane, stream in STREAMS.items()}
+    ops = (
+        plan.ops.select("stream", "num_kernels", "layer", "micro_batch", "num_sms", kind=pl.col("kind").cast(pl.String))
+        .with_columns(made_of, lane=pl.col("stream").replace_strict(lane_of, return_dtype=pl.String))[
+            plan.rows_on(rank)
+        ]
+        .sort("stream", maintain_order=True)
+    )
+    kernels = ops[np.repeat(np.arange(ops.height), ops.get_column("num_kernels").to_numpy())]
+    assert kernels.height == events.height, (kernels.height, events.height)
+    start = events.get_column("ts_ns") - zero
+    return kernels.with_columns(start_ns=start, end_ns=start + events.get_column("dur_ns"))
