@@ -25,6 +25,7 @@ from weftrace.wings import WINGS, public_names
 
 if TYPE_CHECKING:  # what a type checker sees; wings.py names the wings' own
     from weftrace import analysis as analysis
+    from weftrace import capture as capture
     from weftrace import experts as experts
     from weftrace import facts as facts
     from weftrace import flops as flops

@@ -76,6 +76,14 @@ class SpecError(FlopsError):
     exit_code = USAGE
 
 
+class CaptureError(WeftraceError):
+    """A recording cannot begin: a file is there already, the folder cannot be written, arguments mean nothing."""
+
+
+class CaptureWarning(UserWarning):
+    """Something of a recording went wrong while the run that it records went on."""
+
+
 class OutputError(WeftraceError):
     """An output cannot be written."""
 

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wing:
-    """name: the folder. names: what it gives to `weftrace` itself, by module; the rest is at `weftrace.<name>`."""
+    """name: the folder. names: what it gives to `weftrace` itself, by module; the rest is at `weftrace.<name>`.
+    is_shown: False of one that only programs use: it has neither kinds nor commands.
+    """
 
     name: str
     names: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    is_shown: bool = True
 
 
 # In the order of the commands in `weftrace --help`.
@@ -27,7 +30,11 @@ WINGS = (
     Wing("experts", (("placement", ("Placement",)), ("", ("balance", "replan", "replay")))),
     Wing("flops", (("values", ("FlopsReport",)), ("", ("count", "profile")))),
     Wing("pipeline"),
+    Wing("capture", is_shown=False),
 )
+
+
+SHOWN = tuple(wing for wing in WINGS if wing.is_shown)
 
 
 def public_names() -> dict[str, tuple[str, ...]]:
@@ -41,11 +48,11 @@ def public_names() -> dict[str, tuple[str, ...]]:
 
 def kinds() -> Iterator[Kind]:
     """What wings can do with values: the list `KINDS` of each wing's `kinds.py`."""
-    for wing in WINGS:
+    for wing in SHOWN:
         yield from import_module(f"weftrace.{wing.name}.kinds").KINDS
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add each wing's commands: the function `add_to` of its `cli/app.py`."""
-    for wing in WINGS:
+    for wing in SHOWN:
         import_module(f"weftrace.{wing.name}.cli.app").add_to(app)

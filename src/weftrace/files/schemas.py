@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from weftrace.wings import WINGS
+from weftrace.wings import SHOWN
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -60,7 +60,7 @@ def schema_of(document_type: Any, *, schema: str, title: str) -> dict[str, Any]:
 
 def schemas() -> Iterator[DocumentSchema]:
     """Those of the ground, then those of all wings."""
-    for module in ("plan.document", *(f"{wing.name}.kinds" for wing in WINGS)):
+    for module in ("plan.document", *(f"{wing.name}.kinds" for wing in SHOWN)):
         yield from getattr(import_module(f"weftrace.{module}"), "SCHEMAS", ())
 
 

@@ -1,0 +1,293 @@
+"""The loop's side of a recording: which step is recorded, when the profiler starts and stops, and what that costs."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from statistics import median
+from types import TracebackType
+from typing import Any
+
+from torch.profiler import record_function
+
+from weftrace.capture.captured import Captured, Overhead
+from weftrace.capture.places import prepared
+from weftrace.capture.runtime.profilers import (
+    Session,
+    distributed_info,
+    load_profiler,
+    somebody_else_records,
+    this_process,
+    versions,
+)
+from weftrace.capture.schedule import Action, Schedule, as_schedule
+from weftrace.capture.writer import MOST_WAITING, Taken, Window, Writer
+from weftrace.errors import CaptureError, CaptureWarning
+from weftrace.units import MIB, S
+
+_REMEMBERED = 64  # steps of each kind whose durations are kept
+_REST = "after the last step"  # the range of what follows the last call of `step`
+
+
+def record(
+    folder: str | os.PathLike[str],
+    *,
+    schedule: Schedule | Callable[[int], Any] | None = None,
+    parallel: Mapping[str, int] | None = None,
+    info: Mapping[str, str] | None = None,
+    shapes: bool = False,
+    stacks: bool = False,
+    max_mb: float = 256,
+    longest_pause: float = 1.0,
+    ranks: Collection[int] | None = None,
+) -> Recording:
+    """A recording of this process' steps: `with record("traces/") as recording: for ...: ...; recording.step()`.
+
+    folder: gets `rank3.json.gz` of rank 3, or `step20/rank3.json.gz` where the schedule repeats.
+    schedule: a `Schedule`, or what `torch.profiler.schedule` returns; `Schedule()` where none is given.
+    parallel: sizes of the parallel groups, such as {"ep": 8, "dp": 4}. info: more that the file is to tell of itself,
+    such as {"profile.model": "my-model"}; names begin with "profile." or "capture.".
+    shapes, stacks: of operators, recorded too: larger files, slower steps.
+    max_mb: on disk, of all files of a rank; the oldest steps are dropped, and counted. longest_pause: how long the run
+    may stand still at once, in steps: a recording whose end would take longer is stopped and started again between its
+    steps; `inf` never does that. ranks: those that record, all by default.
+
+    Raises `CaptureError`, before anything runs, where a file of this rank is there already, where the folder cannot be
+    written, and for arguments that mean nothing. After that nothing raises: see `Recording.result`.
+    """
+    if max_mb <= 0 or longest_pause <= 0:
+        raise CaptureError(f"max_mb={max_mb}, longest_pause={longest_pause}: both are more than 0")
+    if strange := [key for key in info or {} if not key.startswith(("profile.", "capture."))]:
+        raise CaptureError(f'info: {strange[0]!r}: what a file tells of itself is called "profile.…" or "capture.…"')
+    asked = Schedule() if schedule is None else schedule
+    action = as_schedule(asked)
+    world = this_process()
+    has_one_file = isinstance(asked, Schedule) and asked.has_one_file
+    takes_part = ranks is None or world.rank in ranks
+    told = {
+        **(info or {}),
+        "capture.rank": f"{world.rank} of {world.world_size}",
+        **({"capture.parallel": ", ".join(f"{name}={size}" for name, size in parallel.items())} if parallel else {}),
+        **versions(),
+        "capture.schedule": str(asked) if isinstance(asked, Schedule) else "the program's own",
+        "capture.with": ", ".join(["shapes"] * shapes + ["stacks"] * stacks) or "neither shapes nor stacks",
+    }
+    return Recording(
+        prepared(folder, world, has_one_file=has_one_file).of if takes_part else None,
+        action, {"weftrace": told, "distributedInfo": distributed_info(world)}, world.rank, world.world_size,
+        lambda: Session(shapes=shapes, stacks=stacks), int(max_mb * MIB), longest_pause,
+    )  # fmt: skip
+
+
+class Recording:
+    """A running recording. Made by `record`; its state is what the profiler is doing."""
+
+    def __init__(
+        self,
+        path_of: Callable[[int], Any] | None,
+        action: Callable[[int], Action],
+        facts: dict[str, Any],
+        rank: int,
+        world_size: int,
+        new_session: Callable[[], Session],
+        max_bytes: int,
+        longest_pause: float,
+    ) -> None:
+        """path_of: the file of a recording that begins with a step; None where this rank records nothing."""
+        self._path_of, self._action, self._facts = path_of, action, facts
+        self._rank, self._world_size, self._new_session = rank, world_size, new_session
+        self._longest_pause = longest_pause
+        self._problems: list[str] = []
+        self._writer = Writer(max_bytes, self._tell)
+        self._step = 0  # the one that is running
+        self._began_ns = 0
+        self._range: record_function | None = None
+        self._session: Session | None = None
+        self._trial = False  # whether the session is one of a warm-up, to be thrown away
+        self._taken: list[Taken] = []  # stretches of the file that is being recorded
+        self._steps: list[int] = []  # of the session
+        self._failed = False  # in this file's steps: not tried again before the next
+        self._pause_of_step_ns: float | None = None  # what a stop takes for each step of its session
+        self._plain_ns: deque[int] = deque(maxlen=_REMEMBERED)
+        self._recorded_ns: deque[int] = deque(maxlen=_REMEMBERED)
+        self._pause_ns = 0
+
+    @property
+    def result(self) -> Captured:
+        """What there is by now; all of it once the block has ended."""
+        files = self._writer.files
+        return Captured(
+            rank=self._rank, world_size=self._world_size, max_bytes=self._writer.max_bytes,
+            files=tuple(str(file.path) for file in files), steps=tuple(step for file in files for step in file.steps),
+            dropped_steps=tuple(self._writer.dropped), num_bytes=sum(file.num_bytes for file in files),
+            overhead=self._overhead(), problems=tuple(self._problems),
+        )  # fmt: skip
+
+    def __enter__(self) -> Recording:
+        if self._path_of is not None:
+            with self._unharmed("the profiler could not be loaded"):
+                if not somebody_else_records():
+                    load_profiler()
+            self._begin()
+        return self
+
+    def step(self) -> None:
+        """Ends a step of the loop, and begins the next."""
+        if self._path_of is None:
+            self._step += 1
+            return
+        ended_ns = time.perf_counter_ns()
+        with self._unharmed(f"step {self._step}"):
+            self._end(ended_ns)
+        self._step += 1
+        self._begin(ended_ns)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Whatever ended the loop, what was recorded is written; an exception passes."""
+        if self._path_of is None:
+            return
+        with self._unharmed("the end of the recording"):
+            self._close_range()
+            if self._session is not None and not self._trial:
+                renamed = {f"ProfilerStep#{self._step}": _REST}
+                if error is not None:  # the step that failed is worth seeing
+                    self._steps.append(self._step)
+                    self._facts["weftrace"]["capture.cut_short"] = (
+                        f"step {self._step}, by {kind.__name__ if kind else error}"
+                    )
+                self._stop()
+                self._give({} if error is not None else renamed)
+            elif self._session is not None:
+                self._stop()
+            self._give({})
+        self._writer.close()
+        if not (self._writer.files or self._problems):
+            self._tell(
+                f"nothing was recorded: the loop ended in step {self._step}, before the first step of the schedule"
+            )
+
+    # --- a step ---------------------------------------------------------------------------------------------------
+
+    def _begin(self, ended_ns: int | None = None) -> None:
+        """Starts what the step needs, and its range. ended_ns: when the last step did."""
+        with self._unharmed(f"step {self._step}"):
+            action = self._action(self._step)
+            self._trial = action == "warm up" and self._action(self._step + 1) in ("record", "save")
+            if action in ("wait", "warm up") and not self._trial:
+                self._failed = False
+            elif self._session is None and not self._failed:
+                self._start()
+            if self._session is not None:
+                self._range = record_function(f"ProfilerStep#{self._step}")
+                self._range.__enter__()
+        self._began_ns = time.perf_counter_ns()
+        if ended_ns is not None:
+            self._pause_ns = max(self._pause_ns, self._began_ns - ended_ns)
+
+    def _end(self, ended_ns: int) -> None:
+        took_ns = ended_ns - self._began_ns
+        self._close_range()
+        if self._session is None:
+            if self._action(self._step) == "wait" and not self._writer.num_waiting:
+                self._plain_ns.append(took_ns)
+            elif self._action(self._step) == "save":
+                self._give({})
+            return
+        if self._trial:
+            self._recorded_ns.append(took_ns)
+            self._stop()
+            return
+        if len(self._recorded_ns) == 1 and not self._steps and not self._taken:
+            self._recorded_ns.clear()  # of the trial: a first recorded step is slow
+        self._recorded_ns.append(took_ns)
+        self._steps.append(self._step)
+        is_last = self._action(self._step) == "save"
+        if is_last or len(self._steps) >= self._num_steps_at_once():
+            self._stop()
+        if is_last:
+            self._give({})
+
+    def _num_steps_at_once(self) -> float:
+        """How many steps a session may hold, so that to stop it takes no longer than the run may stand still."""
+        if self._longest_pause == float("inf"):
+            return self._longest_pause
+        if self._pause_of_step_ns is None:
+            return 1
+        step_ns = median(self._plain_ns or self._recorded_ns)
+        return max(1, self._longest_pause * step_ns // self._pause_of_step_ns)
+
+    # --- the profiler ---------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._writer.num_waiting >= MOST_WAITING:
+            self._failed = True
+            self._tell("writing is slower than recording: a recording was left out")
+        elif somebody_else_records():
+            self._tell("another profiler of torch is running: steps were not recorded")
+        else:
+            self._failed = True
+            session = self._new_session()
+            session.start()
+            self._session, self._steps, self._failed = session, [], False
+
+    def _stop(self) -> None:
+        session, steps, self._session = self._session, tuple(self._steps), None
+        assert session is not None
+        began = time.perf_counter_ns()
+        self._failed = True
+        save = session.stop()
+        self._failed = False
+        took = time.perf_counter_ns() - began
+        self._pause_of_step_ns = max(took / max(1, len(steps)), self._pause_of_step_ns or 0) if steps else took
+        if not self._trial:
+            self._taken.append(Taken(steps, save))
+
+    def _close_range(self) -> None:
+        opened, self._range = self._range, None
+        if opened is not None:
+            opened.__exit__(None, None, None)
+
+    def _give(self, renamed: Mapping[str, str]) -> None:
+        """Hands what was recorded to the thread that writes."""
+        taken, self._taken = [each for each in self._taken if each.steps], []
+        if not taken or self._path_of is None:
+            return
+        told = {**self._facts["weftrace"], "capture.overhead": self._overhead().told()}
+        if len(taken) > 1:
+            told["capture.stretches"] = f"{len(taken)}: between them the profiler was stopped, and the run with it"
+        if self._problems:
+            told["capture.problems"] = "; ".join(self._problems)
+        pace_s = median(self._plain_ns or self._recorded_ns or [0]) / S
+        self._writer.give(
+            Window(path=self._path_of(taken[0].steps[0]), taken=taken, facts={**self._facts, "weftrace": told},
+                   pace_s=pace_s, renamed=renamed)
+        )  # fmt: skip
+
+    # --- what it cost, and what went wrong ------------------------------------------------------------------------
+
+    def _overhead(self) -> Overhead:
+        return Overhead(
+            step_ns=int(median(self._plain_ns)) if self._plain_ns else None,
+            recorded_step_ns=int(median(self._recorded_ns)) if self._recorded_ns else None,
+            pause_ns=self._pause_ns, held_ns=self._writer.held_ns, write_ns=self._writer.write_ns,
+        )  # fmt: skip
+
+    @contextmanager
+    def _unharmed(self, what: str) -> Iterator[None]:
+        """An error of profiling is told, and the run goes on."""
+        try:
+            yield
+        except Exception as error:
+            self._tell(f"{what}: {error or type(error).__name__}")
+
+    def _tell(self, problem: str) -> None:
+        if problem not in self._problems:
+            self._problems.append(problem)
+            with suppress(CaptureWarning):  # where warnings are made errors, the result alone tells it
+                warnings.warn(f"weftrace.capture: {problem}. The run goes on.", CaptureWarning, stacklevel=3)
