@@ -62,7 +62,7 @@ import importlib, pkgutil, re, sys
 for name in ("torch", "plotly", "transformers", "ray", "distributed", "dask", "cloudpickle"):
     sys.modules[name] = None
 import weftrace
-runs_models = re.compile(r"weftrace\\.(flops(\\.deepspeed)?|pipeline)\\.runtime\\b").match
+runs_models = re.compile(r"weftrace\\.(flops(\\.deepspeed)?|pipeline|moe|capture)\\.runtime\\b").match
 def refused(name):
     assert runs_models(name), name
 for module in pkgutil.walk_packages(weftrace.__path__, "weftrace.", onerror=refused):
