@@ -39,8 +39,15 @@ def in_turn(operations: Sequence[Operation], kinds: Sequence[Kind], name: str = 
     return Overlap(name=name, title=name, kinds=tuple(kinds), operations=tuple(made))
 
 
-def sequential(kind: Kind) -> Overlap:
-    """Nothing overlaps: in training a forward, then a backward; else one micro-batch, then the other."""
+def attending_first(overlap: Overlap) -> tuple[int, ...]:
+    """The micro-batches that go forward, in the order in which they attend."""
+    attends = (each.micro_batch for each in overlap.operations if each.work in ("attn", "attn-1"))
+    return tuple(dict.fromkeys(attends))
+
+
+def sequential(overlap: Overlap, kind: Kind) -> Overlap:
+    """The same micro-batches, and nothing overlaps: in training a forward, then a backward."""
     if kind == "train":
         return in_turn([*backward(1), *forward(0)], ["train"], "one after another")
-    return in_turn([*forward(1), *forward(0)], ["prefill", "decode"], "one after another")
+    each = [operation for number in attending_first(overlap) for operation in forward(number)]
+    return in_turn(each, ["prefill", "decode"], "one after another")

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from weftrace.errors import ProfileError
-from weftrace.moe.operations import Overlap
+from weftrace.moe.operations import Overlap, need_whole
 from weftrace.moe.runtime.executor import execute
 from weftrace.moe.runtime.lanes import Lanes, lanes_of
 from weftrace.moe.runtime.layers.layer import LayerOptions, MoeLayer, build_layers
@@ -133,8 +133,7 @@ def _bench(setting: Setting, overlap: Overlap, how: HowToRun) -> _Bench:
 
 
 def _check_ways(setting: Setting, overlap: Overlap) -> None:
-    if setting.kind not in overlap.kinds:
-        raise ProfileError(f"overlap {overlap.name!r} is for {', '.join(overlap.kinds)}, not for {setting.kind}")
+    need_whole(overlap, setting.kind)
     ways = [way for _, way in ways_in(overlap)]
     back, forth = ways.count("B"), ways.count("F")
     if back and back != forth:
