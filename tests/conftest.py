@@ -14,10 +14,11 @@ from hypothesis import settings
 from tests.browser import browser, idle_pages, open_html
 from tests.compile_once import share_compiled_functions
 from tests.fuzz import fuzz_cases, fuzz_seed
+from tests.living import ranks
 from tests.times import PROPERTY, processor_s
 from tests.warm import warm
 
-__all__ = ["browser", "idle_pages", "open_html", "warm"]
+__all__ = ["browser", "idle_pages", "open_html", "ranks", "warm"]
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.pipeline.runtime.living import Ranks
+from tests.living import Ranks
 from weftrace.errors import PipelineRunError, ScheduleError
 from weftrace.pipeline.runtime.boundary import describe, packed, received, same_but_for_memory
 from weftrace.pipeline.runtime.executor import PipelineRuntime

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.runtime.living import Ranks
+from tests.living import Ranks
 from tests.pipeline.runtime.random_schedules import random_schedule
 from weftrace.pipeline.generators.families import FAMILIES, generate
 from weftrace.pipeline.notation import to_text, to_torch_csv

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import weftrace as wt
-from tests.pipeline.runtime.living import Ranks
+from tests.living import Ranks
 from weftrace.pipeline.generators.families import generate
 from weftrace.pipeline.notation import to_text
 

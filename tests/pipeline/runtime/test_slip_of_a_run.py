@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.runtime.living import Ranks
+from tests.living import Ranks
 from weftrace.pipeline import Schedule, generate, to_text
 from weftrace.pipeline.measured.runs import run_of
 from weftrace.pipeline.slips.planned_and_measured import Slip, slip

@@ -1,17 +1,27 @@
-"""Processes that stay alive for all tests of the runtime: to start a set takes longer than any case on it."""
+"""Processes that stay alive for all tests of runtimes: to start a set takes longer than any case on it."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[3]
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
 SIZE = 4
+
+
+@pytest.fixture(scope="session")
+def ranks(warm: Path) -> Iterator[Ranks]:
+    """Four processes on gloo; a case may use the first two, three or all."""
+    found = Ranks(warm / "python")
+    yield found
+    found.end()
 
 
 class RankFailed(AssertionError):

@@ -1,6 +1,6 @@
 """One process of a living set: told on stdin what to do, line by line; answers on stdout.
 
-    python tests/pipeline/runtime/rank_process.py RANK SIZE PORT
+    python tests/rank_process.py RANK SIZE PORT
 
 The first rank is started with port 0, and answers with the one that the others are to be given. Then a line is JSON:
 {"case": "tests.pipeline.runtime.cases:trains", "size": 2, "facts": {...}}. The first `size` ranks call the case's

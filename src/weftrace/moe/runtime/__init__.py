@@ -1,0 +1,46 @@
+"""Profiles executed: the layers of a mixture-of-experts model in torch, taken through an operation list.
+
+    from weftrace.moe.runtime import HowToRun, run
+    setting = wt.moe.Setting.of("prefill", model=small, ep=2, tokens=256, sequence=128)
+    result = run(setting, wt.moe.load_overlap("two-micro-batches"), HowToRun(group=group), on_step=...)
+
+Needs torch: pip install 'weftrace[torch]'.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weftrace.errors import ProfileError
+from weftrace.lazy import lazily
+
+if TYPE_CHECKING:
+    from weftrace.moe.runtime.executor import execute as execute
+    from weftrace.moe.runtime.layers.tokens import Segment as Segment
+    from weftrace.moe.runtime.layers.tokens import split_prompts as split_prompts
+    from weftrace.moe.runtime.micro_batch import MicroBatch as MicroBatch
+    from weftrace.moe.runtime.moving.payload import PUBLISHED as PUBLISHED
+    from weftrace.moe.runtime.moving.payload import Payloads as Payloads
+    from weftrace.moe.runtime.steps import HowToRun as HowToRun
+    from weftrace.moe.runtime.steps import RunResult as RunResult
+    from weftrace.moe.runtime.steps import run as run
+
+
+def _torch_is_missing(name: str, missing: ModuleNotFoundError) -> ProfileError | None:
+    if (missing.name or "").partition(".")[0] != "torch":
+        return None
+    return ProfileError(f"weftrace.moe.runtime.{name} runs layers, with torch: pip install 'weftrace[torch]'")
+
+
+if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            f"{__name__}.executor": ("execute",),
+            f"{__name__}.layers.tokens": ("Segment", "split_prompts"),
+            f"{__name__}.micro_batch": ("MicroBatch",),
+            f"{__name__}.moving.payload": ("PUBLISHED", "Payloads"),
+            f"{__name__}.steps": ("HowToRun", "RunResult", "run"),
+        },
+        on_missing=_torch_is_missing,
+    )

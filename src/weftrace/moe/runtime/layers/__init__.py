@@ -1,0 +1,1 @@
+"""The layers of a profile in torch: attention, gate, experts; their backward in two."""

@@ -1,0 +1,1 @@
+"""How rows of tokens travel to their experts and back."""

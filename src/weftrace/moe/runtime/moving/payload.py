@@ -1,0 +1,66 @@
+"""Rows as the bytes in which they travel. gloo knows neither FP8 nor BF16; it does know bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from weftrace.errors import ProfileError
+
+#: exact: as they are. bf16: two bytes a number. fp8: one byte (e4m3), and a scale of FP32 for each 128 numbers.
+Format = Literal["exact", "bf16", "fp8"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+BLOCK = 128
+_LARGEST = 448.0  # of e4m3
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """How rows travel in a dispatch kernel and in a combine kernel. The backward of each is a kernel of the other kind.
+
+    Raises `ProfileError` for a format that does not exist.
+    """
+
+    dispatch: Format = "exact"
+    combine: Format = "exact"
+
+    def __post_init__(self) -> None:
+        for kind in (self.dispatch, self.combine):
+            if kind not in FORMATS:
+                raise ProfileError(f"payload {kind!r} is unknown; choose from {', '.join(FORMATS)}")
+
+    def fit(self, hidden: int) -> None:
+        """Raises `ProfileError` where rows of this width cannot travel so."""
+        if "fp8" in (self.dispatch, self.combine) and hidden % BLOCK:
+            raise ProfileError(f"FP8 rows have a scale for each {BLOCK} numbers, and {hidden} are no multiple of it")
+
+
+#: As DeepSeek-V3 does: dispatch in FP8, combine in BF16.
+PUBLISHED = Payloads("fp8", "bf16")
+
+
+def to_bytes(rows: Tensor, kind: Format) -> Tensor:
+    """rows [N, h] -> [N, bytes of a row], uint8."""
+    if kind == "fp8":
+        blocks = rows.unflatten(-1, (-1, BLOCK)).float()
+        scales = blocks.abs().amax(-1, keepdim=True).clamp(min=1e-12) / _LARGEST
+        small = (blocks / scales).to(torch.float8_e4m3fn).flatten(1).view(torch.uint8)
+        return torch.cat((small, scales.squeeze(-1).contiguous().view(torch.uint8)), -1)
+    if kind == "bf16":
+        rows = rows.to(torch.bfloat16)
+    return rows.contiguous().view(torch.uint8)
+
+
+def from_bytes(data: Tensor, kind: Format, dtype: torch.dtype, hidden: int) -> Tensor:
+    """[N, bytes of a row] -> rows [N, h] of this dtype."""
+    if kind == "exact":
+        return data.view(dtype)
+    if kind == "bf16":
+        return data.view(torch.bfloat16).to(dtype)
+    small, scales = data[:, :hidden].contiguous(), data[:, hidden:].contiguous()
+    blocks = small.view(torch.float8_e4m3fn).to(torch.float32).unflatten(-1, (-1, BLOCK))
+    rows: Tensor = blocks * scales.view(torch.float32)[..., None]
+    return rows.flatten(1).to(dtype)

@@ -1,0 +1,48 @@
+"""Lists executed on 1, 2 and 4 processes: what comes out is what comes out of one operation after another."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.living import Ranks
+from weftrace.moe import known_overlaps, load_overlap
+from weftrace.moe.setting import KINDS, Kind
+
+CASES = "tests.moe.runtime.cases:"
+PLANS = [("training", "train"), ("two-micro-batches", "prefill"), ("five-stages", "decode")]
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize(("overlap", "kind"), PLANS, ids=[kind for _, kind in PLANS])
+def test_overlapped_is_bit_for_bit_one_after_another_and_experts_apart_as_in_one_process(
+    ranks: Ranks, overlap: str, kind: Kind, size: int
+) -> None:
+    """Outputs, gradients of inputs and of every weight, in float64; learned routing, so ranks send unequal rows."""
+    for told in ranks.run(CASES + "compared", size, overlap=overlap, kind=kind, models=["mla", "gqa"]):
+        for of_model in told:
+            assert of_model["outputs"], of_model
+            assert all(of_model["gradients"].values()), of_model
+            assert bool(of_model["gradients"]) == (kind == "train")
+            assert of_model["outputs by one process"] < 1e-12, of_model
+            assert of_model["gradients by one process"] < 1e-12, of_model
+
+
+def other_lists() -> list[tuple[str, Kind]]:
+    """What else comes with weftrace and can be executed, for each kind that it is for."""
+    found = [(name, kind) for kind in KINDS for name in known_overlaps(kind) if (name, kind) not in PLANS]
+    return [(name, kind) for name, kind in found if not load_overlap(name, kind).is_fused]
+
+
+@pytest.mark.parametrize(("overlap", "kind"), other_lists())
+def test_every_other_list_gives_what_one_process_gives(ranks: Ranks, overlap: str, kind: Kind) -> None:
+    """Bit for bit, but where tokens go in chunks: then products have other shapes."""
+    for (told,) in ranks.run(CASES + "compared", 2, overlap=overlap, kind=kind, models=["mla"]):
+        assert told["outputs by one process"] < 1e-12, told
+        assert told["gradients by one process"] < 1e-12, told
+        assert (told["outputs"] and all(told["gradients"].values())) or load_overlap(overlap, kind).num_chunks > 1
+
+
+@pytest.mark.parametrize(("overlap", "kind"), PLANS, ids=[kind for _, kind in PLANS])
+def test_rows_in_fp8_and_bf16_are_the_same_bits_too(ranks: Ranks, overlap: str, kind: str) -> None:
+    for (told,) in ranks.run(CASES + "compared", 2, overlap=overlap, kind=kind, models=["mla"], published=True):
+        assert told["outputs"] and all(told["gradients"].values()), told

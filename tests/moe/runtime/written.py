@@ -1,0 +1,53 @@
+"""Lists that tests write: one operation after the other, and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from weftrace.moe import Operation, Overlap
+from weftrace.moe.setting import Kind
+
+FORWARD = ("attn", "shared", "dispatch", "mlp", "combine")
+BACKWARD = ("combine", "shared", "mlp", "dispatch", "attn")
+
+
+def operation(work: Any, direction: Any = "F", micro_batch: int = 0, **more: Any) -> Operation:
+    name = more.pop("name", f"{work}({direction}){micro_batch}")
+    lane = "communication" if work in ("dispatch", "combine") else "compute"
+    values = {"lane": lane, "phase": name, **more}
+    return Operation(name=name, work=work, direction=direction, micro_batch=micro_batch, **values)
+
+
+def forward(micro_batch: int = 0) -> list[Operation]:
+    return [operation(work, "F", micro_batch) for work in FORWARD]
+
+
+def backward(micro_batch: int = 1, split: bool = True) -> list[Operation]:
+    """split: weights' gradients by operations of their own, after all else."""
+    weights = [operation(work, "W", micro_batch) for work in ("mlp", "shared", "attn")] if split else []
+    return [operation(work, "B", micro_batch) for work in BACKWARD] + weights
+
+
+def in_turn(operations: Sequence[Operation], kinds: Sequence[Kind], name: str = "in turn") -> Overlap:
+    """Each operation after the one before, a repetition after the one before."""
+    made = [
+        replace(each, after=(operations[at - 1].name,)) if at else replace(each, after_previous=(operations[-1].name,))
+        for at, each in enumerate(operations)
+    ]
+    return Overlap(name=name, title=name, kinds=tuple(kinds), operations=tuple(made))
+
+
+def attending_first(overlap: Overlap) -> tuple[int, ...]:
+    """The micro-batches that go forward, in the order in which they attend."""
+    attends = (each.micro_batch for each in overlap.operations if each.work in ("attn", "attn-1"))
+    return tuple(dict.fromkeys(attends))
+
+
+def sequential(overlap: Overlap, kind: Kind) -> Overlap:
+    """The same micro-batches, and nothing overlaps: in training a forward, then a backward."""
+    if kind == "train":
+        return in_turn([*backward(1), *forward(0)], ["train"], "one after another")
+    each = [operation for number in attending_first(overlap) for operation in forward(number)]
+    return in_turn(each, ["prefill", "decode"], "one after another")
