@@ -1,7 +1,17 @@
 """Facts as data, a source beside each number: accelerators, models, and what part of its peak real work reaches."""
 
 from weftrace.facts.accelerators import DTYPES, Hardware, hardware, known_hardware, load_hardware
-from weftrace.facts.efficiencies import PublishedGemm, efficiency, published_gemms, sustained_flops_per_s
+from weftrace.facts.efficiencies import (
+    PublishedGemm,
+    backward_factor,
+    bytes_per_token,
+    efficiency,
+    fixed_seconds,
+    num_kernels,
+    published_gemms,
+    sustained_flops_per_s,
+)
+from weftrace.facts.gemm_table import GemmRate, gemm_rate, gemm_rates
 from weftrace.facts.models import (
     CompressedConfig,
     ExpertsConfig,
@@ -20,20 +30,27 @@ __all__ = [
     "DTYPES",
     "CompressedConfig",
     "ExpertsConfig",
+    "GemmRate",
     "Hardware",
     "IndexerConfig",
     "LatentConfig",
     "ModelConfig",
     "PublishedGemm",
     "active_params",
+    "backward_factor",
+    "bytes_per_token",
     "efficiency",
     "find_config",
+    "fixed_seconds",
+    "gemm_rate",
+    "gemm_rates",
     "hardware",
     "known_hardware",
     "known_models",
     "load_hardware",
     "load_models",
     "model_config",
+    "num_kernels",
     "num_params",
     "published_gemms",
     "sustained_flops_per_s",

@@ -41,6 +41,26 @@ def sustained_flops_per_s(work: str) -> float:
     return float(_facts()[work]["sustained_tflops"]) * 1e12
 
 
+def bytes_per_token(work: str) -> float:
+    """Bytes that memory-bound kernels of DeepSeek-V3 move for a token: "attention glue", "mlp glue"."""
+    return float(_facts()[work]["bytes_per_token"])
+
+
+def backward_factor(work: str) -> float:
+    """How much more than the forward's glue that of the backward moves: "attention glue", "mlp glue"."""
+    return float(_facts()[f"{work} backward"]["factor"])
+
+
+def num_kernels(work: str) -> int:
+    """In how many kernels DeepSeek-V3's profile moves them: "attention glue", "mlp glue", the same and " backward"."""
+    return int(_facts()[work]["kernels"])
+
+
+def fixed_seconds(work: str) -> float:
+    """Time of work that takes the same whatever its shape: "small operators of decode"."""
+    return float(_facts()[work]["microseconds"]) / 1e6
+
+
 @cache
 def published_gemms() -> tuple[PublishedGemm, ...]:
     """The products of DeepSeek-V3 whose rates DeepGEMM publishes."""
