@@ -11,8 +11,8 @@ import pytest
 from weftrace.errors import ProfileError
 from weftrace.facts import model_config
 from weftrace.moe import Operation, Piece, Setting, load_overlap, plan_of
-from weftrace.moe.costs.all_to_all import low_latency_us, normal_rate
-from weftrace.moe.costs.communication import bytes_of_a_copy, move_of, pieces_of
+from weftrace.moe.costs.all_to_all import low_latency_us, move_of, normal_rate
+from weftrace.moe.costs.communication import bytes_of_a_copy, pieces_of
 from weftrace.moe.profiles import PUBLISHED_OVERLAP
 from weftrace.moe.routing.load import balanced, from_loads
 from weftrace.moe.routing.random_draw import drawn

@@ -25,6 +25,7 @@ from typing import Literal
 from weftrace.errors import ProfileError, WeftraceError
 from weftrace.facts import Hardware, hardware
 from weftrace.facts.tables import read_tables
+from weftrace.moe.operations import Operation
 from weftrace.moe.setting import Setting
 
 PUBLISHED = Path(__file__).with_suffix(".toml")
@@ -60,6 +61,12 @@ def published(kernels: str) -> tuple[Measured, ...]:
     """The rows of one kind of kernels, smallest group first."""
     rows = read_tables(PUBLISHED, "measured", what="published times of all-to-alls", error=WeftraceError)
     return tuple(sorted((Measured(**row) for row in rows if row["kernels"] == kernels), key=lambda row: row.gpus))
+
+
+def move_of(operation: Operation) -> Move:
+    """Which kernel: the backward of combine is a dispatch, that of dispatch a combine."""
+    forward = operation.direction == "F"
+    return "dispatch" if (operation.work == "dispatch") == forward else "combine"
 
 
 def normal_rate(setting: Setting, move: Move) -> Rate:

@@ -31,7 +31,9 @@ import numpy as np
 
 from weftrace.errors import ProfileError
 from weftrace.facts import efficiency
-from weftrace.moe.costs.all_to_all import Move, Rate, low_latency_us, normal_rate
+from weftrace.moe.costs.all_to_all import low_latency_us, move_of, normal_rate
+from weftrace.moe.costs.fused import fused_kernel, rate_of_rows, rows_over_links
+from weftrace.moe.costs.rates import Level
 from weftrace.moe.operations import Operation
 from weftrace.moe.pieces import Floats, Piece
 from weftrace.moe.routing.load import Load
@@ -50,32 +52,28 @@ _PUBLISHED_ROWS, _PUBLISHED_HIDDEN = 128 * 8, 7168
 
 
 def pieces_of(
-    operation: Operation, setting: Setting, load: Load, *, level: str = "published", reached: float = 1.0
+    operation: Operation, setting: Setting, load: Load, level: Level = "published", *, reached: float = 1.0
 ) -> tuple[Piece, ...]:
-    """Kernels of a dispatch or combine, for the load of its micro-batch.
+    """Kernels of a dispatch or combine, or of both with the experts in one, for the load of its micro-batch.
 
     level: "published" rates, or "roofline": bytes over the peaks of the links. reached: part of the published
     bandwidth that normal kernels get; DeepSeek's training profile gets 0.55 to 0.78 of it beside computation. Raises
     `ProfileError` for what the kernels of `setting.comm` cannot do.
     """
+    if operation.work == "moe":
+        return (fused_kernel(operation, setting, load, level),)
     assert operation.moves_tokens, operation
     if operation.part in ("issue", "receive"):
         _check_parts(setting)
         return (_short(operation),)
     load = load.of(operation.micro_batch)
     if setting.comm == "fused":
-        return (_fused(operation, setting, load, level),)
+        return (rows_over_links(operation, setting, load, level),)
     if setting.comm == "deepep-v1" and setting.kind == "decode":
         return (_low_latency(operation, setting, load, level),)
     if operation.part == "transfer":
         _check_parts(setting)
     return tuple(_normal(operation, setting, load, level, reached))
-
-
-def move_of(operation: Operation) -> Move:
-    """Which kernel: the backward of combine is a dispatch, that of dispatch a combine."""
-    forward = operation.direction == "F"
-    return "dispatch" if (operation.work == "dispatch") == forward else "combine"
 
 
 def bytes_of_a_copy(operation: Operation, setting: Setting) -> int:
@@ -99,7 +97,7 @@ def _check_parts(setting: Setting) -> None:
         )
 
 
-def _normal(operation: Operation, setting: Setting, load: Load, level: str, reached: float) -> Iterator[Piece]:
+def _normal(operation: Operation, setting: Setting, load: Load, level: Level, reached: float) -> Iterator[Piece]:
     move, tokens = move_of(operation), setting.tokens * operation.share
     if operation.work == "combine" and operation.direction == "B" and _in_fp8(setting):
         yield _cast(setting, tokens)
@@ -156,7 +154,7 @@ def _cast(setting: Setting, tokens: float) -> Piece:
     )
 
 
-def _low_latency(operation: Operation, setting: Setting, load: Load, level: str) -> Piece:
+def _low_latency(operation: Operation, setting: Setting, load: Load, level: Level) -> Piece:
     """A whole kernel, or the transfer of one that holds no SM. Each row goes on its own, to its expert."""
     move = move_of(operation)
     rows = setting.tokens * setting.experts.top_k
@@ -164,7 +162,7 @@ def _low_latency(operation: Operation, setting: Setting, load: Load, level: str)
     copy = setting.model.hidden_size * (2.0 if move == "combine" or not _in_fp8(setting) else 1 + 4 / 128)
     moved_LR = busier_LR * rows * copy * operation.share
     if level == "roofline":
-        rate = _peak(setting)
+        rate = rate_of_rows(setting)
         duration_LR = moved_LR * 1e9 / rate.value
     else:
         rate = low_latency_us(setting, move)
@@ -178,36 +176,6 @@ def _low_latency(operation: Operation, setting: Setting, load: Load, level: str)
         meets=True,
         moved_bytes=moved_LR,
         basis=f"{rate.basis}, in proportion to bytes; {load.basis}",
-    )
-
-
-def _peak(setting: Setting, part_of_link: float = 1.0, part_of_nic: float = 1.0) -> Rate:
-    """Rows each on its own, evenly to all GPUs: those to other nodes cross the NIC, or all the link."""
-    if setting.num_domains == 1:
-        return Rate(
-            value=setting.hardware.link_bytes_per_s * part_of_link, basis=f"{part_of_link:.2f} of NVLink's peak"
-        )
-    away = 1 - 1 / setting.num_domains
-    return Rate(
-        value=setting.hardware.nic_bytes_per_s * part_of_nic / away, basis=f"{part_of_nic:.2f} of the NIC's peak"
-    )
-
-
-def _fused(operation: Operation, setting: Setting, load: Load, level: str) -> Piece:
-    """Rows of a wave: the link alone limits them; the kernel's own SMs move them. Ranks meet before the first wave."""
-    rows = setting.tokens * setting.experts.top_k
-    move = move_of(operation)
-    copy = setting.model.hidden_size * (2.0 if move == "combine" or not _in_fp8(setting) else 1 + 1 / 32)
-    moved_LR = np.maximum(rows, load.rows_LR) * copy * operation.share
-    rate = _peak(setting) if level == "roofline" else _peak(setting, efficiency("nvlink"), efficiency("nic"))
-    assumed = "" if setting.num_domains == 1 else ", assumed: fused kernels are published inside one domain only"
-    return Piece(
-        name=move,
-        kind="communication",
-        duration_ns=moved_LR * 1e9 / rate.value,
-        meets=operation.chunk == 0,
-        moved_bytes=moved_LR,
-        basis=f"rows over {rate.basis}{assumed}; {load.basis}",
     )
 
 
