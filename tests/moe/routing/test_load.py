@@ -31,7 +31,7 @@ def test_balanced_load_is_the_mean() -> None:
     assert load.rows_LR.item() == 8_192 * 8
     assert load.nodes_LR.item() / 8_192 == pytest.approx(3.12, abs=0.005)
     assert load.gpus_LR.item() / 8_192 == pytest.approx(6.85, abs=0.005)
-    assert load.basis == "balanced routing; distinct nodes of a token, its own counted: 3.123 ± 0.000 (drawn)"
+    assert load.basis == "balanced routing, 3.123 ± 0.0004 (drawn) distinct nodes a token"
 
 
 def exact(setting: Setting, seed: int) -> dict[str, np.ndarray]:

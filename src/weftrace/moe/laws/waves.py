@@ -23,26 +23,31 @@ holds.)
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
 
 def largest_flops_per_byte(intermediate_size: int, bytes_per_element: float = 3.0) -> float:
     """C / B up to which waves hide all communication. bytes_per_element: of hidden, there and back together."""
     return 6 * intermediate_size / bytes_per_element
 
 
-def waves_time(dispatch: float, compute: float, combine: float, num_waves: int) -> float:
-    """Time of `num_waves` equal waves, in the unit of the times given, each of the whole layer."""
-    each_dispatch, each_compute, each_combine = (part / num_waves for part in (dispatch, compute, combine))
-    link = computed = 0.0
+def waves_time(dispatch: float | Floats, compute: float | Floats, combine: float | Floats, num_waves: int) -> Floats:
+    """Time of `num_waves` equal waves, in the unit of the times given, each of the whole layer: numbers or arrays."""
+    each_dispatch, each_compute, each_combine = (np.asarray(part) / num_waves for part in (dispatch, compute, combine))
+    link = computed = np.zeros(())
     for wave in range(num_waves + 1):
         before = computed  # the end of the wave before, whose answers leave after this wave's tokens have come
         if wave < num_waves:
-            link += each_dispatch
-            computed = max(computed, link) + each_compute
+            link = link + each_dispatch
+            computed = np.maximum(computed, link) + each_compute
         if wave:
-            link = max(link, before) + each_combine
+            link = np.maximum(link, before) + each_combine
     return link
 
 
 def waves_speed_up(dispatch: float, compute: float, combine: float, num_waves: int) -> float:
     """How many times as fast as dispatch, compute and combine one after another."""
-    return (dispatch + compute + combine) / waves_time(dispatch, compute, combine, num_waves)
+    return float((dispatch + compute + combine) / waves_time(dispatch, compute, combine, num_waves))

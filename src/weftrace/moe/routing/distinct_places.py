@@ -40,7 +40,7 @@ class Distinct:
 
     @property
     def told(self) -> str:
-        return f"{self.mean:.3f} ± {self.error:.3f} (drawn)" if self.error else f"{self.mean:.3f}"
+        return f"{self.mean:.3f} ± {self.error:.4f} (drawn)" if self.error else f"{self.mean:.3f}"
 
 
 def ranks_of_experts(num_experts: int, num_ranks: int) -> Ints:

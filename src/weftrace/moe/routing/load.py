@@ -88,7 +88,7 @@ def balanced(setting: Setting) -> Load:
         received_nodes_LR=nodes_LR,
         sent_gpus_LR=gpus_LR,
         received_gpus_LR=gpus_LR,
-        basis=f"balanced routing; distinct nodes of a token, its own counted: {nodes.told}",
+        basis=f"balanced routing, {nodes.told} distinct nodes a token",
     )
 
 
