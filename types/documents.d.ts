@@ -2205,6 +2205,7 @@ declare namespace profile_block {
     layer_ns: number;
     phases: PhaseRow[];
     picture: PlannedPicture;
+    rank_words: string;
     ranks: RankRow[];
     shape: string;
   }

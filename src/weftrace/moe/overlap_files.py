@@ -92,9 +92,7 @@ def _cut(read: list[tuple[Operation, bool]], num_chunks: int) -> Iterator[Operat
     cut = {each.name for each, is_cut in read if is_cut}
 
     def all_of(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(
-            part for name in names for part in (_parts(name, num_chunks) if name in cut else (name,))
-        )
+        return tuple(part for name in names for part in (_parts(name, num_chunks) if name in cut else (name,)))
 
     for each, is_cut in read:
         if not is_cut:

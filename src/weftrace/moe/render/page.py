@@ -7,7 +7,7 @@ from typing import TypedDict
 from weftrace.moe.profiles import Profile
 from weftrace.moe.render.picture import profile_picture
 from weftrace.moe.render.shown import Shown, shown
-from weftrace.moe.render.words import PROFILE_TERMS, headline, shape
+from weftrace.moe.render.words import PROFILE_TERMS, first_view, headline, rank_words, shape
 from weftrace.render.configuration import configured_terms
 from weftrace.render.lane_types import PlannedPicture
 from weftrace.render.page import render_page
@@ -62,6 +62,7 @@ class ProfileBlock(TypedDict):
     first_view_ns: list[int]
     phases: list[PhaseRow]
     ranks: list[RankRow]
+    rank_words: str
 
 
 def render_profile_html(profile: Profile) -> str:
@@ -100,12 +101,5 @@ def profile_block(told: Shown) -> ProfileBlock:
         "first_view_ns": list(first_view(told)),
         "phases": told.phases.to_dicts(),  # type: ignore[typeddict-item]
         "ranks": told.ranks.head(MAX_RANKS).to_dicts() if len(told.ranks) > 1 else [],  # type: ignore[typeddict-item]
+        "rank_words": rank_words(told),
     }
-
-
-def first_view(told: Shown, layers: float = 1.6) -> tuple[int, int]:
-    """A stretch of about so many inner layers, which a screen can show with their names."""
-    span = told.picture["span_ns"]
-    length = min(span, round(layers * told.layer_ns))
-    start = min(round(told.layer_ns), span - length)
-    return start, start + length

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from weftrace.moe.render.shown import Shown
-from weftrace.units import counted, percent, us
+from weftrace.units import counted, duration, percent, us
 
 #: key -> (term, what it means).
 PROFILE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -80,3 +80,27 @@ def shape(told: Shown) -> str:
     ranks = len(told.profile.plan.ranks)
     drawn = f"rank {told.rank}, which ends last, is drawn" if ranks > 1 else "every rank does the same"
     return f"{counted(setting.num_layers, 'layer')} on {counted(ranks, 'rank')} of {setting.ep} simulated; {drawn}"
+
+
+def rank_words(told: Shown) -> str:
+    """How the ranks differ; nothing of one rank."""
+    ranks = told.ranks
+    if ranks.height < 2:
+        return ""
+    computed, waited = ranks.get_column("compute_ns"), ranks.get_column("wait_ns")
+    low, high, mean = (float(value or 0) for value in (computed.min(), computed.max(), waited.mean()))  # type: ignore[arg-type]
+    least = int(ranks.sort("wait_ns", "rank").get_column("rank")[0])
+    if not mean:
+        return f"All {ranks.height:,} ranks do the same, and none waits."
+    return (
+        f"Their kernels compute for {duration(low)} to {duration(high)}; a rank waits {duration(mean)} for others on "
+        f"average, rank {least} least: the others wait for it."
+    )
+
+
+def first_view(told: Shown, layers: float = 1.6) -> tuple[int, int]:
+    """A stretch of about so many inner layers, which a screen can show with their names."""
+    span = told.picture["span_ns"]
+    length = min(span, round(layers * told.layer_ns))
+    start = min(round(told.layer_ns), span - length)
+    return start, start + length

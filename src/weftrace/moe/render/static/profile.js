@@ -103,15 +103,10 @@ function showPhases({ phases }) {
 }
 
 /** @param {page.Profile} block */
-function showRanks({ ranks }) {
+function showRanks({ ranks, rank_words: words }) {
   byId("ranks").hidden = byId("nav-ranks").hidden = ranks.length < 2;
   if (ranks.length < 2) return;
-  const computed = ranks.map((row) => row.compute_ns).sort((a, b) => a - b);
-  const waited = ranks.reduce((sum, row) => sum + row.wait_ns, 0) / ranks.length;
-  const most = computed[computed.length - 1];
-  byId("rank-lead").textContent =
-    `Kernels of ${ranks.length} ranks compute for ${duration(computed[0], 3)} to ${duration(most, 3)}; ` +
-    `a rank waits ${duration(waited, 3)} for others on average.`;
+  byId("rank-lead").textContent = words;
   const longest = Math.max(1, ...ranks.map((row) => row.end_ns));
   fill(
     byId("rank-table"),
