@@ -16,6 +16,7 @@ import msgspec
 
 from weftrace.experts.render.page import MoveColumns
 from weftrace.flops.render.block import FlopsBlock
+from weftrace.moe.render.page import ProfileBlock
 from weftrace.pipeline.render.comparison_page import ComparisonBlock
 from weftrace.pipeline.render.page import PageBlock
 from weftrace.report.render.page import TimelineBlock
@@ -29,6 +30,7 @@ BLOCKS = {
     "moves": MoveColumns,
     "schedules": PageBlock,
     "comparison": ComparisonBlock,
+    "profile": ProfileBlock,
 }
 WIDTH = 120
 

@@ -2191,3 +2191,109 @@ declare namespace comparison_block {
     why_not: string;
   }
 }
+
+declare namespace profile_block {
+  /** What the page of a profile holds. first_view_ns: what of the picture is seen at first: an inner layer or two. rows: of each rate, its name, its value and what it is worked out from. */
+  interface Block {
+    by_micro_batch: PlannedPicture | null;
+    compute_ns: number;
+    configuration: Record<string, string>;
+    exposed_ns: number;
+    first_view_ns: number[];
+    hidden_fraction: number | null;
+    idle_ns: number;
+    layer_ns: number;
+    phases: PhaseRow[];
+    picture: PlannedPicture;
+    rank_words: string;
+    ranks: RankRow[];
+    shape: string;
+  }
+  /** Lanes of a plan, which knows what waits for what across them. hidden: communication beside which some compute ran. */
+  interface PlannedPicture {
+    arrows: ArrowDocument[];
+    basis: "device" | "host" | "none" | "ranges";
+    busy: number[][];
+    /** A duration in nanoseconds. */
+    communication_ns: number;
+    device: number | null;
+    device_name: string;
+    exposed: number[][];
+    /** A duration in nanoseconds. */
+    exposed_communication_ns: number;
+    hidden: number[][];
+    hidden_fraction: number | null;
+    lanes: LaneDocument[];
+    name: string;
+    num_exposed: number;
+    rank: number | null;
+    simulated: boolean;
+    /** A duration in nanoseconds. */
+    span_ns: number;
+  }
+  /** What waits for what: work of one lane for the end of another's. Lanes are told by their place in the picture. */
+  interface ArrowDocument {
+    from_lane: number;
+    from_ns: number;
+    /** Whether the one that waits began just then: nothing else held it longer. */
+    held: boolean;
+    to_lane: number;
+    to_ns: number;
+  }
+  /** One band of the lane picture: compute, communication, or whatever its name says. */
+  interface LaneDocument {
+    boxes: BoxDocument[];
+    /** When it ran, in order: what pictures fill. */
+    busy: number[][];
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    lane: string;
+    /** What `sms` counts: compute units (CUs) on AMD. */
+    sm_unit: "CUs" | "SMs";
+    /** SMs that it holds; null where no launch grid is recorded. */
+    sms: number | null;
+    /** False where sms is an upper bound. */
+    sms_exact: boolean;
+    streams: number[];
+  }
+  /** One stretch of a phase, or of a kernel family outside phases. It spans no wait of 30 µs or more, but in a lane of thousands of boxes, where only the longest waits part them. */
+  interface BoxDocument {
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    /** Forward, backward, weight gradient; null where none is told. */
+    direction: "B" | "F" | "W" | null;
+    end_ns: number;
+    /** Which occurrence of the name it is, from 0. */
+    index: number;
+    /** What a plan says of a simulated phase; null where nothing does. */
+    layer: number | null;
+    /** As layer. */
+    micro_batch: number | null;
+    name: string;
+    /** Of a transfer that holds no SM: the kernel that issues it, it, the kernel that ends it. */
+    part?: "issue" | "receive" | "transfer";
+    /** Number of the phase in the trace; boxes of one phase share it. */
+    phase: number | null;
+    sms: number | null;
+    start_ns: number;
+  }
+  /** A row of `phase_table`. */
+  interface PhaseRow {
+    basis: string;
+    busy_ns: number;
+    exposed_ns: number | null;
+    hidden_ns: number | null;
+    kind: string;
+    micro_batch: number;
+    num_layers: number;
+    phase: string;
+  }
+  /** Sums of a rank, as `Shown.ranks` has them. */
+  interface RankRow {
+    communication_ns: number;
+    compute_ns: number;
+    end_ns: number;
+    rank: number;
+    wait_ns: number;
+  }
+}

@@ -57,6 +57,9 @@ declare namespace page {
   /** A comparison of pipeline schedules: `ComparisonBlock`. */
   type Comparison = comparison_block.Block;
 
+  /** A simulated profile of mixture-of-experts layers: `ProfileBlock`. */
+  type Profile = profile_block.Block;
+
   type Flops = flops_block.Block;
   type PhaseName = Flops["phases"][number]["phase"];
 }

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.report.test_terminal import drawn, report
 from tests.tracefile import GEMM, TraceFile
+from weftrace.render.configuration import CONFIGURATION
 from weftrace.report import Report, analyze, render_html
-from weftrace.report.render.words import CONFIGURATION
 
 TOLD = {
     "capture.dropped_steps": "3", "capture.torch": "2.10.0+cu128", "profile.overlap": "two-micro-batches",

@@ -1,4 +1,4 @@
-"""How busy was each phase of a simulated profile, what of its communication was hidden, and what do its times rest on?"""
+"""How busy was each phase of a simulated profile, how much of it was hidden, and what do its times rest on?"""
 
 from __future__ import annotations
 
@@ -30,13 +30,23 @@ def last_rank(profile: Profile) -> int:
     return int(ends.get_column("rank")[0])
 
 
-def phase_table(profile: Profile, rank: int | None = None) -> pl.DataFrame:
+def inner_layers(profile: Profile) -> range:
+    """Repetitions of the list that have others before and after them; all where there are fewer than three."""
+    num = int(profile.times.ops.get_column("layer").max()) + 1  # type: ignore[arg-type]
+    return range(1, num - 1) if num > 2 else range(num)
+
+
+def phase_table(profile: Profile, rank: int | None = None, *, layers: range | None = None) -> pl.DataFrame:
     """A row a phase, micro-batch and kind of work, in the order of the list: a frame of `PHASE_SCHEMA`.
 
     By hand: busy is the union of a phase's kernels over streams; hidden what of that ran beside some compute kernel,
-    exposed the rest. rank: the one that ends last where none is given.
+    exposed the rest. rank: the one that ends last where none is given. layers: of which the means are; all by default.
+    `inner_layers` are those of a model that has many: the first and the last have nothing beside a part of them.
     """
     kernels = kernels_of(profile, last_rank(profile) if rank is None else rank)
+    compute = of_events(kernels.filter(kind="compute"))
+    if layers is not None:
+        kernels = kernels.filter(pl.col("layer").is_in(list(layers)))
     operations = profile.overlap.operations
     bases = {each.name: [piece.basis for piece in profile.prices[each.name]] for each in operations}
     told = pl.DataFrame(
@@ -53,7 +63,7 @@ def phase_table(profile: Profile, rank: int | None = None) -> pl.DataFrame:
     rows = kernels.sort("operation").group_by(*key, "group", maintain_order=True)
     found = rows.agg(pl.col("layer").n_unique().alias("num_layers"), pl.col("basis").unique(maintain_order=True))
     groups, own = grouped_union(*(kernels.get_column(name) for name in ("group", "start_ns", "end_ns")))
-    beside = covered(of_events(kernels.filter(kind="compute")), own.starts, own.ends)
+    beside = covered(compute, own.starts, own.ends)
     size = int(groups.max(initial=0)) + 1
     busy, hidden = (sums_by_group(groups, each, size) for each in (own.ends - own.starts, beside))
     at = found.get_column("group").to_numpy().astype(np.int64)

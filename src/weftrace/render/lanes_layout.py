@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from weftrace.alphabet import stem_of
+from weftrace.alphabet import DIRECTIONS, stem_of
 from weftrace.render import palette
 from weftrace.render.console_text import clean
 from weftrace.render.lane_types import BoxDocument, LaneDocument, LanePicture, number_of, sms_text
@@ -27,7 +27,7 @@ JOINED = 2  # stretches of one phase that are fewer columns apart are drawn as o
 
 _TRIFLE = 0.1  # of the busy time of a box; what takes less does not part it
 _TELLING = 0.05  # a phase that takes less of the compute lane is no mark for where a row begins
-_Key = tuple[str, str, str | None]  # name, number, direction of a box
+_Key = tuple[str, str, str | None]  # name, number, role of a box
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +38,13 @@ class Box:
     left, right: columns, right excluded. duration_ns: from its start to its end, also where the row shows a part of it;
     busy_ns: of it, when the phase ran; both 0 for boxes of a column or less.
     number: see `number_of`; none where the box stands for several.
+    role: what its colour tells, one of `palette.ROLE_COLOURS`: its direction, or its micro-batch; None for its lane.
     before, after: whether the phase began before this row, or goes on after it.
     """
 
     name: str
     number: str
-    direction: str | None
+    role: str | None
     left: int
     right: int
     duration_ns: int
@@ -61,7 +62,7 @@ class Box:
 class Band:
     """One lane within one row. tracks: boxes that do not overlap, by column; more than one where phases run at once.
 
-    busy: the part of each column in which the lane ran (0 to 1). colour: of boxes without a direction.
+    busy: the part of each column in which the lane ran (0 to 1). colour: of boxes without a role.
     """
 
     lane: str
@@ -262,7 +263,7 @@ def _tracks(lane: LaneDocument, start: int, end: int, scale: float) -> tuple[tup
 
 @dataclass(slots=True, kw_only=True)
 class Stretch:
-    """Boxes of one phase that stand so near to each other that one is drawn for all. key: name, number, direction."""
+    """Boxes of one phase that stand so near to each other that one is drawn for all. key: name, number, role."""
 
     key: _Key
     phase: int | None
@@ -275,13 +276,14 @@ class Stretch:
 def joined(boxes: Sequence[BoxDocument], start: int, end: int, scale: float) -> list[Stretch]:
     """Boxes between two times, in order, for a picture of `scale` ns a column. Neighbours of one phase (outside phases,
     of one name) less than `JOINED` columns apart are one, unless more than a trifle stands between them."""
+    role_of = roles(boxes)
     found: list[Stretch] = []
     going_on: dict[tuple[int | None, str], Stretch] = {}  # by phase and name; nothing has parted them yet
     for box in sorted(boxes, key=lambda box: (box["start_ns"], -box["end_ns"])):
         a, b = box["start_ns"], box["end_ns"]
         if b <= start or a >= end:
             continue
-        key = (clean(box["name"]), number_of(box), box["direction"])
+        key = (clean(box["name"]), number_of(box), role_of(box))
         mine = (box["phase"], key[0])
         for other, stretch in list(going_on.items()):  # what runs beside it does not part it, what comes after it does
             parted = other != mine and a >= stretch.end_ns and b - a > _TRIFLE * stretch.busy_ns
@@ -296,6 +298,19 @@ def joined(boxes: Sequence[BoxDocument], start: int, end: int, scale: float) -> 
         found.append(Stretch(key=key, phase=box["phase"], sms=box["sms"], start_ns=a, end_ns=b, busy_ns=box["busy_ns"]))
         going_on[mine] = found[-1]
     return found
+
+
+def roles(boxes: Sequence[BoxDocument]) -> Callable[[BoxDocument], str | None]:
+    """What the colour of each of the boxes tells: its direction; without one its micro-batch, where phases of two or a
+    few take turns; else nothing."""
+    batches = {box["micro_batch"] for box in boxes if box["phase"] is not None and box["direction"] is None}
+    by_batch = len(batches) > 1 and {str(batch) for batch in batches} <= palette.BATCH_COLOURS.keys()
+    return lambda box: box["direction"] or (str(box["micro_batch"]) if by_batch and box["phase"] is not None else None)
+
+
+def role_word(role: str) -> str:
+    """What a legend calls a role."""
+    return DIRECTIONS.get(role) or f"micro-batch {role}"
 
 
 def joined_stretches(busy: Sequence[Sequence[int]], gap_ns: float) -> list[tuple[int, int, int]]:
@@ -333,11 +348,11 @@ def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]]) -> dict
     for column in sorted(set(narrow) - taken):
         key = shown[column] = max(narrow[column], key=lambda key: narrow[column][key])
         last = runs[-1] if runs else None
-        if last and last.right == column and (last.name, last.direction) == (key[0], key[2]):
+        if last and last.right == column and (last.name, last.role) == (key[0], key[2]):
             runs[-1] = replace(last, number="", right=column + 1)
         else:
-            name, number, direction = key
-            box = Box(name=name, number=number, direction=direction, left=column, right=column + 1,
+            name, number, role = key
+            box = Box(name=name, number=number, role=role, left=column, right=column + 1,
                       duration_ns=0, busy_ns=0)  # fmt: skip
             runs.append(box)
     track.extend(runs)
@@ -346,11 +361,11 @@ def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]]) -> dict
 
 
 def _box(stretch: Stretch, left: int, right: int, before: bool, after: bool) -> Box:
-    name, number, direction = stretch.key
+    name, number, role = stretch.key
     return Box(
         name=name,
         number=number,
-        direction=direction,
+        role=role,
         left=left,
         right=right,
         duration_ns=stretch.end_ns - stretch.start_ns,

@@ -3,8 +3,9 @@ there are.
 
 One row of bands is a stretch of time, by preference one repetition of the phases (a layer); all rows have one scale. A
 box is as wide as its phase is long; below the boxes stands how much of each column the lane was busy. A box's fill
-tells the direction, in characters as well as in colour, so that the picture survives a pipe; a box that was idle for
-most of its time has none. Under the bands, red marks where communication ran and no compute did.
+tells the direction, or the micro-batch where phases have none, in characters as well as in colour, so that the picture
+survives a pipe; a box that was idle for most of its time has none. Under the bands, red marks where communication ran
+and no compute did.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rich.console import Console, Group
 from rich.style import Style
 from rich.text import Text
 
-from weftrace.alphabet import DIRECTIONS, DRAWN, stem_of
+from weftrace.alphabet import stem_of
 from weftrace.render import palette
 from weftrace.render.console_text import clean, fitted, joined, shorten_middle, suited
 from weftrace.render.lane_types import LanePicture, sms_text
@@ -28,6 +29,7 @@ from weftrace.render.lanes_layout import (
     Picture,
     Row,
     lane_picture,
+    role_word,
     round_up,
 )
 from weftrace.units import MS, US, duration, of_whole, percent
@@ -42,7 +44,7 @@ _TRACE = "·"  # busy, but for less than half a level
 _IDLE_WORDS = {"host": " idle: no thread recorded an operator", "ranges": " idle: no range was recorded"}
 _DENSE = 0.5  # a box that was busy for less of its time is not filled
 _WHOLE = 0.95  # a box that was busy for less of its time says so
-_FILL: dict[str | None, str] = {None: " ", **dict(zip(DRAWN, "░▒▓", strict=True))}
+_FILL: dict[str | None, str] = {None: " ", **dict(zip(palette.ROLE_COLOURS, "░▒▓░▓▒ ", strict=True))}
 _LANE_NAMES = {"compute": "compute", "communication": "communic."}
 _NOTE = Style(dim=True)
 _EXPOSED = Style(color=palette.EXPOSED, bold=True)
@@ -179,8 +181,8 @@ def _busy_line(band: Band) -> Text:
     """How much of each column the lane was busy, in the colour of the box above it."""
     colours = [band.colour] * len(band.busy)
     for box in reversed([box for track in band.tracks for box in track]):
-        if box.direction:
-            colours[box.left : box.right] = [palette.DIRECTION_COLOURS[box.direction]] * (box.right - box.left)
+        if box.role:
+            colours[box.left : box.right] = [palette.ROLE_COLOURS[box.role]] * (box.right - box.left)
     line = Text()
     for level, colour in zip(levels(band.busy), colours, strict=False):
         line.append(level, style=Style(color=colour))
@@ -222,10 +224,10 @@ def _gap(column: int, until: int, last: Box | None) -> str:
 
 def _box_text(box: Box, colour: str, text: str, room: int) -> Text:
     """An edge, the text and the fill: one piece as wide as the box. A box that was mostly idle has its text only."""
-    ink, shade = _box_styles(box.direction, colour)
-    fill = _FILL.get(box.direction, " ")
+    ink, shade = _box_styles(box.role, colour)
+    fill = _FILL.get(box.role, " ")
     if box.density < _DENSE:
-        ink = shade = Style(color=palette.DIRECTION_COLOURS.get(box.direction or "", colour))
+        ink = shade = Style(color=palette.ROLE_COLOURS.get(box.role or "", colour))
         fill = " "
     used = cell_len(text)
     padding = " " if text and used < room else ""
@@ -243,14 +245,14 @@ def _box_time(box: Box) -> str:
     return duration(box.duration_ns) if box.density >= _WHOLE else of_whole(box.busy_ns, box.duration_ns)
 
 
-def _box_styles(direction: str | None, colour: str = palette.COMPUTE) -> tuple[Style, Style]:
+def _box_styles(role: str | None, colour: str = palette.COMPUTE) -> tuple[Style, Style]:
     """Styles of a box's text and of its fill: the fill is the ground a little darker, plain without colours.
 
     colour: the ground of a box without a direction.
     """
-    ground = palette.DIRECTION_COLOURS.get(direction or "", colour)
+    ground = palette.ROLE_COLOURS.get(role or "", colour)
     red, green, blue = (int(ground[n : n + 2], 16) * 4 // 5 for n in (1, 3, 5))
-    ink = palette.INK if direction else palette.PAPER
+    ink = palette.ROLE_INKS.get(role or "", palette.PAPER)
     return Style(color=ink, bgcolor=ground), Style(color=f"#{red:02x}{green:02x}{blue:02x}", bgcolor=ground)
 
 
@@ -274,11 +276,11 @@ def _marks(row: Row, head: str) -> Text:
 def _legend(picture: Picture, basis: str, coded: set[str], width: int) -> list[Text]:
     shown = [box for row in picture.rows for band in row.bands for track in band.tracks for box in track]
     chips = [joined([Text("▁▄█"), " busy, by part of the column"])] if shown else []
-    for direction in DRAWN:
-        if any(box.direction == direction for box in shown):
-            ink, shade = _box_styles(direction)
-            chip = Text(f"│{direction} ", style=ink).append(_FILL[direction] * 2, style=shade)
-            chips.append(joined([chip, f" {DIRECTIONS[direction]}"]))
+    for role in palette.ROLE_COLOURS:
+        if any(box.role == role for box in shown):
+            ink, shade = _box_styles(role)
+            chip = Text(f"│{role} ", style=ink).append(_FILL[role] * 2, style=shade)
+            chips.append(joined([chip, f" {role_word(role)}"]))
     if any(level >= MIN_MARK for row in picture.rows for level in row.exposed):
         chips.append(joined([Text("▂▅█", style=_EXPOSED), " exposed, by part of the column"]))
     if any(level >= 0.5 for row in picture.rows for level in row.idle):

@@ -42,6 +42,11 @@ WEIGHT = "#3f7fe0"
 INPUT = "#45d0d6"
 
 DIRECTION_COLOURS = dict(zip(DRAWN, (FORWARD, BACKWARD, WEIGHT), strict=True))
+#: Micro-batches that take turns, by their number: where phases have no direction, boxes are coloured by them.
+BATCH_COLOURS = {"0": "#6fb5d6", "1": "#b0563f", "2": "#d88aa8", "3": "#b8a53a"}
+#: What a box's colour tells, before its lane's: a direction, or a micro-batch; and the ink on it.
+ROLE_COLOURS = {**DIRECTION_COLOURS, **BATCH_COLOURS}
+ROLE_INKS = {role: PAPER if role == "1" else INK for role in ROLE_COLOURS}
 KIND_COLOURS = {"compute": COMPUTE, "communication": COMMUNICATION, "memory": MEMORY, "fused": FUSED}
 
 #: Bands of a lane picture that are no class of work, in turn: ranks, streams, stages.

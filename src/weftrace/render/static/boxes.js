@@ -10,8 +10,8 @@ import { NUM_SHADES } from "./theme.js";
  * @typedef {page.LaneBox & { row: number, lane: string }} Box
  * @typedef {{ of: (box: Box) => string, legend: [role: string, label: string][] }} Hues
  *
- * The lanes of a rank, in its order. computeRows: the rows of computation; between: the row under which the strip stands
- * that says what became of the communication.
+ * The lanes of a rank, in its order. computeRows: the rows of computation; between: the row under which stands the
+ * strip that says what became of the communication.
  * @typedef {object} LaneBoxes
  * @property {page.Lane[]} lanes
  * @property {Box[]} boxes
@@ -34,7 +34,7 @@ const DIRECTIONS = {
 const SHADED = new Set(["compute", "communication"]); // lanes of one class: names have shades of its colour
 const NUM_HUES = 8;
 const SHADE = /^(?:compute|communication|hue)-?\d$/;
-const BATCH_ROLES = ["batch0", "batch1", "hue3", "hue5"]; // of as many micro-batches as there are
+const BATCH_ROLES = ["batch0", "batch1", "hue3", "hue6"]; // of as many micro-batches as there are
 const NO_BATCH = /layer|stage|block|rank|step|expert|chunk/i; // what else people number from 0
 const NEAR = 12; // pixels: boxes of one phase that are nearer share a name
 /** A run that was busy for less of its time has its name in the page's ink: most of its ground is cleared. */

@@ -204,7 +204,8 @@ function paintParts(context, { picture, view, width }, line, colors) {
   const scale = width / view.length;
   let last = -Infinity;
   for (const box of line) {
-    if ((box.part !== "issue" && box.part !== "receive") || box.end_ns < view.start || box.start_ns > view.end) continue;
+    if ((box.part !== "issue" && box.part !== "receive") || box.end_ns < view.start || box.start_ns > view.end)
+      continue;
     const x = (box.start_ns - view.start) * scale;
     const w = (box.end_ns - box.start_ns) * scale;
     const color = mix(colors[picture.hues.of(box)], colors.text, 0.45);

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from weftrace.alphabet import DIRECTIONS, DRAWN
 from weftrace.errors import WeftraceError
 from weftrace.render import palette
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.render.figure_parts import label, layout, plotly_objects
 from weftrace.render.lane_types import LaneDocument, sms_text
-from weftrace.render.lanes_layout import JOINED, Stretch, joined, joined_stretches
+from weftrace.render.lanes_layout import JOINED, Stretch, joined, joined_stretches, role_word
 from weftrace.report.document_types import KernelDocument, RankDocument, ReportDocument
 from weftrace.report.render.parts import CAUSES, PARTS
 from weftrace.units import MS, US, duration, of_whole, percent
@@ -22,7 +21,7 @@ from weftrace.units import MS, US, duration, of_whole, percent
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_FEW = 4  # boxes of a lane and a direction that have room for their names side by side
+_FEW = 4  # boxes of a lane and a role that have room for their names side by side
 _COLUMNS = 1500  # stretches of a phase that 2 of them hold apart are boxes of their own
 
 
@@ -75,16 +74,15 @@ def lanes_figure(rank: RankDocument) -> go.Figure:
     stretches = {
         name: joined(lane["boxes"], 0, rank["span_ns"], scale) for name, lane in zip(names, lanes, strict=True)
     }
-    for direction in (*DRAWN, None):
+    for role in (*palette.ROLE_COLOURS, None):
         for lane, name, colour in zip(lanes, names, colours, strict=True):
-            boxes = [box for box in stretches[name] if _known_direction(box) == direction]
+            boxes = [box for box in stretches[name] if box.key[2] == role]
             if not boxes:
                 continue
-            if direction is None:
+            if role is None:
                 _add_boxes(figure, name, boxes, label(lane["lane"]), colour, palette.PAPER)
             else:
-                ground = palette.DIRECTION_COLOURS[direction]
-                _add_boxes(figure, name, boxes, DIRECTIONS[direction], ground, palette.INK)
+                _add_boxes(figure, name, boxes, role_word(role), palette.ROLE_COLOURS[role], palette.ROLE_INKS[role])
             figure.data[-1].customdata = [_box_hover(box, lane["sm_unit"]) for box in boxes]
     exposed = joined_stretches(rank["exposed"], JOINED * scale)
     if exposed:
@@ -255,8 +253,8 @@ def ranks_figure(document: ReportDocument) -> go.Figure:
 
 
 def _add_boxes(figure: go.Figure, lane: str, boxes: Sequence[Stretch], legend: str, colour: str, ink: str) -> None:
-    """One trace for the boxes of a lane and a direction. legend: its name there, which the first of a name shows."""
-    with_outline = ink == palette.INK  # runs of kernels without phases are too many for outlines
+    """One trace for the boxes of a lane and a role. legend: its name there, which the first of a name shows."""
+    with_outline = colour in palette.ROLE_COLOURS.values()  # runs of kernels without phases are too many for outlines
     figure.add_bar(
         name=legend,
         legendgroup=legend,
@@ -275,10 +273,6 @@ def _add_boxes(figure: go.Figure, lane: str, boxes: Sequence[Stretch], legend: s
         textfont={"color": ink},
         hovertemplate="%{customdata}<extra></extra>",
     )
-
-
-def _known_direction(box: Stretch) -> str | None:
-    return box.key[2] if box.key[2] in DRAWN else None
 
 
 def _box_hover(box: Stretch, sm_unit: str) -> str:

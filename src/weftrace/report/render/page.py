@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weftrace.render.configuration import configured_terms
 from weftrace.render.page import render_page
 from weftrace.report.document_types import ReportDocument
-from weftrace.report.render.words import CONFIGURATION, TERMS
+from weftrace.report.render.words import TERMS
 from weftrace.report.timeline_types import TimelinePayload
 
 #: The package that holds the page's template and static files, and its first module.
@@ -34,20 +35,15 @@ def render_html(document: ReportDocument, timelines: Sequence[TimelinePayload | 
             # Times in the page count from the rank's start. Absolute nanoseconds do not fit a float64: joined here.
             shift_ns = timeline["start_ns"] - rank["start_ns"] if rank["start_ns"] is not None else 0
             blocks.append((f"weftrace-timeline-{number}", {**timeline, "shift_ns": shift_ns}))
+    told = {name for rank in document["ranks"] if "configuration" in rank for name in rank["configuration"]}
     return render_page(
         "page.html",
         home=HOME,
         entry=ENTRY,
         styles=["render/page.css", "render/icicle.css"],
         blocks=blocks,
-        terms={**TERMS, **_configured_terms(document)},
+        terms={**TERMS, **configured_terms(told)},
         title=document["source"],
         headline=document["headline"],
         version=document["weftrace"],
     )
-
-
-def _configured_terms(document: ReportDocument) -> dict[str, tuple[str, str]]:
-    """Terms of the settings that some rank tells: a page of no profile need not define them."""
-    told = {key for rank in document["ranks"] if "configuration" in rank for key in rank["configuration"]}
-    return {key: term for key, term in CONFIGURATION.items() if key in told}

@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from weftrace.render import palette
+from weftrace.render.configuration import in_words
 from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, section, settings_table, table, unit_for
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.report.document_types import KernelDocument, RankDocument, WindowDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
 from weftrace.report.render.terminal_code import code_blocks
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
-from weftrace.report.render.words import CONFIGURATION
 from weftrace.units import MS, US, counted, duration, percent
 
 TOP_KERNELS = 12
@@ -143,8 +143,8 @@ def _configuration(rank: RankDocument, width: int) -> RenderableType | None:
     """How the trace was made, where it says so."""
     if "configuration" not in rank:
         return None
-    told = list(rank["configuration"].items())
-    body = settings_table({CONFIGURATION.get(key, (key, ""))[0]: text for key, text in told[:MAX_SETTINGS]}, width)
+    told = list(in_words(rank["configuration"]).items())
+    body = settings_table(dict(told[:MAX_SETTINGS]), width)
     left = len(told) - MAX_SETTINGS
     more = [Text(f"… and {left:,} more, in the JSON report", style=DIM)] if left > 0 else []
     return Group(section("Configuration", "as the trace says itself"), body, *more)

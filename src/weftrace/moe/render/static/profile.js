@@ -1,0 +1,127 @@
+// The page of a simulated profile: what a layer costs, its lanes, its phases, and how its ranks differ.
+
+import { card } from "render/cards.js";
+import { showConfiguration } from "render/configuration.js";
+import { byId, fill, h } from "render/dom.js";
+import { duration, percent } from "render/format.js";
+import { lanePicture } from "render/lanes.js";
+import { startPage } from "render/start.js";
+import { kindChip, sortableTable } from "render/tables.js";
+
+/** @typedef {page.Profile["phases"][number]} Phase */
+/** @typedef {page.Profile["ranks"][number]} RankRow */
+
+startPage("weftrace-profile", (/** @type {page.Profile} */ block) => {
+  byId("facts").textContent = block.shape;
+  fill(byId("cards"), cards(block));
+  showConfiguration(block.configuration);
+  const lanes = lanePicture({
+    accounts: () => ({ compute: [], communication: [], hidden: [], exposed: [], busy: [] }),
+    onBox: () => {},
+    onRange: () => {},
+  });
+  const [from, to] = block.first_view_ns;
+  show("together");
+  lanes.view.set(from, to);
+  showPhases(block);
+  showRanks(block);
+  return { block, lanes, show };
+
+  /** @param {"together" | "apart"} by */
+  function show(by) {
+    const { start, end } = lanes.view;
+    lanes.show(by === "apart" && block.by_micro_batch ? block.by_micro_batch : block.picture, null);
+    if (end > start + 1) lanes.view.set(start, end);
+    const choices = /** @type {const} */ ([
+      ["together", "Two bands"],
+      ["apart", "A lane for each micro-batch"],
+    ]);
+    fill(
+      byId("lanes-by"),
+      block.by_micro_batch
+        ? choices.map(([key, words]) =>
+            h("button", {
+              type: "button",
+              text: words,
+              "aria-pressed": String(key === by),
+              on: { click: () => show(key) },
+            }),
+          )
+        : null,
+    );
+  }
+});
+
+/** @param {page.Profile} block */
+function cards(block) {
+  /** @param {number} ns */
+  const share = (ns) => `${percent(ns / block.layer_ns)} of a layer`;
+  const communicates = block.hidden_fraction !== null;
+  return [
+    card("layer", "a layer", duration(block.layer_ns, 4), "what one more layer adds"),
+    card("hidden", "hidden", percent(block.hidden_fraction), "of communication runs beside computation", "hidden"),
+    card(
+      "exposed",
+      "exposed",
+      communicates ? duration(block.exposed_ns, 3) : "–",
+      communicates ? share(block.exposed_ns) : "no communication",
+      "exposed",
+    ),
+    card("idle", "idle", duration(block.idle_ns, 3), share(block.idle_ns)),
+  ];
+}
+
+/** @param {page.Profile} block */
+function showPhases({ phases }) {
+  const [{ num_layers: num } = { num_layers: 0 }] = phases;
+  byId("phase-lead").textContent =
+    `Mean of ${num} layer${num === 1 ? "" : "s"}${num > 1 ? ", without the first and the last" : ""}.`;
+  const longest = Math.max(1, ...phases.map((row) => row.busy_ns));
+  const several = new Set(phases.map((row) => row.micro_batch)).size > 1;
+  /** @type {import("render/tables.js").Column<Phase>[]} */
+  const columns = [
+    { key: "phase", label: "phase", kind: "text", node: (row) => h("b", { class: "phase-name", text: row.phase }) },
+    ...(several
+      ? [/** @type {const} */ ({ key: "micro_batch", label: "micro-batch", kind: "count", def: "micro_batch" })]
+      : []),
+    { key: "kind", label: "kind", kind: "text", node: (row) => kindChip(row.kind) },
+    { key: "busy_ns", label: "busy", kind: "time", def: "busy", bar: (row) => row.busy_ns / longest },
+    { key: "hidden_ns", label: "hidden", kind: "time", def: "hidden" },
+    { key: "exposed_ns", label: "exposed", kind: "time", def: "exposed" },
+    {
+      key: "basis",
+      label: "basis",
+      kind: "text",
+      def: "basis",
+      node: (row) => h("span", { class: "basis", text: row.basis }),
+    },
+  ];
+  fill(
+    byId("phase-table"),
+    sortableTable({ name: "phases", columns, rows: phases, sort: { key: "", down: false } }).element,
+  );
+}
+
+/** @param {page.Profile} block */
+function showRanks({ ranks, rank_words: words }) {
+  byId("ranks").hidden = byId("nav-ranks").hidden = ranks.length < 2;
+  if (ranks.length < 2) return;
+  byId("rank-lead").textContent = words;
+  const longest = Math.max(1, ...ranks.map((row) => row.end_ns));
+  fill(
+    byId("rank-table"),
+    sortableTable({
+      name: "ranks",
+      rows: ranks,
+      limit: 16,
+      sort: { key: "wait_ns", down: false },
+      columns: [
+        { key: "rank", label: "rank", kind: "count" },
+        { key: "compute_ns", label: "computes", kind: "time", bar: (row) => row.compute_ns / longest },
+        { key: "communication_ns", label: "communicates", kind: "time", bar: (row) => row.communication_ns / longest },
+        { key: "wait_ns", label: "waits", kind: "time", def: "wait", bar: (row) => row.wait_ns / longest },
+        { key: "end_ns", label: "ends at", kind: "time" },
+      ],
+    }).element,
+  );
+}

@@ -1,0 +1,87 @@
+"""A simulated profile in a terminal: what it loses, how it was made, its lanes, its phases, its ranks."""
+
+from __future__ import annotations
+
+import polars as pl
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from weftrace.moe.profiles import Profile
+from weftrace.moe.render.shown import Shown, shown
+from weftrace.moe.render.words import first_view, headline, rank_words, shape
+from weftrace.render.configuration import in_words
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, settings_table, table, unit_for
+from weftrace.render.console_text import clean, joined
+from weftrace.render.lanes_text import print_lanes
+from weftrace.units import counted, percent
+
+MAX_WIDTH = 140
+MAX_RANKS = 8
+
+
+def print_profile(profile: Profile, console: Console) -> None:
+    """Print a simulated profile. Width: all of the console's up to 140 columns."""
+    told, width = shown(profile), min(console.width, MAX_WIDTH)
+    title = joined([Text("weftrace profile", style=BOLD), clean(profile.plan.name)], " · ")
+    opening: list[RenderableType] = [Group(title, Text(shape(told), style=DIM)), Text(headline(told), style=BOLD)]
+    opening += [settings_table(in_words(told.configuration), width)]
+    print_blocks(opening, console, width)
+    start, end = first_view(told)
+    print_lanes(told.picture, console, width, start_ns=start, end_ns=end)
+    print_blocks([Text(), *_closing(told, width)], console, width)
+
+
+def _closing(told: Shown, width: int) -> list[RenderableType]:
+    blocks = [_layer(told, width), _phases(told, width)]
+    if told.ranks.height > 1:
+        blocks.append(_ranks(told, width))
+    return blocks
+
+
+def _layer(told: Shown, width: int) -> RenderableType:
+    """A layer and its parts, which add up to it."""
+    unit = unit_for(round(told.layer_ns))
+    parts = [("computes", told.compute_ns), ("exposed communication", told.exposed_ns), ("idle", told.idle_ns)]
+    lines = [[name, unit(time_ns), percent(time_ns / (told.layer_ns or 1))] for name, time_ns in parts]
+    lines.append(["a layer", unit(told.layer_ns), ""])
+    return Group(
+        section("Where a layer goes"), table(("part", unit.name, "share"), lines, width, left=("part",), bold=3)
+    )
+
+
+def _phases(told: Shown, width: int) -> RenderableType:
+    rows = told.phases.to_dicts()
+    unit = unit_for(round(max((row["busy_ns"] for row in rows), default=0)))
+    several = told.phases.get_column("micro_batch").n_unique() > 1
+    heads = ["phase", *["micro-batch"] * several, f"busy {unit.name}", "hidden", "exposed"]
+    lines = [
+        [
+            clean(row["phase"]),
+            *[str(row["micro_batch"])] * several,
+            unit(row["busy_ns"]),
+            *("" if row[key] is None else unit(row[key]) for key in ("hidden_ns", "exposed_ns")),
+        ]
+        for row in rows
+    ]
+    num = int(rows[0]["num_layers"]) if rows else 0
+    inner = ", without the first and the last" if num != told.profile.setting.num_layers else ""
+    note = f"means of {counted(num, 'layer')}{inner}"
+    bases = told.phases.group_by("basis", maintain_order=True).agg(pl.col("phase").unique(maintain_order=True))
+    lines_of_bases = [
+        Text(f"{', '.join(map(clean, phases))}: {clean(basis)}" if bases.height > 1 else clean(basis), style=DIM)
+        for basis, phases in bases.iter_rows()
+    ]
+    return Group(section("Phases of a layer", note), table(heads, lines, width, left=("phase",)), *lines_of_bases)
+
+
+def _ranks(told: Shown, width: int) -> RenderableType:
+    if not told.ranks.get_column("wait_ns").sum():
+        return Group(section("Ranks"), Text(rank_words(told)))
+    slowest = told.ranks.sort("wait_ns", "rank").head(MAX_RANKS)
+    unit = unit_for(int(told.ranks.get_column("end_ns").max() or 0))  # type: ignore[call-overload]
+    names = ("compute_ns", "communication_ns", "wait_ns")
+    lines = [[str(row["rank"]), *(unit(row[name]) for name in names)] for row in slowest.iter_rows(named=True)]
+    heads = ("rank", f"computes {unit.name}", "communicates", "waits")
+    left = told.ranks.height - slowest.height
+    note = f"that wait least; {left:,} more in the JSON and on the page" if left else "that wait least first"
+    return Group(section("Ranks", note), Text(rank_words(told)), table(heads, lines, width))
