@@ -14,7 +14,7 @@ from weftrace.moe.costs.all_to_all import Rate, move_of
 from weftrace.moe.costs.rates import Level
 from weftrace.moe.laws.waves import waves_time
 from weftrace.moe.operations import Operation
-from weftrace.moe.pieces import Floats, Piece
+from weftrace.moe.pieces import Piece
 from weftrace.moe.routing.load import Load
 from weftrace.moe.setting import Setting
 
