@@ -120,7 +120,8 @@ def test_names_of_decode_are_found_too() -> None:
         names = [piece.name for piece in pieces_of(attn, setting, balanced(setting))]
         families = dict(zip(names, classify(pl.Series(names), load_rules())["family"], strict=True))
         assert "other" not in families.values(), families
-        assert families["flash::flash_fwd_splitkv_mla_kernel<core>"] == "attention"
+        latent = "_mla" if setting.model.latent else ""
+        assert families[f"flash::flash_fwd_splitkv{latent}_kernel<core>"] == "attention"
 
 
 def test_roofline_is_never_slower_than_what_is_published() -> None:

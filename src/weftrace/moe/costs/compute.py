@@ -22,7 +22,8 @@ _KERNELS = {
     "batched": "cublasLt::bmm_{dtype}<{name}>",
     "core": "flash::flash_fwd_kernel<{name}>",
     "core backward": "flash::flash_bwd_kernel<{name}>",
-    "core decode": "flash::flash_fwd_splitkv_mla_kernel<{name}>",
+    "core decode": "flash::flash_fwd_splitkv_kernel<{name}>",
+    "latent core decode": "flash::flash_fwd_splitkv_mla_kernel<{name}>",
     "scores": "deep_gemm::fp8_mqa_logits<{name}>",
     "glue": "elementwise_kernel<norms, casts, copies: {name}>",
     "casts": "per_channel_cast_and_transpose<{name}>",
@@ -80,7 +81,7 @@ def _piece(part: Part, operation: Operation, setting: Setting, device: Device, l
         seconds, basis = published_seconds(part, device, decode=decode, sparse=setting.model.indexer is not None)
         basis += device.told
     return Piece(
-        name=_kernel_name(part, decode=decode),
+        name=_kernel_name(part, decode=decode, latent=setting.model.latent is not None),
         duration_ns=_plain(seconds * 1e9 * share),
         num_kernels=1 if decode else max(1, round(part.num_kernels * share)),
         num_sms=device.num_sms,
@@ -90,10 +91,11 @@ def _piece(part: Part, operation: Operation, setting: Setting, device: Device, l
     )
 
 
-def _kernel_name(part: Part, *, decode: bool) -> str:
+def _kernel_name(part: Part, *, decode: bool, latent: bool) -> str:
     sort: str = "grouped" if part.grouped else part.sort
     if part.sort == "core":
-        sort = "core backward" if part.backward else "core decode" if decode else "core"
+        forward = ("latent core decode" if latent else "core decode") if decode else "core"
+        sort = "core backward" if part.backward else forward
     return _KERNELS[sort].format(dtype=part.dtype, name=f"{part.name} {part.backward}".strip())
 
 
