@@ -211,6 +211,10 @@ def test_decode_of_few_tokens_reads_weights() -> None:
     attn = Operation(name="a", work="attn-0")
     times = [{piece.name: float(np.mean(piece.duration_ns)) for piece in pieces_of(attn, setting, balanced(setting))}
              for setting in (few, more)]  # fmt: skip
+    glue = "elementwise_kernel<norms, casts, copies: attention>"
+    assert times[0][glue] == times[1][glue] == 54_000 / 4
+    many = Setting.of("decode", tokens=512)
+    assert pieces_of(attn, many, balanced(many))[0].duration_ns == pytest.approx(54_000)  # 4 x 128 tokens
     name = "deep_gemm::fp8_gemm_kernel<q_b>"
     assert times[0][name] == times[1][name] == pytest.approx(2 * 64 * 1536 * 24576 / 289e12 * 1e9)
 
