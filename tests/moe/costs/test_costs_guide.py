@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import ROOT
-from tests.moe.costs.test_compute import MEASURED, TRAIN, priced
+from tests.moe.costs.test_compute import MEASURED, TRAIN, decode_by_law, priced
+from tests.moe.costs.test_published_profiles import layer_us
 from weftrace.facts import load_models, num_params
 from weftrace.moe.costs.compute import pieces_of
 from weftrace.moe.overlap_files import load_overlap
@@ -40,7 +41,12 @@ def test_the_table_of_models(model) -> None:  # type: ignore[no-untyped-def]
     assert cells[5:] == [str(experts.num_shared), str(model.mtp_depth), si(num_params(model))]
 
 
-def test_prefill_with_attention_on_all_sms() -> None:
+def cells(first: str, predicted_us: float, measured_us: float) -> None:
+    error = f"{100 * (predicted_us / measured_us - 1):+.1f} %"
+    assert row(first)[1:] == [f"{predicted_us:,.0f}", f"{measured_us:,.0f}", error]
+
+
+def test_prefill() -> None:
     setting = Setting.of("prefill")
     found = sum(priced(setting, "two-micro-batches").values())
     load = balanced(setting)
@@ -51,6 +57,15 @@ def test_prefill_with_attention_on_all_sms() -> None:
         for piece in pieces_of(each, setting, load)
         if "core" in piece.name
     )
-    alone = found - cores * (1 - 108 / 132)
-    assert f"comes to {found:,.0f} ({100 * (found / 34_263 - 1):+.1f} %)" in GUIDE
-    assert f"all SMs it would be {alone:,.0f} ({100 * (alone / 34_263 - 1):+.1f} %)" in GUIDE.replace("\n", " ")
+    cells("prefill, computation alone", found, 34_263)
+    cells("prefill, attention cores on all SMs", found - cores * (1 - 108 / 132), 34_263)
+    cells("prefill, the profile: 2 µs between kernels", layer_us("prefill", "two-micro-batches"), 34_263)
+    slow = layer_us("prefill", "two-micro-batches", reached=0.55)
+    cells("prefill, DeepEP at 0.55 of its published bandwidth", slow, 34_263)
+
+
+def test_decode() -> None:
+    law = "decode, by the law of five stages, 192 and 369 µs for dispatch and combine"
+    cells(law, decode_by_law(), 1431)
+    whole = layer_us("decode", "five-stages")
+    cells("decode, the profile: with 5 µs for kernels that issue and receive", whole, 1431)

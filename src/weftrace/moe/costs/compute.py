@@ -22,11 +22,13 @@ _KERNELS = {
     "batched": "cublasLt::bmm_{dtype}<{name}>",
     "core": "flash::flash_fwd_kernel<{name}>",
     "core backward": "flash::flash_bwd_kernel<{name}>",
-    "core decode": "flash::flash_fwd_splitkv_mla_kernel<{name}>",
+    "core decode": "flash::flash_fwd_splitkv_kernel<{name}>",
+    "latent core decode": "flash::flash_fwd_splitkv_mla_kernel<{name}>",
     "scores": "deep_gemm::fp8_mqa_logits<{name}>",
     "glue": "elementwise_kernel<norms, casts, copies: {name}>",
     "casts": "per_channel_cast_and_transpose<{name}>",
 }
+MEASURED_TOKENS = 128  # of a micro-batch in the decode profile
 #: Operations that share the small operators of a layer in decode: a quarter each. An assumption.
 _QUARTERS = {"attn": 2, "attn-0": 1, "attn-1": 1, "shared": 1, "mlp": 1}
 
@@ -41,10 +43,8 @@ def pieces_of(operation: Operation, setting: Setting, load: Load, level: Level =
     Raises `ProfileError` for the backward of work that training does not have.
     """
     layer = layer_of(operation, setting, load)
-    share = operation.share * operation.num_chunks  # of the layer's work on these tokens
-    device = Device(hardware=setting.hardware, num_sms=setting.compute_sms)
     parts = parts_of(operation.work, operation.direction, layer)
-    pieces = [_piece(part, operation, setting, device, level, share) for part in parts]
+    pieces = [_piece(part, operation, layer, setting, level) for part in parts]
     if not pieces:
         return (Piece(name=f"elementwise_kernel<no {operation.work}>", duration_ns=0.0, basis="the model has none"),)
     return tuple(pieces)
@@ -67,20 +67,21 @@ def layer_of(operation: Operation, setting: Setting, load: Load) -> Layer:
     )
 
 
-def _piece(part: Part, operation: Operation, setting: Setting, device: Device, level: Level, share: float) -> Piece:
+def _piece(part: Part, operation: Operation, layer: Layer, setting: Setting, level: Level) -> Piece:
     decode = setting.kind == "decode"
+    device = Device(hardware=setting.hardware, num_sms=setting.compute_sms)
+    share = operation.share * operation.num_chunks  # of the layer's work on these tokens
     seconds: Floats
     if level == "roofline":
         seconds, basis = roofline_seconds(part, device), "roofline"
     elif decode and part.sort == "glue":
-        seconds = np.asarray(fixed_seconds("small operators of decode") * _QUARTERS[operation.work] / 4)
-        seconds = seconds / operation.num_chunks
+        seconds = np.asarray(_small_operators(operation, layer.tokens))
         basis = "assumed: 54 us of small operators, a quarter in each of ATTN-0, ATTN-1, SHARED and MLP"
     else:
         seconds, basis = published_seconds(part, device, decode=decode, sparse=setting.model.indexer is not None)
         basis += device.told
     return Piece(
-        name=_kernel_name(part, decode=decode),
+        name=_kernel_name(part, decode=decode, latent=setting.model.latent is not None),
         duration_ns=_plain(seconds * 1e9 * share),
         num_kernels=1 if decode else max(1, round(part.num_kernels * share)),
         num_sms=device.num_sms,
@@ -90,10 +91,17 @@ def _piece(part: Part, operation: Operation, setting: Setting, device: Device, l
     )
 
 
-def _kernel_name(part: Part, *, decode: bool) -> str:
+def _small_operators(operation: Operation, tokens: int) -> float:
+    """Seconds in decode: as for 128 tokens, which are too few to matter; in proportion to tokens above."""
+    fixed = fixed_seconds("small operators of decode") * _QUARTERS[operation.work] / 4
+    return fixed * max(1.0, tokens / MEASURED_TOKENS)
+
+
+def _kernel_name(part: Part, *, decode: bool, latent: bool) -> str:
     sort: str = "grouped" if part.grouped else part.sort
     if part.sort == "core":
-        sort = "core backward" if part.backward else "core decode" if decode else "core"
+        forward = ("latent core decode" if latent else "core decode") if decode else "core"
+        sort = "core backward" if part.backward else forward
     return _KERNELS[sort].format(dtype=part.dtype, name=f"{part.name} {part.backward}".strip())
 
 

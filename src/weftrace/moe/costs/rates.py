@@ -105,6 +105,7 @@ def _core(part: Part, device: Device, *, decode: bool, sparse: bool) -> tuple[Fl
     fast = sustained_flops_per_s(work) * device.ratio("bf16", "bf16")
     read = _memory(part.moved_bytes, "cache read", device) if decode else 0.0
     told = f"published: {work} at {sustained_flops_per_s(work) / 1e12:.0f} TFLOP/s"
+    told += ", or the cache at 0.9 of the memory's bandwidth" if decode else ""
     return np.maximum(part.flops / fast, read), told
 
 
