@@ -22,12 +22,14 @@ from weftrace.moe.setting import Setting
 def fused_kernel(operation: Operation, setting: Setting, load: Load, level: Level) -> Piece:
     """Dispatch, products and combine in one, in as many waves as the GPU has experts: an assumption, one expert a wave.
 
-    Products as those of separate kernels, on all SMs. Ranks meet in it, since its rows come from all.
+    Products as those of separate kernels, on all SMs; what lies between them is part of the kernel and taken to take no
+    time of its own. Ranks meet in it, since its rows come from all.
     """
     from weftrace.moe.costs import compute
 
     experts = replace(operation, work="mlp")
-    products = compute.pieces_of(experts, replace(setting, comm_sms=0), load, level)
+    pieces = compute.pieces_of(experts, replace(setting, comm_sms=0), load, level)
+    products = [piece for piece in pieces if np.any(piece.flops)]
     there, back = (
         rows_over_links(replace(operation, work=work), setting, load, level) for work in ("dispatch", "combine")
     )
