@@ -69,7 +69,7 @@ def test_training_data_by_pencil_and_the_part_of_it_that_was_measured() -> None:
     assert data_us(DISPATCH, setting, reached=0.55) == pytest.approx(data_us(DISPATCH, setting) / 0.55)
     told = pieces_of(DISPATCH, setting, balanced(setting), reached=0.55)[-1].basis
     assert told.startswith(
-        "published, deepep-v1, published with 24 SMs, taken as such with 20, 0.55 of it reached; bal"
+        "published, deepep-v1, with 24 SMs, assumed alike with 20, 0.55 of it reached; balanced routing"
     )
 
 
