@@ -157,6 +157,8 @@ def test_a_chunk_is_its_share() -> None:
     setting = Setting.of("prefill")
     chunk = replace(DISPATCH, share=0.25, num_chunks=4)
     assert data_us(chunk, setting) == pytest.approx(data_us(DISPATCH, setting) / 4)
+    told = pieces_of(chunk, setting, balanced(setting))[-1].basis
+    assert "assumed alike with 2,048 tokens, not 4,096" in told
 
 
 def test_a_fused_kernel_moves_rows_over_the_link() -> None:

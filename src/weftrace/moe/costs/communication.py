@@ -47,6 +47,8 @@ LAYOUT_NS = 102_500
 SHORT_NS = 5_000
 #: No transfer is faster than a message of 64 bytes across switches: 3.7 us on InfiniBand (arXiv:2505.09343, table 5).
 MESSAGE_NS = 3_700
+#: Tokens of a GPU for which normal kernels were published.
+PUBLISHED_TOKENS = 4_096
 #: What low-latency kernels were published for.
 _PUBLISHED_ROWS, _PUBLISHED_HIDDEN = 128 * 8, 7168
 
@@ -105,7 +107,7 @@ def _normal(operation: Operation, setting: Setting, load: Load, level: Level, re
     yield Piece(
         name=f"notify_{move}",
         kind="communication",
-        duration_ns=BARRIER_NS + (LAYOUT_NS * tokens / 4096 if counts else 0),
+        duration_ns=BARRIER_NS + (LAYOUT_NS * tokens / PUBLISHED_TOKENS if counts else 0),
         num_kernels=2 if counts else 1,
         num_sms=setting.comm_sms,
         meets=True,
@@ -121,6 +123,8 @@ def _normal(operation: Operation, setting: Setting, load: Load, level: Level, re
         rate = normal_rate(setting, move)
         duration_LR = copies_LR * copy * 1e9 / (rate.value * reached)
         basis = rate.basis + (f", {reached:.2f} of it reached" if reached != 1 else "")
+        if tokens < PUBLISHED_TOKENS:
+            basis += f", assumed alike with {tokens:,.0f} tokens, not {PUBLISHED_TOKENS:,}"
     yield Piece(
         name=move,
         kind="communication",
