@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from weftrace.moe.pieces import Prices as Prices
     from weftrace.moe.profiles import Profile as Profile
     from weftrace.moe.profiles import simulated as simulated
+    from weftrace.moe.routing.load import Load as Load
+    from weftrace.moe.routing.load import balanced as balanced
+    from weftrace.moe.routing.load import from_loads as from_loads
+    from weftrace.moe.routing.random_draw import drawn as drawn
     from weftrace.moe.setting import Setting as Setting
 
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
@@ -35,6 +39,8 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.moe.overlap_files": ("known_overlaps", "load_overlap"),
             "weftrace.moe.pieces": ("Piece", "Prices"),
             "weftrace.moe.profiles": ("Profile", "simulated"),
+            "weftrace.moe.routing.load": ("Load", "balanced", "from_loads"),
+            "weftrace.moe.routing.random_draw": ("drawn",),
             "weftrace.moe.setting": ("Setting",),
         },
     )

@@ -11,6 +11,7 @@ import pytest
 from weftrace.errors import ProfileError
 from weftrace.facts import model_config
 from weftrace.moe import Operation, Piece, Setting, load_overlap, plan_of
+from weftrace.moe.costs import compute
 from weftrace.moe.costs.all_to_all import low_latency_us, move_of, normal_rate
 from weftrace.moe.costs.communication import bytes_of_a_copy, pieces_of
 from weftrace.moe.profiles import PUBLISHED_OVERLAP
@@ -68,7 +69,7 @@ def test_training_data_by_pencil_and_the_part_of_it_that_was_measured() -> None:
     assert data_us(DISPATCH, setting, reached=0.55) == pytest.approx(data_us(DISPATCH, setting) / 0.55)
     told = pieces_of(DISPATCH, setting, balanced(setting), reached=0.55)[-1].basis
     assert told.startswith(
-        "published, deepep-v1, published with 24 SMs, taken as such with 20, 0.55 of it reached; bal"
+        "published, deepep-v1, with 24 SMs, assumed alike with 20, 0.55 of it reached; balanced routing"
     )
 
 
@@ -156,6 +157,8 @@ def test_a_chunk_is_its_share() -> None:
     setting = Setting.of("prefill")
     chunk = replace(DISPATCH, share=0.25, num_chunks=4)
     assert data_us(chunk, setting) == pytest.approx(data_us(DISPATCH, setting) / 4)
+    told = pieces_of(chunk, setting, balanced(setting))[-1].basis
+    assert "assumed alike with 2,048 tokens, not 4,096" in told
 
 
 def test_a_fused_kernel_moves_rows_over_the_link() -> None:
@@ -217,3 +220,19 @@ def test_another_model_has_its_own_gate() -> None:
     assert experts is not None and experts.num_groups == 1
     nodes = balanced(qwen).nodes_LR.item() / qwen.tokens  # 8 of 128 anywhere: 4 (1 - C(96, 8) / C(128, 8))
     assert nodes == pytest.approx(4 * (1 - np.prod([(96 - i) / (128 - i) for i in range(8)])))
+
+
+def test_one_fused_kernel_is_the_law_of_waves_over_its_rows_and_products() -> None:
+    setting = Setting.of("prefill", model="deepseek-v4-pro", hardware="b200", ep=8, comm="fused")
+    moe, mlp = (Operation(name=work, work=work) for work in ("moe", "mlp"))
+    (piece,) = pieces_of(moe, setting, balanced(setting))
+    products = sum(each.mean_ns for each in compute.pieces_of(mlp, setting, balanced(setting)) if np.any(each.flops))
+    there, back = (1000 * data_us(each, setting) for each in (DISPATCH, COMBINE))
+    assert there + back < products  # so the first dispatch and the last combine of 48 waves are seen
+    assert piece.mean_ns == pytest.approx(products + (there + back) / 48)
+    assert piece.meets and piece.num_sms == 148 and "law of 48 waves" in piece.basis
+    # published: 2,818.5 us; with experts in FP8 as priced, not in FP4, 8 % short
+    assert piece.mean_ns / 1000 == pytest.approx(2_818.5, rel=0.09)
+    busy = drawn(setting, spread=0.3)
+    (uneven,) = pieces_of(moe, setting, busy)
+    assert np.shape(uneven.duration_ns) == (4, 8) and np.max(uneven.duration_ns) > piece.mean_ns

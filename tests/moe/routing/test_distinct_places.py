@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import comb
 
 import numpy as np
 import pytest
 
-from weftrace.facts import ExpertsConfig
+from weftrace.facts import ExpertsConfig, ModelConfig, load_models
 from weftrace.gate import simulate_routing
 from weftrace.moe.routing.distinct_places import distinct_places, ranks_of_experts
 
@@ -69,3 +70,15 @@ def test_it_is_the_mean_of_tokens_that_are_routed_one_by_one(experts: ExpertsCon
     places_T = np.array([len(set(token_K)) for token_K in place_E[routing.expert_LTK[0]].tolist()])
     found = distinct_places(experts, place_E)
     assert abs(found.mean - places_T.mean()) < 4 * (places_T.std() / np.sqrt(4_000) + found.error) + 1e-9
+
+
+@pytest.mark.parametrize("model", [model for model in load_models() if model.experts], ids=lambda model: model.name)
+def test_every_known_gate_has_a_mean(model: ModelConfig) -> None:
+    experts = model.experts
+    assert experts is not None
+    means = [distinct_places(experts, ranks_of_experts(experts.num_experts, n)) for n in (1, 2, 4, experts.num_experts)]
+    assert means[0].mean == pytest.approx(1) and means[-1].mean == pytest.approx(experts.top_k)
+    assert all(before.mean <= after.mean for before, after in pairwise(means))
+    assert all(each.error < 0.002 for each in means)
+    without_groups = experts.num_groups == experts.top_groups
+    assert not without_groups or not any(each.error for each in means)

@@ -94,7 +94,7 @@ def normal_rate(setting: Setting, move: Move) -> Rate:
         gb_per_s *= setting.comm_sms / needed
         notes.append(f"assumed in proportion to SMs below {needed}")
     elif setting.comm_sms < rows[-1].sms:
-        notes.append(f"published with {rows[-1].sms} SMs, taken as such with {setting.comm_sms}")
+        notes.append(f"with {rows[-1].sms} SMs, assumed alike with {setting.comm_sms}")
     scale, scaled = _scale_of_links(setting)
     return Rate(value=gb_per_s * 1e9 * scale, basis=_told(f"published, {setting.comm}", note, *notes, scaled))
 

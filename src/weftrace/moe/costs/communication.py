@@ -3,24 +3,20 @@
 The kernel that moves tokens to their experts is also the backward of combine, and the one that brings answers back
 also the backward of dispatch. Bytes of a copy of a token, hidden h, K experts a token:
 
-    dispatch    h + 4 h / 128 in FP8 with a float32 scale for 128, or 2 h in BF16 where the chip has no FP8;
-                in forward direction 12 K + 8 more: its experts, their weights, where it comes from (cached for the
-                backward)
-    combine     2 h in BF16
+    dispatch    h + 4 h / 128, in FP8 with a float32 scale for 128; 2 h in BF16 where the chip has no FP8;
+                forward 12 K + 8 more: its experts, their weights, where it is from (the backward has them cached)
+    combine     2 h, in BF16
 
-DeepEP's normal kernels, a pair of V1 or V2 alike:
+Normal kernels, DeepEP V1 and V2 alike, are one after another:
 
-    [cast to FP8]  barrier  data             cast: before the backward's dispatch alone; forward, it is part of what
-    computes
-                                             barrier: ranks meet; forward dispatch counts first what goes where (layout)
+    cast        before the dispatch of the backward, to FP8; forward it is part of what computes
+    barrier     ranks meet; before the forward dispatch, what goes where is counted first (layout)
+    data        copies x bytes / rate; copies to distinct nodes, or inside one NVLink domain to distinct GPUs, sent or
+                received, the more of the two
 
-    data = copies x bytes / rate             copies: sent or received, the more of the two; to distinct nodes, or
-    inside one
-                                             NVLink domain to distinct GPUs
-
-Low-latency kernels (V1 in decode): the published time, by tokens x K x bytes; ranks meet in the transfer. In five
-stages it
-holds no SM: a kernel of 5 us issues it, one of 5 us receives it. Fused kernels: each row on its own over the link.
+Low-latency kernels (V1 in decode) take the published time, in proportion to tokens x K x bytes; ranks meet in the
+transfer. In five stages it holds no SM: a kernel of 5 us issues it, one of 5 us receives it. Of fused kernels each row
+goes on its own over the link (`fused`).
 """
 
 from __future__ import annotations
@@ -47,6 +43,8 @@ LAYOUT_NS = 102_500
 SHORT_NS = 5_000
 #: No transfer is faster than a message of 64 bytes across switches: 3.7 us on InfiniBand (arXiv:2505.09343, table 5).
 MESSAGE_NS = 3_700
+#: Tokens of a GPU for which normal kernels were published.
+PUBLISHED_TOKENS = 4_096
 #: What low-latency kernels were published for.
 _PUBLISHED_ROWS, _PUBLISHED_HIDDEN = 128 * 8, 7168
 
@@ -105,7 +103,7 @@ def _normal(operation: Operation, setting: Setting, load: Load, level: Level, re
     yield Piece(
         name=f"notify_{move}",
         kind="communication",
-        duration_ns=BARRIER_NS + (LAYOUT_NS * tokens / 4096 if counts else 0),
+        duration_ns=BARRIER_NS + (LAYOUT_NS * tokens / PUBLISHED_TOKENS if counts else 0),
         num_kernels=2 if counts else 1,
         num_sms=setting.comm_sms,
         meets=True,
@@ -121,6 +119,8 @@ def _normal(operation: Operation, setting: Setting, load: Load, level: Level, re
         rate = normal_rate(setting, move)
         duration_LR = copies_LR * copy * 1e9 / (rate.value * reached)
         basis = rate.basis + (f", {reached:.2f} of it reached" if reached != 1 else "")
+        if tokens < PUBLISHED_TOKENS:
+            basis += f", assumed alike with {tokens:,.0f} tokens, not {PUBLISHED_TOKENS:,}"
     yield Piece(
         name=move,
         kind="communication",
@@ -164,10 +164,12 @@ def _low_latency(operation: Operation, setting: Setting, load: Load, level: Leve
     if level == "roofline":
         rate = rate_of_rows(setting)
         duration_LR = moved_LR * 1e9 / rate.value
+        basis = f"roofline: rows over {rate.basis}"
     else:
         rate = low_latency_us(setting, move)
         of_published = _PUBLISHED_ROWS * _PUBLISHED_HIDDEN * (2.0 if move == "combine" else 1 + 4 / 128)
         duration_LR = np.maximum(MESSAGE_NS, rate.value * 1000 * moved_LR / of_published)
+        basis = f"{rate.basis}, in proportion to bytes"
     return Piece(
         name=move,
         kind="communication",
@@ -175,7 +177,7 @@ def _low_latency(operation: Operation, setting: Setting, load: Load, level: Leve
         num_sms=setting.comm_sms or None,
         meets=True,
         moved_bytes=moved_LR,
-        basis=f"{rate.basis}, in proportion to bytes; {load.basis}",
+        basis=f"{basis}; {load.basis}",
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from weftrace.facts import efficiency
+from weftrace.moe.costs import compute
 from weftrace.moe.costs.all_to_all import Rate, move_of
 from weftrace.moe.costs.rates import Level
 from weftrace.moe.laws.waves import waves_time
@@ -22,12 +23,12 @@ from weftrace.moe.setting import Setting
 def fused_kernel(operation: Operation, setting: Setting, load: Load, level: Level) -> Piece:
     """Dispatch, products and combine in one, in as many waves as the GPU has experts: an assumption, one expert a wave.
 
-    Products as those of separate kernels, on all SMs. Ranks meet in it, since its rows come from all.
+    Products as those of separate kernels, on all SMs; what lies between them is part of the kernel and taken to take no
+    time of its own. Ranks meet in it, since its rows come from all.
     """
-    from weftrace.moe.costs import compute
-
     experts = replace(operation, work="mlp")
-    products = compute.pieces_of(experts, replace(setting, comm_sms=0), load, level)
+    pieces = compute.pieces_of(experts, replace(setting, comm_sms=0), load, level)
+    products = [piece for piece in pieces if np.any(piece.flops)]
     there, back = (
         rows_over_links(replace(operation, work=work), setting, load, level) for work in ("dispatch", "combine")
     )
@@ -39,7 +40,8 @@ def fused_kernel(operation: Operation, setting: Setting, load: Load, level: Leve
         meets=True,
         flops=sum((np.asarray(piece.flops) for piece in products), np.zeros(())),
         moved_bytes=there.moved_bytes + back.moved_bytes,
-        basis=f"law of {setting.local_experts} waves over {there.basis}; products: {products[0].basis}",
+        basis=f"law of {setting.local_experts} waves, assumed an expert each; {there.basis}; products: "
+        + products[0].basis,
     )
 
 
@@ -60,19 +62,16 @@ def rows_over_links(operation: Operation, setting: Setting, load: Load, level: L
         duration_ns=moved_LR * 1e9 / rate.value,
         meets=operation.chunk == 0,
         moved_bytes=moved_LR,
-        basis=f"rows over {rate.basis}{assumed}; {load.basis}",
+        basis=f"{'roofline: ' if level == 'roofline' else ''}rows over {rate.basis}{assumed}; {load.basis}",
     )
 
 
 def rate_of_rows(setting: Setting, part_of_link: float = 1.0, part_of_nic: float = 1.0) -> Rate:
-    """Bytes a second of rows, each on its own and evenly to all GPUs: those to other nodes cross the NIC, or all the
-    link.
+    """Bytes a second of rows, each on its own and evenly to all GPUs: in one domain all cross the link, otherwise those
+    to other nodes the NIC.
     """
-    if setting.num_domains == 1:
-        return Rate(
-            value=setting.hardware.link_bytes_per_s * part_of_link, basis=f"{part_of_link:.2f} of NVLink's peak"
-        )
-    away = 1 - 1 / setting.num_domains
-    return Rate(
-        value=setting.hardware.nic_bytes_per_s * part_of_nic / away, basis=f"{part_of_nic:.2f} of the NIC's peak"
-    )
+    device, nodes = setting.hardware, setting.num_domains
+    if nodes == 1:
+        return Rate(value=device.link_bytes_per_s * part_of_link, basis=f"{part_of_link:.2f} of NVLink's peak")
+    away = 1 - 1 / nodes
+    return Rate(value=device.nic_bytes_per_s * part_of_nic / away, basis=f"{part_of_nic:.2f} of the NIC's peak")

@@ -1,2 +1,1 @@
-"""Laws with a pencil: what limits decoding, what five stages cost, what waves hide. Plain numbers in, plain numbers
-out."""
+"""Laws with a pencil: what limits decoding, what five stages cost, what waves hide. Plain numbers in and out."""

@@ -1,17 +1,15 @@
 """How fast can decoding be if the network alone limits it? The law of DeepSeek's paper at ISCA 2025.
 
 Insights into DeepSeek-V3 (arXiv:2505.09343), section 2.3.2. Each step, a GPU sends every token to its experts, in
-FP8, and
-gets the answers back in BF16: tokens x places x hidden x (1 + 2) bytes cross the link. Two micro-batches take turns,
-each computing while the other communicates, and computation is taken as 0, so a layer is two such transfers:
+FP8, and gets the answers back in BF16: tokens x places x hidden x (1 + 2) bytes cross the link. Two micro-batches take
+turns, each computing while the other communicates, and computation is taken as 0, so a layer is two such transfers:
 
     transfer = 3 B x tokens x places x hidden / bandwidth       3 x 32 x 9 x 7,000 / 50 GB/s = 120.96 us
     layer    = 2 transfer                                                                     241.92 us
     TPOT     = layers x layer                                   61 x 241.92 us =               14.76 ms, 67 tokens/s
 
 places: 8 routed experts and the shared one, each on a GPU of its own. The paper rounds hidden 7,168 to 7 K = 7,000;
-with 7,168 a transfer is 123.86 us. It holds for no real machine: every latency, barrier and multiplication is left
-out.
+with 7,168 a transfer is 123.86 us. No machine is as fast: every latency, barrier and multiplication is left out.
 """
 
 from __future__ import annotations

@@ -11,14 +11,13 @@ combine are seen:
 
     serial = D + G + C          waves = G + (D + C) / n          speed-up = serial / waves < 1 + (D + C) / G
 
-**When is all hidden?** A row is 6 h I FLOPs (three products h x I), and moves 3 h bytes (FP8 there, BF16 back), so D
-+ C <= G means
+**When is all hidden?** A row is 6 h I FLOPs (three products h x I), and moves 3 h bytes (FP8 there, BF16 back), so
+D + C <= G means
 
     C / B <= 6 h I / 3 h = 2 I FLOP/B          6,144 for DeepSeek-V4-Pro (I = 3,072), 4,096 for V4-Flash (I = 2,048)
 
 C: FLOP/s that the products reach, B: bytes/s of the link. At that point the speed-up is largest, 2 n / (n + 1): 1.92,
-the figure that the report gives as theory, at n = 24. (The report as we have it does not say for which shape it
-holds.)
+which the report gives as theory, at n = 24; for which shape it is meant there, we do not know.
 """
 
 from __future__ import annotations

@@ -76,7 +76,10 @@ ARRAYS = ("rows_LR", "sent_nodes_LR", "received_nodes_LR", "sent_gpus_LR", "rece
 
 
 def balanced(setting: Setting) -> Load:
-    """Every rank has the mean, as in DeepSeek's published profiles, whose routing is simulated as balanced."""
+    """Every rank has the mean, as in DeepSeek's published profiles, whose routing is simulated as balanced.
+
+    Experts stand on ranks in order; copies of some (`num_redundant`) are taken to change no distinct places.
+    """
     experts = setting.experts
     rank_of_expert_E = ranks_of_experts(experts.num_experts, setting.ep)
     nodes = distinct_places(experts, rank_of_expert_E // setting.domain)

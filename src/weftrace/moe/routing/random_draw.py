@@ -9,6 +9,7 @@ token p of the pool, N tokens together give
 
 which has exactly the pool's covariance. Rows and GPU copies of all ranks are drawn together, so rows add up to all
 choices.
+
 What is approximated, and tested against tokens drawn one by one: sums are taken as normal; the covariance is that of
 P tokens; what a rank sends, and what it receives from other nodes, is drawn apart from its rows; popularities of
 experts are the same in each layer, in another order.
