@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from weftrace.errors import ProfileError
 from weftrace.notebook import InNotebook
 from weftrace.units import percent, us
+
+if TYPE_CHECKING:
+    from weftrace.moe.operations import Operation
+    from weftrace.moe.pieces import Piece
+    from weftrace.moe.routing.load import Load
+    from weftrace.moe.setting import Setting
 
 Group = Literal["matrix", "memory", "data", "wait"]
 Follows = Literal["rows", "tokens", "both"]
@@ -133,6 +139,19 @@ class Calibration(InNotebook):
         """What pieces say of where their time comes from."""
         layers = ", ".join(map(str, self.layers))
         return f"calibrated on layer{'s' if len(self.layers) > 1 else ''} {layers} of {self.source}"
+
+    @property
+    def name(self) -> str:
+        """How the level is named beside what it is used for, with the largest error that is known of it."""
+        known = [worst for each in self.tested if each.by == "busy" and (worst := each.worst("beside")) is not None]
+        error = f"at most {percent(max(known))} off a phase where tested" if known else "error not known"
+        return f"{self.basis} ({error})"
+
+    def pieces_of(self, operation: Operation, setting: Setting, load: Load) -> tuple[Piece, ...]:
+        """Prices of an operation: see `weftrace.moe.calibration.pricing.pieces_of`."""
+        from weftrace.moe.calibration.pricing import pieces_of
+
+        return pieces_of(self, operation, setting, load)
 
     def factor(self, group: str) -> float:
         """By how much communication that moves data slows kernels of a group."""
