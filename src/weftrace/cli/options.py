@@ -100,15 +100,15 @@ DEFAULT_MAX_BYTES = "64GiB"
 MAX_TOLD = 10
 
 
-def parse_ranks(text: str | None) -> list[int] | None:
-    """ "0,3-5" -> [0, 3, 4, 5]."""
+def parse_ranks(text: str | None, *, what: str = "ranks") -> list[int] | None:
+    """ "0,3-5" -> [0, 3, 4, 5]. what: they are, and the option is called."""
     if text is None:
         return None
     ranks: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part)
         if match is None or (match[2] and int(match[2]) < int(match[1])):
-            raise typer.BadParameter(f"{text!r} is no list of ranks; write it like 0,3-5", param_hint="--ranks")
+            raise typer.BadParameter(f"{text!r} is no list of {what}; write it like 0,3-5", param_hint=f"--{what}")
         ranks += range(int(match[1]), int(match[2] or match[1]) + 1)
     return ranks
 
@@ -172,6 +172,14 @@ def inputs_of(sources: list[str], *others: str | Path | None) -> list[str]:
     local = [source for source in sources if not is_remote(source)]
     named = [path for source in local for path in find_traces(source)]
     return [*named, *(str(other) for other in others if other is not None)]
+
+
+def parse_part(text: str, option: str) -> float:
+    """0.05 from "5%", "5 %" or "0.05". Raises `typer.BadParameter` where it is neither, or below 0."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is no part of a whole; write it as 5% or as 0.05", param_hint=option)
+    return float(match[1]) / (100 if match[2] else 1)
 
 
 def check_target(
