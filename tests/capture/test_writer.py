@@ -26,7 +26,7 @@ class Written:
         texts = {n: step_of(n, 100.0 * n, ops=20, filling=1000) for n in steps}
         stretches = [steps] if in_one else [(n,) for n in steps]
         each = [taken(some, kineto(*(texts[n] for n in some))) for some in stretches]
-        self.writer.give(Window(path=self.folder / name, taken=each, facts={"weftrace": {}}, pace_s=0, **more))
+        self.writer.give(Window(path=self.folder / name, taken=each, facts=lambda: {"weftrace": {}}, pace_s=0, **more))
 
     def told(self, name: str = "rank0.json.gz") -> dict[str, str]:
         found: dict[str, str] = json.loads(gzip.decompress((self.folder / name).read_bytes()))["weftrace"]
@@ -80,7 +80,7 @@ def test_giving_does_not_wait_for_writing(tmp_path: Path) -> None:
         assert may.wait(60)
         Path(path).write_bytes(text)
 
-    made.writer.give(Window(path=tmp_path / "a.json.gz", taken=[Taken((1,), save)], facts={}, pace_s=0))
+    made.writer.give(Window(path=tmp_path / "a.json.gz", taken=[Taken((1,), save)], facts=dict, pace_s=0))
     assert made.writer.num_waiting == 1 and made.writer.files == []  # here already, and nothing is written
     may.set()
     made.writer.close()

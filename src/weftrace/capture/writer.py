@@ -30,12 +30,13 @@ class Taken:
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """What becomes one file. facts: its top-level members; those of "weftrace" are texts. pace_s: time that the run
-    is given between two stretches' saves. renamed: names of ranges to replace: the rest of a loop is no step."""
+    """What becomes one file. facts: its top-level members, those of "weftrace" texts; asked for when the profiler's
+    share of the writing is done, for they tell what it cost. pace_s: time that the run is given between two stretches'
+    saves. renamed: names of ranges to replace: the rest of a loop is no step."""
 
     path: Path
     taken: list[Taken]
-    facts: Mapping[str, Any]
+    facts: Callable[[], Mapping[str, Any]]
     pace_s: float
     renamed: Mapping[str, str] = field(default_factory=dict)
 
@@ -100,8 +101,9 @@ class Writer:
                 self._hurry.wait(window.pace_s)
             taken = window.taken.pop(0)  # what the profiler holds of it is freed as soon as it is saved
             stretches.append(stretch_of(self._saved(taken, window.renamed), taken.steps))
+        facts = window.facts()
         while True:
-            data, kept, dropped = fitted(stretches, window.facts, window.path.name, self.max_bytes, self.dropped)
+            data, kept, dropped = fitted(stretches, facts, window.path.name, self.max_bytes, self.dropped)
             if not self.files or sum(file.num_bytes for file in self.files) + len(data) <= self.max_bytes:
                 break
             self._give_up(self.files.pop(0))

@@ -258,15 +258,22 @@ class Recording:
         taken, self._taken = [each for each in self._taken if each.steps], []
         if not taken or self._path_of is None:
             return
-        told = {**self._facts["weftrace"], "capture.overhead": self._overhead().told()}
-        if len(taken) > 1:
-            told["capture.stretches"] = f"{len(taken)}: between them the profiler was stopped, and the run with it"
-        if self._problems:
-            told["capture.problems"] = "; ".join(self._problems)
+        num_stretches = len(taken)
+
+        def facts() -> dict[str, Any]:
+            told = {**self._facts["weftrace"], "capture.overhead": self._overhead().told()}
+            if num_stretches > 1:
+                told["capture.stretches"] = (
+                    f"{num_stretches}: between them the profiler was stopped, and the run with it"
+                )
+            if self._problems:
+                told["capture.problems"] = "; ".join(self._problems)
+            return {**self._facts, "weftrace": told}
+
         pace_s = median(self._plain_ns or self._recorded_ns or [0]) / S
         self._writer.give(
-            Window(path=self._path_of(taken[0].steps[0]), taken=taken, facts={**self._facts, "weftrace": told},
-                   pace_s=pace_s, renamed=renamed)
+            Window(path=self._path_of(taken[0].steps[0]), taken=taken, facts=facts, pace_s=pace_s,
+                   renamed=renamed)
         )  # fmt: skip
 
     # --- what it cost, and what went wrong ------------------------------------------------------------------------

@@ -1,0 +1,165 @@
+"""A profile executed: its operation list on the layers of a small model, on gloo or NCCL, timed, and recorded.
+
+    torchrun --nproc-per-node 4 -m weftrace.moe.run prefill --layers 4 --hidden 256 --profile out/
+    weftrace report out/
+
+The command stands above what it joins: `weftrace.moe.runtime` runs the list and knows nothing of recordings, and
+`weftrace.capture` records steps and knows nothing of lists.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weftrace.errors import ProfileError, WeftraceError
+from weftrace.units import duration
+
+if TYPE_CHECKING:
+    from weftrace.capture import Recording
+    from weftrace.facts.models import ModelConfig
+    from weftrace.moe.runtime.processes import Ran
+
+#: kind -> tokens of a micro-batch on a rank, and length of a prompt or of the cache: a second on a laptop.
+SMALL = {"train": (256, 256), "prefill": (512, 256), "decode": (64, 256)}
+
+
+class KindChoice(StrEnum):
+    """`weftrace.moe.setting.KINDS`."""
+
+    train = "train"
+    prefill = "prefill"
+    decode = "decode"
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def run(
+    kind: Annotated[KindChoice, typer.Argument(help="Which profile.")],
+    overlap: Annotated[
+        str, typer.Option(help="The operation list: a name or a .toml file; as published if left out.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="A mixture-of-experts model, by name.")] = "tiny-mla",
+    hidden: Annotated[int, typer.Option(help="Its width; its experts' width goes along.", min=1)] = 256,
+    experts: Annotated[int, typer.Option(help="Its experts, all ranks' together; as it has them if left out.")] = 0,
+    layers: Annotated[int, typer.Option(help="Layers, all of them with experts.", min=1)] = 4,
+    tokens: Annotated[int, typer.Option(help="Of a micro-batch on a rank; some hundred if left out.")] = 0,
+    sequence: Annotated[int, typer.Option(help="Of a prompt, or of the cache; 256 if left out.")] = 0,
+    ep: Annotated[
+        int, typer.Option(help="Ranks of the group; a process alone can stand for several, with copies for messages.")
+    ] = 0,
+    steps: Annotated[int, typer.Option(help="Steps that are timed.", min=1)] = 8,
+    balanced: Annotated[
+        bool, typer.Option("--balanced/--random-routing", help="Experts: equally many tokens each, or as random "
+                           "weights of the gate choose.")
+    ] = True,
+    exact: Annotated[bool, typer.Option("--exact", help="Rows travel as they are, not in FP8 and BF16.")] = False,
+    dtype: Annotated[str, typer.Option(help="Of the layers; bfloat16 on a GPU, else float32.")] = "",
+    device: Annotated[str, typer.Option(help="cpu or cuda; the GPU where there is one.")] = "",
+    seed: Annotated[int, typer.Option(help="Of weights and inputs.")] = 0,
+    profile: Annotated[
+        Path | None, typer.Option(help="Record steps after the timed ones: a folder, a file a rank.", metavar="FOLDER")
+    ] = None,
+    recorded: Annotated[int, typer.Option(help="Steps that are recorded.", min=1)] = 3,
+    shapes: Annotated[bool, typer.Option("--shapes", help="Record operators' shapes.")] = False,
+    stacks: Annotated[bool, typer.Option("--stacks", help="Record Python's stacks.")] = False,
+    max_mb: Annotated[float, typer.Option(help="Of a rank's file at most; the oldest steps go first.")] = 256,
+) -> None:  # fmt: skip
+    """Run the operation list of a profile for real, in the processes of torchrun or in one alone."""
+    from weftrace.facts.models import model_config
+    from weftrace.moe.overlap_files import load_overlap
+    from weftrace.moe.profiles import PUBLISHED_OVERLAP
+    from weftrace.moe.setting import Setting
+
+    few, short = SMALL[kind.value]
+    setting = Setting.of(
+        kind.value, model=_sized(model_config(model), hidden, experts), num_layers=layers,
+        ep=ep or int(os.environ.get("WORLD_SIZE", "1")), tokens=tokens or few, sequence=sequence or short,
+    )  # fmt: skip
+    chosen = load_overlap(overlap or PUBLISHED_OVERLAP[kind.value], kind.value)
+    processes = _processes()
+    how = processes.how_to_run(
+        device=device, dtype=dtype, routing="balanced" if balanced else "learned", exact=exact, seed=seed
+    )
+    recordings: list[Recording] = []
+    recorder = None
+    if profile is not None:
+        recorder = _recorder(
+            recordings, profile, wait=processes.WARM_UP + steps, active=recorded, shapes=shapes, stacks=stacks,
+            max_mb=max_mb, parallel={"ep": setting.ep},
+        )  # fmt: skip
+    ran = processes.run_in_processes(
+        setting, chosen, how, steps=steps, recorded=1 + recorded if recorder else 0, recorder=recorder
+    )
+    if ran.rank == 0:
+        typer.echo(_told(ran, recordings))
+
+
+def _processes() -> Any:
+    try:
+        from weftrace.moe.runtime import processes
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "torch":
+            raise
+        raise ProfileError("to run a profile needs torch: pip install 'weftrace[torch]'") from missing
+    return processes
+
+
+def _sized(model: ModelConfig, hidden: int, experts: int) -> ModelConfig:
+    """The model at another width: that of experts in proportion, heads as they are."""
+    if model.experts is None:
+        raise ProfileError(f"{model.name} has no experts: a profile is of mixture-of-experts layers")
+    width = max(1, model.experts.intermediate_size * hidden // model.hidden_size)
+    sized = replace(model.experts, num_experts=experts or model.experts.num_experts, intermediate_size=width)
+    return replace(
+        model, hidden_size=hidden, head_dim=model.head_dim or model.hidden_size // model.num_heads, experts=sized
+    )
+
+
+def _recorder(
+    made: list[Recording], folder: Path, *, wait: int, active: int, **asked: Any
+) -> Callable[[Mapping[str, str]], Recording]:
+    """Who records the steps after the timed ones, and one before them as the profiler's warm-up. made: gets it."""
+    try:
+        from weftrace.capture import Schedule, record
+    except ModuleNotFoundError as missing:
+        raise ProfileError("--profile needs weftrace.capture, which this installation lacks") from missing
+
+    def recorder(told: Mapping[str, str]) -> Recording:
+        made.append(record(folder, schedule=Schedule(wait, 1, active), info=told, **asked))
+        return made[0]
+
+    return recorder
+
+
+def _told(ran: Ran, recordings: list[Recording]) -> str:
+    told = {key.removeprefix("profile."): text for key, text in ran.told.items()}
+    lines = [
+        f"{told['kind']}, overlap {told['overlap']}: {told['model']}, {told['layers']} layers of {told['hidden']}, "
+        f"EP{told['ep']}, {told['tokens']}, {told['hardware']}",
+        f"{ran.tokens_per_s:,.0f} tokens/s: {ran.tokens:,} tokens a step on all ranks, {duration(ran.step_ns)} a step",
+        *(f"note: {note}" for note in ran.notes),
+        *(recording.result.in_lines() for recording in recordings),
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    try:
+        app()
+    except WeftraceError as error:
+        typer.echo(f"weftrace.moe.run: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()
