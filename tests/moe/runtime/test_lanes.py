@@ -60,6 +60,20 @@ def test_edges_and_lanes_of_every_list_order_all_values(overlap: Overlap) -> Non
     assert checked > 10
 
 
+@pytest.mark.parametrize("name", ["training", "two-micro-batches", "five-stages"])
+def test_the_edges_of_the_published_lists_are_those_of_values(name: str) -> None:
+    """So a list that forgets one of them computes the same on streams."""
+    overlap = load_overlap(name)
+    walked = list(turns(overlap, 3))
+    at = {(turn.operation.name, turn.repetition): turn for turn in walked}
+    for turn in walked:
+        needs = list(needs_of(turn.operation, turn.position))
+        edges = [at.get((edge, turn.repetition)) for edge in turn.operation.after]
+        edges += [at.get((edge, turn.repetition - 1)) for edge in turn.operation.after_previous]
+        for edge in filter(None, edges):
+            assert (edge.operation.work, edge.operation.direction, edge.position) in needs, (turn, edge)
+
+
 class Clock:
     """Streams of a GPU that is not there: who runs where, and what had been recorded when somebody waited for it."""
 
