@@ -165,9 +165,16 @@ def _made(bench: _Bench, number: int) -> MicroBatch:
     """A new micro-batch of the list's micro-batch of that number."""
     tokens = bench.tokens[number]
     tokens.earlier.clear()
-    which = f"micro-batch {number if bench.setting.kind == 'decode' else bench.made}"
-    bench.made += 1
-    x = _drawn(bench, (tokens.count, bench.setting.model.hidden_size), which)
+    hidden, kind = bench.setting.model.hidden_size, bench.setting.kind
+    step, bench.made = bench.made // len(bench.tokens), bench.made + 1
+    if kind == "prefill" and len(bench.tokens) <= 2:  # prompts are the same, however they are shared out
+        prompts = (
+            (each, _drawn(bench, (each.of, hidden), f"step {step} prompt {each.prompt}")) for each in tokens.segments
+        )
+        x = torch.cat([rows[each.start : each.end] for each, rows in prompts])
+    else:
+        step = 0 if kind == "decode" else step
+        x = _drawn(bench, (tokens.count, hidden), f"step {step} micro-batch {number}")
     return MicroBatch(bench.layers, tokens, x, bench.transport, bench.how.payloads)
 
 
