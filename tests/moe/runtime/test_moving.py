@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
 from tests.moe.runtime.small import drawn
 from weftrace.errors import ProfileError
-from weftrace.moe.runtime.moving.exchanges import from_experts, route_of, to_experts
+from weftrace.moe.runtime.moving.deepep import DeepEpTransport
+from weftrace.moe.runtime.moving.exchanges import from_experts, to_experts
 from weftrace.moe.runtime.moving.payload import PUBLISHED, Payloads, from_bytes, to_bytes
+from weftrace.moe.runtime.moving.routes import route_of
 from weftrace.moe.runtime.moving.transports import LocalTransport, transport_of
 
 
@@ -60,3 +65,47 @@ def test_what_cannot_travel_is_refused_with_both_numbers() -> None:
         Payloads("fp4")  # type: ignore[arg-type]
     with pytest.raises(ProfileError, match="0 ranks cannot be emulated; 1 is the fewest"):
         transport_of(None, 0)
+
+
+class StandIn:
+    """DeepEP's buffer on one rank: rows arrive in reverse, and combine gives them back in the order of dispatch."""
+
+    def get_dispatch_layout(self, topk_idx: Tensor, num_experts: int) -> tuple[Any, ...]:
+        return None, None, None, None, self
+
+    def dispatch(self, x: Tensor, handle: Any = None, topk_idx: Tensor | None = None, **more: Any) -> tuple[Any, ...]:
+        return x.flip(0), None if topk_idx is None else topk_idx.flip(0), None, [], "a handle", self
+
+    def combine(self, x: Tensor, handle: str, async_finish: bool) -> tuple[Any, ...]:
+        assert handle == "a handle"
+        return x.flip(0), None, self
+
+    def current_stream_wait(self) -> None:
+        pass
+
+
+class OneRank(DeepEpTransport):
+    """Its group is this process, which has no torch.distributed."""
+
+    def __init__(self) -> None:
+        self.ranks, self.rank, self._buffer = 1, 0, StandIn()
+
+    def counts(self, sent: Tensor) -> Tensor:
+        return sent.clone()
+
+
+def test_rows_that_deepep_brings_in_any_order_are_sorted_and_go_back_in_it() -> None:
+    """Dispatch, its answers, the gradients of these by the handle that is known by then, and back."""
+    x, transport = drawn(6, 8).to(torch.bfloat16), OneRank()
+    route = route_of(torch.tensor([[3, 0], [1, 3], [0, 1], [2, 3], [1, 2], [0, 2]]), 4, transport)
+    rows = to_experts(x, route, transport, "exact").receive()
+    weights = torch.arange(4).repeat_interleave(torch.tensor(route.counts))[:, None].to(torch.bfloat16)
+    back = from_experts(rows * weights, route, transport, "exact").receive()
+    chosen = torch.tensor([[3, 0], [1, 3], [0, 1], [2, 3], [1, 2], [0, 2]])[..., None].to(torch.bfloat16)
+    assert torch.equal(back, x[:, None] * chosen)
+    again = to_experts(back, route, transport, "exact").receive()
+    assert torch.equal(again, rows * weights)
+    with pytest.raises(ProfileError, match="a multiple of 16 bytes, and these have 12"):
+        to_experts(x[:, :6], route, transport, "exact").receive()
+    with pytest.raises(ProfileError, match="it needs a process group"):
+        transport_of(None, deepep=True)

@@ -55,11 +55,16 @@ def test_gradients_of_a_run_do_not_depend_on_the_list() -> None:
     assert apart(one, other) == 0.0
 
 
-def test_prompts_of_any_length_are_shared_out_and_at_most_one_is_split() -> None:
-    result = run(setting("prefill"), load_overlap("two-micro-batches"), HowToRun(prompts=[3, 9, 4]))
-    assert sum(len(out) for out in result.outputs.values()) == 16
-    alone = run(setting("prefill"), load_overlap("none", "prefill"), HowToRun(prompts=[3, 9, 4]))
-    assert alone.outputs[0].shape == (16, 128)
+def test_prompts_are_the_same_however_a_list_shares_them_out() -> None:
+    """16 tokens, of which one micro-batch gets 8 and more; one prompt is split."""
+    how = HowToRun(dtype=torch.float64, routing="learned", payloads=Payloads(), prompts=[3, 9, 4])
+    alone = run(setting("prefill"), load_overlap("none", "prefill"), how, steps=2).outputs[0]
+    for name in known_overlaps("prefill"):
+        overlap = load_overlap(name, "prefill")
+        if overlap.num_micro_batches == 2:
+            parts = run(setting("prefill"), overlap, how, steps=2).outputs
+            first = next(each.micro_batch for each in overlap.operations if each.work == "attn")
+            torch.testing.assert_close(torch.cat([parts[first], parts[1 - first]]), alone, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -46,6 +46,7 @@ def execute(overlap: Overlap, micro_batches: Mapping[Key, MicroBatch], lanes: La
         _set_way(micro_batch, way, operations)
         shares.update(shares_of(operations))
     num_layers = len(next(iter(micro_batches.values())).layers)
+    lanes.start()
     pending: dict[tuple[str, int], Turn] = {}
     for turn in turns(overlap, num_layers):
         operation = turn.operation

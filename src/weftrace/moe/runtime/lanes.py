@@ -41,12 +41,16 @@ class Lanes(Protocol):
 
     defers: bool
 
+    def start(self) -> None:
+        """A walk begins: what it does comes after all that was asked for before."""
+        ...
+
     def running(self, turn: Turn) -> object:
         """A context in which the turn runs on its lane, after all that it waits for."""
         ...
 
     def finish(self) -> None:
-        """What follows comes after all that was issued."""
+        """A walk ends: what follows comes after all that it issued."""
         ...
 
 
@@ -54,6 +58,9 @@ class HostLanes:
     """A CPU."""
 
     defers = True
+
+    def start(self) -> None:
+        pass
 
     @contextmanager
     def running(self, turn: Turn) -> Iterator[None]:
@@ -67,22 +74,26 @@ class StreamLanes:
     """A CUDA device: a stream a lane, an event an operation. Written with care, and unproved: no GPU was at hand.
 
     An operation waits for the events that its edges name, and for those of what it takes values from. The compute lane
-    is the stream that is current when this is made.
+    is the stream that is current when this is made. Short kernels that others wait for should not queue, and so the
+    lanes of communication have the higher priority.
     """
 
     defers = False
 
     def __init__(self, device: torch.device) -> None:
-        compute = torch.cuda.current_stream(device)
-        high = torch.cuda.Stream(device, priority=-1)  # short kernels that others wait for should not queue
+        self._compute = torch.cuda.current_stream(device)
         self._streams = {
-            "compute": compute, "side": torch.cuda.Stream(device), "communication": high,
-            "network": torch.cuda.Stream(device, priority=-1),
+            "compute": self._compute, "side": torch.cuda.Stream(device),
+            "communication": torch.cuda.Stream(device, priority=-1), "network": torch.cuda.Stream(device, priority=-1),
         }  # fmt: skip
-        for stream in self._streams.values():
-            stream.wait_stream(compute)
         self._by_name: dict[tuple[str, int], torch.cuda.Event] = {}
         self._by_work: dict[tuple[int, str, str, int], list[torch.cuda.Event]] = {}
+
+    def start(self) -> None:
+        self._by_name, self._by_work = {}, {}
+        for stream in self._streams.values():
+            if stream is not self._compute:
+                stream.wait_stream(self._compute)
 
     @contextmanager
     def running(self, turn: Turn) -> Iterator[None]:
@@ -99,9 +110,9 @@ class StreamLanes:
         self._by_work.setdefault(key, []).append(event)
 
     def finish(self) -> None:
-        compute = self._streams["compute"]
         for stream in self._streams.values():
-            compute.wait_stream(stream)
+            if stream is not self._compute:
+                self._compute.wait_stream(stream)
 
     def _awaited(self, turn: Turn) -> Iterator[torch.cuda.Event]:
         operation = turn.operation

@@ -21,8 +21,9 @@ from weftrace.moe.runtime.layers.layer import MoeLayer
 from weftrace.moe.runtime.layers.split import WeightTasks, leaving_weights_to
 from weftrace.moe.runtime.layers.streams import used_here
 from weftrace.moe.runtime.layers.tokens import Tokens
-from weftrace.moe.runtime.moving.exchanges import Exchange, Route, from_experts, route_of, to_experts
+from weftrace.moe.runtime.moving.exchanges import Exchange, from_experts, to_experts
 from weftrace.moe.runtime.moving.payload import Payloads
+from weftrace.moe.runtime.moving.routes import Route, route_of
 from weftrace.moe.runtime.moving.transports import Transport
 
 

@@ -31,8 +31,9 @@ class HowToRun:
     group: of torch.distributed, as large as the setting's `ep`; None: this process alone, which emulates a group where
     `ep` is above 1 (copies instead of messages; the result's notes say so). device, dtype: None is CUDA and BF16 where
     there is a GPU, else a CPU and FP32. routing: "balanced", as in the published profiles, or "learned". payloads: how
-    rows travel; `PUBLISHED` is FP8 to the experts and BF16 back. prompts: lengths of all prompts of prefill on this
-    rank, None: as the setting says. seed: of weights, the same on all ranks, and of inputs.
+    rows travel; `PUBLISHED` is FP8 to the experts and BF16 back. deepep: they travel by DeepEP (unproved). prompts:
+    lengths of all prompts of prefill on this rank, None: as the setting says. seed: of weights, the same on all ranks,
+    and of inputs.
     """
 
     group: dist.ProcessGroup | None = None
@@ -40,6 +41,7 @@ class HowToRun:
     dtype: torch.dtype | None = None
     routing: str = "balanced"
     payloads: Payloads = PUBLISHED
+    deepep: bool = False
     prompts: Sequence[int] | None = None
     seed: int = 0
 
@@ -70,6 +72,7 @@ class _Bench:
     transport: Transport
     layers: list[MoeLayer]
     tokens: dict[int, Tokens]
+    lanes: Lanes
     waiting: list[MicroBatch] = field(default_factory=list)
     made: int = 0
 
@@ -117,7 +120,7 @@ def _bench(setting: Setting, overlap: Overlap, how: HowToRun) -> _Bench:
         raise ProfileError(f"{setting.num_redundant} copies of experts: layers run with each expert once, 0 copies")
     device = how.device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
     dtype = how.dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
-    transport = transport_of(how.group, setting.ep if how.group is None else 1)
+    transport = transport_of(how.group, setting.ep if how.group is None else 1, deepep=how.deepep)
     how.payloads.fit(setting.model.hidden_size)
     _check_ways(setting, overlap)
     options = LayerOptions(
@@ -125,7 +128,7 @@ def _bench(setting: Setting, overlap: Overlap, how: HowToRun) -> _Bench:
     )
     layers = build_layers(setting.model, setting.num_layers, options)
     tokens = _tokens(setting, overlap, how, device)
-    bench = _Bench(setting, overlap, how, device, dtype, transport, layers, tokens)
+    bench = _Bench(setting, overlap, how, device, dtype, transport, layers, tokens, lanes_of(device))
     if setting.kind == "decode":
         for each in tokens.values():
             _fill_caches(bench, each)
@@ -151,8 +154,7 @@ def _walk(bench: _Bench, forward: Sequence[int], backward: Sequence[int]) -> dic
         back = bench.waiting.pop(0)
         back.output_grad = back.output()
         micro_batches[number, "B"] = back
-    lanes: Lanes = lanes_of(bench.device)
-    execute(bench.overlap, micro_batches, lanes)
+    execute(bench.overlap, micro_batches, bench.lanes)
     outputs = {number: micro_batches[number, "F"].output().detach() for number in forward}
     if torch.is_grad_enabled():
         bench.waiting += [micro_batches[number, "F"] for number in forward]
@@ -163,9 +165,16 @@ def _made(bench: _Bench, number: int) -> MicroBatch:
     """A new micro-batch of the list's micro-batch of that number."""
     tokens = bench.tokens[number]
     tokens.earlier.clear()
-    which = f"micro-batch {number if bench.setting.kind == 'decode' else bench.made}"
-    bench.made += 1
-    x = _drawn(bench, (tokens.count, bench.setting.model.hidden_size), which)
+    hidden, kind = bench.setting.model.hidden_size, bench.setting.kind
+    step, bench.made = bench.made // len(bench.tokens), bench.made + 1
+    if kind == "prefill" and len(bench.tokens) <= 2:  # prompts are the same, however they are shared out
+        prompts = (
+            (each, _drawn(bench, (each.of, hidden), f"step {step} prompt {each.prompt}")) for each in tokens.segments
+        )
+        x = torch.cat([rows[each.start : each.end] for each, rows in prompts])
+    else:
+        step = 0 if kind == "decode" else step
+        x = _drawn(bench, (tokens.count, hidden), f"step {step} micro-batch {number}")
     return MicroBatch(bench.layers, tokens, x, bench.transport, bench.how.payloads)
 
 

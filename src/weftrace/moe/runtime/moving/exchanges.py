@@ -1,8 +1,6 @@
 """Dispatch and combine: rows to their experts and back, each begun, on its way, and received.
 
-T tokens, K experts a token, E experts, R ranks; N rows that this rank's experts get. A row is one token for one of its
-experts. Sent rows stand by rank and expert, and tokens in their order; received ones by rank and expert, and are then
-sorted by expert, so that a grouped product can take them.
+T tokens, K experts a token; N rows that this rank's experts get.
 """
 
 from __future__ import annotations
@@ -14,48 +12,8 @@ from torch import Tensor
 
 from weftrace.moe.runtime.layers.streams import used_here
 from weftrace.moe.runtime.moving.payload import Format, from_bytes, to_bytes
+from weftrace.moe.runtime.moving.routes import Route
 from weftrace.moe.runtime.moving.transports import Transport, Waitable
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where the rows of these tokens go.
-
-    order: [T K], which row (token K + choice) stands at each place of what is sent; place: its inverse. sent, received:
-    rows to and from each rank. by_expert: [N], the received rows sorted by expert; back: its inverse. counts: rows of
-    each expert here.
-    """
-
-    top_k: int
-    order: Tensor
-    place: Tensor
-    sent: list[int]
-    received: list[int]
-    by_expert: Tensor
-    back: Tensor
-    counts: list[int]
-
-
-@torch.no_grad()
-def route_of(experts: Tensor, num_experts: int, transport: Transport) -> Route:
-    """experts [T, K]: the ranks tell each other how many rows they send, and this one waits for that."""
-    flat, ranks = experts.flatten(), transport.ranks
-    order = flat.argsort(stable=True)
-    sent_RE = torch.bincount(flat, minlength=num_experts).view(ranks, -1)
-    got_RE = transport.counts(sent_RE)
-    local = torch.arange(num_experts // ranks, device=flat.device).expand_as(got_RE)
-    by_expert = local.flatten().repeat_interleave(got_RE.flatten()).argsort(stable=True)
-    told = torch.cat((sent_RE.sum(1), got_RE.sum(1), got_RE.sum(0))).tolist()  # one copy to the host
-    return Route(
-        top_k=experts.shape[1],
-        order=order,
-        place=_inverse(order),
-        sent=told[:ranks],
-        received=told[ranks : 2 * ranks],
-        by_expert=by_expert,
-        back=_inverse(by_expert),
-        counts=told[2 * ranks :],
-    )
 
 
 @dataclass(slots=True)
@@ -90,9 +48,8 @@ class Exchange:
         """Sends what is packed; what arrives is not waited for."""
         assert self._packed is not None, "posted twice"
         route = self.route
-        ways = (route.sent, route.received) if self.to_experts else (route.received, route.sent)
         used_here(self._packed, route.place)
-        self._came, self._work = self.transport.start(self._packed, *ways)
+        self._came, self._work = self.transport.start(self._packed, route, self.to_experts)
         self._sending, self._packed = self._packed, None  # held until it has left
 
     @torch.no_grad()
@@ -128,9 +85,3 @@ def from_experts(rows: Tensor, route: Route, transport: Transport, kind: Format)
     """A combine kernel. rows [N, h], sorted by expert."""
     packed = to_bytes(rows, kind)[route.back]
     return Exchange(route, transport, kind, False, rows.dtype, rows.shape[-1], packed)
-
-
-def _inverse(order: Tensor) -> Tensor:
-    out = torch.empty_like(order)
-    out[order] = torch.arange(len(order), device=order.device)
-    return out

@@ -12,25 +12,22 @@ import torch.distributed as dist
 from torch import Tensor
 
 from weftrace.errors import ProfileError
+from weftrace.moe.runtime.moving.routes import Counts, Route
 
 
 class Waitable(Protocol):
     def wait(self) -> object: ...
 
 
-class Transport(Protocol):
+class Transport(Counts, Protocol):
     """ranks, rank: of the group. note: what to know about its times; "" where nothing."""
 
-    ranks: int
     rank: int
     note: str
 
-    def counts(self, sent: Tensor) -> Tensor:
-        """Rows to each expert of each rank [R, E / R] -> rows from each rank for each expert here [R, E / R]."""
-        ...
-
-    def start(self, rows: Tensor, sent: list[int], received: list[int]) -> tuple[Tensor, Waitable | None]:
-        """Sends rows [N, b], ordered by rank. What comes, so ordered, is there when the second was waited for."""
+    def start(self, rows: Tensor, route: Route, to_experts: bool) -> tuple[Tensor, Waitable | None]:
+        """Sends rows of bytes [., b], ordered by rank: to experts, or back from them. What comes, so ordered, is there
+        when the second has been waited for."""
         ...
 
 
@@ -50,7 +47,8 @@ class GroupTransport:
         dist.all_to_all_single(received, sent.contiguous(), group=self._group)
         return received
 
-    def start(self, rows: Tensor, sent: list[int], received: list[int]) -> tuple[Tensor, Waitable | None]:
+    def start(self, rows: Tensor, route: Route, to_experts: bool) -> tuple[Tensor, Waitable | None]:
+        sent, received = (route.sent, route.received) if to_experts else (route.received, route.sent)
         came = rows.new_empty(sum(received), rows.shape[1])
         work = dist.all_to_all_single(came, rows, received, sent, group=self._group, async_op=True)
         return came, work
@@ -75,16 +73,25 @@ class LocalTransport:
     def counts(self, sent: Tensor) -> Tensor:
         return sent.clone()
 
-    def start(self, rows: Tensor, sent: list[int], received: list[int]) -> tuple[Tensor, Waitable | None]:
+    def start(self, rows: Tensor, route: Route, to_experts: bool) -> tuple[Tensor, Waitable | None]:
         return rows.clone(), None
 
 
-def transport_of(group: dist.ProcessGroup | None, emulated_ranks: int = 1) -> Transport:
-    """Of a process group, or without one of this process alone. Raises `ProfileError` where both are asked for."""
+def transport_of(group: dist.ProcessGroup | None, emulated_ranks: int = 1, *, deepep: bool = False) -> Transport:
+    """Of a process group, by DeepEP or by torch's own all-to-all; or without a group of this process alone.
+
+    Raises `ProfileError` where a group and an emulated one are both asked for, and where there is no DeepEP.
+    """
     if group is None:
+        if deepep:
+            raise ProfileError("DeepEP moves tokens between processes: it needs a process group")
         return LocalTransport(emulated_ranks)
     if emulated_ranks != 1:
         raise ProfileError(
             f"a group of {dist.get_world_size(group)} processes and an emulated one of {emulated_ranks}: choose one"
         )
+    if deepep:
+        from weftrace.moe.runtime.moving.deepep import DeepEpTransport
+
+        return DeepEpTransport(group)
     return GroupTransport(group)
