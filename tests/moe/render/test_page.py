@@ -11,9 +11,9 @@ from tests.browser import Open
 from tests.moe.render.profiles import made
 from tests.pages import check_modules
 from weftrace.moe.profiles import Profile
-from weftrace.moe.render.page import HOME, first_view, render_profile_html
+from weftrace.moe.render.page import HOME, render_profile_html
 from weftrace.moe.render.shown import shown
-from weftrace.moe.render.words import headline
+from weftrace.moe.render.words import first_view, headline
 
 KINDS = ("train", "prefill", "decode")
 

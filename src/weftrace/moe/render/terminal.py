@@ -78,7 +78,7 @@ def _ranks(told: Shown, width: int) -> RenderableType:
     if not told.ranks.get_column("wait_ns").sum():
         return Group(section("Ranks"), Text(rank_words(told)))
     slowest = told.ranks.sort("wait_ns", "rank").head(MAX_RANKS)
-    unit = unit_for(int(told.ranks.get_column("end_ns").max() or 0))  # type: ignore[call-overload]
+    unit = unit_for(max(told.ranks.get_column("end_ns").to_list()))
     names = ("compute_ns", "communication_ns", "wait_ns")
     lines = [[str(row["rank"]), *(unit(row[name]) for name in names)] for row in slowest.iter_rows(named=True)]
     heads = ("rank", f"computes {unit.name}", "communicates", "waits")

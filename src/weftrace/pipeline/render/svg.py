@@ -7,7 +7,6 @@ and width are its start and duration, to the hundredth of a pixel.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from weftrace.pipeline.render.words import (
 )
 from weftrace.pipeline.simulation import Simulation
 from weftrace.render import palette
-from weftrace.render.console_text import clean
+from weftrace.render.svg_parts import FONT, THEMES, px, svg_text
 from weftrace.units import percent
 
 MAX_CELLS = 60_000  # what a browser still draws in an instant, some 8 MB
@@ -42,7 +41,6 @@ _CELL_PX = 13.5  # of the shortest cells, so that two small digits fit, where th
 _DIGIT, _SMALL_DIGIT = 6.1, 5.3  # pixels of a digit at 10.5 px, and at 9.2 px
 _LEGEND = 30
 _TICK_PX = 76  # between two ticks of the axis, at least
-_FONT = "Inter,-apple-system,'Segoe UI',Roboto,'Noto Sans','Liberation Sans',Arial,sans-serif"
 _LOOK = (
     "text{font-size:10.5px;font-variant-numeric:tabular-nums}.name{font-size:15px;font-weight:650}"
     ".small{font-size:11px;font-weight:400}.muted{font-size:12px}.rank,.side{text-anchor:end;font-size:11.5px}"
@@ -50,10 +48,6 @@ _LOOK = (
     f".c{{stroke:rgb(0 0 0/.28);stroke-width:.6}}.pair{{fill:none;stroke-width:1.2}}.band{{fill:{palette.MEMORY};"
     f"opacity:.3}}.held{{fill:none;stroke:{palette.MEMORY};stroke-width:1.6}}"
 )
-_THEMES = {
-    "light": {"panel": "#ffffff", "text": "#15181d", "muted": "#5a6270", "line": "#e2e5ea"},
-    "dark": {"panel": "#14181f", "text": "#e8ebf0", "muted": "#9aa4b2", "line": "#262c36"},
-}
 
 
 def svg_of(simulations: Sequence[Simulation], *, tooltips: bool = True) -> str:
@@ -74,19 +68,19 @@ def svg_of(simulations: Sequence[Simulation], *, tooltips: bool = True) -> str:
     heights = [_height(picture) for picture in pictures]
     total_width, total_height = _LEFT + width + _RIGHT, sum(heights) + _LEGEND
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_px(total_width)} {_px(total_height)}" '
-        f'width="{_px(total_width)}" height="{_px(total_height)}" role="img" font-family="{_FONT}">',
-        f"<title>{_text(' '.join(headline(picture) for picture in pictures))}</title>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {px(total_width)} {px(total_height)}" '
+        f'width="{px(total_width)}" height="{px(total_height)}" role="img" font-family="{FONT}">',
+        f"<title>{svg_text(' '.join(headline(picture) for picture in pictures))}</title>",
         f"<style>{_style(pictures)}</style>",
-        f'<rect class="panel" width="{_px(total_width)}" height="{_px(total_height)}"/>',
+        f'<rect class="panel" width="{px(total_width)}" height="{px(total_height)}"/>',
     ]
     top = 0.0
     for picture, height in zip(pictures, heights, strict=True):
-        parts += [f'<g class="picture" transform="translate({_LEFT} {_px(top)})">']
+        parts += [f'<g class="picture" transform="translate({_LEFT} {px(top)})">']
         parts += _picture(picture, scale, width, tooltips)
         parts += ["</g>"]
         top += height
-    parts += [f'<g transform="translate({_LEFT} {_px(top)})">', *_legend(pictures), "</g>", "</svg>"]
+    parts += [f'<g transform="translate({_LEFT} {px(top)})">', *_legend(pictures), "</g>", "</svg>"]
     return "\n".join(parts) + "\n"
 
 
@@ -104,11 +98,11 @@ def _height(picture: Picture) -> float:
 
 def _picture(picture: Picture, scale: float, width: float, tooltips: bool) -> Iterator[str]:
     rows_end = _HEAD + _AXIS + _ROW * picture.ranks.height
-    yield f'<text class="name" x="0" y="20">{_text(picture.name)}</text>'
-    yield f'<text class="muted" x="0" y="37">{_text(_facts(picture))}</text>'
+    yield f'<text class="name" x="0" y="20">{svg_text(picture.name)}</text>'
+    yield f'<text class="muted" x="0" y="37">{svg_text(_facts(picture))}</text>'
     yield from _axis(picture, scale, rows_end)
     for x, word in ((52, "idle"), (102, "peak")):
-        yield f'<text class="side" x="{_px(width + x)}" y="{_HEAD + 7}">{word}</text>'
+        yield f'<text class="side" x="{px(width + x)}" y="{_HEAD + 7}">{word}</text>'
     for at, rank in enumerate(picture.ranks.iter_rows(named=True)):
         yield from _row(picture, rank, scale, width, _HEAD + _AXIS + _ROW * at, tooltips)
     yield from _memory(picture, scale, width, rows_end)
@@ -130,10 +124,10 @@ def _facts(picture: Picture) -> str:
 def _axis(picture: Picture, scale: float, bottom: float) -> Iterator[str]:
     step = tick_step(_TICK_PX / scale, picture.unit_ns)
     for number, time_ns in enumerate(np.arange(0, picture.makespan_ns + 1, step)):
-        x = _px(time_ns * scale)
+        x = px(time_ns * scale)
         label = tick_told(float(time_ns), step, picture.makespan_ns, picture.unit_ns) if number else "0"
-        yield f'<path class="line" d="M{x} {_HEAD + 10}V{_px(bottom)}"/>'
-        yield f'<text class="tick" x="{x}" y="{_HEAD + 7}">{_text(label)}</text>'
+        yield f'<path class="line" d="M{x} {_HEAD + 10}V{px(bottom)}"/>'
+        yield f'<text class="tick" x="{x}" y="{_HEAD + 7}">{svg_text(label)}</text>'
 
 
 def tick_step(least_ns: float, unit_ns: int) -> float:
@@ -146,8 +140,8 @@ def tick_step(least_ns: float, unit_ns: int) -> float:
 def _row(
     picture: Picture, rank: dict[str, int], scale: float, width: float, top: float, tooltips: bool
 ) -> Iterator[str]:
-    yield f'<g class="row" data-rank="{rank["rank"]}" transform="translate(0 {_px(top)})">'
-    yield f'<path class="line" d="M0 {_ROW - 1}H{_px(width)}"/>'
+    yield f'<g class="row" data-rank="{rank["rank"]}" transform="translate(0 {px(top)})">'
+    yield f'<path class="line" d="M0 {_ROW - 1}H{px(width)}"/>'
     yield f'<text class="rank" x="-8" y="15">rank {rank["rank"]}</text>'
     cells = picture.cells.filter(rank=rank["rank"])
     numbers: list[str] = []
@@ -164,8 +158,8 @@ def _row(
             numbers.append(_number(f"{label} s", x + wide / 2, 14, cell["micro_batch"]))
     if numbers:
         yield f'<g class="number">{"".join(numbers)}</g>'
-    yield f'<text class="side" x="{_px(width + 52)}" y="15">{percent(idle_share(rank))}</text>'
-    yield f'<text class="side" x="{_px(width + 102)}" y="15">{held_told(rank["peak"], picture.held_in)}</text>'
+    yield f'<text class="side" x="{px(width + 52)}" y="15">{percent(idle_share(rank))}</text>'
+    yield f'<text class="side" x="{px(width + 102)}" y="15">{held_told(rank["peak"], picture.held_in)}</text>'
     yield "</g>"
 
 
@@ -181,17 +175,17 @@ def _pair(
         if _fits(micro_batch, _SMALL_DIGIT, wide):
             numbers.append(_number(f"{kind}{shade} s", x + wide / 2, base, micro_batch))
     if wide > 6:
-        yield f'<rect class="pair" x="{_px(x + 0.6)}" y="0.6" width="{_px(wide - 1.2)}" height="{_BAR - 1.2}"/>'
+        yield f'<rect class="pair" x="{px(x + 0.6)}" y="0.6" width="{px(wide - 1.2)}" height="{_BAR - 1.2}"/>'
 
 
 def _cell(label: str, x: float, y: float, wide: float, high: float, title: str) -> str:
-    at = f' y="{_px(y)}"' if y else ""
+    at = f' y="{px(y)}"' if y else ""
     body = f"><title>{title}</title></rect>" if title else "/>"
-    return f'<rect class="c {label}" x="{_px(x)}"{at} width="{_px(wide)}" height="{_px(high)}"{body}'
+    return f'<rect class="c {label}" x="{px(x)}"{at} width="{px(wide)}" height="{px(high)}"{body}'
 
 
 def _number(label: str, x: float, y: float, number: int) -> str:
-    return f'<text class="n{label}" x="{_px(x)}" y="{y}">{number}</text>'
+    return f'<text class="n{label}" x="{px(x)}" y="{y}">{number}</text>'
 
 
 def _fits(number: int, digit: float, wide: float) -> bool:
@@ -200,7 +194,7 @@ def _fits(number: int, digit: float, wide: float) -> bool:
 
 def _title(picture: Picture, cell: dict[str, Any]) -> str:
     start, end = (time_told(cell[at], picture.unit_ns) for at in ("start_ns", "end_ns"))
-    return _text(f"{action_told(cell)}: {start} to {end}{waited(picture, cell)}")
+    return svg_text(f"{action_told(cell)}: {start} to {end}{waited(picture, cell)}")
 
 
 def waited(picture: Picture, cell: dict[str, Any]) -> str:
@@ -218,22 +212,22 @@ def _memory(picture: Picture, scale: float, width: float, top: float) -> Iterato
     end = picture.makespan_ns * scale
 
     def points(time_ns: NDArray[np.int64], held: NDArray[np.int64]) -> list[tuple[str, str]]:
-        return [(_px(at * scale), _px(base - amount * high_px)) for at, amount in zip(time_ns, held, strict=True)]
+        return [(px(at * scale), px(base - amount * high_px)) for at, amount in zip(time_ns, held, strict=True)]
 
     times, low, high = picture.band()
     lower = points(times, low)
     ways = [f"H{x}V{y}" for x, y in points(times, high)]
     back = [f"V{y}H{x}" for x, y in reversed(lower)]
-    yield f'<path class="band" d="M0 {_px(base)}{"".join(ways)}H{_px(end)}{"".join(back)}Z"/>'
+    yield f'<path class="band" d="M0 {px(base)}{"".join(ways)}H{px(end)}{"".join(back)}Z"/>'
     rank = picture.peak_rank
     own = picture.memory.filter(rank=rank)
     steps = "".join(f"H{x}V{y}" for x, y in points(own["time_ns"].to_numpy(), own["held"].to_numpy()))
-    yield f'<path class="held" d="M0 {_px(base)}{steps}H{_px(end)}"/>'
-    yield f'<path class="line" d="M0 {_px(base)}H{_px(width)}"/>'
+    yield f'<path class="held" d="M0 {px(base)}{steps}H{px(end)}"/>'
+    yield f'<path class="line" d="M0 {px(base)}H{px(width)}"/>'
     peak = held_told(picture.peak, picture.held_in)
-    yield f'<text class="rank" x="-8" y="{_px(ceiling + 4)}">{peak}</text>'
-    yield f'<text class="rank" x="-8" y="{_px(base)}">0</text>'
-    yield f'<text class="name small" x="0" y="{_px(top + 11)}">{_text(memory_told(picture))}</text>'
+    yield f'<text class="rank" x="-8" y="{px(ceiling + 4)}">{peak}</text>'
+    yield f'<text class="rank" x="-8" y="{px(base)}">0</text>'
+    yield f'<text class="name small" x="0" y="{px(top + 11)}">{svg_text(memory_told(picture))}</text>'
 
 
 def _legend(pictures: Sequence[Picture]) -> Iterator[str]:
@@ -244,17 +238,17 @@ def _legend(pictures: Sequence[Picture]) -> Iterator[str]:
     x = 0.0
     for kind, word in keys:
         for at in range(len(shades)):
-            yield f'<rect class="c {kind}{at}" x="{_px(x + 13 * at)}" y="4" width="13" height="13"/>'
-        yield f'<text class="muted" x="{_px(x + 13 * len(shades) + 6)}" y="15">{kind}  {word}</text>'
+            yield f'<rect class="c {kind}{at}" x="{px(x + 13 * at)}" y="4" width="13" height="13"/>'
+        yield f'<text class="muted" x="{px(x + 13 * len(shades) + 6)}" y="15">{kind}  {word}</text>'
         x += 13 * len(shades) + 34 + 6.6 * len(word)
     if "F&B" in kinds:
-        yield f'<rect class="c F0" x="{_px(x)}" y="4" width="26" height="6.5"/>'
-        yield f'<rect class="c B{len(shades) - 1}" x="{_px(x)}" y="10.5" width="26" height="6.5"/>'
-        yield f'<rect class="pair" x="{_px(x + 0.6)}" y="4.6" width="24.8" height="11.8"/>'
-        yield f'<text class="muted" x="{_px(x + 32)}" y="15">F&amp;B  overlapped</text>'
+        yield f'<rect class="c F0" x="{px(x)}" y="4" width="26" height="6.5"/>'
+        yield f'<rect class="c B{len(shades) - 1}" x="{px(x)}" y="10.5" width="26" height="6.5"/>'
+        yield f'<rect class="pair" x="{px(x + 0.6)}" y="4.6" width="24.8" height="11.8"/>'
+        yield f'<text class="muted" x="{px(x + 32)}" y="15">F&amp;B  overlapped</text>'
         x += 140
     if len(shades) > 1:
-        yield f'<text class="muted" x="{_px(x)}" y="15">full colour: {shades[0]}; fainter: {shades[-1]}</text>'
+        yield f'<text class="muted" x="{px(x)}" y="15">full colour: {shades[0]}; fainter: {shades[-1]}</text>'
 
 
 def _style(pictures: Sequence[Picture]) -> str:
@@ -265,7 +259,7 @@ def _style(pictures: Sequence[Picture]) -> str:
 
 
 def _colours(theme: str, shades: int) -> str:
-    roles = _THEMES[theme]
+    roles = THEMES[theme]
     parts = [
         f".panel{{fill:{roles['panel']}}}.line{{stroke:{roles['line']}}}.pair{{stroke:{roles['text']}}}",
         f".name{{fill:{roles['text']}}}.muted,.tick,.rank,.side{{fill:{roles['muted']}}}",
@@ -275,13 +269,3 @@ def _colours(theme: str, shades: int) -> str:
             fill = colour(kind, at, shades, roles["panel"])
             parts.append(f".{kind}{at}{{fill:{fill}}}.n{kind}{at}{{fill:{ink_on(fill)}}}")
     return "".join(parts)
-
-
-def _px(value: float) -> str:
-    """To the hundredth, in the fewest characters."""
-    text = f"{value:.2f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
-
-
-def _text(text: str) -> str:
-    return escape(clean(text), quote=False)

@@ -282,7 +282,8 @@ function huesFor(boxes) {
  * @param {string} b
  */
 function order(a, b) {
-  return SHADE.test(a) ? a.localeCompare(b, "en") : 0;
+  const ranked = SHADE.test(a) || (BATCH_ROLES.includes(a) && BATCH_ROLES.includes(b));
+  return ranked ? BATCH_ROLES.indexOf(a) - BATCH_ROLES.indexOf(b) || a.localeCompare(b, "en") : 0;
 }
 
 /**
