@@ -82,5 +82,5 @@ def test_sms_arrows_and_marks_are_drawn() -> None:
 
 def test_nothing_at_all_is_drawn_as_nothing() -> None:
     picture: Any = profile_picture(made("decode", num_layers=1))
-    empty = {**picture, "span_ns": 0, "lanes": [], "busy": [], "exposed": [], "hidden": [], "arrows": []}
+    empty: Any = {**picture, "span_ns": 0, "lanes": [], "busy": [], "exposed": [], "hidden": [], "arrows": []}
     assert filled(lanes_svg(empty, title="t")) == {}
