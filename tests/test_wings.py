@@ -16,19 +16,21 @@ from weftrace.wings import SHOWN, WINGS
 REMOVABLE = [wing.name for wing in WINGS if wing.name != "report"]
 
 
-@pytest.fixture(params=REMOVABLE)
-def without(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
-    """A copy of the package and of the lint contracts without a wing; (its folder, the wing's name)."""
+@pytest.fixture(params=REMOVABLE, scope="module")
+def without(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A copy of the package and of the lint contracts without a wing; (its folder, the wing's name). Bytecode goes with
+    it: to compile all of the package again takes longer than the tests."""
     wing: str = request.param
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    shutil.rmtree(tmp_path / "src/weftrace" / wing)
-    wings = tmp_path / "src/weftrace/wings.py"
+    copy = tmp_path_factory.mktemp(f"without_{wing}")
+    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("*.egg-info", "*.nbc", "*.nbi"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    shutil.rmtree(copy / "src/weftrace" / wing)
+    wings = copy / "src/weftrace/wings.py"
     lines = wings.read_text().splitlines(keepends=True)
     named = [line for line in lines if re.match(rf'\s*Wing\("{wing}"', line)]
     assert len(named) == 1, f"{wing} is not named in exactly one line of wings.py"
     wings.write_text("".join(line for line in lines if line not in named))
-    return tmp_path, wing
+    return copy, wing
 
 
 def python(folder: Path, *arguments: str) -> str:
