@@ -41,8 +41,10 @@ def test_distinct_places(ep: int) -> None:
 
 def test_the_busiest_rank_of_a_random_routing() -> None:
     setting = Setting.of("train", num_layers=61)
-    assert [round(drawn(setting, spread=spread).imbalance, 2) for spread in (0.0, 0.3)] == [1.01, 1.42]
     assert drawn(setting).imbalance == pytest.approx(1.013, abs=0.0005)
+    assert drawn(setting, spread=0.05).imbalance == pytest.approx(1.07, abs=0.01)
+    by_seed = [round(drawn(setting, spread=0.3, seed=seed).imbalance, 2) for seed in range(4)]
+    assert (min(by_seed), max(by_seed)) == (1.41, 1.49)
 
 
 def test_published_bandwidths() -> None:

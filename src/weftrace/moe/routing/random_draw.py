@@ -21,12 +21,14 @@ A the arrays of a load.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weftrace.errors import ProfileError
-from weftrace.gate import FIT_ROUNDS, simulate_routing
+from weftrace.facts import ExpertsConfig
+from weftrace.gate import simulate_routing
 from weftrace.moe.routing.distinct_places import ranks_of_experts
 from weftrace.moe.routing.load import ARRAYS, Load, balanced
 from weftrace.moe.setting import Setting
@@ -35,6 +37,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 POOL_TOKENS = 4_096
+#: Trials in which the gate's biases are fitted to popularities; more change little, as these are drawn too.
+FIT_ROUNDS = 8
 
 
 def drawn(setting: Setting, *, seed: int = 0, spread: float = 0.0, num_micro_batches: int = 1) -> Load:
@@ -47,8 +51,8 @@ def drawn(setting: Setting, *, seed: int = 0, spread: float = 0.0, num_micro_bat
     """
     if not 0 <= spread <= 3:
         raise ProfileError(f"a spread of popularity of {spread}; it is between 0 (experts alike) and 3")
-    random = np.random.default_rng(seed)
-    pool_PK = _pool(setting, random, spread)
+    random = np.random.default_rng((seed, 1))
+    pool_PK = _pool(setting.experts, seed, spread)
     even = None if spread else balanced(setting)
     layers_LABR = [_layer(setting, pool_PK, even, random, num_micro_batches) for _ in range(setting.num_layers)]
     first, *others = (
@@ -61,12 +65,12 @@ def drawn(setting: Setting, *, seed: int = 0, spread: float = 0.0, num_micro_bat
     return replace(first, others=tuple(others))
 
 
-def _pool(setting: Setting, random: np.random.Generator, spread: float) -> Ints:
+@lru_cache(maxsize=16)
+def _pool(experts: ExpertsConfig, seed: int, spread: float) -> Ints:
     """[P, K] the experts of tokens that were routed one by one."""
-    experts = setting.experts
-    popularity_1E = np.exp(spread * random.standard_normal((1, experts.num_experts)))
+    random = np.random.default_rng(seed)
     routing = simulate_routing(
-        popularity_1E,
+        np.exp(spread * random.standard_normal((1, experts.num_experts))),
         num_groups=experts.num_groups,
         top_groups=experts.top_groups,
         top_k=experts.top_k,
@@ -75,6 +79,7 @@ def _pool(setting: Setting, random: np.random.Generator, spread: float) -> Ints:
         rounds=FIT_ROUNDS if spread else 1,
     )
     chosen_PK: Ints = routing.expert_LTK[0]
+    chosen_PK.flags.writeable = False
     return chosen_PK
 
 
