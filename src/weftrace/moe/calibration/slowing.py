@@ -15,6 +15,7 @@ from weftrace.moe.calibration.kernels import MATRIX
 from weftrace.moe.calibration.values import Group, Slowed
 
 _FACTORS = np.arange(100, 201) / 100
+MAX_FACTOR = float(_FACTORS[-1])
 _GROUPS: tuple[tuple[Group, tuple[str, ...]], ...] = (("matrix", MATRIX), ("memory", ()))
 
 

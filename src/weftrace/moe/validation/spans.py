@@ -34,7 +34,7 @@ def overlap_of_layers(layers: Layers) -> Overlap | None:
     for name in (*named, *PUBLISHED_OVERLAP.values()):
         overlap = load_overlap(name)
         whole = all(each.part == "whole" for each in overlap.operations)
-        if whole and {each.phase for each in overlap.operations} == phases:
+        if whole and {each.phase for each in overlap.operations} <= phases:
             return overlap
     return None
 
