@@ -76,6 +76,17 @@ def test_what_slows_a_kernel_is_told_from_how_it_ran_in_other_layers() -> None:
     assert row["means"] == 44 * US
 
 
+def test_layers_that_run_alike_tell_no_factor() -> None:
+    """Two layers whose times differ by a nanosecond, beside data for as long."""
+    trace = trace_of_layers(
+        [
+            [Kernel("attn(F)", GLUE, 7, 0, took, blocks=64), Kernel("combine(F)", MOVES, 27, 10, 20, blocks=20)]
+            for took in (40, 40.001, 40.002)
+        ]
+    )
+    assert calibrate(trace).factor("memory") == 1
+
+
 def test_a_wait_for_other_ranks_slows_nothing_and_is_not_predicted() -> None:
     found = held_out(layers_of(layers())).predicted
     assert found.filter(phase="combine(F)").get_column("by").unique().to_list() == ["data"]

@@ -19,7 +19,7 @@ from weftrace.moe.calibration.fit import Layers, calibrate, layers_of
 from weftrace.moe.calibration.kernels import SAMPLE_KEY
 from weftrace.moe.calibration.parts import sizes_of
 from weftrace.moe.calibration.values import Calibration, Knowing, SplitTold, Tested
-from weftrace.moe.validation.spans import SpanErrors, span_errors
+from weftrace.moe.validation.spans import SpanErrors, measured_span, overlap_of_layers, span_errors
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work
@@ -29,7 +29,7 @@ KNOWING: tuple[Knowing, ...] = ("means", "rows", "beside")
 _SPANS: tuple[Literal["span", "span_waits"], ...] = ("span", "span_waits")
 _OF_SPAN = {"tested layers": "tested", "all layers": "whole"}
 #: A split for each way to choose the layers, up to so many; of more, so many spread evenly among them.
-MAX_SPLITS = 60
+MAX_SPLITS = 20
 
 #: One row a split, phase and tested layer; times are means over its steps.
 PREDICTED_SCHEMA: dict[str, pl.DataType] = {
@@ -78,15 +78,16 @@ def held_out(layers: Layers, *, fit_on: int = 2) -> HeldOut:
             "to fit on"
         )
     choices, num_possible = _choices(layers.layers, fit_on)
+    overlap = overlap_of_layers(layers)
+    measured = None if overlap is None else measured_span(layers, overlap)
     made, tables = [], []
     for number, choice in enumerate(choices):
         fitted = calibrate(layers, choice)
-        split = Split(
-            calibration=fitted,
-            tested=tuple(layer for layer in layers.layers if layer not in choice),
-            span=span_errors(layers, fitted, waits_as_measured=False),
-            span_waits=span_errors(layers, fitted, waits_as_measured=True),
-        )
+        spans: list[SpanErrors | None] = [None, None]
+        if overlap is not None and measured is not None:
+            spans = [span_errors(layers, fitted, overlap, measured, waits_as_measured=each) for each in (False, True)]
+        tested = tuple(layer for layer in layers.layers if layer not in choice)
+        split = Split(calibration=fitted, tested=tested, span=spans[0], span_waits=spans[1])
         made.append(split)
         tables.append(_predicted(layers, split).with_columns(split=pl.lit(number, pl.Int32())))
     table = pl.concat(tables).select(pl.col(name).cast(dtype) for name, dtype in PREDICTED_SCHEMA.items())
