@@ -20,7 +20,8 @@ MOVES = "void dpsk::ep::internode::combine<false, 8>(int4*)"
 
 @dataclass(frozen=True)
 class Kernel:
-    """start_us: since the layer's. phase: the range that it is launched in, none for an empty name."""
+    """start_us: since the layer's. phase: the range that it is launched in, none for an empty name. shapes: of the
+    operator that launches it, where they were recorded."""
 
     phase: str
     name: str
@@ -28,6 +29,7 @@ class Kernel:
     start_us: float
     dur_us: float
     blocks: int
+    shapes: tuple[tuple[int, ...], ...] = ()
 
 
 def trace_of_layers(layers: Sequence[Sequence[Kernel]], *, length_us: int = 1000, name: str = "layers.json") -> Trace:
@@ -42,6 +44,8 @@ def trace_of_layers(layers: Sequence[Sequence[Kernel]], *, length_us: int = 1000
                 start_us = 1000 + number * length_us + kernel.start_us
                 args = {"correlation": launch, "stream": kernel.stream, "device": 0, "grid": [kernel.blocks, 1, 1],
                         "block": [128, 1, 1]}  # fmt: skip
+                if kernel.shapes:
+                    events.append(_event("cpu_op", "aten::_grouped_mm", at_us, 0.7, **{"Input Dims": kernel.shapes}))
                 events.append(_event("cuda_runtime", "cudaLaunchKernel", at_us, 0.5, correlation=launch))
                 events.append(_event("kernel", kernel.name, start_us, kernel.dur_us, **args))
             if phase:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import weftrace as wt
-from tests.moe.layers import GEMM, GLUE, MOVES, WAITS, Kernel, trace_of_layers
+from tests.moe.layers import GEMM, GLUE, GROUPED, MOVES, WAITS, Kernel, trace_of_layers
 from weftrace.errors import DocumentError, ProfileError, TraceError
 from weftrace.moe import Setting, load_overlap
 from weftrace.moe.calibration.document import calibration_document, calibration_of
@@ -76,6 +76,17 @@ def test_what_slows_a_kernel_is_told_from_how_it_ran_in_other_layers() -> None:
     assert row["means"] == 44 * US
 
 
+def test_layers_that_run_alike_tell_no_factor() -> None:
+    """Two layers whose times differ by a nanosecond, beside data for as long."""
+    trace = trace_of_layers(
+        [
+            [Kernel("attn(F)", GLUE, 7, 0, took, blocks=64), Kernel("combine(F)", MOVES, 27, 10, 20, blocks=20)]
+            for took in (40, 40.001, 40.002)
+        ]
+    )
+    assert calibrate(trace).factor("memory") == 1
+
+
 def test_a_wait_for_other_ranks_slows_nothing_and_is_not_predicted() -> None:
     found = held_out(layers_of(layers())).predicted
     assert found.filter(phase="combine(F)").get_column("by").unique().to_list() == ["data"]
@@ -111,6 +122,25 @@ def test_operations_are_priced_by_the_rows_and_tokens_there_are() -> None:
     wait, data = pieces_of(fitted, load_overlap("training")["combine(F)"], setting, balanced(setting))
     assert (wait.mean_ns, data.mean_ns) == (2 * 5 * US, 2 * 20 * US)
     assert wait.meets and not data.meets and wait.kind == data.kind == "communication"
+
+
+def test_rows_are_read_from_shapes_of_grouped_gemms_where_they_were_recorded() -> None:
+    """[rows, k] by [experts, k, n]; the other way round is a weight gradient, whose first size is no row."""
+    rows = (640, 480, 512)
+    trace = trace_of_layers(
+        [
+            [
+                Kernel("MLP", GROUPED, 7, 0, number / 8, blocks=132, shapes=((number, 64), (8, 64, 128))),
+                Kernel("MLP(W)", GROUPED, 7, 200, 50, blocks=132, shapes=((64, number), (number, 128))),
+            ]
+            for number in rows
+        ]
+    )
+    known = layers_of(trace)
+    assert known.rows.table.select("phase", "rows").rows() == [("MLP", float(number)) for number in rows]
+    assert known.rows.notes == ("routed rows of MLP: shapes of the grouped GEMMs",)
+    error = {each.what: each for each in calibrate_and_test(known).tested}["MLP"]
+    assert error.worst("rows") == pytest.approx(0, abs=1e-9) and (error.worst("means") or 0) > 0.1
 
 
 def test_operations_that_a_trace_does_not_tell_are_refused_by_name() -> None:

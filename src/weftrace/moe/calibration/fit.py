@@ -11,8 +11,8 @@ import polars as pl
 from weftrace.errors import ProfileError
 from weftrace.moe.calibration.kernels import SAMPLE_KEY, busy_of, kernels_of
 from weftrace.moe.calibration.parts import follows, sizes_of
-from weftrace.moe.calibration.routed_rows import Rows, rows_of
-from weftrace.moe.calibration.slowing import alone, fitted_slowing
+from weftrace.moe.calibration.routed_rows import Rows, rows_in_shapes, rows_of
+from weftrace.moe.calibration.slowing import MAX_FACTOR, alone, fitted_slowing
 from weftrace.moe.calibration.values import CalibratedPart, CalibratedPhase, Calibration
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
@@ -47,7 +47,7 @@ def layers_of(source: Trace | Work, *, tokens: int | None = None) -> Layers:
     """
     work = as_work(source)
     kernels = kernels_of(work)
-    rows = rows_of(kernels, tokens=tokens or _told_tokens(work.trace))
+    rows = rows_of(kernels, shaped=rows_in_shapes(work), tokens=tokens or _told_tokens(work.trace))
     notes = list(rows.notes)
     if work.basis == "host":
         notes.append("nothing ran on a device: host operators stand in for kernels")
@@ -87,6 +87,11 @@ def calibrate(
     busy = known.busy.filter(pl.col("layer").is_in(chosen))
     sized = with_size(kernels, base_rows(kernels), known.rows.tokens)
     slowed = fitted_slowing(sized) if slowing else ()
+    notes = tuple(
+        f"the factor of {each.group} kernels is the largest that is tried: something else than data beside them differs"
+        for each in slowed
+        if each.factor >= MAX_FACTOR
+    )
     factors = {each.group: each.factor for each in slowed}
     group = sized.get_column("group")
     factor = group.replace_strict(factors or {"": 1.0}, default=1.0, return_dtype=pl.Float64()).to_numpy()
@@ -100,7 +105,7 @@ def calibrate(
         gap_ns=known.gap_ns,
         phases=_phases(freed, busy),
         slowed=slowed,
-        notes=known.notes,
+        notes=known.notes + notes,
     )
 
 

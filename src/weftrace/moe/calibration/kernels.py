@@ -66,7 +66,7 @@ def kernels_of(source: Trace | Work) -> pl.DataFrame:
         dur_ns=pl.col("end_ns") - pl.col("start_ns"),
         beside=pl.Series(covered(data, starts, ends) / (ends - starts)),
     ).rename({"phase": "number"})  # fmt: skip
-    kernels = named.join(_layers(work), on="number", how="left").sort("start_ns", maintain_order=True)
+    kernels = named.join(samples_of(work), on="number", how="left").sort("start_ns", maintain_order=True)
     slot = pl.int_range(pl.len()).over(*SAMPLE_KEY, "name").alias("slot")
     return kernels.with_columns(slot).select(pl.col(name).cast(dtype) for name, dtype in KERNEL_SCHEMA.items())
 
@@ -110,8 +110,9 @@ def _group() -> pl.Expr:
     )
 
 
-def _layers(work: Work) -> pl.DataFrame:
-    """Of each phase (`number`): its name, micro-batch, step and layer, as stated or counted."""
+def samples_of(work: Work) -> pl.DataFrame:
+    """Of each phase (`number`, its row of `work.phases`) the sample that it is of: name, micro-batch, step and layer,
+    as stated or counted."""
     counted = pl.int_range(pl.len()).over("name", "micro_batch", "step")
     return work.phases.select(
         pl.col("phase").alias("number"), pl.col("name").alias("phase"), "micro_batch", "step",

@@ -1,4 +1,4 @@
-"""How many routed rows did the experts of each layer get? Read from the trace, from the grids of kernel launches.
+"""How many routed rows did the experts of each layer get? From shapes of grouped GEMMs, else from launch grids.
 
 A kernel that takes a block for each row, or for each few, is launched with a grid that follows the rows. A phase's
 rows are those of the largest grid among the kernels whose grids stay in one proportion while they differ from layer to
@@ -7,6 +7,7 @@ layer; where grids of two phases stay in one proportion too, the larger counts f
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,10 +15,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.moe.calibration.kernels import SAMPLE_KEY
+from weftrace.moe.calibration.kernels import SAMPLE_KEY, samples_of
+from weftrace.trace.work import Work
 
 #: Grids that differ by less than this part stay in proportion: small ones are rounded up to whole blocks.
 _ALIKE = 2e-3
+_GROUPED = r"grouped_mm|grouped_gemm"
 _LEAST_TOKENS = 64  # a smaller grid tells no tokens
 
 _Floats = NDArray[np.float64]
@@ -38,8 +41,12 @@ class Rows:
     notes: tuple[str, ...] = ()
 
 
-def rows_of(kernels: pl.DataFrame, *, tokens: int | None = None) -> Rows:
-    """The routed rows that the kernels' grids tell. tokens: of a micro-batch, where known; else the commonest grid."""
+def rows_of(kernels: pl.DataFrame, *, shaped: pl.DataFrame | None = None, tokens: int | None = None) -> Rows:
+    """The routed rows of each layer.
+
+    kernels: whose grids tell them. shaped: a row a phase and sample with `rows`, where shapes of operators tell them
+    (`rows_in_shapes`), which count before grids. tokens: of a micro-batch, where known; else the commonest grid.
+    """
     launched = kernels.filter(~pl.col("persistent"), pl.col("num_blocks") > 0)
     varying = (
         launched.group_by("phase", "name", "slot", maintain_order=True)
@@ -52,8 +59,10 @@ def rows_of(kernels: pl.DataFrame, *, tokens: int | None = None) -> Rows:
     ):
         if (told := _of_phase(part)) is not None:
             found[str(phase)] = told
-    table = _with_larger_unit(found)
-    if found:
+    if shaped is not None and not shaped.is_empty():
+        found = {str(phase): part for (phase,), part in shaped.group_by("phase", maintain_order=True)}
+        notes = [f"routed rows of {', '.join(found)}: shapes of the grouped GEMMs"]
+    elif found:
         blocks = "blocks of the kernels whose grids follow them, one a row, the padding of experts' matrices included"
         notes = [f"routed rows of {', '.join(found)}: {blocks}"]
     else:
@@ -61,7 +70,35 @@ def rows_of(kernels: pl.DataFrame, *, tokens: int | None = None) -> Rows:
     same = launched.join(varying, on=["phase", "name", "slot"], how="anti")
     if tokens is None and (tokens := _commonest_grid(same)):
         notes.append(f"assumed: {tokens:,} tokens a micro-batch, the commonest launch grid")
-    return Rows(table=table, grids=varying.select("phase", "name", "slot"), tokens=tokens, notes=tuple(notes))
+    return Rows(
+        table=_with_larger_unit(found), grids=varying.select("phase", "name", "slot"), tokens=tokens, notes=tuple(notes)
+    )
+
+
+def rows_in_shapes(work: Work) -> pl.DataFrame:
+    """A row a phase and sample whose operators recorded the shapes of grouped GEMMs, `[[rows, k], [experts, k, n]]`."""
+    recorded = pl.col("input_shapes").is_not_null() & pl.col("name").cast(pl.String).str.contains(_GROUPED)
+    ops = work.trace.events.filter(pl.col("cat") == "cpu_op", recorded).select(
+        "pid", "tid", pl.col("ts_ns").alias("host_start_ns"), pl.col("input_shapes").cast(pl.String).alias("shapes")
+    )
+    rows = ops.get_column("shapes").map_elements(_first_of_grouped, return_dtype=pl.Float64)
+    ops = ops.with_columns(rows.alias("rows")).drop_nulls("rows").sort("host_start_ns")
+    ranges = work.phases.select("pid", "tid", "host_start_ns", "host_end_ns", pl.col("phase").alias("number"))
+    begun = ops.join_asof(
+        ranges.sort("host_start_ns"), on="host_start_ns", by=["pid", "tid"], check_sortedness=False
+    )  # both are sorted
+    inside = begun.filter(pl.col("host_start_ns") < pl.col("host_end_ns"))
+    samples = inside.join(samples_of(work), on="number", how="inner")
+    return samples.group_by(SAMPLE_KEY, maintain_order=True).agg(pl.max("rows"))
+
+
+def _first_of_grouped(shapes: str) -> float | None:
+    """Rows of a grouped GEMM's operand: of [rows, k] by [experts, k, n]."""
+    try:
+        first, second = json.loads(shapes)[:2]
+    except ValueError:
+        return None
+    return float(first[0]) if len(first) == 2 and len(second) == 3 else None
 
 
 def _of_phase(part: pl.DataFrame) -> pl.DataFrame | None:

@@ -3,7 +3,8 @@
 A kernel that takes d alone, and of whose time a share b lies beside communication that moves data, takes
 d / (1 - b * (1 - 1/f)). The same kernel of different layers differs in b, so f is the factor, from 1 on, for which the
 times alone, by size, differ least: the least sum of squares of their logarithms about each kernel's mean, weighed by
-time. Kernels that only wait for other ranks move nothing, and slow nothing here.
+time. Where b hardly differs from layer to layer nothing tells a factor, and it is 1. Kernels that only wait for other
+ranks move nothing, and slow nothing here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from weftrace.moe.calibration.kernels import MATRIX
 from weftrace.moe.calibration.values import Group, Slowed
 
 _FACTORS = np.arange(100, 201) / 100
+MAX_FACTOR = float(_FACTORS[-1])
+#: Shares of time beside data that differ less than this between layers (standard deviation) tell no factor.
+_LEAST_CONTRAST = 0.01
 _GROUPS: tuple[tuple[Group, tuple[str, ...]], ...] = (("matrix", MATRIX), ("memory", ()))
 
 
@@ -37,6 +41,9 @@ def _factor(kernels: pl.DataFrame) -> float:
     same = kernels.select(pl.struct("phase", "name", "slot").rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
     weight, beside, size = (kernels.get_column(name).to_numpy() for name in ("dur_ns", "beside", "size"))
     total = np.bincount(same, weight)
+    usual = np.bincount(same, weight * beside) / total
+    if np.average((beside - usual[same]) ** 2, weights=weight) < _LEAST_CONTRAST**2:
+        return 1.0
 
     def spread(factor: float) -> float:
         time = np.log(alone(weight / size, beside, factor))

@@ -19,7 +19,7 @@ from weftrace.moe.calibration.fit import Layers, calibrate, layers_of
 from weftrace.moe.calibration.kernels import SAMPLE_KEY
 from weftrace.moe.calibration.parts import sizes_of
 from weftrace.moe.calibration.values import Calibration, Knowing, SplitTold, Tested
-from weftrace.moe.validation.spans import SpanErrors, span_errors
+from weftrace.moe.validation.spans import SpanErrors, measured_span, overlap_of_layers, span_errors
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work
@@ -29,15 +29,14 @@ KNOWING: tuple[Knowing, ...] = ("means", "rows", "beside")
 _SPANS: tuple[Literal["span", "span_waits"], ...] = ("span", "span_waits")
 _OF_SPAN = {"tested layers": "tested", "all layers": "whole"}
 #: A split for each way to choose the layers, up to so many; of more, so many spread evenly among them.
-MAX_SPLITS = 60
+MAX_SPLITS = 20
 
-#: One row a split, phase and tested sample.
+#: One row a split, phase and tested layer; times are means over its steps.
 PREDICTED_SCHEMA: dict[str, pl.DataType] = {
     "split": pl.Int32(),
     "phase": pl.String(),
     "by": pl.String(),  # busy; of communication data, the kernels that move it
     "micro_batch": pl.Int32(),
-    "step": pl.Int64(),
     "layer": pl.Int32(),
     "measured_ns": pl.Float64(),
     **{knowing: pl.Float64() for knowing in KNOWING},
@@ -79,15 +78,16 @@ def held_out(layers: Layers, *, fit_on: int = 2) -> HeldOut:
             "to fit on"
         )
     choices, num_possible = _choices(layers.layers, fit_on)
+    overlap = overlap_of_layers(layers)
+    measured = None if overlap is None else measured_span(layers, overlap)
     made, tables = [], []
     for number, choice in enumerate(choices):
         fitted = calibrate(layers, choice)
-        split = Split(
-            calibration=fitted,
-            tested=tuple(layer for layer in layers.layers if layer not in choice),
-            span=span_errors(layers, fitted, waits_as_measured=False),
-            span_waits=span_errors(layers, fitted, waits_as_measured=True),
-        )
+        spans: list[SpanErrors | None] = [None, None]
+        if overlap is not None and measured is not None:
+            spans = [span_errors(layers, fitted, overlap, measured, waits_as_measured=each) for each in (False, True)]
+        tested = tuple(layer for layer in layers.layers if layer not in choice)
+        split = Split(calibration=fitted, tested=tested, span=spans[0], span_waits=spans[1])
         made.append(split)
         tables.append(_predicted(layers, split).with_columns(split=pl.lit(number, pl.Int32())))
     table = pl.concat(tables).select(pl.col(name).cast(dtype) for name, dtype in PREDICTED_SCHEMA.items())
@@ -143,7 +143,7 @@ def _tested(tests: HeldOut) -> tuple[Tested, ...]:
     for (phase, by), part in ordered.group_by("phase", "by", maintain_order=True):
         errors = [part.get_column(knowing) / part.get_column("measured_ns") - 1 for knowing in KNOWING]
         lowest, highest = ([float(getattr(each, end)()) for each in errors] for end in ("min", "max"))
-        mean_ns = part.unique(SAMPLE_KEY).get_column("measured_ns").mean()
+        mean_ns = part.unique(["micro_batch", "layer"]).get_column("measured_ns").mean()
         found.append(
             Tested(
                 what=str(phase), by="data" if by == "data" else "busy", measured_ns=float(mean_ns or 0),  # type: ignore[arg-type]
@@ -168,7 +168,7 @@ def _choices(layers: Sequence[int], fit_on: int) -> tuple[list[tuple[int, ...]],
 
 
 def _predicted(layers: Layers, split: Split) -> pl.DataFrame:
-    """A row a phase and tested sample: of a phase that computes the union of its kernels; of one that communicates the
+    """A row a phase and tested layer: of a phase that computes the union of its kernels; of one that communicates the
     kernels that move data, for how long it waits for other ranks is not known from one."""
     tested = pl.col("layer").is_in(split.tested)
     parts = (
@@ -186,8 +186,10 @@ def _predicted(layers: Layers, split: Split) -> pl.DataFrame:
         beside_ns=pl.col("alone_ns") * size / (1 - pl.col("beside") * (1 - 1 / pl.col("factor"))),
     )
     samples = layers.busy.filter(tested).join(_costs_of_phases(split.calibration), on="phase")
-    communicates = pl.col("data_ns") + pl.col("wait_ns") > pl.col("busy_ns") / 2
-    samples = samples.with_columns(communicates=communicates)
+    samples = samples.with_columns(
+        communicates=(pl.col("data_ns") + pl.col("wait_ns")).sum().over("phase")
+        > pl.col("busy_ns").sum().over("phase") / 2
+    )
     parts = parts.join(samples.select(*SAMPLE_KEY, "communicates", "union"), on=SAMPLE_KEY, nulls_equal=True)
     sums = (
         parts.filter((pl.col("group") == "data") | ~pl.col("communicates"))
@@ -198,10 +200,13 @@ def _predicted(layers: Layers, split: Split) -> pl.DataFrame:
         )
     )
     data = pl.col("communicates")
-    return samples.join(sums, on=SAMPLE_KEY, nulls_equal=True).with_columns(
+    told = samples.join(sums, on=SAMPLE_KEY, nulls_equal=True).with_columns(
         by=pl.when(data).then(pl.lit("data")).otherwise(pl.lit("busy")),
         measured_ns=pl.when(data).then("data_ns").otherwise("busy_ns"),
         means=pl.when(data).then("mean_data_ns").otherwise("mean_ns"),
+    )
+    return told.group_by("phase", "by", "micro_batch", "layer", maintain_order=True).agg(
+        pl.mean("measured_ns", *KNOWING)
     )
 
 

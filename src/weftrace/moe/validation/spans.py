@@ -34,7 +34,7 @@ def overlap_of_layers(layers: Layers) -> Overlap | None:
     for name in (*named, *PUBLISHED_OVERLAP.values()):
         overlap = load_overlap(name)
         whole = all(each.part == "whole" for each in overlap.operations)
-        if whole and {each.phase for each in overlap.operations} == phases:
+        if whole and {each.phase for each in overlap.operations} <= phases:
             return overlap
     return None
 
@@ -87,8 +87,9 @@ def predicted_span(layers: Layers, calibration: Calibration, overlap: Overlap, *
     """
     number = len(layers.layers)
     setting = Setting.of(overlap.kinds[0], num_layers=number, tokens=calibration.tokens)
+    even = balanced(setting)
     prices = {
-        operation.name: _pieces(layers, calibration, operation, setting, waits_as_measured)
+        operation.name: _pieces(layers, calibration, operation, setting, even, waits_as_measured)
         for operation in overlap.operations
     }
     plan = plan_of(overlap, prices, setting, gap_ns=calibration.gap_ns)
@@ -98,16 +99,14 @@ def predicted_span(layers: Layers, calibration: Calibration, overlap: Overlap, *
     return _span(own.sort("layer").get_column("start_ns"), 0, times.makespan_ns)
 
 
-def span_errors(layers: Layers, calibration: Calibration, *, waits_as_measured: bool) -> SpanErrors | None:
-    """How far off the span is; None where no operation list fits the trace, or it cannot be simulated."""
-    overlap = overlap_of_layers(layers)
-    if overlap is None:
-        return None
+def span_errors(
+    layers: Layers, calibration: Calibration, overlap: Overlap, measured: Span, *, waits_as_measured: bool
+) -> SpanErrors | None:
+    """How far off the span is; None where it cannot be simulated. measured: of `measured_span`."""
     try:
         predicted = predicted_span(layers, calibration, overlap, waits_as_measured=waits_as_measured)
     except (ProfileError, PlanError):
         return None
-    measured = measured_span(layers, overlap)
     tested = np.array([layer not in calibration.layers for layer in layers.layers])
     if len(measured.windows_ns) != len(predicted.windows_ns) or not tested.any():
         return None
@@ -132,10 +131,18 @@ def _span(starts: pl.Series, first_ns: int, end_ns: int) -> Span:
 
 
 def _pieces(
-    layers: Layers, calibration: Calibration, operation: Operation, setting: Setting, waits_as_measured: bool
+    layers: Layers,
+    calibration: Calibration,
+    operation: Operation,
+    setting: Setting,
+    even: Load,
+    waits_as_measured: bool,
 ) -> tuple[Piece, ...]:
     """One piece a part of the phase, with the rows of each layer, and its waits where they are asked for."""
-    pieces = pieces_of(calibration, operation, setting, _load(layers, operation.phase, setting))
+    rows = layers.rows.table.filter(pl.col("phase") == operation.phase)
+    if not rows.is_empty():
+        even = replace(even, rows_LR=_by_layer(rows, layers, operation.phase, "rows")[:, None])
+    pieces = pieces_of(calibration, operation, setting, even)
     if not waits_as_measured:
         return pieces
     waits = _by_layer(layers.busy, layers, operation.phase, "wait_ns")
@@ -144,14 +151,6 @@ def _pieces(
         replace(piece, duration_ns=waits[:, None]) if part.group == "wait" else piece
         for piece, part in zip(pieces, parts, strict=True)
     )
-
-
-def _load(layers: Layers, phase: str, setting: Setting) -> Load:
-    """Balanced, but for the rows of each layer of a phase, where they are known."""
-    rows = layers.rows.table.filter(pl.col("phase") == phase)
-    if rows.is_empty():
-        return balanced(setting)
-    return replace(balanced(setting), rows_LR=_by_layer(rows, layers, phase, "rows")[:, None])
 
 
 def _by_layer(table: pl.DataFrame, layers: Layers, phase: str, column: str) -> NDArray[np.float64]:
