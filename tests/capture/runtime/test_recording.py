@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -182,6 +184,35 @@ def test_an_exception_passes_and_what_was_recorded_is_written(tmp_path: Path, er
     assert made.result.steps == (2, 3) and steps_in(tmp_path / "rank0.json.gz") == [2, 3]
     cut = opened(tmp_path / "rank0.json.gz").configuration["capture.cut_short"]
     assert cut == f"step 3, by {error.__name__}"
+
+
+def test_a_second_ctrl_c_waits_until_what_was_recorded_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under torchrun a Ctrl-C comes twice: from the terminal, and from torchrun while the file is being written."""
+
+    class Interrupts(Session):
+        def stop(self) -> Callable[[str], Any]:
+            save = writes(kineto(step_of(2, 0)))
+
+            def interrupted(path: str) -> None:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.05)
+                save(path)
+
+            return interrupted
+
+    def fails(step: int) -> None:
+        if step == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "Session", lambda **asked: Interrupts(""))
+    made = record(tmp_path, schedule=Schedule(1, 1, 9), longest_pause=float("inf"))
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        loop(made, work=fails)
+    assert made.result.steps == (2, 3) and (tmp_path / "rank0.json.gz").exists()
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_loop_that_ends_early_leaves_whole_steps(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import torch.distributed as dist
 from tests.moe.runtime.small import MLA
 from weftrace.capture import Schedule, record
 from weftrace.moe import Setting, load_overlap
-from weftrace.moe.runtime.processes import WARM_UP, HowToRun, run_in_processes
+from weftrace.moe.runtime import HowToRun
+from weftrace.moe.runtime.processes import WARM_UP, run_in_processes
 
 MODEL = replace(MLA, hidden_size=128)
 RECORDED = 2
@@ -22,7 +23,7 @@ def captured(group: dist.ProcessGroup, folders: dict[str, list[str]]) -> list[An
     told = []
     for overlap, listed in folders.items():
         for folder in listed:
-            made = []
+            made: list[Any] = []
 
             def recorder(info: Any, folder: str = folder, made: list[Any] = made) -> Any:
                 made.append(record(folder, schedule=Schedule(WARM_UP + 1, 1, RECORDED), info=info))

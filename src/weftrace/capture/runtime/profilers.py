@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch._C._autograd import _profiler_enabled
 from torch.autograd import profiler as autograd_profiler
-from torch.profiler import profile
+from torch.profiler import ProfilerActivity, profile
 
 from weftrace.capture.places import World, world_of
 from weftrace.version import __version__
@@ -23,7 +23,9 @@ class Session:
     """One recording of torch.profiler, from `start` to `stop`, both on the thread that runs the steps."""
 
     def __init__(self, *, shapes: bool, stacks: bool) -> None:
-        self._profile = profile(record_shapes=shapes, with_stack=stacks, experimental_config=_config(stacks))
+        self._profile = profile(
+            activities=_activities(), record_shapes=shapes, with_stack=stacks, experimental_config=_config(stacks)
+        )
 
     def start(self) -> None:
         self._profile.start()
@@ -39,6 +41,11 @@ class Session:
         if result is None:
             raise RuntimeError("torch.profiler recorded nothing")
         return result.save
+
+
+def _activities() -> list[ProfilerActivity] | None:
+    """All that torch has here; without the GPU where the program has not begun to use it, for a stop would begin it."""
+    return [ProfilerActivity.CPU] if torch.cuda.is_available() and not torch.cuda.is_initialized() else None
 
 
 def _config(stacks: bool) -> Any:
@@ -57,12 +64,8 @@ def somebody_else_records() -> bool:
 
 
 def load_profiler() -> None:
-    """The first start of a process takes up to a second, and more for a device: so it is made before the run.
-
-    A device that the program has not chosen yet is left alone.
-    """
-    activities = None if torch.cuda.is_initialized() else [torch.profiler.ProfilerActivity.CPU]
-    first = profile(activities=activities)
+    """The first start in a process takes up to a second, and more for a device: so it is made before the run."""
+    first = profile(activities=_activities())
     first.start()
     first.stop()
 

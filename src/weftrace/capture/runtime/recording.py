@@ -25,6 +25,7 @@ from weftrace.capture.runtime.profilers import (
     versions,
 )
 from weftrace.capture.schedule import Action, Schedule, as_schedule
+from weftrace.capture.signals import undisturbed
 from weftrace.capture.writer import MOST_WAITING, Taken, Window, Writer
 from weftrace.errors import CaptureError, CaptureWarning
 from weftrace.units import MIB, S
@@ -70,7 +71,6 @@ def record(
     takes_part = ranks is None or world.rank in ranks
     told = {
         **(info or {}),
-        "capture.rank": f"{world.rank} of {world.world_size}",
         **({"capture.parallel": ", ".join(f"{name}={size}" for name, size in parallel.items())} if parallel else {}),
         **versions(),
         "capture.schedule": str(asked) if isinstance(asked, Schedule) else "the program's own",
@@ -150,27 +150,27 @@ class Recording:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Whatever ended the loop, what was recorded is written; an exception passes."""
-        if self._path_of is None:
-            return
+        if self._path_of is not None:
+            with undisturbed():
+                self._finish(kind)
+
+    def _finish(self, kind: type[BaseException] | None) -> None:
+        """kind: of the exception that ended the loop."""
         with self._unharmed("the end of the recording"):
             self._close_range()
+            renamed: dict[str, str] = {}
             if self._session is not None and not self._trial:
-                renamed = {f"ProfilerStep#{self._step}": _REST}
-                if error is not None:  # the step that failed is worth seeing
+                if kind is None:
+                    renamed[f"ProfilerStep#{self._step}"] = _REST
+                else:  # the step that failed is worth seeing
                     self._steps.append(self._step)
-                    self._facts["weftrace"]["capture.cut_short"] = (
-                        f"step {self._step}, by {kind.__name__ if kind else error}"
-                    )
+                    self._facts["weftrace"]["capture.cut_short"] = f"step {self._step}, by {kind.__name__}"
+            if self._session is not None:
                 self._stop()
-                self._give({} if error is not None else renamed)
-            elif self._session is not None:
-                self._stop()
-            self._give({})
+            self._give(renamed)
         self._writer.close()
         if not (self._writer.files or self._problems):
-            self._tell(
-                f"nothing was recorded: the loop ended in step {self._step}, before the first step of the schedule"
-            )
+            self._tell(f"nothing was recorded: the loop ended in step {self._step}, before the schedule's first one")
 
     # --- a step ---------------------------------------------------------------------------------------------------
 
