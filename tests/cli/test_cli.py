@@ -447,6 +447,16 @@ def test_lanes_draws_both_bands(run: Run, train: Path) -> None:
     assert "112 SMs" in out and "20 SMs" in out and "mlp(F)" in out and "dispatch(B)" in out
 
 
+def test_lanes_are_written_as_a_picture(run: Run, train: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "lanes.svg"
+    code, out, _ = run("lanes", train, "--from", 0, "--to", 1, "-o", picture)
+    assert code == 0 and "112 SMs" in out
+    text = picture.read_text()
+    assert text.startswith("<svg") and "112 SMs<" in text and ">mlp(F)<" in text
+    for wrong in (tmp_path / "lanes.png", train):
+        assert run("lanes", train, "-o", wrong)[0] == 2
+
+
 def test_annotate_keeps_the_original_and_adds_lanes(run: Run, train: Path, tmp_path: Path) -> None:
     out = tmp_path / "annotated.json"
     assert run("annotate", train, "-o", out)[0] == 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,17 +11,23 @@ from weftrace.cli import options, outputs
 from weftrace.errors import UNUSABLE_INPUT
 from weftrace.units import MS
 
+if TYPE_CHECKING:
+    from weftrace.report.document_types import RankDocument
+
 EPILOG = """[bold]Examples[/bold]
 
 weftrace lanes train.json.gz                         all of it, wrapped over several rows
 
 weftrace lanes train.json.gz --from 30 --to 60       30 ms to 60 ms after the first device event
 
+weftrace lanes train.json.gz --from 30 --to 60 -o lanes.svg    as a picture for a document
+
 weftrace lanes traces/ --ranks 3                     one rank of a folder"""
 
 
 def command(
     sources: options.Sources,
+    output: outputs.Output = None,
     start_ms: Annotated[
         float | None, typer.Option("--from", help="Start, ms from the first device event.", metavar="MS")
     ] = None,
@@ -38,6 +45,7 @@ def command(
     """Draw the compute lane over the communication lane, a box a phase, as DeepSeek publishes its profiles."""
     selected_by = options.step_by_of(step, step_by)
     rules = options.load_kernels(kernels)
+    wanted = outputs.wanted(output, writes=[".svg"], inputs=options.inputs_of(sources, kernels))
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as trace:
         from weftrace.analysis.busy_stretches import MOST
         from weftrace.render.lanes_text import print_lanes
@@ -57,6 +65,8 @@ def command(
     console = outputs.stdout()
     start, end = (None if time is None else round(time * MS) for time in (start_ms, end_ms))
     drawn = report.document["ranks"]
+    for path in wanted.paths:
+        _write_svg(path, drawn, start or 0, end)
     several = len({(rank["rank"], rank["path"]) for rank in drawn}) < len(drawn)
     for number, rank in enumerate(drawn):
         if number:
@@ -65,3 +75,16 @@ def command(
     options.tell_failures([failure["error"] for failure in report.document["failures"]])
     if not report.document["ranks"]:
         raise typer.Exit(UNUSABLE_INPUT)
+
+
+def _write_svg(path: str, drawn: Sequence[RankDocument], start_ns: int, end_ns: int | None) -> None:
+    """One rank's lanes. Raises `typer.BadParameter` for several ranks."""
+    from weftrace.files.output import write_output
+    from weftrace.render.lanes_svg import lanes_svg
+
+    if len(drawn) != 1:
+        told = f"{path}: a picture shows the lanes of one rank, and there are {len(drawn)}; choose one with --ranks"
+        raise typer.BadParameter(told, param_hint="--output")
+    (rank,) = drawn
+    write_output(path, [lanes_svg(rank, title=rank["path"], start_ns=start_ns, end_ns=end_ns)])
+    outputs.tell_written(path)
