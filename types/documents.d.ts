@@ -632,6 +632,523 @@ declare namespace sweep {
   }
 }
 
+declare namespace calibration {
+  /** The kernels of a phase that are of one group and follow one size, of one layer. */
+  interface PartRow {
+    /** matrix work, bytes of device memory, data sent to other ranks, waits for other ranks. */
+    group: "data" | "matrix" | "memory" | "wait";
+    /** What its time is proportional to: routed rows, tokens, or rows + tokens. */
+    follows: "both" | "rows" | "tokens";
+    /** Of the kernel that takes longest. */
+    name: string;
+    num_kernels: number;
+    /** Blocks of that kernel where it is persistent. */
+    num_sms: number | null;
+    /** With the phase's mean rows, and nothing that moves data beside it. */
+    alone_ns: number;
+    /** The shortest of those of which that is the mean. */
+    least_ns: number;
+  }
+  /** One phase of a layer. */
+  interface PhaseTold {
+    phase: string;
+    /** Mean routed rows as launched; null where the trace tells none. */
+    rows: number | null;
+    /** Mean of its kernels' union over streams. */
+    busy_ns: number;
+    /** The union of its kernels, by their sum. */
+    union: number;
+    num_layers: number;
+    parts: PartRow[];
+  }
+  /** What communication that moves data costs the kernels beside it. */
+  interface SlowedRow {
+    group: "data" | "matrix" | "memory" | "wait";
+    /** Kernel families; none: all that no other row names. */
+    families: string[];
+    /** By how much longer they take. */
+    factor: number;
+  }
+  /** A fit on some layers, tested on the others. */
+  interface SplitRow {
+    layers: number[];
+    /** What communication costs the kernels beside it. */
+    factors: (["data" | "matrix" | "memory" | "wait", number])[];
+    /** What was known of a tested layer; the error of that phase that computes and is most off. */
+    worst: (["beside" | "means" | "rows", number])[];
+    /** Error of the tested layers' time, waits as measured; null: none. */
+    span: number | null;
+  }
+  /** How far off predictions of layers were that the fit had not seen. */
+  interface TestedRow {
+    what: string;
+    /** busy: the union of a phase's kernels; data: of those that move data; span: the time of layers one after another, with waits for other ranks as in the fitted layers; span_waits: with waits as measured. */
+    by: "busy" | "data" | "span" | "span_waits";
+    /** Mean of the tested layers; null of a span. */
+    measured_ns: number | null;
+    /** What was known of a tested layer; the lowest and highest of predicted / measured - 1. */
+    errors: (["beside" | "means" | "rows", number, number])[];
+  }
+  /** What the phases of a measured trace cost, and how well that predicts layers it was not fitted on. */
+  interface Document {
+    schema: "weftrace.profile.calibration/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    source: string;
+    /** Layers of the trace that it was fitted on. */
+    layers: number[];
+    num_layers: number;
+    /** Of a micro-batch on a GPU; null where nothing tells. */
+    tokens: number | null;
+    /** Idle time between two kernels back to back. */
+    gap_ns: number;
+    phases: PhaseTold[];
+    slowed: SlowedRow[];
+    /** Fits that the errors are of, and what each was off by at most. */
+    splits: SplitRow[];
+    /** Errors over all splits; empty where nothing was left out. */
+    tested: TestedRow[];
+    notes: string[];
+  }
+}
+
+declare namespace profile {
+  /** What a layer would take without one of the three. */
+  interface BottleneckTold {
+    limit: "communication" | "compute" | "ranks";
+    without_compute_ns: number;
+    without_communication_ns: number;
+    /** Where every rank took what the mean rank takes. */
+    balanced_ns: number;
+    told: string;
+  }
+  /** Attention over compressed keys (CSA and HCA of DeepSeek-V4), with one key for all heads that is the value too. q_rank: of the compressed queries. rope_dim: how many of a head's dimensions are rotary. o_rank, o_groups: the output projection: each of o_groups groups of heads to o_rank, then all of these to hidden. window: every layer attends to so many latest tokens as they are. num_csa_layers, csa_ratio: layers that besides see the indexer's choice among keys made of csa_ratio tokens each. num_hca_layers, hca_ratio: layers that besides see all keys made of hca_ratio tokens each. The rest: window only. residual_streams: copies of the hidden state between layers (mHC). */
+  interface CompressedConfig {
+    q_rank: number;
+    rope_dim: number;
+    o_rank: number;
+    o_groups: number;
+    window: number;
+    num_csa_layers: number;
+    num_hca_layers: number;
+    csa_ratio: number;
+    hca_ratio: number;
+    residual_streams?: number;
+  }
+  /** Routed experts of a mixture-of-experts layer; each is a gated MLP of three matrices. num_experts, top_k: experts a layer, and those that one token uses. intermediate_size: of one expert. num_shared: experts that every token uses besides, built as one MLP num_shared times as wide. num_groups, top_groups: a token's experts come from its best top_groups of num_groups equal groups. num_dense_layers: layers at the start with a dense MLP instead. scoring: "softmax", "sigmoid" or "sqrtsoftplus" of the gate's logits; the last two have a bias an expert, for balance. routed_scale: factor on the routed experts' sum. num_hash_layers: layers at the start whose experts a table of tokens chooses, not the gate. */
+  interface ExpertsConfig {
+    num_experts: number;
+    top_k: number;
+    intermediate_size: number;
+    num_shared?: number;
+    num_groups?: number;
+    top_groups?: number;
+    num_dense_layers?: number;
+    scoring?: string;
+    routed_scale?: number;
+    num_hash_layers?: number;
+  }
+  /** What one accelerator could do at best. Every rate is of one GPU and one direction. name, match: weftrace's name for it, and a regex on a profiler's device name. peak_flops: dtype (one of `DTYPES`) -> FLOP/s, OP/s for int8; dense, on the fastest units (tensor or matrix cores). num_sms: SMs (NVIDIA) or compute units (AMD). hbm_bytes, hbm_bytes_per_s: memory capacity in bytes and its peak bandwidth. link_bytes_per_s: NVLink or xGMI to all peers that it joins together, in one direction. nic_bytes_per_s: a GPU's share of its node's network, in one direction. gpus_per_node: GPUs joined by the link: those of a server, or of a rack where the link joins a rack (NVL72). sources: "num_sms", "peak_flops.bf16" ... -> where that number is from. */
+  interface Hardware {
+    name: string;
+    match: string;
+    peak_flops: Record<string, number>;
+    num_sms: number;
+    hbm_bytes: number;
+    hbm_bytes_per_s: number;
+    link_bytes_per_s: number;
+    nic_bytes_per_s: number;
+    gpus_per_node: number;
+    sources: Record<string, string>;
+  }
+  /** The indexer of sparse attention (DSA of DeepSeek-V3.2, CSA of V4): which keys does a query attend to? num_heads, head_dim: of the small queries that score every key; all heads share one key of head_dim. top_k: keys that the attention core then sees, the best scored; all of them where there are fewer. */
+  interface IndexerConfig {
+    num_heads: number;
+    head_dim: number;
+    top_k: number;
+  }
+  /** Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1): ranks and dimensions of a head. q_rank, kv_rank: of the compressed queries, and of the compressed keys and values, which are what a cache holds, with rope_dim more for the one rotary key of all heads. q_rank 0: queries are not compressed (V2-Lite). nope_dim, rope_dim, v_dim: a head's key has nope_dim + rope_dim dimensions, its value v_dim. */
+  interface LatentConfig {
+    q_rank: number;
+    kv_rank: number;
+    rope_dim: number;
+    nope_dim: number;
+    v_dim: number;
+  }
+  /** What one model is made of. name, family: weftrace's name, and the code that would build it (one of `FAMILIES`). num_kv_heads: key and value heads (grouped-query attention); 0 means num_heads. head_dim: 0 means hidden_size / num_heads. intermediate_size: of the dense MLP: gated, of three matrices (llama, deepseek), or of two (bert, gpt2); 0 where no layer is dense. tied_head: whether the output head is the embedding's matrix. qk_norm: RMS norms on each head's queries and keys (Qwen3). mtp_depth: layers after the last that predict one token further each (multi-token prediction); counted nowhere else. rope_theta: base of the rotary positions. params: published count of parameters; 0 where none is exact. sources: "hidden_size", "experts.top_k" ... -> where that number is from. */
+  interface ModelConfig {
+    name: string;
+    family: string;
+    vocab_size: number;
+    hidden_size: number;
+    num_layers: number;
+    num_heads: number;
+    intermediate_size: number;
+    max_positions: number;
+    num_kv_heads?: number;
+    head_dim?: number;
+    norm_eps?: number;
+    rope_theta?: number;
+    tied_head?: boolean;
+    qk_norm?: boolean;
+    mtp_depth?: number;
+    params?: number;
+    experts?: ExpertsConfig | null;
+    latent?: LatentConfig | null;
+    indexer?: IndexerConfig | null;
+    compressed?: CompressedConfig | null;
+    aliases?: string[];
+    sources?: Record<string, string>;
+  }
+  /** One number, or an array that broadcasts to [layers, ranks]. */
+  interface Numbers {
+    shape: number[];
+    /** Row by row. */
+    values: number[];
+  }
+  /** One operation of a layer. name: unique in the list. direction: F forward, B backward, W weight gradients. micro_batch: whose tokens. share: which part of the work of its name this is: weight gradients on two lanes are two operations of 0.5 each. chunk, num_chunks: of a micro-batch cut in pieces, which one this works on; its share is 1 / num_chunks. after: operations of the same layer that have ended before this starts; after_previous: of the layer before. phase: the host range that it is launched in, which it may share with its other parts. layer_shift: -1 where it works on the layer before the one that its repetition of the list is about, 1 on the layer after: lists that interleave layers. What it waits for is told by repetition all the same. */
+  interface Operation {
+    name: string;
+    work: "attn" | "attn-0" | "attn-1" | "combine" | "dispatch" | "mlp" | "moe" | "shared";
+    direction?: "B" | "F" | "W";
+    micro_batch?: number;
+    lane?: "communication" | "compute" | "network" | "side";
+    part?: "issue" | "receive" | "transfer" | "whole";
+    share?: number;
+    chunk?: number;
+    num_chunks?: number;
+    after?: string[];
+    after_previous?: string[];
+    phase?: string;
+    layer_shift?: number;
+  }
+  /** An operation list of one layer (in training of a pair of layers), which is repeated. name, title: what it is called, short and in words. kinds: profiles that it is for. operations: in issue order. num_chunks: pieces that it cuts a micro-batch in. all_sms: its computation never runs beside kernels that move tokens, and so has every SM. source: who published it. notes: what to know before trusting it. Raises `ProfileError` where two operations share a name, one waits for what the list does not have, what waits for what goes in a circle, or some work is not done whole. */
+  interface Overlap {
+    name: string;
+    title: string;
+    kinds: ("decode" | "prefill" | "train")[];
+    operations: Operation[];
+    num_chunks?: number;
+    all_sms?: boolean;
+    source?: string;
+    notes?: string[];
+  }
+  /** A phase of one micro-batch on the rank that ends last: means over layers. */
+  interface PhaseRow {
+    phase: string;
+    micro_batch: number;
+    kind: string;
+    num_layers: number;
+    busy_ns: number;
+    /** Of communication: beside some computation; else null. */
+    hidden_ns: number | null;
+    /** The rest of it. */
+    exposed_ns: number | null;
+    basis: string;
+  }
+  /** Equal kernels back to back. */
+  interface PieceTold {
+    name: string;
+    kind: "communication" | "compute" | "host" | "memory";
+    /** Of all its kernels together. */
+    duration_ns: Numbers;
+    num_kernels: number;
+    /** That it holds; null for none. */
+    num_sms: number | null;
+    /** Whether the ranks of a group of experts wait for each other in it. */
+    meets: boolean;
+    flops: Numbers;
+    moved_bytes: Numbers;
+    /** Where the duration comes from. */
+    basis: string;
+  }
+  interface PricedOperation {
+    operation: string;
+    pieces: PieceTold[];
+  }
+  /** One rank, over all layers. */
+  interface RankRow {
+    rank: number;
+    compute_ns: number;
+    /** Without waits for other ranks. */
+    communication_ns: number;
+    /** Inside meets, for ranks that come later. */
+    waiting_ns: number;
+    /** Meets that it was the last to reach. */
+    last_in: number;
+    meets: number;
+  }
+  /** One profile's setting; `Setting.of` fills what is not given with the published profile's figures. ep: GPUs of a group of experts; each holds `local_experts` of every layer. num_redundant: experts that are held twice, as EPLB places them. tokens: of one micro-batch on one GPU. sequence: tokens of a prompt (train, prefill), or of a request's cache (decode). tokens_per_request: of one request in one step. comm, comm_sms: kernels that move tokens, and the SMs that they hold. domain: GPUs joined by NVLink. num_layers: layers that are run, each a mixture-of-experts layer; in training pairs of a forward and a backward layer. Raises `ProfileError`, with both numbers, for what cannot be. */
+  interface Setting {
+    kind: "decode" | "prefill" | "train";
+    model: ModelConfig;
+    hardware: Hardware;
+    ep: number;
+    tokens: number;
+    sequence: number;
+    tokens_per_request: number;
+    comm: "deepep-v1" | "deepep-v2" | "fused";
+    comm_sms: number;
+    domain: number;
+    num_layers: number;
+    num_redundant?: number;
+  }
+  /** Tokens that a GPU gets done / (layer_ns * num_layers). */
+  interface ThroughputTold {
+    tokens: number;
+    num_layers: number;
+    tokens_per_gpu: number;
+    tokens_per_node: number;
+    gpus_per_node: number;
+    /** Of drafted tokens; null where none are drafted. */
+    acceptance: number | null;
+    /** What the number does not have in it. */
+    assumed: string[];
+  }
+  /** One simulated profile. */
+  interface Document {
+    schema: "weftrace.profile/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    setting: Setting;
+    overlap: Overlap;
+    /** How prices were found. */
+    level: string;
+    /** Kernels that ask for more SMs than there are wait for each other. */
+    share_sms: boolean;
+    /** Of each op of the plan, where durations are stretched by what runs beside; else null. */
+    stretched_ns: number[] | null;
+    gap_ns: number;
+    num_ranks: number;
+    prices: PricedOperation[];
+    span_ns: number;
+    layer_ns: number;
+    throughput: ThroughputTold;
+    bottleneck: BottleneckTold;
+    phases: PhaseRow[];
+    /** The rank that ends last. */
+    phases_rank: number;
+    /** Who is waited for most first; at most 1,024. */
+    ranks: RankRow[];
+  }
+}
+
+declare namespace pays {
+  /** One list over all batches. */
+  interface Curve {
+    overlap: string;
+    title: string;
+    /** Tokens a second of one GPU, by batch; null: it cannot be cut so. */
+    tokens_per_gpu: (number | null)[];
+    /** The smallest batch from which on it beats no overlap at every batch; null: at none. */
+    pays_from: number | null;
+    /** Stretches of batches, first and last, at which it beats no overlap. */
+    pays_between: [number, number][];
+    /** The most tokens a second over no overlap's, less 1. */
+    best_gain: number | null;
+    /** At which batch. */
+    best_batch: number | null;
+    /** At the largest batch. */
+    last_gain: number | null;
+    /** Why it is impossible here; empty where it is possible. */
+    reason?: string;
+  }
+  /** One profile; what is None is the published profile's. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side. */
+  interface Request {
+    kind: "decode" | "prefill" | "train";
+    model?: string;
+    hardware?: string;
+    ep?: number | null;
+    tokens?: number | null;
+    gpu_tokens?: number | null;
+    sequence?: number | null;
+    tokens_per_request?: number | null;
+    comm?: "deepep-v1" | "deepep-v2" | "fused" | null;
+    comm_sms?: number | null;
+    overlap?: string | null;
+    costs?: string;
+    layers?: number;
+    ranks?: number;
+    routing?: "balanced" | "random";
+    seed?: number;
+    loads?: string | null;
+    contention?: boolean;
+  }
+  /** Operation lists against no overlap, by batch. */
+  interface Document {
+    schema: "weftrace.profile.pays/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    headline: string;
+    request: Request;
+    /** What all have alike, as text. */
+    shared: Record<string, string>;
+    /** What batches count. */
+    unit: string;
+    /** Of one GPU, ascending. */
+    batches: number[];
+    /** No overlap first. */
+    curves: Curve[];
+  }
+}
+
+declare namespace sweep {
+  /** One profile; what is None is the published profile's. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side. */
+  interface Request {
+    kind: "decode" | "prefill" | "train";
+    model?: string;
+    hardware?: string;
+    ep?: number | null;
+    tokens?: number | null;
+    gpu_tokens?: number | null;
+    sequence?: number | null;
+    tokens_per_request?: number | null;
+    comm?: "deepep-v1" | "deepep-v2" | "fused" | null;
+    comm_sms?: number | null;
+    overlap?: string | null;
+    costs?: string;
+    layers?: number;
+    ranks?: number;
+    routing?: "balanced" | "random";
+    seed?: number;
+    loads?: string | null;
+    contention?: boolean;
+  }
+  /** One combination: its values by axis, and its numbers, or why it is impossible. */
+  interface Row {
+    values: Record<string, string | number>;
+    summary?: Summary | null;
+    /** Empty where it is possible. */
+    reason?: string;
+  }
+  /** One profile in numbers; times are of one layer and in nanoseconds. */
+  interface Summary {
+    /** The operation list. */
+    overlap: string;
+    /** Tokens of all micro-batches on one GPU. */
+    gpu_tokens: number;
+    /** Time that a layer adds. */
+    layer_ns: number;
+    /** Tokens a second of one GPU. */
+    tokens_per_gpu: number;
+    /** Tokens a second of the GPUs that NVLink joins. */
+    tokens_per_node: number;
+    /** |communication| of rank 0, the mean of its layers; null where a fused kernel holds it. */
+    communication_ns: number | null;
+    /** Of it, what no computation hides; null as there. */
+    exposed_ns: number | null;
+    /** Without which of the three a layer would be shortest. */
+    limit: "communication" | "compute" | "ranks";
+    /** What a layer would take without it. */
+    without_limit_ns: number;
+    /** How durations were found. */
+    costs: string;
+  }
+  /** Every combination of some settings. */
+  interface Document {
+    schema: "weftrace.profile.sweep/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    headline: string;
+    base: Request;
+    /** What all have alike, as text. */
+    shared: Record<string, string>;
+    /** Option -> its values. */
+    axes: Record<string, (string | number)[]>;
+    /** In the order of the axes, the last one fastest. */
+    rows: Row[];
+  }
+}
+
+declare namespace validation {
+  /** A phase of one side. */
+  interface AloneRow {
+    side: "measured" | "predicted";
+    name: string;
+    median_ns: number;
+    num_samples: number;
+  }
+  /** A phase on both sides. */
+  interface ComparedRow {
+    phase: string;
+    /** F, B or W; empty where the name tells none. */
+    direction: string;
+    /** Null where not both sides tell one. */
+    micro_batch: number | null;
+    /** compute or communication, as measured. */
+    lane: string;
+    /** busy: the union of its kernels; data: of those that move data to other ranks. */
+    by: "busy" | "data";
+    predicted: TimesRow;
+    measured: TimesRow;
+    /** Predicted / measured; null where nothing was measured. */
+    ratio: number | null;
+  }
+  /** The order in which a lane's phases start, one turn. */
+  interface OrderRow {
+    lane: string;
+    predicted: string[];
+    measured: string[];
+    is_same: boolean;
+  }
+  /** One of the two runs. */
+  interface SideRow {
+    source: string;
+    /** Whether weftrace made the traces. */
+    simulated: boolean;
+    num_ranks: number;
+    num_steps: number;
+    /** Of a step: how often its commonest phase ran. */
+    num_layers: number;
+    /** What stands for work: device, host, ranges. */
+    basis: string;
+    /** How it was made, as its first trace tells. */
+    info: [string, string][];
+  }
+  /** Of ranks, each rank's median over layers and steps. */
+  interface TimesRow {
+    /** The median of the ranks. */
+    median_ns: number;
+    /** The lowest rank; of a single rank, the shortest sample. */
+    low_ns: number;
+    /** The highest rank; of a single rank, the longest sample. */
+    high_ns: number;
+    /** Layers, steps and ranks together. */
+    num_samples: number;
+  }
+  /** What the run took as a whole. */
+  interface WholeTold {
+    what: "communication" | "computation" | "exposed communication" | "span";
+    predicted: TimesRow;
+    measured: TimesRow;
+    ratio: number | null;
+  }
+  /** What is furthest off, of the phases and the span. */
+  interface WorstTold {
+    name: string;
+    /** Predicted / measured - 1. */
+    error: number;
+  }
+  /** A predicted run beside a measured one, phase by phase. */
+  interface Document {
+    schema: "weftrace.profile.validation/1";
+    /** Version of weftrace that wrote it. */
+    weftrace: string;
+    headline: string;
+    predicted: SideRow;
+    measured: SideRow;
+    worst: WorstTold | null;
+    /** In order of first start, as measured. */
+    phases: ComparedRow[];
+    whole: WholeTold[];
+    /** Whether `whole` is of one layer: the runs differ in layers. */
+    per_layer: boolean;
+    orders: OrderRow[];
+    alone: AloneRow[];
+    notes: string[];
+  }
+}
+
 declare namespace recommendation {
   /** One schedule on these devices. */
   interface CandidateRow {

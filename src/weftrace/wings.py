@@ -30,6 +30,7 @@ WINGS = (
     Wing("experts", (("placement", ("Placement",)), ("", ("balance", "replan", "replay")))),
     Wing("flops", (("values", ("FlopsReport",)), ("", ("count", "profile")))),
     Wing("pipeline"),
+    Wing("moe"),
     Wing("capture", is_shown=False),
 )
 

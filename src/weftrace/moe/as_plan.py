@@ -6,7 +6,7 @@ columns: 61 layers of 64 ranks take a fraction of a second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ STREAMS: dict[Lane, int] = {"compute": 7, "side": 23, "communication": 27, "netw
 GAP_NS = 2_000
 
 _Ints = NDArray[np.int64]
+_Edge = tuple[int, int, int]  # a piece waits for another's end, of so many repetitions before
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,23 @@ class _Unit:
     last: dict[str, int]
 
 
-def plan_of(overlap: Overlap, prices: Prices, setting: Setting, *, num_ranks: int = 1, gap_ns: int = GAP_NS) -> Plan:
+def plan_of(
+    overlap: Overlap,
+    prices: Prices,
+    setting: Setting,
+    *,
+    num_ranks: int = 1,
+    gap_ns: int = GAP_NS,
+    share_sms: bool = True,
+) -> Plan:
     """The plan of `setting.num_layers` layers on `num_ranks` ranks.
 
     prices: of every operation of the list, with arrays that broadcast to [num_layers, num_ranks]. Pieces that meet do
-    so with those of the other ranks of their group of `setting.ep`. Raises `ProfileError` where a price is missing, has
-    another shape, or is below 0.
+    so with those of the other ranks of their group of `setting.ep`. share_sms: kernels of the compute and the side lane
+    that ask together for more SMs than communication leaves run one after another, in issue order (waits of why="sm");
+    false where durations were measured side by side: they hold already what sharing cost.
+
+    Raises `ProfileError` where a price is missing, has another shape, or is below 0.
     """
     if num_ranks < 1:
         raise ProfileError(f"num_ranks = {num_ranks}: a plan has one rank at least")
@@ -53,6 +65,7 @@ def plan_of(overlap: Overlap, prices: Prices, setting: Setting, *, num_ranks: in
     grid = _grid_of(unit, setting.num_layers, num_ranks)
     k, rank, layer = grid.k, grid.rank, grid.layer
     duration_KLR = np.stack([_durations(piece, name, setting.num_layers, num_ranks) for piece, name in _named(unit)])
+    sm_waits = list(_sm_waits(unit, setting, overlap)) if share_sms else []
     return Plan(
         name=f"{setting.model.name}, {setting.kind}, {overlap.name}",
         source="; ".join(dict.fromkeys(piece.basis for piece in unit.pieces if piece.basis)),
@@ -62,7 +75,7 @@ def plan_of(overlap: Overlap, prices: Prices, setting: Setting, *, num_ranks: in
         world_size=max(num_ranks, setting.ep),
         gap_ns=gap_ns,
         ops=_ops(unit, k, rank, layer, duration_KLR, _meets(unit, k, rank, layer, setting.ep, num_ranks)),
-        waits=_waits(unit, grid.row_at, num_ranks, grid.num_units),
+        waits=_waits(unit, sm_waits, grid.row_at, num_ranks, grid.num_units),
     )
 
 
@@ -171,20 +184,68 @@ def _meets(unit: _Unit, k: _Ints, rank: _Ints, layer: _Ints, ep: int, num_ranks:
     return pl.select(pl.when(pl.Series(meets)).then(pl.Series(number))).to_series().cast(pl.Int32)
 
 
-def _waits(unit: _Unit, row_at: _Ints, num_ranks: int, num_units: int) -> pl.DataFrame:
+def _waits(unit: _Unit, sm_waits: Iterable[_Edge], row_at: _Ints, num_ranks: int, num_units: int) -> pl.DataFrame:
     rows = len(unit.pieces)
-    by_name = {each.name: each for each in unit.operations}
-    op, on, back = [], [], []
-    for name, each in by_name.items():
+    edges: list[_Edge] = []
+    for each in dict.fromkeys(unit.operations):
         for others, units in ((each.after, 0), (each.after_previous, 1)):
-            for other in others:
-                op.append(unit.first[name])
-                on.append(unit.last[other])
-                back.append(units)
+            edges += [(unit.first[each.name], unit.last[other], units) for other in others]
+    num_data = len(edges)
+    edges += sm_waits
+    op, on, back = np.array(edges, np.int64).reshape(-1, 3).T
     base = np.arange(num_ranks * num_units)[:, None] * rows
     unit_of = np.tile(np.arange(num_units), num_ranks)[:, None]
-    has = (unit_of >= np.array(back, np.int64)[None, :]).ravel()
-    waiting = row_at[(base + np.array(op, np.int64)).ravel()[has]]
-    awaited = row_at[(base + np.array(on, np.int64) - np.array(back, np.int64) * rows).ravel()[has]]
+    has = (unit_of >= back[None, :]).ravel()
+    waiting = row_at[(base + op).ravel()[has]]
+    awaited = row_at[(base + on - back * rows).ravel()[has]]
     both = (waiting >= 0) & (awaited >= 0)
-    return pl.DataFrame({"op": waiting[both], "on": awaited[both]})
+    is_data = np.broadcast_to(np.arange(len(edges)) < num_data, (len(base), len(edges))).ravel()[has][both]
+    why = pl.select(pl.when(pl.Series(is_data)).then(pl.lit("data")).otherwise(pl.lit("sm"))).to_series()
+    return pl.DataFrame({"op": waiting[both], "on": awaited[both], "why": why})
+
+
+def _sm_waits(unit: _Unit, setting: Setting, overlap: Overlap) -> Iterator[_Edge]:
+    """Kernels of the compute and the side lane that ask together for more SMs than there are: in issue order.
+
+    Both lanes then run as one queue would, and neither takes longer than it does alone. SMs of communication kernels
+    are set aside. A kernel that does not say its SMs shares them with any other.
+    """
+    free = setting.hardware.num_sms if overlap.all_sms else setting.compute_sms
+    lanes = ("compute", "side")
+    asking = [
+        (k, each.lane, piece.num_sms)
+        for k, (piece, each) in enumerate(zip(unit.pieces, unit.operations, strict=True))
+        if each.lane in lanes and piece.num_sms
+    ]
+    if len({lane for _, lane, _ in asking}) < len(lanes):
+        return
+    earlier = _earlier(overlap)
+    awaited: dict[str, tuple[int, int]] = {}  # by lane: what it has waited for last
+    for again in (0, 1):  # the second time as the next repetition, which knows what was waited for before
+        for at, (k, lane, sms) in enumerate(asking):
+            before = [(again, j) for j, other, asked in asking[:at] if other != lane and sms + asked > free]
+            if again and not before:
+                before = [(0, j) for j, other, asked in asking if other != lane and sms + asked > free]
+            if not before or before[-1] == awaited.get(lane):
+                continue
+            awaited[lane] = repetition, j = before[-1]
+            is_told = bool(repetition) if again else unit.operations[k].name in earlier[unit.operations[j].name]
+            if not is_told:
+                yield k, j, again - repetition
+
+
+def _earlier(overlap: Overlap) -> dict[str, set[str]]:
+    """Of each operation, those of its repetition that have ended before it starts, by waits and by its lane."""
+    direct: dict[str, set[str]] = {}
+    last: dict[str, str] = {}
+    for each in overlap.operations:
+        direct[each.name] = {*each.after, *filter(None, [last.get(each.lane)])}
+        last[each.lane] = each.name
+    found: dict[str, set[str]] = {}
+
+    def all_before(name: str) -> set[str]:
+        if name not in found:
+            found[name] = set().union(*({other} | all_before(other) for other in direct[name]))
+        return found[name]
+
+    return {name: all_before(name) for name in direct}

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
@@ -23,7 +24,8 @@ _MAX_CHUNKS = 64  # more only adds kernels' starts
 
 def known_overlaps(kind: Kind | None = None) -> tuple[str, ...]:
     """Names of the lists that come with weftrace. kind: only those for that kind of profile."""
-    return tuple(dict.fromkeys(each.name for each in _shipped() if kind is None or kind in each.kinds))
+    shipped = [_shipped_list(text, what, None) for _, what, text in _files()]
+    return tuple(dict.fromkeys(each.name for each in shipped if kind is None or kind in each.kinds))
 
 
 def load_overlap(name: str, kind: Kind | None = None) -> Overlap:
@@ -34,9 +36,9 @@ def load_overlap(name: str, kind: Kind | None = None) -> Overlap:
     such list, and where it is for other kinds.
     """
     plain, num_chunks = _split(name)
-    found = [each for each in _files() if each[0] == plain]
+    found = [(what, text) for own, what, text in _files() if own == plain]
     if found:
-        lists = [overlap_of(text, what, num_chunks=num_chunks) for _, what, text in found]
+        lists = [_shipped_list(text, what, num_chunks) for what, text in found]
     elif plain.endswith(".toml"):
         lists = [overlap_of(_read(plain), plain, num_chunks=num_chunks)]
     else:
@@ -173,15 +175,14 @@ def _read(path: str) -> str:
         raise ProfileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _files() -> Iterator[tuple[str, str, str]]:
+@cache
+def _files() -> tuple[tuple[str, str, str], ...]:
     """Name of the list, name of the file, text, of each that comes with weftrace."""
     home = files("weftrace.moe") / "overlaps"
-    for each in sorted(home.iterdir(), key=lambda each: each.name):
-        if each.name.endswith(".toml"):
-            text = each.read_text("utf-8")
-            yield tomllib.loads(text)["name"], each.name, text
+    texts = [(each.name, each.read_text("utf-8")) for each in home.iterdir() if each.name.endswith(".toml")]
+    return tuple((tomllib.loads(text)["name"], name, text) for name, text in sorted(texts))
 
 
-def _shipped() -> Iterator[Overlap]:
-    for _, what, text in _files():
-        yield overlap_of(text, what)
+@cache
+def _shipped_list(text: str, what: str, num_chunks: int | None) -> Overlap:
+    return overlap_of(text, what, num_chunks=num_chunks)

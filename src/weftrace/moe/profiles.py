@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from weftrace.moe.as_plan import plan_of
-from weftrace.moe.operations import Overlap
+from weftrace.errors import ProfileError
+from weftrace.moe.as_plan import GAP_NS, plan_of
+from weftrace.moe.operations import Overlap, need_whole
+from weftrace.moe.overlap_files import load_overlap
 from weftrace.moe.pieces import Prices
-from weftrace.moe.setting import Kind, Setting
+from weftrace.moe.setting import Comm, Kind, Setting
 from weftrace.notebook import InNotebook
-from weftrace.plan import Plan, Timetable, timetable
+from weftrace.plan import Plan, Slowdown, Timetable, timetable, with_contention
 from weftrace.units import us
+
+if TYPE_CHECKING:
+    from weftrace.trace import Trace
 
 #: The operation list of each published profile.
 PUBLISHED_OVERLAP: dict[Kind, str] = {"train": "training", "prefill": "two-micro-batches", "decode": "five-stages"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+def default_overlap(kind: Kind, comm: Comm = "deepep-v1") -> str:
+    """The published profile's list, or where its kernels have no such transfers, the nearest that they can run."""
+    if comm == "fused" and kind != "train":
+        return "waves"
+    return "dual-batch" if kind == "decode" and comm == "deepep-v2" else PUBLISHED_OVERLAP[kind]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Profile(InNotebook):
     """A profile as it was simulated.
 
     setting, overlap, prices: what it was made of; level: how prices were found. times: of its plan.
+    share_sms: whether kernels that ask for more SMs than there are wait for each other. contention: whether durations
+    are stretched by what runs beside.
     """
 
     setting: Setting
@@ -32,10 +47,16 @@ class Profile(InNotebook):
     level: str
     prices: Prices
     times: Timetable
+    share_sms: bool = True
+    contention: bool = False
 
     @property
     def plan(self) -> Plan:
         return self.times.plan
+
+    @property
+    def num_ranks(self) -> int:
+        return len(self.plan.ranks)
 
     @property
     def span_ns(self) -> int:
@@ -44,33 +65,119 @@ class Profile(InNotebook):
 
     @property
     def layer_ns(self) -> float:
-        """Time that a layer adds: from the last repetition's first start back to the second's, by repetition; of one
-        layer alone its span."""
-        starts = self._starts_ns()
-        return float(self.span_ns) if len(starts) < 3 else float(starts[-1] - starts[1]) / (len(starts) - 2)
+        """Time that a layer adds: from the start of the second layer to that of the last, over the layers between.
 
-    def _starts_ns(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """When the list's first operation starts in each layer, on the rank where it is last."""
-        first = self.overlap.operations[0]
-        ops = self.times.ops.filter(phase=first.phase, micro_batch=first.micro_batch)
-        latest = (
-            ops.group_by("layer", "rank").agg(pl.col("start_ns").min()).group_by("layer").agg(pl.col("start_ns").max())
-        )
-        found: np.ndarray[tuple[int], np.dtype[np.int64]] = latest.sort("layer").get_column("start_ns").to_numpy()
-        return found
+        By the start of the list's first operation, on the rank where it is last. Of fewer than three layers the whole
+        span over their number, which has the ends in it.
+        """
+        starts = layer_starts_ns(self.times, self.overlap)
+        if len(starts) < 3:
+            return self.span_ns / self.setting.num_layers
+        return float(starts[-1] - starts[1]) / (len(starts) - 2)
+
+    @property
+    def costs(self) -> str:
+        """How durations were found, in words."""
+        return self.level + (", stretched by what runs beside (contention)" if self.contention else "")
+
+    def told(self) -> dict[str, str]:
+        """The configuration as text: what `Trace.info` tells of it, with "profile." before each key."""
+        return {
+            **self.setting.told(), "overlap": self.overlap.name, "costs": self.costs,
+            "layers": str(self.setting.num_layers),
+        }  # fmt: skip
+
+    def trace(self, rank: int = 0) -> Trace:
+        """The trace of one rank, as the profiler would have written it. Raises `PlanError` for a rank that is none."""
+        from weftrace.plan import trace_of
+
+        trace = trace_of(self.times, rank)
+        return replace(trace, info={**trace.info, **{f"profile.{key}": text for key, text in self.told().items()}})
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield from self.setting.told().items()
         yield "overlap", self.overlap.title
-        yield "costs", self.level
+        yield "costs", self.costs
         yield "span", us(self.span_ns)
         yield "a layer", us(round(self.layer_ns))
 
 
-def simulated(setting: Setting, overlap: Overlap, prices: Prices, *, level: str, num_ranks: int = 1) -> Profile:
-    """The profile of these prices.
+def make_profile(
+    setting: Setting,
+    overlap: Overlap | str | None = None,
+    *,
+    level: Any = "published",
+    load: Any = None,
+    num_ranks: int = 1,
+    contention: bool = False,
+) -> Profile:
+    """The profile of a setting, priced.
+
+    overlap: a list, its name or its file; None for `default_overlap`. level: "roofline", "published", or a
+    calibration. load: what each rank has to do, balanced where it is None. num_ranks: ranks that are simulated, of the
+    group of `setting.ep`. contention: stretch durations by what runs beside (`weftrace.plan.with_contention`); a
+    calibration holds those of kernels alone, and is stretched by its own table in any case.
+
+    Raises `ProfileError` where the list does not fit the setting or leaves out part of a layer, and for prices that
+    there are none of.
+    """
+    from weftrace.moe.costs.levels import level_name, price, slowdowns_at, was_measured
+
+    if overlap is None or isinstance(overlap, str):
+        overlap = load_overlap(overlap or default_overlap(setting.kind, setting.comm), setting.kind)
+    check_fit(setting, overlap)
+    return simulated(
+        setting, overlap, price(overlap, setting, load, level), level=level_name(level), num_ranks=num_ranks,
+        slowdowns=slowdowns_at(level, contention=contention), share_sms=not was_measured(level),
+    )  # fmt: skip
+
+
+def check_fit(setting: Setting, overlap: Overlap) -> None:
+    """Raise `ProfileError`, with both numbers, where a list cannot be run in a setting, or leaves out part of it."""
+    need_whole(overlap, setting.kind)
+    if overlap.is_fused != (setting.comm == "fused"):
+        which = "has one fused kernel" if overlap.is_fused else "moves tokens by kernels of their own"
+        needs = 'fused"' if overlap.is_fused else 'deepep-v1" or "deepep-v2"'
+        raise ProfileError(f'overlap {overlap.name!r} {which}, so comm is "{needs}, not {setting.comm!r}')
+    if setting.comm == "deepep-v2" and any(each.lane == "network" for each in overlap.operations):
+        raise ProfileError(
+            f"overlap {overlap.name!r} has transfers that hold no SM, and DeepEP V2 has none: its kernels hold "
+            f"{setting.comm_sms} SMs here. Choose dual-batch, or comm = 'deepep-v1'."
+        )
+    if setting.tokens % overlap.num_chunks:
+        raise ProfileError(
+            f"{setting.tokens:,} tokens cannot be cut in {overlap.num_chunks} equal chunks: "
+            f"{setting.tokens:,} / {overlap.num_chunks} is no whole number"
+        )
+
+
+def simulated(
+    setting: Setting,
+    overlap: Overlap,
+    prices: Prices,
+    *,
+    level: str,
+    num_ranks: int = 1,
+    slowdowns: Sequence[Slowdown] = (),
+    share_sms: bool = True,
+    gap_ns: int = GAP_NS,
+) -> Profile:
+    """The profile of these prices. slowdowns: what ops that run side by side cost each other (contention).
 
     Raises `ProfileError` where they do not fit the list, and `PlanError` where the list stands still.
     """
-    plan = plan_of(overlap, prices, setting, num_ranks=num_ranks)
-    return Profile(setting=setting, overlap=overlap, level=level, prices=prices, times=timetable(plan))
+    plan = plan_of(overlap, prices, setting, num_ranks=num_ranks, share_sms=share_sms, gap_ns=gap_ns)
+    times = with_contention(plan, slowdowns).times if slowdowns else timetable(plan)
+    return Profile(
+        setting=setting, overlap=overlap, level=level, prices=prices, times=times, share_sms=share_sms,
+        contention=bool(slowdowns),
+    )  # fmt: skip
+
+
+def layer_starts_ns(times: Timetable, overlap: Overlap) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """When the list's first operation starts in each of its layers, on the rank where it is last."""
+    first = overlap.operations[0]
+    ops = times.ops.filter(phase=first.phase, micro_batch=first.micro_batch)
+    latest = ops.group_by("layer", "rank").agg(pl.col("start_ns").min()).group_by("layer").agg(pl.col("start_ns").max())
+    found: np.ndarray[tuple[int], np.dtype[np.int64]] = latest.sort("layer").get_column("start_ns").to_numpy()
+    return found

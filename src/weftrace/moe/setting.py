@@ -21,7 +21,7 @@ COMMS: tuple[Comm, ...] = get_args(Comm)
 
 #: The published profiles (DeepSeek's profile-data): GPUs of a group of experts, tokens of one micro-batch on one GPU,
 #: length of a prompt or of the cache, tokens of a request in a step (in decode 2, as with one MTP token).
-_PUBLISHED: Final[dict[Kind, dict[str, int]]] = {
+PUBLISHED: Final[dict[Kind, dict[str, int]]] = {
     "train": {"ep": 64, "tokens": 4096, "sequence": 4096, "tokens_per_request": 4096},
     "prefill": {"ep": 32, "tokens": 8192, "sequence": 4096, "tokens_per_request": 4096},
     "decode": {"ep": 128, "tokens": 128, "sequence": 4096, "tokens_per_request": 2},
@@ -89,7 +89,7 @@ class Setting(InNotebook):
         for what, value, known in (("kind", kind, KINDS), ("comm", comm, COMMS)):
             if value not in known:
                 raise ProfileError(f"{what} = {value!r}: weftrace knows {', '.join(known)}")
-        published = _PUBLISHED[kind]
+        published = PUBLISHED[kind]
         of_device = _hardware(hardware)
         sequence = published["sequence"] if sequence is None else sequence
         if tokens_per_request is None:

@@ -42,4 +42,5 @@ def _piece(each: Operation, costs_us: Mapping[str, float], num_kernels: int) -> 
 def made(kind: str, *, num_layers: int = 4, num_ranks: int = 1, **setting: int) -> Profile:
     overlap = load_overlap(LISTS[kind])
     of = Setting.of(kind, num_layers=num_layers, **setting)  # type: ignore[arg-type]
-    return simulated(of, overlap, priced(overlap, COSTS[kind]), level="published", num_ranks=num_ranks)
+    prices = priced(overlap, COSTS[kind])
+    return simulated(of, overlap, prices, level="published", num_ranks=num_ranks, share_sms=False)

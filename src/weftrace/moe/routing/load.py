@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weftrace.errors import ProfileError
-from weftrace.moe.routing.distinct_places import distinct_places, ranks_of_experts
+from weftrace.facts import ExpertsConfig
+from weftrace.moe.routing.distinct_places import Distinct, distinct_places, ranks_of_experts
 from weftrace.moe.setting import Setting
 from weftrace.notebook import InNotebook
 
@@ -81,9 +83,7 @@ def balanced(setting: Setting) -> Load:
     Experts stand on ranks in order; copies of some (`num_redundant`) are taken to change no distinct places.
     """
     experts = setting.experts
-    rank_of_expert_E = ranks_of_experts(experts.num_experts, setting.ep)
-    nodes = distinct_places(experts, rank_of_expert_E // setting.domain)
-    gpus = distinct_places(experts, rank_of_expert_E)
+    nodes, gpus = _nodes_and_gpus(experts, setting.ep, setting.domain)
     nodes_LR, gpus_LR = (np.full((1, 1), setting.tokens * places.mean) for places in (nodes, gpus))
     return Load(
         rows_LR=np.full((1, 1), float(setting.tokens * experts.top_k)),
@@ -93,6 +93,13 @@ def balanced(setting: Setting) -> Load:
         received_gpus_LR=gpus_LR,
         basis=f"balanced routing, {nodes.told} distinct nodes a token",
     )
+
+
+@cache
+def _nodes_and_gpus(experts: ExpertsConfig, ep: int, domain: int) -> tuple[Distinct, Distinct]:
+    """Distinct nodes and GPUs of a token: the same for every batch."""
+    rank_of_expert_E = ranks_of_experts(experts.num_experts, ep)
+    return distinct_places(experts, rank_of_expert_E // domain), distinct_places(experts, rank_of_expert_E)
 
 
 def from_loads(setting: Setting, load_LR: Floats) -> Load:

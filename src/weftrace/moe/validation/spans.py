@@ -92,7 +92,7 @@ def predicted_span(layers: Layers, calibration: Calibration, overlap: Overlap, *
         operation.name: _pieces(layers, calibration, operation, setting, even, waits_as_measured)
         for operation in overlap.operations
     }
-    plan = plan_of(overlap, prices, setting, gap_ns=calibration.gap_ns)
+    plan = plan_of(overlap, prices, setting, gap_ns=calibration.gap_ns, share_sms=False)
     times = with_contention(plan, slowdowns_of(calibration)).times
     anchor = _anchor(overlap)
     own = times.ops.filter(_is(anchor, told=True)).group_by("layer").agg(pl.col("start_ns").min())

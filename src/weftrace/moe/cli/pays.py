@@ -1,0 +1,73 @@
+"""`weftrace profile pays`: from which batch on does overlapping pay?"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+import typer
+
+from weftrace.cli import outputs
+from weftrace.moe.cli import request_options as options
+
+EPILOG = """[bold]Examples[/bold]
+
+weftrace profile pays decode --batch 8..512            requests a GPU; every batch is simulated
+
+weftrace profile pays prefill --batch 1024..16384/512  tokens a GPU, in steps of 512
+
+weftrace profile pays decode --batch 8..512 --overlap two-batch --overlap chunked:2 --ep 32"""
+
+MAX_DEFAULT = 512  # batches, where no step is given
+
+
+def command(
+    kind: Annotated[Literal["prefill", "decode"], typer.Argument(help="Which profile.", show_default=False)],
+    batch: Annotated[
+        str,
+        typer.Option(
+            "--batch",
+            help="Batches of one GPU, FROM..TO or FROM..TO/STEP: requests in decode, tokens in prefill.",
+            metavar="RANGE",
+        ),
+    ],
+    overlap: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--overlap", help="Lists to hold against none, repeatable.", metavar="NAME|FILE", show_default=False
+        ),
+    ] = None,
+    model: options.Model = "deepseek-v3",
+    hardware: options.HardwareName = "h800",
+    ep: options.Ep = None,
+    sequence: options.Sequence = None,
+    tokens_per_request: options.TokensPerRequest = None,
+    comm: options.Comm = None,
+    comm_sms: options.CommSms = None,
+    costs: options.Costs = "published",
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
+) -> None:
+    """Find from which batch on overlapping pays, against no overlap: every batch simulated, none interpolated."""
+    from weftrace.moe.kinds import PAYS
+    from weftrace.moe.sweeps.crossings import pays
+
+    wanted = outputs.wanted(output, writes=PAYS, json=json, quiet=quiet)
+    batches = parse_batches(batch)
+    request = options.request_of(
+        kind, model=model, hardware=hardware, ep=ep, sequence=sequence, tokens_per_request=tokens_per_request,
+        comm=comm, comm_sms=comm_sms, costs=costs,
+    )  # fmt: skip
+    with outputs.progress_bar("simulating lists") as on_progress:
+        found = pays(request, batches, overlaps=overlap or None, on_progress=on_progress)
+    outputs.deliver(found, PAYS, wanted)
+
+
+def parse_batches(text: str) -> list[int]:
+    """ "8..512", "1024..16384/512" -> every batch. Without a step, at most 512 of them. Raises `typer.BadParameter`."""
+    match = re.fullmatch(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*(?:/\s*(\d{1,9}))?\s*", text)
+    first, last, step = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    if not 0 < first <= last:
+        raise typer.BadParameter(f"{text!r} is no range; write it like 8..512 or 1024..16384/512", param_hint="--batch")
+    return list(range(first, last + 1, step or max(1, -(-(last - first) // MAX_DEFAULT))))

@@ -1,0 +1,161 @@
+"""`weftrace profile train`, `prefill`, `decode`: one profile, or every combination of a sweep."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weftrace.cli import outputs
+from weftrace.moe.cli import request_options as options
+
+if TYPE_CHECKING:
+    from weftrace.moe.requests import Request
+
+SweepAxes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sweep",
+        help="Every combination of these values, repeatable: ep=8,16,32. Swept are model, hardware, ep, tokens, "
+        "gpu-tokens, sequence, comm, comm-sms, overlap, costs, layers, ranks, routing, seed.",
+        metavar="OPTION=A,B,…",
+        show_default=False,
+    ),
+]
+_EXAMPLE = {
+    "train": "weftrace profile train --ranks 64 --routing random -o out/     a trace a rank, with stragglers",
+    "prefill": "weftrace profile prefill --sweep ep=8,16,32,64 --sweep overlap=none,two-micro-batches -o sweep.json",
+    "decode": "weftrace profile decode --ep 64 --sequence 8192 --json",
+}
+
+
+def epilog(kind: str) -> str:
+    """Examples."""
+    return (
+        f"[bold]Examples[/bold]\n\nweftrace profile {kind} -o out/     the published profile, a trace that every tool "
+        f"reads\n\n{_EXAMPLE[kind]}"
+    )
+
+
+def train(
+    model: options.Model = "deepseek-v3",
+    hardware: options.HardwareName = "h800",
+    ep: options.Ep = None,
+    tokens: options.Tokens = None,
+    sequence: options.Sequence = None,
+    comm: options.Comm = None,
+    comm_sms: options.CommSms = None,
+    overlap: options.OverlapName = None,
+    costs: options.Costs = "published",
+    layers: options.Layers = 4,
+    ranks: options.Ranks = 1,
+    routing: options.Routing = "balanced",
+    seed: options.Seed = 0,
+    loads: options.Loads = None,
+    contention: options.Contention = False,
+    sweep: SweepAxes = None,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
+) -> None:
+    """Simulate training: a forward and a backward layer, overlapped as in DualPipe."""
+    request = options.request_of(
+        "train", model=model, hardware=hardware, ep=ep, tokens=tokens, sequence=sequence, comm=comm,
+        comm_sms=comm_sms, overlap=overlap, costs=costs, layers=layers, ranks=ranks, routing=routing, seed=seed,
+        loads=loads, contention=contention,
+    )  # fmt: skip
+    _run(request, sweep, output, json=json, quiet=quiet)
+
+
+def prefill(
+    model: options.Model = "deepseek-v3",
+    hardware: options.HardwareName = "h800",
+    ep: options.Ep = None,
+    tokens: options.Tokens = None,
+    gpu_tokens: options.GpuTokens = None,
+    sequence: options.Sequence = None,
+    comm: options.Comm = None,
+    comm_sms: options.CommSms = None,
+    overlap: options.OverlapName = None,
+    costs: options.Costs = "published",
+    layers: options.Layers = 4,
+    ranks: options.Ranks = 1,
+    routing: options.Routing = "balanced",
+    seed: options.Seed = 0,
+    loads: options.Loads = None,
+    contention: options.Contention = False,
+    sweep: SweepAxes = None,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
+) -> None:
+    """Simulate prefill: two micro-batches, one computes while the other's tokens travel."""
+    request = options.request_of(
+        "prefill", model=model, hardware=hardware, ep=ep, tokens=tokens, gpu_tokens=gpu_tokens, sequence=sequence,
+        comm=comm, comm_sms=comm_sms, overlap=overlap, costs=costs, layers=layers, ranks=ranks, routing=routing,
+        seed=seed, loads=loads, contention=contention,
+    )  # fmt: skip
+    _run(request, sweep, output, json=json, quiet=quiet)
+
+
+def decode(
+    model: options.Model = "deepseek-v3",
+    hardware: options.HardwareName = "h800",
+    ep: options.Ep = None,
+    tokens: options.Tokens = None,
+    gpu_tokens: options.GpuTokens = None,
+    sequence: options.Sequence = None,
+    tokens_per_request: options.TokensPerRequest = None,
+    comm: options.Comm = None,
+    comm_sms: options.CommSms = None,
+    overlap: options.OverlapName = None,
+    costs: options.Costs = "published",
+    layers: options.Layers = 4,
+    ranks: options.Ranks = 1,
+    routing: options.Routing = "balanced",
+    seed: options.Seed = 0,
+    loads: options.Loads = None,
+    contention: options.Contention = False,
+    sweep: SweepAxes = None,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
+) -> None:
+    """Simulate decoding: two micro-batches in five stages, whose transfers hold no SM."""
+    request = options.request_of(
+        "decode", model=model, hardware=hardware, ep=ep, tokens=tokens, gpu_tokens=gpu_tokens, sequence=sequence,
+        tokens_per_request=tokens_per_request, comm=comm, comm_sms=comm_sms, overlap=overlap, costs=costs,
+        layers=layers, ranks=ranks, routing=routing, seed=seed, loads=loads, contention=contention,
+    )  # fmt: skip
+    _run(request, sweep, output, json=json, quiet=quiet)
+
+
+def _run(request: Request, axes: list[str] | None, output: list[str] | None, *, json: bool, quiet: bool) -> None:
+    from weftrace.moe.kinds import PROFILE, SWEEP
+    from weftrace.moe.requests import profile_of
+    from weftrace.moe.sweeps.many_settings import parse_axes, sweep
+    from weftrace.moe.trace_folders import check_folder, write_traces
+    from weftrace.units import counted, size
+
+    inputs = [path for path in (request.loads, request.overlap, request.costs) if path and os.path.isfile(path)]
+    folders = [path for path in output or () if path.endswith(("/", os.sep)) or os.path.isdir(path)]
+    files = [path for path in output or () if path not in folders]
+    kind = SWEEP if axes else PROFILE
+    wanted = outputs.wanted(files, writes=kind, inputs=inputs, json=json, quiet=quiet)
+    if axes:
+        if folders:
+            raise typer.BadParameter(
+                f"{folders[0]}: traces are written of one profile; a sweep has many", param_hint="--output"
+            )
+        with outputs.progress_bar("simulating") as on_progress:
+            outputs.deliver(sweep(request, parse_axes(axes), on_progress=on_progress), kind, wanted)
+        return
+    for folder in folders:
+        check_folder(folder, request.ranks)
+    profile = profile_of(request)
+    for folder in folders:
+        with outputs.progress_bar("writing traces") as on_progress:
+            num_bytes = write_traces(profile, folder, on_progress=on_progress)
+        typer.echo(f"wrote {folder}: {counted(profile.num_ranks, 'trace')} ({size(num_bytes)})", err=True)
+    outputs.deliver(profile, kind, wanted)

@@ -1,0 +1,1 @@
+"""What follows from a profile: tokens a second, its phases, who holds it up."""

@@ -1,0 +1,96 @@
+"""What holds a layer up: computation, communication, or ranks that wait for each other?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from weftrace.moe.profiles import Profile, layer_starts_ns
+from weftrace.notebook import InNotebook
+from weftrace.plan import Plan, timetable
+from weftrace.units import us
+
+Limit = Literal["compute", "communication", "ranks"]
+_LABELS: dict[Limit, str] = {
+    "compute": "computation", "communication": "communication", "ranks": "ranks that wait for the slowest",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bottleneck(InNotebook):
+    """What a layer would take without one of the three, each simulated once more with the others as they are.
+
+    layer_ns: as it is. without_compute_ns, without_communication_ns: where all operations of that kind take no time;
+    balanced_ns: where each takes on every rank what it takes in the mean over ranks. limit: the one without which the
+    layer would be shortest.
+    """
+
+    layer_ns: float
+    without_compute_ns: float
+    without_communication_ns: float
+    balanced_ns: float
+
+    @property
+    def without_ns(self) -> dict[Limit, float]:
+        return {
+            "compute": self.without_compute_ns, "communication": self.without_communication_ns,
+            "ranks": self.balanced_ns,
+        }  # fmt: skip
+
+    @property
+    def limit(self) -> Limit:
+        without = self.without_ns
+        return min(without, key=lambda name: without[name])
+
+    def in_words(self) -> str:
+        """How it is told."""
+        return (
+            f"{_LABELS[self.limit]}: without it a layer would take {us(self.without_ns[self.limit])}, "
+            f"not {us(self.layer_ns)}"
+        )
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "bottleneck", self.in_words()
+        yield from ((f"without {_LABELS[name]}", us(time_ns)) for name, time_ns in self.without_ns.items())
+
+
+def bottleneck(profile: Profile) -> Bottleneck:
+    """Who holds a profile up: three more simulations, without contention in them."""
+    plan = profile.plan
+    is_communication = pl.col("kind") == "communication"
+    found = {
+        name: _layer_ns(profile, _without(plan, gone))
+        for name, gone in (("compute", ~is_communication), ("communication", is_communication))
+    }
+    balanced = _layer_ns(profile, _balanced(plan)) if profile.num_ranks > 1 else profile.layer_ns
+    return Bottleneck(
+        layer_ns=profile.layer_ns, without_compute_ns=found["compute"],
+        without_communication_ns=found["communication"], balanced_ns=min(balanced, profile.layer_ns),
+    )  # fmt: skip
+
+
+def _without(plan: Plan, gone: pl.Expr) -> Plan:
+    """Where these ops take no time, and have no gaps between their kernels."""
+    return plan.with_ops(
+        duration_ns=pl.when(gone).then(0).otherwise("duration_ns"),
+        num_kernels=pl.when(gone).then(1).otherwise("num_kernels"),
+    )
+
+
+def _balanced(plan: Plan) -> Plan:
+    """Ranks have equally many rows, in one order."""
+    by_rank = plan.ops.get_column("duration_ns").to_numpy().reshape(len(plan.ranks), -1)
+    mean = np.rint(by_rank.mean(axis=0)).astype(np.int64)
+    return plan.with_ops(duration_ns=pl.Series(np.tile(mean, len(plan.ranks))))
+
+
+def _layer_ns(profile: Profile, plan: Plan) -> float:
+    times = timetable(plan)
+    starts = layer_starts_ns(times, profile.overlap)
+    if len(starts) < 3:
+        return times.makespan_ns / profile.setting.num_layers
+    return float(starts[-1] - starts[1]) / (len(starts) - 2)

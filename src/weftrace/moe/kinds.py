@@ -1,0 +1,55 @@
+"""What can be done with the values of the wing: see `weftrace.kinds`."""
+
+from __future__ import annotations
+
+from weftrace.kinds import Kind, text_writer
+from weftrace.moe.document import PROFILE_SCHEMA, profile_document, profile_from
+from weftrace.moe.measured_kinds import MEASURED_KINDS, MEASURED_SCHEMAS
+from weftrace.moe.profiles import Profile
+from weftrace.moe.render.page import render_profile_html
+from weftrace.moe.render.pays_terminal import print_pays
+from weftrace.moe.render.sweep_terminal import print_sweep
+from weftrace.moe.render.terminal import print_profile
+from weftrace.moe.sweeps.crossings import Pays
+from weftrace.moe.sweeps.document import (
+    PAYS_SCHEMA,
+    SWEEP_SCHEMA,
+    pays_document,
+    pays_from,
+    pays_table,
+    sweep_document,
+    sweep_from,
+    sweep_table,
+)
+from weftrace.moe.sweeps.many_settings import Sweep
+
+SCHEMAS = (PROFILE_SCHEMA, SWEEP_SCHEMA, PAYS_SCHEMA, *MEASURED_SCHEMAS)
+
+PROFILE = Kind(
+    value=Profile,
+    schema=PROFILE_SCHEMA.schema,
+    document=profile_document,
+    load=lambda document, what: profile_from(document, what=what),
+    show=print_profile,
+    save={".html": text_writer(render_profile_html)},
+)
+
+SWEEP = Kind(
+    value=Sweep,
+    schema=SWEEP_SCHEMA.schema,
+    document=sweep_document,
+    load=lambda document, what: sweep_from(document, what=what),
+    show=lambda sweep, console: print_sweep(sweep_document(sweep), console),
+    save={".csv": text_writer(lambda sweep: sweep_table(sweep).write_csv())},
+)
+
+PAYS = Kind(
+    value=Pays,
+    schema=PAYS_SCHEMA.schema,
+    document=pays_document,
+    load=lambda document, what: pays_from(document, what=what),
+    show=lambda pays, console: print_pays(pays_document(pays), console),
+    save={".csv": text_writer(lambda pays: pays_table(pays).write_csv())},
+)
+
+KINDS: tuple[Kind, ...] = (PROFILE, SWEEP, PAYS, *MEASURED_KINDS)

@@ -1,0 +1,132 @@
+"""What to simulate, in names and numbers: what a command's options say, and what a sweep varies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from weftrace.errors import ProfileError
+from weftrace.moe.operations import Overlap
+from weftrace.moe.overlap_files import load_overlap
+from weftrace.moe.profiles import PUBLISHED_OVERLAP, Profile, default_overlap, make_profile
+from weftrace.moe.setting import Comm, Kind, Setting
+
+if TYPE_CHECKING:
+    from weftrace.moe.routing.load import Load
+
+Routing = Literal["balanced", "random"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One profile; what is None is the published profile's.
+
+    tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With
+    neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for
+    what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file.
+    layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that.
+    loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side.
+    """
+
+    kind: Kind
+    model: str = "deepseek-v3"
+    hardware: str = "h800"
+    ep: int | None = None
+    tokens: int | None = None
+    gpu_tokens: int | None = None
+    sequence: int | None = None
+    tokens_per_request: int | None = None
+    comm: Comm | None = None
+    comm_sms: int | None = None
+    overlap: str | None = None
+    costs: str = "published"
+    layers: int = 4
+    ranks: int = 1
+    routing: Routing = "balanced"
+    seed: int = 0
+    loads: str | None = None
+    contention: bool = False
+
+
+def overlap_of_request(request: Request) -> Overlap:
+    """Its list. Raises `ProfileError`."""
+    return load_overlap(request.overlap or default_overlap(request.kind, request.comm or "deepep-v1"), request.kind)
+
+
+def setting_of(request: Request, overlap: Overlap) -> Setting:
+    """Its setting, tokens cut as the list needs. Raises `ProfileError`, with both numbers, for what cannot be."""
+    comm: Comm = request.comm or ("fused" if overlap.is_fused else "deepep-v1")
+    plain = _plain(
+        request.kind, request.model, request.hardware, comm, request.ep, request.tokens, request.sequence,
+        request.tokens_per_request, request.comm_sms, request.layers,
+    )  # fmt: skip
+    if request.tokens is not None:
+        if request.gpu_tokens is not None:
+            raise ProfileError("tokens of a micro-batch and of a GPU are both given; give one of them")
+        return plain
+    whole = request.gpu_tokens
+    if whole is None:
+        whole = plain.tokens * load_overlap(PUBLISHED_OVERLAP[request.kind]).num_micro_batches
+        whole = plain.tokens * overlap.num_micro_batches if request.kind == "train" else whole
+    if whole < overlap.num_micro_batches or whole % overlap.num_micro_batches:
+        raise ProfileError(
+            f"{whole:,} tokens of a GPU cannot be cut in {overlap.num_micro_batches} equal micro-batches: "
+            f"{whole:,} / {overlap.num_micro_batches} is no whole number"
+        )
+    return replace(plain, tokens=whole // overlap.num_micro_batches)
+
+
+@lru_cache(256)  # facts are read from files, and a sweep asks for few settings many times
+def _plain(
+    kind: Kind, model: str, hardware: str, comm: Comm, ep: int | None, tokens: int | None, sequence: int | None,
+    tokens_per_request: int | None, comm_sms: int | None, layers: int,
+) -> Setting:  # fmt: skip
+    return Setting.of(
+        kind, model=model, hardware=hardware, comm=comm, ep=ep, tokens=tokens, sequence=sequence,
+        tokens_per_request=tokens_per_request, comm_sms=comm_sms, num_layers=layers,
+    )  # fmt: skip
+
+
+def profile_of(request: Request) -> Profile:
+    """The profile that is asked for. Raises `ProfileError` for what cannot be."""
+    overlap = overlap_of_request(request)
+    setting = setting_of(request, overlap)
+    if not 1 <= request.ranks <= setting.ep:
+        raise ProfileError(
+            f"{request.ranks} ranks of a group of {setting.ep} cannot be simulated: choose 1 to {setting.ep}"
+        )
+    load = _load(request, setting, overlap.num_micro_batches)
+    return make_profile(
+        setting, overlap, level=level_of(request.costs), load=load, num_ranks=request.ranks,
+        contention=request.contention,
+    )  # fmt: skip
+
+
+@cache
+def level_of(costs: str) -> Any:
+    """ "roofline" and "published" as they are; else the calibration in that file."""
+    if costs in ("roofline", "published"):
+        return costs
+    if not costs.endswith((".json", ".json.gz", ".json.zst")):
+        raise ProfileError(f"costs = {costs!r}; they are roofline, published, or a calibration's .json file")
+    from weftrace.moe.calibration.document import read_calibration
+
+    return read_calibration(costs)
+
+
+def _load(request: Request, setting: Setting, num_micro_batches: int) -> Load | None:
+    if request.loads is not None:
+        if request.routing == "random":
+            raise ProfileError("loads are given and experts are to be drawn; choose one of the two")
+        from weftrace.moe.load_files import read_gpu_loads
+        from weftrace.moe.routing.load import from_loads
+
+        loads = read_gpu_loads(request.loads, setting.num_layers)
+        return from_loads(setting, loads).first(request.ranks)
+    if request.routing == "random":
+        from weftrace.moe.routing.random_draw import drawn
+
+        found = drawn(setting, seed=request.seed, num_micro_batches=num_micro_batches)
+        return found.first(request.ranks)
+    return None

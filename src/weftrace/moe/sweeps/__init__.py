@@ -1,0 +1,1 @@
+"""Many profiles: every combination of settings, and from which batch on overlapping pays."""

@@ -1,0 +1,236 @@
+"""From which batch on does overlapping pay?
+
+Two micro-batches of half the size hide communication, and cost more computation: weights are read twice, GEMMs are
+smaller. Every batch of the range is simulated, none is interpolated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+import polars as pl
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from weftrace.errors import ProfileError, WeftraceError
+from weftrace.files.schemas import Positive
+from weftrace.moe.as_plan import plan_of
+from weftrace.moe.costs.levels import price, was_measured
+from weftrace.moe.derived.tokens_per_second import ACCEPTED, tokens_of
+from weftrace.moe.operations import Overlap
+from weftrace.moe.overlap_files import load_overlap
+from weftrace.moe.pieces import Piece, Prices
+from weftrace.moe.profiles import check_fit
+from weftrace.moe.requests import Request, level_of, setting_of
+from weftrace.moe.setting import PUBLISHED, Kind, Setting
+from weftrace.notebook import InNotebook
+from weftrace.plan import timetable
+from weftrace.units import S, percent
+
+#: What is held against no overlap, where none is named.
+COMPARED: dict[Kind, tuple[str, ...]] = {
+    "train": ("training",),
+    "prefill": ("two-micro-batches", "two-batch", "dual-batch", "chunked", "waves"),
+    "decode": ("two-batch", "dual-batch", "chunked", "waves"),
+}
+BASE = "none"
+MAX_BATCHES = 2_048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One list over all batches."""
+
+    overlap: str
+    title: str
+    tokens_per_gpu: Annotated[
+        list[float | None], Meta(description="Tokens a second of one GPU, by batch; null: it cannot be cut so.")
+    ]
+    pays_from: Annotated[
+        Positive | None,
+        Meta(description="The smallest batch from which on it beats no overlap at every batch; null: at none."),
+    ]
+    pays_between: Annotated[
+        list[tuple[int, int]], Meta(description="Stretches of batches, first and last, at which it beats no overlap.")
+    ]
+    best_gain: Annotated[float | None, Meta(description="The most tokens a second over no overlap's, less 1.")]
+    best_batch: Annotated[Positive | None, Meta(description="At which batch.")]
+    last_gain: Annotated[float | None, Meta(description="At the largest batch.")]
+    reason: Annotated[str, Meta(description="Why it is impossible here; empty where it is possible.")] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Pays(InNotebook):
+    """Lists against no overlap, by batch. batches: of one GPU, in `unit`. curves: no overlap first."""
+
+    request: Request
+    unit: str
+    batches: tuple[int, ...]
+    curves: tuple[Curve, ...]
+
+    def headline(self) -> str:
+        """From where on it pays."""
+        others = [curve for curve in self.curves[1:] if not curve.reason]
+        paying = sorted((curve for curve in others if curve.pays_from), key=lambda curve: curve.pays_from or 0)
+        told = []
+        for curve in paying:
+            where = "at every batch" if curve.pays_from == self.batches[0] else f"from {curve.pays_from:,} on"
+            told.append(f"{curve.overlap} {where} ({_signed(curve.last_gain)} at {self.batches[-1]:,})")
+        never = [curve.overlap for curve in others if curve not in paying]
+        if not told:
+            return f"overlapping pays nowhere up to {self.batches[-1]:,} {self.unit} a GPU: " + (
+                f"{', '.join(never)} stay behind no overlap" if never else "none of the lists can run"
+            )
+        tail = f"; {', '.join(never)} not by {self.batches[-1]:,}" if never else ""
+        return f"overlapping pays, in {self.unit} a GPU: {', '.join(told)}{tail}"
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "pays", self.headline()
+        yield from (
+            (curve.overlap, curve.reason or f"at best {_signed(curve.best_gain)} at {curve.best_batch}")
+            for curve in self.curves[1:]
+        )
+
+
+def pays(
+    request: Request,
+    batches: Sequence[int],
+    *,
+    overlaps: Sequence[str] | None = None,
+    acceptance: float = ACCEPTED,
+    on_progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Pays:
+    """Which lists beat no overlap, at which batches.
+
+    batches: of one GPU, ascending: requests in decode, else tokens. overlaps: lists to hold against no overlap; those
+    of `COMPARED` where it is None. A list that cannot run at any batch says why. Raises `ProfileError` where no overlap
+    itself cannot run at any, and for more than `MAX_BATCHES` batches.
+    """
+    if not batches or len(batches) > MAX_BATCHES or min(batches) < 1:
+        raise ProfileError(f"{len(batches):,} batches; give 1 to {MAX_BATCHES:,}, each of 1 or more")
+    if request.layers < 3:
+        raise ProfileError(f"{request.layers} layers: the time that a layer adds is told by 3 or more")
+    if request.ranks != 1 or request.routing != "balanced" or request.loads is not None or request.contention:
+        raise ProfileError("whether it pays is told for one rank with balanced routing, without contention")
+    names = (BASE, *(overlaps if overlaps is not None else COMPARED[request.kind]))
+    found: dict[str, tuple[Overlap, NDArray[np.float64], str]] = {}
+    for done, name in enumerate(dict.fromkeys(names)):
+        overlap = load_overlap(name, request.kind)
+        rates, reason = _rates(replace(request, overlap=name), overlap, batches, acceptance)
+        found[name] = overlap, rates, reason
+        on_progress(done + 1, len(names))
+    if found[BASE][2]:
+        raise ProfileError(f"no overlap, which the others are held against, cannot run: {found[BASE][2]}")
+    base = found[BASE][1]
+    curves = tuple(_curve(overlap, rates, base, batches, why) for overlap, rates, why in found.values())
+    unit = "requests" if request.kind == "decode" else "tokens"
+    return Pays(request=request, unit=unit, batches=tuple(batches), curves=curves)
+
+
+def _rates(
+    request: Request, overlap: Overlap, batches: Sequence[int], acceptance: float
+) -> tuple[NDArray[np.float64], str]:
+    """Tokens a second of a GPU at each batch, NaN where it cannot be cut so; why, where it is never possible.
+
+    Batches whose operations consist of the same pieces are the ranks of one plan: none waits for another.
+    """
+    rates = np.full(len(batches), np.nan)
+    groups: dict[tuple[object, ...], list[tuple[int, Setting, Prices]]] = {}
+    reason = ""
+    for at, batch in enumerate(batches):
+        try:
+            setting, prices = _priced(request, overlap, batch)
+        except WeftraceError as error:
+            reason = reason or str(error)
+            continue
+        groups.setdefault(_structure(prices), []).append((at, setting, prices))
+    for members in groups.values():
+        setting = members[0][1]
+        stacked = _stacked([prices for _, _, prices in members])
+        plan = plan_of(
+            overlap, stacked, setting, num_ranks=len(members), share_sms=not was_measured(level_of(request.costs))
+        )
+        layers_ns = _layers_ns(timetable(plan).start_ns.reshape(len(members), -1), plan.ops, overlap, setting)
+        for (at, own, _), layer_ns in zip(members, layers_ns, strict=True):
+            tokens = tokens_of(own, overlap.num_micro_batches, acceptance)
+            rates[at] = tokens * S / (layer_ns * own.model.num_layers)
+    return rates, "" if groups else reason
+
+
+def _priced(request: Request, overlap: Overlap, batch: int) -> tuple[Setting, Prices]:
+    if request.kind == "decode":
+        batch *= request.tokens_per_request or PUBLISHED["decode"]["tokens_per_request"]
+    setting = setting_of(replace(request, tokens=None, gpu_tokens=batch), overlap)
+    check_fit(setting, overlap)
+    return setting, price(overlap, setting, None, level_of(request.costs))
+
+
+def _structure(prices: Prices) -> tuple[object, ...]:
+    """What two prices must have alike to be ranks of one plan."""
+    return tuple(
+        (name, piece.name, piece.kind, piece.num_kernels, piece.num_sms)
+        for name, own in prices.items()
+        for piece in own
+    )
+
+
+def _stacked(members: list[Prices]) -> Prices:
+    """One price whose ranks are these."""
+    return {
+        name: tuple(map(_side_by_side, zip(*(prices[name] for prices in members), strict=True))) for name in members[0]
+    }
+
+
+def _side_by_side(pieces: tuple[Piece, ...]) -> Piece:
+    durations = [np.asarray(each.duration_ns, np.float64) for each in pieces]
+    assert all(each.size == 1 for each in durations), "balanced routing gives one number"
+    return replace(
+        pieces[0], duration_ns=np.array([[each.item() for each in durations]]), meets=False, flops=0.0, moved_bytes=0.0
+    )
+
+
+def _layers_ns(
+    start_ns_RK: NDArray[np.int64], ops: pl.DataFrame, overlap: Overlap, setting: Setting
+) -> NDArray[np.float64]:
+    """`Profile.layer_ns` of each rank by itself. R ranks, K rows of each."""
+    first = overlap.operations[0]
+    one = ops.head(start_ns_RK.shape[1]).with_row_index("row").filter(phase=first.phase, micro_batch=first.micro_batch)
+    rows_of = [one.filter(layer=layer).get_column("row").to_numpy() for layer in range(setting.num_layers)]
+    starts_LR = np.array([start_ns_RK[:, rows].min(axis=1) for rows in rows_of if len(rows)])
+    return np.asarray((starts_LR[-1] - starts_LR[1]) / (len(starts_LR) - 2))
+
+
+def _curve(
+    overlap: Overlap, rates: NDArray[np.float64], base: NDArray[np.float64], batches: Sequence[int], reason: str
+) -> Curve:
+    both = np.isfinite(rates) & np.isfinite(base)
+    gains = np.where(both, rates, 0.0) / np.where(both, base, 1.0) - 1
+    at = np.flatnonzero(both)
+    wins = gains[at] > 0
+    lost = np.flatnonzero(~wins)
+    first_of_last = 0 if not len(lost) else int(lost[-1]) + 1
+    best = at[int(np.argmax(gains[at]))] if len(at) else None
+    return Curve(
+        overlap=overlap.name,
+        title=overlap.title,
+        tokens_per_gpu=[None if np.isnan(rate) else float(rate) for rate in rates],
+        pays_from=batches[at[first_of_last]] if first_of_last < len(at) else None,
+        pays_between=[(batches[at[a]], batches[at[b]]) for a, b in _stretches(wins)],
+        best_gain=None if best is None else float(gains[best]),
+        best_batch=None if best is None else batches[best],
+        last_gain=float(gains[at[-1]]) if len(at) else None,
+        reason=reason,
+    )
+
+
+def _stretches(wins: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """First and last of each run of true."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], wins, [False])).astype(np.int8)))
+    yield from zip(edges[::2].tolist(), (edges[1::2] - 1).tolist(), strict=True)
+
+
+def _signed(gain: float | None) -> str:
+    return "–" if gain is None else ("+" if gain >= 0 else "-") + percent(abs(gain))

@@ -1,0 +1,56 @@
+"""A profile in a few numbers, as sweeps have many of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+from weftrace.analysis import overlap as communication_overlap
+from weftrace.files.schemas import Amount, Positive
+from weftrace.moe.derived.limits import Limit, bottleneck
+from weftrace.moe.derived.tokens_per_second import throughput
+from weftrace.moe.profiles import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One profile in numbers; times are of one layer and in nanoseconds."""
+
+    overlap: Annotated[str, Meta(description="The operation list.")]
+    gpu_tokens: Annotated[Positive, Meta(description="Tokens of all micro-batches on one GPU.")]
+    layer_ns: Annotated[Amount, Meta(description="Time that a layer adds.")]
+    tokens_per_gpu: Annotated[Amount, Meta(description="Tokens a second of one GPU.")]
+    tokens_per_node: Annotated[Amount, Meta(description="Tokens a second of the GPUs that NVLink joins.")]
+    communication_ns: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="|communication| of rank 0, the mean of its layers; null where a fused kernel holds it."),
+    ]
+    exposed_ns: Annotated[
+        Annotated[int, Meta(ge=0)] | None, Meta(description="Of it, what no computation hides; null as there.")
+    ]
+    limit: Annotated[Limit, Meta(description="Without which of the three a layer would be shortest.")]
+    without_limit_ns: Annotated[Amount, Meta(description="What a layer would take without it.")]
+    costs: Annotated[str, Meta(description="How durations were found.")]
+
+
+def summary_of(profile: Profile) -> Summary:
+    """The numbers of one profile."""
+    found = throughput(profile)
+    holds_up = bottleneck(profile)
+    hidden = communication_overlap(profile.trace())
+    layers, is_fused = profile.setting.num_layers, profile.overlap.is_fused
+    return Summary(
+        overlap=profile.overlap.name,
+        gpu_tokens=profile.setting.tokens
+        * (1 if profile.setting.kind == "train" else profile.overlap.num_micro_batches),
+        layer_ns=profile.layer_ns,
+        tokens_per_gpu=found.per_gpu,
+        tokens_per_node=found.per_node,
+        communication_ns=None if is_fused else round(hidden.communication_ns / layers),
+        exposed_ns=None if is_fused else round((hidden.communication_ns - hidden.hidden_ns) / layers),
+        limit=holds_up.limit,
+        without_limit_ns=holds_up.without_ns[holds_up.limit],
+        costs=profile.costs,
+    )

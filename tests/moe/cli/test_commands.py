@@ -1,0 +1,89 @@
+"""`weftrace profile`: traces, documents, sweeps and what pays, and how wrong wishes are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import weftrace as wt
+from weftrace.cli.main import app
+from weftrace.errors import WeftraceError
+from weftrace.moe.cli.pays import parse_batches
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["profile", *arguments], env={"COLUMNS": "80"})
+
+
+def test_a_folder_gets_a_trace_a_rank_that_tells_how_it_was_made(tmp_path: Path) -> None:
+    folder = f"{tmp_path / 'out'}/"
+    done = run("train", "--ranks", "2", "--layers", "2", "--routing", "random", "-o", folder, "-q")
+    assert done.exit_code == 0, done.output
+    assert sorted(path.name for path in Path(folder).iterdir()) == ["rank-0.json.gz", "rank-1.json.gz"]
+    trace = wt.open(Path(folder) / "rank-1.json.gz")
+    assert isinstance(trace, wt.Trace)
+    assert (trace.rank, trace.world_size, trace.simulated) == (1, 64, True)
+    assert trace.info["profile.overlap"] == "training"
+    assert trace.info["profile.costs"] == "published"
+
+
+def test_a_folder_with_other_ranks_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rank-7.json.gz").touch()
+    done = run("decode", "--layers", "2", "-o", str(tmp_path))
+    assert isinstance(done.exception, WeftraceError)
+    assert "holds rank-7.json.gz, which is no trace of this profile" in str(done.exception)
+
+
+def test_a_document_is_written_and_printed(tmp_path: Path) -> None:
+    done = run("prefill", "--layers", "2", "--json", "-o", str(tmp_path / "p.json"))
+    assert done.exit_code == 0, done.output
+    printed = json.loads(done.stdout)
+    assert printed == json.loads((tmp_path / "p.json").read_text())
+    assert printed["setting"]["comm_sms"] == 24
+
+
+def test_a_sweep_is_written_as_document_and_table(tmp_path: Path) -> None:
+    done = run(
+        "prefill", "--layers", "3", "--sweep", "ep=8,48", "--sweep", "overlap=none,dual-batch",
+        "-o", str(tmp_path / "s.json"), "-o", str(tmp_path / "s.csv"),
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "is fastest" in done.stdout
+    assert len(json.loads((tmp_path / "s.json").read_text())["rows"]) == 4
+    assert (tmp_path / "s.csv").read_text().startswith("ep,overlap,gpu_tokens,layer_ns,")
+
+
+def test_what_pays_is_told_in_the_first_sentence(tmp_path: Path) -> None:
+    done = run("pays", "decode", "--batch", "8..128/8", "--overlap", "dual-batch", "-o", str(tmp_path / "p.json"))
+    assert done.exit_code == 0, done.output
+    assert "overlapping pays, in requests a GPU: dual-batch from" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--ep", "48"], "48 GPUs cannot hold equal parts of deepseek-v3's 256 experts: 256 / 48"),
+        (["decode", "--gpu-tokens", "255"], "255 tokens of a GPU cannot be cut in 2 equal micro-batches"),
+        (["prefill", "--comm-sms", "140"], "140 SMs for communication leave none of the 132 SMs"),
+        (["prefill", "--costs", "nowhere.json"], "nowhere.json: cannot be read"),
+        (["prefill", "--overlap", "training"], "overlap 'training' is for train, not for prefill"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_both_numbers(arguments: list[str], message: str) -> None:
+    done = run(*arguments)
+    assert isinstance(done.exception, WeftraceError)
+    assert message in str(done.exception)
+
+
+@pytest.mark.parametrize("arguments", [["prefill", "--tokens", "1", "--gpu-tokens", "2"], ["prefill", "-o", "a.xyz"]])
+def test_wrong_use_is_told_as_such(arguments: list[str]) -> None:
+    assert run(*arguments).exit_code == 2
+
+
+def test_batches_are_read_as_written() -> None:
+    assert parse_batches("8..12") == [8, 9, 10, 11, 12]
+    assert parse_batches("1024..2048/512") == [1024, 1536, 2048]
+    assert len(parse_batches("1..100000")) <= 513
