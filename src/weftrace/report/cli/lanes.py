@@ -45,7 +45,7 @@ def command(
     """Draw the compute lane over the communication lane, a box a phase, as DeepSeek publishes its profiles."""
     selected_by = options.step_by_of(step, step_by)
     rules = options.load_kernels(kernels)
-    wanted = outputs.wanted(output, writes=[".svg"], inputs=options.inputs_of(sources, kernels))
+    wanted = outputs.wanted(output, writes=[".svg"], inputs=options.inputs_of(sources, *(kernels or ())))
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as trace:
         from weftrace.analysis.busy_stretches import MOST
         from weftrace.render.lanes_text import print_lanes
