@@ -129,3 +129,16 @@ def test_a_spread_without_sense_is_refused() -> None:
 def test_a_load_says_in_a_notebook_what_it_is() -> None:
     load: Load = drawn(small(), seed=7)
     assert "random routing, seed 7" in repr(load)
+
+
+def test_copies_of_popular_experts_even_out_the_ranks() -> None:
+    def imbalance(**more: int) -> float:
+        return drawn(Setting.of("prefill", num_layers=20, **more), spread=0.5).imbalance  # type: ignore[arg-type]
+
+    assert 1.02 < imbalance(num_redundant=32) < imbalance() - 0.15
+    # 256 experts and 32 copies on 144 GPUs; and 8 experts, four times each, on 32
+    load = drawn(Setting.of("decode", ep=144, num_redundant=32, num_layers=2), spread=0.5)
+    assert load.rows_LR.sum(axis=1) == pytest.approx(144 * 128 * 8)
+    many = drawn(Setting.of("prefill", model="mixtral-8x7b", ep=32, num_redundant=24, num_layers=2), spread=0.5)
+    assert many.rows_LR.sum(axis=1) == pytest.approx(32 * 8_192 * 2)
+    assert (many.rows_LR.min(axis=1) > 0).all()

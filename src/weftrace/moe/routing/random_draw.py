@@ -46,7 +46,8 @@ def drawn(setting: Setting, *, seed: int = 0, spread: float = 0.0, num_micro_bat
 
     spread: standard deviation of the logarithm of an expert's popularity; 0 for experts that are all alike, where a
     rank of 64 gets 1.3 % more than the mean; from about 0.05 on popularity exceeds the pool's own chance. Popular
-    experts stand in another place in each layer, and in the same in each micro-batch. seed: the same one gives the
+    experts stand in another place in each layer, and in the same in each micro-batch; copies (`num_redundant`) are of
+    the most popular ones. seed: the same one gives the
     same load. Raises `ProfileError` for a spread below 0 or above 3.
     """
     if not 0 <= spread <= 3:
@@ -90,7 +91,7 @@ def _layer(
     carry its own chance.
     """
     tokens, ranks, pool = setting.tokens, setting.ep, len(pool_PK)
-    rank_PK = np.sort(ranks_of_experts(setting.experts.num_experts, ranks)[_shuffled(setting, random)][pool_PK])
+    rank_PK = np.sort(_ranks(setting, pool_PK, random), axis=1)
     new_rank_PK, new_node_PK = _first_of_each(rank_PK), _first_of_each(rank_PK // setting.domain)
     gpus_P, nodes_P = new_rank_PK.sum(axis=1), new_node_PK.sum(axis=1)
     rows_R, gpus_R = np.bincount(rank_PK.ravel(), minlength=ranks), np.bincount(rank_PK[new_rank_PK], minlength=ranks)
@@ -125,6 +126,26 @@ def _layer(
         means = [getattr(even, name).item() for name in ARRAYS]
     all_ABR: Floats = noise_ABR + np.stack([np.broadcast_to(mean, ranks) for mean in means])[:, None]
     return all_ABR
+
+
+def _ranks(setting: Setting, pool_PK: Ints, random: np.random.Generator) -> Ints:
+    """[P, K] where each token's experts stand in one layer: in order, shuffled; the most popular ones have the copies
+    (`num_redundant`), wherever a GPU has a free place, and tokens take an expert's copies in turn.
+    """
+    num_experts, num_ranks = setting.experts.num_experts, setting.ep
+    rank_E = ranks_of_experts(num_experts, num_ranks)[_shuffled(setting, random)]
+    if not setting.num_redundant:
+        return rank_E[pool_PK]
+    free_R = setting.local_experts - np.bincount(rank_E, minlength=num_ranks)
+    free = random.permutation(np.repeat(np.arange(num_ranks), free_R))
+    popular = np.argsort(-np.bincount(pool_PK.ravel(), minlength=num_experts), kind="stable")
+    rank_CE = np.full((1 + -(-len(free) // num_experts), num_experts), -1)
+    rank_CE[0] = rank_E
+    rank_CE[1 + np.arange(len(free)) // num_experts, popular[np.arange(len(free)) % num_experts]] = free
+    copies_E = (rank_CE >= 0).sum(axis=0)
+    in_turn_PK = np.arange(len(pool_PK))[:, None] % copies_E[pool_PK]
+    rank_PK: Ints = rank_CE[in_turn_PK, pool_PK]
+    return rank_PK
 
 
 def _shuffled(setting: Setting, random: np.random.Generator) -> Ints:
