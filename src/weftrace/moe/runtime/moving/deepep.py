@@ -95,7 +95,7 @@ class DeepEpExchange:
             if self._route.order is None:
                 self._route.arrived(self._route.of_transport["local"])
             rows, weights = self._came
-            rows = from_fp8(*rows, self._dtype) if isinstance(rows, tuple) else rows.to(self._dtype)
+            rows = from_fp8(rows[0], rows[1], self._dtype) if isinstance(rows, tuple) else rows.to(self._dtype)
             self._moved = rows, None if weights is None else weights.to(self._dtype)
             self._rows = self._came = None
         used_here(*self._moved)
