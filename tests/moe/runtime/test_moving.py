@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +12,8 @@ from torch import Tensor
 
 from tests.moe.runtime.small import drawn
 from weftrace.errors import ProfileError
-from weftrace.moe.runtime.moving.deepep import DeepEpTransport
-from weftrace.moe.runtime.moving.exchanges import from_experts, to_experts
 from weftrace.moe.runtime.moving.payload import PUBLISHED, Payloads, from_bytes, to_bytes
-from weftrace.moe.runtime.moving.routes import route_of
+from weftrace.moe.runtime.moving.routes import sent_by
 from weftrace.moe.runtime.moving.transports import LocalTransport, transport_of
 
 
@@ -30,32 +30,92 @@ def test_rows_as_bytes(kind: str, num_bytes: int, error: float) -> None:
     assert ((back - rows).abs() <= error * rows.abs() + 2**-10 * scale * (kind == "fp8")).all()
 
 
-def test_rows_stand_by_rank_and_expert_then_by_token() -> None:
-    """3 tokens, 2 choices, 4 experts: token 0 to 3 and 0, token 1 to 1 and 3, token 2 to 0 and 1."""
-    route = route_of(torch.tensor([[3, 0], [1, 3], [0, 1]]), 4, LocalTransport())
-    assert (route.order // 2).tolist() == [0, 2, 1, 2, 0, 1]
-    assert (route.sent, route.counts) == ([6], [2, 2, 0, 2])
+EXPERTS = torch.tensor([[3, 0], [1, 3], [0, 1]])
 
 
-def test_what_goes_to_experts_comes_back_by_token_and_choice() -> None:
-    transport, x = LocalTransport(), drawn(6, 4)
-    experts = torch.tensor([[3, 0], [1, 3], [0, 1], [2, 3], [1, 2], [0, 2]])
-    route = route_of(experts, 4, transport)
-    rows = to_experts(x, route, transport, "exact").receive()
-    assert torch.equal(rows, x[[0, 2, 5, 1, 2, 4, 3, 4, 5, 0, 1, 3]])
-    back = from_experts(rows * 2, route, transport, "exact").receive()
-    assert torch.equal(back, 2 * x[:, None].expand(-1, 2, -1))
-    assert torch.equal(to_experts(back, route, transport, "exact").receive(), 2 * rows)
+def test_a_token_is_sent_once_to_each_rank_and_told_its_experts_there() -> None:
+    """3 tokens, 2 choices, 4 experts on 2 ranks: token 0 to 1 and 0, token 1 to 0 and 1, token 2 to 0 for both."""
+    token, local, sent = sent_by(EXPERTS, 4, 2)
+    assert token.tolist() == [0, 1, 2, 0, 1]
+    assert local.tolist() == [[-1, 0], [1, -1], [0, 1], [1, -1], [-1, 1]]
+    assert sent.tolist() == [[3, 2, 2], [2, 0, 2]]  # rows, and of them for each expert
+
+
+def test_rows_are_taken_by_expert_and_come_back_by_token() -> None:
+    """All 4 experts are here: 3 rows come, each goes to two, expert 0's first, and within an expert tokens in order."""
+    transport, x = LocalTransport(), drawn(3, 4)
+    weights = torch.tensor([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]], dtype=x.dtype)
+    route = transport.route(EXPERTS, 4)
+    rows, told = transport.dispatch(x, weights, route, "exact").receive()
+    assert torch.equal(rows, x) and told is not None and torch.equal(told, weights)
+    assert route.order is not None and (route.order // 2).tolist() == [0, 2, 1, 2, 0, 1]
+    assert route.counts == [2, 2, 0, 2]
+    back, gradients = transport.combine(3 * rows, told + 1, route, "exact").receive()
+    assert torch.equal(back, 3 * x) and gradients is not None and torch.equal(gradients, weights + 1)
+    assert torch.equal(transport.dispatch(x, None, route, "exact").receive()[0], x)
 
 
 def test_an_emulated_group_gets_the_rows_of_one_rank_and_says_so() -> None:
-    """8 experts on 4 ranks: rows of experts 0, 2, 4, 6 come to the first expert here, in the order of their ranks."""
+    """8 experts on 4 ranks. Token 0 goes to ranks 0 and 2, token 1 to 1 and 3, token 2 to 0 and 2: 6 rows come."""
     transport = LocalTransport(4)
-    route = route_of(torch.tensor([[0, 5], [2, 7], [4, 1]]), 8, transport)
+    route = transport.route(torch.tensor([[0, 5], [2, 7], [4, 1]]), 8)
     assert (route.sent, route.received, route.counts) == ([2, 1, 2, 1], [2, 1, 2, 1], [3, 3])
-    rows = to_experts(drawn(3, 4), route, transport, "exact").receive()
-    assert torch.equal(rows, drawn(3, 4)[[0, 1, 2, 2, 0, 1]])
+    rows, _ = transport.dispatch(drawn(3, 4), torch.ones(3, 2, dtype=torch.float64), route, "exact").receive()
+    assert torch.equal(rows, drawn(3, 4)[[0, 2, 1, 0, 2, 1]])
+    assert torch.equal(transport.combine(rows, None, route, "exact").receive()[0], 2 * drawn(3, 4))
     assert transport.note == "all-to-all of 4 ranks emulated on one device: copies of the same bytes, no network"
+
+
+class StandIn:
+    """DeepEP's buffer on one rank: rows arrive in reverse, and combine gives them back as they were dispatched."""
+
+    def __init__(self, *given: object) -> None:
+        self.waited = 0
+
+    def get_dispatch_layout(self, topk_idx: Tensor, num_experts: int) -> tuple[Any, ...]:
+        return "by rank", None, "by expert", "in rank", self
+
+    def dispatch(self, x: Any, handle: Any = None, topk_idx: Any = None, topk_weights: Any = None, **more: Any) -> Any:
+        rows = tuple(part.flip(0) for part in x) if isinstance(x, tuple) else x.flip(0)
+        if handle is not None:
+            assert handle == "a handle" and topk_idx is None and topk_weights is None
+            return rows, None, None, None, None, self
+        assert more["is_token_in_rank"] == "in rank" and topk_weights.dtype == torch.float32
+        counts = torch.bincount(topk_idx.flatten(), minlength=4).tolist()
+        return rows, topk_idx.flip(0), topk_weights.flip(0), counts, "a handle", self
+
+    def combine(self, x: Tensor, handle: str, topk_weights: Tensor | None, async_finish: bool) -> Any:
+        assert handle == "a handle" and x.dtype == torch.bfloat16
+        return x.flip(0), None if topk_weights is None else topk_weights.flip(0), self
+
+    def current_stream_wait(self) -> None:
+        self.waited += 1
+
+
+@pytest.mark.parametrize("kind", ["bf16", "fp8"])
+def test_deepep_is_handed_tokens_and_gives_rows_in_any_order(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deep_ep", SimpleNamespace(Buffer=StandIn))
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda group: 1)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda group: 0)
+    transport = transport_of("a group", deepep=True)  # type: ignore[arg-type]
+    x = drawn(3, 128).to(torch.bfloat16)
+    weights = torch.tensor([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]], dtype=x.dtype)
+    route = transport.route(EXPERTS, 4)
+    rows, told = transport.dispatch(x, weights, route, kind).receive()
+    torch.testing.assert_close(rows, x.flip(0), rtol=2**-4, atol=0.05)
+    assert told is not None and torch.equal(told, weights.flip(0)) and route.counts == [2, 2, 0, 2]
+    assert route.order is not None and (route.order // 2).tolist() == [0, 2, 0, 1, 1, 2]  # token 2 came first
+    back, gradients = transport.combine(rows, told, route, "bf16").receive()
+    assert torch.equal(back, rows.flip(0)) and gradients is not None and torch.equal(gradients, weights)
+    assert transport.dispatch(x, None, route, kind).receive()[1] is None
+    assert transport.buffer.waited == 3  # type: ignore[attr-defined]
+
+
+def test_without_deepep_it_is_said() -> None:
+    with pytest.raises(ProfileError, match="it needs a process group"):
+        transport_of(None, deepep=True)
+    with pytest.raises(ProfileError, match="DeepEP cannot be imported"):
+        transport_of("a group", deepep=True)  # type: ignore[arg-type]
 
 
 def test_what_cannot_travel_is_refused_with_both_numbers() -> None:
@@ -65,47 +125,3 @@ def test_what_cannot_travel_is_refused_with_both_numbers() -> None:
         Payloads("fp4")  # type: ignore[arg-type]
     with pytest.raises(ProfileError, match="0 ranks cannot be emulated; 1 is the fewest"):
         transport_of(None, 0)
-
-
-class StandIn:
-    """DeepEP's buffer on one rank: rows arrive in reverse, and combine gives them back in the order of dispatch."""
-
-    def get_dispatch_layout(self, topk_idx: Tensor, num_experts: int) -> tuple[Any, ...]:
-        return None, None, None, None, self
-
-    def dispatch(self, x: Tensor, handle: Any = None, topk_idx: Tensor | None = None, **more: Any) -> tuple[Any, ...]:
-        return x.flip(0), None if topk_idx is None else topk_idx.flip(0), None, [], "a handle", self
-
-    def combine(self, x: Tensor, handle: str, async_finish: bool) -> tuple[Any, ...]:
-        assert handle == "a handle"
-        return x.flip(0), None, self
-
-    def current_stream_wait(self) -> None:
-        pass
-
-
-class OneRank(DeepEpTransport):
-    """Its group is this process, which has no torch.distributed."""
-
-    def __init__(self) -> None:
-        self.ranks, self.rank, self._buffer = 1, 0, StandIn()
-
-    def counts(self, sent: Tensor) -> Tensor:
-        return sent.clone()
-
-
-def test_rows_that_deepep_brings_in_any_order_are_sorted_and_go_back_in_it() -> None:
-    """Dispatch, its answers, the gradients of these by the handle that is known by then, and back."""
-    x, transport = drawn(6, 8).to(torch.bfloat16), OneRank()
-    route = route_of(torch.tensor([[3, 0], [1, 3], [0, 1], [2, 3], [1, 2], [0, 2]]), 4, transport)
-    rows = to_experts(x, route, transport, "exact").receive()
-    weights = torch.arange(4).repeat_interleave(torch.tensor(route.counts))[:, None].to(torch.bfloat16)
-    back = from_experts(rows * weights, route, transport, "exact").receive()
-    chosen = torch.tensor([[3, 0], [1, 3], [0, 1], [2, 3], [1, 2], [0, 2]])[..., None].to(torch.bfloat16)
-    assert torch.equal(back, x[:, None] * chosen)
-    again = to_experts(back, route, transport, "exact").receive()
-    assert torch.equal(again, rows * weights)
-    with pytest.raises(ProfileError, match="a multiple of 16 bytes, and these have 12"):
-        to_experts(x[:, :6], route, transport, "exact").receive()
-    with pytest.raises(ProfileError, match="it needs a process group"):
-        transport_of(None, deepep=True)

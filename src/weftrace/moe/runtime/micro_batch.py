@@ -1,6 +1,6 @@
 """One micro-batch on its way through the layers and back: what each operation of a list does to it.
 
-T tokens of h dimensions, K experts a token, N rows that this rank's experts get. Of a layer: x [T, h] goes in; `after`
+T tokens of h dimensions, K experts a token, N rows that come to this rank. Of a layer: x [T, h] goes in; `after`
 [T, h] is x and attention; x of the next layer is after + shared expert + routed experts. Each part is an autograd graph
 of its own, whose inputs are leaves; between parts gradients pass as values, as between processes they must. So parts
 may run in any order that their values allow, and a sum is always of the same terms in the same order.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -21,10 +22,9 @@ from weftrace.moe.runtime.layers.layer import MoeLayer
 from weftrace.moe.runtime.layers.split import WeightTasks, leaving_weights_to
 from weftrace.moe.runtime.layers.streams import used_here
 from weftrace.moe.runtime.layers.tokens import Tokens
-from weftrace.moe.runtime.moving.exchanges import Exchange, from_experts, to_experts
+from weftrace.moe.runtime.moving.exchanges import Exchange, Transport
 from weftrace.moe.runtime.moving.payload import Payloads
-from weftrace.moe.runtime.moving.routes import Route, route_of
-from weftrace.moe.runtime.moving.transports import Transport
+from weftrace.moe.runtime.moving.routes import Route
 
 
 @dataclass(slots=True)
@@ -210,21 +210,25 @@ class MicroBatch:
     def _mlp(self, layer: int, chunks: Sequence[int]) -> None:
         state, module = self.states[layer], self.layers[layer]
         for chunk in chunks:
-            rows, counts = self._exchange(layer, "dispatchF", chunk).receive(), state.routes[chunk].counts
-            graph = state.graphs[f"mlp {chunk}"] = Graph.of(lambda leaf, counts=counts: module.mlp(leaf, counts), rows)
+            rows, weights = self._exchange(layer, "dispatchF", chunk).receive()
+            route = state.routes[chunk]
+            assert weights is not None and route.order is not None
+            part = partial(module.mlp, order=route.order, counts=route.counts)
+            graph = state.graphs[f"mlp {chunk}"] = Graph.of(part, rows, weights)
             (state.values[f"answers {chunk}"],) = graph.values()
         if self.ways["F"].shared_in_mlp and chunks[-1] == self.num_chunks - 1:
             self._shared(layer, chunks)
 
     def _pack_dispatch(self, layer: int, chunk: int) -> Exchange:
-        state, module = self.states[layer], self.layers[layer]
+        state = self.states[layer]
         experts = self._cut(self._value(layer, "experts", "attn"), chunk)
-        route = state.routes[chunk] = route_of(experts, module.num_experts, self.transport)
-        return to_experts(self._cut(state.values["normed"], chunk), route, self.transport, self.payloads.dispatch)
+        route = state.routes[chunk] = self.transport.route(experts, self.layers[layer].num_experts)
+        normed, weights = (self._cut(state.values[name], chunk) for name in ("normed", "weights"))
+        return self.transport.dispatch(normed, weights, route, self.payloads.dispatch)
 
     def _pack_combine(self, layer: int, chunk: int) -> Exchange:
         answers = self._value(layer, f"answers {chunk}", "mlp")
-        return from_experts(answers, self.states[layer].routes[chunk], self.transport, self.payloads.combine)
+        return self.transport.combine(answers, None, self.states[layer].routes[chunk], self.payloads.combine)
 
     def _input_of(self, layer: int) -> Tensor:
         """x of this layer: of the layer before, after + shared + routed."""
@@ -232,43 +236,38 @@ class MicroBatch:
             return self._x
         before = self.states[layer - 1]
         if "next x" not in before.values:
-            answers = self._answers(layer - 1)
-            weights = self._value(layer - 1, "weights", "attn")
-            routed = (answers * weights[..., None]).sum(1)
+            chunks = range(self.num_chunks)
+            routed = torch.cat([self._exchange(layer - 1, "combineF", chunk).receive()[0] for chunk in chunks])
             shared = self._value(layer - 1, "shared", "shared")
-            used_here(before.values["after"], shared, weights)
+            used_here(before.values["after"], shared)
             made = before.values["after"] + shared + routed
             if not torch.is_grad_enabled():
                 before.clear()
             before.values["next x"] = made
         return before.values["next x"]
 
-    def _answers(self, layer: int) -> Tensor:
-        """What the experts answered, [T, K, h]."""
-        return torch.cat([self._exchange(layer, "combineF", chunk).receive() for chunk in range(self.num_chunks)])
-
     # -- backward
 
     def _pack_combine_back(self, layer: int, chunk: int) -> Exchange:
-        """The backward of combine is a dispatch kernel: each token's gradient, by its weights, to its experts."""
-        state = self.states[layer]
-        grad, weights = self._cut(self._output_grad(layer), chunk), self._cut(state.values["weights"], chunk)
-        rows = grad[:, None] * weights[..., None]
-        return to_experts(rows, state.routes[chunk], self.transport, self.payloads.dispatch)
+        """The backward of combine is a dispatch kernel: each token's gradient, to the ranks of its experts."""
+        grad, route = self._cut(self._output_grad(layer), chunk), self.states[layer].routes[chunk]
+        return self.transport.dispatch(grad, None, route, self.payloads.dispatch)
 
     def _mlp_back(self, layer: int, chunks: Sequence[int]) -> None:
         state = self.states[layer]
         for chunk in chunks:
-            grad = self._exchange(layer, "combineB", chunk).receive()
-            graph = self._graph(layer, f"mlp {chunk}")
-            (state.values[f"grad of rows {chunk}"],) = graph.backward([grad], state.tasks_of(f"mlp {chunk}"))
+            grad, _ = self._exchange(layer, "combineB", chunk).receive()
+            made = self._graph(layer, f"mlp {chunk}").backward([grad], state.tasks_of(f"mlp {chunk}"))
+            names = (f"grad of rows {chunk}", f"grad of weights {chunk}")
+            state.values.update(zip(names, made, strict=True))
         if self.ways["B"].shared_in_mlp and chunks[-1] == self.num_chunks - 1:
             self._shared_back(layer, chunks)
 
     def _pack_dispatch_back(self, layer: int, chunk: int) -> Exchange:
-        """The backward of dispatch is a combine kernel: what its experts tell of a token comes back, to be summed."""
-        rows = self._value(layer, f"grad of rows {chunk}", "mlp(B)")
-        return from_experts(rows, self.states[layer].routes[chunk], self.transport, self.payloads.combine)
+        """The backward of dispatch is a combine kernel: gradients of a token and its weights, to be summed."""
+        rows, state = self._value(layer, f"grad of rows {chunk}", "mlp(B)"), self.states[layer]
+        of_weights = state.values[f"grad of weights {chunk}"]
+        return self.transport.combine(rows, of_weights, state.routes[chunk], self.payloads.combine)
 
     def _shared_back(self, layer: int, chunks: Sequence[int]) -> None:
         graph, tasks = self._graph(layer, "shared"), self.states[layer].tasks_of("shared")
@@ -276,9 +275,9 @@ class MicroBatch:
 
     def _attn_1_back(self, layer: int, chunks: Sequence[int]) -> None:
         state, grad = self.states[layer], self._output_grad(layer)
-        parts = [self._exchange(layer, "dispatchB", chunk).receive().sum(1) for chunk in range(self.num_chunks)]
-        of_normed = torch.cat(parts) + self._value(layer, "grad by shared", "shared(B)")
-        of_weights = (self._answers(layer) * grad[:, None]).sum(-1)
+        back = [self._exchange(layer, "dispatchB", chunk).receive() for chunk in range(self.num_chunks)]
+        of_normed = torch.cat([rows for rows, _ in back]) + self._value(layer, "grad by shared", "shared(B)")
+        of_weights = torch.cat([weights for _, weights in back if weights is not None])
         tasks = state.tasks_of("attn-1")
         of_x, *between = self._graph(layer, "attn-1").backward([grad, of_normed, of_weights], tasks)
         state.values.update(zip(("grad of x", "grad of query", "grad of kept"), (of_x, *between), strict=True))

@@ -17,8 +17,9 @@ from weftrace.moe.runtime.lanes import Lanes, lanes_of
 from weftrace.moe.runtime.layers.layer import LayerOptions, MoeLayer, build_layers
 from weftrace.moe.runtime.layers.tokens import Segment, Tokens, split_prompts, whole
 from weftrace.moe.runtime.micro_batch import MicroBatch
+from weftrace.moe.runtime.moving.exchanges import Transport
 from weftrace.moe.runtime.moving.payload import PUBLISHED, Payloads
-from weftrace.moe.runtime.moving.transports import Transport, transport_of
+from weftrace.moe.runtime.moving.transports import transport_of
 from weftrace.moe.runtime.walking import ways_in
 from weftrace.moe.setting import Setting
 from weftrace.units import counted

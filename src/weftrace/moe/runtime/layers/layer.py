@@ -66,10 +66,15 @@ class MoeLayer(nn.Module):
         out: Tensor = self.shared_expert(normed)
         return out
 
-    def mlp(self, rows: Tensor, counts: list[int]) -> Tensor:
-        """Rows of this rank's experts [N, h], sorted by expert, and how many each gets -> [N, h]."""
-        out: Tensor = self.experts(rows, counts)
-        return out
+    def mlp(self, rows: Tensor, weights: Tensor, order: Tensor, counts: list[int]) -> Tensor:
+        """Rows that came [N, h] -> the sum of what this rank's experts answer to each, by their weights [N, K].
+
+        order: place (row K + choice) of what each expert gets, by expert; counts: how many it gets.
+        """
+        row = order // weights.shape[1]
+        answers: Tensor = self.experts(rows.index_select(0, row), counts)
+        weighted = answers * weights.flatten().index_select(0, order)[:, None]
+        return torch.zeros_like(rows).index_add(0, row, weighted)
 
 
 def build_layers(config: ModelConfig, num_layers: int, options: LayerOptions) -> list[MoeLayer]:

@@ -42,13 +42,22 @@ class Payloads:
 PUBLISHED = Payloads("fp8", "bf16")
 
 
+def to_fp8(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """rows [N, h] -> e4m3 [N, h], and what to multiply each block of them with again, [N, h / 128] FP32."""
+    blocks = rows.unflatten(-1, (-1, BLOCK)).float()
+    scales = blocks.abs().amax(-1, keepdim=True).clamp(min=1e-12) / _LARGEST
+    return (blocks / scales).to(torch.float8_e4m3fn).flatten(1), scales.squeeze(-1)
+
+
+def from_fp8(small: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
+    rows: Tensor = small.to(torch.float32).unflatten(-1, (-1, BLOCK)) * scales[..., None]
+    return rows.flatten(1).to(dtype)
+
+
 def to_bytes(rows: Tensor, kind: Format) -> Tensor:
     """rows [N, h] -> [N, bytes of a row], uint8."""
     if kind == "fp8":
-        blocks = rows.unflatten(-1, (-1, BLOCK)).float()
-        scales = blocks.abs().amax(-1, keepdim=True).clamp(min=1e-12) / _LARGEST
-        small = (blocks / scales).to(torch.float8_e4m3fn).flatten(1).view(torch.uint8)
-        return torch.cat((small, scales.squeeze(-1).contiguous().view(torch.uint8)), -1)
+        return torch.cat([part.contiguous().view(torch.uint8) for part in to_fp8(rows)], -1)
     if kind == "bf16":
         rows = rows.to(torch.bfloat16)
     return rows.contiguous().view(torch.uint8)
@@ -61,6 +70,4 @@ def from_bytes(data: Tensor, kind: Format, dtype: torch.dtype, hidden: int) -> T
     if kind == "bf16":
         return data.view(torch.bfloat16).to(dtype)
     small, scales = data[:, :hidden].contiguous(), data[:, hidden:].contiguous()
-    blocks = small.view(torch.float8_e4m3fn).to(torch.float32).unflatten(-1, (-1, BLOCK))
-    rows: Tensor = blocks * scales.view(torch.float32)[..., None]
-    return rows.flatten(1).to(dtype)
+    return from_fp8(small.view(torch.float8_e4m3fn), scales.view(torch.float32), dtype)

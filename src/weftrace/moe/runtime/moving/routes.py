@@ -1,74 +1,58 @@
-"""Which rows go where, and in which order: the layout of dispatch and combine.
+"""Which tokens go to which ranks, and what is done with them there: the layout of dispatch and combine.
 
-T tokens, K experts a token, E experts, R ranks; N rows that this rank's experts get. A row is one token for one of its
-experts. Sent rows stand by rank and expert, and tokens in their order; received ones by rank and expert, and are then
-sorted by expert, so that a grouped product can take them.
+T tokens, K experts a token, E experts, R ranks. A token is sent once to each rank that has one of its experts: M rows
+in all, which stand by rank, and tokens in their order. N rows come, by rank. There each row goes to one or more of the
+rank's E / R experts; their answers, by their weights, add up to one row that goes back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 
-class Counts(Protocol):
-    """ranks: of the group."""
-
-    ranks: int
-
-    def counts(self, sent: Tensor) -> Tensor:
-        """Rows to each expert of each rank [R, E / R] -> rows from each rank for each expert here [R, E / R]."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, kw_only=True)
 class Route:
-    """Where the rows of these tokens go.
+    """Where the tokens of one micro-batch, or of a chunk of it, go in one layer.
 
-    order: [T K], which row (token K + choice) stands at each place of what is sent; place: its inverse; expert: of each
-    place. sent, received: rows to and from each rank. by_expert: [N], the received rows sorted by expert; back: its
-    inverse. counts: rows of each expert here. of_transport: what a transport must know of it later.
+    experts: [T, K]. token: [M], which token each sent row is. local: [M, K], which of the rank's experts each choice
+    is, -1 for another rank's. sent, received: rows to and from each rank.
+
+    Of the rows that came: counts: how many each expert here gets; order: place (row K + choice) of each of these, by
+    expert. Both are known once the rows have come. of_transport: what a transport must know later.
     """
 
-    top_k: int
-    expert: Tensor
-    order: Tensor
-    place: Tensor
+    experts: Tensor
+    token: Tensor
+    local: Tensor
     sent: list[int]
     received: list[int]
-    by_expert: Tensor
-    back: Tensor
     counts: list[int]
+    order: Tensor | None = None
     of_transport: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def arrived(self, local: Tensor) -> None:
+        """What came says for which experts: local [N, K], -1 for none here."""
+        flat = local.flatten()
+        by_expert = torch.where(flat < 0, len(self.counts), flat).argsort(stable=True)
+        self.order = by_expert[: sum(self.counts)]
+
+    def by_token(self, rows: Tensor) -> Tensor:
+        """[M, ...], of each token from each rank -> their sums [T, ...], in the order of the ranks."""
+        return rows.new_zeros(len(self.experts), *rows.shape[1:]).index_add_(0, self.token, rows)
 
 
 @torch.no_grad()
-def route_of(experts: Tensor, num_experts: int, transport: Counts) -> Route:
-    """experts [T, K]: the ranks tell each other how many rows they send, and this one waits for that."""
-    flat, ranks = experts.flatten(), transport.ranks
-    order = flat.argsort(stable=True)
-    sent_RE = torch.bincount(flat, minlength=num_experts).view(ranks, -1)
-    got_RE = transport.counts(sent_RE)
-    local = torch.arange(num_experts // ranks, device=flat.device).expand_as(got_RE)
-    by_expert = local.flatten().repeat_interleave(got_RE.flatten()).argsort(stable=True)
-    told = torch.cat((sent_RE.sum(1), got_RE.sum(1), got_RE.sum(0))).tolist()  # one copy to the host
-    return Route(
-        top_k=experts.shape[1],
-        expert=flat[order],
-        order=order,
-        place=_inverse(order),
-        sent=told[:ranks],
-        received=told[ranks : 2 * ranks],
-        by_expert=by_expert,
-        back=_inverse(by_expert),
-        counts=told[2 * ranks :],
-    )
-
-
-def _inverse(order: Tensor) -> Tensor:
-    out = torch.empty_like(order)
-    out[order] = torch.arange(len(order), device=order.device)
-    return out
+def sent_by(experts: Tensor, num_experts: int, ranks: int) -> tuple[Tensor, Tensor, Tensor]:
+    """experts [T, K] -> token [M], local [M, K] of `Route`; and rows for each rank and its experts [R, 1 + E / R]."""
+    num_local = num_experts // ranks
+    rank_of = experts // num_local
+    goes_RT = torch.zeros(ranks, len(experts), dtype=torch.bool, device=experts.device)
+    goes_RT[rank_of.t(), torch.arange(len(experts), device=experts.device)] = True
+    rank, token = goes_RT.nonzero(as_tuple=True)
+    local = torch.where(rank_of[token] == rank[:, None], experts[token] % num_local, -1)
+    per_expert = torch.bincount(experts.flatten(), minlength=num_experts).view(ranks, num_local)
+    return token, local, torch.cat((goes_RT.sum(1, keepdim=True), per_expert), 1)

@@ -5,53 +5,14 @@ R ranks, E / R experts of each.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from weftrace.errors import ProfileError
-from weftrace.moe.runtime.moving.routes import Counts, Route
-
-
-class Waitable(Protocol):
-    def wait(self) -> object: ...
-
-
-class Transport(Counts, Protocol):
-    """ranks, rank: of the group. note: what to know about its times; "" where nothing."""
-
-    rank: int
-    note: str
-
-    def start(self, rows: Tensor, route: Route, to_experts: bool) -> tuple[Tensor, Waitable | None]:
-        """Sends rows of bytes [., b], ordered by rank: to experts, or back from them. What comes, so ordered, is there
-        when the second has been waited for."""
-        ...
-
-
-class GroupTransport:
-    """All-to-all of a process group: gloo on CPUs, NCCL on CUDA (written with care, and unproved: no GPU was at hand).
-
-    Who sends more than expected must say so before: the counts are exchanged first, for which the host waits, as it
-    does in the published training profile.
-    """
-
-    def __init__(self, group: dist.ProcessGroup) -> None:
-        self._group = group
-        self.ranks, self.rank, self.note = dist.get_world_size(group), dist.get_rank(group), ""
-
-    def counts(self, sent: Tensor) -> Tensor:
-        received = torch.empty_like(sent)
-        dist.all_to_all_single(received, sent.contiguous(), group=self._group)
-        return received
-
-    def start(self, rows: Tensor, route: Route, to_experts: bool) -> tuple[Tensor, Waitable | None]:
-        sent, received = (route.sent, route.received) if to_experts else (route.received, route.sent)
-        came = rows.new_empty(sum(received), rows.shape[1])
-        work = dist.all_to_all_single(came, rows, received, sent, group=self._group, async_op=True)
-        return came, work
+from weftrace.moe.runtime.moving.exchanges import ByteExchange, Transport, Waitable
+from weftrace.moe.runtime.moving.payload import Format
+from weftrace.moe.runtime.moving.routes import Route, sent_by
 
 
 class LocalTransport:
@@ -62,19 +23,59 @@ class LocalTransport:
     ranks all hold the same experts; times of the copies are those of this device's memory, not of a network.
     """
 
+    rank = 0
+
     def __init__(self, ranks: int = 1) -> None:
         if ranks < 1:
             raise ProfileError(f"{ranks} ranks cannot be emulated; 1 is the fewest")
-        self.ranks, self.rank = ranks, 0
+        self.ranks = ranks
         self.note = "" if ranks == 1 else (
             f"all-to-all of {ranks} ranks emulated on one device: copies of the same bytes, no network"
         )  # fmt: skip
 
-    def counts(self, sent: Tensor) -> Tensor:
+    def route(self, experts: Tensor, num_experts: int) -> Route:
+        token, local, sent = sent_by(experts, num_experts, self.ranks)
+        got = self._counts(sent)
+        told = torch.cat((sent[:, 0], got[:, 0], got[:, 1:].sum(0))).tolist()  # one copy to the host
+        return Route(
+            experts=experts, token=token, local=local, sent=told[: self.ranks],
+            received=told[self.ranks : 2 * self.ranks], counts=told[2 * self.ranks :],
+        )  # fmt: skip
+
+    def dispatch(self, x: Tensor, weights: Tensor | None, route: Route, kind: Format) -> ByteExchange:
+        return ByteExchange(self._carry, x, weights, route, kind, True)
+
+    def combine(self, rows: Tensor, weights: Tensor | None, route: Route, kind: Format) -> ByteExchange:
+        return ByteExchange(self._carry, rows, weights, route, kind, False)
+
+    def _counts(self, sent: Tensor) -> Tensor:
+        """Rows to each rank and its experts -> rows from each rank, for the experts here; both [R, 1 + E / R]."""
         return sent.clone()
 
-    def start(self, rows: Tensor, route: Route, to_experts: bool) -> tuple[Tensor, Waitable | None]:
+    def _carry(self, rows: Tensor, route: Route, to_experts: bool) -> tuple[Tensor, Waitable | None]:
         return rows.clone(), None
+
+
+class GroupTransport(LocalTransport):
+    """All-to-all of a process group: gloo on CPUs, NCCL on CUDA (written with care, and unproved: no GPU was at hand).
+
+    A rank that is to make room for rows must know how many come: counts are exchanged first, for which the host waits,
+    as it does in the published training profile.
+    """
+
+    def __init__(self, group: dist.ProcessGroup) -> None:
+        self._group = group
+        self.ranks, self.rank, self.note = dist.get_world_size(group), dist.get_rank(group), ""
+
+    def _counts(self, sent: Tensor) -> Tensor:
+        received = torch.empty_like(sent)
+        dist.all_to_all_single(received, sent.contiguous(), group=self._group)
+        return received
+
+    def _carry(self, rows: Tensor, route: Route, to_experts: bool) -> tuple[Tensor, Waitable | None]:
+        sent, received = (route.sent, route.received) if to_experts else (route.received, route.sent)
+        came = rows.new_empty(sum(received), rows.shape[1])
+        return came, dist.all_to_all_single(came, rows, received, sent, group=self._group, async_op=True)
 
 
 def transport_of(group: dist.ProcessGroup | None, emulated_ranks: int = 1, *, deepep: bool = False) -> Transport:
