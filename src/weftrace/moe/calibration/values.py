@@ -11,10 +11,7 @@ from weftrace.notebook import InNotebook
 from weftrace.units import percent, us
 
 if TYPE_CHECKING:
-    from weftrace.moe.operations import Operation
-    from weftrace.moe.pieces import Piece
-    from weftrace.moe.routing.load import Load
-    from weftrace.moe.setting import Setting
+    pass
 
 Group = Literal["matrix", "memory", "data", "wait"]
 Follows = Literal["rows", "tokens", "both"]
@@ -146,12 +143,6 @@ class Calibration(InNotebook):
         known = [worst for each in self.tested if each.by == "busy" and (worst := each.worst("beside")) is not None]
         error = f"at most {percent(max(known))} off a phase where tested" if known else "error not known"
         return f"{self.basis} ({error})"
-
-    def pieces_of(self, operation: Operation, setting: Setting, load: Load) -> tuple[Piece, ...]:
-        """Prices of an operation: see `weftrace.moe.calibration.pricing.pieces_of`."""
-        from weftrace.moe.calibration.pricing import pieces_of
-
-        return pieces_of(self, operation, setting, load)
 
     def factor(self, group: str) -> float:
         """By how much communication that moves data slows kernels of a group."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from weftrace.errors import ProfileError
-from weftrace.moe.calibration.pricing import slowdowns_of
+from weftrace.moe.calibration import pricing
 from weftrace.moe.calibration.values import Calibration
 from weftrace.moe.costs import communication, compute
 from weftrace.moe.costs.rates import Level
@@ -16,8 +16,7 @@ from weftrace.moe.routing.load import Load, balanced
 from weftrace.moe.setting import Setting
 from weftrace.plan import Slowdown, load_slowdowns
 
-#: roofline: peaks of the device; published: rates that others measured and published; or a calibration, a value that
-#: answers `pieces_of(operation, setting, load)` itself.
+#: roofline: peaks of the device; published: rates that others measured and published; or a `Calibration`.
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 
@@ -27,7 +26,7 @@ def price(overlap: Overlap, setting: Setting, load: Load | None = None, level: A
     Where the list never computes beside kernels that move tokens, computation has every SM. Raises `ProfileError` for a
     level that is none, and where a level knows no price.
     """
-    if isinstance(level, str) and level not in LEVELS:
+    if not isinstance(level, Calibration) and level not in LEVELS:
         raise ProfileError(f"level = {level!r}; it is {', '.join(LEVELS)}, or a calibration")
     load = balanced(setting) if load is None else load
     alone = replace(setting, comm_sms=0) if overlap.all_sms else setting
@@ -38,7 +37,7 @@ def price(overlap: Overlap, setting: Setting, load: Load | None = None, level: A
 
 def level_name(level: Any) -> str:
     """How the level is named where its numbers are shown."""
-    return level if isinstance(level, str) else str(getattr(level, "name", level))
+    return level.name if isinstance(level, Calibration) else str(level)
 
 
 def was_measured(level: Any) -> bool:
@@ -49,13 +48,13 @@ def was_measured(level: Any) -> bool:
 def slowdowns_at(level: Any, *, contention: bool) -> tuple[Slowdown, ...]:
     """What ops that run side by side cost each other: a calibration's own table, as it was fitted with it."""
     if isinstance(level, Calibration):
-        return slowdowns_of(level)
+        return pricing.slowdowns_of(level)
     return load_slowdowns() if contention else ()
 
 
 def _pieces(operation: Operation, setting: Setting, load: Load, level: Any) -> tuple[Piece, ...]:
-    if level not in LEVELS:
-        return tuple(level.pieces_of(operation, setting, load))
+    if isinstance(level, Calibration):
+        return pricing.pieces_of(level, operation, setting, load)
     if operation.moves_tokens or operation.work == "moe":
         return communication.pieces_of(operation, setting, load, level)
     return compute.pieces_of(operation, setting, load, level)
