@@ -6,7 +6,7 @@ from weftrace.kinds import Kind, text_writer
 from weftrace.moe.document import PROFILE_SCHEMA, profile_document, profile_from
 from weftrace.moe.measured_kinds import MEASURED_KINDS, MEASURED_SCHEMAS
 from weftrace.moe.profiles import Profile
-from weftrace.moe.render.page import render_profile_html
+from weftrace.moe.render.page import profile_svg, render_profile_html
 from weftrace.moe.render.pays_terminal import print_pays
 from weftrace.moe.render.sweep_terminal import print_sweep
 from weftrace.moe.render.terminal import print_profile
@@ -31,7 +31,7 @@ PROFILE = Kind(
     document=profile_document,
     load=lambda document, what: profile_from(document, what=what),
     show=print_profile,
-    save={".html": text_writer(render_profile_html)},
+    save={".html": text_writer(render_profile_html), ".svg": text_writer(profile_svg)},
 )
 
 SWEEP = Kind(

@@ -74,7 +74,7 @@ def test_costs_are_of_one_rank(measured: Path, tmp_path: Path) -> None:
 
 
 def test_profiles_are_made_of_costs_of_the_published_profile(shared_data: Path, tmp_path: Path) -> None:
-    """Calibrated on all four layers, simulated with balanced rows, beside what was measured: each phase that computes."""
+    """Calibrated on all four layers, simulated with balanced rows: phases that compute beside what was measured."""
     measured = shared_data / "deepseek-v3-train.json.gz"
     assert run("calibrate", measured, "-q", "-o", tmp_path / "costs.json").exit_code == 0
     made = run("train", "--costs", tmp_path / "costs.json", "-q", "-o", f"{tmp_path / 'simulated'}/")

@@ -10,6 +10,7 @@ from weftrace.moe.render.shown import Shown, shown
 from weftrace.moe.render.words import PROFILE_TERMS, first_view, headline, rank_words, shape
 from weftrace.render.configuration import configured_terms
 from weftrace.render.lane_types import PlannedPicture
+from weftrace.render.lanes_svg import lanes_svg
 from weftrace.render.page import render_page
 from weftrace.version import __version__
 
@@ -80,6 +81,13 @@ def render_profile_html(profile: Profile) -> str:
         headline=headline(told),
         version=__version__,
     )
+
+
+def profile_svg(profile: Profile) -> str:
+    """The first lanes that the page shows, for documents, as the text of an SVG file."""
+    told = shown(profile)
+    start_ns, end_ns = first_view(told)
+    return lanes_svg(told.picture, title=f"{profile.plan.name}: simulated", start_ns=start_ns, end_ns=end_ns)
 
 
 def profile_block(told: Shown) -> ProfileBlock:
