@@ -1,13 +1,15 @@
-"""Prefill and decode, simulated at published rates with their communication: beside what was measured."""
+"""The three published profiles, simulated at published rates with their communication: beside what was measured."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.moe.costs.test_compute import MEASURED
 from weftrace.moe.costs import communication, compute
 from weftrace.moe.overlap_files import load_overlap
+from weftrace.moe.phase_table import phase_table
 from weftrace.moe.pieces import Prices
-from weftrace.moe.profiles import simulated
+from weftrace.moe.profiles import make_profile, simulated
 from weftrace.moe.routing.load import balanced
 from weftrace.moe.setting import Setting
 
@@ -33,6 +35,14 @@ def layer_us(kind: str, overlap: str, *, reached: float = 1.0) -> float:
 def error(kind: str, overlap: str, measured_us: float, *, reached: float = 1.0) -> float:
     """In percent."""
     return round(100 * (layer_us(kind, overlap, reached=reached) / measured_us - 1), 1)
+
+
+def test_training_phases_of_the_plan_and_a_layer() -> None:
+    """mlp(W) is the time in which either of its streams works, as it was measured; kernels of both do not overlap."""
+    table = phase_table(make_profile(Setting.of("train", num_layers=8)))
+    busy = {row["phase"]: row["busy_ns"] / 1000 for row in table.iter_rows(named=True) if row["phase"] in MEASURED}
+    assert {phase: busy[phase] for phase in MEASURED} == pytest.approx(MEASURED, rel=0.12)
+    assert sum(busy.values()) == pytest.approx(sum(MEASURED.values()), rel=0.06)
 
 
 def test_prefill_is_within_5_percent_of_a_measured_layer() -> None:
