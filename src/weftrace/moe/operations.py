@@ -60,6 +60,11 @@ class Operation(InNotebook):
     def moves_tokens(self) -> bool:
         return self.work in ("dispatch", "combine")
 
+    @property
+    def move(self) -> Literal["dispatch", "combine"]:
+        """Which kernel moves its tokens: the backward of combine is a dispatch, that of dispatch a combine."""
+        return "dispatch" if (self.work == "dispatch") == (self.direction == "F") else "combine"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap(InNotebook):

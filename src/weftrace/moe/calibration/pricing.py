@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weftrace.errors import ProfileError
 from weftrace.moe.calibration.parts import size_of_part
-from weftrace.moe.calibration.values import CalibratedPart, CalibratedPhase, Calibration
+from weftrace.moe.calibration.values import CalibratedPart, Calibration
 from weftrace.moe.operations import Operation
 from weftrace.moe.pieces import Piece
 from weftrace.moe.setting import Setting
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from weftrace.moe.routing.load import Load
 
 _Floats = NDArray[np.float64]
+#: Kernels that communicate are called as in all simulations, whatever library the trace had.
+_WAITS = "notify_"
+_NAMES = {"wait": _WAITS + "{}", "data": "{}"}
 
 
 def pieces_of(calibration: Calibration, operation: Operation, setting: Setting, load: Load) -> tuple[Piece, ...]:
@@ -42,13 +45,12 @@ def pieces_of(calibration: Calibration, operation: Operation, setting: Setting, 
     rows_LR = np.atleast_2d(np.asarray(load.of(operation.micro_batch).rows_LR, np.float64))
     tokens = setting.tokens / calibration.tokens if calibration.tokens else 1.0
     share = 1.0 if operation.num_chunks == 1 else operation.share
-    return tuple(_piece(calibration, phase, part, setting, rows_LR, tokens, share) for part in phase.parts)
+    return tuple(_piece(calibration, operation, part, setting, rows_LR, tokens, share) for part in phase.parts)
 
 
 def slowdowns_of(calibration: Calibration) -> tuple[Slowdown, ...]:
     """What communication costs the kernels beside it, for `weftrace.plan.with_contention`."""
-    waits = [part.name for phase in calibration.phases for part in phase.parts if part.group == "wait"]
-    moves_data = (pl.col("kind") == "communication") & ~pl.col("name").cast(pl.String).is_in(waits)
+    moves_data = (pl.col("kind") == "communication") & ~pl.col("name").cast(pl.String).str.starts_with(_WAITS)
     computes = pl.col("kind") == "compute"
     return tuple(
         Slowdown(
@@ -64,20 +66,21 @@ def slowdowns_of(calibration: Calibration) -> tuple[Slowdown, ...]:
 
 def _piece(
     calibration: Calibration,
-    phase: CalibratedPhase,
+    operation: Operation,
     part: CalibratedPart,
     setting: Setting,
     rows_LR: _Floats,
     tokens: float,
     share: float,
 ) -> Piece:
+    phase = calibration[operation.phase]
     communicates = part.group in ("data", "wait")
     waits = part.group == "wait"
     sms = part.num_sms or (setting.comm_sms if communicates else setting.compute_sms)
     alone_ns = part.least_ns if waits and rows_LR.shape[1] > 1 else part.alone_ns
     size_LR = size_of_part(part.follows, rows_LR, phase.rows or 1.0, tokens, calibration.tokens or 0)
     return Piece(
-        name=part.name,
+        name=_NAMES.get(part.group, "").format(operation.move) or part.name,
         kind="communication" if communicates else "compute",
         duration_ns=alone_ns * share * phase.union * size_LR,
         num_kernels=part.num_kernels,

@@ -64,9 +64,8 @@ def published(kernels: str) -> tuple[Measured, ...]:
 
 
 def move_of(operation: Operation) -> Move:
-    """Which kernel: the backward of combine is a dispatch, that of dispatch a combine."""
-    forward = operation.direction == "F"
-    return "dispatch" if (operation.work == "dispatch") == forward else "combine"
+    """Which kernel moves an operation's tokens."""
+    return operation.move
 
 
 def normal_rate(setting: Setting, move: Move) -> Rate:

@@ -33,9 +33,7 @@ def print_validation(document: ValidationDocument, console: Console) -> None:
     if document["phases"]:
         blocks.append(_phases(document, width))
     blocks.append(_whole(document, width))
-    blocks += [
-        each for each in (_orders(document), _alone(document, width), _info(document, width)) if each is not None
-    ]
+    blocks += [each for each in (_orders(document), _alone(document, width), _info(document)) if each is not None]
     if document["notes"]:
         blocks.append(Group(*(Text(clean(note), style=DIM) for note in document["notes"])))
     print_blocks(blocks, console, width)
@@ -131,15 +129,16 @@ def _alone(document: ValidationDocument, width: int) -> RenderableType | None:
     return Group(*parts)
 
 
-def _info(document: ValidationDocument, width: int) -> RenderableType | None:
-    """What is told of how the two were made, where it differs or one side alone tells it."""
-    sides = [
+def _info(document: ValidationDocument) -> RenderableType | None:
+    """What is told of how the two were made, where it differs, or one side alone tells it."""
+    predicted, measured = (
         {key: text for key, text in document[side]["info"] if key.startswith(("profile.", "capture."))}
         for side in ("predicted", "measured")
-    ]
-    keys = [key for key in dict.fromkeys([*sides[0], *sides[1]]) if sides[0].get(key) != sides[1].get(key)]
+    )
+    keys = [key for key in {**predicted, **measured} if predicted.get(key) != measured.get(key)]
     if not keys:
         return None
-    lines = [[key, *(clean(side.get(key, "–")) for side in sides)] for key in keys]
-    heads = ("made with", "predicted", "measured")
-    return Group(section("What differs in how they were made"), table(heads, lines, width, left=heads))
+    column = max(map(len, keys)) + 2
+    lines = [f"{key:<{column}}{predicted.get(key, '–')} | {measured.get(key, '–')}" for key in keys]
+    heading = section("What differs in how they were made", "predicted | measured")
+    return Group(heading, *(Text(clean(line)) for line in lines))
