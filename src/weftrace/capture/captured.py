@@ -13,10 +13,11 @@ from weftrace.units import counted, duration, size
 class Overhead(InNotebook):
     """What recording cost the run, as its own thread saw it; medians, ns, None where there was no such step.
 
-    step_ns: of a step that was left alone. recorded_step_ns: of one that was recorded; a step lasts from one call of
-    `step` to the next, without what the profiler took in between. pause_ns: the longest time that one call of `step`
-    stopped the run to start or stop the profiler. held_ns: the longest time that the writing thread held the run up:
-    torch writes a stretch's JSON under Python's lock. write_ns: what that thread took for everything, beside the run.
+    step_ns: of the later half of the steps that were left alone. recorded_step_ns: of those that were recorded; a step
+    lasts from one call of `step` to the next, without what the profiler took in between. pause_ns: the longest time
+    that one call of `step` stopped the run to start or stop the profiler. held_ns: the longest time that the writing
+    thread held the run up: torch writes a stretch's JSON under Python's lock. write_ns: what that thread took for
+    everything, beside the run.
     """
 
     step_ns: int | None = None

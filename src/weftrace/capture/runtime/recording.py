@@ -219,8 +219,7 @@ class Recording:
             return self._longest_pause
         if self._pause_of_step_ns is None:
             return 1
-        step_ns = median(self._plain_ns or self._recorded_ns)
-        return max(1, self._longest_pause * step_ns // self._pause_of_step_ns)
+        return max(1, self._longest_pause * (self._step_ns() or 0) // self._pause_of_step_ns)
 
     # --- the profiler ---------------------------------------------------------------------------------------------
 
@@ -270,7 +269,7 @@ class Recording:
                 told["capture.problems"] = "; ".join(self._problems)
             return {**self._facts, "weftrace": told}
 
-        pace_s = median(self._plain_ns or self._recorded_ns or [0]) / S
+        pace_s = (self._step_ns() or 0) / S
         self._writer.give(
             Window(path=self._path_of(taken[0].steps[0]), taken=taken, facts=facts, pace_s=pace_s,
                    renamed=renamed)
@@ -278,9 +277,16 @@ class Recording:
 
     # --- what it cost, and what went wrong ------------------------------------------------------------------------
 
+    def _plain_step_ns(self) -> int | None:
+        """Of the later half of the steps that were left alone: the first ones are the program's own start."""
+        return int(median([*self._plain_ns][len(self._plain_ns) // 2 :])) if self._plain_ns else None
+
+    def _step_ns(self) -> int | None:
+        return self._plain_step_ns() or (int(median(self._recorded_ns)) if self._recorded_ns else None)
+
     def _overhead(self) -> Overhead:
         return Overhead(
-            step_ns=int(median(self._plain_ns)) if self._plain_ns else None,
+            step_ns=self._plain_step_ns(),
             recorded_step_ns=int(median(self._recorded_ns)) if self._recorded_ns else None,
             pause_ns=self._pause_ns, held_ns=self._writer.held_ns, write_ns=self._writer.write_ns,
         )  # fmt: skip
