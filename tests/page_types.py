@@ -41,7 +41,8 @@ def text() -> str:
     """What the file holds: a namespace for each document and block, whose `Document` or `Block` is the whole."""
     parts = ["// Made by `make types` from the schemas of documents and the types of page blocks. Do not edit.\n"]
     for schema in _schemas():
-        name = schema["$id"].split(":")[-2]
+        _, _, *path, _ = schema["$id"].split(":")
+        name = "_".join(path) if path[0] == "profile" else path[-1]  # flops have a sweep too
         parts.append(namespace(name, {**schema.get("$defs", {}), "Document": schema}))
     for name, block in BLOCKS.items():
         (root,), defs = msgspec.json.schema_components([block])

@@ -632,7 +632,7 @@ declare namespace sweep {
   }
 }
 
-declare namespace calibration {
+declare namespace profile_calibration {
   /** The kernels of a phase that are of one group and follow one size, of one layer. */
   interface PartRow {
     /** matrix work, bytes of device memory, data sent to other ranks, waits for other ranks. */
@@ -933,7 +933,7 @@ declare namespace profile {
   }
 }
 
-declare namespace pays {
+declare namespace profile_pays {
   /** One list over all batches. */
   interface Curve {
     overlap: string;
@@ -992,7 +992,7 @@ declare namespace pays {
   }
 }
 
-declare namespace sweep {
+declare namespace profile_sweep {
   /** One profile; what is None is the published profile's. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side. */
   interface Request {
     kind: "decode" | "prefill" | "train";
@@ -1060,7 +1060,7 @@ declare namespace sweep {
   }
 }
 
-declare namespace validation {
+declare namespace profile_validation {
   /** A phase of one side. */
   interface AloneRow {
     side: "measured" | "predicted";
@@ -2710,13 +2710,17 @@ declare namespace comparison_block {
 }
 
 declare namespace profile_block {
-  /** What the page of a profile holds. first_view_ns: what of the picture is seen at first: an inner layer or two. rows: of each rate, its name, its value and what it is worked out from. */
+  /** What the page of a profile holds. first_view_ns: what of the picture is seen at first: an inner layer or two. assumed: what tokens a second rest on. */
   interface Block {
+    assumed: string[];
+    bases: Basis[];
     by_micro_batch: PlannedPicture | null;
     compute_ns: number;
     configuration: Record<string, string>;
     exposed_ns: number;
     first_view_ns: number[];
+    gpus_per_node: number;
+    held_up: string;
     hidden_fraction: number | null;
     idle_ns: number;
     layer_ns: number;
@@ -2725,6 +2729,13 @@ declare namespace profile_block {
     rank_words: string;
     ranks: RankRow[];
     shape: string;
+    tokens_per_gpu: number;
+    tokens_per_node: number;
+  }
+  /** What the times of some phases rest on. */
+  interface Basis {
+    basis: string;
+    phases: string[];
   }
   /** Lanes of a plan, which knows what waits for what across them. hidden: communication beside which some compute ran. */
   interface PlannedPicture {
@@ -2805,12 +2816,13 @@ declare namespace profile_block {
     num_layers: number;
     phase: string;
   }
-  /** Sums of a rank, as `Shown.ranks` has them. */
+  /** A row of `stragglers`. */
   interface RankRow {
     communication_ns: number;
     compute_ns: number;
-    end_ns: number;
+    last_in: number;
+    meets: number;
     rank: number;
-    wait_ns: number;
+    waiting_ns: number;
   }
 }

@@ -59,6 +59,9 @@ declare namespace page {
 
   /** A simulated profile of mixture-of-experts layers: `ProfileBlock`. */
   type Profile = profile_block.Block;
+  type ProfileSweep = profile_sweep.Document;
+  type Pays = profile_pays.Document;
+  type Validation = profile_validation.Document;
 
   type Flops = flops_block.Block;
   type PhaseName = Flops["phases"][number]["phase"];

@@ -7,6 +7,7 @@ from weftrace.moe.document import PROFILE_SCHEMA, profile_document, profile_from
 from weftrace.moe.measured_kinds import MEASURED_KINDS, MEASURED_SCHEMAS
 from weftrace.moe.profiles import Profile
 from weftrace.moe.render.page import profile_svg, render_profile_html
+from weftrace.moe.render.pages import render_pays_html, render_sweep_html
 from weftrace.moe.render.pays_terminal import print_pays
 from weftrace.moe.render.sweep_terminal import print_sweep
 from weftrace.moe.render.terminal import print_profile
@@ -40,7 +41,10 @@ SWEEP = Kind(
     document=sweep_document,
     load=lambda document, what: sweep_from(document, what=what),
     show=lambda sweep, console: print_sweep(sweep_document(sweep), console),
-    save={".csv": text_writer(lambda sweep: sweep_table(sweep).write_csv())},
+    save={
+        ".html": text_writer(lambda sweep: render_sweep_html(sweep_document(sweep))),
+        ".csv": text_writer(lambda sweep: sweep_table(sweep).write_csv()),
+    },
 )
 
 PAYS = Kind(
@@ -49,7 +53,10 @@ PAYS = Kind(
     document=pays_document,
     load=lambda document, what: pays_from(document, what=what),
     show=lambda pays, console: print_pays(pays_document(pays), console),
-    save={".csv": text_writer(lambda pays: pays_table(pays).write_csv())},
+    save={
+        ".html": text_writer(lambda pays: render_pays_html(pays_document(pays))),
+        ".csv": text_writer(lambda pays: pays_table(pays).write_csv()),
+    },
 )
 
 KINDS: tuple[Kind, ...] = (PROFILE, SWEEP, PAYS, *MEASURED_KINDS)

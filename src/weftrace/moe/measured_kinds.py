@@ -6,6 +6,7 @@ from weftrace.kinds import Kind, text_writer
 from weftrace.moe.calibration.document import CALIBRATION_SCHEMA, calibration_document, calibration_of
 from weftrace.moe.calibration.values import Calibration
 from weftrace.moe.render.calibration_terminal import print_calibration
+from weftrace.moe.render.pages import render_validation_html
 from weftrace.moe.render.validation_terminal import print_validation
 from weftrace.moe.validation.comparison import Validation
 from weftrace.moe.validation.document import (
@@ -23,7 +24,10 @@ VALIDATION = Kind(
     document=validation_document,
     load=lambda document, what: validation_of(document, what=what),
     show=lambda found, console: print_validation(validation_document(found), console),
-    save={".csv": text_writer(lambda found: validation_table(found).write_csv())},
+    save={
+        ".html": text_writer(lambda found: render_validation_html(validation_document(found))),
+        ".csv": text_writer(lambda found: validation_table(found).write_csv()),
+    },
 )
 
 CALIBRATION = Kind(

@@ -9,9 +9,8 @@ import pytest
 
 from tests.browser import Open
 from tests.moe.render.profiles import made
-from tests.pages import check_modules
 from weftrace.moe.profiles import Profile
-from weftrace.moe.render.page import HOME, render_profile_html
+from weftrace.moe.render.page import render_profile_html
 from weftrace.moe.render.shown import shown
 from weftrace.moe.render.words import first_view, headline
 
@@ -20,10 +19,6 @@ KINDS = ("train", "prefill", "decode")
 
 def block_of(html: str) -> Any:
     return json.loads(html.split('id="weftrace-profile">')[1].split("</script>")[0])
-
-
-def test_modules_are_joined_and_none_is_left_over() -> None:
-    check_modules(HOME, ["profile"])
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,13 @@ MAX_LAYERS = 12
 MAX_RANKS = 512
 
 
+class Basis(TypedDict):
+    """What the times of some phases rest on."""
+
+    phases: list[str]
+    basis: str
+
+
 class PhaseRow(TypedDict):
     """A row of `phase_table`."""
 
@@ -36,20 +43,19 @@ class PhaseRow(TypedDict):
 
 
 class RankRow(TypedDict):
-    """Sums of a rank, as `Shown.ranks` has them."""
+    """A row of `stragglers`."""
 
     rank: int
     compute_ns: int
     communication_ns: int
-    wait_ns: int
-    end_ns: int
+    waiting_ns: int
+    last_in: int
+    meets: int
 
 
 class ProfileBlock(TypedDict):
     """What the page of a profile holds. first_view_ns: what of the picture is seen at first: an inner layer or two.
-
-    rows: of each rate, its name, its value and what it is worked out from.
-    """
+    assumed: what tokens a second rest on."""
 
     shape: str
     configuration: dict[str, str]
@@ -62,8 +68,14 @@ class ProfileBlock(TypedDict):
     by_micro_batch: PlannedPicture | None
     first_view_ns: list[int]
     phases: list[PhaseRow]
+    bases: list[Basis]
     ranks: list[RankRow]
     rank_words: str
+    tokens_per_gpu: float
+    tokens_per_node: float
+    gpus_per_node: int
+    assumed: list[str]
+    held_up: str
 
 
 def render_profile_html(profile: Profile) -> str:
@@ -84,18 +96,16 @@ def render_profile_html(profile: Profile) -> str:
 
 
 def profile_svg(profile: Profile) -> str:
-    """The first lanes that the page shows, for documents, as the text of an SVG file."""
+    """The lanes of an inner layer or two, as the text of an SVG file."""
     told = shown(profile)
-    start_ns, end_ns = first_view(told)
-    return lanes_svg(told.picture, title=f"{profile.plan.name}: simulated", start_ns=start_ns, end_ns=end_ns)
+    start, end = first_view(told)
+    return lanes_svg(told.picture, title=profile.plan.name, start_ns=start, end_ns=end)
 
 
 def profile_block(told: Shown) -> ProfileBlock:
     """The block of the page, which pages of several profiles may hold too."""
     profile = told.profile
     several = profile.overlap.num_micro_batches > 1
-    moved = told.phases.sum()
-    communication = float(moved.get_column("hidden_ns")[0] + moved.get_column("exposed_ns")[0])
     return {
         "shape": shape(told),
         "configuration": told.configuration,
@@ -103,11 +113,17 @@ def profile_block(told: Shown) -> ProfileBlock:
         "compute_ns": told.compute_ns,
         "exposed_ns": told.exposed_ns,
         "idle_ns": told.idle_ns,
-        "hidden_fraction": 1 - told.exposed_ns / communication if communication else None,
+        "hidden_fraction": 1 - told.exposed_ns / told.communication_ns if told.communication_ns else None,
         "picture": told.picture,
         "by_micro_batch": profile_picture(profile, told.rank, by_micro_batch=True) if several else None,
         "first_view_ns": list(first_view(told)),
         "phases": told.phases.to_dicts(),  # type: ignore[typeddict-item]
+        "bases": [{"phases": phases, "basis": basis} for basis, phases in told.bases()],
         "ranks": told.ranks.head(MAX_RANKS).to_dicts() if len(told.ranks) > 1 else [],  # type: ignore[typeddict-item]
         "rank_words": rank_words(told),
+        "tokens_per_gpu": told.throughput.per_gpu,
+        "tokens_per_node": told.throughput.per_node,
+        "gpus_per_node": told.throughput.gpus_per_node,
+        "assumed": list(told.throughput.assumed),
+        "held_up": told.bottleneck.in_words(),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import polars as pl
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
@@ -26,13 +25,15 @@ def print_profile(profile: Profile, console: Console) -> None:
     opening: list[RenderableType] = [Group(title, Text(shape(told), style=DIM)), Text(headline(told), style=BOLD)]
     opening += [settings_table(in_words(told.configuration), width)]
     print_blocks(opening, console, width)
+    console.print()
     start, end = first_view(told)
     print_lanes(told.picture, console, width, start_ns=start, end_ns=end)
-    print_blocks([Text(), *_closing(told, width)], console, width)
+    console.print()
+    print_blocks(_closing(told, width), console, width)
 
 
 def _closing(told: Shown, width: int) -> list[RenderableType]:
-    blocks = [_layer(told, width), _phases(told, width)]
+    blocks = [_layer(told, width), _tokens(told), _phases(told, width)]
     if told.ranks.height > 1:
         blocks.append(_ranks(told, width))
     return blocks
@@ -47,6 +48,12 @@ def _layer(told: Shown, width: int) -> RenderableType:
     return Group(
         section("Where a layer goes"), table(("part", unit.name, "share"), lines, width, left=("part",), bold=3)
     )
+
+
+def _tokens(told: Shown) -> RenderableType:
+    rates = told.throughput
+    line = f"{rates.per_gpu:,.0f} a GPU, {rates.per_node:,.0f} a node of {rates.gpus_per_node}"
+    return Group(section("Tokens a second"), Text(line, style=BOLD), *(Text(text, style=DIM) for text in rates.assumed))
 
 
 def _phases(told: Shown, width: int) -> RenderableType:
@@ -66,22 +73,27 @@ def _phases(told: Shown, width: int) -> RenderableType:
     num = int(rows[0]["num_layers"]) if rows else 0
     inner = ", without the first and the last" if num != told.profile.setting.num_layers else ""
     note = f"means of {counted(num, 'layer')}{inner}"
-    bases = told.phases.group_by("basis", maintain_order=True).agg(pl.col("phase").unique(maintain_order=True))
-    lines_of_bases = [
-        Text(f"{', '.join(map(clean, phases))}: {clean(basis)}" if bases.height > 1 else clean(basis), style=DIM)
-        for basis, phases in bases.iter_rows()
+    bases = [
+        Text(clean(f"{', '.join(phases)}: {basis}" if len(told.bases()) > 1 else basis), style=DIM)
+        for basis, phases in told.bases()
     ]
-    return Group(section("Phases of a layer", note), table(heads, lines, width, left=("phase",)), *lines_of_bases)
+    return Group(section("Phases of a layer", note), table(heads, lines, width, left=("phase",)), *bases)
 
 
 def _ranks(told: Shown, width: int) -> RenderableType:
-    if not told.ranks.get_column("wait_ns").sum():
+    if not told.ranks.get_column("waiting_ns").sum():
         return Group(section("Ranks"), Text(rank_words(told)))
-    slowest = told.ranks.sort("wait_ns", "rank").head(MAX_RANKS)
-    unit = unit_for(max(told.ranks.get_column("end_ns").to_list()))
-    names = ("compute_ns", "communication_ns", "wait_ns")
-    lines = [[str(row["rank"]), *(unit(row[name]) for name in names)] for row in slowest.iter_rows(named=True)]
-    heads = ("rank", f"computes {unit.name}", "communicates", "waits")
-    left = told.ranks.height - slowest.height
-    note = f"that wait least; {left:,} more in the JSON and on the page" if left else "that wait least first"
+    first = told.ranks.head(MAX_RANKS).to_dicts()
+    unit = unit_for(max(told.ranks.get_column("compute_ns").to_list()))
+    lines = [
+        [
+            str(row["rank"]),
+            *(unit(row[name]) for name in ("compute_ns", "communication_ns", "waiting_ns")),
+            f"{row['last_in']:,} of {row['meets']:,}",
+        ]
+        for row in first
+    ]
+    heads = ("rank", f"computes {unit.name}", "communicates", "waits", "last in")
+    left = told.ranks.height - len(first)
+    note = "waited for most first" + (f"; {left:,} more in the JSON and on the page" if left else "")
     return Group(section("Ranks", note), Text(rank_words(told)), table(heads, lines, width))

@@ -39,10 +39,52 @@ PROFILE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Where a time comes from: roofline (FLOPs and bytes at peak rates), published rates, an assumption, or a "
             "calibration on layers of a measured trace.",
         ),
+        "limit": (
+            "Held up by",
+            "Computation, communication, or waiting for the slowest rank: that without which a layer would be "
+            "shortest, each found by one more simulation in which it takes no time (of ranks, in which all are alike).",
+        ),
+        "last_in": ("Last", "Meetings of ranks, inside dispatch and combine, that it was the last to reach."),
         "wait": (
             "Waits",
             "Time inside communication kernels until the last rank of the group came: no bytes move. Ranks differ "
             "where routing was drawn for each of them.",
+        ),
+    }
+)
+
+#: Of a sweep over settings.
+SWEEP_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {key: PROFILE_TERMS[key] for key in ("tokens", "layer", "exposed", "limit")}
+)
+#: Of lists against no overlap.
+PAYS_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "tokens": PROFILE_TERMS["tokens"],
+        "overlap": (
+            "No overlap",
+            "All operations one after the other, the batch in one piece: what every list is held against.",
+        ),
+        "pays_from": (
+            "Pays from",
+            "The smallest batch from which on, at every batch that was simulated, a list does more tokens a second "
+            "than no overlap. Overlapping cuts the batch in two: weights are read twice, and GEMMs are smaller.",
+        ),
+    }
+)
+#: Of a prediction held against a measurement.
+VALIDATION_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "ratio": ("Ratio, error", "Predicted / measured, and the same less 1: below it the prediction is too short."),
+        "spread": (
+            "From, to",
+            "Of what was measured: the lowest and the highest rank's median; of one rank, the shortest and the longest "
+            "of its layers and steps. A prediction cannot be told to be better than that.",
+        ),
+        "compared": (
+            "Compared by",
+            "All kernels of a phase, as a union. Of communication only kernels that move data, where both sides tell "
+            "them from those that wait for other ranks.",
         ),
     }
 )
@@ -87,14 +129,15 @@ def rank_words(told: Shown) -> str:
     ranks = told.ranks
     if ranks.height < 2:
         return ""
-    computed, waited = ranks.get_column("compute_ns"), ranks.get_column("wait_ns")
-    low, high, mean = (float(value or 0) for value in (computed.min(), computed.max(), waited.mean()))  # type: ignore[arg-type]
-    least = int(ranks.sort("wait_ns", "rank").get_column("rank")[0])
-    if not mean:
+    computed = ranks.get_column("compute_ns").to_list()
+    waited = sum(ranks.get_column("waiting_ns").to_list()) / ranks.height
+    if not waited:
         return f"All {ranks.height:,} ranks do the same, and none waits."
+    first = ranks.row(0, named=True)
     return (
-        f"Their kernels compute for {duration(low)} to {duration(high)}; a rank waits {duration(mean)} for others on "
-        f"average, rank {least} least: the others wait for it."
+        f"Their kernels compute for {duration(min(computed))} to {duration(max(computed))}; a rank waits "
+        f"{duration(waited)} for others on average. Rank {first['rank']} is last in {first['last_in']:,} of "
+        f"{first['meets']:,} meetings."
     )
 
 

@@ -3,7 +3,7 @@
 import { card } from "render/cards.js";
 import { showConfiguration } from "render/configuration.js";
 import { byId, fill, h } from "render/dom.js";
-import { duration, percent } from "render/format.js";
+import { duration, grouped, percent } from "render/format.js";
 import { lanePicture } from "render/lanes.js";
 import { startPage } from "render/start.js";
 import { kindChip, sortableTable } from "render/tables.js";
@@ -58,7 +58,13 @@ function cards(block) {
   const share = (ns) => `${percent(ns / block.layer_ns)} of a layer`;
   const communicates = block.hidden_fraction !== null;
   return [
-    card("layer", "a layer", duration(block.layer_ns, 4), "what one more layer adds"),
+    card(
+      "tokens",
+      "tokens/s a GPU",
+      grouped(block.tokens_per_gpu, 0),
+      `${grouped(block.tokens_per_node, 0)} a node of ${block.gpus_per_node}; ${block.assumed.join("; ")}`,
+    ),
+    card("layer", "a layer", duration(block.layer_ns, 4), `held up by ${block.held_up}`),
     card("hidden", "hidden", percent(block.hidden_fraction), "of communication runs beside computation", "hidden"),
     card(
       "exposed",
@@ -72,7 +78,7 @@ function cards(block) {
 }
 
 /** @param {page.Profile} block */
-function showPhases({ phases }) {
+function showPhases({ phases, bases }) {
   const [{ num_layers: num } = { num_layers: 0 }] = phases;
   byId("phase-lead").textContent =
     `Mean of ${num} layer${num === 1 ? "" : "s"}${num > 1 ? ", without the first and the last" : ""}.`;
@@ -88,17 +94,14 @@ function showPhases({ phases }) {
     { key: "busy_ns", label: "busy", kind: "time", def: "busy", bar: (row) => row.busy_ns / longest },
     { key: "hidden_ns", label: "hidden", kind: "time", def: "hidden" },
     { key: "exposed_ns", label: "exposed", kind: "time", def: "exposed" },
-    {
-      key: "basis",
-      label: "basis",
-      kind: "text",
-      def: "basis",
-      node: (row) => h("span", { class: "basis", text: row.basis }),
-    },
   ];
   fill(
     byId("phase-table"),
     sortableTable({ name: "phases", columns, rows: phases, sort: { key: "", down: false } }).element,
+  );
+  fill(
+    byId("bases"),
+    bases.map((each) => h("div", {}, h("dt", { text: each.phases.join(", ") }), h("dd", { text: each.basis }))),
   );
 }
 
@@ -107,20 +110,21 @@ function showRanks({ ranks, rank_words: words }) {
   byId("ranks").hidden = byId("nav-ranks").hidden = ranks.length < 2;
   if (ranks.length < 2) return;
   byId("rank-lead").textContent = words;
-  const longest = Math.max(1, ...ranks.map((row) => row.end_ns));
+  const longest = Math.max(1, ...ranks.map((row) => row.compute_ns + row.communication_ns));
   fill(
     byId("rank-table"),
     sortableTable({
       name: "ranks",
       rows: ranks,
       limit: 16,
-      sort: { key: "wait_ns", down: false },
+      sort: { key: "last_in", down: true },
       columns: [
         { key: "rank", label: "rank", kind: "count" },
         { key: "compute_ns", label: "computes", kind: "time", bar: (row) => row.compute_ns / longest },
         { key: "communication_ns", label: "communicates", kind: "time", bar: (row) => row.communication_ns / longest },
-        { key: "wait_ns", label: "waits", kind: "time", def: "wait", bar: (row) => row.wait_ns / longest },
-        { key: "end_ns", label: "ends at", kind: "time" },
+        { key: "waiting_ns", label: "waits", kind: "time", def: "wait", bar: (row) => row.waiting_ns / longest },
+        { key: "last_in", label: "last in", kind: "count", def: "last_in" },
+        { key: "meets", label: "of", kind: "count" },
       ],
     }).element,
   );

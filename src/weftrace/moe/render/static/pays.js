@@ -1,0 +1,105 @@
+// From which batch on does overlapping pay? A curve for each operation list, against no overlap.
+
+import { showConfiguration } from "render/configuration.js";
+import { byId, fill, h } from "render/dom.js";
+import { grouped } from "render/format.js";
+import { startPage } from "render/start.js";
+import { sortableTable } from "render/tables.js";
+import { curves, percentTick } from "./curves.js";
+
+/** @typedef {page.Pays["curves"][number]} Curve */
+
+startPage("weftrace-profile-pays", (/** @type {page.Pays} */ block) => {
+  const { unit, batches } = block;
+  const [first, last] = [batches[0], batches[batches.length - 1]].map((batch) => grouped(batch, 0));
+  byId("facts").textContent = `${batches.length} batches of ${first} to ${last} ${unit} a GPU`;
+  showConfiguration(Object.fromEntries(Object.entries(block.shared).map(([key, text]) => [`profile.${key}`, text])));
+  show("gain");
+  showCurves(block);
+  return { block, show };
+
+  /** @param {"gain" | "tokens"} key */
+  function show(key) {
+    const choices = /** @type {const} */ ([
+      ["gain", "Against no overlap"],
+      ["tokens", "Tokens/s"],
+    ]);
+    fill(
+      byId("figure-of"),
+      choices.map(([each, text]) =>
+        h("button", { type: "button", text, "aria-pressed": String(each === key), on: { click: () => show(each) } }),
+      ),
+    );
+    const holder = h("div");
+    fill(byId("chart"), holder);
+    figure(holder, block, key);
+  }
+});
+
+/**
+ * @param {HTMLElement} holder
+ * @param {page.Pays} block
+ * @param {"gain" | "tokens"} key
+ */
+function figure(holder, { batches, curves: all, unit }, key) {
+  const [base] = all;
+  const shown = all.filter((curve) => !curve.reason && (key === "tokens" || curve !== base));
+  /** @param {Curve} curve */
+  const valuesOf = (curve) =>
+    curve.tokens_per_gpu.map((value, i) => {
+      const held = base.tokens_per_gpu[i];
+      return key === "tokens" || value === null ? value : held ? value / held - 1 : null;
+    });
+  curves(holder, {
+    xs: batches,
+    labels: batches.map((batch) => grouped(batch, 0)),
+    curves: shown.map((curve) => ({
+      name: curve.overlap,
+      values: valuesOf(curve),
+      base: curve === base,
+      from: curve.pays_from ? batches.indexOf(curve.pays_from) : undefined,
+    })),
+    across: `${unit} a GPU`,
+    up: key === "gain" ? "more tokens a second than no overlap" : "tokens a second of one GPU",
+    text: key === "gain" ? signed : (value) => grouped(value, 0),
+    tick: key === "gain" ? percentTick : undefined,
+    fromZero: true,
+  });
+}
+
+/** @param {number | null} gain */
+function signed(gain) {
+  return gain === null ? "–" : `${gain < 0 ? "−" : "+"}${(100 * Math.abs(gain)).toFixed(1)} %`;
+}
+
+/** @param {page.Pays} block */
+function showCurves({ curves: all, batches }) {
+  const rows = all.slice(1).filter((curve) => !curve.reason);
+  const last = grouped(batches[batches.length - 1], 0);
+  /** @type {import("render/tables.js").Column<Curve>[]} */
+  const columns = [
+    { key: "overlap", label: "list", kind: "text", node: (row) => h("b", { text: row.overlap }) },
+    { key: "title", label: "what it is", kind: "text", wide: true },
+    {
+      key: "pays_from",
+      label: "pays from",
+      kind: "count",
+      def: "pays_from",
+      text: (row) => (row.pays_from === null ? "nowhere" : `${grouped(row.pays_from, 0)} on`),
+    },
+    { key: "best_gain", label: "at best", kind: "count", text: (row) => signed(row.best_gain) },
+    { key: "best_batch", label: "at", kind: "count" },
+    { key: "last_gain", label: `at ${last}`, kind: "count", text: (row) => signed(row.last_gain) },
+  ];
+  fill(
+    byId("curve-table"),
+    sortableTable({ name: "lists", columns, rows, sort: { key: "", down: false }, empty: "No list can run here." })
+      .element,
+  );
+  const reasons = all.filter((curve) => curve.reason);
+  byId("impossible-box").hidden = reasons.length === 0;
+  fill(
+    byId("impossible"),
+    reasons.map((curve) => h("li", {}, h("b", { text: `${curve.overlap}: ` }), curve.reason)),
+  );
+}

@@ -1,0 +1,203 @@
+// The page of a validation: how far off is each phase that was predicted?
+
+import { byId, fill, h } from "render/dom.js";
+import { duration, plural } from "render/format.js";
+import { startPage } from "render/start.js";
+import { drawnToWidth, svg } from "render/svg.js";
+import { kindChip, sortableTable } from "render/tables.js";
+
+/**
+ * @typedef {page.Validation["phases"][number]} Phase
+ * @typedef {page.Validation["whole"][number]} Whole
+ * @typedef {Phase["measured"]} Times
+ */
+
+const ROW = 24;
+const TOP = 20;
+const RIGHT = 74;
+const NO_SORT = { key: "", down: false };
+/** @type {Record<Phase["by"], string>} */
+const BY = { busy: "all its kernels", data: "kernels that move data" };
+
+startPage("weftrace-profile-validation", (/** @type {page.Validation} */ block) => {
+  byId("facts").textContent = [`predicted: ${sideOf(block.predicted)}`, `measured: ${sideOf(block.measured)}`].join(
+    " · ",
+  );
+  fill(
+    byId("notes"),
+    block.notes.map((note) => h("li", { text: note })),
+  );
+  showPhases(block);
+  showRun(block);
+  showOrders(block);
+  showMade(block);
+  return { block };
+});
+
+/** @param {page.Validation["predicted"]} side */
+function sideOf(side) {
+  return [
+    side.source,
+    side.simulated ? "simulated" : "recorded",
+    plural(side.num_ranks, "rank"),
+    plural(side.num_steps, "step"),
+    plural(side.num_layers, "layer"),
+  ].join(", ");
+}
+
+/** @param {number | null} ratio */
+function errorText(ratio) {
+  return ratio === null ? "–" : `${ratio < 1 ? "−" : "+"}${(100 * Math.abs(ratio - 1)).toFixed(1)} %`;
+}
+
+/** @param {Times} times */
+function spread({ low_ns: low, high_ns: high }) {
+  return low === high ? "–" : `${duration(low, 3)} to ${duration(high, 3)}`;
+}
+
+/** @param {Phase} row */
+function nameOf(row) {
+  return row.micro_batch === null ? row.phase : `${row.phase}, micro-batch ${row.micro_batch}`;
+}
+
+/** @param {page.Validation} block */
+function showPhases({ phases, alone, measured }) {
+  const over = measured.num_ranks > 1 ? "ranks" : "layers and steps";
+  byId("phase-lead").textContent = phases.length
+    ? `Medians of a layer, in order of start. Bars: measured, and its spread over ${over}; red marks: predicted.`
+    : "The two have no phase in common.";
+  byId("chart").hidden = phases.length === 0;
+  if (phases.length) drawnToWidth(byId("chart"), (width) => bars(phases, width));
+  /** @type {import("render/tables.js").Column<Phase>[]} */
+  const columns = [
+    { key: "phase", label: "phase", kind: "text", node: (row) => h("b", { class: "phase-name", text: nameOf(row) }) },
+    { key: "lane", label: "lane", kind: "text", node: (row) => kindChip(row.lane) },
+    { key: "by", label: "compared by", kind: "text", def: "compared", text: (row) => BY[row.by] },
+    ...timeColumns(),
+  ];
+  fill(byId("phase-table"), sortableTable({ name: "phases", columns, rows: phases, sort: NO_SORT }).element);
+  byId("alone-box").hidden = alone.length === 0;
+  fill(
+    byId("alone-table"),
+    sortableTable({
+      name: "alone",
+      rows: alone,
+      sort: NO_SORT,
+      columns: [
+        { key: "name", label: "phase", kind: "text" },
+        { key: "side", label: "only", kind: "text" },
+        { key: "median_ns", label: "median", kind: "time" },
+        { key: "num_samples", label: "samples", kind: "count" },
+      ],
+    }).element,
+  );
+}
+
+/** @returns {import("render/tables.js").Column<Phase | Whole>[]} */
+function timeColumns() {
+  return [
+    { key: "predicted", label: "predicted", kind: "time", value: (row) => row.predicted.median_ns },
+    { key: "measured", label: "measured", kind: "time", value: (row) => row.measured.median_ns },
+    { key: "spread", label: "from, to", kind: "text", def: "spread", text: (row) => spread(row.measured) },
+    { key: "ratio", label: "ratio", kind: "count", def: "ratio", text: (row) => row.ratio?.toFixed(3) ?? "–" },
+    {
+      key: "error",
+      label: "error",
+      kind: "percent",
+      value: (row) => row.ratio && row.ratio - 1,
+      text: (row) => errorText(row.ratio),
+    },
+  ];
+}
+
+/**
+ * A bar as long as a phase was measured, its spread, and a mark where it was predicted.
+ * @param {Phase[]} phases
+ * @param {number} width
+ */
+function bars(phases, width) {
+  const longest = Math.max(...phases.map((row) => nameOf(row).length));
+  const left = Math.min(7 * longest + 14, width * 0.4);
+  const most = Math.max(
+    1,
+    ...phases.flatMap((row) => [row.predicted.median_ns, row.measured.median_ns, row.measured.high_ns]),
+  );
+  /** @param {number} ns */
+  const x = (ns) => left + (ns / most) * (width - left - RIGHT);
+  const height = TOP + phases.length * ROW;
+  return svg(
+    "svg",
+    { class: "chart", width, height, role: "img", "aria-label": "Predicted and measured time of each phase" },
+    svg("text", { class: "tick", x: width, y: 12, "text-anchor": "end", text: "error" }),
+    phases.map((row, at) => {
+      const y = TOP + at * ROW;
+      const [low, high] = [x(row.measured.low_ns), x(row.measured.high_ns)];
+      const role = row.lane === "communication" ? "communication" : "compute";
+      return [
+        svg("text", { class: "tick", x: left - 8, y: y + 14, "text-anchor": "end", text: nameOf(row) }),
+        svg("rect", {
+          class: `bar-of ${role}`,
+          x: left,
+          y: y + 4,
+          width: x(row.measured.median_ns) - left,
+          height: 14,
+        }),
+        svg("path", { class: "whisker", d: `M${low} ${y + 11}H${high}M${low} ${y + 7}v8M${high} ${y + 7}v8` }),
+        svg("path", { class: "predicted", d: `M${x(row.predicted.median_ns)} ${y + 1}v20` }),
+        svg("text", { class: "tick", x: width, y: y + 15, "text-anchor": "end", text: errorText(row.ratio) }),
+      ];
+    }),
+  );
+}
+
+/** @param {page.Validation} block */
+function showRun({ whole, per_layer: perLayer }) {
+  byId("run-lead").textContent = perLayer
+    ? "Of one layer: the two have different numbers of layers."
+    : "Of a step of a rank.";
+  /** @type {import("render/tables.js").Column<Whole>[]} */
+  const columns = [
+    { key: "what", label: "what", kind: "text", node: (row) => h("b", { text: row.what }) },
+    ...timeColumns(),
+  ];
+  fill(byId("run-table"), sortableTable({ name: "run", columns, rows: whole, sort: NO_SORT }).element);
+}
+
+/** @param {page.Validation} block */
+function showOrders({ orders }) {
+  fill(
+    byId("orders"),
+    orders.map(({ lane, predicted, measured, is_same: same }) =>
+      h(
+        "div",
+        {},
+        h("dt", { text: `${lane}: ${same ? "the same in both" : "not the same"}` }),
+        same ? null : h("dd", { text: `predicted: ${predicted.join(" ")}` }),
+        h("dd", { text: `${same ? "" : "measured: "}${measured.join(" ")}` }),
+      ),
+    ),
+  );
+}
+
+/** @param {page.Validation} block */
+function showMade({ predicted, measured }) {
+  const sides = [predicted, measured].map((side) => new Map(side.info));
+  const names = new Set(sides.flatMap((side) => [...side.keys()].filter((key) => /^(profile|capture)\./.test(key))));
+  const rows = [...names]
+    .map((name) => ({ name, predicted: sides[0].get(name) ?? "–", measured: sides[1].get(name) ?? "–" }))
+    .filter((row) => row.predicted !== row.measured);
+  byId("made-box").hidden = rows.length === 0;
+  fill(
+    byId("made-table"),
+    sortableTable({
+      name: "made",
+      rows,
+      sort: NO_SORT,
+      columns: [
+        { key: "name", label: "setting", kind: "text" },
+        { key: "predicted", label: "predicted", kind: "text", wide: true },
+        { key: "measured", label: "measured", kind: "text", wide: true },
+      ],
+    }).element,
+  );
+}

@@ -1,0 +1,111 @@
+"""Pages of sweeps, of what pays and of validations: the figure says what the document says, and nothing is cut."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser import Open
+from tests.moe.render.documents import paying, swept, swept_words, validated
+from tests.pages import check_modules
+from weftrace.moe.render.page import HOME
+from weftrace.moe.render.pages import render_pays_html, render_sweep_html, render_validation_html
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+PAGES: dict[str, Callable[[], str]] = {
+    "sweep": lambda: render_sweep_html(swept()),
+    "sweep of words": lambda: render_sweep_html(swept_words()),
+    "pays": lambda: render_pays_html(paying()),
+    "validation": lambda: render_validation_html(validated()),
+}
+TEXTS = "(all) => all.map((each) => each.textContent)"
+
+
+def text_of(page: Page, selector: str) -> str:
+    """Of the first that is selected."""
+    return page.locator(selector).first.text_content() or ""
+
+
+def test_modules_are_joined_and_none_is_left_over() -> None:
+    check_modules(HOME, ["profile", "sweep", "pays", "validation"])
+
+
+def test_a_sweep_shows_each_combination_and_why_one_is_impossible(open_html: Open) -> None:
+    document, page = swept(), open_html(PAGES["sweep"]())
+    possible = [row for row in document["rows"] if row["summary"]]  # type: ignore[index]
+    assert page.locator("#row-table tbody tr").count() == len(possible) == 4
+    best = max(possible, key=lambda row: row["summary"]["tokens_per_gpu"])["summary"]  # type: ignore[index]
+    assert f"{best['tokens_per_gpu']:,.0f}" in text_of(page, "#row-table tbody tr").replace(" ", ",")
+    assert page.locator("#impossible li").count() == 2 and "200" in text_of(page, "#impossible")
+    assert text_of(page, "h1").startswith("ep=")
+    names = page.locator(".curve-name").evaluate_all(TEXTS)
+    assert sorted(names) == ["none", "two-micro-batches"]
+    assert page.locator("circle.curve.dot").count() == len(possible)  # a point each, none where it is impossible
+
+
+def test_a_fused_kernel_has_no_exposed_time(open_html: Open) -> None:
+    page = open_html(PAGES["sweep of words"]())
+    page.get_by_role("button", name="Exposed", exact=True).click()
+    assert page.locator("rect.curve.block").count() == 2
+    page.get_by_role("button", name="Tokens/s", exact=True).click()
+    assert page.locator("rect.curve.block").count() == 3
+
+
+def test_where_a_list_pays_is_ringed(open_html: Open) -> None:
+    document, page = paying(), open_html(PAGES["pays"]())
+    paid = [curve for curve in document["curves"][1:] if curve["pays_from"] is not None]  # type: ignore[index]
+    assert page.locator("circle.curve.ring").count() == len(paid) > 0
+    assert page.locator("#curve-table tbody tr").count() == len(document["curves"]) - 1
+    page.get_by_role("button", name="Tokens/s", exact=True).click()
+    assert page.locator("path.curve").count() == len(document["curves"])
+    # A point above the line of 0 is a gain; the line itself is drawn where something is below it.
+    page.get_by_role("button", name="Against no overlap").click()
+    losing = any(
+        rate is not None and rate < base
+        for curve in document["curves"][1:]
+        for rate, base in zip(curve["tokens_per_gpu"], document["curves"][0]["tokens_per_gpu"], strict=True)  # type: ignore[index]
+    )
+    assert page.locator(".chart .mean").count() == losing
+
+
+def test_a_validation_shows_ratios_and_marks_where_they_are(open_html: Open) -> None:
+    document, page = validated(), open_html(PAGES["validation"]())
+    rows = document["phases"]
+    assert page.locator("#phase-table tbody tr").count() == len(rows)
+    shown = text_of(page, "#phase-table tbody tr")
+    assert f"{rows[0]['ratio']:.3f}" in shown
+    boxes = page.locator("rect.bar-of").evaluate_all(
+        "(all) => all.map((each) => [+each.getAttribute('x'), +each.getAttribute('width')])"
+    )
+    marks = page.locator("path.predicted").evaluate_all(
+        "(all) => all.map((each) => +/M([\\d.]+)/.exec(each.getAttribute('d'))[1])"
+    )
+    for row, (x, width), mark in zip(rows, boxes, marks, strict=True):
+        assert (mark - x) / width == pytest.approx(row["ratio"], rel=0.03), row["phase"]
+    assert page.locator("#run-table tbody tr").count() == len(document["whole"])
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [360, 1440])
+def test_nothing_is_wider_than_the_screen(open_html: Open, name: str, width: int) -> None:
+    page = open_html(PAGES[name](), viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_texts_of_documents_are_texts_and_empty_ones_are_told(open_html: Open) -> None:
+    hostile: Any = copy.deepcopy(validated())
+    hostile["phases"] = []
+    hostile["notes"] = ["<img src=x onerror=alert(1)>", "long " * 200]
+    hostile["headline"] = "</script><b>x"
+    page = open_html(render_validation_html(hostile), viewport={"width": 360, "height": 800})
+    assert page.locator("#notes img").count() == 0
+    assert "no phase in common" in text_of(page, "#phase-lead")
+    nothing: Any = copy.deepcopy(swept())
+    nothing["rows"] = [{**row, "summary": None, "reason": "no"} for row in nothing["rows"]]
+    page = open_html(render_sweep_html(nothing))
+    assert page.locator("#figure").is_hidden()
