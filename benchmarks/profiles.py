@@ -42,7 +42,7 @@ def sweep() -> dict[str, Any]:
     from weftrace.moe.requests import Request
     from weftrace.moe.sweeps.many_settings import sweep as swept
 
-    axes = {
+    axes: dict[str, tuple[str | int, ...]] = {
         "ep": (8, 16, 32, 64, 128),
         "overlap": ("none", "two-micro-batches", "two-batch", "dual-batch", "chunked:4"),
         "routing": ("balanced", "random"),
