@@ -445,6 +445,26 @@ def pipeline(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     )
 
 
+def profiles(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """Simulated profiles: one of all layers of a model on 64 ranks, a sweep, and every batch of a range."""
+    for kind in ("train", "prefill"):
+        say(f"weftrace simulates {kind}: 61 layers on 64 ranks, random routing, joint barriers ...")
+        done = run(["benchmarks.profiles", "whole", kind, "61", "64", str(options.num_runs)])
+        say(
+            "  {layer_us:,.0f} us a layer, {num_meets} meets; the first time {first_inside_s:.2f} s".format(
+                **done.facts
+            )
+        )
+        question = f"{kind}, 61 layers x 64 ranks, {done.facts['num_ops']:,} ops: drawn, priced, timed, bottleneck"
+        yield against_networkx(within(question, done, 2), done, done.inside_s, "all of it")
+    done = run(["benchmarks.profiles", "sweep"])
+    yield within(f"a sweep of {done.facts['num_rows']} settings of prefill", done, 20)
+    done = run(["benchmarks.profiles", "pays", "8", "512"])
+    told = within(f"which of 4 lists pay, each of {done.facts['num_batches']} batches", done)
+    each_s = done.facts["one_by_one_s"]
+    yield replace(told, other=f"a profile a batch {each_s:.1f} s (every 32nd made)", ratio=each_s / done.inside_s)
+
+
 def expert_layers(runs: str) -> Iterator[Result]:
     """A model of experts whose ranks wait for each other at every dispatch and combine, once and in a sweep."""
     say("weftrace runs 61 layers of experts on 64 ranks, with random routing and joint barriers ...")
@@ -502,6 +522,7 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "plan": plan,
     "pipeline": pipeline,
     "moe": moe,
+    "profiles": profiles,
 }
 
 
@@ -564,7 +585,7 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        metavar="read|cores|ranks|cluster|modules|page|experts|flops|plan|pipeline|moe",
+        metavar="read|cores|ranks|cluster|modules|page|experts|flops|plan|pipeline|moe|profiles",
         help="which ones to run (default: all)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")

@@ -175,7 +175,8 @@ def networkx_s(plan: Any, makespan_ns: int) -> float | None:
             graph.add_edge(("end", last[rank, stream]), ("start", i), weight=plan.gap_ns)
         last[rank, stream] = i
     for op, on, since, lag_ns in waits.select("op", "on", "since", "lag_ns").iter_rows():
-        graph.add_edge((since, on), ("start", op), weight=lag_ns)
+        known = graph.get_edge_data((since, on), ("start", op), {"weight": lag_ns})  # one it also follows on its stream
+        graph.add_edge((since, on), ("start", op), weight=max(lag_ns, known["weight"]))
     start = time.perf_counter()
     length_ns = networkx.dag_longest_path_length(graph)
     took_s = time.perf_counter() - start
