@@ -62,7 +62,7 @@ $(DEEPSPEED)/.ready: constraints.txt | $(VENV)/.ready-dev
 	@DS_BUILD_OPS=0 $(DEEPSPEED)/bin/python $(INSTALL) --no-build-isolation --group deepspeed
 	@touch $@
 
-demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk, and DualPipe beside 1F1B; write out/demo.html, out/pipelines.html
+demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk, DualPipe beside 1F1B, and the three published profiles; write pages to out/
 	@mkdir -p out
 	@$(BIN)/weftrace demo -o out/demo.html -o out/demo.json -o out/demo.trace.json.gz
 	@echo
@@ -71,7 +71,12 @@ demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk, and DualPipe besi
 	@$(BIN)/weftrace pipeline show dualpipe --stages 8 --micro-batches 20
 	@echo
 	@$(BIN)/weftrace pipeline compare --stages 8 --micro-batches 20 -q -o out/pipelines.html
-	@echo "open out/demo.html and out/pipelines.html in a browser, and out/demo.trace.json.gz in Perfetto or chrome://tracing"
+	@for kind in train prefill decode; do \
+		$(BIN)/weftrace profile $$kind -q -o out/$$kind.html -o out/$$kind/ || exit 1; \
+	done
+	@echo
+	@echo "open out/demo.html, out/pipelines.html, out/train.html, out/prefill.html and out/decode.html in a browser,"
+	@echo "and out/demo.trace.json.gz, or the traces in out/train, out/prefill and out/decode, in Perfetto or chrome://tracing"
 
 test: $(VENV)/.ready-dev ## run the tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)

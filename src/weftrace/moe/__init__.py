@@ -1,9 +1,10 @@
 """Mixture-of-experts layers across GPUs: training, prefill and decode profiles, simulated and executed.
 
-    setting = wt.moe.Setting.of("prefill", ep=32)          # DeepSeek's published profile, but for what is given
-    overlap = wt.moe.load_overlap("two-micro-batches")     # the operation list: data
-    profile = wt.moe.simulated(setting, overlap, prices, level="...")
-    profile.layer_ns, profile.times
+    profile = wt.moe.make_profile(wt.moe.Setting.of("prefill", ep=32))   # the published one, but for what is given
+    wt.show(profile)                                       # what runs beside what, and where each time comes from
+    wt.moe.throughput(profile).per_gpu                     # tokens a second
+    overlap = wt.moe.load_overlap("two-micro-batches")     # the operation list: data, one of yours as well
+    wt.moe.validate(wt.open("simulated/"), wt.open("measured/"))
 
 `weftrace.moe.runtime` executes a list, and is the only part that needs torch.
 """
@@ -16,31 +17,95 @@ from weftrace.lazy import lazily
 
 if TYPE_CHECKING:
     from weftrace.moe.as_plan import plan_of as plan_of
+    from weftrace.moe.calibration.document import read_calibration as read_calibration
+    from weftrace.moe.calibration.fit import calibrate as calibrate
+    from weftrace.moe.calibration.values import Calibration as Calibration
+    from weftrace.moe.derived.late_ranks import stragglers as stragglers
+    from weftrace.moe.derived.limits import bottleneck as bottleneck
+    from weftrace.moe.derived.tokens_per_second import throughput as throughput
     from weftrace.moe.operations import Operation as Operation
     from weftrace.moe.operations import Overlap as Overlap
+    from weftrace.moe.operations import check as check
     from weftrace.moe.overlap_files import known_overlaps as known_overlaps
     from weftrace.moe.overlap_files import load_overlap as load_overlap
+    from weftrace.moe.phase_table import phase_table as phase_table
     from weftrace.moe.pieces import Piece as Piece
     from weftrace.moe.pieces import Prices as Prices
     from weftrace.moe.profiles import Profile as Profile
+    from weftrace.moe.profiles import make_profile as make_profile
     from weftrace.moe.profiles import simulated as simulated
+    from weftrace.moe.requests import Request as Request
+    from weftrace.moe.requests import profile_of as profile_of
     from weftrace.moe.routing.load import Load as Load
     from weftrace.moe.routing.load import balanced as balanced
     from weftrace.moe.routing.load import from_loads as from_loads
     from weftrace.moe.routing.random_draw import drawn as drawn
     from weftrace.moe.setting import Setting as Setting
+    from weftrace.moe.sweeps.crossings import Pays as Pays
+    from weftrace.moe.sweeps.crossings import pays as pays
+    from weftrace.moe.sweeps.many_settings import Sweep as Sweep
+    from weftrace.moe.sweeps.many_settings import sweep as sweep
+    from weftrace.moe.validation.comparison import Validation as Validation
+    from weftrace.moe.validation.comparison import validate as validate
+    from weftrace.moe.validation.held_out import HeldOut as HeldOut
+    from weftrace.moe.validation.held_out import calibrate_and_test as calibrate_and_test
 
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
             "weftrace.moe.as_plan": ("plan_of",),
-            "weftrace.moe.operations": ("Operation", "Overlap"),
-            "weftrace.moe.overlap_files": ("known_overlaps", "load_overlap"),
-            "weftrace.moe.pieces": ("Piece", "Prices"),
-            "weftrace.moe.profiles": ("Profile", "simulated"),
-            "weftrace.moe.routing.load": ("Load", "balanced", "from_loads"),
+            "weftrace.moe.calibration.document": ("read_calibration",),
+            "weftrace.moe.calibration.fit": ("calibrate",),
+            "weftrace.moe.calibration.values": ("Calibration",),
+            "weftrace.moe.derived.late_ranks": ("stragglers",),
+            "weftrace.moe.derived.limits": ("bottleneck",),
+            "weftrace.moe.derived.tokens_per_second": ("throughput",),
+            "weftrace.moe.operations": (
+                "Operation",
+                "Overlap",
+                "check",
+            ),
+            "weftrace.moe.overlap_files": (
+                "known_overlaps",
+                "load_overlap",
+            ),
+            "weftrace.moe.phase_table": ("phase_table",),
+            "weftrace.moe.pieces": (
+                "Piece",
+                "Prices",
+            ),
+            "weftrace.moe.profiles": (
+                "Profile",
+                "make_profile",
+                "simulated",
+            ),
+            "weftrace.moe.requests": (
+                "Request",
+                "profile_of",
+            ),
+            "weftrace.moe.routing.load": (
+                "Load",
+                "balanced",
+                "from_loads",
+            ),
             "weftrace.moe.routing.random_draw": ("drawn",),
             "weftrace.moe.setting": ("Setting",),
+            "weftrace.moe.sweeps.crossings": (
+                "Pays",
+                "pays",
+            ),
+            "weftrace.moe.sweeps.many_settings": (
+                "Sweep",
+                "sweep",
+            ),
+            "weftrace.moe.validation.comparison": (
+                "Validation",
+                "validate",
+            ),
+            "weftrace.moe.validation.held_out": (
+                "HeldOut",
+                "calibrate_and_test",
+            ),
         },
     )
