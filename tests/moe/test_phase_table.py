@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from tests.moe.render.profiles import made
 from weftrace.analysis import breakdown, phases
 from weftrace.moe import Operation, Overlap, Piece, Setting, simulated
 from weftrace.moe.phase_table import PHASE_SCHEMA, phase_table
+from weftrace.moe.profiles import make_profile
 from weftrace.plan.as_traces import trace_of
 
 
@@ -54,3 +56,10 @@ def test_it_adds_up_to_what_the_trace_measures(kind: str) -> None:
     for name, batch, busy in table.select("phase", "micro_batch", "busy_ns").iter_rows():
         found = phases(trace).filter(name=name, micro_batch=batch)
         assert found["busy_ns"].mean() == pytest.approx(busy), name
+
+
+def test_a_phase_of_no_time_stays_in_the_table() -> None:
+    """A model without a shared expert: SHARED takes 0, and nothing else changes place."""
+    table = phase_table(make_profile(Setting.of("prefill", model="mixtral-8x7b", ep=8)))
+    busy = dict(table.group_by("phase").agg(pl.col("busy_ns").max()).iter_rows())
+    assert busy["SHARED"] == 0 < min(busy["ATTN"], busy["MLP"], busy["DISPATCH"], busy["COMBINE"])

@@ -64,9 +64,9 @@ def phase_table(profile: Profile, rank: int | None = None, *, layers: range | No
     found = rows.agg(pl.col("layer").n_unique().alias("num_layers"), pl.col("basis").unique(maintain_order=True))
     groups, own = grouped_union(*(kernels.get_column(name) for name in ("group", "start_ns", "end_ns")))
     beside = covered(compute, own.starts, own.ends)
-    size = int(groups.max(initial=0)) + 1
-    busy, hidden = (sums_by_group(groups, each, size) for each in (own.ends - own.starts, beside))
     at = found.get_column("group").to_numpy().astype(np.int64)
+    size = int(at.max(initial=0)) + 1  # of all groups: one of no time has no intervals
+    busy, hidden = (sums_by_group(groups, each, size) for each in (own.ends - own.starts, beside))
     communicates = pl.col("kind") == "communication"
     return found.with_columns(
         busy_ns=pl.Series(busy[at]) / pl.col("num_layers"),

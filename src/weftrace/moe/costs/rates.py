@@ -52,11 +52,7 @@ class Device:
     @property
     def told(self) -> str:
         """What a rate was scaled by, "" for an H800's."""
-        return (
-            ""
-            if self.hardware.name == measured_on().name
-            else f", scaled from H800 by the peaks of {self.hardware.name}"
-        )
+        return "" if self.hardware.name == measured_on().name else f", scaled to {self.hardware.name}"
 
 
 def roofline_seconds(part: Part, device: Device) -> Floats:
