@@ -476,17 +476,6 @@ def expert_layers(runs: str) -> Iterator[Result]:
     yield within("50 such, each with its critical path", done, 20, other=spans)
 
 
-def moe(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
-    """Profiles of mixture-of-experts layers: random routing, prices, joint barriers, times; once and in a sweep."""
-    say("weftrace simulates DeepSeek-V3's training profile, 61 layers on 64 ranks, with random routing ...")
-    done = run(["benchmarks.moe", "layers", "61", "64", str(options.num_runs)])
-    say("  {num_ops:,} ops, {layer_us:,.0f} us a layer; the first time {first_inside_s:.2f} s".format(**done.facts))
-    yield within("61 layers x 64 ranks of a training profile: routed, priced, timed", done, 2)
-    done = run(["benchmarks.moe", "sweep", "61", "64", "50"])
-    spans = "a layer takes {least_us:,.0f} to {most_us:,.0f} us".format(**done.facts)
-    yield within("50 such, of all three profiles, each routed anew", done, 20, other=spans)
-
-
 def within(question: str, done: Run, most_s: float | None = None, *, other: str = "") -> Result:
     """A run of a plan's task that should take less than some seconds, by the wall; its processor time stands beside."""
     return Result(
@@ -521,7 +510,6 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "flops": flops,
     "plan": plan,
     "pipeline": pipeline,
-    "moe": moe,
     "profiles": profiles,
 }
 
@@ -585,7 +573,7 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        metavar="read|cores|ranks|cluster|modules|page|experts|flops|plan|pipeline|moe|profiles",
+        metavar="read|cores|ranks|cluster|modules|page|experts|flops|plan|pipeline|profiles",
         help="which ones to run (default: all)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")

@@ -878,7 +878,7 @@ declare namespace profile {
     last_in: number;
     meets: number;
   }
-  /** One profile's setting; `Setting.of` fills what is not given with the published profile's figures. ep: GPUs of a group of experts; each holds `local_experts` of every layer. num_redundant: experts that are held twice, as EPLB places them. tokens: of one micro-batch on one GPU. sequence: tokens of a prompt (train, prefill), or of a request's cache (decode). tokens_per_request: of one request in one step. comm, comm_sms: kernels that move tokens, and the SMs that they hold. domain: GPUs joined by NVLink. num_layers: layers that are run, each a mixture-of-experts layer; in training pairs of a forward and a backward layer. Raises `ProfileError`, with both numbers, for what cannot be. */
+  /** One profile's setting; `Setting.of` fills what is not given with the published profile's figures. ep: GPUs of a group of experts; each holds `local_experts` of every layer. num_redundant: experts that are held twice, as EPLB places them. tokens: of one micro-batch on one GPU. sequence: tokens of a prompt (train, prefill), or of a request's cache (decode). tokens_per_request: of one request in one step. comm, comm_sms: kernels that move tokens, and the SMs that they hold. bandwidth_reached: the part of the bandwidth published for them that they get; DeepSeek's training profile gets 0.55 to 0.78 beside computation. domain: GPUs joined by NVLink. num_layers: layers that are run, each a mixture-of-experts layer; in training pairs of a forward and a backward layer. Raises `ProfileError`, with both numbers, for what cannot be. */
   interface Setting {
     kind: "decode" | "prefill" | "train";
     model: ModelConfig;
@@ -892,6 +892,7 @@ declare namespace profile {
     domain: number;
     num_layers: number;
     num_redundant?: number;
+    bandwidth_reached?: number;
   }
   /** Tokens that a GPU gets done / (layer_ns * num_layers). */
   interface ThroughputTold {
@@ -953,7 +954,7 @@ declare namespace profile_pays {
     /** Why it is impossible here; empty where it is possible. */
     reason?: string;
   }
-  /** One profile; what is None is the published profile's. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side. */
+  /** One profile; what is None is the published profile's. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that. spread: of experts' popularity in it. bandwidth_reached: part of the published bandwidth that transfers get. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side. */
   interface Request {
     kind: "decode" | "prefill" | "train";
     model?: string;
@@ -971,6 +972,8 @@ declare namespace profile_pays {
     ranks?: number;
     routing?: "balanced" | "random";
     seed?: number;
+    spread?: number;
+    bandwidth_reached?: number;
     loads?: string | null;
     contention?: boolean;
   }
@@ -993,7 +996,7 @@ declare namespace profile_pays {
 }
 
 declare namespace profile_sweep {
-  /** One profile; what is None is the published profile's. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side. */
+  /** One profile; what is None is the published profile's. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that. spread: of experts' popularity in it. bandwidth_reached: part of the published bandwidth that transfers get. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side. */
   interface Request {
     kind: "decode" | "prefill" | "train";
     model?: string;
@@ -1011,6 +1014,8 @@ declare namespace profile_sweep {
     ranks?: number;
     routing?: "balanced" | "random";
     seed?: number;
+    spread?: number;
+    bandwidth_reached?: number;
     loads?: string | null;
     contention?: boolean;
   }

@@ -26,7 +26,8 @@ class Request:
     neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for
     what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file.
     layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that.
-    loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side.
+    spread: of experts' popularity in it. bandwidth_reached: part of the published bandwidth that transfers get. loads:
+    file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side.
     """
 
     kind: Kind
@@ -45,6 +46,8 @@ class Request:
     ranks: int = 1
     routing: Routing = "balanced"
     seed: int = 0
+    spread: float = 0.0
+    bandwidth_reached: float = 1.0
     loads: str | None = None
     contention: bool = False
 
@@ -59,7 +62,7 @@ def setting_of(request: Request, overlap: Overlap) -> Setting:
     comm: Comm = request.comm or ("fused" if overlap.is_fused else "deepep-v1")
     plain = _plain(
         request.kind, request.model, request.hardware, comm, request.ep, request.tokens, request.sequence,
-        request.tokens_per_request, request.comm_sms, request.layers,
+        request.tokens_per_request, request.comm_sms, request.layers, request.bandwidth_reached,
     )  # fmt: skip
     if request.tokens is not None:
         if request.gpu_tokens is not None:
@@ -80,11 +83,12 @@ def setting_of(request: Request, overlap: Overlap) -> Setting:
 @lru_cache(256)  # facts are read from files, and a sweep asks for few settings many times
 def _plain(
     kind: Kind, model: str, hardware: str, comm: Comm, ep: int | None, tokens: int | None, sequence: int | None,
-    tokens_per_request: int | None, comm_sms: int | None, layers: int,
+    tokens_per_request: int | None, comm_sms: int | None, layers: int, bandwidth_reached: float,
 ) -> Setting:  # fmt: skip
     return Setting.of(
         kind, model=model, hardware=hardware, comm=comm, ep=ep, tokens=tokens, sequence=sequence,
         tokens_per_request=tokens_per_request, comm_sms=comm_sms, num_layers=layers,
+        bandwidth_reached=bandwidth_reached,
     )  # fmt: skip
 
 
@@ -124,9 +128,11 @@ def _load(request: Request, setting: Setting, num_micro_batches: int) -> Load | 
 
         loads = read_gpu_loads(request.loads, setting.num_layers)
         return from_loads(setting, loads).first(request.ranks)
+    if request.spread and request.routing != "random":
+        raise ProfileError(f"a spread of popularity of {request.spread:g} is for routing = 'random'")
     if request.routing == "random":
         from weftrace.moe.routing.random_draw import drawn
 
-        found = drawn(setting, seed=request.seed, num_micro_batches=num_micro_batches)
+        found = drawn(setting, seed=request.seed, spread=request.spread, num_micro_batches=num_micro_batches)
         return found.first(request.ranks)
     return None

@@ -41,10 +41,11 @@ class Setting(InNotebook):
     """One profile's setting; `Setting.of` fills what is not given with the published profile's figures.
 
     ep: GPUs of a group of experts; each holds `local_experts` of every layer. num_redundant: experts that are held
-    twice, as EPLB places them. tokens: of one micro-batch on one GPU. sequence: tokens of a prompt (train, prefill), or
-    of a request's cache (decode). tokens_per_request: of one request in one step. comm, comm_sms: kernels that move
-    tokens, and the SMs that they hold. domain: GPUs joined by NVLink. num_layers: layers that are run, each a
-    mixture-of-experts layer; in training pairs of a forward and a backward layer.
+    twice, as EPLB places them. tokens: of one micro-batch on one GPU. sequence: tokens of a prompt (train, prefill),
+    or of a request's cache (decode). tokens_per_request: of one request in one step. comm, comm_sms: kernels that move
+    tokens, and the SMs that they hold. bandwidth_reached: the part of the bandwidth published for them that they get;
+    DeepSeek's training profile gets 0.55 to 0.78 beside computation. domain: GPUs joined by NVLink. num_layers: layers
+    that are run, each a mixture-of-experts layer; in training pairs of a forward and a backward layer.
 
     Raises `ProfileError`, with both numbers, for what cannot be.
     """
@@ -61,6 +62,7 @@ class Setting(InNotebook):
     domain: int
     num_layers: int
     num_redundant: int = 0
+    bandwidth_reached: float = 1.0
 
     def __post_init__(self) -> None:
         _check(self)
@@ -81,6 +83,7 @@ class Setting(InNotebook):
         domain: int | None = None,
         num_layers: int = 4,
         num_redundant: int = 0,
+        bandwidth_reached: float = 1.0,
     ) -> Setting:
         """The published profile of that kind, but for what is given. model, hardware: a name, or the facts themselves.
 
@@ -107,6 +110,7 @@ class Setting(InNotebook):
             domain=of_device.gpus_per_node if domain is None else domain,
             num_layers=num_layers,
             num_redundant=num_redundant,
+            bandwidth_reached=bandwidth_reached,
         )
 
     @property
@@ -137,9 +141,11 @@ class Setting(InNotebook):
 
     def told(self) -> dict[str, str]:
         """The setting as text, by the keys under which a trace tells it (`Trace.info`, with "profile." before)."""
+        part = f", {self.bandwidth_reached:g} of the published bandwidth" if self.bandwidth_reached != 1 else ""
+        comm = self.comm + part
         return {
             "kind": self.kind, "model": self.model.name, "hardware": self.hardware.name, "ep": str(self.ep),
-            "tokens": f"{self.tokens:,} of a micro-batch on a GPU", "sequence": f"{self.sequence:,}", "comm": self.comm,
+            "tokens": f"{self.tokens:,} of a micro-batch on a GPU", "sequence": f"{self.sequence:,}", "comm": comm,
             "sms": f"{self.compute_sms} for computation, {self.comm_sms} for communication",
         }  # fmt: skip
 
@@ -174,6 +180,10 @@ def _check(setting: Setting) -> None:
         raise ProfileError(
             f"{setting.ep} GPUs do not fill nodes of {setting.domain}: "
             f"{setting.ep} / {setting.domain} is no whole number"
+        )
+    if not 0 < setting.bandwidth_reached <= 1:
+        raise ProfileError(
+            f"bandwidth_reached = {setting.bandwidth_reached}: it is a part of what was published: above 0, at most 1"
         )
     if not 0 <= setting.comm_sms < setting.hardware.num_sms:
         raise ProfileError(

@@ -66,8 +66,10 @@ def test_training_data_by_pencil_and_the_part_of_it_that_was_measured() -> None:
     measured = {DISPATCH: 4_346, COMBINE: 5_994, DISPATCH_B: 6_368, COMBINE_B: 3_405}
     reached = [data_us(operation, setting) / us for operation, us in measured.items()]
     assert [round(each, 2) for each in reached] == [0.55, 0.78, 0.73, 0.69]
-    assert data_us(DISPATCH, setting, reached=0.55) == pytest.approx(data_us(DISPATCH, setting) / 0.55)
-    told = pieces_of(DISPATCH, setting, balanced(setting), reached=0.55)[-1].basis
+    part = Setting.of("train", bandwidth_reached=0.55)
+    assert data_us(DISPATCH, part) == pytest.approx(data_us(DISPATCH, setting) / 0.55)
+    assert part.told()["comm"] == "deepep-v1, 0.55 of the published bandwidth"
+    told = pieces_of(DISPATCH, part, balanced(part))[-1].basis
     assert told.startswith(
         "published, deepep-v1, with 24 SMs, assumed alike with 20, 0.55 of it reached; balanced routing"
     )

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from weftrace.facts import model_config
-from weftrace.moe import Operation, Setting, load_overlap, simulated
-from weftrace.moe.costs import compute
+from weftrace.moe import Operation, Setting
 from weftrace.moe.costs.all_to_all import published
 from weftrace.moe.costs.communication import pieces_of
 from weftrace.moe.costs.rates import Level
 from weftrace.moe.laws.fused_kernel import predictions
+from weftrace.moe.profiles import make_profile
 from weftrace.moe.routing.distinct_places import distinct_places, ranks_of_experts
 from weftrace.moe.routing.load import balanced
 from weftrace.moe.routing.random_draw import drawn
@@ -84,16 +84,8 @@ def test_fused_kernels_of_profiles(model: str, tokens: int, told: str) -> None:
 
 
 def test_the_share_of_the_bandwidth_decides_in_prefill() -> None:
-    setting, overlap = Setting.of("prefill", num_layers=8), load_overlap("two-micro-batches")
-    load = balanced(setting)
-
     def layer_us(reached: float) -> float:
-        prices = {
-            each.name: pieces_of(each, setting, load, reached=reached)
-            if each.moves_tokens
-            else compute.pieces_of(each, setting, load)
-            for each in overlap.operations
-        }
-        return simulated(setting, overlap, prices, level="published").layer_ns / 1000
+        setting = Setting.of("prefill", num_layers=8, bandwidth_reached=reached)
+        return make_profile(setting).layer_ns / 1000
 
     assert [round(100 * (layer_us(reached) / 34_263 - 1), 1) for reached in (1, 0.55)] == [3.5, 17.0]

@@ -14,11 +14,10 @@ from weftrace.moe.routing.load import balanced
 from weftrace.moe.setting import Setting
 
 
-def prices(setting: Setting, overlap: str, reached: float) -> Prices:
-    """reached: part of the published bandwidth that DeepEP gets."""
+def prices(setting: Setting, overlap: str) -> Prices:
     load = balanced(setting)
     return {
-        each.name: communication.pieces_of(each, setting, load, reached=reached)
+        each.name: communication.pieces_of(each, setting, load)
         if each.moves_tokens
         else compute.pieces_of(each, setting, load)
         for each in load_overlap(overlap).operations
@@ -26,9 +25,9 @@ def prices(setting: Setting, overlap: str, reached: float) -> Prices:
 
 
 def layer_us(kind: str, overlap: str, *, reached: float = 1.0) -> float:
-    """The time that a layer adds, with 2 us between kernels."""
-    setting = Setting.of(kind, num_layers=8)  # type: ignore[arg-type]
-    profile = simulated(setting, load_overlap(overlap), prices(setting, overlap, reached), level="published")
+    """The time that a layer adds, with 2 us between kernels. reached: part of the published bandwidth that is got."""
+    setting = Setting.of(kind, num_layers=8, bandwidth_reached=reached)  # type: ignore[arg-type]
+    profile = simulated(setting, load_overlap(overlap), prices(setting, overlap), level="published")
     return profile.layer_ns / 1000
 
 

@@ -10,6 +10,7 @@ import pytest
 from weftrace.errors import ProfileError
 from weftrace.facts import ExpertsConfig, model_config
 from weftrace.gate import simulate_routing
+from weftrace.moe.requests import Request, profile_of
 from weftrace.moe.routing.distinct_places import ranks_of_experts
 from weftrace.moe.routing.load import Load, balanced, from_loads
 from weftrace.moe.routing.random_draw import drawn
@@ -142,3 +143,17 @@ def test_copies_of_popular_experts_even_out_the_ranks() -> None:
     many = drawn(Setting.of("prefill", model="mixtral-8x7b", ep=32, num_redundant=24, num_layers=2), spread=0.5)
     assert many.rows_LR.sum(axis=1) == pytest.approx(32 * 8_192 * 2)
     assert (many.rows_LR.min(axis=1) > 0).all()
+
+
+def test_requests_say_how_popular_experts_are_and_what_bandwidth_is_reached() -> None:
+    asked = Request(kind="prefill", layers=2, ep=8, ranks=8, routing="random", spread=0.4)
+    even = profile_of(replace(asked, spread=0.0))
+    assert profile_of(asked).span_ns > 1.02 * even.span_ns  # all wait for the busiest
+    slow = profile_of(Request(kind="prefill", overlap="none", bandwidth_reached=0.55))
+    fast = profile_of(Request(kind="prefill", overlap="none"))
+    assert slow.span_ns > 1.2 * fast.span_ns
+    assert slow.setting.told()["comm"] == "deepep-v1, 0.55 of the published bandwidth"
+    with pytest.raises(ProfileError, match=r"spread of popularity of 0\.4 is for routing = 'random'"):
+        profile_of(replace(asked, routing="balanced"))
+    with pytest.raises(ProfileError, match=r"bandwidth_reached = 1\.5: it is a part"):
+        profile_of(Request(kind="prefill", bandwidth_reached=1.5))

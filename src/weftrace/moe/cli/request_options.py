@@ -77,6 +77,24 @@ Ranks = Annotated[int, typer.Option("--ranks", help="Ranks of the group that are
 RoutingName = Literal["balanced", "random"]
 Routing = Annotated[RoutingName, typer.Option("--routing", help="balanced, as published; random: drawn for each rank.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of random routing.", min=0, metavar="N")]
+Spread = Annotated[
+    float,
+    typer.Option(
+        "--spread",
+        help="Of random routing: standard deviation of the logarithm of an expert's popularity; 0: all are alike.",
+        min=0.0,
+        max=3.0,
+        metavar="X",
+    ),
+]
+BandwidthReached = Annotated[
+    float,
+    typer.Option(
+        "--bandwidth-reached",
+        help="Part of the published bandwidth that transfers get; beside computation 0.55 to 0.78 was measured.",
+        metavar="X",
+    ),
+]
 Loads = Annotated[
     str | None,
     typer.Option(

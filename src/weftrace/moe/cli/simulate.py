@@ -52,6 +52,8 @@ def train(
     ranks: options.Ranks = 1,
     routing: options.Routing = "balanced",
     seed: options.Seed = 0,
+    spread: options.Spread = 0.0,
+    bandwidth_reached: options.BandwidthReached = 1.0,
     loads: options.Loads = None,
     contention: options.Contention = False,
     sweep: SweepAxes = None,
@@ -64,6 +66,7 @@ def train(
         "train", model=model, hardware=hardware, ep=ep, tokens=tokens, sequence=sequence, comm=comm,
         comm_sms=comm_sms, overlap=overlap, costs=costs, layers=layers, ranks=ranks, routing=routing, seed=seed,
         loads=loads, contention=contention,
+        spread=spread, bandwidth_reached=bandwidth_reached,
     )  # fmt: skip
     _run(request, sweep, output, json=json, quiet=quiet)
 
@@ -83,6 +86,8 @@ def prefill(
     ranks: options.Ranks = 1,
     routing: options.Routing = "balanced",
     seed: options.Seed = 0,
+    spread: options.Spread = 0.0,
+    bandwidth_reached: options.BandwidthReached = 1.0,
     loads: options.Loads = None,
     contention: options.Contention = False,
     sweep: SweepAxes = None,
@@ -95,6 +100,7 @@ def prefill(
         "prefill", model=model, hardware=hardware, ep=ep, tokens=tokens, gpu_tokens=gpu_tokens, sequence=sequence,
         comm=comm, comm_sms=comm_sms, overlap=overlap, costs=costs, layers=layers, ranks=ranks, routing=routing,
         seed=seed, loads=loads, contention=contention,
+        spread=spread, bandwidth_reached=bandwidth_reached,
     )  # fmt: skip
     _run(request, sweep, output, json=json, quiet=quiet)
 
@@ -115,6 +121,8 @@ def decode(
     ranks: options.Ranks = 1,
     routing: options.Routing = "balanced",
     seed: options.Seed = 0,
+    spread: options.Spread = 0.0,
+    bandwidth_reached: options.BandwidthReached = 1.0,
     loads: options.Loads = None,
     contention: options.Contention = False,
     sweep: SweepAxes = None,
@@ -127,6 +135,7 @@ def decode(
         "decode", model=model, hardware=hardware, ep=ep, tokens=tokens, gpu_tokens=gpu_tokens, sequence=sequence,
         tokens_per_request=tokens_per_request, comm=comm, comm_sms=comm_sms, overlap=overlap, costs=costs,
         layers=layers, ranks=ranks, routing=routing, seed=seed, loads=loads, contention=contention,
+        spread=spread, bandwidth_reached=bandwidth_reached,
     )  # fmt: skip
     _run(request, sweep, output, json=json, quiet=quiet)
 

@@ -95,7 +95,12 @@ def normal_rate(setting: Setting, move: Move) -> Rate:
     elif setting.comm_sms < rows[-1].sms:
         notes.append(f"with {rows[-1].sms} SMs, assumed alike with {setting.comm_sms}")
     scale, scaled = _scale_of_links(setting)
-    return Rate(value=gb_per_s * 1e9 * scale, basis=_told(f"published, {setting.comm}", note, *notes, scaled))
+    if setting.bandwidth_reached != 1:
+        notes.append(f"{setting.bandwidth_reached:g} of it reached")
+    return Rate(
+        value=gb_per_s * 1e9 * scale * setting.bandwidth_reached,
+        basis=_told(f"published, {setting.comm}", note, *notes, scaled),
+    )
 
 
 def low_latency_us(setting: Setting, move: Move) -> Rate:

@@ -49,14 +49,11 @@ PUBLISHED_TOKENS = 4_096
 _PUBLISHED_ROWS, _PUBLISHED_HIDDEN = 128 * 8, 7168
 
 
-def pieces_of(
-    operation: Operation, setting: Setting, load: Load, level: Level = "published", *, reached: float = 1.0
-) -> tuple[Piece, ...]:
+def pieces_of(operation: Operation, setting: Setting, load: Load, level: Level = "published") -> tuple[Piece, ...]:
     """Kernels of a dispatch or combine, or of both with the experts in one, for the load of its micro-batch.
 
-    level: "published" rates, or "roofline": bytes over the peaks of the links. reached: part of the published
-    bandwidth that normal kernels get; DeepSeek's training profile gets 0.55 to 0.78 of it beside computation. Raises
-    `ProfileError` for what the kernels of `setting.comm` cannot do.
+    level: "published" rates, of which normal kernels get the part `setting.bandwidth_reached`, or "roofline": bytes
+    over the peaks of the links. Raises `ProfileError` for what the kernels of `setting.comm` cannot do.
     """
     if operation.work == "moe":
         return (fused_kernel(operation, setting, load, level),)
@@ -71,7 +68,7 @@ def pieces_of(
         return (_low_latency(operation, setting, load, level),)
     if operation.part == "transfer":
         _check_parts(setting)
-    return tuple(_normal(operation, setting, load, level, reached))
+    return tuple(_normal(operation, setting, load, level))
 
 
 def bytes_of_a_copy(operation: Operation, setting: Setting) -> int:
@@ -95,7 +92,7 @@ def _check_parts(setting: Setting) -> None:
         )
 
 
-def _normal(operation: Operation, setting: Setting, load: Load, level: Level, reached: float) -> Iterator[Piece]:
+def _normal(operation: Operation, setting: Setting, load: Load, level: Level) -> Iterator[Piece]:
     move, tokens = move_of(operation), setting.tokens * operation.share
     if operation.work == "combine" and operation.direction == "B" and _in_fp8(setting):
         yield _cast(setting, tokens)
@@ -117,8 +114,8 @@ def _normal(operation: Operation, setting: Setting, load: Load, level: Level, re
         basis = "roofline: bytes over the peaks of NIC and NVLink"
     else:
         rate = normal_rate(setting, move)
-        duration_LR = copies_LR * copy * 1e9 / (rate.value * reached)
-        basis = rate.basis + (f", {reached:.2f} of it reached" if reached != 1 else "")
+        duration_LR = copies_LR * copy * 1e9 / rate.value
+        basis = rate.basis
         if tokens < PUBLISHED_TOKENS:
             basis += f", assumed alike with {tokens:,.0f} tokens, not {PUBLISHED_TOKENS:,}"
     yield Piece(
