@@ -143,6 +143,14 @@ def test_a_trace_without_work_is_refused() -> None:
         validate(run(), replace(run(), events=run().events.head(0)))
 
 
+def test_runs_of_different_settings_are_said_to_be() -> None:
+    one = replace(run(), info={"profile.model": "deepseek-v3", "profile.ep": "64", "profile.costs": "published"})
+    other = replace(run(), info={"profile.model": "tiny-mla", "profile.ep": "64", "capture.torch": "2.9"})
+    found = validate(one, other)
+    assert "different model: what differs is more than a prediction's error" in found.notes
+    assert "profile.model  deepseek-v3 | tiny-mla" in told(found) and "capture.torch" not in told(found)
+
+
 def test_a_saved_validation_is_the_same_one_and_its_table_has_a_row_a_phase() -> None:
     found = validate(run(attn=90, extra="mlp(F)"), run(wait=10))
     document = msgspec.json.decode(msgspec.json.encode(validation_document(found)))

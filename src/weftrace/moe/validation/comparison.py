@@ -27,6 +27,10 @@ _WHOLE: dict[Whole, str] = {
 }  # fmt: skip
 
 
+#: What two runs must share for their ratios to be errors of a prediction.
+_SETTING = tuple(f"profile.{key}" for key in ("kind", "model", "hardware", "ep", "tokens", "sequence", "overlap"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times(InNotebook):
     """How long something took: median_ns, over ranks, of each rank's median over layers and steps.
@@ -277,6 +281,9 @@ def _notes(predicted: Side, measured: Side, rows: Sequence[PhaseRow], layers: tu
         if "host" in side.bases:
             yield f"{name}: nothing ran on a device: host operators stand in for kernels"
         yield from (f"{name}: left out: {error}" for error in side.failures)
+    shared = [key for key in _SETTING if key in predicted.info and key in measured.info]
+    if differ := [key.removeprefix("profile.") for key in shared if predicted.info[key] != measured.info[key]]:
+        yield f"different {', '.join(differ)}: what differs is more than a prediction's error"
     if measured.simulated:
         yield "the measured side is a simulation too"
     if not predicted.simulated:
