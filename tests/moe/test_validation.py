@@ -71,6 +71,30 @@ def test_runs_of_another_number_of_layers_are_compared_by_layer() -> None:
     assert any("2 layers against 5 layers" in note for note in found.notes)
 
 
+def two_micro_batches(first: str, second: str, layers: int) -> Trace:
+    """Two phases a layer, of 30 and 30 us."""
+    each = [Kernel(first, GEMM, 7, 0, 30, blocks=132), Kernel(second, GEMM, 7, 50, 30, blocks=132)]
+    return trace_of_layers([each] * layers, length_us=100)
+
+
+TOLD = ("ATTN {layer=0, micro_batch=0}", "ATTN {layer=0, micro_batch=1}")
+
+
+def test_a_digit_after_a_known_name_is_its_micro_batch_and_spelling_does_not_count() -> None:
+    found = validate(two_micro_batches(*TOLD, layers=1), two_micro_batches("attn0", "Attn 1", layers=1))
+    assert [(row.phase, row.micro_batch, row.ratio) for row in found.phases] == [("ATTN", 0, 1.0), ("ATTN", 1, 1.0)]
+    assert not found.alone
+
+
+def test_a_run_that_does_not_tell_micro_batches_has_as_many_layers_as_one_that_does() -> None:
+    """Predicted a layer of two micro-batches, measured two layers of them, all called ATTN: spans of 80 and 180."""
+    found = validate(two_micro_batches(*TOLD, layers=1), two_micro_batches("ATTN", "ATTN ", layers=2))
+    (row,) = found.phases
+    assert (row.micro_batch, row.predicted.num_samples, row.measured.num_samples) == (None, 2, 4)
+    assert found.per_layer
+    assert [found.whole[0].predicted.median_ns, found.whole[0].measured.median_ns] == [80 * US, 90 * US]
+
+
 def test_what_stands_on_one_side_only_is_said() -> None:
     found = validate(run(extra="mlp(F)"), run(extra="gate(F)"))
     assert [(each.side, each.name, each.median_ns, each.num_samples) for each in found.alone] == [
@@ -117,6 +141,14 @@ def test_a_trace_without_phases_is_compared_as_a_whole_and_no_gate_is_met() -> N
 def test_a_trace_without_work_is_refused() -> None:
     with pytest.raises(TraceError, match="no work whose time could be compared"):
         validate(run(), replace(run(), events=run().events.head(0)))
+
+
+def test_runs_of_different_settings_are_said_to_be() -> None:
+    one = replace(run(), info={"profile.model": "deepseek-v3", "profile.ep": "64", "profile.costs": "published"})
+    other = replace(run(), info={"profile.model": "tiny-mla", "profile.ep": "64", "capture.torch": "2.9"})
+    found = validate(one, other)
+    assert "different model: what differs is more than a prediction's error" in found.notes
+    assert "profile.model  deepseek-v3 | tiny-mla" in told(found) and "capture.torch" not in told(found)
 
 
 def test_a_saved_validation_is_the_same_one_and_its_table_has_a_row_a_phase() -> None:

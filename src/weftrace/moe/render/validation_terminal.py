@@ -135,7 +135,9 @@ def _info(document: ValidationDocument) -> RenderableType | None:
         {key: text for key, text in document[side]["info"] if key.startswith(("profile.", "capture."))}
         for side in ("predicted", "measured")
     )
+    both = predicted.keys() & measured.keys()
     keys = [key for key in {**predicted, **measured} if predicted.get(key) != measured.get(key)]
+    keys = [key for key in keys if key in both or not key.startswith("capture.")]  # a simulation was not captured
     if not keys:
         return None
     column = max(map(len, keys)) + 2

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from weftrace.alphabet import direction_of
+from weftrace.moe.validation.common_names import layers_in_common, with_common_names
 from weftrace.moe.validation.one_side import Side, side_of
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Job
@@ -24,6 +25,10 @@ _WHOLE: dict[Whole, str] = {
     "span": "span_ns", "computation": "compute_ns", "communication": "communication_ns",
     "exposed communication": "exposed_ns",
 }  # fmt: skip
+
+
+#: What two runs must share for their ratios to be errors of a prediction.
+_SETTING = tuple(f"profile.{key}" for key in ("kind", "model", "hardware", "ep", "tokens", "sequence", "overlap"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,32 +172,23 @@ def validate(predicted: Trace | Job, measured: Trace | Job, *, workers: int | No
 
 def compared(predicted: Side, measured: Side) -> Validation:
     """The two sides, row by row."""
-    samples = _by_common_name(predicted.samples, measured.samples)
+    samples = with_common_names(predicted.samples, measured.samples)
     tables = [each.partition_by("phase", "micro_batch", as_dict=True, maintain_order=True) for each in samples]
     first = {key: int(part.get_column("start_ns").min() or 0) for key, part in tables[1].items()}  # type: ignore[arg-type]
     both = sorted((key for key in tables[1] if key in tables[0]), key=lambda key: first[key])
     rows = tuple(_phase_row(key, tables[0][key], tables[1][key]) for key in both)
-    per_layer = predicted.num_layers != measured.num_layers and min(predicted.num_layers, measured.num_layers) > 0
+    layers = layers_in_common(*samples, max(predicted.num_micro_batches, measured.num_micro_batches))
+    per_layer = layers is not None and layers[0] != layers[1]
     return Validation(
         predicted=_told_of(predicted),
         measured=_told_of(measured),
         phases=rows,
-        whole=_whole(predicted, measured, per_layer),
+        whole=_whole(predicted, measured, layers if layers is not None and per_layer else (1, 1)),
         per_layer=per_layer,
         orders=_orders(samples, set(both)),
         alone=tuple(_alone(tables[0], tables[1])),
-        notes=tuple(_notes(predicted, measured, rows, per_layer)),
+        notes=tuple(_notes(predicted, measured, rows, layers if per_layer else None)),
     )
-
-
-def _by_common_name(predicted: pl.DataFrame, measured: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Micro-batches of a phase are told apart only where both sides tell them."""
-    known = [
-        set(each.drop_nulls("micro_batch").get_column("phase").unique().to_list()) for each in (predicted, measured)
-    ]
-    apart = list(known[0] & known[1])
-    told = pl.when(pl.col("phase").is_in(apart)).then("micro_batch").alias("micro_batch")
-    return predicted.with_columns(told), measured.with_columns(told)
 
 
 _Key = tuple[object, ...]
@@ -221,8 +217,7 @@ def _times(samples: pl.DataFrame, column: str, divisor: int = 1) -> Times:
     return Times(median_ns=middle, low_ns=low, high_ns=high, num_samples=samples.height)
 
 
-def _whole(predicted: Side, measured: Side, per_layer: bool) -> tuple[WholeRow, ...]:
-    layers = [side.num_layers if per_layer else 1 for side in (predicted, measured)]
+def _whole(predicted: Side, measured: Side, layers: tuple[int, int]) -> tuple[WholeRow, ...]:
     return tuple(
         WholeRow(
             what=what,
@@ -279,20 +274,23 @@ def _alone(predicted: dict[_Key, pl.DataFrame], measured: dict[_Key, pl.DataFram
                 yield Alone(side=side, name=name, median_ns=median_ns, num_samples=part.height)
 
 
-def _notes(predicted: Side, measured: Side, rows: Sequence[PhaseRow], per_layer: bool) -> Iterator[str]:
+def _notes(predicted: Side, measured: Side, rows: Sequence[PhaseRow], layers: tuple[int, int] | None) -> Iterator[str]:
     for side, name in ((predicted, "predicted"), (measured, "measured")):
         if side.samples.is_empty():
             yield f"{name}: no named ranges, so there are no phases to compare; the run as a whole is"
         if "host" in side.bases:
             yield f"{name}: nothing ran on a device: host operators stand in for kernels"
         yield from (f"{name}: left out: {error}" for error in side.failures)
+    shared = [key for key in _SETTING if key in predicted.info and key in measured.info]
+    if differ := [key.removeprefix("profile.") for key in shared if predicted.info[key] != measured.info[key]]:
+        yield f"different {', '.join(differ)}: what differs is more than a prediction's error"
     if measured.simulated:
         yield "the measured side is a simulation too"
     if not predicted.simulated:
         yield "the predicted side was not simulated by weftrace"
-    if per_layer:
-        layers = (counted(side.num_layers, "layer") for side in (predicted, measured))
-        yield f"{' against '.join(layers)}: the run as a whole is compared by layer, with what lies before and after"
+    if layers is not None:
+        told = " against ".join(counted(number, "layer") for number in layers)
+        yield f"{told}: the run as a whole is compared by layer, with what lies before and after"
     if predicted.num_ranks != measured.num_ranks:
         ranks = (counted(side.num_ranks, "rank") for side in (predicted, measured))
         yield f"{' against '.join(ranks)}"

@@ -65,6 +65,11 @@ class Side:
         return int(self.totals.get_column("step").n_unique())
 
     @property
+    def num_micro_batches(self) -> int:
+        """Micro-batches that the phases tell; 1 where they tell none."""
+        return max(1, self.samples.get_column("micro_batch").drop_nulls().n_unique())
+
+    @property
     def num_layers(self) -> int:
         """Layers of a step: how often its commonest phase ran, of one micro-batch; the median over ranks and steps."""
         keys = ("rank", "step")
