@@ -30,7 +30,37 @@ CONFIGURATION: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Where simulated times come from: roofline (bytes and FLOPs at peak rates), published rates, or calibrated "
             "on layers of a measured trace.",
         ),
+        "profile.hidden": ("Hidden", "The width of the model that was run."),
+        "profile.routing": (
+            "Routing",
+            "How tokens were shared out among experts: balanced, as in the published profiles, or learned: by the "
+            "weights of a gate.",
+        ),
         "capture.torch": ("torch", "The version of torch that was captured."),
+        "capture.cuda": ("CUDA", "The version of CUDA that torch was built with."),
+        "capture.hip": ("HIP", "The version of HIP that torch was built with."),
+        "capture.nccl": ("NCCL", "The version of NCCL that torch uses."),
+        "capture.python": ("Python", "The version of Python that ran."),
+        "capture.weftrace": ("weftrace", "The version of weftrace that recorded."),
+        "capture.parallel": ("Parallel", "Sizes of the parallel groups, as the program said them."),
+        "capture.host": ("Host", "The machine that this rank ran on."),
+        "capture.program": ("Program", "The script that was recorded."),
+        "capture.schedule": (
+            "Schedule",
+            "Steps that were left alone, steps in which the profiler started, steps that were recorded.",
+        ),
+        "capture.with": ("Recorded", "What was recorded beside operators, kernels and ranges."),
+        "capture.overhead": (
+            "Overhead",
+            "What recording cost, by the run's own clock: median steps before and while recorded, and the longest time "
+            "that the run stood still, to stop the profiler or while torch wrote its JSON.",
+        ),
+        "capture.stretches": (
+            "Stretches",
+            "How often the profiler was stopped and started again between recorded steps.",
+        ),
+        "capture.cut_short": ("Cut short", "The step that an exception ended; its events end there."),
+        "capture.problems": ("Problems", "What went wrong with the recording until this file was written."),
         "capture.steps": ("Steps kept", "Profiler steps that the file holds."),
         "capture.dropped_steps": ("Steps dropped", "Older steps that were given up to keep the file under its bound."),
     }

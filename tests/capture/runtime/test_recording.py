@@ -20,6 +20,7 @@ from weftrace.trace import Trace, find_steps, open_trace, work_of
 torch = pytest.importorskip("torch")
 from weftrace.capture import Recording, phase, record  # noqa: E402
 from weftrace.capture.runtime import recording as module  # noqa: E402
+from weftrace.capture.runtime.profilers import Session as Profiler  # noqa: E402
 
 QUICK = Schedule(wait=1, warmup=1, active=2)
 LAYER = torch.nn.Linear(8, 8)
@@ -236,6 +237,52 @@ def test_another_profiler_stays_whole_and_is_warned_of_once(tmp_path: Path) -> N
     assert len([each for each in told if each.category is CaptureWarning]) == 1
     assert made.result.steps == () and len(made.result.problems) == 1
     assert sum(event.count for event in other.key_averages() if event.key == "aten::linear") == 6
+
+
+@pytest.mark.parametrize("wait", [0, 2])
+def test_a_profiler_with_a_schedule_of_its_own_stays_whole(tmp_path: Path, wait: int) -> None:
+    """It waits for its steps while this one would record: two sessions would end each other, and crash torch."""
+    events: list[int] = []
+    other = torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        schedule=torch.profiler.schedule(wait=wait, warmup=1, active=2, repeat=1),
+        on_trace_ready=lambda ready: events.append(len(ready.events())),
+    )
+    made = record(tmp_path, schedule=QUICK)
+
+    def both(step: int) -> None:
+        work(step)
+        other.step()
+
+    with other, pytest.warns(CaptureWarning, match="another profiler of torch is running"):
+        loop(made, work=both)
+    assert made.result.steps == () and len(events) == 1 and events[0] > 0
+
+
+def test_a_profiler_that_begins_meanwhile_ends_the_recording(tmp_path: Path) -> None:
+    other = torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        schedule=torch.profiler.schedule(wait=5, warmup=1, active=1),
+    )
+
+    def begins(step: int) -> None:
+        if step == 3:
+            other.start()
+        work(step)
+
+    made = record(tmp_path, schedule=Schedule(1, 1, 9), longest_pause=float("inf"))
+    with pytest.warns(CaptureWarning, match="another profiler of torch began"):
+        loop(made, work=begins)
+    other.stop()
+    assert made.result.steps == (2, 3)
+
+
+def test_a_session_that_another_one_took_is_no_result() -> None:
+    session = Profiler(shapes=False, stacks=False)
+    session.start()
+    torch.autograd._disable_profiler()
+    with pytest.raises(RuntimeError, match="another profiler took its place"):
+        session.stop()
 
 
 class Session:

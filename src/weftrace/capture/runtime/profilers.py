@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import sys
@@ -13,7 +14,9 @@ import torch
 import torch.distributed as dist
 from torch._C._autograd import _profiler_enabled
 from torch.autograd import profiler as autograd_profiler
+from torch.autograd.profiler import KinetoStepTracker
 from torch.profiler import ProfilerActivity, profile
+from torch.profiler.profiler import PROFILER_STEP_NAME
 
 from weftrace.capture.places import World, world_of
 from weftrace.version import __version__
@@ -23,9 +26,7 @@ class Session:
     """One recording of torch.profiler, from `start` to `stop`, both on the thread that runs the steps."""
 
     def __init__(self, *, shapes: bool, stacks: bool) -> None:
-        self._profile = profile(
-            activities=_activities(), record_shapes=shapes, with_stack=stacks, experimental_config=_config(stacks)
-        )
+        self._profile = _unnoticed(record_shapes=shapes, with_stack=stacks, experimental_config=_config(stacks))
 
     def start(self) -> None:
         self._profile.start()
@@ -38,8 +39,9 @@ class Session:
         self._profile.stop()
         assert self._profile.profiler is not None
         result = self._profile.profiler.kineto_results
-        if result is None:
-            raise RuntimeError("torch.profiler recorded nothing")
+        # Where another profiler took its session, torch hands out a result of nothing, and crashes when it is saved.
+        if result is None or not getattr(result, "trace_start_ns", getattr(result, "trace_start_us", int))():
+            raise RuntimeError("torch.profiler recorded nothing: another profiler took its place")
         return result.save
 
 
@@ -59,13 +61,30 @@ def _config(stacks: bool) -> Any:
 
 
 def somebody_else_records() -> bool:
-    """Whether a profiler of torch is running. torch does not refuse a second one: it damages the first."""
-    return bool(autograd_profiler._is_profiler_enabled) or bool(_profiler_enabled())
+    """Whether another profiler of torch is running, or waits for its steps. torch does not refuse a second one in all
+    cases: sessions end each other, results are empty, the start of one raises in the program that owns it."""
+    return bool(autograd_profiler._is_profiler_enabled) or bool(_profiler_enabled()) or somebody_else_waits()
+
+
+def somebody_else_waits() -> bool:
+    """Whether a profiler with a schedule has started and not ended: between two calls of its `step` it has a range."""
+    if PROFILER_STEP_NAME not in KinetoStepTracker._step_dict:  # each one enters itself when it is made
+        return False
+    return any(issubclass(type(each), profile) and each.step_rec_fn is not None for each in gc.get_objects())
+
+
+def _unnoticed(**asked: Any) -> profile:
+    """A profiler that does not stay in the list by which `somebody_else_waits` knows others."""
+    was_there = PROFILER_STEP_NAME in KinetoStepTracker._step_dict
+    made = profile(activities=_activities(), **asked)
+    if not was_there:
+        KinetoStepTracker.erase_step_count(PROFILER_STEP_NAME)
+    return made
 
 
 def load_profiler() -> None:
     """The first start in a process takes up to a second, and more for a device: so it is made before the run."""
-    first = profile(activities=_activities())
+    first = _unnoticed()
     first.start()
     first.stop()
 

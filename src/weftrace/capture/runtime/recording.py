@@ -21,6 +21,7 @@ from weftrace.capture.runtime.profilers import (
     distributed_info,
     load_profiler,
     somebody_else_records,
+    somebody_else_waits,
     this_process,
     versions,
 )
@@ -208,6 +209,12 @@ class Recording:
         self._recorded_ns.append(took_ns)
         self._steps.append(self._step)
         is_last = self._action(self._step) == "save"
+        if somebody_else_waits():
+            self._tell("another profiler of torch began: the recording ended for it")
+            self._stop()
+            self._give({})
+            self._failed = True
+            return
         if is_last or len(self._steps) >= self._num_steps_at_once():
             self._stop()
         if is_last:
