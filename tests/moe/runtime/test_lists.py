@@ -114,6 +114,10 @@ def test_an_operation_before_what_it_needs_is_refused_where_it_runs() -> None:
     early[2], early[3] = early[3], early[2]
     with pytest.raises(ProfileError, match=r"layer 0: what dispatch\(F\) brings is needed before it has begun"):
         trained([*backward(), *early])
+    halves = [operation("attn-1", "B", 1), operation("attn-0", "B", 1)]
+    with pytest.raises(ProfileError, match=r"layer 1: what attn\(B\) makes is needed before attn\(B\) has run"):
+        late = [*backward(split=False)[:-1], halves[0], replace(halves[1], layer_shift=-1)]
+        trained([*late, *forward()])
     with pytest.raises(ProfileError, match=r"cut in 2 chunks, and the forward of the same tokens was in 1"):
         trained([*chunked("combine", "B", 1, 2), *backward()[1:], *forward()])
     with pytest.raises(ProfileError, match=r"has no micro-batch 1 that goes B"):

@@ -22,6 +22,7 @@ from weftrace.moe.runtime.walking import (
     turns,
     way_of,
 )  # fmt: skip
+from weftrace.moe.runtime.working import receive, work_on
 
 #: (micro-batch of the list, "F" or "B")
 Key = tuple[int, str]
@@ -56,9 +57,9 @@ def execute(overlap: Overlap, micro_batches: Mapping[Key, MicroBatch], lanes: La
             _receive_awaited(turn, pending, micro_batches)
         with cast("AbstractContextManager[None]", lanes.running(turn)), ranged(turn):
             of = micro_batches[operation.micro_batch, way_of(operation)]
-            of.run(operation, turn.layer, shares.get(operation.name, (0.0, 1.0)))
+            work_on(of, operation, turn.layer, shares.get(operation.name, (0.0, 1.0)))
             if operation.moves_tokens and operation.part == "whole" and not lanes.defers:
-                of.receive(operation, turn.layer)
+                receive(of, operation, turn.layer)
         if operation.moves_tokens:
             pending[operation.name, turn.repetition] = turn
     lanes.finish()
@@ -86,7 +87,7 @@ def _receive_awaited(
         if sent is not None and sent.operation.part in ("whole", "transfer"):
             of = micro_batches[sent.operation.micro_batch, way_of(sent.operation)]
             with ranged(sent, waiting=True):
-                of.receive(sent.operation, sent.layer)
+                receive(of, sent.operation, sent.layer)
 
 
 def _set_way(micro_batch: MicroBatch, way: str, operations: tuple[Operation, ...]) -> None:
