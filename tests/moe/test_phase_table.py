@@ -8,6 +8,8 @@ from tests.moe.render.profiles import made
 from weftrace.analysis import breakdown, phases
 from weftrace.moe import Operation, Overlap, Piece, Setting, simulated
 from weftrace.moe.phase_table import PHASE_SCHEMA, phase_table
+from weftrace.moe.profiles import make_profile
+from weftrace.moe.render.picture import profile_picture
 from weftrace.plan.as_traces import trace_of
 
 
@@ -54,3 +56,12 @@ def test_it_adds_up_to_what_the_trace_measures(kind: str) -> None:
     for name, batch, busy in table.select("phase", "micro_batch", "busy_ns").iter_rows():
         found = phases(trace).filter(name=name, micro_batch=batch)
         assert found["busy_ns"].mean() == pytest.approx(busy), name
+
+
+def test_what_takes_no_time_is_no_phase() -> None:
+    """Qwen3 has no shared expert: its kernels take no time, and nothing is drawn or listed of them."""
+    profile = make_profile(Setting.of("prefill", model="qwen3-235b-a22b", ep=8, num_layers=3))
+    assert "SHARED" in {each.phase for each in profile.overlap.operations}
+    assert set(phase_table(profile)["phase"]) == {"ATTN", "MLP", "DISPATCH", "COMBINE"}
+    names = {box["name"] for lane in profile_picture(profile)["lanes"] for box in lane["boxes"]}
+    assert names == {"ATTN", "MLP", "DISPATCH", "COMBINE"}
