@@ -216,7 +216,8 @@ function paintParts(context, { picture, view, width }, line, colors) {
     context.fillRect(x, tops[box.row], Math.max(1, w), band);
     context.globalAlpha = 1;
     if (seen.length > width / MARK_ROOM) continue;
-    const [tip, base] = box.part === "issue" ? [bottom, bottom - MARK - 1] : [bottom - MARK - 1, bottom];
+    const [tip, base] = box.part === "issue" ? [bottom + GAP, bottom] : [bottom, bottom + GAP];
+    context.fillStyle = colors.text;
     context.beginPath();
     context.moveTo(x + w / 2, tip);
     context.lineTo(x + w / 2 - MARK, base);
