@@ -2724,6 +2724,7 @@ declare namespace profile_block {
     configuration: Record<string, string>;
     exposed_ns: number;
     first_view_ns: number[];
+    fused: boolean;
     gpus_per_node: number;
     held_up: string;
     hidden_fraction: number | null;

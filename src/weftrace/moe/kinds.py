@@ -6,6 +6,7 @@ from weftrace.kinds import Kind, text_writer
 from weftrace.moe.document import PROFILE_SCHEMA, profile_document, profile_from
 from weftrace.moe.measured_kinds import MEASURED_KINDS, MEASURED_SCHEMAS
 from weftrace.moe.profiles import Profile
+from weftrace.moe.render.figures import lanes_figure, pays_figure, sweep_figure
 from weftrace.moe.render.page import profile_svg, render_profile_html
 from weftrace.moe.render.pages import render_pays_html, render_sweep_html
 from weftrace.moe.render.pays_terminal import print_pays
@@ -33,6 +34,7 @@ PROFILE = Kind(
     load=lambda document, what: profile_from(document, what=what),
     show=print_profile,
     save={".html": text_writer(render_profile_html), ".svg": text_writer(profile_svg)},
+    figures={"lanes": lanes_figure},
 )
 
 SWEEP = Kind(
@@ -45,6 +47,7 @@ SWEEP = Kind(
         ".html": text_writer(lambda sweep: render_sweep_html(sweep_document(sweep))),
         ".csv": text_writer(lambda sweep: sweep_table(sweep).write_csv()),
     },
+    figures={"sweep": sweep_figure},
 )
 
 PAYS = Kind(
@@ -57,6 +60,7 @@ PAYS = Kind(
         ".html": text_writer(lambda pays: render_pays_html(pays_document(pays))),
         ".csv": text_writer(lambda pays: pays_table(pays).write_csv()),
     },
+    figures={"pays": pays_figure},
 )
 
 KINDS: tuple[Kind, ...] = (PROFILE, SWEEP, PAYS, *MEASURED_KINDS)

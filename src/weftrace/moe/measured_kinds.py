@@ -6,6 +6,7 @@ from weftrace.kinds import Kind, text_writer
 from weftrace.moe.calibration.document import CALIBRATION_SCHEMA, calibration_document, calibration_of
 from weftrace.moe.calibration.values import Calibration
 from weftrace.moe.render.calibration_terminal import print_calibration
+from weftrace.moe.render.figures import validation_figure
 from weftrace.moe.render.pages import render_validation_html
 from weftrace.moe.render.validation_terminal import print_validation
 from weftrace.moe.validation.comparison import Validation
@@ -28,6 +29,7 @@ VALIDATION = Kind(
         ".html": text_writer(lambda found: render_validation_html(validation_document(found))),
         ".csv": text_writer(lambda found: validation_table(found).write_csv()),
     },
+    figures={"validation": validation_figure},
 )
 
 CALIBRATION = Kind(

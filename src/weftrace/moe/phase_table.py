@@ -78,7 +78,8 @@ def phase_table(profile: Profile, rank: int | None = None, *, layers: range | No
 
 def kernels_of(profile: Profile, rank: int) -> pl.DataFrame:
     """Kernels of a rank, by stream and time: operation (place in the list), repetition, layer, micro_batch, kind,
-    stream, lane, num_sms, start_ns and end_ns from the plan's start. As the trace has them that is written of it."""
+    stream, lane, num_sms, start_ns and end_ns from the plan's start. They are those of the trace that is written of it,
+    but for those that take no time: a model without shared experts has no such phase."""
     plan = profile.plan
     trace = trace_of(profile.times, rank)
     zero = int(trace.info["origin_ns"])
@@ -95,4 +96,5 @@ def kernels_of(profile: Profile, rank: int) -> pl.DataFrame:
     kernels = ops[np.repeat(np.arange(ops.height), ops.get_column("num_kernels").to_numpy())]
     assert kernels.height == events.height, (kernels.height, events.height)
     start = events.get_column("ts_ns") - zero
-    return kernels.with_columns(start_ns=start, end_ns=start + events.get_column("dur_ns"))
+    timed = kernels.with_columns(start_ns=start, end_ns=start + events.get_column("dur_ns"))
+    return timed.filter(pl.col("end_ns") > pl.col("start_ns"))

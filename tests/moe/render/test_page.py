@@ -9,7 +9,8 @@ import pytest
 
 from tests.browser import Open
 from tests.moe.render.profiles import made
-from weftrace.moe.profiles import Profile
+from weftrace.moe import Setting
+from weftrace.moe.profiles import Profile, make_profile
 from weftrace.moe.render.page import render_profile_html
 from weftrace.moe.render.shown import shown
 from weftrace.moe.render.words import first_view, headline
@@ -57,6 +58,13 @@ def test_a_layer_is_its_parts(kind: str, num_layers: int) -> None:
         assert told.phases["exposed_ns"].sum() == pytest.approx(told.exposed_ns)
     start, end = first_view(told)
     assert 0 <= start < end <= told.picture["span_ns"]
+
+
+def test_of_a_fused_kernel_nothing_is_said_to_be_exposed() -> None:
+    profile = make_profile(Setting.of("prefill", comm="fused", num_layers=3), "waves")
+    assert "not separable" in headline(shown(profile))
+    block = block_of(render_profile_html(profile))
+    assert block["fused"] and block["hidden_fraction"] is None
 
 
 def opened(open_html: Open, profile: Profile, **options: Any) -> Any:

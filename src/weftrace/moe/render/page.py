@@ -17,8 +17,7 @@ from weftrace.version import __version__
 #: The package that holds the pages' templates and static files.
 HOME = "weftrace.moe.render"
 STYLES = ("render/page.css", "render/charts.css", "moe.css")
-#: Layers that a page draws at most, from the first: all of a long model would be megabytes of the same.
-MAX_LAYERS = 12
+#: Ranks that a page lists at most, who is waited for most first.
 MAX_RANKS = 512
 
 
@@ -64,6 +63,7 @@ class ProfileBlock(TypedDict):
     exposed_ns: float
     idle_ns: float
     hidden_fraction: float | None
+    fused: bool
     picture: PlannedPicture
     by_micro_batch: PlannedPicture | None
     first_view_ns: list[int]
@@ -114,6 +114,7 @@ def profile_block(told: Shown) -> ProfileBlock:
         "exposed_ns": told.exposed_ns,
         "idle_ns": told.idle_ns,
         "hidden_fraction": 1 - told.exposed_ns / told.communication_ns if told.communication_ns else None,
+        "fused": profile.overlap.is_fused,
         "picture": told.picture,
         "by_micro_batch": profile_picture(profile, told.rank, by_micro_batch=True) if several else None,
         "first_view_ns": list(first_view(told)),

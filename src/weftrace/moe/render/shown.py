@@ -51,6 +51,8 @@ class Shown:
     def most_exposed(self) -> tuple[str, float] | None:
         """The phase that is exposed longest, all micro-batches together, and how long in a layer."""
         moved = self.phases.group_by("phase", maintain_order=True).agg(pl.col("exposed_ns").sum())
+        if moved.is_empty():
+            return None
         name, exposed_ns = moved.sort("exposed_ns", descending=True, maintain_order=True).row(0)
         return (name, exposed_ns) if exposed_ns else None
 

@@ -99,6 +99,8 @@ def headline(told: Shown) -> str:
     who = f"{KIND_WORDS[setting.kind]} of {setting.model.name} on {setting.ep} × {setting.hardware.name}"
     layer = f"A layer takes {us(round(layer_ns))}, simulated; costs: {told.profile.level}."
     exposed, idle = told.exposed_ns / layer_ns, told.idle_ns / layer_ns
+    if told.profile.overlap.is_fused:
+        return f"{who} moves tokens and computes in one kernel: what of it is exposed is not separable. {layer}"
     if max(exposed, idle) < _TRIFLE:
         return f"{who} computes for {percent(told.compute_ns / layer_ns)} of its time. {layer}"
     if exposed >= idle:

@@ -43,7 +43,8 @@ const MOSTLY = 0.8; // of a stretch of the strip: only then does a word stand in
 const NAMED = 0.3; // a run that was busy for less of its time, and is not wide, has no name: it would hide what ran
 const LEAST_ROOM = 80;
 const MARK = 4; // half the width of the mark where messages are issued or received
-const ARROW_ROOM = 14; // pixels of width for each arrow: nearer to each other, none is drawn
+const MARK_ROOM = 20; // pixels of width for each of them: nearer to each other, none is drawn
+const ARROW_ROOM = 14; // likewise, for arrows
 const WHOLE = 0.95; // a run that was busy for less of its time says so
 
 export const STRIP = 22;
@@ -202,27 +203,25 @@ function rimmed(context, text, x, y) {
 function paintParts(context, { picture, view, width }, line, colors) {
   const { tops, band } = picture.at;
   const scale = width / view.length;
-  let last = -Infinity;
-  for (const box of line) {
-    if ((box.part !== "issue" && box.part !== "receive") || box.end_ns < view.start || box.start_ns > view.end)
-      continue;
+  const seen = line.filter(
+    ({ part, start_ns, end_ns }) =>
+      (part === "issue" || part === "receive") && end_ns >= view.start && start_ns <= view.end,
+  );
+  for (const box of seen) {
     const x = (box.start_ns - view.start) * scale;
     const w = (box.end_ns - box.start_ns) * scale;
-    const color = mix(colors[picture.hues.of(box)], colors.text, 0.45);
     const bottom = tops[box.row] + band;
-    context.fillStyle = color;
+    context.fillStyle = mix(colors[picture.hues.of(box)], colors.text, 0.45);
     context.globalAlpha = Math.min(1, w);
     context.fillRect(x, tops[box.row], Math.max(1, w), band);
     context.globalAlpha = 1;
-    const middle = x + w / 2;
-    if (middle - last < 2 * MARK) continue;
-    last = middle;
-    const tip = box.part === "issue" ? bottom : bottom - MARK - 1;
-    const base = box.part === "issue" ? bottom - MARK - 1 : bottom;
+    if (seen.length > width / MARK_ROOM) continue;
+    const [tip, base] = box.part === "issue" ? [bottom + GAP, bottom] : [bottom, bottom + GAP];
+    context.fillStyle = colors.text;
     context.beginPath();
-    context.moveTo(middle, tip);
-    context.lineTo(middle - MARK, base);
-    context.lineTo(middle + MARK, base);
+    context.moveTo(x + w / 2, tip);
+    context.lineTo(x + w / 2 - MARK, base);
+    context.lineTo(x + w / 2 + MARK, base);
     context.fill();
   }
 }

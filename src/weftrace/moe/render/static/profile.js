@@ -57,6 +57,7 @@ function cards(block) {
   /** @param {number} ns */
   const share = (ns) => `${percent(ns / block.layer_ns)} of a layer`;
   const communicates = block.hidden_fraction !== null;
+  const none = block.fused ? "one kernel computes and communicates: not separable" : "no communication";
   return [
     card(
       "tokens",
@@ -65,12 +66,18 @@ function cards(block) {
       `${grouped(block.tokens_per_node, 0)} a node of ${block.gpus_per_node}; ${block.assumed.join("; ")}`,
     ),
     card("layer", "a layer", duration(block.layer_ns, 4), `held up by ${block.held_up}`),
-    card("hidden", "hidden", percent(block.hidden_fraction), "of communication runs beside computation", "hidden"),
+    card(
+      "hidden",
+      "hidden",
+      percent(block.hidden_fraction),
+      communicates ? "of communication runs beside computation" : none,
+      "hidden",
+    ),
     card(
       "exposed",
       "exposed",
       communicates ? duration(block.exposed_ns, 3) : "–",
-      communicates ? share(block.exposed_ns) : "no communication",
+      communicates ? share(block.exposed_ns) : none,
       "exposed",
     ),
     card("idle", "idle", duration(block.idle_ns, 3), share(block.idle_ns)),
