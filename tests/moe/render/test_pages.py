@@ -73,6 +73,13 @@ def test_where_a_list_pays_is_ringed(open_html: Open) -> None:
     assert page.locator(".chart .mean").count() == losing
 
 
+def test_lines_pass_over_batches_that_a_list_cannot_cut(open_html: Open) -> None:
+    document, page = paying(), open_html(PAGES["pays"]())
+    known = [sum(rate is not None for rate in curve["tokens_per_gpu"]) for curve in document["curves"][1:]]  # type: ignore[index]
+    paths = [page.locator("path.curve").nth(at).get_attribute("d") or "" for at in range(len(known))]
+    assert [(path.count("M"), path.count("L")) for path in paths] == [(1, number - 1) for number in known if number]
+
+
 def test_a_validation_shows_ratios_and_marks_where_they_are(open_html: Open) -> None:
     document, page = validated(), open_html(PAGES["validation"]())
     rows = document["phases"]

@@ -25,6 +25,7 @@ const NUM_COLOURS = 6;
  * @property {(value: number) => string} text of a value
  * @property {(value: number, step: number) => string} [tick] of a value at a grid line; text unless given
  * @property {boolean} [fromZero]
+ * @property {boolean} [joined] whether a line passes over places at which its curve has no value
  */
 
 /**
@@ -133,7 +134,7 @@ function across({ labels }, { x }) {
  * @param {{ x: number[], end: number }} places
  * @param {(value: number) => number} y
  */
-function lineOf({ xs, curves: all, labels }, curve, at, { x, end }, y) {
+function lineOf({ xs, curves: all, labels, joined }, curve, at, { x, end }, y) {
   const look = `curve ${curve.base ? "base" : `c${at % NUM_COLOURS}`}`;
   if (!xs) {
     const wide = Math.min(40, (0.8 * (end - LEFT)) / (labels.length * all.length));
@@ -152,7 +153,8 @@ function lineOf({ xs, curves: all, labels }, curve, at, { x, end }, y) {
   const known = curve.values.flatMap((value, i) => (value === null ? [] : [{ i, value }]));
   const path = known
     .map(
-      ({ i, value }, n) => `${n && curve.values[i - 1] !== null ? "L" : "M"}${x[i].toFixed(1)} ${y(value).toFixed(1)}`,
+      ({ i, value }, n) =>
+        `${n && (joined || curve.values[i - 1] !== null) ? "L" : "M"}${x[i].toFixed(1)} ${y(value).toFixed(1)}`,
     )
     .join("");
   const few = known.length <= 40;

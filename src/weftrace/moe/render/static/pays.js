@@ -64,6 +64,7 @@ function figure(holder, { batches, curves: all, unit }, key) {
     text: key === "gain" ? signed : (value) => grouped(value, 0),
     tick: key === "gain" ? percentTick : undefined,
     fromZero: true,
+    joined: true, // a list that cuts a batch in two has no odd ones
   });
 }
 
