@@ -29,7 +29,9 @@ def swept_words() -> SweepDocument:
 
 @cache
 def paying() -> PaysDocument:
-    return pays_document(pays(Request(kind="decode", layers=3), (8, 16, 64, 128, 512), overlaps=("two-batch", "waves")))
+    return pays_document(
+        pays(Request(kind="decode", layers=3), (8, 16, 64, 65, 128, 512), overlaps=("two-batch", "waves"))
+    )
 
 
 @cache
