@@ -118,7 +118,7 @@ def test_operations_are_priced_by_the_rows_and_tokens_there_are() -> None:
     assert glue.mean_ns == pytest.approx(20 * US * 32_768 / 200)
     alone_ns = fitted["mlp(F)"].parts[1].alone_ns
     assert gemm.mean_ns == pytest.approx(alone_ns * (32_768 + 4096) / (200 + 2048))
-    assert glue.basis == gemm.basis == f"calibrated on layers 0, 1, 2 of {fitted.source}"
+    assert glue.basis == gemm.basis == "calibrated on layers 0, 1, 2 of layers.json, scaled from 2,048 tokens"
     wait, data = pieces_of(fitted, load_overlap("training")["combine(F)"], setting, balanced(setting))
     assert (wait.mean_ns, data.mean_ns) == (2 * 5 * US, 2 * 20 * US)
     assert wait.meets and not data.meets and wait.kind == data.kind == "communication"

@@ -63,7 +63,7 @@ def _phases(document: ValidationDocument, width: int) -> RenderableType:
         "phase", *(["micro-batch"] if has_micro_batches else []), f"predicted, {unit.name}", "measured", "from – to",
         "error",
     )  # fmt: skip
-    parts = [section("Phases", "medians of a layer, in order of start"), table(heads, lines, width, left=heads[:1])]
+    parts = [section("Phases", "of a layer, in order of start"), table(heads, lines, width, left=heads[:1])]
     over = "ranks" if document["measured"]["num_ranks"] > 1 else "layers and steps"
     told = f"from – to: of {over}, measured; error: predicted / measured - 1"
     if any(row["by"] == "data" for row in rows):
@@ -120,7 +120,7 @@ def _alone(document: ValidationDocument, width: int) -> RenderableType | None:
     lines = [
         [clean(row["name"]), row["side"], unit(row["median_ns"]), f"{row['num_samples']:,}"] for row in rows[:MAX_ALONE]
     ]
-    heads = ("phase", "only", f"median, {unit.name}", "samples")
+    heads = ("phase", "only", f"time, {unit.name}", "samples")
     parts: list[RenderableType] = [
         section("On one side only", "in no error above"), table(heads, lines, width, left=heads[:2])
     ]  # fmt: skip
