@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from weftrace.errors import ProfileError
+from weftrace.errors import ProfileError, TraceError
 from weftrace.moe.calibration.kernels import SAMPLE_KEY, busy_of, kernels_of
 from weftrace.moe.calibration.parts import follows, sizes_of
 from weftrace.moe.calibration.routed_rows import Rows, rows_in_shapes, rows_of
 from weftrace.moe.calibration.slowing import MAX_FACTOR, alone, fitted_slowing
 from weftrace.moe.calibration.values import CalibratedPart, CalibratedPhase, Calibration
+from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
@@ -39,12 +40,16 @@ class Layers:
     notes: tuple[str, ...]
 
 
-def layers_of(source: Trace | Work, *, tokens: int | None = None) -> Layers:
+def layers_of(source: Trace | Job | Work, *, tokens: int | None = None) -> Layers:
     """The layers of a trace whose ranges carry phases.
 
     tokens: of a micro-batch on a GPU; else as the trace tells, or its commonest launch grid, said in the notes. Raises
-    `TraceError` where it has no phases.
+    `TraceError` where it has no phases, and for the traces of several ranks.
     """
+    if isinstance(source, Job):
+        raise TraceError(
+            f"{source.source}: {len(source)} traces; costs are calibrated from the trace of one rank: give one of them"
+        )
     work = as_work(source)
     kernels = kernels_of(work)
     rows = rows_of(kernels, shaped=rows_in_shapes(work), tokens=tokens or _told_tokens(work.trace))
@@ -64,7 +69,7 @@ def layers_of(source: Trace | Work, *, tokens: int | None = None) -> Layers:
 
 
 def calibrate(
-    source: Trace | Work | Layers,
+    source: Trace | Job | Work | Layers,
     layers: Iterable[int] | None = None,
     *,
     tokens: int | None = None,

@@ -42,7 +42,8 @@ def print_validation(document: ValidationDocument, console: Console) -> None:
 def _told(side: SideRow) -> str:
     parts = [side["source"], "simulated" if side["simulated"] else "measured", counted(side["num_ranks"], "rank")]
     parts += [counted(side["num_steps"], "step")] if side["num_steps"] > 1 else []
-    return ", ".join([*parts, counted(side["num_layers"], "layer")])
+    parts += [counted(side["num_layers"], "layer")] if side["num_layers"] else ["no phases"]
+    return ", ".join(parts)
 
 
 def _phases(document: ValidationDocument, width: int) -> RenderableType:
