@@ -93,6 +93,12 @@ def test_a_wait_for_other_ranks_slows_nothing_and_is_not_predicted() -> None:
     assert found.filter(phase="combine(F)").get_column("measured_ns").unique().to_list() == [20 * US]
 
 
+def test_ranges_in_which_the_runtime_waits_are_waits() -> None:
+    trace = trace_of_layers([[Kernel("wait for combine(F)", GLUE, 7, 0, 10, blocks=1)]] * 3)
+    assert [part.group for part in calibrate(trace)["wait for combine(F)"].parts] == ["wait"]
+    assert not calibrate_and_test(trace).tested
+
+
 def test_fits_do_not_look_at_the_times_of_tested_layers() -> None:
     """Twice as long in the layer that is left out: the same costs."""
     one, other = layers((100, 200, 300)), layers((100, 200, 300))

@@ -27,7 +27,8 @@ class Layers:
     """What a trace tells of its layers, for fits on some of them.
 
     kernels: of `parts.follows`. busy: of `kernels.busy_of`. rows: of `routed_rows.rows_of`. layers: their numbers.
-    gap_ns: median idle time between two kernels back to back. info: how the trace was made, as it tells.
+    gap_ns: median idle time between two kernels back to back. info: how the trace was made, as it tells. on_device:
+    whether kernels are a device's.
     """
 
     source: str
@@ -37,6 +38,7 @@ class Layers:
     layers: tuple[int, ...]
     gap_ns: int
     info: Mapping[str, str]
+    on_device: bool
     notes: tuple[str, ...]
 
 
@@ -55,7 +57,10 @@ def layers_of(source: Trace | Job | Work, *, tokens: int | None = None) -> Layer
     rows = rows_of(kernels, shaped=rows_in_shapes(work), tokens=tokens or _told_tokens(work.trace))
     notes = list(rows.notes)
     if work.basis == "host":
-        notes.append("nothing ran on a device: host operators stand in for kernels")
+        notes.append(
+            "nothing ran on a device: host operators stand in for kernels, and what lies between them is in no phase, "
+            "so the time of layers is not predicted"
+        )
     return Layers(
         source=os.path.basename(work.trace.path) or "a trace in memory",
         kernels=follows(kernels, rows),
@@ -64,6 +69,7 @@ def layers_of(source: Trace | Job | Work, *, tokens: int | None = None) -> Layer
         layers=tuple(kernels.get_column("layer").unique().sort().to_list()),
         gap_ns=_gap_ns(kernels),
         info=work.trace.info,
+        on_device=work.basis == "device",
         notes=tuple(notes),
     )
 
