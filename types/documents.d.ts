@@ -1110,7 +1110,7 @@ declare namespace profile_validation {
     /** How it was made, as its first trace tells. */
     info: [string, string][];
   }
-  /** Of ranks, each rank's median over layers and steps. */
+  /** Of ranks, each rank's median over steps of the mean of a step's layers. */
   interface TimesRow {
     /** The median of the ranks. */
     median_ns: number;

@@ -93,6 +93,12 @@ def test_a_wait_for_other_ranks_slows_nothing_and_is_not_predicted() -> None:
     assert found.filter(phase="combine(F)").get_column("measured_ns").unique().to_list() == [20 * US]
 
 
+def test_ranges_in_which_the_runtime_waits_are_waits() -> None:
+    trace = trace_of_layers([[Kernel("wait for combine(F)", GLUE, 7, 0, 10, blocks=1)]] * 3)
+    assert [part.group for part in calibrate(trace)["wait for combine(F)"].parts] == ["wait"]
+    assert not calibrate_and_test(trace).tested
+
+
 def test_fits_do_not_look_at_the_times_of_tested_layers() -> None:
     """Twice as long in the layer that is left out: the same costs."""
     one, other = layers((100, 200, 300)), layers((100, 200, 300))
@@ -118,7 +124,7 @@ def test_operations_are_priced_by_the_rows_and_tokens_there_are() -> None:
     assert glue.mean_ns == pytest.approx(20 * US * 32_768 / 200)
     alone_ns = fitted["mlp(F)"].parts[1].alone_ns
     assert gemm.mean_ns == pytest.approx(alone_ns * (32_768 + 4096) / (200 + 2048))
-    assert glue.basis == gemm.basis == f"calibrated on layers 0, 1, 2 of {fitted.source}"
+    assert glue.basis == gemm.basis == "calibrated on layers 0, 1, 2 of layers.json, scaled from 2,048 tokens"
     wait, data = pieces_of(fitted, load_overlap("training")["combine(F)"], setting, balanced(setting))
     assert (wait.mean_ns, data.mean_ns) == (2 * 5 * US, 2 * 20 * US)
     assert wait.meets and not data.meets and wait.kind == data.kind == "communication"

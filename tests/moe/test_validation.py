@@ -171,16 +171,17 @@ def test_it_is_told_in_80_columns() -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert "attn(F)                90.0     100.0          –  -10.0 %" in text
     assert "compute, the same: attn(F)" in text
-    assert "mlp(F)  predicted        10.0        3" in text
+    assert "mlp(F)  predicted      10.0        3" in text
 
 
 def test_the_published_training_profile_beside_its_simulation(shared_data: Path) -> None:
-    """The plan of its own mean times: each phase within 2.5 % of its median, in the published order on both lanes."""
+    """The plan of its own mean times: each phase as measured, in the published order on both lanes."""
     measured = wt.open(shared_data / "deepseek-v3-train.json.gz")
     assert isinstance(measured, Trace)
     found = validate(simulate(deepseek_training_layers()), measured)
     assert len(found.phases) == 10 and not found.alone
-    assert worst(found) == ("mlp(F)", 0.024)
+    assert worst(found) == ("span", -0.013)
+    assert all(row.ratio == pytest.approx(1, abs=1e-3) for row in found.phases)
     assert all(order.is_same for order in found.orders) and len(found.orders) == 2
     whole = {each.what: each.measured.median_ns // US for each in found.whole}
     assert whole == {

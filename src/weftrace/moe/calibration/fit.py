@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from weftrace.errors import ProfileError
+from weftrace.errors import ProfileError, TraceError
 from weftrace.moe.calibration.kernels import SAMPLE_KEY, busy_of, kernels_of
 from weftrace.moe.calibration.parts import follows, sizes_of
 from weftrace.moe.calibration.routed_rows import Rows, rows_in_shapes, rows_of
 from weftrace.moe.calibration.slowing import MAX_FACTOR, alone, fitted_slowing
 from weftrace.moe.calibration.values import CalibratedPart, CalibratedPhase, Calibration
+from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
@@ -26,7 +27,8 @@ class Layers:
     """What a trace tells of its layers, for fits on some of them.
 
     kernels: of `parts.follows`. busy: of `kernels.busy_of`. rows: of `routed_rows.rows_of`. layers: their numbers.
-    gap_ns: median idle time between two kernels back to back. info: how the trace was made, as it tells.
+    gap_ns: median idle time between two kernels back to back. info: how the trace was made, as it tells. on_device:
+    whether kernels are a device's.
     """
 
     source: str
@@ -36,21 +38,29 @@ class Layers:
     layers: tuple[int, ...]
     gap_ns: int
     info: Mapping[str, str]
+    on_device: bool
     notes: tuple[str, ...]
 
 
-def layers_of(source: Trace | Work, *, tokens: int | None = None) -> Layers:
+def layers_of(source: Trace | Job | Work, *, tokens: int | None = None) -> Layers:
     """The layers of a trace whose ranges carry phases.
 
     tokens: of a micro-batch on a GPU; else as the trace tells, or its commonest launch grid, said in the notes. Raises
-    `TraceError` where it has no phases.
+    `TraceError` where it has no phases, and for the traces of several ranks.
     """
+    if isinstance(source, Job):
+        raise TraceError(
+            f"{source.source}: {len(source)} traces; costs are calibrated from the trace of one rank: give one of them"
+        )
     work = as_work(source)
     kernels = kernels_of(work)
     rows = rows_of(kernels, shaped=rows_in_shapes(work), tokens=tokens or _told_tokens(work.trace))
     notes = list(rows.notes)
     if work.basis == "host":
-        notes.append("nothing ran on a device: host operators stand in for kernels")
+        notes.append(
+            "nothing ran on a device: host operators stand in for kernels, and what lies between them is in no phase, "
+            "so the time of layers is not predicted"
+        )
     return Layers(
         source=os.path.basename(work.trace.path) or "a trace in memory",
         kernels=follows(kernels, rows),
@@ -59,12 +69,13 @@ def layers_of(source: Trace | Work, *, tokens: int | None = None) -> Layers:
         layers=tuple(kernels.get_column("layer").unique().sort().to_list()),
         gap_ns=_gap_ns(kernels),
         info=work.trace.info,
+        on_device=work.basis == "device",
         notes=tuple(notes),
     )
 
 
 def calibrate(
-    source: Trace | Work | Layers,
+    source: Trace | Job | Work | Layers,
     layers: Iterable[int] | None = None,
     *,
     tokens: int | None = None,

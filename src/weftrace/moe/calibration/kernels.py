@@ -17,6 +17,9 @@ from weftrace.trace.work import Work, as_work
 #: sends to other ranks; by waiting for them.
 GROUPS = ("matrix", "memory", "data", "wait")
 
+#: Ranges in which weftrace's runtime waits for messages.
+_WAITING = "wait for "
+
 #: Kernel families whose time is matrix work, as in `plan/contention.toml`.
 MATRIX = ("gemm", "gemm_fp8", "gemm_fp4", "gemm_grouped", "attention")
 
@@ -60,13 +63,14 @@ def kernels_of(source: Trace | Work) -> pl.DataFrame:
     data = of_events(work.events.filter((pl.col("kind") == "communication") & (pl.col("role") == "data")))
     starts, ends = (events.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
     text = pl.String()
-    named = events.select(
-        "phase", "stream", "num_blocks", "persistent", "start_ns",
+    layered = events.rename({"phase": "number"}).join(samples_of(work), on="number", how="left", maintain_order="left")
+    named = layered.select(
+        "number", *SAMPLE_KEY, "stream", "num_blocks", "persistent", "start_ns",
         pl.col("name").cast(text), pl.col("family").cast(text), _group().alias("group"),
         dur_ns=pl.col("end_ns") - pl.col("start_ns"),
         beside=pl.Series(covered(data, starts, ends) / (ends - starts)),
-    ).rename({"phase": "number"})  # fmt: skip
-    kernels = named.join(samples_of(work), on="number", how="left").sort("start_ns", maintain_order=True)
+    )  # fmt: skip
+    kernels = named.sort("start_ns", maintain_order=True)
     slot = pl.int_range(pl.len()).over(*SAMPLE_KEY, "name").alias("slot")
     return kernels.with_columns(slot).select(pl.col(name).cast(dtype) for name, dtype in KERNEL_SCHEMA.items())
 
@@ -100,7 +104,7 @@ def busy_of(kernels: pl.DataFrame) -> pl.DataFrame:
 def _group() -> pl.Expr:
     communicates = pl.col("kind") == "communication"
     return (
-        pl.when(communicates & (pl.col("role") == "barrier"))
+        pl.when((communicates & (pl.col("role") == "barrier")) | pl.col("phase").str.starts_with(_WAITING))
         .then(pl.lit("wait"))
         .when(communicates)
         .then(pl.lit("data"))

@@ -86,5 +86,5 @@ def _piece(
         num_kernels=part.num_kernels,
         num_sms=sms or None,
         meets=waits,
-        basis=calibration.basis,
+        basis=calibration.basis + ("" if tokens == 1 else f", scaled from {calibration.tokens:,} tokens"),
     )

@@ -57,14 +57,10 @@ def command(
 ) -> None:
     """Costs from a measured trace: fitted on some layers, tested on the others, in every way to choose them."""
     from weftrace.cli.options import inputs_of, opened, parse_ranks
-    from weftrace.errors import TraceError
     from weftrace.moe.measured_kinds import CALIBRATION
     from weftrace.moe.validation.held_out import calibrate_and_test
-    from weftrace.trace import Trace
 
     to = outputs.wanted(output, writes=CALIBRATION, inputs=inputs_of([trace]), json=json, quiet=quiet)
     with opened([trace], ranks=None, max_bytes=max_bytes) as source:
-        if not isinstance(source, Trace):
-            raise TraceError(f"{trace}: {len(source)} traces; costs are calibrated from the trace of one rank")
         found = calibrate_and_test(source, parse_ranks(layers, what="layers"), fit_on=fit_on, tokens=tokens)
     outputs.deliver(found, CALIBRATION, to)

@@ -16,7 +16,7 @@ from weftrace.units import counted, percent
 
 MAX_WIDTH = 100
 MAX_SPLITS = 10
-_KNOWN: tuple[tuple[Knowing, str], ...] = (("means", "means"), ("rows", "with rows"), ("beside", "with overlap"))
+_ALL_KNOWN: tuple[tuple[Knowing, str], ...] = (("means", "means"), ("rows", "with rows"), ("beside", "with overlap"))
 _PARTS: tuple[Part, ...] = ("matrix", "memory", "data", "wait")
 
 
@@ -41,7 +41,7 @@ def headline(document: CalibrationDocument) -> str:
     busy = [row for row in document["tested"] if row["by"] == "busy"]
     if not busy:
         return "Costs of phases; how well they predict other layers is not known."
-    worst = {knowing: max(_size(row, knowing) for row in busy) for knowing, _ in _KNOWN}
+    worst = {knowing: max(_size(row, knowing) for row in busy) for knowing, _ in _ALL_KNOWN}
     fits = counted(len(document["splits"]), "fit")
     return (
         f"Layers that a fit had not seen: phases that compute are predicted within {percent(worst['beside'])} over "
@@ -49,22 +49,28 @@ def headline(document: CalibrationDocument) -> str:
     )
 
 
+def _known(document: CalibrationDocument) -> tuple[tuple[Knowing, str], ...]:
+    """Without rows they predict what means do."""
+    has_rows = any(row["rows"] is not None for row in document["phases"])
+    return tuple(each for each in _ALL_KNOWN if has_rows or each[0] != "rows")
+
+
 def _size(row: TestedRow, knowing: Knowing) -> float:
     return next((max(abs(low), abs(high)) for known, low, high in row["errors"] if known == knowing), 0.0)
 
 
 def _tested(document: CalibrationDocument, width: int) -> RenderableType:
-    rows = document["tested"]
+    rows, known = document["tested"], _known(document)
     unit = unit_for(round(max(row["measured_ns"] or 0 for row in rows)))
     lines = [
         [
             clean(row["what"]) + {"data": " *", "span": "", "span_waits": " **"}.get(row["by"], ""),
             "–" if row["measured_ns"] is None else unit(row["measured_ns"]),
-            *(_range(row, knowing) for knowing, _ in _KNOWN),
+            *(_range(row, knowing) for knowing, _ in known),
         ]
         for row in rows
     ]
-    heads = ("phase", f"measured, {unit.name}", *(name for _, name in _KNOWN))
+    heads = ("phase", f"measured, {unit.name}", *(name for _, name in known))
     fitted = counted(len(document["splits"][0]["layers"]), "layer")
     told = [
         f"predicted / measured - 1, from lowest to highest: all tested layers of all fits, each on {fitted}",
@@ -89,7 +95,7 @@ def _range(row: TestedRow, knowing: Knowing) -> str:
 
 
 def _splits(document: CalibrationDocument, width: int) -> RenderableType:
-    rows = document["splits"]
+    rows, known = document["splits"], _known(document)
     lines = []
     for row in rows[:MAX_SPLITS]:
         factors, worst = dict(row["factors"]), dict(row["worst"])
@@ -97,11 +103,11 @@ def _splits(document: CalibrationDocument, width: int) -> RenderableType:
             [
                 ", ".join(map(str, row["layers"])),
                 *(f"{factors[group]:.2f}" if group in factors else "–" for group in ("matrix", "memory")),
-                *(f"{100 * worst[knowing]:+.1f} %" if knowing in worst else "–" for knowing, _ in _KNOWN),
+                *(f"{100 * worst[knowing]:+.1f} %" if knowing in worst else "–" for knowing, _ in known),
                 "–" if row["span"] is None else f"{100 * row['span']:+.1f} %",
             ]
         )
-    heads = ("fitted on", "matrix", "memory", *(name for _, name in _KNOWN), "layers **")
+    heads = ("fitted on", "matrix", "memory", *(name for _, name in known), "layers **")
     parts: list[RenderableType] = [
         section("Each fit", "factors beside data; the phase furthest off; tested layers"),
         table(heads, lines, width, left=heads[:1]),

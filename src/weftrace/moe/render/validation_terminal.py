@@ -42,7 +42,8 @@ def print_validation(document: ValidationDocument, console: Console) -> None:
 def _told(side: SideRow) -> str:
     parts = [side["source"], "simulated" if side["simulated"] else "measured", counted(side["num_ranks"], "rank")]
     parts += [counted(side["num_steps"], "step")] if side["num_steps"] > 1 else []
-    return ", ".join([*parts, counted(side["num_layers"], "layer")])
+    parts += [counted(side["num_layers"], "layer")] if side["num_layers"] else ["no phases"]
+    return ", ".join(parts)
 
 
 def _phases(document: ValidationDocument, width: int) -> RenderableType:
@@ -63,7 +64,7 @@ def _phases(document: ValidationDocument, width: int) -> RenderableType:
         "phase", *(["micro-batch"] if has_micro_batches else []), f"predicted, {unit.name}", "measured", "from – to",
         "error",
     )  # fmt: skip
-    parts = [section("Phases", "medians of a layer, in order of start"), table(heads, lines, width, left=heads[:1])]
+    parts = [section("Phases", "of a layer, in order of start"), table(heads, lines, width, left=heads[:1])]
     over = "ranks" if document["measured"]["num_ranks"] > 1 else "layers and steps"
     told = f"from – to: of {over}, measured; error: predicted / measured - 1"
     if any(row["by"] == "data" for row in rows):
@@ -120,7 +121,7 @@ def _alone(document: ValidationDocument, width: int) -> RenderableType | None:
     lines = [
         [clean(row["name"]), row["side"], unit(row["median_ns"]), f"{row['num_samples']:,}"] for row in rows[:MAX_ALONE]
     ]
-    heads = ("phase", "only", f"median, {unit.name}", "samples")
+    heads = ("phase", "only", f"time, {unit.name}", "samples")
     parts: list[RenderableType] = [
         section("On one side only", "in no error above"), table(heads, lines, width, left=heads[:2])
     ]  # fmt: skip

@@ -33,7 +33,7 @@ _SETTING = tuple(f"profile.{key}" for key in ("kind", "model", "hardware", "ep",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times(InNotebook):
-    """How long something took: median_ns, over ranks, of each rank's median over layers and steps.
+    """How long something took: median_ns, over ranks, of each rank's median over steps of the mean of a step's layers.
 
     low_ns, high_ns: of the ranks' medians, where there are several ranks; else of the samples of the only rank.
     num_samples: layers, steps and ranks together.
@@ -211,7 +211,8 @@ def _phase_row(key: _Key, predicted: pl.DataFrame, measured: pl.DataFrame) -> Ph
 
 
 def _times(samples: pl.DataFrame, column: str, divisor: int = 1) -> Times:
-    by_rank = samples.group_by("rank").agg(pl.median(column)).get_column(column).to_numpy() / divisor
+    by_step = samples.group_by("rank", "step").agg(pl.mean(column))
+    by_rank = by_step.group_by("rank").agg(pl.median(column)).get_column(column).to_numpy() / divisor
     spread = by_rank if len(by_rank) > 1 else samples.get_column(column).to_numpy() / divisor
     low, middle, high = (round(float(each)) for each in (spread.min(), np.median(by_rank), spread.max()))
     return Times(median_ns=middle, low_ns=low, high_ns=high, num_samples=samples.height)

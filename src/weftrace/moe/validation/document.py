@@ -33,7 +33,7 @@ class SideRow(TypedDict):
 
 
 class TimesRow(TypedDict):
-    """Of ranks, each rank's median over layers and steps."""
+    """Of ranks, each rank's median over steps of the mean of a step's layers."""
 
     median_ns: Annotated[Count, Meta(description="The median of the ranks.")]
     low_ns: Annotated[Count, Meta(description="The lowest rank; of a single rank, the shortest sample.")]

@@ -21,6 +21,7 @@ from weftrace.moe.calibration.parts import sizes_of
 from weftrace.moe.calibration.values import Calibration, Knowing, SplitTold, Tested
 from weftrace.moe.validation.spans import SpanErrors, measured_span, overlap_of_layers, span_errors
 from weftrace.notebook import InNotebook
+from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work
 from weftrace.units import counted
@@ -95,7 +96,11 @@ def held_out(layers: Layers, *, fit_on: int = 2) -> HeldOut:
 
 
 def calibrate_and_test(
-    source: Trace | Work | Layers, layers: Iterable[int] | None = None, *, fit_on: int = 2, tokens: int | None = None
+    source: Trace | Job | Work | Layers,
+    layers: Iterable[int] | None = None,
+    *,
+    fit_on: int = 2,
+    tokens: int | None = None,
 ) -> Calibration:
     """The calibration of all layers, or of those given, with its errors on layers that a fit had not seen.
 

@@ -28,7 +28,10 @@ from weftrace.plan import with_contention
 
 
 def overlap_of_layers(layers: Layers) -> Overlap | None:
-    """The operation list that the trace names, else the published one with its phases; None where neither is there."""
+    """The operation list that the trace names, else the published one with its phases; None where neither is there, and
+    where host operators stand in for kernels."""
+    if not layers.on_device:
+        return None
     phases = set(layers.kernels.get_column("phase").unique().to_list())
     named = [layers.info["profile.overlap"]] if layers.info.get("profile.overlap") in known_overlaps() else []
     for name in (*named, *PUBLISHED_OVERLAP.values()):
