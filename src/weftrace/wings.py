@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Wing:
     """name: the folder. names: what it gives to `weftrace` itself, by module; the rest is at `weftrace.<name>`.
-    is_shown: False of one that only programs use: it has neither kinds nor commands.
+    is_shown: False of one that only programs use: it has neither kinds nor commands. command: what its command is
+    called, where that is not the folder's name.
     """
 
     name: str
     names: tuple[tuple[str, tuple[str, ...]], ...] = ()
     is_shown: bool = True
+    command: str = ""
 
 
 # In the order of the commands in `weftrace --help`.
@@ -30,7 +32,7 @@ WINGS = (
     Wing("experts", (("placement", ("Placement",)), ("", ("balance", "replan", "replay")))),
     Wing("flops", (("values", ("FlopsReport",)), ("", ("count", "profile")))),
     Wing("pipeline"),
-    Wing("moe"),
+    Wing("moe", command="profile"),
     Wing("capture", is_shown=False),
 )
 
