@@ -90,6 +90,27 @@ def test_a_list_that_interleaves_layers_begins_and_ends_with_parts_of_itself() -
     assert [layer for name, layer in training if name == "attn(F)"] == [0, 1]
 
 
+def test_what_goes_forward_alone_holds_nothing_of_the_layers_behind_it() -> None:
+    overlap = in_turn(forward(), ["prefill"])
+    micro_batch = MicroBatch(layers_of(MLA, 4), prompts(whole([7, 4])), drawn(11, 16), LocalTransport(), Payloads())
+    with torch.no_grad():
+        execute(overlap, {(0, "F"): micro_batch})
+        assert [len(state.values) for state in micro_batch.states[:2]] == [0, 0]
+        micro_batch.output()
+    assert [list(state.values) for state in micro_batch.states] == [[], [], [], ["next x"]]
+    assert not any(state.graphs or state.exchanges or state.routes for state in micro_batch.states)
+
+
+def test_a_backward_leaves_nothing_but_gradients() -> None:
+    overlap = in_turn([*backward(), *forward()], ["train"])
+    micro_batch = MicroBatch(layers_of(MLA, 2), prompts(whole([7, 4])), drawn(11, 16), LocalTransport(), Payloads())
+    execute(overlap, {(0, "F"): micro_batch})
+    micro_batch.output_grad = micro_batch.output()
+    execute(overlap, {(1, "B"): micro_batch})
+    assert [list(state.values) for state in micro_batch.states] == [["grad of x"]] * 2
+    assert not any(tasks.tasks for state in micro_batch.states for tasks in state.tasks.values())
+
+
 @pytest.mark.parametrize(
     ("operations", "message"),
     [
