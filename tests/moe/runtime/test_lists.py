@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from random import Random
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.moe.runtime.small import MLA, apart, drawn, gradients, layers_of, plain, prompts
-from tests.moe.runtime.written import backward, forward, in_turn, operation
+from tests.moe.runtime.written import any_order, backward, forward, in_turn, operation
 from weftrace.errors import ProfileError
 from weftrace.moe import Operation, load_overlap
 from weftrace.moe.runtime.executor import execute
@@ -88,6 +92,41 @@ def test_a_list_that_interleaves_layers_begins_and_ends_with_parts_of_itself() -
     training = [(turn.operation.name, turn.layer) for turn in turns(load_overlap("training"), 2)]
     assert [layer for name, layer in training if name == "attn(B)"] == [1, 0]
     assert [layer for name, layer in training if name == "attn(F)"] == [0, 1]
+
+
+@settings(max_examples=20)
+@given(st.randoms(use_true_random=False))
+def test_any_order_that_values_allow_computes_the_same_bits(draw: Random) -> None:
+    out, grads = trained(any_order(draw))
+    want, want_grads = in_the_plain_order()
+    assert torch.equal(out, want)
+    assert all(torch.equal(grads[name], grad) for name, grad in want_grads.items())
+
+
+@cache
+def in_the_plain_order() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    return trained([*backward(), *forward()])
+
+
+def test_what_goes_forward_alone_holds_nothing_of_the_layers_behind_it() -> None:
+    overlap = in_turn(forward(), ["prefill"])
+    micro_batch = MicroBatch(layers_of(MLA, 4), prompts(whole([7, 4])), drawn(11, 16), LocalTransport(), Payloads())
+    with torch.no_grad():
+        execute(overlap, {(0, "F"): micro_batch})
+        assert [len(state.values) for state in micro_batch.states[:2]] == [0, 0]
+        micro_batch.output()
+    assert [list(state.values) for state in micro_batch.states] == [[], [], [], ["next x"]]
+    assert not any(state.graphs or state.exchanges or state.routes for state in micro_batch.states)
+
+
+def test_a_backward_leaves_nothing_but_gradients() -> None:
+    overlap = in_turn([*backward(), *forward()], ["train"])
+    micro_batch = MicroBatch(layers_of(MLA, 2), prompts(whole([7, 4])), drawn(11, 16), LocalTransport(), Payloads())
+    execute(overlap, {(0, "F"): micro_batch})
+    micro_batch.output_grad = micro_batch.output()
+    execute(overlap, {(1, "B"): micro_batch})
+    assert [list(state.values) for state in micro_batch.states] == [["grad of x"]] * 2
+    assert not any(tasks.tasks for state in micro_batch.states for tasks in state.tasks.values())
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 from weftrace.moe import Operation, Overlap
@@ -37,6 +38,40 @@ def in_turn(operations: Sequence[Operation], kinds: Sequence[Kind], name: str = 
         for at, each in enumerate(operations)
     ]
     return Overlap(name=name, title=name, kinds=tuple(kinds), operations=tuple(made))
+
+
+def merged(draw: Random, *chains: Sequence[Operation]) -> list[Operation]:
+    """The chains in one, each in its own order."""
+    rest = [list(chain) for chain in chains]
+    made = []
+    while any(rest):
+        made.append(draw.choice([chain for chain in rest if chain]).pop(0))
+    return made
+
+
+def after(draw: Random, operations: list[Operation], work: str, direction: str, more: Operation) -> None:
+    """Puts one more operation anywhere behind the last one of this work and direction."""
+    last = max(at for at, each in enumerate(operations) if (each.work, each.direction) == (work, direction))
+    operations.insert(draw.randint(last + 1, len(operations)), more)
+
+
+def any_order(draw: Random) -> list[Operation]:
+    """A forward and a backward layer, their operations in any order that their values allow."""
+    forth = [operation("attn-0"), operation("attn-1")] if draw.random() < 0.5 else [operation("attn")]
+    attends = forth[-1].work
+    forth += [operation(work) for work in ("dispatch", "mlp", "combine")]
+    if draw.random() < 0.7:
+        after(draw, forth, attends, "F", operation("shared"))
+    whole = draw.random() < 0.5
+    attention = ["attn"] if whole else ["attn-1", "attn-0"]
+    back = merged(
+        draw, [operation(work, "B", 1) for work in ("combine", "mlp", "dispatch")], [operation("shared", "B", 1)]
+    )
+    back += [operation(work, "B", 1) for work in attention]
+    for work in ("mlp", "shared", *attention):
+        if draw.random() < 0.7:
+            after(draw, back, work, "B", operation(work, "W", 1))
+    return merged(draw, forth, back)
 
 
 def attending_first(overlap: Overlap) -> tuple[int, ...]:

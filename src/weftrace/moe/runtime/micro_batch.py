@@ -133,8 +133,9 @@ class MicroBatch:
             shared = self.value(layer - 1, "shared", "shared")
             used_here(before.values["after"])
             made = before.values["after"] + shared + routed
-            if not torch.is_grad_enabled():
-                before.clear()
+            if not torch.is_grad_enabled():  # nothing comes back: of all layers only the next one's x is held
+                for state in self.states[max(0, layer - 2) : layer]:
+                    state.clear()
             before.values["next x"] = made
         return before.values["next x"]
 

@@ -21,7 +21,9 @@ from weftrace.moe.runtime.layers.streams import used_here
 
 #: The grouped product, by the names that versions of torch have for it; None where it has none.
 grouped_mm: Any = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
-_GROUPED_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+#: What it takes: under its first name BF16 alone.
+_GROUPED_DTYPES = (torch.float32, torch.bfloat16, torch.float16) if hasattr(F, "grouped_mm") else (torch.bfloat16,)
+_ALIGNED_BYTES = 16  # of each row
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,10 @@ def grouped(x: Tensor, weight: Tensor, counts: Sequence[int]) -> Tensor:
     return out
 
 
-def has_grouped_product(dtype: torch.dtype) -> bool:
-    return grouped_mm is not None and dtype in _GROUPED_DTYPES
+def has_grouped_product(dtype: torch.dtype, *widths: int) -> bool:
+    """Whether torch multiplies rows of these widths for all experts at once."""
+    aligned = all(width * dtype.itemsize % _ALIGNED_BYTES == 0 for width in widths)
+    return grouped_mm is not None and dtype in _GROUPED_DTYPES and aligned
 
 
 class _Linear(Function):
@@ -129,7 +133,7 @@ class _GroupedWeightGrad:
     counts: tuple[int, ...]
 
     def __call__(self, grad: Tensor, x: Tensor) -> Tensor:
-        if has_grouped_product(x.dtype) and len(x):
+        if has_grouped_product(x.dtype, x.shape[1], grad.shape[1]) and len(x):
             made: Tensor = grouped_mm(grad.t(), x, offs=_ends(self.counts, x.device))
             return made
         parts = zip(grad.split(self.counts), x.split(self.counts), strict=True)
@@ -138,7 +142,7 @@ class _GroupedWeightGrad:
 
 def _product(x: Tensor, weight: Tensor, counts: Sequence[int]) -> Tensor:
     """x [N, a], weight [E, a, b] -> [N, b]."""
-    if has_grouped_product(x.dtype) and len(x):
+    if has_grouped_product(x.dtype, *weight.shape[1:]) and len(x):
         out: Tensor = grouped_mm(x, weight, offs=_ends(counts, x.device))
         return out
     return torch.cat([part.mm(of) for part, of in zip(x.split(list(counts)), weight.unbind(), strict=True)])
