@@ -81,8 +81,9 @@ class Pays(InNotebook):
             told.append(f"{curve.overlap} {where} ({_signed(curve.last_gain)} at {self.batches[-1]:,})")
         never = [curve.overlap for curve in others if curve not in paying]
         if not told:
+            why = f"{', '.join(never)} {'stays' if len(never) == 1 else 'stay'} behind no overlap"
             return f"overlapping pays nowhere up to {self.batches[-1]:,} {self.unit} a GPU: " + (
-                f"{', '.join(never)} stay behind no overlap" if never else "none of the lists can run"
+                why if never else "none of the lists can run"
             )
         tail = f"; {', '.join(never)} not by {self.batches[-1]:,}" if never else ""
         return f"overlapping pays, in {self.unit} a GPU: {', '.join(told)}{tail}"
