@@ -921,6 +921,8 @@ declare namespace profile {
     stretched_ns: number[] | null;
     gap_ns: number;
     num_ranks: number;
+    /** Whom tokens go to, in words. */
+    routing: string;
     prices: PricedOperation[];
     span_ns: number;
     layer_ns: number;

@@ -121,6 +121,7 @@ class ProfileDocument(TypedDict):
     ]
     gap_ns: Count
     num_ranks: Positive
+    routing: Annotated[str, Meta(description="Whom tokens go to, in words.")]
     prices: list[PricedOperation]
     span_ns: Count
     layer_ns: Amount
@@ -153,6 +154,7 @@ def profile_document(profile: Profile) -> ProfileDocument:
         stretched_ns=profile.plan.ops.get_column("duration_ns").to_list() if profile.contention else None,
         gap_ns=profile.plan.gap_ns,
         num_ranks=profile.num_ranks,
+        routing=profile.routing,
         prices=[
             PricedOperation(operation=name, pieces=[_piece(each) for each in pieces])
             for name, pieces in profile.prices.items()
@@ -186,7 +188,7 @@ def profile_from(document: Mapping[str, Any], *, what: str = "profile") -> Profi
         overlap = msgspec.convert(told["overlap"], Overlap)
         profile = simulated(
             setting, overlap, _prices(told["prices"]), level=told["level"], num_ranks=told["num_ranks"],
-            share_sms=told["share_sms"], gap_ns=told["gap_ns"],
+            share_sms=told["share_sms"], gap_ns=told["gap_ns"], routing=told["routing"],
         )  # fmt: skip
         if told["stretched_ns"] is None:
             return profile

@@ -14,6 +14,7 @@ from weftrace.moe.as_plan import GAP_NS, plan_of
 from weftrace.moe.operations import Overlap, need_whole
 from weftrace.moe.overlap_files import load_overlap
 from weftrace.moe.pieces import Prices
+from weftrace.moe.routing.load import BALANCED
 from weftrace.moe.setting import Comm, Kind, Setting
 from weftrace.notebook import InNotebook
 from weftrace.plan import Plan, Slowdown, Timetable, timetable, with_contention
@@ -39,7 +40,7 @@ class Profile(InNotebook):
 
     setting, overlap, prices: what it was made of; level: how prices were found. times: of its plan.
     share_sms: whether kernels that ask for more SMs than there are wait for each other. contention: whether durations
-    are stretched by what runs beside.
+    are stretched by what runs beside. routing: whom tokens go to, in words.
     """
 
     setting: Setting
@@ -49,6 +50,7 @@ class Profile(InNotebook):
     times: Timetable
     share_sms: bool = True
     contention: bool = False
+    routing: str = BALANCED
 
     @property
     def plan(self) -> Plan:
@@ -84,7 +86,7 @@ class Profile(InNotebook):
         """The configuration as text: what `Trace.info` tells of it, with "profile." before each key."""
         return {
             **self.setting.told(), "overlap": self.overlap.name, "costs": self.costs,
-            "layers": str(self.setting.num_layers),
+            "layers": str(self.setting.num_layers), **({} if self.routing == BALANCED else {"routing": self.routing}),
         }  # fmt: skip
 
     def trace(self, rank: int = 0) -> Trace:
@@ -129,6 +131,7 @@ def make_profile(
     return simulated(
         setting, overlap, price(overlap, setting, load, level), level=level_name(level), num_ranks=num_ranks,
         slowdowns=slowdowns_at(level, contention=contention), share_sms=not was_measured(level),
+        routing=BALANCED if load is None else load.routing,
     )  # fmt: skip
 
 
@@ -161,6 +164,7 @@ def simulated(
     slowdowns: Sequence[Slowdown] = (),
     share_sms: bool = True,
     gap_ns: int = GAP_NS,
+    routing: str = BALANCED,
 ) -> Profile:
     """The profile of these prices. slowdowns: what ops that run side by side cost each other (contention).
 
@@ -170,7 +174,7 @@ def simulated(
     times = with_contention(plan, slowdowns).times if slowdowns else timetable(plan)
     return Profile(
         setting=setting, overlap=overlap, level=level, prices=prices, times=times, share_sms=share_sms,
-        contention=bool(slowdowns),
+        contention=bool(slowdowns), routing=routing,
     )  # fmt: skip
 
 

@@ -33,8 +33,8 @@ CONFIGURATION: Mapping[str, tuple[str, str]] = MappingProxyType(
         "profile.hidden": ("Hidden", "The width of the model that was run."),
         "profile.routing": (
             "Routing",
-            "How tokens were shared out among experts: balanced, as in the published profiles, or learned: by the "
-            "weights of a gate.",
+            "How tokens were shared out among experts: balanced, as in the published profiles; learned: by the weights "
+            "of a gate; drawn at random; or by given loads of GPUs.",
         ),
         "capture.torch": ("torch", "The version of torch that was captured."),
         "capture.cuda": ("CUDA", "The version of CUDA that torch was built with."),

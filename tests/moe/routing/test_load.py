@@ -10,7 +10,10 @@ import pytest
 from weftrace.errors import ProfileError
 from weftrace.facts import ExpertsConfig, model_config
 from weftrace.gate import simulate_routing
-from weftrace.moe.requests import Request, profile_of
+from weftrace.moe.document import profile_document, profile_from
+from weftrace.moe.render.shown import shown
+from weftrace.moe.render.words import shape
+from weftrace.moe.requests import Request, Routing, profile_of
 from weftrace.moe.routing.distinct_places import ranks_of_experts
 from weftrace.moe.routing.load import Load, balanced, from_loads
 from weftrace.moe.routing.random_draw import drawn
@@ -149,6 +152,8 @@ def test_requests_say_how_popular_experts_are_and_what_bandwidth_is_reached() ->
     asked = Request(kind="prefill", layers=2, ep=8, ranks=8, routing="random", spread=0.4)
     even = profile_of(replace(asked, spread=0.0))
     assert profile_of(asked).span_ns > 1.02 * even.span_ns  # all wait for the busiest
+    assert profile_of(asked).told()["routing"] == "random routing, seed 0, popularity of experts spread by 0.4"
+    assert "routing" not in profile_of(Request(kind="prefill")).told()  # balanced, as published
     slow = profile_of(Request(kind="prefill", overlap="none", bandwidth_reached=0.55))
     fast = profile_of(Request(kind="prefill", overlap="none"))
     assert slow.span_ns > 1.2 * fast.span_ns
@@ -157,3 +162,18 @@ def test_requests_say_how_popular_experts_are_and_what_bandwidth_is_reached() ->
         profile_of(replace(asked, routing="balanced"))
     with pytest.raises(ProfileError, match=r"bandwidth_reached = 1\.5: it is a part"):
         profile_of(Request(kind="prefill", bandwidth_reached=1.5))
+
+
+def test_a_random_routing_of_a_few_ranks_says_that_nobody_waits_for_the_others() -> None:
+    def told(ranks: int, routing: Routing = "random") -> str:
+        return shape(shown(profile_of(Request(kind="prefill", layers=2, ep=8, ranks=ranks, routing=routing))))
+
+    assert told(1, "balanced").endswith("1 rank of 8 simulated; every rank does the same")
+    assert told(1).endswith("1 rank of 8 simulated; nobody waits for those that are not")
+    assert told(4).endswith(", which ends last, is drawn; nobody waits for those that are not")
+    assert told(8).endswith(", which ends last, is drawn")
+
+
+def test_a_profile_that_is_read_back_knows_its_routing() -> None:
+    profile = profile_of(Request(kind="prefill", layers=2, ep=8, ranks=2, routing="random", seed=4))
+    assert profile_from(profile_document(profile)).routing == profile.routing == "random routing, seed 4"

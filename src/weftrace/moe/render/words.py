@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from weftrace.moe.render.shown import Shown
+from weftrace.moe.routing.load import BALANCED
 from weftrace.units import counted, duration, percent, us
 
 #: key -> (term, what it means).
@@ -123,6 +124,8 @@ def shape(told: Shown) -> str:
     setting = told.profile.setting
     ranks = len(told.profile.plan.ranks)
     drawn = f"rank {told.rank}, which ends last, is drawn" if ranks > 1 else "every rank does the same"
+    if ranks < setting.ep and told.profile.routing != BALANCED:
+        drawn = "nobody waits for those that are not" if ranks == 1 else f"{drawn}; nobody waits for those that are not"
     return f"{counted(setting.num_layers, 'layer')} on {counted(ranks, 'rank')} of {setting.ep} simulated; {drawn}"
 
 

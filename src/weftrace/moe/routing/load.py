@@ -24,6 +24,9 @@ from weftrace.notebook import InNotebook
 
 Floats = NDArray[np.float64]
 
+#: Routing in which every rank has the mean.
+BALANCED = "balanced"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Load(InNotebook):
@@ -53,6 +56,11 @@ class Load(InNotebook):
     def gpus_LR(self) -> Floats:
         """Copies between GPUs that a rank must wait for: sent or received, the more of the two."""
         return np.maximum(self.sent_gpus_LR, self.received_gpus_LR)
+
+    @property
+    def routing(self) -> str:
+        """In words: `BALANCED`, or what made some ranks busier."""
+        return BALANCED if self.rows_LR.size == 1 else self.basis
 
     @property
     def imbalance(self) -> float:
