@@ -8,6 +8,7 @@ from math import comb
 import numpy as np
 import pytest
 
+from weftrace.errors import ProfileError
 from weftrace.facts import ExpertsConfig, ModelConfig, load_models
 from weftrace.gate import simulate_routing
 from weftrace.moe.routing.distinct_places import distinct_places, ranks_of_experts
@@ -82,3 +83,9 @@ def test_every_known_gate_has_a_mean(model: ModelConfig) -> None:
     assert all(each.error < 0.002 for each in means)
     without_groups = experts.num_groups == experts.top_groups
     assert not without_groups or not any(each.error for each in means)
+
+
+@pytest.mark.parametrize(("experts", "told"), [(gate(10, 2, 4, 2), "2.5"), (gate(16, 8, 8, 2), "8 experts in 2 of 8")])
+def test_a_gate_that_cannot_be_is_refused_with_its_numbers(experts: ExpertsConfig, told: str) -> None:
+    with pytest.raises(ProfileError, match=told):
+        distinct_places(experts, ranks_of_experts(experts.num_experts, 2))

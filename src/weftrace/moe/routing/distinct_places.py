@@ -23,6 +23,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from weftrace.errors import ProfileError
 from weftrace.facts import ExpertsConfig
 
 Floats = NDArray[np.float64]
@@ -49,7 +50,16 @@ def ranks_of_experts(num_experts: int, num_ranks: int) -> Ints:
 
 
 def distinct_places(experts: ExpertsConfig, place_of_expert_E: Ints) -> Distinct:
-    """The mean number of distinct places among those of a token's experts."""
+    """The mean number of distinct places among those of a token's experts.
+
+    Raises `ProfileError` for groups that are not equal, and where a token cannot choose its experts in its groups.
+    """
+    size = experts.num_experts / experts.num_groups
+    if size % 1 or experts.top_k > experts.top_groups * size:
+        raise ProfileError(
+            f"a token cannot choose {experts.top_k} experts in {experts.top_groups} of {experts.num_groups} groups, all "
+            f"of {size:g} experts"
+        )
     shares = _shares_of_counts(experts)
     num_groups = _num_groups(experts)
     held = Counter(tuple(sorted(row, reverse=True)) for row in _held(place_of_expert_E, num_groups).tolist())
