@@ -57,8 +57,8 @@ def distinct_places(experts: ExpertsConfig, place_of_expert_E: Ints) -> Distinct
     size = experts.num_experts / experts.num_groups
     if size % 1 or experts.top_k > experts.top_groups * size:
         raise ProfileError(
-            f"a token cannot choose {experts.top_k} experts in {experts.top_groups} of {experts.num_groups} groups, all "
-            f"of {size:g} experts"
+            f"a token cannot choose {experts.top_k} experts in {experts.top_groups} of {experts.num_groups} groups "
+            f"of {size:g} experts each"
         )
     shares = _shares_of_counts(experts)
     num_groups = _num_groups(experts)
