@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 import time
@@ -117,16 +116,12 @@ class Writer:
         self.files.append(Written(window.path, tuple(kept), len(data)))
 
     def _saved(self, taken: Taken, renamed: Mapping[str, str]) -> bytes:
-        handle, name = tempfile.mkstemp(prefix="weftrace-", suffix=".json")
-        os.close(handle)
-        try:
+        with tempfile.TemporaryDirectory(prefix="weftrace-", ignore_cleanup_errors=True) as folder:
+            path = Path(folder) / "stretch.json"  # beside which Kineto makes one of its own, and may leave it
             began = time.perf_counter_ns()
-            taken.save(name)
+            taken.save(str(path))
             self.held_ns = max(self.held_ns, time.perf_counter_ns() - began)
-            text = Path(name).read_bytes()
-        finally:
-            with suppress(OSError):
-                os.unlink(name)
+            text = path.read_bytes() if path.exists() else b""
         for old, new in renamed.items():
             text = text.replace(f'"{old}"'.encode(), f'"{new}"'.encode())
         return text
