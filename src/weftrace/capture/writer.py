@@ -14,6 +14,7 @@ from typing import Any
 
 from weftrace.capture.captured import dropped_in_words, listed
 from weftrace.capture.joined import Stretch, file_of, stretch_of, without_oldest
+from weftrace.errors import OutputError
 from weftrace.files.output import replacing
 
 MOST_WAITING = 2  # recordings that wait to be written, and are in memory as long
@@ -111,6 +112,8 @@ class Writer:
             self._on_problem(f"step {dropped[-1]} alone is larger than {self.max_bytes:,} bytes: nothing was written")
             return
         window.path.parent.mkdir(parents=True, exist_ok=True)
+        if window.path.exists():
+            raise OutputError(f"{window.path} was written meanwhile, by a process that takes itself for the same rank")
         with replacing(window.path) as temporary:
             temporary.write_bytes(data)
         self.files.append(Written(window.path, tuple(kept), len(data)))
