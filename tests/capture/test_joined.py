@@ -80,5 +80,9 @@ def test_what_cannot_be_one_file_is_told() -> None:
     for text in (b"", b"{}", b'{"traceEvents": []}'):
         with pytest.raises(TraceError, match="no events"):
             stretch_of(text, (1,))
+    whole = kineto(step_of(5, 0), device=[{"numSms": [1]}])
+    for cut in range(1, len(whole)):
+        with pytest.raises(TraceError, match="wrote"):
+            stretch_of(whole[:-cut], (5,))
     with pytest.raises(TraceError, match="step 9 has no range"):
         without_oldest([stretch_of(kineto(step_of(5, 0)), (5, 9))], 1)

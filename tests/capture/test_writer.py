@@ -98,6 +98,15 @@ def test_a_file_that_cannot_be_written_is_told_and_the_next_one_is_written(tmp_p
     assert problem.startswith("steps 1 were not written: ") and not list(tmp_path.rglob("*.part"))
 
 
+def test_what_another_process_wrote_meanwhile_stays(tmp_path: Path) -> None:
+    made = Written(tmp_path, 1_000_000)
+    (tmp_path / "rank0.json.gz").write_text("another's")
+    made.give(1)
+    made.writer.close()
+    assert (tmp_path / "rank0.json.gz").read_text() == "another's"
+    assert "takes itself for the same rank" in made.problems[0]
+
+
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Path, data: bytes) -> int:
         with self.open("wb") as file:

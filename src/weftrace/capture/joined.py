@@ -43,13 +43,21 @@ class Stretch:
 
 
 def stretch_of(text: bytes, steps: tuple[int, ...]) -> Stretch:
-    """A stretch from Kineto's JSON. Raises `TraceError` where the text is none."""
+    """A stretch from Kineto's JSON. Raises `TraceError` where the text is none, or ends early."""
     found, end = _LIST.search(text), text.rfind(b"]")
     events = text[found.end() : end].strip() if found else b""
-    if found is None or not events:
-        raise TraceError("the profiler wrote no events")
+    if found is None or not events or not _closes(text[end:]):
+        what = "JSON that ends early" if events else "no events"
+        raise TraceError(f"the profiler wrote {what}: is the temporary folder full?")
     packed = isal_zlib.compress(events, _LEVEL)
     return Stretch(steps=steps, head=text[: found.end()], tail=text[end:], packed=packed)
+
+
+def _closes(tail: bytes) -> bool:
+    try:
+        return isinstance(json.loads(b'{"traceEvents": [' + tail), dict)
+    except ValueError:
+        return False
 
 
 def file_of(stretches: Sequence[Stretch], facts: Mapping[str, Any], name: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 from weftrace.capture.captured import dropped_in_words, listed
 from weftrace.capture.joined import Stretch, file_of, stretch_of, without_oldest
+from weftrace.errors import OutputError
 from weftrace.files.output import replacing
 
 MOST_WAITING = 2  # recordings that wait to be written, and are in memory as long
@@ -112,21 +112,19 @@ class Writer:
             self._on_problem(f"step {dropped[-1]} alone is larger than {self.max_bytes:,} bytes: nothing was written")
             return
         window.path.parent.mkdir(parents=True, exist_ok=True)
+        if window.path.exists():
+            raise OutputError(f"{window.path} was written meanwhile, by a process that takes itself for the same rank")
         with replacing(window.path) as temporary:
             temporary.write_bytes(data)
         self.files.append(Written(window.path, tuple(kept), len(data)))
 
     def _saved(self, taken: Taken, renamed: Mapping[str, str]) -> bytes:
-        handle, name = tempfile.mkstemp(prefix="weftrace-", suffix=".json")
-        os.close(handle)
-        try:
+        with tempfile.TemporaryDirectory(prefix="weftrace-", ignore_cleanup_errors=True) as folder:
+            path = Path(folder) / "stretch.json"  # beside which Kineto makes one of its own, and may leave it
             began = time.perf_counter_ns()
-            taken.save(name)
+            taken.save(str(path))
             self.held_ns = max(self.held_ns, time.perf_counter_ns() - began)
-            text = Path(name).read_bytes()
-        finally:
-            with suppress(OSError):
-                os.unlink(name)
+            text = path.read_bytes() if path.exists() else b""
         for old, new in renamed.items():
             text = text.replace(f'"{old}"'.encode(), f'"{new}"'.encode())
         return text

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from statistics import median
 from types import TracebackType
 from typing import Any
 
 from torch.profiler import record_function
 
 from weftrace.capture.captured import Captured, Overhead
+from weftrace.capture.pace import Pace
 from weftrace.capture.places import prepared
 from weftrace.capture.runtime.profilers import (
     Session,
@@ -31,7 +30,6 @@ from weftrace.capture.writer import MOST_WAITING, Taken, Window, Writer
 from weftrace.errors import CaptureError, CaptureWarning
 from weftrace.units import MIB, S
 
-_REMEMBERED = 64  # steps of each kind whose durations are kept
 _REST = "after the last step"  # the range of what follows the last call of `step`
 
 
@@ -101,7 +99,7 @@ class Recording:
         """path_of: the file of a recording that begins with a step; None where this rank records nothing."""
         self._path_of, self._action, self._facts = path_of, action, facts
         self._rank, self._world_size, self._new_session = rank, world_size, new_session
-        self._longest_pause = longest_pause
+        self._pace = Pace(longest_pause)
         self._problems: list[str] = []
         self._writer = Writer(max_bytes, self._tell)
         self._step = 0  # the one that is running
@@ -112,10 +110,6 @@ class Recording:
         self._taken: list[Taken] = []  # stretches of the file that is being recorded
         self._steps: list[int] = []  # of the session
         self._failed = False  # in this file's steps: not tried again before the next
-        self._pause_of_step_ns: float | None = None  # what a stop takes for each step of its session
-        self._plain_ns: deque[int] = deque(maxlen=_REMEMBERED)
-        self._recorded_ns: deque[int] = deque(maxlen=_REMEMBERED)
-        self._pause_ns = 0
 
     @property
     def result(self) -> Captured:
@@ -189,24 +183,22 @@ class Recording:
                 self._range.__enter__()
         self._began_ns = time.perf_counter_ns()
         if ended_ns is not None:
-            self._pause_ns = max(self._pause_ns, self._began_ns - ended_ns)
+            self._pace.paused(self._began_ns - ended_ns)
 
     def _end(self, ended_ns: int) -> None:
         took_ns = ended_ns - self._began_ns
         self._close_range()
         if self._session is None:
             if self._action(self._step) == "wait" and not self._writer.num_waiting:
-                self._plain_ns.append(took_ns)
+                self._pace.plain.append(took_ns)
             elif self._action(self._step) == "save":
                 self._give({})
             return
         if self._trial:
-            self._recorded_ns.append(took_ns)
+            self._pace.tried_ns = took_ns  # no recorded step: the first one is slow
             self._stop()
             return
-        if len(self._recorded_ns) == 1 and not self._steps and not self._taken:
-            self._recorded_ns.clear()  # of the trial: a first recorded step is slow
-        self._recorded_ns.append(took_ns)
+        self._pace.recorded.append(took_ns)
         self._steps.append(self._step)
         is_last = self._action(self._step) == "save"
         if somebody_else_waits():
@@ -215,18 +207,10 @@ class Recording:
             self._give({})
             self._failed = True
             return
-        if is_last or len(self._steps) >= self._num_steps_at_once():
+        if is_last or len(self._steps) >= self._pace.num_steps_at_once:
             self._stop()
         if is_last:
             self._give({})
-
-    def _num_steps_at_once(self) -> float:
-        """How many steps a session may hold, so that to stop it takes no longer than the run may stand still."""
-        if self._longest_pause == float("inf"):
-            return self._longest_pause
-        if self._pause_of_step_ns is None:
-            return 1
-        return max(1, self._longest_pause * (self._step_ns() or 0) // self._pause_of_step_ns)
 
     # --- the profiler ---------------------------------------------------------------------------------------------
 
@@ -249,8 +233,7 @@ class Recording:
         self._failed = True
         save = session.stop()
         self._failed = False
-        took = time.perf_counter_ns() - began
-        self._pause_of_step_ns = max(took / max(1, len(steps)), self._pause_of_step_ns or 0) if steps else took
+        self._pace.stopped(time.perf_counter_ns() - began, len(steps))
         if not self._trial:
             self._taken.append(Taken(steps, save))
 
@@ -276,27 +259,13 @@ class Recording:
                 told["capture.problems"] = "; ".join(self._problems)
             return {**self._facts, "weftrace": told}
 
-        pace_s = (self._step_ns() or 0) / S
-        self._writer.give(
-            Window(path=self._path_of(taken[0].steps[0]), taken=taken, facts=facts, pace_s=pace_s,
-                   renamed=renamed)
-        )  # fmt: skip
+        path = self._path_of(taken[0].steps[0])
+        self._writer.give(Window(path=path, taken=taken, facts=facts, pace_s=self._pace.step_ns / S, renamed=renamed))
 
     # --- what it cost, and what went wrong ------------------------------------------------------------------------
 
-    def _plain_step_ns(self) -> int | None:
-        """Of the later half of the steps that were left alone: the first ones are the program's own start."""
-        return int(median([*self._plain_ns][len(self._plain_ns) // 2 :])) if self._plain_ns else None
-
-    def _step_ns(self) -> int | None:
-        return self._plain_step_ns() or (int(median(self._recorded_ns)) if self._recorded_ns else None)
-
     def _overhead(self) -> Overhead:
-        return Overhead(
-            step_ns=self._plain_step_ns(),
-            recorded_step_ns=int(median(self._recorded_ns)) if self._recorded_ns else None,
-            pause_ns=self._pause_ns, held_ns=self._writer.held_ns, write_ns=self._writer.write_ns,
-        )  # fmt: skip
+        return self._pace.overhead(self._writer.held_ns, self._writer.write_ns)
 
     @contextmanager
     def _unharmed(self, what: str) -> Iterator[None]:
