@@ -184,6 +184,14 @@ def test_too_few_layers_are_calibrated_and_the_lack_of_a_test_said() -> None:
         held_out(layers_of(layers((100, 200))))
 
 
+def test_of_many_layers_some_fits_are_tested_and_it_is_said() -> None:
+    """500 layers: 124,750 ways to choose two, of which 20 are tried."""
+    trace = trace_of_layers([[Kernel("attn(F)", GLUE, 7, 0, 10, blocks=64)]] * 500, length_us=20)
+    found = calibrate_and_test(trace)
+    assert len({split.layers for split in found.splits}) == 20
+    assert "errors are of 20 of the 124,750 ways to choose 2 layers" in found.notes
+
+
 def test_a_layer_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(ProfileError, match="no layer 7; its layers are 0-2"):
         calibrate(layers(), [0, 7])

@@ -32,6 +32,7 @@ _SPANS: tuple[Literal["span", "span_waits"], ...] = ("span", "span_waits")
 _OF_SPAN = {"tested layers": "tested", "all layers": "whole"}
 #: A split for each way to choose the layers, up to so many; of more, so many spread evenly among them.
 MAX_SPLITS = 20
+_MAX_COUNTED = 100_000  # of more ways, none is counted one by one
 
 #: One row a split, phase and tested layer; times are means over its steps.
 PREDICTED_SCHEMA: dict[str, pl.DataType] = {
@@ -170,9 +171,14 @@ def _tested_spans(tests: HeldOut) -> Iterator[Tested]:
 
 
 def _choices(layers: Sequence[int], fit_on: int) -> tuple[list[tuple[int, ...]], int]:
-    number = comb(len(layers), fit_on)
-    step = max(1, -(-number // MAX_SPLITS))
-    return list(islice(combinations(layers, fit_on), 0, None, step)), number
+    """Ways to choose the layers of a fit, all or `MAX_SPLITS` spread evenly, and how many there are."""
+    number, length = comb(len(layers), fit_on), len(layers)
+    if number <= _MAX_COUNTED:
+        step = max(1, -(-number // MAX_SPLITS))
+        return list(islice(combinations(layers, fit_on), 0, None, step)), number
+    firsts = [each * length // fit_on // MAX_SPLITS for each in range(MAX_SPLITS)]
+    spread = [tuple(layers[first + part * length // fit_on] for part in range(fit_on)) for first in firsts]
+    return list(dict.fromkeys(spread)), number
 
 
 def _split(
