@@ -12,11 +12,12 @@ import pytest
 import weftrace as wt
 from tests.moe.layers import GEMM, GLUE, GROUPED, MOVES, WAITS, Kernel, trace_of_layers
 from weftrace.errors import DocumentError, ProfileError, TraceError
-from weftrace.moe import Setting, load_overlap
+from weftrace.moe import Setting, load_overlap, make_profile
 from weftrace.moe.calibration.document import calibration_document, calibration_of
 from weftrace.moe.calibration.fit import calibrate, layers_of
 from weftrace.moe.calibration.pricing import pieces_of, slowdowns_of
 from weftrace.moe.routing.load import balanced
+from weftrace.moe.setting import Kind
 from weftrace.moe.validation.held_out import calibrate_and_test, held_out
 from weftrace.trace import Trace
 
@@ -183,6 +184,14 @@ def test_too_few_layers_are_calibrated_and_the_lack_of_a_test_said() -> None:
         held_out(layers_of(layers((100, 200))))
 
 
+def test_of_many_layers_some_fits_are_tested_and_it_is_said() -> None:
+    """500 layers: 124,750 ways to choose two, of which 20 are tried."""
+    trace = trace_of_layers([[Kernel("attn(F)", GLUE, 7, 0, 10, blocks=64)]] * 500, length_us=20)
+    found = calibrate_and_test(trace)
+    assert len({split.layers for split in found.splits}) == 20
+    assert "errors are of 20 of the 124,750 ways to choose 2 layers" in found.notes
+
+
 def test_a_layer_that_is_not_there_is_refused_with_those_that_are() -> None:
     with pytest.raises(ProfileError, match="no layer 7; its layers are 0-2"):
         calibrate(layers(), [0, 7])
@@ -191,6 +200,18 @@ def test_a_layer_that_is_not_there_is_refused_with_those_that_are() -> None:
 def test_traces_without_phases_are_refused_in_a_sentence() -> None:
     with pytest.raises(TraceError, match="no named ranges"):
         calibrate(trace_of_layers([[Kernel("", GEMM, 7, 0, 10, blocks=1)]]))
+
+
+@pytest.mark.parametrize("kind", ["train", "prefill"])
+def test_costs_of_a_simulated_trace_simulate_it_again(kind: Kind) -> None:
+    """The circle: costs -> profile -> trace -> costs -> the same profile. Every layer alike, so that nothing is off."""
+    profile = make_profile(Setting.of(kind, num_layers=4))
+    found = calibrate_and_test(profile.trace())
+    assert {each.by for each in found.tested} == {"busy", "data", "span", "span_waits"}
+    assert max(each.worst("beside") or 0 for each in found.tested) < 1e-3
+    again = make_profile(profile.setting, level=found)
+    assert again.span_ns == pytest.approx(profile.span_ns, rel=1e-3)
+    assert "at most 0.0 % off a phase where tested" in again.costs
 
 
 # --- DeepSeek's published training profile ----------------------------------------------------------------------------

@@ -114,7 +114,8 @@ def _of_phase(part: pl.DataFrame) -> pl.DataFrame | None:
         return None
     blocks = np.stack(whole)
     shape = blocks / blocks.mean(axis=1, keepdims=True)
-    alike = (np.abs(shape[:, None, :] - shape[None, :, :]).max(axis=2) < _ALIKE).sum(axis=1)
+    _, family, sizes = np.unique(np.rint(shape / _ALIKE), axis=0, return_inverse=True, return_counts=True)
+    alike = sizes[family.ravel()]
     most = np.flatnonzero(alike == alike.max())
     chosen = most[np.argmax(blocks[most].mean(axis=1))]
     return samples.drop("at").with_columns(rows=pl.Series(blocks[chosen]))

@@ -81,8 +81,8 @@ def _tested(document: CalibrationDocument, width: int) -> RenderableType:
         told.append("*: kernels that move data; waits for other ranks are not predicted from one rank")
     if any(row["by"] == "span_waits" for row in rows):
         told.append(
-            "layers: their time one after another, simulated; **: given how long each waited for other ranks, else as "
-            "long as the fitted ones did"
+            "layers: their time one after another, simulated; all of them, the fitted ones too; **: given how long "
+            "each waited for other ranks, else as long as the fitted ones did"
         )
     heading = section("Errors on layers left out of the fit")
     return Group(heading, table(heads, lines, width, left=heads[:1]), *(Text(line, style=DIM) for line in told))

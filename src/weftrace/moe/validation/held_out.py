@@ -6,9 +6,9 @@ time in which communication moved data beside it. Its durations are compared, ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import combinations, islice, product
 from math import comb
 from typing import Literal
 
@@ -19,7 +19,8 @@ from weftrace.moe.calibration.fit import Layers, calibrate, layers_of
 from weftrace.moe.calibration.kernels import SAMPLE_KEY
 from weftrace.moe.calibration.parts import sizes_of
 from weftrace.moe.calibration.values import Calibration, Knowing, SplitTold, Tested
-from weftrace.moe.validation.spans import SpanErrors, measured_span, overlap_of_layers, span_errors
+from weftrace.moe.operations import Overlap
+from weftrace.moe.validation.spans import Span, SpanErrors, measured_span, overlap_of_layers, span_errors
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
@@ -31,6 +32,7 @@ _SPANS: tuple[Literal["span", "span_waits"], ...] = ("span", "span_waits")
 _OF_SPAN = {"tested layers": "tested", "all layers": "whole"}
 #: A split for each way to choose the layers, up to so many; of more, so many spread evenly among them.
 MAX_SPLITS = 20
+_MAX_COUNTED = 100_000  # of more ways, none is counted one by one
 
 #: One row a split, phase and tested layer; times are means over its steps.
 PREDICTED_SCHEMA: dict[str, pl.DataType] = {
@@ -46,13 +48,16 @@ PREDICTED_SCHEMA: dict[str, pl.DataType] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Split(InNotebook):
-    """A calibration, the layers on which it is tested, and by how much the time of the layers is off: with waits for
-    other ranks as in the fitted layers, and as measured; None where no operation list fits the trace."""
+    """A calibration, and the layers on which it is tested.
+
+    span, span_waits: by what was known, how far off the time of the layers is, with waits for other ranks as in the
+    fitted layers, and as measured; empty where no operation list fits the trace.
+    """
 
     calibration: Calibration
     tested: tuple[int, ...]
-    span: SpanErrors | None
-    span_waits: SpanErrors | None
+    span: Mapping[Knowing, SpanErrors]
+    span_waits: Mapping[Knowing, SpanErrors]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,18 +86,13 @@ def held_out(layers: Layers, *, fit_on: int = 2) -> HeldOut:
     choices, num_possible = _choices(layers.layers, fit_on)
     overlap = overlap_of_layers(layers)
     measured = None if overlap is None else measured_span(layers, overlap)
-    made, tables = [], []
+    splits, tables = [], []
     for number, choice in enumerate(choices):
-        fitted = calibrate(layers, choice)
-        spans: list[SpanErrors | None] = [None, None]
-        if overlap is not None and measured is not None:
-            spans = [span_errors(layers, fitted, overlap, measured, waits_as_measured=each) for each in (False, True)]
-        tested = tuple(layer for layer in layers.layers if layer not in choice)
-        split = Split(calibration=fitted, tested=tested, span=spans[0], span_waits=spans[1])
-        made.append(split)
-        tables.append(_predicted(layers, split).with_columns(split=pl.lit(number, pl.Int32())))
+        unslowed = calibrate(layers, choice, slowing=False)
+        splits.append(_split(layers, choice, unslowed, overlap, measured))
+        tables.append(_predicted(layers, splits[-1], unslowed).with_columns(split=pl.lit(number, pl.Int32())))
     table = pl.concat(tables).select(pl.col(name).cast(dtype) for name, dtype in PREDICTED_SCHEMA.items())
-    return HeldOut(splits=tuple(made), predicted=table, num_possible=num_possible)
+    return HeldOut(splits=tuple(splits), predicted=table, num_possible=num_possible)
 
 
 def calibrate_and_test(
@@ -129,7 +129,7 @@ def _splits(tests: HeldOut) -> tuple[SplitTold, ...]:
                 layers=split.calibration.layers,
                 factors=tuple((each.group, each.factor) for each in split.calibration.slowed),
                 worst=tuple((knowing, _furthest(own, knowing)) for knowing in KNOWING) if own.height else (),
-                span=None if split.span_waits is None else split.span_waits.tested,
+                span=split.span_waits["beside"].tested if "beside" in split.span_waits else None,
             )
         )
     return tuple(found)
@@ -159,20 +159,45 @@ def _tested(tests: HeldOut) -> tuple[Tested, ...]:
 
 
 def _tested_spans(tests: HeldOut) -> Iterator[Tested]:
-    for by in _SPANS:
-        errors = [own for split in tests.splits if (own := getattr(split, by)) is not None]
-        for what in _OF_SPAN:
-            if own := [getattr(each, _OF_SPAN[what]) for each in errors]:
-                yield Tested(what=what, by=by, measured_ns=None, errors=(("beside", min(own), max(own)),))
+    for by, (what, part) in product(_SPANS, _OF_SPAN.items()):
+        errors = []
+        for knowing in KNOWING:
+            own = [getattr(split, by)[knowing] for split in tests.splits if knowing in getattr(split, by)]
+            if own:
+                parts = [getattr(each, part) for each in own]
+                errors.append((knowing, min(parts), max(parts)))
+        if errors:
+            yield Tested(what=what, by=by, measured_ns=None, errors=tuple(errors))
 
 
 def _choices(layers: Sequence[int], fit_on: int) -> tuple[list[tuple[int, ...]], int]:
-    number = comb(len(layers), fit_on)
-    step = max(1, -(-number // MAX_SPLITS))
-    return list(islice(combinations(layers, fit_on), 0, None, step)), number
+    """Ways to choose the layers of a fit, all or `MAX_SPLITS` spread evenly, and how many there are."""
+    number, length = comb(len(layers), fit_on), len(layers)
+    if number <= _MAX_COUNTED:
+        step = max(1, -(-number // MAX_SPLITS))
+        return list(islice(combinations(layers, fit_on), 0, None, step)), number
+    firsts = [each * length // fit_on // MAX_SPLITS for each in range(MAX_SPLITS)]
+    spread = [tuple(layers[first + part * length // fit_on] for part in range(fit_on)) for first in firsts]
+    return list(dict.fromkeys(spread)), number
 
 
-def _predicted(layers: Layers, split: Split) -> pl.DataFrame:
+def _split(
+    layers: Layers, choice: Sequence[int], unslowed: Calibration, overlap: Overlap | None, measured: Span | None
+) -> Split:
+    """The fit on these layers, and how far off the time of the others is by simulation."""
+    fitted = calibrate(layers, choice)
+    spans: list[dict[Knowing, SpanErrors]] = [{}, {}]
+    if overlap is not None and measured is not None:
+        for as_measured, knowing in product((False, True), KNOWING):
+            used = fitted if knowing == "beside" else unslowed
+            error = span_errors(layers, used, overlap, measured, knowing=knowing, waits_as_measured=as_measured)
+            if error is not None:
+                spans[as_measured][knowing] = error
+    tested = tuple(layer for layer in layers.layers if layer not in choice)
+    return Split(calibration=fitted, tested=tested, span=spans[0], span_waits=spans[1])
+
+
+def _predicted(layers: Layers, split: Split, unslowed: Calibration) -> pl.DataFrame:
     """A row a phase and tested layer: of a phase that computes the union of its kernels; of one that communicates the
     kernels that move data, for how long it waits for other ranks is not known from one."""
     tested = pl.col("layer").is_in(split.tested)
@@ -181,7 +206,7 @@ def _predicted(layers: Layers, split: Split) -> pl.DataFrame:
         .group_by(*SAMPLE_KEY, "group", "follows", maintain_order=True)
         .agg(pl.col("rows").first(), beside=(pl.col("beside") * pl.col("dur_ns")).sum() / pl.col("dur_ns").sum())
         .join(_costs(split.calibration), on=("phase", "group", "follows"), how="inner")
-        .join(_costs(calibrate(layers, split.calibration.layers, slowing=False)).select(
+        .join(_costs(unslowed).select(
             "phase", "group", "follows", unslowed_ns="alone_ns"), on=("phase", "group", "follows"))
     )  # fmt: skip
     follows, own_rows, base_rows = (parts.get_column(name) for name in ("follows", "rows", "base"))

@@ -16,7 +16,7 @@ from weftrace.errors import PlanError, ProfileError
 from weftrace.moe.as_plan import plan_of
 from weftrace.moe.calibration.fit import Layers
 from weftrace.moe.calibration.pricing import pieces_of, slowdowns_of
-from weftrace.moe.calibration.values import Calibration
+from weftrace.moe.calibration.values import Calibration, Knowing
 from weftrace.moe.operations import Operation, Overlap
 from weftrace.moe.overlap_files import known_overlaps, load_overlap
 from weftrace.moe.pieces import Piece
@@ -83,16 +83,20 @@ def measured_span(layers: Layers, overlap: Overlap) -> Span:
     return sorted(usual or found, key=lambda each: each.whole_ns)[len(usual or found) // 2]
 
 
-def predicted_span(layers: Layers, calibration: Calibration, overlap: Overlap, *, waits_as_measured: bool) -> Span:
+def predicted_span(
+    layers: Layers, calibration: Calibration, overlap: Overlap, *, knowing: Knowing = "beside", waits_as_measured: bool
+) -> Span:
     """Of a simulation of all layers.
 
-    Raises `ProfileError` or `PlanError` where the list cannot be simulated.
+    knowing: with "means" every layer has the mean rows of the fitted ones; else its own. A calibration without factors
+    of slowing leaves what ran beside kernels in their times. Raises `ProfileError` or `PlanError` where the list cannot
+    be simulated.
     """
     number = len(layers.layers)
     setting = Setting.of(overlap.kinds[0], num_layers=number, tokens=calibration.tokens)
     even = balanced(setting)
     prices = {
-        operation.name: _pieces(layers, calibration, operation, setting, even, waits_as_measured)
+        operation.name: _pieces(layers, calibration, operation, setting, even, knowing, waits_as_measured)
         for operation in overlap.operations
     }
     plan = plan_of(overlap, prices, setting, gap_ns=calibration.gap_ns, share_sms=False)
@@ -103,11 +107,17 @@ def predicted_span(layers: Layers, calibration: Calibration, overlap: Overlap, *
 
 
 def span_errors(
-    layers: Layers, calibration: Calibration, overlap: Overlap, measured: Span, *, waits_as_measured: bool
+    layers: Layers,
+    calibration: Calibration,
+    overlap: Overlap,
+    measured: Span,
+    *,
+    knowing: Knowing = "beside",
+    waits_as_measured: bool,
 ) -> SpanErrors | None:
     """How far off the span is; None where it cannot be simulated. measured: of `measured_span`."""
     try:
-        predicted = predicted_span(layers, calibration, overlap, waits_as_measured=waits_as_measured)
+        predicted = predicted_span(layers, calibration, overlap, knowing=knowing, waits_as_measured=waits_as_measured)
     except (ProfileError, PlanError):
         return None
     tested = np.array([layer not in calibration.layers for layer in layers.layers])
@@ -139,12 +149,14 @@ def _pieces(
     operation: Operation,
     setting: Setting,
     even: Load,
+    knowing: Knowing,
     waits_as_measured: bool,
 ) -> tuple[Piece, ...]:
     """One piece a part of the phase, with the rows of each layer, and its waits where they are asked for."""
-    rows = layers.rows.table.filter(pl.col("phase") == operation.phase)
-    if not rows.is_empty():
-        even = replace(even, rows_LR=_by_layer(rows, layers, operation.phase, "rows")[:, None])
+    usual = calibration[operation.phase].rows
+    if usual is not None:
+        rows = _by_layer(layers.rows.table, layers, operation.phase, "rows")
+        even = replace(even, rows_LR=(rows if knowing != "means" else np.full_like(rows, usual))[:, None])
     pieces = pieces_of(calibration, operation, setting, even)
     if not waits_as_measured:
         return pieces
