@@ -26,6 +26,11 @@ class Waitable(Protocol):
 class Exchange(Protocol):
     """Rows on their way: packed when made."""
 
+    @property
+    def received(self) -> bool:
+        """Whether somebody has waited for what arrives."""
+        ...
+
     def post(self) -> None:
         """Sends what is packed, once; what arrives is not waited for."""
         ...
@@ -73,6 +78,10 @@ class ByteExchange:
         self._moved: Moved | None = None
         self._posted = False
         self._packed: Tensor | None = self._pack(rows, weights)
+
+    @property
+    def received(self) -> bool:
+        return self._moved is not None
 
     @torch.no_grad()
     def post(self) -> None:
