@@ -39,7 +39,8 @@ def compared(group: dist.ProcessGroup | None, overlap: str, kind: Any, models: l
 
 
 def _compared(
-    group: dist.ProcessGroup | None, overlap: Overlap, kind: Any, config: ModelConfig, published: bool = False
+    group: dist.ProcessGroup | None, overlap: Overlap, kind: Any, config: ModelConfig, published: bool = False,
+    only: int | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     payloads = PUBLISHED if published else Payloads()
     config = replace(config, hidden_size=128) if published else config
@@ -47,7 +48,7 @@ def _compared(
     step = _STEPS[kind]
     runs = []
     for each in (overlap, sequential(overlap, kind)):
-        layers = layers_of(config, ranks=ranks, rank=rank)
+        layers = layers_of(config, ranks=ranks, rank=rank, only=only)
         runs.append((step(group, each, layers, config, payloads, rank), gradients(layers)))
     (outputs, grads), (in_turn, grads_in_turn) = runs
     told: dict[str, Any] = {
@@ -55,7 +56,7 @@ def _compared(
         "gradients": {name: torch.equal(grads[name], grads_in_turn[name]) for name in grads_in_turn},
     }
     if not published:
-        want, want_grads = _in_one_process(config, kind, overlap, ranks, rank)
+        want, want_grads = _in_one_process(config, kind, overlap, ranks, rank, only)
         told["outputs by one process"] = max(
             float((a - b).abs().max() / b.abs().max()) for a, b in zip(outputs, want, strict=True)
         )
@@ -129,10 +130,10 @@ def _input(config: ModelConfig, rank: int, seed: int, count: int = sum(LENGTHS))
 
 
 def _in_one_process(
-    config: ModelConfig, kind: str, overlap: Overlap, ranks: int, mine: int
+    config: ModelConfig, kind: str, overlap: Overlap, ranks: int, mine: int, only: int | None
 ) -> tuple[list[Tensor], dict[str, Tensor]]:
     """What `plain` makes of the tokens of all ranks, with all experts: this rank's results, and gradients."""
-    layers = layers_of(config)
+    layers = layers_of(config, only=only)
     found: list[Tensor] = []
     for rank in range(ranks):
         if kind == "train":

@@ -31,10 +31,16 @@ MODELS = {"mla": MLA, "gqa": GQA}
 
 
 def layers_of(
-    config: ModelConfig, num_layers: int = 3, ranks: int = 1, rank: int = 0, routing: str = "learned"
+    config: ModelConfig, num_layers: int = 3, ranks: int = 1, rank: int = 0, routing: str = "learned",
+    *, only: int | None = None,
 ) -> list[MoeLayer]:  # fmt: skip
+    """only: every token goes to this many experts, the first ones, whatever the gate says."""
     options = LayerOptions(ranks=ranks, rank=rank, routing=routing, device=CPU, dtype=torch.float64)
-    return build_layers(config, num_layers, options)
+    layers = build_layers(config, num_layers, options)
+    for layer in layers:
+        if only is not None and layer.gate.bias is not None:
+            layer.gate.bias.data[:only] += 100
+    return layers
 
 
 def drawn(*shape: int, seed: int = 1) -> Tensor:

@@ -27,6 +27,19 @@ def test_overlapped_is_bit_for_bit_one_after_another_and_experts_apart_as_in_one
             assert of_model["gradients by one process"] < 1e-12, of_model
 
 
+@pytest.mark.parametrize("published", [False, True], ids=["exact", "published"])
+@pytest.mark.parametrize(("overlap", "kind"), PLANS, ids=[kind for _, kind in PLANS])
+def test_a_rank_whose_experts_nobody_chooses_gets_no_rows_and_all_is_as_before(
+    ranks: Ranks, overlap: str, kind: str, published: bool
+) -> None:
+    """All tokens go to experts 0 and 1, which rank 0 has; rank 1's gradients are zeros."""
+    case = {"overlap": overlap, "kind": kind, "models": ["mla"], "only": 2, "published": published}
+    for (told,) in ranks.run(CASES + "compared", 2, **case):
+        assert told["outputs"] and all(told["gradients"].values()), told
+        if not published:
+            assert told["outputs by one process"] < 1e-12 and told["gradients by one process"] < 1e-12, told
+
+
 def other_lists() -> list[tuple[str, Kind]]:
     """What else comes with weftrace and can be executed, for each kind that it is for."""
     found = [(name, kind) for kind in KINDS for name in known_overlaps(kind) if (name, kind) not in PLANS]

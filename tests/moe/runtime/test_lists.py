@@ -11,11 +11,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.profiler import ProfilerActivity, profile, schedule
 
 from tests.moe.runtime.small import MLA, apart, drawn, gradients, layers_of, plain, prompts
 from tests.moe.runtime.written import any_order, backward, forward, in_turn, operation
+from weftrace.alphabet import numbers_in
 from weftrace.errors import ProfileError
-from weftrace.moe import Operation, load_overlap
+from weftrace.moe import Operation, Setting, load_overlap
+from weftrace.moe.runtime import HowToRun, run
 from weftrace.moe.runtime.executor import execute
 from weftrace.moe.runtime.layers.tokens import whole
 from weftrace.moe.runtime.micro_batch import MicroBatch
@@ -106,6 +109,25 @@ def test_any_order_that_values_allow_computes_the_same_bits(draw: Random) -> Non
 @cache
 def in_the_plain_order() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     return trained([*backward(), *forward()])
+
+
+@pytest.mark.parametrize("name", ["training", "two-micro-batches", "five-stages"])
+def test_each_message_is_waited_for_once_in_a_range_or_received_by_an_operation(name: str) -> None:
+    """2 layers, each with a dispatch and a combine of two micro-batches: 8 messages."""
+    overlap = load_overlap(name)
+    each = 2 if overlap.kinds[0] == "decode" else None
+    setting = Setting.of(overlap.kinds[0], model=MLA, ep=1, tokens=8, sequence=8, num_layers=2, tokens_per_request=each)
+    profiled: list[str] = []
+    with profile(
+        activities=[ProfilerActivity.CPU], schedule=schedule(wait=0, warmup=1, active=1), acc_events=True
+    ) as profiler:
+        profiler.on_trace_ready = lambda made: profiled.extend(event.name for event in made.events())
+        how = HowToRun(payloads=Payloads())
+        run(setting, overlap, how, steps=2, on_step=lambda step: profiler.step())
+    told = [numbers_in(event) for event in profiled]
+    waits = [(phase, *sorted(numbers.items())) for phase, numbers in told if phase.startswith("wait for")]
+    assert len(set(waits)) == len(waits) == (0 if name == "five-stages" else 8)
+    assert {numbers["layer"] for _, numbers in told if numbers} == {0, 1}
 
 
 def test_what_goes_forward_alone_holds_nothing_of_the_layers_behind_it() -> None:

@@ -55,6 +55,20 @@ def test_rows_are_taken_by_expert_and_come_back_by_token() -> None:
     assert torch.equal(transport.dispatch(x, None, route, "exact").receive()[0], x)
 
 
+@pytest.mark.parametrize("num_tokens", [0, 1, 2])
+def test_few_rows_or_none_travel_too(num_tokens: int) -> None:
+    """FP8 rows of 132 bytes, and weights of 8 beside them, which begin at no multiple of 8."""
+    transport, x = LocalTransport(), drawn(3, 128)[:num_tokens]
+    weights = drawn(3, 2, seed=2)[:num_tokens]
+    route = transport.route(EXPERTS[:num_tokens], 4)
+    rows, told = transport.dispatch(x, weights, route, "fp8").receive()
+    torch.testing.assert_close(rows, x, rtol=2**-4, atol=0.05)
+    assert told is not None and torch.equal(told, weights)
+    back, gradients = transport.combine(rows, told, route, "bf16").receive()
+    torch.testing.assert_close(back, rows, rtol=2**-7, atol=0.01)
+    assert gradients is not None and torch.equal(gradients, weights)
+
+
 def test_an_emulated_group_gets_the_rows_of_one_rank_and_says_so() -> None:
     """8 experts on 4 ranks. Token 0 goes to ranks 0 and 2, token 1 to 1 and 3, token 2 to 0 and 2: 6 rows come."""
     transport = LocalTransport(4)

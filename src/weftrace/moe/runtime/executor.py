@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from typing import cast
 
 from torch.profiler import record_function
 
@@ -22,7 +20,7 @@ from weftrace.moe.runtime.walking import (
     turns,
     way_of,
 )  # fmt: skip
-from weftrace.moe.runtime.working import receive, work_on
+from weftrace.moe.runtime.working import on_its_way, receive, work_on
 
 #: (micro-batch of the list, "F" or "B")
 Key = tuple[int, str]
@@ -55,13 +53,16 @@ def execute(overlap: Overlap, micro_batches: Mapping[Key, MicroBatch], lanes: La
             continue
         if lanes.defers:
             _receive_awaited(turn, pending, micro_batches)
-        with cast("AbstractContextManager[None]", lanes.running(turn)), ranged(turn):
+        with lanes.running(turn), ranged(turn):
             of = micro_batches[operation.micro_batch, way_of(operation)]
             work_on(of, operation, turn.layer, shares.get(operation.name, (0.0, 1.0)))
             if operation.moves_tokens and operation.part == "whole" and not lanes.defers:
                 receive(of, operation, turn.layer)
-        if operation.moves_tokens:
+        if operation.moves_tokens and operation.part in ("whole", "transfer"):
             pending[operation.name, turn.repetition] = turn
+    if lanes.defers:
+        for sent in pending.values():
+            _receive(sent, micro_batches)
     lanes.finish()
 
 
@@ -78,16 +79,20 @@ def _receive_awaited(
     turn: Turn, pending: dict[tuple[str, int], Turn], micro_batches: Mapping[Key, MicroBatch]
 ) -> None:  # fmt: skip
     """Waits for messages that an edge of this operation names. Who receives them by an operation waits within it."""
-    if turn.operation.part == "receive":
-        return
     edges = [(name, turn.repetition) for name in turn.operation.after]
     edges += [(name, turn.repetition - 1) for name in turn.operation.after_previous]
     for edge in edges:
         sent = pending.pop(edge, None)
-        if sent is not None and sent.operation.part in ("whole", "transfer"):
-            of = micro_batches[sent.operation.micro_batch, way_of(sent.operation)]
-            with ranged(sent, waiting=True):
-                receive(of, sent.operation, sent.layer)
+        if sent is not None and turn.operation.part != "receive":
+            _receive(sent, micro_batches)
+
+
+def _receive(sent: Turn, micro_batches: Mapping[Key, MicroBatch]) -> None:
+    """In a range of its own, where nobody has taken the message yet."""
+    of = micro_batches[sent.operation.micro_batch, way_of(sent.operation)]
+    if on_its_way(of, sent.operation, sent.layer):
+        with ranged(sent, waiting=True):
+            receive(of, sent.operation, sent.layer)
 
 
 def _set_way(micro_batch: MicroBatch, way: str, operations: tuple[Operation, ...]) -> None:

@@ -7,7 +7,7 @@ threads, and is waited for where an edge of the list, or a value, needs it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 import torch
@@ -45,7 +45,7 @@ class Lanes(Protocol):
         """A walk begins: what it does comes after all that was asked for before."""
         ...
 
-    def running(self, turn: Turn) -> object:
+    def running(self, turn: Turn) -> AbstractContextManager[None]:
         """A context in which the turn runs on its lane, after all that it waits for."""
         ...
 

@@ -131,8 +131,8 @@ def _bench(setting: Setting, overlap: Overlap, how: HowToRun) -> _Bench:
     tokens = _tokens(setting, overlap, how, device)
     bench = _Bench(setting, overlap, how, device, dtype, transport, layers, tokens, lanes_of(device))
     if setting.kind == "decode":
-        for each in tokens.values():
-            _fill_caches(bench, each)
+        for number, each in tokens.items():
+            _fill_caches(bench, each, number)
     return bench
 
 
@@ -212,10 +212,10 @@ def _lengths(tokens: int, sequence: int) -> list[int]:
     return [sequence] * (tokens // sequence) + ([rest] if rest else [])
 
 
-def _fill_caches(bench: _Bench, tokens: Tokens) -> None:
+def _fill_caches(bench: _Bench, tokens: Tokens, number: int) -> None:
     for layer in bench.layers:
         shape = tokens.requests, bench.setting.sequence, layer.attention.kept_dim
-        tokens.caches.append(_drawn(bench, shape, f"cache of layer {layer.layer}"))
+        tokens.caches.append(_drawn(bench, shape, f"cache of layer {layer.layer} micro-batch {number}"))
 
 
 def _drawn(bench: _Bench, shape: tuple[int, ...], what: str) -> Tensor:

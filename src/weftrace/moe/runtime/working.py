@@ -47,12 +47,21 @@ def work_on(batch: MicroBatch, operation: Operation, layer: int, share: tuple[fl
             _make_weight_gradients(batch, work, layer, chunks, (0.0, 1.0))
 
 
+def on_its_way(batch: MicroBatch, operation: Operation, layer: int) -> bool:
+    """Whether a dispatch or combine has begun that nobody has received."""
+    return any(not exchange.received for exchange in _exchanges(batch, operation, layer))
+
+
 def receive(batch: MicroBatch, operation: Operation, layer: int) -> None:
     """Waits for what a dispatch or combine brings, where nobody has yet."""
-    for chunk in _chunks(batch, operation):
-        exchange = batch.states[layer].exchanges.get((operation.work + operation.direction, chunk))
-        if exchange is not None:
-            exchange.receive()
+    for exchange in _exchanges(batch, operation, layer):
+        exchange.receive()
+
+
+def _exchanges(batch: MicroBatch, operation: Operation, layer: int) -> list[Exchange]:
+    """Those that are still held."""
+    held, key = batch.states[layer].exchanges, operation.work + operation.direction
+    return [held[key, chunk] for chunk in _chunks(batch, operation) if (key, chunk) in held]
 
 
 def _move(batch: MicroBatch, operation: Operation, layer: int) -> None:

@@ -66,6 +66,10 @@ class DeepEpExchange:
         self._came: Any = None
         self._moved: Moved | None = None
 
+    @property
+    def received(self) -> bool:
+        return self._moved is not None
+
     @torch.no_grad()
     def post(self) -> None:
         known, weights = self._route.of_transport, self._weights

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from weftrace.moe.runtime.layers.streams import used_here
-from weftrace.moe.runtime.moving.payload import Format, from_bytes, to_bytes
+from weftrace.moe.runtime.moving.payload import Format, as_bytes, from_bytes, of_bytes, to_bytes
 from weftrace.moe.runtime.moving.routes import Route
 
 #: Rows, and what travels beside them, [rows, K]: weights of experts to these, and the gradients of weights back.
@@ -25,6 +25,11 @@ class Waitable(Protocol):
 
 class Exchange(Protocol):
     """Rows on their way: packed when made."""
+
+    @property
+    def received(self) -> bool:
+        """Whether somebody has waited for what arrives."""
+        ...
 
     def post(self) -> None:
         """Sends what is packed, once; what arrives is not waited for."""
@@ -74,6 +79,10 @@ class ByteExchange:
         self._posted = False
         self._packed: Tensor | None = self._pack(rows, weights)
 
+    @property
+    def received(self) -> bool:
+        return self._moved is not None
+
     @torch.no_grad()
     def post(self) -> None:
         assert self._packed is not None and not self._posted, "posted twice"
@@ -100,23 +109,23 @@ class ByteExchange:
     def _pack(self, rows: Tensor, weights: Tensor | None) -> Tensor:
         parts = [to_bytes(rows, self._kind)]
         if weights is not None:
-            parts.append(weights.contiguous().view(torch.uint8))
+            parts.append(as_bytes(weights))
         if self._to_experts:
             parts = [part[self._route.token] for part in parts]
         if self._tells_experts:
-            parts.append(self._route.local.to(torch.int32).view(torch.uint8))
+            parts.append(as_bytes(self._route.local.to(torch.int32)))
         return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
 
     def _unpack(self, data: Tensor) -> Moved:
         top_k = self._route.experts.shape[1]
         tail = top_k * (self._dtype.itemsize * self._has_weights + 4 * self._tells_experts)
-        rows = from_bytes(data[:, : data.shape[1] - tail].contiguous(), self._kind, self._dtype, self._hidden)
+        rows = from_bytes(data[:, : data.shape[1] - tail], self._kind, self._dtype, self._hidden)
         weights = None
         if self._tells_experts:
-            self._route.arrived(data[:, data.shape[1] - 4 * top_k :].contiguous().view(torch.int32))
+            self._route.arrived(of_bytes(data[:, data.shape[1] - 4 * top_k :], torch.int32))
         if self._has_weights:
             at = data.shape[1] - tail
-            weights = data[:, at : at + top_k * self._dtype.itemsize].contiguous().view(self._dtype)
+            weights = of_bytes(data[:, at : at + top_k * self._dtype.itemsize], self._dtype)
         if self._to_experts:
             return rows, weights
         return self._route.by_token(rows), None if weights is None else self._route.by_token(weights)

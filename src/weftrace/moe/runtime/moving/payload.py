@@ -57,17 +57,28 @@ def from_fp8(small: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
 def to_bytes(rows: Tensor, kind: Format) -> Tensor:
     """rows [N, h] -> [N, bytes of a row], uint8."""
     if kind == "fp8":
-        return torch.cat([part.contiguous().view(torch.uint8) for part in to_fp8(rows)], -1)
-    if kind == "bf16":
-        rows = rows.to(torch.bfloat16)
-    return rows.contiguous().view(torch.uint8)
+        return torch.cat([as_bytes(part) for part in to_fp8(rows)], -1)
+    return as_bytes(rows.to(torch.bfloat16) if kind == "bf16" else rows)
 
 
 def from_bytes(data: Tensor, kind: Format, dtype: torch.dtype, hidden: int) -> Tensor:
     """[N, bytes of a row] -> rows [N, h] of this dtype."""
-    if kind == "exact":
-        return data.view(dtype)
-    if kind == "bf16":
-        return data.view(torch.bfloat16).to(dtype)
-    small, scales = data[:, :hidden].contiguous(), data[:, hidden:].contiguous()
-    return from_fp8(small.view(torch.float8_e4m3fn), scales.view(torch.float32), dtype)
+    if kind == "fp8":
+        small, scales = data[:, :hidden], data[:, hidden:]
+        return from_fp8(of_bytes(small, torch.float8_e4m3fn), of_bytes(scales, torch.float32), dtype)
+    return of_bytes(data, torch.bfloat16).to(dtype) if kind == "bf16" else of_bytes(data, dtype)
+
+
+# One row or none may count as contiguous, and yet begin at an odd byte or have a stride of 0: such are copied.
+
+
+def as_bytes(rows: Tensor) -> Tensor:
+    """[N, n] -> [N, bytes], without a copy where rows stand as torch wants them."""
+    plain = rows.is_contiguous() and rows.stride(-1) == 1
+    return (rows if plain else rows.clone(memory_format=torch.contiguous_format)).view(torch.uint8)
+
+
+def of_bytes(data: Tensor, dtype: torch.dtype) -> Tensor:
+    """[N, bytes] -> [N, n]."""
+    plain = data.is_contiguous() and data.stride(-1) == 1 and data.storage_offset() % dtype.itemsize == 0
+    return (data if plain else data.clone(memory_format=torch.contiguous_format)).view(dtype)
