@@ -17,7 +17,10 @@ from weftrace.report import analyze
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
 _TITLES = {"train": "Training", "prefill": "Prefill", "decode": "Decode"}
-_MEASURED_NS = (30_100_000, 78_400_000)  # of the published profile: as long as the simulated stretch, from combine(B) on
+_MEASURED_NS = (
+    30_100_000,
+    78_400_000,
+)  # as long as the simulated stretch, from combine(B) on
 
 
 def simulated(kind: str) -> str:
