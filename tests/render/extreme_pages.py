@@ -10,11 +10,16 @@ from typing import Any
 
 from tests.experts.render import documents as experts
 from tests.flops.small_reports import TINY, huge
+from tests.moe.render import documents as profile_documents
+from tests.moe.render import profiles
 from tests.pipeline.render import simulations as pipelines
 from tests.report.job_documents import late_job
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.experts.render.page import render_placement_html, render_replay_html
 from weftrace.flops.render.page import render_flops_html
+from weftrace.moe import simulated
+from weftrace.moe.render.page import render_profile_html
+from weftrace.moe.render.pages import render_pays_html, render_sweep_html, render_validation_html
 from weftrace.pipeline import Costs, compare
 from weftrace.pipeline.render.comparison_page import render_comparison_html
 from weftrace.pipeline.render.page import render_schedules_html
@@ -115,6 +120,38 @@ def comparison(_: Path) -> str:
     return render_comparison_html(compare(hours, num_stages=12, num_micro_batches=7, memory_cap=5))
 
 
+def profile(_: Path) -> str:
+    """Layers of minutes on 64 ranks, operations with names of every length."""
+    made = profiles.made("decode", num_layers=3, num_ranks=64)
+    renamed = [replace(each, phase=f"{each.phase} of a layer with a long name") for each in made.overlap.operations]
+    prices = {
+        name: tuple(replace(each, duration_ns=each.mean_ns * 123_456.789, basis=f"assumed: {LONG}") for each in pieces)
+        for name, pieces in made.prices.items()
+    }
+    overlap = replace(made.overlap, operations=tuple(renamed), title=LONG)
+    slow = simulated(made.setting, overlap, prices, level=f"calibrated on {LONG}", num_ranks=64)
+    return render_profile_html(slow)
+
+
+def profile_sweep(_: Path) -> str:
+    """Names of combinations as long as files, and hundreds of impossible ones."""
+    document: Any = profile_documents.swept_words()
+    names = [f"/data/lists/{LONG[:90]}{at}.toml" for at in range(len(document["rows"]))]
+    rows = [{**row, "values": {"overlap": name}} for row, name in zip(document["rows"], names, strict=True)]
+    rows += [{"values": {"overlap": f"{LONG[:60]}{at}"}, "summary": None, "reason": LONG} for at in range(40)]
+    axes = {"overlap": [row["values"]["overlap"] for row in rows]}
+    return render_sweep_html(document | {"rows": rows, "axes": axes, "headline": LONG})
+
+
+def validation(_: Path) -> str:
+    """Minutes against nanoseconds, phases with long names, and twenty notes."""
+    document: Any = profile_documents.validated()
+    long = {"median_ns": 123_456_789_012, "low_ns": 1, "high_ns": 987_654_321_098, "num_samples": 10**7}
+    strained = {"measured": long, "ratio": 1e-7}
+    rows = [{**row, **strained, "phase": f"{row['phase']} {LONG[:70]}"} for row in document["phases"]]
+    return render_validation_html(document | {"phases": rows, "notes": [LONG] * 20})
+
+
 #: Name -> the page, written with the help of an empty folder.
 PAGES: dict[str, Callable[[Path], str]] = {
     "one rank": one_rank,
@@ -128,4 +165,8 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "replay": lambda folder: render_replay_html(experts.large_replay(200)),
     "schedules": schedules,
     "comparison": comparison,
+    "profile": profile,
+    "sweep of profiles": profile_sweep,
+    "pays": lambda folder: render_pays_html(profile_documents.paying()),
+    "validation": validation,
 }

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from tests.browser import Open
+from tests.moe.render import profiles
 from tests.render.extreme_pages import PAGES, strained
 from tests.render.test_colours import blocks
 from tests.report import documents, job_documents
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
+from weftrace.moe.render.page import render_profile_html
 from weftrace.report import analyze, render_html
 
 #: Colours of a picture's canvases that fill more than so many pixels, text, hatches and outlines left out; the swatches
@@ -26,8 +28,8 @@ DRAWN = """([canvases, legend, least]) => {
   const ground = ["panel", "raised", "page", "line", "text", "muted", "accent"].map((r) => style.getPropertyValue(`--${r}`).trim());
   draw.fillText = draw.strokeText = draw.stroke = draw.strokeRect = () => {};
   weftrace.lanes.view.pan(1);
-  weftrace.timeline.view.pan(1);
-  document.getElementById("job-in").click();
+  weftrace.timeline?.view.pan(1);
+  document.getElementById("job-in")?.click();
   return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
     const counts = new Map();
     for (const id of canvases) {
@@ -116,6 +118,7 @@ PICTURES: dict[str, Callable[[Path], str]] = {
     "micro-batches": lambda _: render_html(by_micro_batch(), []),
     "families": families,
     "all classes": many_classes,
+    "a profile": lambda _: render_profile_html(profiles.made("decode", num_layers=2)),
     "a job": lambda _: render_html(job_documents.late_job(), []),
 }
 
@@ -125,9 +128,9 @@ PICTURES: dict[str, Callable[[Path], str]] = {
 def test_every_colour_drawn_stands_in_the_legend(name: str, scheme: str, open_html: Open, tmp_path: Path) -> None:
     page = open_html(PICTURES[name](tmp_path), color_scheme=scheme)
     pictures = [(["lanes-canvas"], "lanes-legend")]
-    if page.locator("#job").is_visible():
+    if page.locator("#job").count() and page.locator("#job").is_visible():
         pictures.append((["job-canvas"], "job"))
-    if page.locator("#timeline-present").is_visible():
+    if page.locator("#timeline-present").count() and page.locator("#timeline-present").is_visible():
         pictures.append((["timeline-canvas", "timeline-axis"], "timeline-legend"))
     for canvases, legend in pictures:
         found: Any = page.evaluate(DRAWN, [canvases, legend, LEAST])

@@ -23,7 +23,7 @@ _BAND, _STRIP, _GAP = 64, 14, 6
 _FINEST = 0.04  # pixels: stretches that are nearer to each other are one, as full as they ran
 _LEGEND, _FOOT = 30, 10
 _TICK_PX = 84
-_LETTER, _SMALL = 6.3, 5.6  # pixels of a letter at 11 px and at 10 px
+_LETTER, _SMALL = 6.3, 5.2  # pixels of a letter at 11 px and at 10 px
 _MOST_ARROWS = 120
 _LOOK = (
     "text{font-size:11px;font-variant-numeric:tabular-nums}.title{font-size:14px;font-weight:650}"

@@ -211,10 +211,12 @@ function paintParts(context, { picture, view, width }, line, colors) {
     const x = (box.start_ns - view.start) * scale;
     const w = (box.end_ns - box.start_ns) * scale;
     const bottom = tops[box.row] + band;
-    context.fillStyle = mix(colors[picture.hues.of(box)], colors.text, 0.45);
+    context.fillStyle = colors[picture.hues.of(box)];
     context.globalAlpha = Math.min(1, w);
     context.fillRect(x, tops[box.row], Math.max(1, w), band);
     context.globalAlpha = 1;
+    context.strokeStyle = colors.text;
+    if (w >= 3) context.strokeRect(x + 0.5, tops[box.row] + 0.5, w - 1, band - 1);
     if (seen.length > width / MARK_ROOM) continue;
     const [tip, base] = box.part === "issue" ? [bottom + GAP, bottom] : [bottom, bottom + GAP];
     context.fillStyle = colors.text;

@@ -79,7 +79,7 @@ function draw(chart, width) {
       svg("text", { class: "tick", x: places.end, y: HEIGHT - 5, "text-anchor": "end", text: `${chart.across} →` }),
       mark,
       chart.curves.map((curve, at) => lineOf(chart, curve, at, places, y)),
-      names(chart, places, y),
+      names(chart, places, y, right),
     ],
   );
   if (!chart.labels.length) return element;
@@ -113,13 +113,26 @@ function placesOf({ xs, labels }, start, end) {
 }
 
 /**
+ * A text that fits into so many pixels, cut in the middle if it must be.
+ * @param {string} text
+ * @param {number} room
+ */
+export function fitted(text, room) {
+  const most = Math.max(4, Math.floor(room / NAME));
+  if (text.length <= most) return text;
+  const end = Math.floor((most - 1) / 2);
+  return `${text.slice(0, most - 1 - end)}…${text.slice(text.length - end)}`;
+}
+
+/**
  * Labels of as many places as have room.
  * @param {Chart} chart
  * @param {{ x: number[], end: number }} places
  */
-function across({ labels }, { x }) {
+function across({ labels, xs }, { x, end }) {
   let free = -Infinity;
-  return labels.map((text, i) => {
+  return labels.map((label, i) => {
+    const text = xs ? label : fitted(label, Math.max(50, (end - LEFT) / labels.length - 8));
     const half = (text.length * NAME) / 2 + 4;
     if (x[i] - half < free) return null;
     free = x[i] + half;
@@ -172,8 +185,9 @@ function lineOf({ xs, curves: all, labels, joined }, curve, at, { x, end }, y) {
  * @param {Chart} chart
  * @param {{ x: number[], end: number }} places
  * @param {(value: number) => number} y
+ * @param {number} right room beside the chart
  */
-function names({ curves: all }, { end }, y) {
+function names({ curves: all }, { end }, y, right) {
   const ends = all
     .map((curve, at) => ({ curve, at, value: curve.values.findLast((value) => value !== null) ?? null }))
     .flatMap(({ curve, at, value }) => (value === null ? [] : [{ curve, at, down: y(value) }]))
@@ -187,7 +201,7 @@ function names({ curves: all }, { end }, y) {
       class: `curve-name ${curve.base ? "base" : `c${at % NUM_COLOURS}`}`,
       x: end + 8,
       y: down - over + 4,
-      text: curve.name,
+      text: fitted(curve.name, right - 12),
     }),
   );
 }

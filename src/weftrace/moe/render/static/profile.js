@@ -93,7 +93,12 @@ function showPhases({ phases, bases }) {
   const several = new Set(phases.map((row) => row.micro_batch)).size > 1;
   /** @type {import("render/tables.js").Column<Phase>[]} */
   const columns = [
-    { key: "phase", label: "phase", kind: "text", node: (row) => h("b", { class: "phase-name", text: row.phase }) },
+    {
+      key: "phase",
+      label: "phase",
+      kind: "text",
+      node: (row) => h("b", { class: "phase-name", text: row.phase, title: row.phase }),
+    },
     ...(several
       ? [/** @type {const} */ ({ key: "micro_batch", label: "micro-batch", kind: "count", def: "micro_batch" })]
       : []),

@@ -5,6 +5,7 @@ import { duration, plural } from "render/format.js";
 import { startPage } from "render/start.js";
 import { drawnToWidth, svg } from "render/svg.js";
 import { kindChip, sortableTable } from "render/tables.js";
+import { fitted } from "./curves.js";
 
 /**
  * @typedef {page.Validation["phases"][number]} Phase
@@ -70,7 +71,12 @@ function showPhases({ phases, alone, measured }) {
   if (phases.length) drawnToWidth(byId("chart"), (width) => bars(phases, width));
   /** @type {import("render/tables.js").Column<Phase>[]} */
   const columns = [
-    { key: "phase", label: "phase", kind: "text", node: (row) => h("b", { class: "phase-name", text: nameOf(row) }) },
+    {
+      key: "phase",
+      label: "phase",
+      kind: "text",
+      node: (row) => h("b", { class: "phase-name", text: nameOf(row), title: nameOf(row) }),
+    },
     { key: "lane", label: "lane", kind: "text", node: (row) => kindChip(row.lane) },
     { key: "by", label: "compared by", kind: "text", def: "compared", text: (row) => BY[row.by] },
     ...timeColumns(),
@@ -134,7 +140,13 @@ function bars(phases, width) {
       const [low, high] = [x(row.measured.low_ns), x(row.measured.high_ns)];
       const role = row.lane === "communication" ? "communication" : "compute";
       return [
-        svg("text", { class: "tick", x: left - 8, y: y + 14, "text-anchor": "end", text: nameOf(row) }),
+        svg("text", {
+          class: "tick",
+          x: left - 8,
+          y: y + 14,
+          "text-anchor": "end",
+          text: fitted(nameOf(row), left - 14),
+        }),
         svg("rect", {
           class: `bar-of ${role}`,
           x: left,
