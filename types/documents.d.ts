@@ -849,7 +849,7 @@ declare namespace profile {
   /** Equal kernels back to back. */
   interface PieceTold {
     name: string;
-    kind: "communication" | "compute" | "host" | "memory";
+    kind: "communication" | "compute" | "fused" | "host" | "memory";
     /** Of all its kernels together. */
     duration_ns: Numbers;
     num_kernels: number;
@@ -1656,7 +1656,7 @@ declare namespace plan {
     name: string;
     duration_ns: number;
     resource?: Resource;
-    kind?: "communication" | "compute" | "host" | "memory";
+    kind?: "communication" | "compute" | "fused" | "host" | "memory";
     after?: (string | number | Wait)[];
     num_sms?: number | null;
     num_kernels?: number;
