@@ -713,11 +713,13 @@ declare namespace profile_calibration {
 }
 
 declare namespace profile {
-  /** What a layer would take without one of the three. */
+  /** What a layer would take without one of these. */
   interface BottleneckTold {
-    limit: "communication" | "compute" | "ranks";
+    limit: "communication" | "compute" | "fused" | "ranks";
     without_compute_ns: number;
     without_communication_ns: number;
+    /** Without kernels that move tokens and multiply. */
+    without_fused_ns: number;
     /** Where every rank took what the mean rank takes. */
     balanced_ns: number;
     told: string;
@@ -849,7 +851,7 @@ declare namespace profile {
   /** Equal kernels back to back. */
   interface PieceTold {
     name: string;
-    kind: "communication" | "compute" | "host" | "memory";
+    kind: "communication" | "compute" | "fused" | "host" | "memory";
     /** Of all its kernels together. */
     duration_ns: Numbers;
     num_kernels: number;
@@ -1044,8 +1046,8 @@ declare namespace profile_sweep {
     communication_ns: number | null;
     /** Of it, what no computation hides; null as there. */
     exposed_ns: number | null;
-    /** Without which of the three a layer would be shortest. */
-    limit: "communication" | "compute" | "ranks";
+    /** Without which of these a layer would be shortest. */
+    limit: "communication" | "compute" | "fused" | "ranks";
     /** What a layer would take without it. */
     without_limit_ns: number;
     /** How durations were found. */
@@ -1658,7 +1660,7 @@ declare namespace plan {
     name: string;
     duration_ns: number;
     resource?: Resource;
-    kind?: "communication" | "compute" | "host" | "memory";
+    kind?: "communication" | "compute" | "fused" | "host" | "memory";
     after?: (string | number | Wait)[];
     num_sms?: number | null;
     num_kernels?: number;

@@ -97,11 +97,12 @@ class RankRow(TypedDict):
 
 
 class BottleneckTold(TypedDict):
-    """What a layer would take without one of the three."""
+    """What a layer would take without one of these."""
 
     limit: Limit
     without_compute_ns: Amount
     without_communication_ns: Amount
+    without_fused_ns: Annotated[Amount, Meta(description="Without kernels that move tokens and multiply.")]
     balanced_ns: Annotated[Amount, Meta(description="Where every rank took what the mean rank takes.")]
     told: str
 
@@ -168,7 +169,8 @@ def profile_document(profile: Profile) -> ProfileDocument:
         ),
         bottleneck=BottleneckTold(
             limit=holds_up.limit, without_compute_ns=holds_up.without_compute_ns,
-            without_communication_ns=holds_up.without_communication_ns, balanced_ns=holds_up.balanced_ns,
+            without_communication_ns=holds_up.without_communication_ns,
+            without_fused_ns=holds_up.without_fused_ns, balanced_ns=holds_up.balanced_ns,
             told=holds_up.in_words(),
         ),
         phases=[PhaseRow(**row) for row in phase_table(profile).to_dicts()],  # type: ignore[typeddict-item]

@@ -15,13 +15,16 @@ from weftrace.trace.model import on_device
 PHASE_SCHEMA: dict[str, pl.DataType] = {
     "phase": pl.String(),
     "micro_batch": pl.Int64(),
-    "kind": pl.String(),  # compute or communication
+    "kind": pl.String(),  # compute, communication, or fused: both in one kernel
     "num_layers": pl.Int64(),
     "busy_ns": pl.Float64(),  # |its kernels|
     "hidden_ns": pl.Float64(),  # of communication: beside some compute; null of computation
     "exposed_ns": pl.Float64(),
     "basis": pl.String(),  # where its durations come from
 }
+
+#: Of kernels: those under which communication hides.
+COMPUTES = pl.col("kind").is_in(("compute", "fused"))
 
 
 def last_rank(profile: Profile) -> int:
@@ -44,7 +47,7 @@ def phase_table(profile: Profile, rank: int | None = None, *, layers: range | No
     `inner_layers` are those of a model that has many: the first and the last have nothing beside a part of them.
     """
     kernels = kernels_of(profile, last_rank(profile) if rank is None else rank)
-    compute = of_events(kernels.filter(kind="compute"))
+    compute = of_events(kernels.filter(COMPUTES))
     if layers is not None:
         kernels = kernels.filter(pl.col("layer").is_in(list(layers)))
     operations = profile.overlap.operations

@@ -11,7 +11,7 @@ import polars as pl
 
 from weftrace.notebook import InNotebook
 
-Kind = Literal["compute", "communication", "memory", "host"]
+Kind = Literal["compute", "communication", "memory", "host", "fused"]  # fused: computes and communicates in one
 Since = Literal["end", "start"]
 Why = Literal["data", "launch", "sm", "host", "vote"]
 KINDS: tuple[str, ...] = get_args(Kind)

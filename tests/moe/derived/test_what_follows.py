@@ -81,3 +81,17 @@ def test_ranks_that_wait_for_the_slowest_are_told_as_such() -> None:
     row = table.row(1, named=True)
     assert (row["waiting_ns"], row["last_in"], row["meets"]) == (5 * 40 * US, 1, 6)  # the first meet finds both there
     assert bottleneck(profile).balanced_ns == (10 + 3 + 4 + 30 + 1) * US
+
+
+def test_a_fused_kernel_is_told_apart_from_computation() -> None:
+    """attn 10, shared 3, the kernel 20: without computation 20, without the kernel 13."""
+    overlap = load_overlap("waves", "prefill")
+    prices = {
+        **priced(overlap, {"attn": 10, "shared": 3}),
+        "MOE": (Piece(name="mega_moe", kind="fused", duration_ns=20 * US, basis="a test"),),
+    }
+    found = bottleneck(
+        simulated(Setting.of("prefill", comm="fused", num_layers=4), overlap, prices, level="a test", gap_ns=0)
+    )
+    assert (found.limit, found.without_fused_ns, found.without_compute_ns) == ("fused", 13 * US, 20 * US)
+    assert found.in_words() == "the fused kernel: without it a layer would take 13 µs, not 33 µs"

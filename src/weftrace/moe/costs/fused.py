@@ -35,6 +35,7 @@ def fused_kernel(operation: Operation, setting: Setting, load: Load, level: Leve
     computing = sum((np.asarray(piece.duration_ns) for piece in products), np.zeros(()))
     return Piece(
         name="mega_moe_kernel",
+        kind="fused",
         duration_ns=waves_time(there.duration_ns, computing, back.duration_ns, setting.local_experts),
         num_sms=setting.hardware.num_sms,
         meets=True,

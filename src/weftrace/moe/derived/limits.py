@@ -1,4 +1,4 @@
-"""What holds a layer up: computation, communication, or ranks that wait for each other?"""
+"""What holds a layer up: computation, communication, a kernel that does both, or ranks that wait for each other?"""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ from weftrace.notebook import InNotebook
 from weftrace.plan import Plan, timetable
 from weftrace.units import us
 
-Limit = Literal["compute", "communication", "ranks"]
+Limit = Literal["compute", "communication", "fused", "ranks"]
 _LABELS: dict[Limit, str] = {
-    "compute": "computation", "communication": "communication", "ranks": "ranks that wait for the slowest",
+    "compute": "computation", "communication": "communication", "fused": "the fused kernel",
+    "ranks": "ranks that wait for the slowest",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck(InNotebook):
-    """What a layer would take without one of the three, each simulated once more with the others as they are.
+    """What a layer would take without one of these, each simulated once more with the others as they are.
 
-    layer_ns: as it is. without_compute_ns, without_communication_ns: where all operations of that kind take no time;
-    balanced_ns: where each takes on every rank what it takes in the mean over ranks. limit: the one without which the
-    layer would be shortest.
+    layer_ns: as it is. without_compute_ns, without_communication_ns, without_fused_ns: where all kernels of that kind
+    take no time; a fused one moves tokens and multiplies, and without it both are gone. balanced_ns: where
+    each takes on every rank what it takes in the mean over ranks. limit: the one without which the layer would be
+    shortest.
     """
 
     layer_ns: float
     without_compute_ns: float
     without_communication_ns: float
+    without_fused_ns: float
     balanced_ns: float
 
     @property
     def without_ns(self) -> dict[Limit, float]:
         return {
             "compute": self.without_compute_ns, "communication": self.without_communication_ns,
-            "ranks": self.balanced_ns,
+            "fused": self.without_fused_ns, "ranks": self.balanced_ns,
         }  # fmt: skip
 
     @property
@@ -55,21 +58,23 @@ class Bottleneck(InNotebook):
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "bottleneck", self.in_words()
-        yield from ((f"without {_LABELS[name]}", us(time_ns)) for name, time_ns in self.without_ns.items())
+        shown = (name for name in self.without_ns if self.without_ns[name] < self.layer_ns)
+        yield from ((f"without {_LABELS[name]}", us(self.without_ns[name])) for name in shown)
 
 
 def bottleneck(profile: Profile) -> Bottleneck:
-    """Who holds a profile up: three more simulations, without contention in them."""
+    """Who holds a profile up: as many more simulations, without contention in them."""
     plan = profile.plan
-    is_communication = pl.col("kind") == "communication"
+    kinds = set(plan.ops.get_column("kind").unique())
     found = {
-        name: _layer_ns(profile, _without(plan, gone))
-        for name, gone in (("compute", ~is_communication), ("communication", is_communication))
+        name: _layer_ns(profile, _without(plan, pl.col("kind") == name)) if name in kinds else profile.layer_ns
+        for name in ("compute", "communication", "fused")
     }
     balanced = _layer_ns(profile, _balanced(plan)) if profile.num_ranks > 1 else profile.layer_ns
     return Bottleneck(
         layer_ns=profile.layer_ns, without_compute_ns=found["compute"],
-        without_communication_ns=found["communication"], balanced_ns=min(balanced, profile.layer_ns),
+        without_communication_ns=found["communication"], without_fused_ns=found["fused"],
+        balanced_ns=min(balanced, profile.layer_ns),
     )  # fmt: skip
 
 

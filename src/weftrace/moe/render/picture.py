@@ -14,7 +14,7 @@ import polars as pl
 from weftrace.alphabet import direction_of
 from weftrace.analysis.busy_stretches import Stretches, stretches_of
 from weftrace.analysis.intervals import of_events
-from weftrace.moe.phase_table import kernels_of, last_rank
+from weftrace.moe.phase_table import COMPUTES, kernels_of, last_rank
 from weftrace.moe.profiles import Profile
 from weftrace.render.lane_types import ArrowDocument, BoxDocument, LaneDocument, PlannedPicture
 
@@ -40,7 +40,7 @@ def profile_picture(profile: Profile, rank: int | None = None, *, by_micro_batch
     if not any(lane["lane"].startswith("communication") for lane in lanes):  # then transfers are all there is of it
         for lane in lanes:
             lane["lane"] = lane["lane"].replace("in flight", "communication")
-    compute, communication = (of_events(kernels.filter(kind=kind)) for kind in ("compute", "communication"))
+    compute, communication = (of_events(kernels.filter(each)) for each in (COMPUTES, pl.col("kind") == "communication"))
     exposed, hidden, total = communication - compute, communication & compute, communication.total_ns
     return {
         "rank": rank if len(profile.plan.ranks) > 1 else None,

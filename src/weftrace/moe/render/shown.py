@@ -10,7 +10,7 @@ from weftrace.analysis.intervals import covered, of_events
 from weftrace.moe.derived.late_ranks import stragglers
 from weftrace.moe.derived.limits import Bottleneck, bottleneck
 from weftrace.moe.derived.tokens_per_second import Throughput, throughput
-from weftrace.moe.phase_table import inner_layers, kernels_of, last_rank, phase_table
+from weftrace.moe.phase_table import COMPUTES, inner_layers, kernels_of, last_rank, phase_table
 from weftrace.moe.profiles import Profile, layer_starts_ns
 from weftrace.moe.render.picture import profile_picture
 from weftrace.render.lane_types import PlannedPicture
@@ -78,7 +78,7 @@ def _layer_account(profile: Profile, rank: int) -> dict[str, float]:
     """layer_ns, and of it on the rank compute_ns, communication_ns, exposed_ns: of the time from the second layer's
     start to the last one's, by layer."""
     kernels = kernels_of(profile, rank)
-    compute, communication = (of_events(kernels.filter(kind=kind)) for kind in ("compute", "communication"))
+    compute, communication = (of_events(kernels.filter(each)) for each in (COMPUTES, pl.col("kind") == "communication"))
     starts = layer_starts_ns(profile.times, profile.overlap).tolist()
     few = len(starts) < 3
     start, end = (0, profile.span_ns) if few else (starts[1], starts[-1])

@@ -16,7 +16,7 @@ from weftrace.units import percent
 MAX_WIDTH = 140
 MAX_ROWS = 60
 MAX_NAMED = 3
-_LIMITS = {"compute": "compute", "communication": "comm.", "ranks": "ranks"}
+_LIMITS = {"compute": "compute", "communication": "comm.", "fused": "fused", "ranks": "ranks"}
 
 
 def print_sweep(document: SweepDocument, console: Console) -> None:
@@ -53,7 +53,7 @@ def _ranked(axes: list[str], rows: list[Mapping[str, Any]], width: int) -> Rende
     ]
     keys = (
         f"tokens/s: of a GPU; times in {unit.name}; comm.: communication of a layer; exposed: of it under no "
-        "computation, share of the layer (–: inside a fused kernel, taken for computation); limit: without which the "
+        "computation, share of the layer (–: it is inside a fused kernel); limit: without which the "
         "layer would be shortest, and how short"
     )
     notes = [Text(keys, style=DIM)]

@@ -73,7 +73,10 @@ class Sweep(InNotebook):
         yield "combinations", f"{len(self.rows)}, {len(self.impossible)} impossible"
 
 
-LIMITS = {"compute": "computation", "communication": "communication", "ranks": "waiting for other ranks"}
+LIMITS = {
+    "compute": "computation", "communication": "communication", "fused": "the fused kernel",
+    "ranks": "waiting for other ranks",
+}  # fmt: skip
 
 
 def named(row: Row) -> str:

@@ -30,7 +30,7 @@ class Summary:
     exposed_ns: Annotated[
         Annotated[int, Meta(ge=0)] | None, Meta(description="Of it, what no computation hides; null as there.")
     ]
-    limit: Annotated[Limit, Meta(description="Without which of the three a layer would be shortest.")]
+    limit: Annotated[Limit, Meta(description="Without which of these a layer would be shortest.")]
     without_limit_ns: Annotated[Amount, Meta(description="What a layer would take without it.")]
     costs: Annotated[str, Meta(description="How durations were found.")]
 

@@ -35,7 +35,12 @@ const MEASURES = {
   layer: { name: "time of a layer", of: (row) => row.layer_ns, text: (value) => duration(value, 4) },
 };
 /** @type {Record<string, string>} */
-const LIMITS = { compute: "computation", communication: "communication", ranks: "waiting for other ranks" };
+const LIMITS = {
+  compute: "computation",
+  communication: "communication",
+  fused: "the fused kernel",
+  ranks: "waiting for other ranks",
+};
 
 /**
  * Null where a fused kernel moves tokens and computes: what of it is communication is not separable.
