@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from weftrace.moe.calibration.values import Calibration as Calibration
     from weftrace.moe.derived.late_ranks import stragglers as stragglers
     from weftrace.moe.derived.limits import bottleneck as bottleneck
+    from weftrace.moe.derived.phase_times import phase_table as phase_table
     from weftrace.moe.derived.tokens_per_second import throughput as throughput
     from weftrace.moe.operations import Operation as Operation
     from weftrace.moe.operations import Overlap as Overlap
     from weftrace.moe.operations import check as check
     from weftrace.moe.overlap_files import known_overlaps as known_overlaps
     from weftrace.moe.overlap_files import load_overlap as load_overlap
-    from weftrace.moe.phase_table import phase_table as phase_table
     from weftrace.moe.pieces import Piece as Piece
     from weftrace.moe.pieces import Prices as Prices
     from weftrace.moe.profiles import Profile as Profile
@@ -70,7 +70,7 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
                 "known_overlaps",
                 "load_overlap",
             ),
-            "weftrace.moe.phase_table": ("phase_table",),
+            "weftrace.moe.derived.phase_times": ("phase_table",),
             "weftrace.moe.pieces": (
                 "Piece",
                 "Prices",

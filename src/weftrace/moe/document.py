@@ -20,9 +20,9 @@ from weftrace.files.documents import document_as
 from weftrace.files.schemas import Amount, Count, DocumentSchema, Positive
 from weftrace.moe.derived.late_ranks import stragglers
 from weftrace.moe.derived.limits import Limit, bottleneck
+from weftrace.moe.derived.phase_times import last_rank, phase_table
 from weftrace.moe.derived.tokens_per_second import throughput
 from weftrace.moe.operations import Overlap
-from weftrace.moe.phase_table import last_rank, phase_table
 from weftrace.moe.pieces import Floats, Piece, Prices
 from weftrace.moe.profiles import Profile, simulated
 from weftrace.moe.setting import Setting

@@ -6,8 +6,8 @@ import pytest
 
 from tests.moe.costs.test_compute import MEASURED
 from weftrace.moe.costs import communication, compute
+from weftrace.moe.derived.phase_times import phase_table
 from weftrace.moe.overlap_files import load_overlap
-from weftrace.moe.phase_table import phase_table
 from weftrace.moe.pieces import Prices
 from weftrace.moe.profiles import make_profile, simulated
 from weftrace.moe.routing.load import balanced

@@ -14,7 +14,7 @@ import polars as pl
 from weftrace.alphabet import direction_of
 from weftrace.analysis.busy_stretches import Stretches, stretches_of
 from weftrace.analysis.intervals import of_events
-from weftrace.moe.phase_table import COMPUTES, kernels_of, last_rank
+from weftrace.moe.derived.phase_times import COMPUTES, kernels_of, last_rank
 from weftrace.moe.profiles import Profile
 from weftrace.render.lane_types import ArrowDocument, BoxDocument, LaneDocument, PlannedPicture
 

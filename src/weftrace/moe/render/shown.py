@@ -9,8 +9,8 @@ import polars as pl
 from weftrace.analysis.intervals import covered, of_events
 from weftrace.moe.derived.late_ranks import stragglers
 from weftrace.moe.derived.limits import Bottleneck, bottleneck
+from weftrace.moe.derived.phase_times import COMPUTES, inner_layers, kernels_of, last_rank, phase_table
 from weftrace.moe.derived.tokens_per_second import Throughput, throughput
-from weftrace.moe.phase_table import COMPUTES, inner_layers, kernels_of, last_rank, phase_table
 from weftrace.moe.profiles import Profile, layer_starts_ns
 from weftrace.moe.render.picture import profile_picture
 from weftrace.render.lane_types import PlannedPicture

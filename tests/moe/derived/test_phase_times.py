@@ -7,7 +7,7 @@ import pytest
 from tests.moe.render.profiles import made
 from weftrace.analysis import breakdown, phases
 from weftrace.moe import Operation, Overlap, Piece, Setting, simulated
-from weftrace.moe.phase_table import PHASE_SCHEMA, phase_table
+from weftrace.moe.derived.phase_times import PHASE_SCHEMA, phase_table
 from weftrace.moe.profiles import make_profile
 from weftrace.moe.render.picture import profile_picture
 from weftrace.plan.as_traces import trace_of
