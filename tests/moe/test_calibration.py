@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -158,6 +159,14 @@ def test_operations_that_a_trace_does_not_tell_are_refused_by_name() -> None:
     issue = load_overlap("five-stages").operations[0]
     with pytest.raises(ProfileError, match="does not tell the issue of"):
         pieces_of(fitted, issue, Setting.of("decode"), balanced(Setting.of("decode")))
+
+
+def test_costs_of_another_model_are_refused_with_both_names() -> None:
+    fitted = calibrate(replace(layers(), info={"profile.model": "tiny-mla", "capture.torch": "2.9"}))
+    assert fitted.info == (("profile.model", "tiny-mla"),)
+    setting = Setting.of("train")
+    with pytest.raises(ProfileError, match="calibrated on tiny-mla; it does not say what deepseek-v3 costs"):
+        pieces_of(fitted, load_overlap("training")["mlp(F)"], setting, balanced(setting))
 
 
 def test_slowdowns_are_beside_data_that_moves_and_not_beside_waits() -> None:
