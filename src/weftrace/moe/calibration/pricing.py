@@ -36,11 +36,9 @@ def pieces_of(calibration: Calibration, operation: Operation, setting: Setting, 
     Raises `ProfileError` for a phase that the trace did not have, for parts of a transfer, which it does not tell apart,
     and where it tells that another model ran.
     """
-    model = dict(calibration.info).get("profile.model", setting.model.name)
-    if model != setting.model.name:
-        raise ProfileError(
-            f"{calibration.source}: calibrated on {model}; it does not say what {setting.model.name} costs"
-        )
+    asked = setting.model.name
+    if (model := dict(calibration.info).get("profile.model", asked)) != asked:
+        raise ProfileError(f"{calibration.source}: calibrated on {model}; it does not say what {asked} costs")
     if operation.part != "whole":
         raise ProfileError(
             f"{calibration.source}: it does not tell the {operation.part} of {operation.phase} from the rest; choose "
