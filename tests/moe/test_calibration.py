@@ -214,7 +214,7 @@ def test_traces_without_phases_are_refused_in_a_sentence() -> None:
 @pytest.mark.parametrize("kind", ["train", "prefill"])
 def test_costs_of_a_simulated_trace_simulate_it_again(kind: Kind) -> None:
     """The circle: costs -> profile -> trace -> costs -> the same profile. Every layer alike, so that nothing is off."""
-    profile = make_profile(Setting.of(kind, num_layers=4))
+    profile = make_profile(Setting.of(kind, num_layers=4, model="kimi-k2"))
     found = calibrate_and_test(profile.trace())
     assert {each.by for each in found.tested} == {"busy", "data", "span", "span_waits"}
     assert max(each.worst("beside") or 0 for each in found.tested) < 1e-3
