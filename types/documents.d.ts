@@ -704,6 +704,8 @@ declare namespace profile_calibration {
     gap_ns: number;
     phases: PhaseTold[];
     slowed: SlowedRow[];
+    /** How the run was made, as its trace tells. */
+    info: [string, string][];
     /** Fits that the errors are of, and what each was off by at most. */
     splits: SplitRow[];
     /** Errors over all splits; empty where nothing was left out. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -160,6 +161,14 @@ def test_operations_that_a_trace_does_not_tell_are_refused_by_name() -> None:
         pieces_of(fitted, issue, Setting.of("decode"), balanced(Setting.of("decode")))
 
 
+def test_costs_of_another_model_are_refused_with_both_names() -> None:
+    fitted = calibrate(replace(layers(), info={"profile.model": "tiny-mla", "capture.torch": "2.9"}))
+    assert fitted.info == (("profile.model", "tiny-mla"),)
+    setting = Setting.of("train")
+    with pytest.raises(ProfileError, match="calibrated on tiny-mla; it does not say what deepseek-v3 costs"):
+        pieces_of(fitted, load_overlap("training")["mlp(F)"], setting, balanced(setting))
+
+
 def test_slowdowns_are_beside_data_that_moves_and_not_beside_waits() -> None:
     rows = slowdowns_of(calibrate(layers()))
     ops = pl.DataFrame(
@@ -205,7 +214,7 @@ def test_traces_without_phases_are_refused_in_a_sentence() -> None:
 @pytest.mark.parametrize("kind", ["train", "prefill"])
 def test_costs_of_a_simulated_trace_simulate_it_again(kind: Kind) -> None:
     """The circle: costs -> profile -> trace -> costs -> the same profile. Every layer alike, so that nothing is off."""
-    profile = make_profile(Setting.of(kind, num_layers=4))
+    profile = make_profile(Setting.of(kind, num_layers=4, model="kimi-k2"))
     found = calibrate_and_test(profile.trace())
     assert {each.by for each in found.tested} == {"busy", "data", "span", "span_waits"}
     assert max(each.worst("beside") or 0 for each in found.tested) < 1e-3

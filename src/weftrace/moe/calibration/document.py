@@ -97,6 +97,7 @@ class CalibrationDocument(TypedDict):
     gap_ns: Annotated[Count, Meta(description="Idle time between two kernels back to back.")]
     phases: list[PhaseTold]
     slowed: list[SlowedRow]
+    info: Annotated[list[tuple[str, str]], Meta(description="How the run was made, as its trace tells.")]
     splits: Annotated[
         list[SplitRow], Meta(description="Fits that the errors are of, and what each was off by at most.")
     ]

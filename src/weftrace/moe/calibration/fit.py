@@ -116,6 +116,7 @@ def calibrate(
         gap_ns=known.gap_ns,
         phases=_phases(freed, busy),
         slowed=slowed,
+        info=tuple((key, text) for key, text in known.info.items() if key.startswith("profile.")),
         notes=known.notes + notes,
     )
 

@@ -33,9 +33,12 @@ def pieces_of(calibration: Calibration, operation: Operation, setting: Setting, 
     is the shortest of the trace, where nobody was late. Operations that share their work with another lane last as long
     as both did, side by side.
 
-    Raises `ProfileError` for a phase that the trace did not have, and for parts of a transfer, which it does not tell
-    apart.
+    Raises `ProfileError` for a phase that the trace did not have, for parts of a transfer, which it does not tell
+    apart, and where it tells that another model ran.
     """
+    asked = setting.model.name
+    if (model := dict(calibration.info).get("profile.model", asked)) != asked:
+        raise ProfileError(f"{calibration.source}: calibrated on {model}; it does not say what {asked} costs")
     if operation.part != "whole":
         raise ProfileError(
             f"{calibration.source}: it does not tell the {operation.part} of {operation.phase} from the rest; choose "

@@ -109,8 +109,9 @@ class Calibration(InNotebook):
 
     source: the trace. layers: those that it was fitted on. num_layers: all that the trace has. tokens: of a micro-batch
     on a GPU; None where nothing tells. gap_ns: idle time between two kernels back to back, the median. slowed: what
-    communication beside them costs. splits, tested: fits on some of the layers, and their errors on the others; empty
-    where none was left out. notes: what was assumed.
+    communication beside them costs. info: how the run was made, as the trace tells ("profile.model" and the like).
+    splits, tested: fits on some of the layers, and their errors on the others; empty where none was left out. notes:
+    what was assumed.
     """
 
     source: str
@@ -120,6 +121,7 @@ class Calibration(InNotebook):
     gap_ns: int
     phases: tuple[CalibratedPhase, ...]
     slowed: tuple[Slowed, ...]
+    info: tuple[tuple[str, str], ...] = ()
     splits: tuple[SplitTold, ...] = ()
     tested: tuple[Tested, ...] = ()
     notes: tuple[str, ...] = ()

@@ -92,6 +92,9 @@ def predicted_span(
     of slowing leaves what ran beside kernels in their times. Raises `ProfileError` or `PlanError` where the list cannot
     be simulated.
     """
+    calibration = replace(
+        calibration, info=()
+    )  # prices are of the trace itself: whichever model it is of, times are told
     number = len(layers.layers)
     setting = Setting.of(overlap.kinds[0], num_layers=number, tokens=calibration.tokens)
     even = balanced(setting)
