@@ -19,6 +19,8 @@ import { Viewport } from "./viewport.js";
  * @typedef {Record<"compute" | "communication" | "hidden" | "exposed" | "busy", number[]>} Unions
  */
 
+const ROOMY = 80; // pixels: in a lower band its label does not name the streams
+
 /** What a box is, where it is not the whole of its phase. */
 const PARTS = {
   issue: "the kernel that issues the messages",
@@ -287,7 +289,7 @@ function showLabels({ rank, lanes, at }) {
         ? null
         : h("span", { class: "lane-sms" }, `${lane.sms_exact ? "" : "≤ "}${lane.sms} `, defined("sms", lane.sm_unit)),
       h("span", { class: "muted", text: `${ofWhole(lane.busy_ns, rank.span_ns)} busy` }),
-      h("span", { class: "faint", text: streamWords(lane.streams) }),
+      at.band < ROOMY ? null : h("span", { class: "faint", text: streamWords(lane.streams) }),
     ),
   );
   const strip = h(

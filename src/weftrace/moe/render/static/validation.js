@@ -123,7 +123,7 @@ function timeColumns() {
  */
 function bars(phases, width) {
   const longest = Math.max(...phases.map((row) => nameOf(row).length));
-  const left = Math.min(7 * longest + 14, width * 0.4);
+  const left = Math.min(7.5 * longest + 14, width * 0.4);
   const most = Math.max(
     1,
     ...phases.flatMap((row) => [row.predicted.median_ns, row.measured.median_ns, row.measured.high_ns]),
