@@ -957,6 +957,8 @@ declare namespace profile_pays {
     best_batch: number | null;
     /** At the largest batch. */
     last_gain: number | null;
+    /** What the prices of its operations assume. */
+    assumed: string[];
     /** Why it is impossible here; empty where it is possible. */
     reason?: string;
   }
@@ -1054,6 +1056,8 @@ declare namespace profile_sweep {
     without_limit_ns: number;
     /** How durations were found. */
     costs: string;
+    /** What the prices assume. */
+    assumed?: string[];
   }
   /** Every combination of some settings. */
   interface Document {

@@ -46,3 +46,9 @@ class Piece(InNotebook):
 
 #: Name of an operation -> its pieces, in order; one at least.
 Prices = Mapping[str, tuple[Piece, ...]]
+
+
+def assumptions(prices: Prices) -> tuple[str, ...]:
+    """What prices assume, each once: the parts of their bases that say so."""
+    parts = (part.strip() for own in prices.values() for piece in own for part in piece.basis.split(";"))
+    return tuple(dict.fromkeys(part for part in parts if "assumed" in part))

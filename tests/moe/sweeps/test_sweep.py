@@ -92,3 +92,16 @@ def test_values_of_an_axis_count_once_and_too_many_rows_are_refused() -> None:
     assert parse_axes(["ep=8,16,8", "--overlap=none"]) == {"ep": (8, 16), "overlap": ("none",)}
     with pytest.raises(ProfileError, match="a sweep of 2,500 combinations; it has 1 to 2,000"):
         sweep(Request(kind="prefill"), {"seed": tuple(range(50)), "layers": tuple(range(1, 51))})
+
+
+def test_no_number_is_cut_where_names_are_long() -> None:
+    axes = {"bandwidth-reached": (0.55, 1.0), "overlap": ("none", "two-micro-batches"), "routing": ("balanced",)}
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    found = sweep(Request(kind="prefill", layers=3), axes)
+    assert SWEEP.show is not None
+    SWEEP.show(found, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    for row in found.ranked:
+        assert row.summary is not None
+        assert f"{row.summary.tokens_per_gpu:,.0f}" in text
+        assert f"{row.summary.layer_ns / 1e6:.2f}" in text

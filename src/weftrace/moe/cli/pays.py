@@ -44,6 +44,7 @@ def command(
     tokens_per_request: options.TokensPerRequest = None,
     comm: options.Comm = None,
     comm_sms: options.CommSms = None,
+    bandwidth_reached: options.BandwidthReached = 1.0,
     costs: options.Costs = "published",
     output: outputs.Output = None,
     json: outputs.Json = False,
@@ -57,7 +58,7 @@ def command(
     batches = parse_batches(batch)
     request = options.request_of(
         kind, model=model, hardware=hardware, ep=ep, sequence=sequence, tokens_per_request=tokens_per_request,
-        comm=comm, comm_sms=comm_sms, costs=costs,
+        comm=comm, comm_sms=comm_sms, bandwidth_reached=bandwidth_reached, costs=costs,
     )  # fmt: skip
     with outputs.progress_bar("simulating lists") as on_progress:
         found = pays(request, batches, overlaps=overlap or None, on_progress=on_progress)

@@ -18,7 +18,8 @@ SweepAxes = Annotated[
     typer.Option(
         "--sweep",
         help="Every combination of these values, repeatable: ep=8,16,32. Swept are model, hardware, ep, tokens, "
-        "gpu-tokens, sequence, comm, comm-sms, overlap, costs, layers, ranks, routing, seed.",
+        "gpu-tokens, sequence, comm, comm-sms, overlap, costs, layers, ranks, routing, seed, spread, "
+        "bandwidth-reached.",
         metavar="OPTION=A,B,…",
         show_default=False,
     ),

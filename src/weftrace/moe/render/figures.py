@@ -36,7 +36,7 @@ def sweep_figure(sweep: Sweep) -> go.Figure:
     go = plotly_objects()
     figure = go.Figure()
     axis, is_number = _along(sweep.axes)
-    lines: dict[str, list[tuple[str | int, float]]] = {}
+    lines: dict[str, list[tuple[str | int | float, float]]] = {}
     for row in sweep.rows:
         others = ", ".join(f"{name} {value}" for name, value in row.values.items() if name != axis)
         if row.summary is not None:
@@ -56,9 +56,9 @@ def sweep_figure(sweep: Sweep) -> go.Figure:
     return figure
 
 
-def _along(axes: Mapping[str, Sequence[str | int]]) -> tuple[str, bool]:
+def _along(axes: Mapping[str, Sequence[str | int | float]]) -> tuple[str, bool]:
     """The axis of numbers with most values, and that it has numbers; without one the first."""
-    numbers = [name for name, values in axes.items() if all(isinstance(value, int) for value in values)]
+    numbers = [name for name, values in axes.items() if all(isinstance(value, int | float) for value in values)]
     return (max(numbers, key=lambda name: len(axes[name])), True) if numbers else (next(iter(axes)), False)
 
 

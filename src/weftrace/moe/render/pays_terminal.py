@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from weftrace.moe.render.sweep_terminal import assumed_in
 from weftrace.moe.sweeps.document import PaysDocument
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
@@ -28,6 +29,7 @@ def print_pays(document: PaysDocument, console: Console) -> None:
         _lists(document, curves, width),
         _gains(document, curves, width),
     ]
+    blocks.append(assumed_in({curve["overlap"]: curve["assumed"] for curve in curves if not curve["reason"]}))
     reasons = [Text(clean(f"{curve['overlap']}: {curve['reason']}")) for curve in curves if curve["reason"]]
     if reasons:
         blocks.append(Group(section("Impossible here"), *reasons))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -10,12 +10,14 @@ from rich.text import Text
 
 from weftrace.moe.sweeps.document import SweepDocument
 from weftrace.render.console_parts import BOLD, DIM, Unit, print_blocks, section, table, unit_for
-from weftrace.render.console_text import clean, joined
+from weftrace.render.console_text import clean, joined, shorten_middle
 from weftrace.units import percent
 
 MAX_WIDTH = 140
 MAX_ROWS = 60
+_WIDEST_HEAD = 8  # what a first column has at least
 MAX_NAMED = 3
+MAX_ASSUMED = 6
 _LIMITS = {"compute": "compute", "communication": "comm.", "fused": "fused", "ranks": "ranks"}
 
 
@@ -32,6 +34,7 @@ def print_sweep(document: SweepDocument, console: Console) -> None:
     ]
     if possible:
         blocks.append(_ranked(list(document["axes"]), possible, width))
+        blocks.append(assumed_in({_named(row): row["summary"]["assumed"] for row in possible}))
     if impossible:
         blocks.append(_impossible(impossible))
     print_blocks(blocks, console, width)
@@ -39,7 +42,8 @@ def print_sweep(document: SweepDocument, console: Console) -> None:
 
 def _ranked(axes: list[str], rows: list[Mapping[str, Any]], width: int) -> RenderableType:
     unit = unit_for(max(round(row["summary"]["layer_ns"]) for row in rows))
-    heads = [*axes, "tokens/s", "layer", "comm.", "exposed", "limit", "without"]
+    shown = [shorten_middle(name, _WIDEST_HEAD) for name in axes]
+    heads = [*shown, "tokens/s", "layer", "comm.", "exposed", "limit", "without"]
     lines = [
         [
             *(str(row["values"][name]) for name in axes),
@@ -61,7 +65,7 @@ def _ranked(axes: list[str], rows: list[Mapping[str, Any]], width: int) -> Rende
     notes.append(Text(clean(f"costs: {'; '.join(costs)}; all layers alike"), style=DIM))
     if len(rows) > MAX_ROWS:
         notes.append(Text(f"and {len(rows) - MAX_ROWS} slower ones", style=DIM))
-    return Group(section("Combinations", "fastest first"), table(heads, lines, width, left=axes, gap=2), *notes)
+    return Group(section("Combinations", "fastest first"), table(heads, lines, width, left=shown), *notes)
 
 
 def _communication(summary: Mapping[str, Any], unit: Unit) -> tuple[str, str]:
@@ -69,6 +73,22 @@ def _communication(summary: Mapping[str, Any], unit: Unit) -> tuple[str, str]:
     if summary["communication_ns"] is None:
         return "–", "–"
     return unit(summary["communication_ns"]), percent(summary["exposed_ns"] / (summary["layer_ns"] or 1))
+
+
+def assumed_in(by_name: Mapping[str, Sequence[str]]) -> RenderableType:
+    """What prices assume, each once, of all or of the first that does; the rest is in the documents."""
+    told: dict[str, list[str]] = {}
+    for name, assumed in by_name.items():
+        for text in assumed:
+            told.setdefault(text.removeprefix("assumed: "), []).append(name)
+    lines = []
+    for text, names in list(told.items())[:MAX_ASSUMED]:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        whose = "" if len(names) == len(by_name) else f"  {names[0]}{more}"
+        lines.append(Text.assemble(clean(text), (clean(whose), DIM)))
+    if len(told) > MAX_ASSUMED:
+        lines.append(Text(f"and {len(told) - MAX_ASSUMED} more, in the document (--json)", style=DIM))
+    return Group(section("Assumed", "by the costs"), *lines) if lines else Text("nothing is assumed", style=DIM)
 
 
 def _impossible(rows: list[Mapping[str, Any]]) -> RenderableType:

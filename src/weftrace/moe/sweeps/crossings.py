@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from weftrace.errors import ProfileError, WeftraceError
 from weftrace.files.schemas import Positive
 from weftrace.moe.as_plan import plan_of
-from weftrace.moe.costs.levels import price, was_measured
+from weftrace.moe.costs.levels import price, slowdowns_at, was_measured
 from weftrace.moe.derived.tokens_per_second import ACCEPTED, tokens_of
 from weftrace.moe.operations import Overlap
 from weftrace.moe.overlap_files import load_overlap
-from weftrace.moe.pieces import Piece, Prices
+from weftrace.moe.pieces import Piece, Prices, assumptions
 from weftrace.moe.profiles import check_fit
 from weftrace.moe.requests import Request, level_of, setting_of
 from weftrace.moe.setting import PUBLISHED, Kind, Setting
 from weftrace.notebook import InNotebook
-from weftrace.plan import timetable
+from weftrace.plan import timetable, with_contention
 from weftrace.units import S, percent
 
 #: What is held against no overlap, where none is named.
@@ -59,6 +59,7 @@ class Curve:
     best_gain: Annotated[float | None, Meta(description="The most tokens a second over no overlap's, less 1.")]
     best_batch: Annotated[Positive | None, Meta(description="At which batch.")]
     last_gain: Annotated[float | None, Meta(description="At the largest batch.")]
+    assumed: Annotated[list[str], Meta(description="What the prices of its operations assume.")]
     reason: Annotated[str, Meta(description="Why it is impossible here; empty where it is possible.")] = ""
 
 
@@ -117,30 +118,37 @@ def pays(
     if request.ranks != 1 or request.routing != "balanced" or request.loads is not None or request.contention:
         raise ProfileError("whether it pays is told for one rank with balanced routing, without contention")
     names = (BASE, *(overlaps if overlaps is not None else COMPARED[request.kind]))
-    found: dict[str, tuple[Overlap, NDArray[np.float64], str]] = {}
+    found: dict[str, tuple[Overlap, _Rates]] = {}
     for done, name in enumerate(dict.fromkeys(names)):
         overlap = load_overlap(name, request.kind)
-        rates, reason = _rates(replace(request, overlap=name), overlap, batches, acceptance)
-        found[name] = overlap, rates, reason
+        found[name] = overlap, _rates(replace(request, overlap=name), overlap, batches, acceptance)
         on_progress(done + 1, len(names))
-    if found[BASE][2]:
-        raise ProfileError(f"no overlap, which the others are held against, cannot run: {found[BASE][2]}")
     base = found[BASE][1]
-    curves = tuple(_curve(overlap, rates, base, batches, why) for overlap, rates, why in found.values())
+    if base.reason:
+        raise ProfileError(f"no overlap, which the others are held against, cannot run: {base.reason}")
+    curves = tuple(_curve(overlap, rates, base.per_gpu, batches) for overlap, rates in found.values())
     unit = "requests" if request.kind == "decode" else "tokens"
     return Pays(request=request, unit=unit, batches=tuple(batches), curves=curves)
 
 
-def _rates(
-    request: Request, overlap: Overlap, batches: Sequence[int], acceptance: float
-) -> tuple[NDArray[np.float64], str]:
-    """Tokens a second of a GPU at each batch, NaN where it cannot be cut so; why, where it is never possible.
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """per_gpu: tokens a second at each batch, NaN where it cannot be cut so. reason: why, where never possible."""
+
+    per_gpu: NDArray[np.float64]
+    assumed: tuple[str, ...]
+    reason: str
+
+
+def _rates(request: Request, overlap: Overlap, batches: Sequence[int], acceptance: float) -> _Rates:
+    """Tokens a second of a list at each batch.
 
     Batches whose operations consist of the same pieces are the ranks of one plan: none waits for another.
     """
     rates = np.full(len(batches), np.nan)
     groups: dict[tuple[object, ...], list[tuple[int, Setting, Prices]]] = {}
-    reason = ""
+    level, reason = level_of(request.costs), ""
+    assumed: dict[str, None] = {}
     for at, batch in enumerate(batches):
         try:
             setting, prices = _priced(request, overlap, batch)
@@ -151,14 +159,15 @@ def _rates(
     for members in groups.values():
         setting = members[0][1]
         stacked = _stacked([prices for _, _, prices in members])
-        plan = plan_of(
-            overlap, stacked, setting, num_ranks=len(members), share_sms=not was_measured(level_of(request.costs))
-        )
-        layers_ns = _layers_ns(timetable(plan).start_ns.reshape(len(members), -1), plan.ops, overlap, setting)
+        assumed |= dict.fromkeys(part for _, _, prices in members for part in assumptions(prices))
+        plan = plan_of(overlap, stacked, setting, num_ranks=len(members), share_sms=not was_measured(level))
+        slowdowns = slowdowns_at(level, contention=False)
+        times = with_contention(plan, slowdowns).times if slowdowns else timetable(plan)
+        layers_ns = _layers_ns(times.start_ns.reshape(len(members), -1), plan.ops, overlap, setting)
         for (at, own, _), layer_ns in zip(members, layers_ns, strict=True):
             tokens = tokens_of(own, overlap.num_micro_batches, acceptance)
             rates[at] = tokens * S / (layer_ns * own.model.num_layers)
-    return rates, "" if groups else reason
+    return _Rates(rates, tuple(assumed), "" if groups else reason)
 
 
 def _priced(request: Request, overlap: Overlap, batch: int) -> tuple[Setting, Prices]:
@@ -204,9 +213,8 @@ def _layers_ns(
     return np.asarray((starts_LR[-1] - starts_LR[1]) / (len(starts_LR) - 2))
 
 
-def _curve(
-    overlap: Overlap, rates: NDArray[np.float64], base: NDArray[np.float64], batches: Sequence[int], reason: str
-) -> Curve:
+def _curve(overlap: Overlap, found: _Rates, base: NDArray[np.float64], batches: Sequence[int]) -> Curve:
+    rates = found.per_gpu
     both = np.isfinite(rates) & np.isfinite(base)
     gains = np.where(both, rates, 0.0) / np.where(both, base, 1.0) - 1
     at = np.flatnonzero(both)
@@ -223,7 +231,8 @@ def _curve(
         best_gain=None if best is None else float(gains[best]),
         best_batch=None if best is None else batches[best],
         last_gain=float(gains[at[-1]]) if len(at) else None,
-        reason=reason,
+        assumed=list(found.assumed),
+        reason=found.reason,
     )
 
 

@@ -29,7 +29,7 @@ class SweepDocument(TypedDict):
     headline: str
     base: Request
     shared: Annotated[dict[str, str], Meta(description="What all have alike, as text.")]
-    axes: Annotated[dict[str, list[str | int]], Meta(description="Option -> its values.")]
+    axes: Annotated[dict[str, list[str | int | float]], Meta(description="Option -> its values.")]
     rows: Annotated[list[Row], Meta(description="In the order of the axes, the last one fastest.")]
 
 
@@ -96,9 +96,15 @@ def pays_from(document: Mapping[str, Any], *, what: str = "pays") -> Pays:
 def sweep_table(sweep: Sweep) -> pl.DataFrame:
     """A row a combination: its values, its numbers, why it is impossible."""
     rows = [
-        {**row["values"], **(row["summary"] or {}), "reason": row["reason"]} for row in msgspec.to_builtins(sweep.rows)
+        {**row["values"], **_flat(row["summary"] or {}), "reason": row["reason"]}
+        for row in msgspec.to_builtins(sweep.rows)
     ]
     return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _flat(summary: dict[str, Any]) -> dict[str, Any]:
+    """Lists as one text, for CSV."""
+    return {key: "; ".join(value) if isinstance(value, list | tuple) else value for key, value in summary.items()}
 
 
 def pays_table(pays: Pays) -> pl.DataFrame:

@@ -17,14 +17,16 @@ from weftrace.moe.sweeps.summaries import Summary, summary_of
 from weftrace.notebook import InNotebook
 from weftrace.units import counted
 
+Value = str | int | float
 #: More combinations than a person reads or waits for.
 MAX_ROWS = 2_000
-#: What can be swept, by the option's name: the field of a request, and whether it is a whole number.
-AXES: dict[str, tuple[str, bool]] = {
-    "model": ("model", False), "hardware": ("hardware", False), "ep": ("ep", True), "tokens": ("tokens", True),
-    "gpu-tokens": ("gpu_tokens", True), "sequence": ("sequence", True), "comm": ("comm", False),
-    "comm-sms": ("comm_sms", True), "overlap": ("overlap", False), "costs": ("costs", False),
-    "layers": ("layers", True), "ranks": ("ranks", True), "routing": ("routing", False), "seed": ("seed", True),
+#: What can be swept, by the option's name: the field of a request, and what its values are.
+AXES: dict[str, tuple[str, type[str] | type[int] | type[float]]] = {
+    "model": ("model", str), "hardware": ("hardware", str), "ep": ("ep", int), "tokens": ("tokens", int),
+    "gpu-tokens": ("gpu_tokens", int), "sequence": ("sequence", int), "comm": ("comm", str),
+    "comm-sms": ("comm_sms", int), "overlap": ("overlap", str), "costs": ("costs", str),
+    "layers": ("layers", int), "ranks": ("ranks", int), "routing": ("routing", str), "seed": ("seed", int),
+    "spread": ("spread", float), "bandwidth-reached": ("bandwidth_reached", float),
 }  # fmt: skip
 
 
@@ -32,7 +34,7 @@ AXES: dict[str, tuple[str, bool]] = {
 class Row:
     """One combination: its values by axis, and its numbers, or why it is impossible."""
 
-    values: dict[str, str | int]
+    values: dict[str, Value]
     summary: Summary | None = None
     reason: Annotated[str, Meta(description="Empty where it is possible.")] = ""
 
@@ -43,7 +45,7 @@ class Sweep(InNotebook):
     axes, the last one fastest."""
 
     base: Request
-    axes: dict[str, tuple[str | int, ...]]
+    axes: dict[str, tuple[Value, ...]]
     rows: tuple[Row, ...]
 
     @property
@@ -84,9 +86,9 @@ def named(row: Row) -> str:
     return ", ".join(f"{name}={value}" for name, value in row.values.items())
 
 
-def parse_axes(texts: Sequence[str]) -> dict[str, tuple[str | int, ...]]:
+def parse_axes(texts: Sequence[str]) -> dict[str, tuple[Value, ...]]:
     """ "ep=8,16" -> {"ep": (8, 16)}. Raises `ProfileError` for an axis or a value that there is none of."""
-    axes: dict[str, tuple[str | int, ...]] = {}
+    axes: dict[str, tuple[Value, ...]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
         name = name.strip().removeprefix("--")
@@ -101,7 +103,7 @@ def parse_axes(texts: Sequence[str]) -> dict[str, tuple[str | int, ...]]:
 
 def sweep(
     base: Request,
-    axes: Mapping[str, Sequence[str | int]],
+    axes: Mapping[str, Sequence[Value]],
     *,
     on_progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Sweep:
@@ -123,18 +125,21 @@ def sweep(
     return Sweep(base=base, axes={name: tuple(values) for name, values in axes.items()}, rows=tuple(rows))
 
 
-def _row(request: Request, values: dict[str, str | int]) -> Row:
+def _row(request: Request, values: dict[str, Value]) -> Row:
     try:
         return Row(values=values, summary=summary_of(profile_of(request)))
     except WeftraceError as error:
         return Row(values=values, reason=str(error))
 
 
-def _value(name: str, value: str, text: str) -> str | int:
-    if AXES[name][1]:
-        if not value.replace("_", "").isdecimal():
-            raise ProfileError(f"sweep {text!r}: {value!r} is no whole number")
-        return int(value)
+def _value(name: str, value: str, text: str) -> Value:
+    kind = AXES[name][1]
+    if kind is not str:
+        try:
+            return kind(value)
+        except ValueError as error:
+            told = "whole number" if kind is int else "number"
+            raise ProfileError(f"sweep {text!r}: {value!r} is no {told}") from error
     known: dict[str, tuple[str, ...]] = {"comm": COMMS, "routing": get_args(Routing)}
     if value not in known.get(name, (value,)):
         raise ProfileError(f"sweep {text!r}: {name} = {value!r}; it is one of {', '.join(known[name])}")

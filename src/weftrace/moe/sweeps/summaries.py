@@ -11,6 +11,7 @@ from weftrace.analysis import overlap as communication_overlap
 from weftrace.files.schemas import Amount, Positive
 from weftrace.moe.derived.limits import Limit, bottleneck
 from weftrace.moe.derived.tokens_per_second import throughput
+from weftrace.moe.pieces import assumptions
 from weftrace.moe.profiles import Profile
 
 
@@ -33,6 +34,7 @@ class Summary:
     limit: Annotated[Limit, Meta(description="Without which of these a layer would be shortest.")]
     without_limit_ns: Annotated[Amount, Meta(description="What a layer would take without it.")]
     costs: Annotated[str, Meta(description="How durations were found.")]
+    assumed: Annotated[tuple[str, ...], Meta(description="What the prices assume.")] = ()
 
 
 def summary_of(profile: Profile) -> Summary:
@@ -53,4 +55,5 @@ def summary_of(profile: Profile) -> Summary:
         limit=holds_up.limit,
         without_limit_ns=holds_up.without_ns[holds_up.limit],
         costs=profile.costs,
+        assumed=assumptions(profile.prices),
     )
