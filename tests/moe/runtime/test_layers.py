@@ -61,12 +61,14 @@ def replace_filled(tokens: Tokens, filled: int) -> Tokens:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_splitting_a_prompt_leaves_attention_unchanged(kind: str) -> None:
+@pytest.mark.parametrize(("lengths", "later"), [([5, 11, 3], 4), ([5, 5, 5, 5, 5, 3], 1)])
+def test_splitting_a_prompt_leaves_attention_unchanged(kind: str, lengths: list[int], later: int) -> None:
+    """later: tokens of the prompt that is split which go to the second micro-batch; one alone sees all before it too."""
     (layer,) = layers_of(MODELS[kind], 1)
-    lengths, x = [5, 11, 3], drawn(19, 16)
+    x = drawn(sum(lengths), 16)
     first, second = split_prompts(lengths)
-    assert [each.prompt for each in first if each.end < each.of] == [1]
-    assert second[0] == Segment(1, first[-1].end, 11 - first[-1].end, 11)
+    (of,) = [each for each in first if each.end < each.of]
+    assert second[0] == Segment(of.prompt, of.end, later, of.of)
     cut = sum(each.length for each in first)
     with torch.no_grad():
         at_once = plain_layer(layer, x, prompts(whole(lengths)))

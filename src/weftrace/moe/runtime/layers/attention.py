@@ -179,10 +179,10 @@ def _segment(
             )
         tokens.earlier[key] = own
     k, v = expand(own)
-    mask = _last_see_all(len(query), len(own), query.device) if segment.start else None
+    mask = _last_see_all(len(query), len(own), query.device) if segment.start else None  # none for a single token
     rows, k, v = (each.transpose(0, 1)[None] for each in (query, k, v))
     seen = F.scaled_dot_product_attention(
-        rows, k, v, mask, is_causal=mask is None, scale=scale, enable_gqa=rows.shape[1] != k.shape[1]
+        rows, k, v, mask, is_causal=not segment.start, scale=scale, enable_gqa=rows.shape[1] != k.shape[1]
     )
     return seen[0].transpose(0, 1)
 
