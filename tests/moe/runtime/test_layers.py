@@ -63,7 +63,7 @@ def replace_filled(tokens: Tokens, filled: int) -> Tokens:
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize(("lengths", "later"), [([5, 11, 3], 4), ([5, 5, 5, 5, 5, 3], 1)])
 def test_splitting_a_prompt_leaves_attention_unchanged(kind: str, lengths: list[int], later: int) -> None:
-    """later: tokens of the prompt that is split which go to the second micro-batch; one alone sees all before it too."""
+    """later: tokens of the split prompt that go to the second micro-batch; one alone sees all before it too."""
     (layer,) = layers_of(MODELS[kind], 1)
     x = drawn(sum(lengths), 16)
     first, second = split_prompts(lengths)
