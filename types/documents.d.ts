@@ -962,12 +962,13 @@ declare namespace profile_pays {
     /** Why it is impossible here; empty where it is possible. */
     reason?: string;
   }
-  /** One profile; what is None is the published profile's. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that. spread: of experts' popularity in it. bandwidth_reached: part of the published bandwidth that transfers get. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side. */
+  /** One profile; what is None is the published profile's. redundant: experts that are held twice. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With neither, a GPU has the published profile's, whatever the list. tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that. spread: of experts' popularity in it. bandwidth_reached: part of the published bandwidth that transfers get. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side. */
   interface Request {
     kind: "decode" | "prefill" | "train";
     model?: string;
     hardware?: string;
     ep?: number | null;
+    redundant?: number;
     tokens?: number | null;
     gpu_tokens?: number | null;
     sequence?: number | null;
@@ -1004,12 +1005,13 @@ declare namespace profile_pays {
 }
 
 declare namespace profile_sweep {
-  /** One profile; what is None is the published profile's. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that. spread: of experts' popularity in it. bandwidth_reached: part of the published bandwidth that transfers get. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side. */
+  /** One profile; what is None is the published profile's. redundant: experts that are held twice. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With neither, a GPU has the published profile's, whatever the list. tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that. spread: of experts' popularity in it. bandwidth_reached: part of the published bandwidth that transfers get. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side. */
   interface Request {
     kind: "decode" | "prefill" | "train";
     model?: string;
     hardware?: string;
     ep?: number | null;
+    redundant?: number;
     tokens?: number | null;
     gpu_tokens?: number | null;
     sequence?: number | null;

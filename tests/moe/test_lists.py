@@ -82,3 +82,11 @@ def test_no_list_is_faster_than_its_lanes(kind: str) -> None:
         profile = laid_out(load_overlap(name, kind), cost)  # type: ignore[arg-type]
         by_lane = profile.times.ops.group_by("stream").agg(busy=pl.col("duration_ns").sum())
         assert profile.span_ns >= max(by_lane.get_column("busy").to_list()), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_layer_adds_does_not_depend_on_how_many_are_run(kind: str) -> None:
+    cost = {"attn": 7, "attn-0": 3, "attn-1": 4, "shared": 2, "mlp": 6, "moe": 15, "dispatch": 9, "combine": 12}
+    for name in known_overlaps(kind):  # type: ignore[arg-type]
+        overlap = load_overlap(name, kind)  # type: ignore[arg-type]
+        assert len({laid_out(overlap, cost, layers=layers).layer_ns for layers in (4, 6, 11)}) == 1, name

@@ -59,6 +59,11 @@ def test_a_profile_of_each_kind_can_be_made_with_both_ways_of_routing(kind: Any,
     assert profile.trace(1).info["profile.overlap"] == profile.overlap.name
 
 
+def test_deepseeks_decode_with_copies_of_experts_can_be_simulated() -> None:
+    """EP144 with 32 experts held twice: 2 on each GPU."""
+    assert profile_of(Request(kind="decode", ep=144, redundant=32, layers=3)).setting.local_experts == 2
+
+
 def test_contention_is_an_option_that_the_output_names() -> None:
     plain, stretched = (profile_of(Request(kind="train", layers=3, contention=each)) for each in (False, True))
     assert stretched.layer_ns > plain.layer_ns

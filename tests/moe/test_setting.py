@@ -39,6 +39,11 @@ def test_what_cannot_be_is_refused_with_both_numbers(kind: Any, given: dict[str,
     assert message in str(refused.value)
 
 
+def test_without_a_drafted_token_a_gpu_has_as_many_requests() -> None:
+    plain = Setting.of("decode", tokens_per_request=1)
+    assert (plain.tokens, plain.requests) == (64, 64)
+
+
 def test_copies_of_experts_count_as_experts() -> None:
     assert Setting.of("decode", ep=144, num_redundant=32).local_experts == 2
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from weftrace.moe import Overlap, Piece, Prices, Setting, load_overlap, plan_of
 from weftrace.plan import timetable
@@ -57,3 +59,24 @@ def test_each_lane_waits_once_for_what_the_other_issued_before() -> None:
     waits = [(names[op], names[on]) for op, on in plan.waits.filter(why="sm").select("op", "on").iter_rows()]
     within = [("mlp(W) side", "mlp(W)"), ("mlp(F)", "mlp(W) side")]
     assert sorted(waits) == sorted(within * 3)
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.sampled_from([None, 40, 72, 112])), min_size=22, max_size=22))
+@settings(max_examples=40, deadline=None)
+def test_what_asks_for_more_sms_than_are_left_never_runs_at_once(drawn: list[tuple[int, int | None]]) -> None:
+    """Two pieces an operation, of any length and SMs: those of both lanes that ask for over 112 together are apart."""
+    overlap = load_overlap("training")
+    prices = {
+        each.name: tuple(
+            Piece(name=f"{each.name} {n}", kind="communication" if each.moves_tokens else "compute",
+                  duration_ns=us * US, num_sms=None if each.moves_tokens else sms, basis="a test")
+            for n, (us, sms) in enumerate(drawn[2 * at : 2 * at + 2])
+        )
+        for at, each in enumerate(overlap.operations)
+    }  # fmt: skip
+    ops = timetable(plan_of(overlap, prices, Setting.of("train", num_layers=3), gap_ns=0)).ops
+    asking = ops.filter(ops["num_sms"].is_not_null()).select("stream", "num_sms", "start_ns", "end_ns")
+    compute, side = (asking.filter(stream=stream).rows() for stream in (7, 23))
+    for _, sms, start, end in side:
+        for _, other, begins, ends in compute:
+            assert sms + other <= 112 or end <= begins or ends <= start

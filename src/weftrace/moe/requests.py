@@ -22,18 +22,20 @@ Routing = Literal["balanced", "random"]
 class Request:
     """One profile; what is None is the published profile's.
 
-    tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches, which a list cuts as it needs. With
-    neither, a GPU has the published profile's tokens, whatever the list. tokens_per_request: in decode. comm: None for
-    what the list asks for. overlap: name or file of a list. costs: "roofline", "published", or a calibration's file.
-    layers: that are run. ranks: that are simulated. routing: "random" draws experts for each token. seed: of that.
-    spread: of experts' popularity in it. bandwidth_reached: part of the published bandwidth that transfers get. loads:
-    file with the loads of GPUs, [layers, ep]. contention: stretch what runs side by side.
+    redundant: experts that are held twice. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches,
+    which a list cuts as it needs. With neither, a GPU has the published profile's, whatever the list.
+    tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs:
+    "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random"
+    draws experts for each token. seed: of that. spread: of experts' popularity in it. bandwidth_reached: part of the
+    published bandwidth that transfers get. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what
+    runs side by side.
     """
 
     kind: Kind
     model: str = "deepseek-v3"
     hardware: str = "h800"
     ep: int | None = None
+    redundant: int = 0
     tokens: int | None = None
     gpu_tokens: int | None = None
     sequence: int | None = None
@@ -62,7 +64,7 @@ def setting_of(request: Request, overlap: Overlap) -> Setting:
     comm: Comm = request.comm or ("fused" if overlap.is_fused else "deepep-v1")
     plain = _plain(
         request.kind, request.model, request.hardware, comm, request.ep, request.tokens, request.sequence,
-        request.tokens_per_request, request.comm_sms, request.layers, request.bandwidth_reached,
+        request.tokens_per_request, request.comm_sms, request.layers, request.bandwidth_reached, request.redundant,
     )  # fmt: skip
     if request.tokens is not None:
         if request.gpu_tokens is not None:
@@ -84,11 +86,12 @@ def setting_of(request: Request, overlap: Overlap) -> Setting:
 def _plain(
     kind: Kind, model: str, hardware: str, comm: Comm, ep: int | None, tokens: int | None, sequence: int | None,
     tokens_per_request: int | None, comm_sms: int | None, layers: int, bandwidth_reached: float,
+    redundant: int,
 ) -> Setting:  # fmt: skip
     return Setting.of(
         kind, model=model, hardware=hardware, comm=comm, ep=ep, tokens=tokens, sequence=sequence,
         tokens_per_request=tokens_per_request, comm_sms=comm_sms, num_layers=layers,
-        bandwidth_reached=bandwidth_reached,
+        bandwidth_reached=bandwidth_reached, num_redundant=redundant,
     )  # fmt: skip
 
 

@@ -97,12 +97,16 @@ class Setting(InNotebook):
         sequence = published["sequence"] if sequence is None else sequence
         if tokens_per_request is None:
             tokens_per_request = published["tokens_per_request"] if kind == "decode" else sequence
+        if tokens is None:
+            tokens = published["tokens"]
+            if kind == "decode":  # as many requests, whatever each does in a step
+                tokens = tokens // published["tokens_per_request"] * tokens_per_request
         return cls(
             kind=kind,
             model=model_config(model) if isinstance(model, str) else model,
             hardware=of_device,
             ep=published["ep"] if ep is None else ep,
-            tokens=published["tokens"] if tokens is None else tokens,
+            tokens=tokens,
             sequence=sequence,
             tokens_per_request=tokens_per_request,
             comm=comm,

@@ -14,7 +14,7 @@ from weftrace.moe.derived.tokens_per_second import throughput
 from weftrace.moe.kinds import SWEEP
 from weftrace.moe.requests import Request, profile_of
 from weftrace.moe.sweeps.document import sweep_document, sweep_from, sweep_table
-from weftrace.moe.sweeps.many_settings import Sweep, parse_axes, sweep
+from weftrace.moe.sweeps.many_settings import Sweep, Value, parse_axes, sweep
 
 AXES = {"ep": (8, 32, 48), "overlap": ("none", "two-micro-batches")}
 
@@ -95,7 +95,11 @@ def test_values_of_an_axis_count_once_and_too_many_rows_are_refused() -> None:
 
 
 def test_no_number_is_cut_where_names_are_long() -> None:
-    axes = {"bandwidth-reached": (0.55, 1.0), "overlap": ("none", "two-micro-batches"), "routing": ("balanced",)}
+    axes: dict[str, tuple[Value, ...]] = {
+        "bandwidth-reached": (0.55, 1.0),
+        "overlap": ("none", "two-micro-batches"),
+        "routing": ("balanced",),
+    }
     console = Console(width=80, file=io.StringIO(), color_system=None)
     found = sweep(Request(kind="prefill", layers=3), axes)
     assert SWEEP.show is not None

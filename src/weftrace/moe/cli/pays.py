@@ -40,6 +40,7 @@ def command(
     model: options.Model = "deepseek-v3",
     hardware: options.HardwareName = "h800",
     ep: options.Ep = None,
+    redundant: options.Redundant = 0,
     sequence: options.Sequence = None,
     tokens_per_request: options.TokensPerRequest = None,
     comm: options.Comm = None,
@@ -57,7 +58,8 @@ def command(
     wanted = outputs.wanted(output, writes=PAYS, json=json, quiet=quiet)
     batches = parse_batches(batch)
     request = options.request_of(
-        kind, model=model, hardware=hardware, ep=ep, sequence=sequence, tokens_per_request=tokens_per_request,
+        kind, model=model, hardware=hardware, ep=ep, redundant=redundant,
+        sequence=sequence, tokens_per_request=tokens_per_request,
         comm=comm, comm_sms=comm_sms, bandwidth_reached=bandwidth_reached, costs=costs,
     )  # fmt: skip
     with outputs.progress_bar("simulating lists") as on_progress:

@@ -18,6 +18,10 @@ Ep = Annotated[
     int | None,
     typer.Option("--ep", help="GPUs of a group of experts.", min=1, metavar="N", show_default=False),
 ]
+Redundant = Annotated[
+    int,
+    typer.Option("--redundant", help="Experts that are held twice, as EPLB places copies.", min=0, metavar="N"),
+]
 Tokens = Annotated[
     int | None,
     typer.Option(

@@ -17,8 +17,8 @@ SweepAxes = Annotated[
     list[str] | None,
     typer.Option(
         "--sweep",
-        help="Every combination of these values, repeatable: ep=8,16,32. Swept are model, hardware, ep, tokens, "
-        "gpu-tokens, sequence, comm, comm-sms, overlap, costs, layers, ranks, routing, seed, spread, "
+        help="Every combination of these values, repeatable: ep=8,16,32. Swept are model, hardware, ep, redundant, "
+        "tokens, gpu-tokens, sequence, comm, comm-sms, overlap, costs, layers, ranks, routing, seed, spread, "
         "bandwidth-reached.",
         metavar="OPTION=A,B,…",
         show_default=False,
@@ -43,6 +43,7 @@ def train(
     model: options.Model = "deepseek-v3",
     hardware: options.HardwareName = "h800",
     ep: options.Ep = None,
+    redundant: options.Redundant = 0,
     tokens: options.Tokens = None,
     sequence: options.Sequence = None,
     comm: options.Comm = None,
@@ -64,7 +65,8 @@ def train(
 ) -> None:
     """Simulate training: a forward and a backward layer, overlapped as in DualPipe."""
     request = options.request_of(
-        "train", model=model, hardware=hardware, ep=ep, tokens=tokens, sequence=sequence, comm=comm,
+        "train", model=model, hardware=hardware, ep=ep,
+        redundant=redundant, tokens=tokens, sequence=sequence, comm=comm,
         comm_sms=comm_sms, overlap=overlap, costs=costs, layers=layers, ranks=ranks, routing=routing, seed=seed,
         loads=loads, contention=contention,
         spread=spread, bandwidth_reached=bandwidth_reached,
@@ -76,6 +78,7 @@ def prefill(
     model: options.Model = "deepseek-v3",
     hardware: options.HardwareName = "h800",
     ep: options.Ep = None,
+    redundant: options.Redundant = 0,
     tokens: options.Tokens = None,
     gpu_tokens: options.GpuTokens = None,
     sequence: options.Sequence = None,
@@ -98,7 +101,8 @@ def prefill(
 ) -> None:
     """Simulate prefill: two micro-batches, one computes while the other's tokens travel."""
     request = options.request_of(
-        "prefill", model=model, hardware=hardware, ep=ep, tokens=tokens, gpu_tokens=gpu_tokens, sequence=sequence,
+        "prefill", model=model, hardware=hardware, ep=ep,
+        redundant=redundant, tokens=tokens, gpu_tokens=gpu_tokens, sequence=sequence,
         comm=comm, comm_sms=comm_sms, overlap=overlap, costs=costs, layers=layers, ranks=ranks, routing=routing,
         seed=seed, loads=loads, contention=contention,
         spread=spread, bandwidth_reached=bandwidth_reached,
@@ -110,6 +114,7 @@ def decode(
     model: options.Model = "deepseek-v3",
     hardware: options.HardwareName = "h800",
     ep: options.Ep = None,
+    redundant: options.Redundant = 0,
     tokens: options.Tokens = None,
     gpu_tokens: options.GpuTokens = None,
     sequence: options.Sequence = None,
@@ -133,7 +138,8 @@ def decode(
 ) -> None:
     """Simulate decoding: two micro-batches in five stages, whose transfers hold no SM."""
     request = options.request_of(
-        "decode", model=model, hardware=hardware, ep=ep, tokens=tokens, gpu_tokens=gpu_tokens, sequence=sequence,
+        "decode", model=model, hardware=hardware, ep=ep,
+        redundant=redundant, tokens=tokens, gpu_tokens=gpu_tokens, sequence=sequence,
         tokens_per_request=tokens_per_request, comm=comm, comm_sms=comm_sms, overlap=overlap, costs=costs,
         layers=layers, ranks=ranks, routing=routing, seed=seed, loads=loads, contention=contention,
         spread=spread, bandwidth_reached=bandwidth_reached,

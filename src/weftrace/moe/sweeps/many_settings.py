@@ -22,7 +22,8 @@ Value = str | int | float
 MAX_ROWS = 2_000
 #: What can be swept, by the option's name: the field of a request, and what its values are.
 AXES: dict[str, tuple[str, type[str] | type[int] | type[float]]] = {
-    "model": ("model", str), "hardware": ("hardware", str), "ep": ("ep", int), "tokens": ("tokens", int),
+    "model": ("model", str), "hardware": ("hardware", str), "ep": ("ep", int),
+    "redundant": ("redundant", int), "tokens": ("tokens", int),
     "gpu-tokens": ("gpu_tokens", int), "sequence": ("sequence", int), "comm": ("comm", str),
     "comm-sms": ("comm_sms", int), "overlap": ("overlap", str), "costs": ("costs", str),
     "layers": ("layers", int), "ranks": ("ranks", int), "routing": ("routing", str), "seed": ("seed", int),
