@@ -154,9 +154,12 @@ function paintChosen(context, { picture, view, width, hovered, focused }, line, 
  */
 function paintNames(context, { picture, view, width }, line, colors) {
   const { tops, band } = picture.at;
-  eachRun(line, view, width, (run, x0, x1) => {
-    const left = Math.max(0, x0);
-    const room = Math.min(width, x1) - left;
+  /** @type {{ run: Run, x0: number, x1: number }[]} */
+  const runs = [];
+  eachRun(line, view, width, (run, x0, x1) => runs.push({ run, x0, x1 }));
+  runs.forEach(({ run }, at) => {
+    const [left, right] = widestSeen(runs, at, width);
+    const room = right - left;
     if (room < 11) return;
     const density = densityOf(run);
     if (density < NAMED && room < LEAST_ROOM) return;
@@ -167,6 +170,27 @@ function paintNames(context, { picture, view, width }, line, colors) {
     context.textBaseline = "middle";
     paintName(context, run, { middle: left + room / 2, room, y: tops[run.box.row] + band / 2, band });
   });
+}
+
+/**
+ * Where most of a run is seen: those that start after it are painted over it.
+ * @param {{ x0: number, x1: number }[]} runs
+ * @param {number} at
+ * @param {number} width
+ * @returns {[left: number, right: number]}
+ */
+function widestSeen(runs, at, width) {
+  const end = Math.min(width, runs[at].x1);
+  let from = Math.max(0, runs[at].x0);
+  /** @type {[left: number, right: number]} */
+  let widest = [from, from];
+  for (let i = at + 1; i <= runs.length && from < end; i += 1) {
+    const next = i < runs.length ? Math.min(end, runs[i].x0) : end;
+    if (next - from > widest[1] - widest[0]) widest = [from, next];
+    if (next === end) break;
+    from = Math.max(from, runs[i].x1);
+  }
+  return widest;
 }
 
 /**
