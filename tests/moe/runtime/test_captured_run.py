@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -53,9 +54,10 @@ def test_the_report_finds_phases_layers_and_both_micro_batches(recorded: dict[st
 
 
 def test_the_report_states_what_hid_and_without_overlap_it_is_less(recorded: dict[str, list[Path]]) -> None:
-    """From posted to done, on gloo's threads: an ordering over repeated runs, whatever else the machine does."""
+    """From posted to done, on gloo's threads: an ordering of medians over repeated runs, whatever else the machine does.
+    One run in a dozen of a busy machine may hide nothing at all."""
     overlapped, alone = ([hidden(folder) for folder in recorded[name]] for name in ("two-micro-batches", "none"))
-    assert max(alone) < min(overlapped)
+    assert median(alone) < median(overlapped)
     (document,) = analyze(recorded["two-micro-batches"][0] / "rank0.json.gz").document["ranks"]
     assert document["hidden_fraction"] == pytest.approx(overlapped[0])
 
