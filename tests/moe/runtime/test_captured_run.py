@@ -54,8 +54,10 @@ def test_the_report_finds_phases_layers_and_both_micro_batches(recorded: dict[st
 
 
 def test_the_report_states_what_hid_and_without_overlap_it_is_less(recorded: dict[str, list[Path]]) -> None:
-    """From posted to done, on gloo's threads: an ordering of medians over repeated runs, whatever else the machine does.
-    One run in a dozen of a busy machine may hide nothing at all."""
+    """From posted to done, on gloo's threads: an ordering of medians over repeated runs.
+
+    One run in a dozen of a busy machine may hide nothing at all.
+    """
     overlapped, alone = ([hidden(folder) for folder in recorded[name]] for name in ("two-micro-batches", "none"))
     assert median(alone) < median(overlapped)
     (document,) = analyze(recorded["two-micro-batches"][0] / "rank0.json.gz").document["ranks"]
