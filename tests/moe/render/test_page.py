@@ -121,9 +121,3 @@ def test_ranks_that_wait_are_listed(open_html: Open) -> None:
     page = opened(open_html, made("prefill", num_layers=2, num_ranks=3))
     assert page.locator("#rank-table tbody tr").count() == 3
     assert "3 ranks" in page.locator("#rank-lead").text_content()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_cut_on_a_narrow_screen(open_html: Open, kind: str) -> None:
-    page = opened(open_html, made(kind, num_layers=3), viewport={"width": 360, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360

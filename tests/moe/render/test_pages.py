@@ -97,13 +97,6 @@ def test_a_validation_shows_ratios_and_marks_where_they_are(open_html: Open) -> 
     assert page.locator("#run-table tbody tr").count() == len(document["whole"])
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("width", [360, 1440])
-def test_nothing_is_wider_than_the_screen(open_html: Open, name: str, width: int) -> None:
-    page = open_html(PAGES[name](), viewport={"width": width, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
 def test_texts_of_documents_are_texts_and_empty_ones_are_told(open_html: Open) -> None:
     hostile: Any = copy.deepcopy(validated())
     hostile["phases"] = []
