@@ -104,7 +104,7 @@ def test_what_another_process_wrote_meanwhile_stays(tmp_path: Path) -> None:
     made.give(1)
     made.writer.close()
     assert (tmp_path / "rank0.json.gz").read_text() == "another's"
-    assert "takes itself for the same rank" in made.problems[0]
+    assert "by another recording of the same rank" in made.problems[0]
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

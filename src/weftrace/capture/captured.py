@@ -43,7 +43,7 @@ class Overhead(InNotebook):
                 )
             parts.append(f"a step took {recorded}")
         held = f"the run was held up for {duration(max(self.pause_ns, self.held_ns))} at most"
-        return "; ".join([*parts, held + (f", {self.in_steps:.2g} steps" if self.in_steps is not None else "")])
+        return "; ".join([*parts, held + (f", {_few(self.in_steps)} steps" if self.in_steps is not None else "")])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,10 @@ class Captured(InNotebook):
         yield "size", f"{size(self.num_bytes)} of at most {size(self.max_bytes)}"
         yield "overhead", self.overhead.told()
         yield from (("problem", problem) for problem in self.problems)
+
+
+def _few(steps: float) -> str:
+    return f"{steps:,.0f}" if steps >= 10 else f"{steps:.2g}"
 
 
 def listed(steps: Sequence[int]) -> str:

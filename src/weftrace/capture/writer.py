@@ -113,7 +113,9 @@ class Writer:
             return
         window.path.parent.mkdir(parents=True, exist_ok=True)
         if window.path.exists():
-            raise OutputError(f"{window.path} was written meanwhile, by a process that takes itself for the same rank")
+            raise OutputError(
+                f"{window.path} was written meanwhile, by another recording of the same rank, and is not overwritten"
+            )
         with replacing(window.path) as temporary:
             temporary.write_bytes(data)
         self.files.append(Written(window.path, tuple(kept), len(data)))

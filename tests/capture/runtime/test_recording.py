@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -344,9 +345,57 @@ def test_what_cannot_work_is_refused_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "rank0.json.gz").touch()
     with pytest.raises(CaptureError, match="is there already"):
         record(tmp_path)
-    for wrong in ({"max_mb": 0}, {"longest_pause": 0}, {"info": {"model": "x"}}):
+    refused: list[dict[str, Any]] = [
+        *({"max_mb": wrong} for wrong in (0, -1, float("nan"), float("inf"), 1e-9)),
+        *({"longest_pause": wrong} for wrong in (0, float("nan"))), {"info": {"model": "x"}}, {"ranks": [3]},
+    ]  # fmt: skip
+    for wrong in refused:
         with pytest.raises(CaptureError, match=next(iter(wrong))):
             record(tmp_path / "other", **wrong)
+
+
+def test_what_another_recording_wrote_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    first, second = record(tmp_path, schedule=QUICK), record(tmp_path, schedule=QUICK)
+    loop(first)
+    with pytest.warns(CaptureWarning, match=r"steps 2-3 were not written: .*rank0.json.gz was written meanwhile, by another"):
+        loop(second)
+    assert first.result.num_bytes == (tmp_path / "rank0.json.gz").stat().st_size
+    assert second.result.files == second.result.steps == ()
+
+
+def test_a_recording_records_within_its_block_alone_and_once(tmp_path: Path) -> None:
+    made = record(tmp_path, schedule=Schedule(0, 1, 1, 0))
+    with pytest.warns(CaptureWarning, match=r"step\(\) was called outside of the recording's with block"):
+        for step in range(4):
+            work(step)
+            made.step()
+    loop(made, steps=2)
+    made.step()
+    assert made.result.steps == (1,)
+    with pytest.raises(CaptureError, match=r"this recording has ended: call record\(\) again"), made:
+        pass
+
+
+def test_steps_on_another_thread_than_the_blocks_are_told_and_leave_the_profiler_free(tmp_path: Path) -> None:
+    def on_another_thread(made: Recording) -> None:
+        with made:
+            thread = Thread(target=lambda: [made.step() for _ in range(3)])
+            thread.start()
+            thread.join()
+
+    made = record(tmp_path / "from-the-first", schedule=Schedule(0, 1, 1))
+    with pytest.warns(CaptureWarning, match=r"step\(\) was called on another thread than the one that began"):
+        on_another_thread(made)
+    assert made.result.steps == ()
+    later = record(tmp_path / "later", schedule=Schedule(1, 1, 1))
+    on_another_thread(later)
+    assert later.result.steps == (2,) and not later.result.problems
+
+
+def test_the_first_step_of_a_program_is_not_what_a_step_took_before(tmp_path: Path) -> None:
+    made = record(tmp_path, schedule=QUICK)
+    loop(made, work=lambda step: time.sleep(0.05 * (step == 0)))
+    assert made.result.overhead.step_ns is None or made.result.overhead.step_ns < 40_000_000
 
 
 def test_the_result_reads_as_lines(tmp_path: Path) -> None:

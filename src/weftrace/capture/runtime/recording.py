@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from types import TracebackType
+from math import isfinite
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 from torch.profiler import record_function
@@ -59,8 +61,10 @@ def record(
     Raises `CaptureError`, before anything runs, where a file of this rank is there already, where the folder cannot be
     written, and for arguments that mean nothing. After that nothing raises: see `Recording.result`.
     """
-    if max_mb <= 0 or longest_pause <= 0:
-        raise CaptureError(f"max_mb={max_mb}, longest_pause={longest_pause}: both are more than 0")
+    if not (isfinite(max_mb) and int(max_mb * MIB) > 0):
+        raise CaptureError(f"max_mb={max_mb}: it is a number above 0, of at least a byte; all that a rank may write")
+    if not longest_pause > 0:
+        raise CaptureError(f"longest_pause={longest_pause}: it is a number of steps above 0, or inf")
     if strange := [key for key in info or {} if not key.startswith(("profile.", "capture."))]:
         raise CaptureError(f'info: {strange[0]!r}: what a file tells of itself is called "profile.…" or "capture.…"')
     asked = Schedule() if schedule is None else schedule
@@ -68,6 +72,8 @@ def record(
     world = this_process()
     has_one_file = isinstance(asked, Schedule) and asked.has_one_file
     takes_part = ranks is None or world.rank in ranks
+    if ranks is not None and not any(0 <= rank < world.world_size for rank in ranks):
+        raise CaptureError(f"ranks={sorted(ranks)}: the run has ranks 0 to {world.world_size - 1}, so none would record")
     told = {
         **(info or {}),
         **({"capture.parallel": ", ".join(f"{name}={size}" for name, size in parallel.items())} if parallel else {}),
@@ -102,6 +108,8 @@ class Recording:
         self._pace = Pace(longest_pause)
         self._problems: list[str] = []
         self._writer = Writer(max_bytes, self._tell)
+        self._thread: int | None = None  # that entered the block or called `step` last; None outside of the block
+        self._was_entered = False
         self._step = 0  # the one that is running
         self._began_ns = 0
         self._range: record_function | None = None
@@ -123,6 +131,9 @@ class Recording:
         )  # fmt: skip
 
     def __enter__(self) -> Recording:
+        if self._was_entered:
+            raise CaptureError("this recording has ended: call record() again, with a folder of its own")
+        self._was_entered, self._thread = True, threading.get_ident()
         if self._path_of is not None:
             with self._unharmed("the profiler could not be loaded"):
                 if not somebody_else_records():
@@ -134,6 +145,8 @@ class Recording:
         """Ends a step of the loop, and begins the next."""
         if self._path_of is None:
             self._step += 1
+            return
+        if not self._is_heard():
             return
         ended_ns = time.perf_counter_ns()
         with self._unharmed(f"step {self._step}"):
@@ -148,10 +161,14 @@ class Recording:
         if self._path_of is not None:
             with undisturbed():
                 self._finish(kind)
+        self._thread = None
 
     def _finish(self, kind: type[BaseException] | None) -> None:
         """kind: of the exception that ended the loop."""
         with self._unharmed("the end of the recording"):
+            if self._session is not None and threading.get_ident() != self._thread:
+                self._tell("the block ended on another thread than its last step: what that one recorded is lost")
+                self._session = self._range = None
             self._close_range()
             renamed: dict[str, str] = {}
             if self._session is not None and not self._trial:
@@ -159,13 +176,27 @@ class Recording:
                     renamed[f"ProfilerStep#{self._step}"] = _REST
                 else:  # the step that failed is worth seeing
                     self._steps.append(self._step)
-                    self._facts["weftrace"]["capture.cut_short"] = f"step {self._step}, by {kind.__name__}"
             if self._session is not None:
                 self._stop()
-            self._give(renamed)
+            self._give(renamed, {"capture.cut_short": f"step {self._step}, by {kind.__name__}"} if kind else {})
         self._writer.close()
         if not (self._writer.files or self._problems):
             self._tell(f"nothing was recorded: the loop ended in step {self._step}, before the schedule's first one")
+
+    def _is_heard(self) -> bool:
+        """Whether a call of `step` ends a step of this recording; what is wrong is told.
+
+        A session of torch's profiler belongs to the thread that started it: another one cannot end it.
+        """
+        thread = threading.get_ident()
+        if self._thread is None:
+            self._tell("step() was called outside of the recording's with block, and does nothing there")
+        elif thread != self._thread and self._session is not None:
+            self._tell("step() was called on another thread than the one that began the step: steps were not recorded")
+        else:
+            self._thread = thread
+            return True
+        return False
 
     # --- a step ---------------------------------------------------------------------------------------------------
 
@@ -189,8 +220,8 @@ class Recording:
         took_ns = ended_ns - self._began_ns
         self._close_range()
         if self._session is None:
-            if self._action(self._step) == "wait" and not self._writer.num_waiting:
-                self._pace.plain.append(took_ns)
+            if self._action(self._step) == "wait" and not self._writer.num_waiting and self._step:
+                self._pace.plain.append(took_ns)  # but of the first: it is the program's start
             elif self._action(self._step) == "save":
                 self._give({})
             return
@@ -242,15 +273,15 @@ class Recording:
         if opened is not None:
             opened.__exit__(None, None, None)
 
-    def _give(self, renamed: Mapping[str, str]) -> None:
-        """Hands what was recorded to the thread that writes."""
+    def _give(self, renamed: Mapping[str, str], more: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Hands what was recorded to the thread that writes. more: what this file alone tells."""
         taken, self._taken = [each for each in self._taken if each.steps], []
         if not taken or self._path_of is None:
             return
         num_stretches = len(taken)
 
         def facts() -> dict[str, Any]:
-            told = {**self._facts["weftrace"], "capture.overhead": self._overhead().told()}
+            told = {**self._facts["weftrace"], **more, "capture.overhead": self._overhead().told()}
             if num_stretches > 1:
                 told["capture.stretches"] = (
                     f"{num_stretches}: between them the profiler was stopped, and the run with it"
