@@ -78,6 +78,10 @@ def test_lists_of_one_name_serve_kinds_of_their_own() -> None:
         (('name = "M"\n', 'name = "D"\n'), "two operations are called 'D.0'"),
         (('after = ["M"]', 'after = ["X"]'), "'C.0' waits for 'X', which the list does not have"),
         (('work = "attn"', 'work = "attn"\nlayer_shift = 2'), "layer_shift = 2; it is -1, 0 or 1"),
+        (('work = "attn"', 'work = "attn"\nlayer_shift = 1.0'), "layer_shift = 1.0; it is -1, 0 or 1"),
+        (('work = "attn"', 'work = "attn"\npart = "issue"'), "'A' is attn, of which there is no issue, only the whole"),
+        (('kinds = ["prefill"]', 'notes = 3'), "mine.toml: notes = 3; it is a list of texts"),
+        (('kinds = ["prefill"]', 'all_sms = "no"'), "mine.toml: all_sms = 'no'; it is true or false"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_list_is_told_with_its_place(change: tuple[str, str], message: str) -> None:
@@ -123,3 +127,9 @@ def test_a_list_that_leaves_out_part_of_a_layer_is_not_simulated() -> None:
         ProfileError, match="micro-batch 0 has no shared of direction F, which a layer of prefill needs"
     ):
         check_fit(Setting.of("prefill"), overlap_of(CHUNKED, "mine.toml"))
+
+
+def test_what_a_fused_kernel_does_is_not_done_twice() -> None:
+    text = CHUNKED + '\n[[operation]]\nname = "MOE"\nwork = "moe"\n\n[[operation]]\nname = "S"\nwork = "shared"\n'
+    with pytest.raises(ProfileError, match="micro-batch 0 has dispatch and moe, one kernel that does it too"):
+        check_fit(Setting.of("prefill"), overlap_of(text, "mine.toml"))
