@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 import weftrace as wt
@@ -87,3 +88,5 @@ def test_batches_are_read_as_written() -> None:
     assert parse_batches("8..12") == [8, 9, 10, 11, 12]
     assert parse_batches("1024..2048/512") == [1024, 1536, 2048]
     assert len(parse_batches("1..100000")) <= 513
+    with pytest.raises(typer.BadParameter):
+        parse_batches("5..9/0")

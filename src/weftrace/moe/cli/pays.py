@@ -71,6 +71,6 @@ def parse_batches(text: str) -> list[int]:
     """ "8..512", "1024..16384/512" -> every batch. Without a step, at most 512 of them. Raises `typer.BadParameter`."""
     match = re.fullmatch(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*(?:/\s*(\d{1,9}))?\s*", text)
     first, last, step = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
-    if not 0 < first <= last:
+    if not 0 < first <= last or (match and match[3] and not step):
         raise typer.BadParameter(f"{text!r} is no range; write it like 8..512 or 1024..16384/512", param_hint="--batch")
     return list(range(first, last + 1, step or max(1, -(-(last - first) // MAX_DEFAULT))))
