@@ -79,7 +79,14 @@ def test_what_cannot_be_is_refused_with_both_numbers(arguments: list[str], messa
     assert message in str(done.exception)
 
 
-@pytest.mark.parametrize("arguments", [["prefill", "--tokens", "1", "--gpu-tokens", "2"], ["prefill", "-o", "a.xyz"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["prefill", "--tokens", "1", "--gpu-tokens", "2"],
+        ["prefill", "-o", "a.xyz"],
+        ["pays", "decode", "--batch", "8..8", "--overlap", "none"],
+    ],
+)
 def test_wrong_use_is_told_as_such(arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2
 

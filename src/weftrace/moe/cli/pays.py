@@ -53,8 +53,10 @@ def command(
 ) -> None:
     """Find from which batch on overlapping pays, against no overlap: every batch simulated, none interpolated."""
     from weftrace.moe.kinds import PAYS
-    from weftrace.moe.sweeps.crossings import pays
+    from weftrace.moe.sweeps.crossings import BASE, pays
 
+    if BASE in (overlap or ()):
+        raise typer.BadParameter(f"{BASE} is what the others are held against; name another", param_hint="--overlap")
     wanted = outputs.wanted(output, writes=PAYS, json=json, quiet=quiet)
     batches = parse_batches(batch)
     request = options.request_of(
