@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from weftrace.errors import ProfileError
-from weftrace.moe import Setting, known_overlaps, load_overlap
+from weftrace.moe import Setting, known_overlaps, load_overlap, make_profile
 from weftrace.moe.overlap_files import overlap_of
 from weftrace.moe.profiles import check_fit
 
@@ -133,3 +135,12 @@ def test_what_a_fused_kernel_does_is_not_done_twice() -> None:
     text = CHUNKED + '\n[[operation]]\nname = "MOE"\nwork = "moe"\n\n[[operation]]\nname = "S"\nwork = "shared"\n'
     with pytest.raises(ProfileError, match="micro-batch 0 has dispatch and moe, one kernel that does it too"):
         check_fit(Setting.of("prefill"), overlap_of(text, "mine.toml"))
+
+
+def test_computation_beside_transfers_does_not_have_every_sm() -> None:
+    """`none`, but its shared expert waits for attention alone, as the dispatch does."""
+    text = files("weftrace.moe").joinpath("overlaps/none.toml").read_text("utf-8")
+    beside = overlap_of(text.replace('after = ["SHARED"]', 'after = ["ATTN"]'), "mine.toml")
+    with pytest.raises(ProfileError, match=r"says all_sms, .* it does for [0-9,]+ µs"):
+        make_profile(Setting.of("prefill"), beside)
+    assert make_profile(Setting.of("prefill"), replace(beside, all_sms=False)).layer_ns > 0
