@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from weftrace.errors import ProfileError
-from weftrace.moe import Setting, known_overlaps, load_overlap
+from weftrace.moe import Setting, known_overlaps, load_overlap, make_profile
 from weftrace.moe.overlap_files import overlap_of
 from weftrace.moe.profiles import check_fit
 
@@ -78,6 +80,10 @@ def test_lists_of_one_name_serve_kinds_of_their_own() -> None:
         (('name = "M"\n', 'name = "D"\n'), "two operations are called 'D.0'"),
         (('after = ["M"]', 'after = ["X"]'), "'C.0' waits for 'X', which the list does not have"),
         (('work = "attn"', 'work = "attn"\nlayer_shift = 2'), "layer_shift = 2; it is -1, 0 or 1"),
+        (('work = "attn"', 'work = "attn"\nlayer_shift = 1.0'), "layer_shift = 1.0; it is -1, 0 or 1"),
+        (('work = "attn"', 'work = "attn"\npart = "issue"'), "'A' is attn, of which there is no issue, only the whole"),
+        (('kinds = ["prefill"]', 'notes = 3'), "mine.toml: notes = 3; it is a list of texts"),
+        (('kinds = ["prefill"]', 'all_sms = "no"'), "mine.toml: all_sms = 'no'; it is true or false"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_list_is_told_with_its_place(change: tuple[str, str], message: str) -> None:
@@ -123,3 +129,18 @@ def test_a_list_that_leaves_out_part_of_a_layer_is_not_simulated() -> None:
         ProfileError, match="micro-batch 0 has no shared of direction F, which a layer of prefill needs"
     ):
         check_fit(Setting.of("prefill"), overlap_of(CHUNKED, "mine.toml"))
+
+
+def test_what_a_fused_kernel_does_is_not_done_twice() -> None:
+    text = CHUNKED + '\n[[operation]]\nname = "MOE"\nwork = "moe"\n\n[[operation]]\nname = "S"\nwork = "shared"\n'
+    with pytest.raises(ProfileError, match="micro-batch 0 has dispatch and moe, one kernel that does it too"):
+        check_fit(Setting.of("prefill"), overlap_of(text, "mine.toml"))
+
+
+def test_computation_beside_transfers_does_not_have_every_sm() -> None:
+    """`none`, but its shared expert waits for attention alone, as the dispatch does."""
+    text = files("weftrace.moe").joinpath("overlaps/none.toml").read_text("utf-8")
+    beside = overlap_of(text.replace('after = ["SHARED"]', 'after = ["ATTN"]'), "mine.toml")
+    with pytest.raises(ProfileError, match=r"says all_sms, .* it does for [0-9,]+ µs"):
+        make_profile(Setting.of("prefill"), beside)
+    assert make_profile(Setting.of("prefill"), replace(beside, all_sms=False)).layer_ns > 0

@@ -65,3 +65,16 @@ def test_a_list_that_cannot_run_is_refused(text: str, message: str) -> None:
     with pytest.raises(ProfileError) as refused:
         overlap_of(text, "mine.toml")
     assert message in str(refused.value)
+
+
+def test_a_model_without_a_layer_that_drafts_decodes_a_token_of_each_request() -> None:
+    """64 requests of a micro-batch, as in the published profile, whose two tokens each are DeepSeek-V3's."""
+    found = {model: Setting.of("decode", model=model) for model in ("deepseek-v3", "qwen3-235b-a22b", "kimi-k2")}
+    assert {name: (each.tokens, each.tokens_per_request) for name, each in found.items()} == {
+        "deepseek-v3": (128, 2), "qwen3-235b-a22b": (64, 1), "kimi-k2": (64, 1),
+    }  # fmt: skip
+    assert all(each.requests == 64 for each in found.values())
+    with pytest.raises(ProfileError, match="1 token is no whole number of requests of 2 tokens a step"):
+        Setting.of("decode", tokens=1)
+    with pytest.raises(ProfileError, match="Choose at most 72, or a multiple of it"):
+        Setting.of("decode", hardware="gb200")

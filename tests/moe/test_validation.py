@@ -49,6 +49,7 @@ def test_each_phase_is_predicted_by_measured() -> None:
     assert headline(found) == (
         "attn(F) is furthest off of 2 phases: predicted 10.0 % too short; the span 0.9 % too short."
     )
+    assert headline(validate(run(), run())) == "All 2 phases are predicted as measured; the span as measured."
 
 
 def test_communication_is_compared_by_the_data_that_it_moves_and_waits_are_told_in_the_span() -> None:

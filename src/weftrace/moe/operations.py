@@ -127,6 +127,8 @@ def check(overlap: Overlap) -> None:
         for other in (*each.after, *each.after_previous):
             if other not in names:
                 raise ProfileError(f"{of}: {each.name!r} waits for {other!r}, which the list does not have")
+        if each.part != "whole" and not each.moves_tokens:
+            raise ProfileError(f"{of}: {each.name!r} is {each.work}, of which there is no {each.part}, only the whole")
     _check_shares(overlap)
     if circle := _circle(overlap):
         raise ProfileError(f"{of}: its operations wait for each other in a circle: {' -> '.join(circle)}")
@@ -141,6 +143,12 @@ def need_whole(overlap: Overlap, kind: Kind) -> None:
         raise ProfileError(f"overlap {overlap.name!r} is for {', '.join(overlap.kinds)}, not for {kind}")
     done = {(each.work, each.direction, each.micro_batch) for each in overlap.operations}
     for micro_batch in range(overlap.num_micro_batches):
+        twice = [work for work in ("dispatch", "mlp", "combine") if (work, "F", micro_batch) in done]
+        if twice and ("moe", "F", micro_batch) in done:
+            raise ProfileError(
+                f"overlap {overlap.name!r}: micro-batch {micro_batch} has {twice[0]} and moe, one kernel that does "
+                "it too"
+            )
         for directions, works in _needed(overlap, kind, micro_batch):
             for direction in directions:
                 missing = [work for work in works if (work, direction, micro_batch) not in done]

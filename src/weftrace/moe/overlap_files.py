@@ -66,12 +66,17 @@ def overlap_of(text: str, what: str, *, num_chunks: int | None = None) -> Overla
     kinds = raw.get("kinds", list(KINDS))
     if not isinstance(kinds, list) or not kinds or any(kind not in KINDS for kind in kinds):
         raise ProfileError(f"{what}: kinds = {kinds!r}; it lists some of {', '.join(KINDS)}")
+    all_sms, notes = raw.get("all_sms", False), raw.get("notes", [])
+    if type(all_sms) is not bool:
+        raise ProfileError(f"{what}: all_sms = {all_sms!r}; it is true or false")
+    if not isinstance(notes, list):
+        raise ProfileError(f"{what}: notes = {notes!r}; it is a list of texts")
     chunks = _num_chunks(raw, what, num_chunks)
     name = str(raw.get("name", Path(what).stem))
     return Overlap(
         name=name if num_chunks is None else f"{name}:{chunks}", title=str(raw.get("title", name)), kinds=tuple(kinds),
-        operations=_operations(raw, given, chunks, what), num_chunks=chunks, all_sms=bool(raw.get("all_sms", False)),
-        source=str(raw.get("source", "")), notes=tuple(map(str, raw.get("notes", ()))),
+        operations=_operations(raw, given, chunks, what), num_chunks=chunks, all_sms=all_sms,
+        source=str(raw.get("source", "")), notes=tuple(map(str, notes)),
     )  # fmt: skip
 
 
@@ -137,7 +142,7 @@ def _operation(raw: Any, where: str) -> tuple[Operation, bool]:
 def _check_value(where: str, key: str, value: Any) -> None:
     if key in _CHOICES and value not in _CHOICES[key]:
         raise ProfileError(f"{where}: {key} = {value!r}; it is one of {', '.join(_CHOICES[key])}")
-    if key == "layer_shift" and value not in (-1, 0, 1):
+    if key == "layer_shift" and (type(value) is not int or value not in (-1, 0, 1)):
         raise ProfileError(f"{where}: layer_shift = {value!r}; it is -1, 0 or 1")
     least = {"micro_batch": 0, "chunk": 0, "num_chunks": 1}.get(key)
     if least is not None and (type(value) is not int or value < least):

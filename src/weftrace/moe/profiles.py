@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from weftrace.analysis.intervals import of_events
 from weftrace.errors import ProfileError
-from weftrace.moe.as_plan import GAP_NS, plan_of
+from weftrace.moe.as_plan import GAP_NS, STREAMS, plan_of
 from weftrace.moe.operations import Overlap, need_whole
 from weftrace.moe.overlap_files import load_overlap
 from weftrace.moe.pieces import Prices
@@ -172,10 +173,24 @@ def simulated(
     """
     plan = plan_of(overlap, prices, setting, num_ranks=num_ranks, share_sms=share_sms, gap_ns=gap_ns)
     times = with_contention(plan, slowdowns).times if slowdowns else timetable(plan)
+    if overlap.all_sms:
+        _check_alone(times, overlap)
     return Profile(
         setting=setting, overlap=overlap, level=level, prices=prices, times=times, share_sms=share_sms,
         contention=bool(slowdowns), routing=routing,
     )  # fmt: skip
+
+
+def _check_alone(times: Timetable, overlap: Overlap) -> None:
+    """Raise `ProfileError` where computation that is priced with every SM runs beside kernels that hold some."""
+    ops = times.ops.filter(rank=times.plan.ranks[0])
+    moves = pl.col("stream") == STREAMS["communication"]
+    beside = of_events(ops.filter(moves)) & of_events(ops.filter(~moves, pl.col("kind").cast(pl.String) == "compute"))
+    if beside.total_ns:
+        raise ProfileError(
+            f"overlap {overlap.name!r} says all_sms, that its computation never runs beside kernels that move tokens; "
+            f"it does for {us(beside.total_ns)}. Leave all_sms out, or let one wait for the other."
+        )
 
 
 def layer_starts_ns(times: Timetable, overlap: Overlap) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -11,6 +11,7 @@ from weftrace.moe.operations import Overlap
 from weftrace.moe.overlap_files import load_overlap
 from weftrace.moe.profiles import PUBLISHED_OVERLAP, Profile, default_overlap, make_profile
 from weftrace.moe.setting import Comm, Kind, Setting
+from weftrace.units import counted
 
 if TYPE_CHECKING:
     from weftrace.moe.routing.load import Load
@@ -76,7 +77,7 @@ def setting_of(request: Request, overlap: Overlap) -> Setting:
         whole = plain.tokens * overlap.num_micro_batches if request.kind == "train" else whole
     if whole < overlap.num_micro_batches or whole % overlap.num_micro_batches:
         raise ProfileError(
-            f"{whole:,} tokens of a GPU cannot be cut in {overlap.num_micro_batches} equal micro-batches: "
+            f"{counted(whole, 'token')} of a GPU cannot be cut in {overlap.num_micro_batches} equal micro-batches: "
             f"{whole:,} / {overlap.num_micro_batches} is no whole number"
         )
     return replace(plain, tokens=whole // overlap.num_micro_batches)

@@ -42,10 +42,11 @@ class Setting(InNotebook):
 
     ep: GPUs of a group of experts; each holds `local_experts` of every layer. num_redundant: experts that are held
     twice, as EPLB places them. tokens: of one micro-batch on one GPU. sequence: tokens of a prompt (train, prefill),
-    or of a request's cache (decode). tokens_per_request: of one request in one step. comm, comm_sms: kernels that move
-    tokens, and the SMs that they hold. bandwidth_reached: the part of the bandwidth published for them that they get;
-    DeepSeek's training profile gets 0.55 to 0.78 beside computation. domain: GPUs joined by NVLink. num_layers: layers
-    that are run, each a mixture-of-experts layer; in training pairs of a forward and a backward layer.
+    or of a request's cache (decode). tokens_per_request: of one request in one step; in decode 1, or
+    2 where the model has a layer that drafts. comm, comm_sms: kernels that move tokens, and the SMs that they hold.
+    bandwidth_reached: the part of the bandwidth published for them that they get; DeepSeek's training profile gets 0.55
+    to 0.78 beside computation. domain: GPUs joined by NVLink. num_layers: layers that are run, each a
+    mixture-of-experts layer; in training pairs of a forward and a backward layer.
 
     Raises `ProfileError`, with both numbers, for what cannot be.
     """
@@ -95,15 +96,16 @@ class Setting(InNotebook):
         published = PUBLISHED[kind]
         of_device = _hardware(hardware)
         sequence = published["sequence"] if sequence is None else sequence
+        of_model = model_config(model) if isinstance(model, str) else model
         if tokens_per_request is None:
-            tokens_per_request = published["tokens_per_request"] if kind == "decode" else sequence
+            tokens_per_request = tokens_of_a_step(of_model) if kind == "decode" else sequence
         if tokens is None:
             tokens = published["tokens"]
             if kind == "decode":  # as many requests, whatever each does in a step
                 tokens = tokens // published["tokens_per_request"] * tokens_per_request
         return cls(
             kind=kind,
-            model=model_config(model) if isinstance(model, str) else model,
+            model=of_model,
             hardware=of_device,
             ep=published["ep"] if ep is None else ep,
             tokens=tokens,
@@ -158,6 +160,11 @@ class Setting(InNotebook):
         yield "layers", str(self.num_layers)
 
 
+def tokens_of_a_step(model: ModelConfig) -> int:
+    """Of a request in decode, where none are given: the published profile's, if the model has a layer that drafts."""
+    return PUBLISHED["decode"]["tokens_per_request"] if model.mtp_depth else 1
+
+
 def _hardware(given: str | Hardware) -> Hardware:
     return hardware(given) if isinstance(given, str) else given
 
@@ -183,7 +190,7 @@ def _check(setting: Setting) -> None:
     if setting.ep > setting.domain and setting.ep % setting.domain:
         raise ProfileError(
             f"{setting.ep} GPUs do not fill nodes of {setting.domain}: "
-            f"{setting.ep} / {setting.domain} is no whole number"
+            f"{setting.ep} / {setting.domain} is no whole number. Choose at most {setting.domain}, or a multiple of it."
         )
     if not 0 < setting.bandwidth_reached <= 1:
         raise ProfileError(
@@ -196,6 +203,6 @@ def _check(setting: Setting) -> None:
         )
     if setting.kind == "decode" and setting.tokens % setting.tokens_per_request:
         raise ProfileError(
-            f"{setting.tokens} tokens are no whole number of requests of "
-            f"{counted(setting.tokens_per_request, 'token')} a step"
+            f"{counted(setting.tokens, 'token')} {'is' if setting.tokens == 1 else 'are'} no whole number of requests "
+            f"of {counted(setting.tokens_per_request, 'token')} a step"
         )

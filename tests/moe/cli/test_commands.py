@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 import weftrace as wt
@@ -78,7 +79,14 @@ def test_what_cannot_be_is_refused_with_both_numbers(arguments: list[str], messa
     assert message in str(done.exception)
 
 
-@pytest.mark.parametrize("arguments", [["prefill", "--tokens", "1", "--gpu-tokens", "2"], ["prefill", "-o", "a.xyz"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["prefill", "--tokens", "1", "--gpu-tokens", "2"],
+        ["prefill", "-o", "a.xyz"],
+        ["pays", "decode", "--batch", "8..8", "--overlap", "none"],
+    ],
+)
 def test_wrong_use_is_told_as_such(arguments: list[str]) -> None:
     assert run(*arguments).exit_code == 2
 
@@ -87,3 +95,5 @@ def test_batches_are_read_as_written() -> None:
     assert parse_batches("8..12") == [8, 9, 10, 11, 12]
     assert parse_batches("1024..2048/512") == [1024, 1536, 2048]
     assert len(parse_batches("1..100000")) <= 513
+    with pytest.raises(typer.BadParameter):
+        parse_batches("5..9/0")

@@ -90,7 +90,11 @@ def test_inside_a_domain_copies_go_to_gpus() -> None:
     assert rack.num_domains == 1
     rate = normal_rate(rack, "combine")
     assert rate.value == pytest.approx(158e9 * 900 / 160)
-    assert rate.basis == "published, deepep-v1, scaled to the link of GB200 NVL72"
+    assert rate.basis == "published, deepep-v1, scaled to the link of GB200 NVL72, assumed as 8 GPUs of a domain"
+    for ep in (1, 4):  # DeepEP is published for 8 GPUs and more
+        few = Setting.of("decode", ep=ep)
+        for told in (normal_rate(replace(few, comm_sms=20), "dispatch"), low_latency_us(few, "combine")):
+            assert "assumed as 8 GPUs of a domain" in told.basis
 
 
 def test_beyond_the_table_the_rule_is_told() -> None:

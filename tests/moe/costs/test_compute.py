@@ -17,10 +17,11 @@ from weftrace.moe.operations import Operation
 from weftrace.moe.overlap_files import load_overlap
 from weftrace.moe.pieces import Piece
 from weftrace.moe.routing.load import balanced
-from weftrace.moe.setting import Setting
+from weftrace.moe.setting import Kind, Setting
 from weftrace.trace.kernels import classify, load_rules
 
 TRAIN = Setting.of("train")
+LEVELS: tuple[Level, ...] = ("published", "roofline")
 #: Mean of four layers in DeepSeek's training profile, in microseconds; compute of a layer is their sum.
 MEASURED = {"attn(F)": 4370, "mlp(F)": 4604, "attn(B)": 9341, "mlp(B)": 5306, "mlp(W)": 5063, "attn(W)": 2389}
 
@@ -203,6 +204,32 @@ def test_other_accelerators_are_scaled_and_say_so() -> None:
     o = pieces_of(core, a100, balanced(a100))[5]
     assert o.name == "deep_gemm::bf16_gemm_kernel<o>"
     assert o.duration_ns == pytest.approx(2 * 4096 * 16384 * 7168 / (1358e12 * 312 / 1979) * 1e9)
+
+
+@pytest.mark.parametrize("hardware", ["a100", "h200", "mi300x", "gb200"])
+def test_no_product_is_faster_than_the_peaks_of_its_accelerator(hardware: str) -> None:
+    """A100 reads its weights in BF16, twice as many bytes as those with which the rates were measured."""
+    setting = Setting.of("decode", hardware=hardware, ep=64)
+    load = balanced(setting)
+    for each in load_overlap("none", "decode").operations:
+        if not each.moves_tokens:
+            for piece, least in zip(*(pieces_of(each, setting, load, level) for level in LEVELS), strict=True):
+                assert piece.mean_ns >= least.mean_ns or piece.name.startswith("elementwise"), piece.name
+                assert ("gemm" in piece.name and "gate" not in piece.name and hardware == "a100") == (
+                    "in BF16" in piece.basis
+                )
+
+
+def test_what_is_not_published_is_called_assumed() -> None:
+    def bases(kind: Kind, model: str, operation: Operation) -> dict[str, str]:
+        setting = Setting.of(kind, model=model)
+        return {piece.name: piece.basis for piece in pieces_of(operation, setting, balanced(setting))}
+
+    backward = bases("train", "deepseek-v3.2", Operation(name="x", work="attn", direction="B"))
+    assert "assumed for a sparse one too" in backward["flash::flash_bwd_kernel<core dgrad>"]
+    assert backward["deep_gemm::fp8_gemm_kernel<o dgrad>"] == "published: DeepGEMM's rates, assumed as in the forward"
+    grouped = bases("prefill", "qwen3-235b-a22b", Operation(name="x", work="attn"))
+    assert grouped["flash::flash_fwd_kernel<core>"].endswith(", of MLA, assumed alike")
 
 
 def test_decode_of_few_tokens_reads_weights() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.moe.lists_priced import US, laid_out, priced
 from weftrace.moe import Piece, Setting, load_overlap, simulated
-from weftrace.moe.derived.late_ranks import stragglers
+from weftrace.moe.derived.late_ranks import idle_wait_share, stragglers
 from weftrace.moe.derived.limits import bottleneck
 from weftrace.moe.derived.tokens_per_second import throughput, tokens_of
 
@@ -80,6 +80,7 @@ def test_ranks_that_wait_for_the_slowest_are_told_as_such() -> None:
     assert table.get_column("rank").to_list() == [1, 0]
     row = table.row(1, named=True)
     assert (row["waiting_ns"], row["last_in"], row["meets"]) == (5 * 40 * US, 1, 6)  # the first meet finds both there
+    assert idle_wait_share(profile) == pytest.approx(5 * 40 / 2 / (6 * (10 + 3 + 4 + 50 + 1)))
     assert bottleneck(profile).balanced_ns == (10 + 3 + 4 + 30 + 1) * US
 
 

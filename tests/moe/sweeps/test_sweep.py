@@ -72,6 +72,11 @@ def test_where_nothing_is_possible_the_first_sentence_says_so() -> None:
     assert none.headline().startswith("none of 1 combination is possible: 48 GPUs cannot")
 
 
+def test_combinations_that_are_alike_are_told_so() -> None:
+    found = sweep(Request(kind="train", layers=3), {"seed": (1, 2)})
+    assert "seed=1 is fastest: 2,225 tokens/s a GPU, as many as seed=2; computation" in found.headline()
+
+
 @pytest.mark.parametrize(
     ("texts", "message"),
     [

@@ -53,8 +53,10 @@ def command(
 ) -> None:
     """Find from which batch on overlapping pays, against no overlap: every batch simulated, none interpolated."""
     from weftrace.moe.kinds import PAYS
-    from weftrace.moe.sweeps.crossings import pays
+    from weftrace.moe.sweeps.crossings import BASE, pays
 
+    if BASE in (overlap or ()):
+        raise typer.BadParameter(f"{BASE} is what the others are held against; name another", param_hint="--overlap")
     wanted = outputs.wanted(output, writes=PAYS, json=json, quiet=quiet)
     batches = parse_batches(batch)
     request = options.request_of(
@@ -71,6 +73,6 @@ def parse_batches(text: str) -> list[int]:
     """ "8..512", "1024..16384/512" -> every batch. Without a step, at most 512 of them. Raises `typer.BadParameter`."""
     match = re.fullmatch(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*(?:/\s*(\d{1,9}))?\s*", text)
     first, last, step = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
-    if not 0 < first <= last:
+    if not 0 < first <= last or (match and match[3] and not step):
         raise typer.BadParameter(f"{text!r} is no range; write it like 8..512 or 1024..16384/512", param_hint="--batch")
     return list(range(first, last + 1, step or max(1, -(-(last - first) // MAX_DEFAULT))))

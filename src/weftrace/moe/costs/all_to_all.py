@@ -8,6 +8,7 @@ part b (1 - 1 / n) crosses the NIC. Low-latency kernels are published as times.
 - beyond the largest: normal kernels move the same bytes a second through the NIC, low-latency ones take the same time
 - other links than H800's (NIC 50 GB/s, NVLink 160 GB/s): in proportion to theirs
 - fewer SMs than needed: in proportion. V1, published with 24, is taken to need the training profile's 20
+- fewer or more than 8 GPUs of one domain, or of a node: as 8
 - DeepEP V2 inside one domain: as fast as V1, with its own 12 SMs
 
 What of this was used stands in the `basis` of the rate, and of every piece priced with it.
@@ -132,9 +133,12 @@ def _scale_of_links(setting: Setting) -> tuple[float, str]:
     """How much faster the link that matters is than H800's, for which all was published, and what to say of that."""
     ours, theirs = setting.hardware, _published_on()
     inside = setting.num_domains == 1
+    a_node = setting.ep // setting.num_domains
     scale = ours.link_bytes_per_s / theirs.link_bytes_per_s if inside else ours.nic_bytes_per_s / theirs.nic_bytes_per_s
-    alike = inside or setting.domain == theirs.gpus_per_node
-    note = "" if alike else f"assumed alike for nodes of {setting.domain}"
+    assumed = (
+        f"assumed as {theirs.gpus_per_node} GPUs of a domain" if inside else f"assumed alike for nodes of {a_node}"
+    )
+    note = "" if a_node == theirs.gpus_per_node else assumed
     if scale == 1:
         return 1.0, note
     return scale, _told(f"scaled to the {'link' if inside else 'NIC'} of {ours.name}", note)

@@ -79,6 +79,8 @@ def _piece(part: Part, operation: Operation, layer: Layer, setting: Setting, lev
         basis = "assumed: 54 us of small operators, a quarter in each of ATTN-0, ATTN-1, SHARED and MLP"
     else:
         seconds, basis = published_seconds(part, device, decode=decode, sparse=setting.model.indexer is not None)
+        if part.sort == "core" and setting.model.latent is None:
+            basis += ", of MLA, assumed alike"
         basis += device.told
     return Piece(
         name=_kernel_name(part, decode=decode, latent=setting.model.latent is not None),

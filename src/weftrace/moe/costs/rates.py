@@ -83,12 +83,16 @@ def _product(part: Part, device: Device) -> tuple[Floats, str]:
     groups = part.groups if part.grouped else 1
     on_h800 = rate.seconds(np.asarray(part.rows) / groups, part.inner, part.columns, groups)
     computing = np.asarray(part.flops / rate.best_flops_per_s)
-    reading = np.asarray((part.moved_bytes - part.gradient_bytes) / _bandwidth("weights read", 1.0))
-    slower = np.maximum(computing / device.ratio(part.dtype, "fp8"), reading / device.memory_ratio)
-    bound = slower / np.maximum(computing, reading)
+    reading = np.asarray(part.bytes_in_fp8 / _bandwidth("weights read", 1.0))  # as the rates were measured
+    here = _memory(part.moved_bytes - part.gradient_bytes, "weights read", device)
+    bound = np.maximum(computing / device.ratio(part.dtype, "fp8"), here) / np.maximum(computing, reading)
     seconds = np.where(computing > 0, on_h800 * bound, 0.0) + _memory(part.gradient_bytes, "bandwidth", device)
     exact = (part.inner, part.columns) == (rate.inner, rate.columns) or part.name in ("q_a", "kv_a")
     told = f"published: DeepGEMM's rates{'' if exact else ', of the nearest product'}"
+    if part.dtype != "fp8":
+        told += f", assumed as large a part of the peak in {part.dtype.upper()}"
+    if part.backward:
+        told += ", assumed as in the forward"
     if part.backward == "wgrad":
         told += "; gradients added at 0.6 of the memory's bandwidth"
     return seconds, told
@@ -101,6 +105,7 @@ def _core(part: Part, device: Device, *, decode: bool, sparse: bool) -> tuple[Fl
     fast = sustained_flops_per_s(work) * device.ratio("bf16", "bf16")
     read = _memory(part.moved_bytes, "cache read", device) if decode else 0.0
     told = f"published: {work} at {sustained_flops_per_s(work) / 1e12:.0f} TFLOP/s"
+    told += ", assumed for a sparse one too" if part.backward and sparse else ""
     told += ", or the cache at 0.9 of the memory's bandwidth" if decode else ""
     return np.maximum(part.flops / fast, read), told
 

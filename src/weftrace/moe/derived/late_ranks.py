@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from weftrace.analysis.intervals import of_events
 from weftrace.moe.profiles import Profile
 from weftrace.plan.graph import hold_ns
 
@@ -14,12 +15,7 @@ def stragglers(profile: Profile) -> pl.DataFrame:
     rank; compute_ns, communication_ns: sums of durations; waiting_ns: inside meets, for the ranks that come later;
     last_in: meets that it was the last to reach (the lowest rank of several); meets: that it was in.
     """
-    times = profile.times
-    ops = times.ops
-    waiting = pl.Series(times.end_ns - times.start_ns - hold_ns(ops, times.plan.gap_ns))
-    ops = ops.select("rank", "meet", "start_ns", "duration_ns", pl.col("kind").cast(pl.String)).with_columns(
-        waiting_ns=waiting
-    )
+    ops = _ops(profile)
     last = (
         ops.filter(pl.col("meet").is_not_null())
         .sort("start_ns", "rank", descending=[True, False])
@@ -41,4 +37,29 @@ def stragglers(profile: Profile) -> pl.DataFrame:
         .with_columns(pl.col("last_in").fill_null(0))
         .sort("last_in", "waiting_ns", "rank", descending=[True, False, False])
         .select("rank", "compute_ns", "communication_ns", "waiting_ns", "last_in", "meets")
+    )
+
+
+def idle_wait_share(profile: Profile) -> float:
+    """Of the run, what the mean rank waits inside meets while it computes nothing: its share that is lost to others.
+
+    By hand: of each rank |its waits| - |its waits & its operations that compute|; their mean, by the span.
+    """
+    ops = _ops(profile).with_columns(wait_end_ns=pl.col("start_ns") + pl.col("waiting_ns"))
+    if not profile.span_ns or not ops.get_column("waiting_ns").sum():
+        return 0.0
+    lost = 0
+    for own in ops.partition_by("rank"):
+        waits = of_events(own.filter(pl.col("waiting_ns") > 0).select("start_ns", end_ns="wait_end_ns"))
+        computes = own.filter(pl.col("kind") != "communication", pl.col("meet").is_null())
+        lost += (waits - of_events(computes)).total_ns
+    return lost / profile.num_ranks / profile.span_ns
+
+
+def _ops(profile: Profile) -> pl.DataFrame:
+    """Of each op: rank, meet, kind, start_ns, end_ns, duration_ns, and waiting_ns, inside its meet."""
+    times = profile.times
+    waiting = pl.Series(times.end_ns - times.start_ns - hold_ns(times.ops, times.plan.gap_ns))
+    return times.ops.select(
+        "rank", "meet", "start_ns", "end_ns", "duration_ns", pl.col("kind").cast(pl.String), waiting_ns=waiting
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weftrace.moe.profiles import Profile
 from weftrace.moe.setting import Setting
 from weftrace.notebook import InNotebook
-from weftrace.units import S
+from weftrace.units import S, counted
 
 #: Drafted tokens of multi-token prediction that are accepted: 80 to 90 % (DeepSeek-V3 report, section 5.4.3).
 ACCEPTED = 0.85
@@ -81,7 +81,7 @@ def _got(drafted: int, acceptance: float) -> float:
 def _assumed(setting: Setting, drafted: int, acceptance: float) -> Iterator[str]:
     dense = setting.experts.num_dense_layers
     yield f"all {setting.model.num_layers} layers cost what this one does" + (
-        f", the {dense} dense ones too" if dense else ""
+        f", the {counted(dense, 'dense one')} too" if dense else ""
     )
     if setting.kind == "train":
         yield "no pipeline bubble, no optimizer, no gradients' reduction"

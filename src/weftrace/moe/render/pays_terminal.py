@@ -52,9 +52,13 @@ def _lists(document: PaysDocument, curves: Sequence[Mapping[str, Any]], width: i
     ]
     if not lines:
         return Text("none of the lists can run here")
-    note = f"against no overlap, {document['unit']} a GPU; each of {len(document['batches']):,} batches simulated"
+    note = f"against no overlap, {document['unit']} a GPU; {_all(len(document['batches']))} simulated"
     heads = ["", "pays from", "faster at", "at best", "at"]
     return Group(section("Lists", note), table(heads, lines, width, left=[""]))
+
+
+def _all(num: int) -> str:
+    return f"each of {num:,} batches" if num > 1 else "one batch"
 
 
 def _gains(document: PaysDocument, curves: Sequence[Mapping[str, Any]], width: int) -> RenderableType:

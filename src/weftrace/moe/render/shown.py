@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from weftrace.analysis.intervals import covered, of_events
-from weftrace.moe.derived.late_ranks import stragglers
+from weftrace.moe.derived.late_ranks import idle_wait_share, stragglers
 from weftrace.moe.derived.limits import Bottleneck, bottleneck
 from weftrace.moe.derived.phase_times import COMPUTES, inner_layers, kernels_of, last_rank, phase_table
 from weftrace.moe.derived.tokens_per_second import Throughput, throughput
@@ -22,7 +22,8 @@ class Shown:
 
     layer_ns: what one more layer adds, as the profile has it. compute_ns, exposed_ns, idle_ns: of the rank, between the
     starts of the second and of the last layer (of fewer than three, of all); they add up to it. communication_ns: also.
-    phases: `phase_table` of the inner layers. ranks: `stragglers`, who is waited for most first.
+    phases: `phase_table` of the inner layers. ranks: `stragglers`, who is waited for most first; waited:
+    `idle_wait_share` of all of them.
     """
 
     profile: Profile
@@ -30,6 +31,7 @@ class Shown:
     picture: PlannedPicture
     phases: pl.DataFrame
     ranks: pl.DataFrame
+    waited: float
     throughput: Throughput
     bottleneck: Bottleneck
     configuration: dict[str, str]
@@ -67,6 +69,7 @@ def shown(profile: Profile, rank: int | None = None) -> Shown:
         picture=profile_picture(profile, rank),
         phases=phase_table(profile, rank, layers=inner_layers(profile)),
         ranks=stragglers(profile),
+        waited=idle_wait_share(profile),
         throughput=throughput(profile),
         bottleneck=bottleneck(profile),
         configuration=configuration,

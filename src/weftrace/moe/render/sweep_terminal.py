@@ -11,7 +11,7 @@ from rich.text import Text
 from weftrace.moe.sweeps.document import SweepDocument
 from weftrace.render.console_parts import BOLD, DIM, Unit, print_blocks, section, table, unit_for
 from weftrace.render.console_text import clean, joined, shorten_middle
-from weftrace.units import percent
+from weftrace.units import counted, percent
 
 MAX_WIDTH = 140
 MAX_ROWS = 60
@@ -100,7 +100,7 @@ def _impossible(rows: list[Mapping[str, Any]]) -> RenderableType:
     for reason, names in by_reason.items():
         more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         lines.append(Text.assemble(clean(reason), (clean(f"  {'; '.join(names[:MAX_NAMED])}{more}"), DIM)))
-    return Group(section("Impossible here", f"{len(rows)} combinations"), *lines)
+    return Group(section("Impossible here", counted(len(rows), "combination")), *lines)
 
 
 def _named(row: Mapping[str, Any]) -> str:

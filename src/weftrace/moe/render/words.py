@@ -95,11 +95,16 @@ _TRIFLE = 0.01  # a loss of less of the span is told as what is left
 
 
 def headline(told: Shown) -> str:
-    """The largest loss and its cause, in a sentence; then how long a layer takes, and what that rests on."""
+    """The largest loss and its cause, in a sentence; what ranks lose to each other; how long a layer takes, by what."""
     setting, layer_ns = told.profile.setting, told.layer_ns or 1.0
     who = f"{KIND_WORDS[setting.kind]} of {setting.model.name} on {setting.ep} × {setting.hardware.name}"
-    layer = f"A layer takes {us(round(layer_ns))}, simulated; costs: {told.profile.level}."
+    ends = " with both ends of the run" if setting.num_layers < 3 else ""
+    layer = f"A layer takes {us(round(layer_ns))}{ends}, simulated; costs: {told.profile.level}."
     exposed, idle = told.exposed_ns / layer_ns, told.idle_ns / layer_ns
+    if told.waited >= _TRIFLE:
+        layer = (
+            f"Ranks wait for slower ones, computing nothing, for {percent(told.waited)} of the run on average. {layer}"
+        )
     if told.profile.overlap.is_fused:
         return f"{who} moves tokens and computes in one kernel: what of it is exposed is not separable. {layer}"
     if max(exposed, idle) < _TRIFLE:

@@ -49,6 +49,11 @@ class Part:
         return self.groups * self.inner * self.columns
 
     @property
+    def bytes_in_fp8(self) -> Amount:
+        """Of a product: what it would move with its inputs in FP8, without adding up gradients."""
+        return _product_bytes(self.rows, self.inner, self.columns, self.groups, True)
+
+    @property
     def widths(self) -> Amount:
         """Elements that its rows read and write."""
         return self.rows * (self.inner + self.columns)

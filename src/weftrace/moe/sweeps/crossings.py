@@ -16,6 +16,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from weftrace.errors import ProfileError, WeftraceError
+from weftrace.facts import model_config
 from weftrace.files.schemas import Positive
 from weftrace.moe.as_plan import plan_of
 from weftrace.moe.costs.levels import price, slowdowns_at, was_measured
@@ -25,7 +26,7 @@ from weftrace.moe.overlap_files import load_overlap
 from weftrace.moe.pieces import Piece, Prices, assumptions
 from weftrace.moe.profiles import check_fit
 from weftrace.moe.requests import Request, level_of, setting_of
-from weftrace.moe.setting import PUBLISHED, Kind, Setting
+from weftrace.moe.setting import Kind, Setting, tokens_of_a_step
 from weftrace.notebook import InNotebook
 from weftrace.plan import timetable, with_contention
 from weftrace.units import S, percent
@@ -118,10 +119,12 @@ def pays(
     if request.ranks != 1 or request.routing != "balanced" or request.loads is not None or request.contention:
         raise ProfileError("whether it pays is told for one rank with balanced routing, without contention")
     names = (BASE, *(overlaps if overlaps is not None else COMPARED[request.kind]))
+    each = request.tokens_per_request or tokens_of_a_step(model_config(request.model))
+    asked = replace(request, tokens_per_request=each) if request.kind == "decode" else request
     found: dict[str, tuple[Overlap, _Rates]] = {}
     for done, name in enumerate(dict.fromkeys(names)):
         overlap = load_overlap(name, request.kind)
-        found[name] = overlap, _rates(replace(request, overlap=name), overlap, batches, acceptance)
+        found[name] = overlap, _rates(replace(asked, overlap=name), overlap, batches, acceptance)
         on_progress(done + 1, len(names))
     base = found[BASE][1]
     if base.reason:
@@ -172,7 +175,7 @@ def _rates(request: Request, overlap: Overlap, batches: Sequence[int], acceptanc
 
 def _priced(request: Request, overlap: Overlap, batch: int) -> tuple[Setting, Prices]:
     if request.kind == "decode":
-        batch *= request.tokens_per_request or PUBLISHED["decode"]["tokens_per_request"]
+        batch *= request.tokens_per_request or 1
     setting = setting_of(replace(request, tokens=None, gpu_tokens=batch), overlap)
     check_fit(setting, overlap)
     return setting, price(overlap, setting, None, level_of(request.costs))

@@ -68,7 +68,7 @@ class Sweep(InNotebook):
         told = f"{named(best)} is fastest: {best.summary.tokens_per_gpu:,.0f} tokens/s a GPU"
         if len(ranked) > 1 and last.summary.tokens_per_gpu:
             times = best.summary.tokens_per_gpu / last.summary.tokens_per_gpu
-            told += f", {times:.2f} times as many as {named(last)}"
+            told += f", {times:.2f} times as many as {named(last)}" if times >= 1.005 else f", as many as {named(last)}"
         return told + f"; {LIMITS[best.summary.limit]} holds it up"
 
     def _told(self) -> Iterator[tuple[str, str]]:

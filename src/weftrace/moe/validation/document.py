@@ -166,6 +166,9 @@ def _times(row: Any) -> dict[str, int]:
     }
 
 
+_ALIKE = 5e-4  # an error that is printed as 0.0 %
+
+
 def headline(found: Validation) -> str:
     """How far off the phases are at most, and the span; or that there is nothing to compare."""
     span = next((row for row in found.whole if row.what == "span"), None)
@@ -174,11 +177,13 @@ def headline(found: Validation) -> str:
     if not errors:
         return "The two have no phase in common, so nothing is compared but the run as a whole."
     name, error = max(errors, key=lambda each: abs(each[1]))
+    if len(errors) > 1 and abs(error) < _ALIKE:
+        return f"All {len(errors)} phases are predicted as measured{'; ' * bool(of_span)}{of_span}."
     of = f"of {len(errors)} phases" if len(errors) > 1 else "the only phase in common"
     return f"{name} is furthest off {of}: predicted {_off(error)}{'; ' * bool(of_span)}{of_span}."
 
 
 def _off(error: float) -> str:
-    if abs(error) < 5e-4:
+    if abs(error) < _ALIKE:
         return "as measured"
     return f"{percent(abs(error))} too {'long' if error > 0 else 'short'}"
