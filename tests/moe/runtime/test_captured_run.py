@@ -95,7 +95,7 @@ def test_ranks_that_were_asked_for_different_runs_are_told_so(ranks: Ranks) -> N
     ("asked", "told"),
     [(["--ep", "3"], "8 / 3"), (["--overlap", "training"], "not for prefill"), (["--device", "tpu"], "'tpu' is not"),
      (["--dtype", "int8"], "int8"), (["--dtype", "float8_e4m3fn"], "float64, float32, bfloat16, float16"),
-     (["--experts", "10"], "10 experts make no 4 equal groups"),
+     (["--experts", "10"], "10 experts cannot be cut into the 4 equal groups"),
      (["--model", "mixtral-8x7b", "--experts", "1"], "goes to 2 experts, and there are 1$"),
      (["--model", "gpt2"], "no experts"), (["--hidden", "100"], "128")],
 )  # fmt: skip

@@ -105,7 +105,7 @@ def test_what_cannot_be_built_is_refused_with_both_numbers() -> None:
     with pytest.raises(ProfileError, match="routing 'fair' is unknown; choose from balanced, learned"):
         layers_of(MLA, 1, routing="fair")
     for few, told in (
-        (10, "10 experts make no 4 equal groups"),
+        (10, "10 experts cannot be cut into the 4 equal groups"),
         (4, "goes to 3 experts, and there are 2 in the 2 groups"),
     ):
         with pytest.raises(ProfileError, match=told):

@@ -13,7 +13,6 @@ from weftrace.errors import ProfileError
 from weftrace.facts.models import ExpertsConfig, ModelConfig
 from weftrace.moe.runtime.layers.split import grouped, linear
 from weftrace.moe.runtime.layers.weights import Weights
-from weftrace.units import counted
 
 ROUTINGS = ("balanced", "learned")
 
@@ -63,7 +62,7 @@ def check_groups(model: ModelConfig) -> None:
     assert config is not None, model.name
     experts, groups = config.num_experts, config.num_groups
     if experts % groups:
-        raise ProfileError(f"{counted(experts, 'expert')} make no {groups} equal groups, as {model.name} has them")
+        raise ProfileError(f"{experts} experts cannot be cut into the {groups} equal groups of {model.name}")
     choice = experts // groups * config.top_groups
     if config.top_k > choice:
         of = f" in the {config.top_groups} groups of a token" if groups > 1 else ""
