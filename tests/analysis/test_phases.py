@@ -52,6 +52,15 @@ def test_a_phase_that_computes_longer_than_it_communicates_is_compute(tmp_path: 
     assert row["lane"] == "compute"
 
 
+def test_a_name_is_of_the_lane_in_which_most_of_its_time_is_not_most_of_its_ranges(tmp_path: Path) -> None:
+    # issue [GEMM 100-105], the transfer [dispatch 110-150], receive [GEMM 160-165]: three ranges of one name
+    file = TraceFile().host("COMBINE", 0, 5).host("COMBINE", 10, 5).host("COMBINE", 20, 5)
+    file.kernel(GEMM, 100, 5, launch=1).kernel(DISPATCH, 110, 40, stream=20, launch=11, blocks=20)
+    table = phases(file.kernel(GEMM, 160, 5, launch=21).trace(tmp_path))
+    assert table["lane"].to_list() == ["compute", "communication", "compute"]
+    assert phase_means(table).select("name", "lane", "count").rows() == [("COMBINE", "communication", 3)]
+
+
 def test_device_order_not_launch_order(tmp_path: Path) -> None:
     file = TraceFile().host("first launched", 0, 10).host("first run", 20, 10)
     file.kernel(GEMM, 200, 5, launch=1, stream=7).kernel(GEMM, 100, 5, launch=21, stream=8)

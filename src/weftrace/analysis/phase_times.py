@@ -83,9 +83,17 @@ def phases(source: Source) -> pl.DataFrame:
 
 
 def phase_means(table: pl.DataFrame) -> pl.DataFrame:
-    """Means by phase name, in order of first appearance: name, lane, count, mean_{busy,data,hidden,exposed}_ns."""
+    """Means by phase name, in order of first appearance: name, lane, count, mean_{busy,data,hidden,exposed}_ns.
+
+    lane: in which most of its busy time is. A transfer may have three ranges of one name: one that issues it and one
+    that receives, which compute, around the one in which it travels.
+    """
+    moving_ns = pl.col("busy_ns").filter(pl.col("lane") == "communication").sum()
     return table.group_by("name", maintain_order=True).agg(
-        pl.col("lane").mode().sort().first(),
+        pl.when(moving_ns > 0, 2 * moving_ns >= pl.col("busy_ns").sum())
+        .then(pl.lit("communication"))
+        .otherwise(pl.lit("compute"))
+        .alias("lane"),
         pl.len().alias("count"),
         *(pl.col(f"{part}_ns").mean().round().cast(pl.Int64).alias(f"mean_{part}_ns")
           for part in ("busy", "data", "hidden", "exposed")),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weftrace.errors import ProfileError, WeftraceError
-from weftrace.units import duration
+from weftrace.units import counted, duration
 
 if TYPE_CHECKING:
     from weftrace.capture import Recording
@@ -50,13 +50,18 @@ def run(
     ] = "",
     model: Annotated[str, typer.Option(help="A mixture-of-experts model, by name.")] = "tiny-mla",
     hidden: Annotated[int, typer.Option(help="Its width; its experts' width goes along.", min=1)] = 256,
-    experts: Annotated[int, typer.Option(help="Its experts, all ranks' together; as it has them if left out.")] = 0,
+    experts: Annotated[
+        int | None, typer.Option(help="Its experts, all ranks' together; as it has them if left out.", min=1)
+    ] = None,
     layers: Annotated[int, typer.Option(help="Layers, all of them with experts.", min=1)] = 4,
-    tokens: Annotated[int, typer.Option(help="Of a micro-batch on a rank; some hundred if left out.")] = 0,
-    sequence: Annotated[int, typer.Option(help="Of a prompt, or of the cache; 256 if left out.")] = 0,
+    tokens: Annotated[
+        int | None, typer.Option(help="Of a micro-batch on a rank; some hundred if left out.", min=1)
+    ] = None,
+    sequence: Annotated[int | None, typer.Option(help="Of a prompt, or of the cache; 256 if left out.", min=1)] = None,
     ep: Annotated[
-        int, typer.Option(help="Ranks of the group; a process alone can stand for several, with copies for messages.")
-    ] = 0,
+        int | None,
+        typer.Option(help="Ranks of the group; a process alone stands for several with copies for messages.", min=1),
+    ] = None,
     steps: Annotated[int, typer.Option(help="Steps that are timed.", min=1)] = 8,
     balanced: Annotated[
         bool, typer.Option("--balanced/--random-routing", help="Experts: equally many tokens each, or as random "
@@ -114,7 +119,7 @@ def _processes() -> Any:
     return processes
 
 
-def _sized(model: ModelConfig, hidden: int, experts: int) -> ModelConfig:
+def _sized(model: ModelConfig, hidden: int, experts: int | None) -> ModelConfig:
     """The model at another width: that of experts in proportion, heads as they are."""
     if model.experts is None:
         raise ProfileError(f"{model.name} has no experts: a profile is of mixture-of-experts layers")
@@ -143,10 +148,11 @@ def _recorder(
 
 def _told(ran: Ran, recordings: list[Recording]) -> str:
     told = {key.removeprefix("profile."): text for key, text in ran.told.items()}
+    layers, tokens = counted(int(told["layers"]), "layer"), counted(ran.tokens, "token")
     lines = [
-        f"{told['kind']}, overlap {told['overlap']}: {told['model']}, {told['layers']} layers of {told['hidden']}, "
-        f"EP{told['ep']}, {told['tokens']}, {told['hardware']}",
-        f"{ran.tokens_per_s:,.0f} tokens/s: {ran.tokens:,} tokens a step on all ranks, {duration(ran.step_ns)} a step",
+        f"{told['kind']}, overlap {told['overlap']}: {told['model']}, {layers} of {told['hidden']}, EP{told['ep']}, "
+        f"{told['tokens']}, {told['hardware']}",
+        f"{ran.tokens_per_s:,.0f} tokens/s: {tokens} a step on all ranks, {duration(ran.step_ns)} a step",
         *(f"note: {note}" for note in ran.notes),
         *(recording.result.in_lines() for recording in recordings),
     ]

@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from tests.moe.runtime.small import MLA
 from weftrace.capture import Schedule, record
+from weftrace.errors import ProfileError
 from weftrace.moe import Setting, load_overlap
 from weftrace.moe.runtime import HowToRun
 from weftrace.moe.runtime.processes import WARM_UP, run_in_processes
@@ -35,3 +36,14 @@ def captured(group: dist.ProcessGroup, folders: dict[str, list[str]]) -> list[An
             )  # fmt: skip
             told.append([ran.tokens, ran.tokens_per_s > 0, list(made[0].result.problems)])
     return told
+
+
+def disagreeing(group: dist.ProcessGroup) -> str:
+    """What is said where rank 1 was asked for a layer more, instead of both waiting for each other."""
+    size, rank = dist.get_world_size(group), dist.get_rank(group)
+    setting = Setting.of("prefill", model=MODEL, ep=size, tokens=8, sequence=8, num_layers=1 + rank)
+    try:
+        run_in_processes(setting, load_overlap("none", "prefill"), HowToRun(group=group), steps=1)
+    except ProfileError as error:
+        return str(error)
+    return ""

@@ -85,10 +85,19 @@ def test_the_command_runs_times_and_records_a_profile_in_one_process(
     assert set(phases.drop_nulls("layer")["layer"]) == {0, 1}
 
 
+def test_ranks_that_were_asked_for_different_runs_are_told_so(ranks: Ranks) -> None:
+    """Else they wait for each other until gloo's time is up, half an hour later."""
+    told = ranks.run("tests.moe.runtime.captured_cases:disagreeing", 2)
+    assert told == ["ranks were asked for different runs: layers is 1 on rank 0, 2 on rank 1"] * 2
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [(["--ep", "3"], "8 / 3"), (["--overlap", "training"], "not for prefill"), (["--device", "tpu"], "'tpu' is not"),
-     (["--dtype", "int8"], "int8"), (["--model", "gpt2"], "no experts"), (["--hidden", "100"], "128")],
+     (["--dtype", "int8"], "int8"), (["--dtype", "float8_e4m3fn"], "float64, float32, bfloat16, float16"),
+     (["--experts", "10"], "10 experts cannot be cut into the 4 equal groups"),
+     (["--model", "mixtral-8x7b", "--experts", "1"], "goes to 2 experts, and there are 1$"),
+     (["--model", "gpt2"], "no experts"), (["--hidden", "100"], "128")],
 )  # fmt: skip
 def test_what_cannot_run_is_refused(asked: list[str], told: str) -> None:
     with pytest.raises(ProfileError, match=told):

@@ -81,10 +81,15 @@ def test_what_does_not_fit_is_refused_with_both_numbers(ranks: Ranks) -> None:
         run(setting("prefill", model=MLA), prefill, HowToRun(payloads=PUBLISHED))
     with pytest.raises(ProfileError, match="'two-micro-batches' is for prefill, not for decode"):
         run(setting("decode"), prefill)
-    with pytest.raises(ProfileError, match="a cache of 1 tokens cannot hold the 2 of a step"):
+    with pytest.raises(ProfileError, match="a cache of 1 token cannot hold the 2 of a step"):
         run(setting("decode", sequence=1), load_overlap("five-stages"))
     with pytest.raises(ProfileError, match="8 copies of experts: layers run with each expert once, 0 copies"):
         run(setting("prefill", num_redundant=8), prefill)
+    for lengths in ([], [3, 0], [-3]):
+        with pytest.raises(ProfileError, match=r"prompts of \[.*\] tokens: there is at least one"):
+            run(setting("prefill"), load_overlap("none", "prefill"), HowToRun(prompts=lengths, payloads=Payloads()))
+    with pytest.raises(ProfileError, match=r"decode has . requests? and a cache, and no prompts of its own"):
+        run(setting("decode"), load_overlap("five-stages"), HowToRun(prompts=[3], payloads=Payloads()))
     with pytest.raises(ProfileError, match="3 GPUs cannot hold equal parts of small-mla's 8 experts"):
         setting("prefill", ep=3)
     told = ranks.run("tests.moe.runtime.cases:refused", 2, ep=4)

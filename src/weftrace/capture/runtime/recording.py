@@ -73,7 +73,9 @@ def record(
     has_one_file = isinstance(asked, Schedule) and asked.has_one_file
     takes_part = ranks is None or world.rank in ranks
     if ranks is not None and not any(0 <= rank < world.world_size for rank in ranks):
-        raise CaptureError(f"ranks={sorted(ranks)}: the run has ranks 0 to {world.world_size - 1}, so none would record")
+        raise CaptureError(
+            f"ranks={sorted(ranks)}: the run has ranks 0 to {world.world_size - 1}, so none would record"
+        )
     told = {
         **(info or {}),
         **({"capture.parallel": ", ".join(f"{name}={size}" for name, size in parallel.items())} if parallel else {}),

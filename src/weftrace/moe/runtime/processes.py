@@ -19,9 +19,10 @@ from weftrace.moe.runtime.moving.payload import PUBLISHED, Payloads
 from weftrace.moe.runtime.steps import HowToRun, run
 from weftrace.moe.runtime.walking import ways_in
 from weftrace.moe.setting import Setting
-from weftrace.units import S
+from weftrace.units import S, counted
 
 WARM_UP = 2  # steps before any is timed
+DTYPES = ("float64", "float32", "bfloat16", "float16")  # that torch multiplies matrices in, on every device
 
 
 class Steps(Protocol):
@@ -72,6 +73,7 @@ def run_in_processes(
     with _group(how.group, device) as group:
         how = replace(how, group=group, device=device)
         told = _told(setting, overlap, how)
+        _agree(told, how, {"steps": steps, "recorded": recorded})
         clock = _Clock(device)
         with recorder(told) if recorder else nullcontext() as recording:
 
@@ -90,6 +92,23 @@ def run_in_processes(
             rank=dist.get_rank(group) if group else 0, step_ns=int(median(took.tolist())), told=told,
             tokens=setting.tokens * len(forward) * (dist.get_world_size(group) if group else 1), notes=result.notes,
         )  # fmt: skip
+
+
+def _agree(told: Mapping[str, str], how: HowToRun, counts: Mapping[str, int]) -> None:
+    """Raises `ProfileError`, on all ranks, where one was asked for another run than rank 0: they would wait for each
+    other until the group's time is up."""
+    if how.group is None:
+        return
+    asked = {key.removeprefix("profile."): text for key, text in told.items() if key != "profile.hardware"}
+    asked |= {"dtype": str(how.dtype), "seed": str(how.seed), **{name: str(count) for name, count in counts.items()}}
+    of_ranks: list[dict[str, str]] = [{} for _ in range(dist.get_world_size(how.group))]
+    dist.all_gather_object(of_ranks, asked, group=how.group)
+    for rank, other in enumerate(of_ranks):
+        for what, text in of_ranks[0].items():
+            if other.get(what) != text:
+                raise ProfileError(
+                    f"ranks were asked for different runs: {what} is {text} on rank 0, {other.get(what)} on rank {rank}"
+                )
 
 
 @contextmanager
@@ -136,8 +155,9 @@ def _told(setting: Setting, overlap: Overlap, how: HowToRun) -> dict[str, str]:
     assert how.device is not None
     on_gpu = how.device.type == "cuda"
     backend = dist.get_backend(how.group) if how.group is not None else "copies in one process"
+    cpu = f"CPU, {counted(torch.get_num_threads(), 'thread')}"
     own = {
-        "hardware": torch.cuda.get_device_name(how.device) if on_gpu else f"CPU, {torch.get_num_threads()} threads",
+        "hardware": torch.cuda.get_device_name(how.device) if on_gpu else cpu,
         "comm": f"{backend}; rows travel as {how.payloads.dispatch} to the experts, {how.payloads.combine} back",
         "overlap": overlap.name, "layers": str(setting.num_layers), "hidden": f"{setting.model.hidden_size:,}",
         "routing": how.routing, "costs": "executed",
@@ -152,10 +172,10 @@ def how_to_run(*, device: str, dtype: str, routing: str, exact: bool, seed: int)
     here = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
     if device and device not in here:
         raise ProfileError(f"device {device!r} is not here; this machine has {' and '.join(here)}")
-    found = getattr(torch, dtype or "float32", None)
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
-        raise ProfileError(f"dtype {dtype!r} is none of floating point; such as float32, bfloat16, float64")
+    if dtype and dtype not in DTYPES:
+        raise ProfileError(f"dtype {dtype!r}: layers are computed in {', '.join(DTYPES)}")
     return HowToRun(
-        device=torch.device("cpu") if device == "cpu" else _device(), dtype=found if dtype else None, routing=routing,
+        device=torch.device("cpu") if device == "cpu" else _device(),
+        dtype=getattr(torch, dtype) if dtype else None, routing=routing,
         payloads=Payloads() if exact else PUBLISHED, seed=seed,
     )  # fmt: skip

@@ -183,12 +183,13 @@ def _tokens(setting: Setting, overlap: Overlap, how: HowToRun, device: torch.dev
     """By micro-batch of the list. Prefill's prompts are split over two micro-batches, so that attention costs both the
     same; the first part goes to the one that attends first."""
     numbers = [number for number, way in ways_in(overlap) if way == "F"]
+    if how.prompts is not None:
+        _check_prompts(how.prompts, setting)
     if setting.kind == "decode":
         filled = setting.sequence - setting.tokens_per_request
         if filled < 0:
-            raise ProfileError(
-                f"a cache of {setting.sequence} tokens cannot hold the {setting.tokens_per_request} of a step"
-            )
+            held = counted(setting.sequence, "token")
+            raise ProfileError(f"a cache of {held} cannot hold the {setting.tokens_per_request} of a step")
         each = setting.tokens_per_request
         return {
             number: Tokens(device=device, requests=setting.requests, per_request=each, filled=filled)
@@ -204,6 +205,14 @@ def _tokens(setting: Setting, overlap: Overlap, how: HowToRun, device: torch.dev
         raise ProfileError(f"prompts are shared out among 2 micro-batches, and overlap {overlap.name!r} has {numbers}")
     segments: tuple[Segment, ...] = whole(how.prompts or _lengths(setting.tokens, setting.sequence))
     return {number: Tokens(device=device, segments=segments) for number in numbers}
+
+
+def _check_prompts(lengths: Sequence[int], setting: Setting) -> None:
+    if setting.kind == "decode":
+        raise ProfileError(f"decode has {counted(setting.requests, 'request')} and a cache, and no prompts of its own")
+    wrong = [length for length in lengths if type(length) is not int or length < 1]
+    if wrong or not lengths:
+        raise ProfileError(f"prompts of {list(lengths)} tokens: there is at least one, and each has 1 token or more")
 
 
 def _lengths(tokens: int, sequence: int) -> list[int]:

@@ -148,8 +148,8 @@ def _samples(work: Work) -> pl.DataFrame:
         .with_columns(layer=pl.coalesce(pl.col("layer"), counted), rank=pl.lit(0, pl.Int64))
         .group_by("rank", *key, maintain_order=True)
         .agg(
-            pl.col("lane").first(), start_ns=pl.col("start_ns").min() - first_ns, busy_ns=pl.sum("busy_ns"),
-            data_ns=pl.sum("data_ns"), exposed_ns=pl.sum("exposed_ns"),
+            pl.col("lane").sort_by("busy_ns").last(), start_ns=pl.col("start_ns").min() - first_ns,
+            busy_ns=pl.sum("busy_ns"), data_ns=pl.sum("data_ns"), exposed_ns=pl.sum("exposed_ns"),
         )
         .select(pl.col(name).cast(dtype) for name, dtype in SAMPLE_SCHEMA.items())
     )  # fmt: skip

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weftrace.facts.models import ExpertsConfig
+from weftrace.errors import ProfileError
+from weftrace.facts.models import ExpertsConfig, ModelConfig
 from weftrace.moe.runtime.layers.split import grouped, linear
 from weftrace.moe.runtime.layers.weights import Weights
 
@@ -49,10 +50,23 @@ class Gate(nn.Module):
             choice = choice + self.bias
         if config.num_groups > 1:
             groups = choice.view(len(choice), config.num_groups, -1)
-            best = groups.topk(2, dim=-1).values.sum(-1).topk(config.top_groups, dim=-1).indices
+            best = groups.topk(min(2, groups.shape[-1]), dim=-1).values.sum(-1).topk(config.top_groups, dim=-1).indices
             kept = torch.zeros(groups.shape[:2], dtype=torch.bool, device=choice.device).scatter(1, best, True)
             choice = groups.masked_fill(~kept[..., None], float("-inf")).flatten(1)
         return choice.topk(config.top_k, dim=-1).indices
+
+
+def check_groups(model: ModelConfig) -> None:
+    """Raises `ProfileError`, with both numbers, where a token cannot choose its experts."""
+    config = model.experts
+    assert config is not None, model.name
+    experts, groups = config.num_experts, config.num_groups
+    if experts % groups:
+        raise ProfileError(f"{experts} experts cannot be cut into the {groups} equal groups of {model.name}")
+    choice = experts // groups * config.top_groups
+    if config.top_k > choice:
+        of = f" in the {config.top_groups} groups of a token" if groups > 1 else ""
+        raise ProfileError(f"a token of {model.name} goes to {config.top_k} experts, and there are {choice}{of}")
 
 
 def balanced_experts(config: ExpertsConfig, num_tokens: int, rank: int, device: torch.device) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from weftrace.errors import ProfileError
 from weftrace.facts.models import ModelConfig
 from weftrace.moe.runtime.layers.attention import attention_of
-from weftrace.moe.runtime.layers.experts import ROUTINGS, Experts, Gate, SharedExpert
+from weftrace.moe.runtime.layers.experts import ROUTINGS, Experts, Gate, SharedExpert, check_groups
 from weftrace.moe.runtime.layers.tokens import Tokens
 from weftrace.moe.runtime.layers.weights import Weights
 
@@ -80,7 +80,7 @@ class MoeLayer(nn.Module):
 def build_layers(config: ModelConfig, num_layers: int, options: LayerOptions) -> list[MoeLayer]:
     """The same weights on every rank, but for the experts, of which a rank has its share.
 
-    Raises `ProfileError` where the model has no experts, or where they cannot be shared out.
+    Raises `ProfileError` where the model has no experts, or where they cannot be shared out or chosen.
     """
     if config.experts is None:
         raise ProfileError(f"{config.name} has no experts: a profile is of mixture-of-experts layers")
@@ -92,4 +92,5 @@ def build_layers(config: ModelConfig, num_layers: int, options: LayerOptions) ->
         raise ProfileError(
             f"{config.experts.num_experts} experts cannot be shared out evenly over {options.ranks} ranks (EP)"
         )
+    check_groups(config)
     return [MoeLayer(config, layer, options) for layer in range(num_layers)]
