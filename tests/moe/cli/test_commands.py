@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -35,6 +36,23 @@ def test_a_folder_with_other_ranks_in_it_is_refused(tmp_path: Path) -> None:
     done = run("decode", "--layers", "2", "-o", str(tmp_path))
     assert isinstance(done.exception, WeftraceError)
     assert "holds rank-7.json.gz, which is no trace of this profile" in str(done.exception)
+
+
+def test_only_an_earlier_profile_of_its_kind_is_written_over(tmp_path: Path) -> None:
+    """A recorded `rank-0.json.gz`, and another profile's, would be lost in silence."""
+    file = tmp_path / "rank-0.json.gz"
+    for content in (b"", b"no trace", gzip.compress(b'{"traceEvents": []}')):
+        file.write_bytes(content)
+        done = run("decode", "--layers", "2", "-o", str(tmp_path))
+        assert isinstance(done.exception, WeftraceError) and "would be overwritten" in str(done.exception)
+        assert file.read_bytes() == content
+    file.unlink()
+    for ep in ("32", "64"):  # the second over the first
+        assert run("decode", "--layers", "2", "--ep", ep, "-q", "-o", str(tmp_path)).exit_code == 0
+    done = run("prefill", "--layers", "2", "-o", str(tmp_path))
+    assert "holds rank-0.json.gz, which is no simulated profile of prefill" in str(done.exception)
+    trace = wt.open(file)
+    assert isinstance(trace, wt.Trace) and trace.info["profile.ep"] == "64"
 
 
 def test_a_document_is_written_and_printed(tmp_path: Path) -> None:

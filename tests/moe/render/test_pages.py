@@ -112,12 +112,12 @@ def test_pages_say_what_the_costs_assume_and_whose_that_is(open_html: Open) -> N
     assert shared and all(text.removeprefix("assumed: ") in shown["all"] for text in shared)
     alone = next(text for text in run[-1]["assumed"] if not any(text in curve["assumed"] for curve in run[:-1]))
     assert run[-1]["overlap"] == "waves" and alone.removeprefix("assumed: ") in shown["waves"]
-    page = open_html(PAGES["sweep"]())
-    every = " ".join(page.locator("#assumed dd").evaluate_all(TEXTS))
-    rows: Any = swept()["rows"]
-    for row in rows:
-        assert all(text.removeprefix("assumed: ") in every for text in (row["summary"] or {"assumed": ()})["assumed"])
-    assert any(whose.startswith("ep ") for whose in page.locator("#assumed dt").evaluate_all(TEXTS))
+    page = open_html(PAGES["sweep of words"]())
+    rows: Any = swept_words()["rows"]
+    shown = page.locator("#assumed dd").evaluate_all(TEXTS)
+    told = [text for row in rows for text in row["summary"]["assumed"]]
+    assert told and all(any(text.removeprefix("assumed: ") in each for each in shown) for text in told)
+    assert "overlap waves" in page.locator("#assumed dt").evaluate_all(TEXTS)
 
 
 def test_a_validation_shows_ratios_and_marks_where_they_are(open_html: Open) -> None:

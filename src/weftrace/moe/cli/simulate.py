@@ -168,7 +168,7 @@ def _run(request: Request, axes: list[str] | None, output: list[str] | None, *, 
             outputs.deliver(sweep(request, parse_axes(axes), on_progress=on_progress), kind, wanted)
         return
     for folder in folders:
-        check_folder(folder, request.ranks)
+        check_folder(folder, request.kind, request.ranks)
     profile = profile_of(request)
     for folder in folders:
         with outputs.progress_bar("writing traces") as on_progress:
