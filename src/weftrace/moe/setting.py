@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from weftrace.errors import ProfileError
-from weftrace.facts import ExpertsConfig, Hardware, ModelConfig, hardware, model_config
+from weftrace.facts import ExpertsConfig, Hardware, ModelConfig, hardware, load_models
+from weftrace.facts.models import find_config
 from weftrace.notebook import InNotebook
 from weftrace.units import counted
 
@@ -87,7 +88,7 @@ class Setting(InNotebook):
     ) -> Setting:
         """The published profile of that kind, but for what is given. model, hardware: a name, or the facts themselves.
 
-        Raises `ProfileError`, with both numbers, for what cannot be, and what `model_config` and `hardware` raise.
+        Raises `ProfileError`, with both numbers, for what cannot be, and what `hardware` raises.
         """
         for what, value, known in (("kind", kind, KINDS), ("comm", comm, COMMS)):
             if value not in known:
@@ -103,7 +104,7 @@ class Setting(InNotebook):
                 tokens = tokens // published["tokens_per_request"] * tokens_per_request
         return cls(
             kind=kind,
-            model=model_config(model) if isinstance(model, str) else model,
+            model=_model(model) if isinstance(model, str) else model,
             hardware=of_device,
             ep=published["ep"] if ep is None else ep,
             tokens=tokens,
@@ -158,6 +159,20 @@ class Setting(InNotebook):
         yield "layers", str(self.num_layers)
 
 
+def known_moe_models() -> tuple[str, ...]:
+    """Names of the models that have routed experts, without their aliases."""
+    return tuple(config.name for config in load_models() if config.experts is not None)
+
+
+def _model(name: str) -> ModelConfig:
+    found = find_config(name, load_models())
+    if found is None:
+        raise ProfileError(
+            f"no model is called {name!r}; with routed experts there are {', '.join(known_moe_models())}"
+        )
+    return found
+
+
 def _hardware(given: str | Hardware) -> Hardware:
     return hardware(given) if isinstance(given, str) else given
 
@@ -172,7 +187,10 @@ def _check(setting: Setting) -> None:
             raise ProfileError(f"{name} = {value!r}: it is a whole number of 1 or more")
     experts = setting.model.experts
     if experts is None:
-        raise ProfileError(f"{setting.model.name} has no routed experts, so there is nothing to send to other GPUs")
+        raise ProfileError(
+            f"{setting.model.name} has no routed experts, so there is nothing to send to other GPUs. "
+            f"Those with some are {', '.join(known_moe_models())}."
+        )
     copies = experts.num_experts + setting.num_redundant
     if setting.num_redundant < 0 or copies % setting.ep:
         extra = f" and {setting.num_redundant} copies" if setting.num_redundant else ""

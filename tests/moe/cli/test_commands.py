@@ -105,3 +105,27 @@ def test_batches_are_read_as_written() -> None:
     assert parse_batches("8..12") == [8, 9, 10, 11, 12]
     assert parse_batches("1024..2048/512") == [1024, 1536, 2048]
     assert len(parse_batches("1..100000")) <= 513
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "never"),
+    [
+        ("train --model deepseek-v3", "deepseek-v3.2", "bert-base"),
+        ("pays --model ", "mixtral-8x7b", "llama-3-8b"),
+        ("prefill --hardware h8", "h800", "h100"),
+        ("pays --overlap two-", "two-batch", "none"),
+        ("decode --costs r", "roofline", "published"),
+    ],
+)
+def test_names_are_completed(words: str, expected: str, never: str) -> None:
+    line = f"weftrace profile {words}"
+    environment = {"_WEFTRACE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    found = CliRunner().invoke(app, [], env=environment, prog_name="weftrace").output.split()
+    assert expected in found and never not in found
+
+
+@pytest.mark.parametrize("model", ["deepseek-v5", "bert-base"])
+def test_models_that_a_profile_can_have_are_named(model: str) -> None:
+    done = run("train", "--model", model)
+    assert isinstance(done.exception, WeftraceError) and done.exception.exit_code == 2
+    assert "deepseek-v3.2" in str(done.exception) and "gpt2" not in str(done.exception)
