@@ -129,3 +129,8 @@ def test_models_that_a_profile_can_have_are_named(model: str) -> None:
     done = run("train", "--model", model)
     assert isinstance(done.exception, WeftraceError) and done.exception.exit_code == 2
     assert "deepseek-v3.2" in str(done.exception) and "gpt2" not in str(done.exception)
+
+
+def test_a_folder_without_its_slash_is_told_how_to_be_one(tmp_path: Path) -> None:
+    done = run("decode", "-o", str(tmp_path / "out"))
+    assert done.exit_code == 2 and "out/" in "".join(done.output.split()) and not (tmp_path / "out").exists()
