@@ -12,6 +12,7 @@ from pathlib import Path
 
 from weftrace.experts.render.words import PLACEMENT_TERMS, REPLAY_TERMS
 from weftrace.flops.render import words as flops
+from weftrace.moe.render.words import PAYS_TERMS, PROFILE_TERMS
 from weftrace.report.render import words as report
 
 FILE = Path(__file__).parents[1] / "docs" / "glossary.md"
@@ -19,6 +20,7 @@ TERMS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "report": report.TERMS,
     "flops": flops.TERMS,
     "experts": {**REPLAY_TERMS, **PLACEMENT_TERMS},
+    "moe": {**PAYS_TERMS, **PROFILE_TERMS},
 }
 _ENTRY = re.compile(r"<!-- (\w+)\.(\w+) -->\s.*?(→ .*)", re.DOTALL)
 

@@ -15,6 +15,7 @@ WORDS = (
     "F", "I", "W", "B", "F&B", "DualPipe", "expert", "slot", "replica", "EPLB", "balancedness", "policy",
     "EP", "TP", "DP", "PP", "all-to-all", "dispatch", "combine", "algbw", "busbw", "MFU", "HFU", "roofline", "SM", "CU",
     "persistent kernel", "fused", "queue", "launch delay", "host-bound", "CUDA graph", "phase", "lane", "plan", "trace",
+    "operation list", "a layer", "basis", "held up by", "pays from", "calibration",
 )  # fmt: skip
 
 

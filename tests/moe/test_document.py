@@ -31,6 +31,7 @@ def test_a_profile_comes_back_as_it_was(request_: Request, tmp_path: Path) -> No
     assert again.times.end_ns.tolist() == profile.times.end_ns.tolist()
     assert (again.setting, again.overlap, again.costs) == (profile.setting, profile.overlap, profile.costs)
     assert profile_document(again) == profile_document(profile)
+    assert repr(again) == repr(profile) and repr(profile).startswith(f"Profile('{request_.kind} of deepseek-v3 on ")
 
 
 @pytest.mark.parametrize(

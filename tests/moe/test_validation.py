@@ -41,6 +41,10 @@ def worst(found: Validation) -> tuple[str, float]:
 
 def test_each_phase_is_predicted_by_measured() -> None:
     found = validate(run(attn=90), run(attn=100))
+    assert (
+        repr(found)
+        == f"Validation({found.predicted.source!r} against {found.measured.source!r}, {len(found.phases)} phases)"
+    )
     assert [(row.phase, row.direction, row.lane, row.ratio) for row in found.phases] == [
         ("attn(F)", "F", "compute", 0.9), ("combine(F)", "F", "communication", 1.0),
     ]  # fmt: skip

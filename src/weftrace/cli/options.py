@@ -335,3 +335,17 @@ def _in_folder(path: str, folder: str, ending: str | None) -> str:
         own = max((suffix for suffix in SUFFIXES if name.endswith(suffix)), key=len, default="")
         name = name.removesuffix(own) + ending
     return str(Path(folder) / name)
+
+
+def complete_hardware(incomplete: str) -> list[str]:
+    """Names of accelerators that begin so, in the case that was begun with, to their first blank: shells cut there."""
+    from weftrace.facts import known_hardware
+
+    names = dict.fromkeys(name.split()[0] for name in known_hardware())
+    spelled = [name if incomplete[:1].isupper() else name.lower() for name in names]
+    return [name for name in spelled if name.startswith(incomplete)]
+
+
+def complete_from(*choices: str) -> Callable[[str], list[str]]:
+    """Completion from a few fixed words."""
+    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]

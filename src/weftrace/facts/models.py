@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from weftrace.errors import FlopsError
+from weftrace.errors import FlopsError, SpecError
 from weftrace.facts.tables import read_tables
 
 BUILT_IN = Path(__file__).with_suffix(".toml")
@@ -173,12 +173,12 @@ def known_models(*paths: str | os.PathLike[str]) -> tuple[str, ...]:
 def model_config(name: str, *paths: str | os.PathLike[str]) -> ModelConfig:
     """The model of that name or alias; case does not count, "_" is "-". paths: TOML files that extend the list.
 
-    Raises `FlopsError`, listing the names, where there is none.
+    Raises `SpecError`, listing the names, where there is none.
     """
     configs = load_models(*paths)
     found = find_config(name, configs)
     if found is None:
-        raise FlopsError(f"no model is called {name!r}; known: {', '.join(config.name for config in configs)}")
+        raise SpecError(f"no model is called {name!r}; known: {', '.join(config.name for config in configs)}")
     return found
 
 

@@ -97,6 +97,11 @@ class Profile(InNotebook):
         trace = trace_of(self.times, rank)
         return replace(trace, info={**trace.info, **{f"profile.{key}": text for key, text in self.told().items()}})
 
+    def __repr__(self) -> str:
+        at = self.setting
+        who = f"{at.kind} of {at.model.name} on {at.ep} × {at.hardware.name}"
+        return f"Profile({who!r}, {self.overlap.name}, {us(round(self.layer_ns))} a layer, costs {self.costs!r})"
+
     def _told(self) -> Iterator[tuple[str, str]]:
         yield from self.setting.told().items()
         yield "overlap", self.overlap.title

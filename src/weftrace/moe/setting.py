@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from weftrace.errors import ProfileError
-from weftrace.facts import ExpertsConfig, Hardware, ModelConfig, hardware, model_config
+from weftrace.facts import ExpertsConfig, Hardware, ModelConfig, hardware, load_models
+from weftrace.facts.models import find_config
 from weftrace.notebook import InNotebook
 from weftrace.units import counted
 
@@ -88,7 +89,7 @@ class Setting(InNotebook):
     ) -> Setting:
         """The published profile of that kind, but for what is given. model, hardware: a name, or the facts themselves.
 
-        Raises `ProfileError`, with both numbers, for what cannot be, and what `model_config` and `hardware` raise.
+        Raises `ProfileError`, with both numbers, for what cannot be, and what `hardware` raises.
         """
         for what, value, known in (("kind", kind, KINDS), ("comm", comm, COMMS)):
             if value not in known:
@@ -96,7 +97,7 @@ class Setting(InNotebook):
         published = PUBLISHED[kind]
         of_device = _hardware(hardware)
         sequence = published["sequence"] if sequence is None else sequence
-        of_model = model_config(model) if isinstance(model, str) else model
+        of_model = _model(model) if isinstance(model, str) else model
         if tokens_per_request is None:
             tokens_per_request = tokens_of_a_step(of_model) if kind == "decode" else sequence
         if tokens is None:
@@ -165,6 +166,20 @@ def tokens_of_a_step(model: ModelConfig) -> int:
     return PUBLISHED["decode"]["tokens_per_request"] if model.mtp_depth else 1
 
 
+def known_moe_models() -> tuple[str, ...]:
+    """Names of the models that have routed experts, without their aliases."""
+    return tuple(config.name for config in load_models() if config.experts is not None)
+
+
+def _model(name: str) -> ModelConfig:
+    found = find_config(name, load_models())
+    if found is None:
+        raise ProfileError(
+            f"no model is called {name!r}; with routed experts there are {', '.join(known_moe_models())}"
+        )
+    return found
+
+
 def _hardware(given: str | Hardware) -> Hardware:
     return hardware(given) if isinstance(given, str) else given
 
@@ -179,7 +194,10 @@ def _check(setting: Setting) -> None:
             raise ProfileError(f"{name} = {value!r}: it is a whole number of 1 or more")
     experts = setting.model.experts
     if experts is None:
-        raise ProfileError(f"{setting.model.name} has no routed experts, so there is nothing to send to other GPUs")
+        raise ProfileError(
+            f"{setting.model.name} has no routed experts, so there is nothing to send to other GPUs. "
+            f"Those with some are {', '.join(known_moe_models())}."
+        )
     copies = experts.num_experts + setting.num_redundant
     if setting.num_redundant < 0 or copies % setting.ep:
         extra = f" and {setting.num_redundant} copies" if setting.num_redundant else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -36,6 +37,23 @@ def test_a_folder_with_other_ranks_in_it_is_refused(tmp_path: Path) -> None:
     done = run("decode", "--layers", "2", "-o", str(tmp_path))
     assert isinstance(done.exception, WeftraceError)
     assert "holds rank-7.json.gz, which is no trace of this profile" in str(done.exception)
+
+
+def test_only_an_earlier_profile_of_its_kind_is_written_over(tmp_path: Path) -> None:
+    """A recorded `rank-0.json.gz`, and another profile's, would be lost in silence."""
+    file = tmp_path / "rank-0.json.gz"
+    for content in (b"", b"no trace", gzip.compress(b'{"traceEvents": []}')):
+        file.write_bytes(content)
+        done = run("decode", "--layers", "2", "-o", str(tmp_path))
+        assert isinstance(done.exception, WeftraceError) and "would be overwritten" in str(done.exception)
+        assert file.read_bytes() == content
+    file.unlink()
+    for ep in ("32", "64"):  # the second over the first
+        assert run("decode", "--layers", "2", "--ep", ep, "-q", "-o", str(tmp_path)).exit_code == 0
+    done = run("prefill", "--layers", "2", "-o", str(tmp_path))
+    assert "holds rank-0.json.gz, which is no simulated profile of prefill" in str(done.exception)
+    trace = wt.open(file)
+    assert isinstance(trace, wt.Trace) and trace.info["profile.ep"] == "64"
 
 
 def test_a_document_is_written_and_printed(tmp_path: Path) -> None:
@@ -97,3 +115,32 @@ def test_batches_are_read_as_written() -> None:
     assert len(parse_batches("1..100000")) <= 513
     with pytest.raises(typer.BadParameter):
         parse_batches("5..9/0")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "never"),
+    [
+        ("train --model deepseek-v3", "deepseek-v3.2", "bert-base"),
+        ("pays --model ", "mixtral-8x7b", "llama-3-8b"),
+        ("prefill --hardware h8", "h800", "h100"),
+        ("pays --overlap two-", "two-batch", "none"),
+        ("decode --costs r", "roofline", "published"),
+    ],
+)
+def test_names_are_completed(words: str, expected: str, never: str) -> None:
+    line = f"weftrace profile {words}"
+    environment = {"_WEFTRACE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    found = CliRunner().invoke(app, [], env=environment, prog_name="weftrace").output.split()
+    assert expected in found and never not in found
+
+
+@pytest.mark.parametrize("model", ["deepseek-v5", "bert-base"])
+def test_models_that_a_profile_can_have_are_named(model: str) -> None:
+    done = run("train", "--model", model)
+    assert isinstance(done.exception, WeftraceError) and done.exception.exit_code == 2
+    assert "deepseek-v3.2" in str(done.exception) and "gpt2" not in str(done.exception)
+
+
+def test_a_folder_without_its_slash_is_told_how_to_be_one(tmp_path: Path) -> None:
+    done = run("decode", "-o", str(tmp_path / "out"))
+    assert done.exit_code == 2 and "out/" in "".join(done.output.split()) and not (tmp_path / "out").exists()

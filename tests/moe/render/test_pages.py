@@ -80,6 +80,46 @@ def test_lines_pass_over_batches_that_a_list_cannot_cut(open_html: Open) -> None
     assert [(path.count("M"), path.count("L")) for path in paths] == [(1, number - 1) for number in known if number]
 
 
+@pytest.mark.parametrize(
+    ("batches", "labels"),
+    [
+        (range(8, 513), ["8", "16", "32", "64", "128", "256", "512"]),
+        (range(300, 901), ["300", "400", "500", "600", "700", "800", "900"]),
+    ],
+)
+def test_of_many_batches_the_round_ones_are_labelled(open_html: Open, batches: range, labels: list[str]) -> None:
+    document: Any = copy.deepcopy(paying())
+    document["batches"] = list(batches)
+    for curve in document["curves"]:
+        curve |= {"tokens_per_gpu": [float(batch) for batch in batches], "pays_from": None}
+    page = open_html(render_pays_html(document))
+    placed = page.locator(".chart text.tick[text-anchor=middle]").evaluate_all(TEXTS)
+    assert placed == labels
+
+
+def test_pages_say_what_the_costs_assume_and_whose_that_is(open_html: Open) -> None:
+    told: Any = paying()
+    page = open_html(PAGES["pays"]())
+    run = [curve for curve in told["curves"] if not curve["reason"]]
+    shared = set(run[0]["assumed"]).intersection(*(curve["assumed"] for curve in run))
+    shown = dict(
+        zip(
+            page.locator("#assumed dt").evaluate_all(TEXTS),
+            page.locator("#assumed dd").evaluate_all(TEXTS),
+            strict=True,
+        )
+    )
+    assert shared and all(text.removeprefix("assumed: ") in shown["all"] for text in shared)
+    alone = next(text for text in run[-1]["assumed"] if not any(text in curve["assumed"] for curve in run[:-1]))
+    assert run[-1]["overlap"] == "waves" and alone.removeprefix("assumed: ") in shown["waves"]
+    page = open_html(PAGES["sweep of words"]())
+    rows: Any = swept_words()["rows"]
+    shown = page.locator("#assumed dd").evaluate_all(TEXTS)
+    told = [text for row in rows for text in row["summary"]["assumed"]]
+    assert told and all(any(text.removeprefix("assumed: ") in each for each in shown) for text in told)
+    assert "overlap waves" in page.locator("#assumed dt").evaluate_all(TEXTS)
+
+
 def test_a_validation_shows_ratios_and_marks_where_they_are(open_html: Open) -> None:
     document, page = validated(), open_html(PAGES["validation"]())
     rows = document["phases"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weftrace.cli import outputs
+from weftrace.cli.options import complete_from, complete_hardware
 
 if TYPE_CHECKING:
     from weftrace.flops import FlopsReport
@@ -21,20 +22,6 @@ def complete_model(incomplete: str) -> list[str]:
     from weftrace.flops.run_spec import names
 
     return [name for name in names() if name.startswith(incomplete.lower())]
-
-
-def complete_hardware(incomplete: str) -> list[str]:
-    """Names of accelerators that begin so, in the case that was begun with, to their first blank: shells cut there."""
-    from weftrace.facts import known_hardware
-
-    names = dict.fromkeys(name.split()[0] for name in known_hardware())
-    spelled = [name if incomplete[:1].isupper() else name.lower() for name in names]
-    return [name for name in spelled if name.startswith(incomplete)]
-
-
-def complete_from(*choices: str) -> Callable[[str], list[str]]:
-    """Completion from a few fixed words."""
-    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
 HardwareName = Annotated[

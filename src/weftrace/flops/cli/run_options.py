@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from weftrace.flops.cli.options import complete_from, complete_model
+from weftrace.cli.options import complete_from
+from weftrace.flops.cli.options import complete_model
 
 _RUN = "What to run"
 _TIME = "How to run it"

@@ -34,7 +34,11 @@ def command(
     overlap: Annotated[
         list[str] | None,
         typer.Option(
-            "--overlap", help="Lists to hold against none, repeatable.", metavar="NAME|FILE", show_default=False
+            "--overlap",
+            help="Lists to hold against none, repeatable.",
+            metavar="NAME|FILE",
+            autocompletion=options.complete_overlap,
+            show_default=False,
         ),
     ] = None,
     model: options.Model = "deepseek-v3",

@@ -6,14 +6,46 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from weftrace.cli.options import complete_from, complete_hardware
+
 if TYPE_CHECKING:
     from weftrace.moe.requests import Request
 
 _COUNTS = "Counts"
 _COSTS = "Costs"
 
-Model = Annotated[str, typer.Option("--model", help="A model that weftrace knows: deepseek-v3 …", metavar="NAME")]
-HardwareName = Annotated[str, typer.Option("--hardware", help="An accelerator: h800, h100, b200 …", metavar="NAME")]
+
+def _complete_model(incomplete: str) -> list[str]:
+    from weftrace.moe.setting import known_moe_models
+
+    return [name for name in known_moe_models() if name.startswith(incomplete.lower())]
+
+
+def complete_overlap(incomplete: str) -> list[str]:
+    """Names of the lists that begin so."""
+    from weftrace.moe.overlap_files import known_overlaps
+
+    return [name for name in known_overlaps() if name.startswith(incomplete)]
+
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        help="A model with routed experts that weftrace knows: deepseek-v3, qwen3-235b-a22b …",
+        metavar="NAME",
+        autocompletion=_complete_model,
+    ),
+]
+HardwareName = Annotated[
+    str,
+    typer.Option(
+        "--hardware",
+        help="An accelerator: h800, h100, b200 …",
+        metavar="NAME",
+        autocompletion=complete_hardware,
+    ),
+]
 Ep = Annotated[
     int | None,
     typer.Option("--ep", help="GPUs of a group of experts.", min=1, metavar="N", show_default=False),
@@ -69,12 +101,18 @@ OverlapName = Annotated[
         help="The operation list: none, training, two-micro-batches, five-stages, two-batch, dual-batch, chunked:N, "
         "waves, or a .toml file.",
         metavar="NAME|FILE",
+        autocompletion=complete_overlap,
         show_default=False,
     ),
 ]
 Costs = Annotated[
     str,
-    typer.Option("--costs", help="roofline, published, or a calibration's .json.", metavar="LEVEL|FILE"),
+    typer.Option(
+        "--costs",
+        help="roofline, published, or a calibration's .json.",
+        metavar="LEVEL|FILE",
+        autocompletion=complete_from("roofline", "published"),
+    ),
 ]
 Layers = Annotated[int, typer.Option("--layers", help="Layers that are run.", min=1, metavar="L")]
 Ranks = Annotated[int, typer.Option("--ranks", help="Ranks of the group that are simulated.", min=1, metavar="R")]

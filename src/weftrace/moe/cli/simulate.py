@@ -13,6 +13,17 @@ from weftrace.moe.cli import request_options as options
 if TYPE_CHECKING:
     from weftrace.moe.requests import Request
 
+Output = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-o",
+        "--output",
+        help="File to write, repeatable; its ending decides what. A folder, with a slash (out/), gets a trace a rank.",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=outputs.PANEL,
+    ),
+]
 SweepAxes = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,7 +70,7 @@ def train(
     loads: options.Loads = None,
     contention: options.Contention = False,
     sweep: SweepAxes = None,
-    output: outputs.Output = None,
+    output: Output = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
@@ -95,7 +106,7 @@ def prefill(
     loads: options.Loads = None,
     contention: options.Contention = False,
     sweep: SweepAxes = None,
-    output: outputs.Output = None,
+    output: Output = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
@@ -132,7 +143,7 @@ def decode(
     loads: options.Loads = None,
     contention: options.Contention = False,
     sweep: SweepAxes = None,
-    output: outputs.Output = None,
+    output: Output = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
@@ -158,6 +169,11 @@ def _run(request: Request, axes: list[str] | None, output: list[str] | None, *, 
     folders = [path for path in output or () if path.endswith(("/", os.sep)) or os.path.isdir(path)]
     files = [path for path in output or () if path not in folders]
     kind = SWEEP if axes else PROFILE
+    for path in files:
+        if "." not in os.path.basename(path) and path.strip("- "):
+            raise typer.BadParameter(
+                f"{path}: there is no such folder; for one with a trace a rank write {path}/", param_hint="--output"
+            )
     wanted = outputs.wanted(files, writes=kind, inputs=inputs, json=json, quiet=quiet)
     if axes:
         if folders:
@@ -168,7 +184,7 @@ def _run(request: Request, axes: list[str] | None, output: list[str] | None, *, 
             outputs.deliver(sweep(request, parse_axes(axes), on_progress=on_progress), kind, wanted)
         return
     for folder in folders:
-        check_folder(folder, request.ranks)
+        check_folder(folder, request.kind, request.ranks)
     profile = profile_of(request)
     for folder in folders:
         with outputs.progress_bar("writing traces") as on_progress:

@@ -42,8 +42,9 @@ PROFILE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "limit": (
             "Held up by",
-            "Computation, communication, or waiting for the slowest rank: that without which a layer would be "
-            "shortest, each found by one more simulation in which it takes no time (of ranks, in which all are alike).",
+            "Computation, communication, one fused kernel of both, or waiting for the slowest rank: that without which "
+            "a layer would be shortest, each found by one more simulation in which it takes no time (of ranks, in "
+            "which all are alike).",
         ),
         "last_in": ("Last", "Meetings of ranks, inside dispatch and combine, that it was the last to reach."),
         "wait": (
@@ -69,7 +70,7 @@ PAYS_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "pays_from": (
             "Pays from",
             "The smallest batch from which on, at every batch that was simulated, a list does more tokens a second "
-            "than no overlap. Overlapping cuts the batch in two: weights are read twice, and GEMMs are smaller.",
+            "than no overlap. A list that cuts the batch in two reads weights twice, and its GEMMs are smaller.",
         ),
     }
 )

@@ -154,6 +154,9 @@ class Validation(InNotebook):
         """Whether every phase and the span are predicted within that part of the measurement: 0.05 is 5 %."""
         return bool(self.phases) and self.worst is not None and abs(self.worst[1]) <= max_error
 
+    def __repr__(self) -> str:
+        return f"Validation({self.predicted.source!r} against {self.measured.source!r}, {len(self.phases)} phases)"
+
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "predicted", self.predicted.source
         yield "measured", self.measured.source

@@ -10,6 +10,7 @@ const HEIGHT = 320;
 const NAME = 7.2; // pixels of a letter of a curve's name
 const LINE = 15;
 const NUM_COLOURS = 6;
+const MANY = 12; // more places than this are not all labelled
 
 /**
  * Curves over the same places. xs: numbers, on a scale of their logarithms where they reach far; null where places are
@@ -125,19 +126,33 @@ export function fitted(text, room) {
 }
 
 /**
- * Labels of as many places as have room.
+ * Labels of as many places as have room; of many numbers the round ones.
  * @param {Chart} chart
  * @param {{ x: number[], end: number }} places
  */
 function across({ labels, xs }, { x, end }) {
+  const round = xs ? roundOnes(xs) : null;
   let free = -Infinity;
   return labels.map((label, i) => {
+    if (xs && round && !round.has(xs[i])) return null;
     const text = xs ? label : fitted(label, Math.max(50, (end - LEFT) / labels.length - 8));
     const half = (text.length * NAME) / 2 + 4;
     if (x[i] - half < free) return null;
     free = x[i] + half;
     return svg("text", { class: "tick", x: x[i], y: HEIGHT - BOTTOM + 16, "text-anchor": "middle", text });
   });
+}
+
+/**
+ * Of many numbers powers of two, as batches are chosen, or such as 30 and 400; null where all may be labelled.
+ * @param {number[]} xs
+ */
+function roundOnes(xs) {
+  if (xs.length <= MANY) return null;
+  const powers = xs.filter((value) => Number.isInteger(Math.log2(value)));
+  const tens = xs.filter((value) => /^[1-9]0*$/.test(String(value)));
+  const found = powers.length > 2 ? powers : tens;
+  return found.length > 2 ? new Set(found) : null;
 }
 
 /**

@@ -5,6 +5,7 @@ import { byId, fill, h } from "render/dom.js";
 import { grouped } from "render/format.js";
 import { startPage } from "render/start.js";
 import { sortableTable } from "render/tables.js";
+import { showAssumed } from "./assumed.js";
 import { curves, percentTick } from "./curves.js";
 
 /** @typedef {page.Pays["curves"][number]} Curve */
@@ -16,6 +17,8 @@ startPage("weftrace-profile-pays", (/** @type {page.Pays} */ block) => {
   showConfiguration(Object.fromEntries(Object.entries(block.shared).map(([key, text]) => [`profile.${key}`, text])));
   show("gain");
   showCurves(block);
+  const run = block.curves.filter((curve) => !curve.reason);
+  showAssumed(run.map(({ overlap, assumed }) => ({ name: overlap, assumed })));
   return { block, show };
 
   /** @param {"gain" | "tokens"} key */

@@ -5,6 +5,7 @@ import { byId, fill, h } from "render/dom.js";
 import { duration, grouped, percent } from "render/format.js";
 import { startPage } from "render/start.js";
 import { sortableTable } from "render/tables.js";
+import { showAssumed } from "./assumed.js";
 import { curves, percentTick } from "./curves.js";
 
 /**
@@ -59,6 +60,7 @@ startPage("weftrace-profile-sweep", (/** @type {page.ProfileSweep} */ block) => 
   show("tokens");
   showRows(block, possible);
   showImpossible(block);
+  showAssumed(possible.map(({ values, assumed }) => ({ name: named(values), assumed })));
   return { block, show };
 
   /** @param {string} key */
@@ -153,9 +155,13 @@ function showImpossible({ rows }) {
   byId("impossible-box").hidden = reasons.length === 0;
   fill(
     byId("impossible"),
-    reasons.map(({ values, reason }) => {
-      const told = Object.entries(values).map(([key, value]) => `${key} ${value}`);
-      return h("li", {}, h("b", { text: `${told.join(", ")}: ` }), reason);
-    }),
+    reasons.map(({ values, reason }) => h("li", {}, h("b", { text: `${named(values)}: ` }), reason)),
   );
+}
+
+/** @param {Row["values"]} values */
+function named(values) {
+  return Object.entries(values)
+    .map(([key, value]) => `${key} ${value}`)
+    .join(", ");
 }
