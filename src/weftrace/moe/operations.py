@@ -24,6 +24,8 @@ Direction = Literal["F", "B", "W"]
 #: compute and side: two streams of kernels; communication: kernels that move tokens, and hold SMs; network: transfers
 #: that hold none.
 Lane = Literal["compute", "side", "communication", "network"]
+#: What a kernel does that moves tokens: to their experts, or back.
+Move = Literal["dispatch", "combine"]
 #: whole; or of a transfer that holds no SM: the short kernel that issues it, the transfer, the short kernel that ends
 #: it.
 Part = Literal["whole", "issue", "transfer", "receive"]
@@ -61,7 +63,7 @@ class Operation(InNotebook):
         return self.work in ("dispatch", "combine")
 
     @property
-    def move(self) -> Literal["dispatch", "combine"]:
+    def move(self) -> Move:
         """Which kernel moves its tokens: the backward of combine is a dispatch, that of dispatch a combine."""
         return "dispatch" if (self.work == "dispatch") == (self.direction == "F") else "combine"
 

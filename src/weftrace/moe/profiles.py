@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 from weftrace.analysis.intervals import of_events
@@ -68,15 +67,13 @@ class Profile(InNotebook):
 
     @property
     def layer_ns(self) -> float:
-        """Time that a layer adds: from the start of the second layer to that of the last, over the layers between.
+        """Time that a layer adds: see `LayerWindow`."""
+        return self.layers.layer_ns
 
-        By the start of the list's first operation, on the rank where it is last. Of fewer than three layers the whole
-        span over their number, which has the ends in it.
-        """
-        starts = layer_starts_ns(self.times, self.overlap)
-        if len(starts) < 3:
-            return self.span_ns / self.setting.num_layers
-        return float(starts[-1] - starts[1]) / (len(starts) - 2)
+    @property
+    def layers(self) -> LayerWindow:
+        """Its inner layers."""
+        return layer_window(self.times, self.overlap, self.setting.num_layers)
 
     @property
     def costs(self) -> str:
@@ -198,10 +195,30 @@ def _check_alone(times: Timetable, overlap: Overlap) -> None:
         )
 
 
-def layer_starts_ns(times: Timetable, overlap: Overlap) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """When the list's first operation starts in each of its layers, on the rank where it is last."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerWindow:
+    """The stretch of a profile in which layers stand between others, and how many they are.
+
+    start_ns, end_ns: when the list's first operation starts in the second layer and in the last, on the rank where it
+    is last. Of fewer than three layers the whole span, which has the ends in it.
+    """
+
+    start_ns: int
+    end_ns: int
+    num_layers: int
+
+    @property
+    def layer_ns(self) -> float:
+        """Time that a layer adds."""
+        return (self.end_ns - self.start_ns) / self.num_layers
+
+
+def layer_window(times: Timetable, overlap: Overlap, num_layers: int) -> LayerWindow:
+    """The inner layers of a plan of that list. num_layers: all that were run."""
     first = overlap.operations[0]
     ops = times.ops.filter(phase=first.phase, micro_batch=first.micro_batch)
     latest = ops.group_by("layer", "rank").agg(pl.col("start_ns").min()).group_by("layer").agg(pl.col("start_ns").max())
-    found: np.ndarray[tuple[int], np.dtype[np.int64]] = latest.sort("layer").get_column("start_ns").to_numpy()
-    return found
+    starts = latest.sort("layer").get_column("start_ns").to_list()
+    if len(starts) < 3:
+        return LayerWindow(start_ns=0, end_ns=times.makespan_ns, num_layers=num_layers)
+    return LayerWindow(start_ns=starts[1], end_ns=starts[-1], num_layers=len(starts) - 2)

@@ -137,6 +137,11 @@ class Setting(InNotebook):
         return self.hardware.num_sms - self.comm_sms
 
     @property
+    def has_fp8(self) -> bool:
+        """Whether the accelerator multiplies in FP8: tokens then travel to their experts in it."""
+        return "fp8" in self.hardware.peak_flops
+
+    @property
     def num_domains(self) -> int:
         """NVLink domains ("nodes") over which a group of experts lies."""
         return -(-self.ep // self.domain)

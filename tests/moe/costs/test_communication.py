@@ -12,7 +12,7 @@ from weftrace.errors import ProfileError
 from weftrace.facts import model_config
 from weftrace.moe import Operation, Piece, Setting, load_overlap, plan_of
 from weftrace.moe.costs import compute
-from weftrace.moe.costs.all_to_all import low_latency_us, move_of, normal_rate
+from weftrace.moe.costs.all_to_all import low_latency_us, normal_rate
 from weftrace.moe.costs.communication import bytes_of_a_copy, pieces_of
 from weftrace.moe.profiles import PUBLISHED_OVERLAP
 from weftrace.moe.routing.load import balanced, from_loads
@@ -40,7 +40,7 @@ def test_bytes_of_a_copy_are_the_formulas() -> None:
 
 
 def test_a_backward_runs_the_other_kernel() -> None:
-    assert [move_of(each) for each in (DISPATCH, COMBINE, DISPATCH_B, COMBINE_B)] == [
+    assert [each.move for each in (DISPATCH, COMBINE, DISPATCH_B, COMBINE_B)] == [
         "dispatch", "combine", "combine", "dispatch",
     ]  # fmt: skip
 

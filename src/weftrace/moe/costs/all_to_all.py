@@ -21,17 +21,14 @@ from dataclasses import dataclass
 from functools import cache
 from math import log2
 from pathlib import Path
-from typing import Literal
 
 from weftrace.errors import ProfileError, WeftraceError
 from weftrace.facts import Hardware, hardware
 from weftrace.facts.tables import read_tables
-from weftrace.moe.operations import Operation
+from weftrace.moe.operations import Move
 from weftrace.moe.setting import Setting
 
 PUBLISHED = Path(__file__).with_suffix(".toml")
-#: What a kernel does: move tokens to their experts, or back.
-Move = Literal["dispatch", "combine"]
 #: SMs of the training profile's communication, with which V1 is taken to be as fast as with the published 24.
 ENOUGH_SMS_V1 = 20
 
@@ -62,11 +59,6 @@ def published(kernels: str) -> tuple[Measured, ...]:
     """The rows of one kind of kernels, smallest group first."""
     rows = read_tables(PUBLISHED, "measured", what="published times of all-to-alls", error=WeftraceError)
     return tuple(sorted((Measured(**row) for row in rows if row["kernels"] == kernels), key=lambda row: row.gpus))
-
-
-def move_of(operation: Operation) -> Move:
-    """Which kernel moves an operation's tokens."""
-    return operation.move
 
 
 def normal_rate(setting: Setting, move: Move) -> Rate:

@@ -27,7 +27,7 @@ import numpy as np
 
 from weftrace.errors import ProfileError
 from weftrace.facts import efficiency
-from weftrace.moe.costs.all_to_all import low_latency_us, move_of, normal_rate
+from weftrace.moe.costs.all_to_all import low_latency_us, normal_rate
 from weftrace.moe.costs.fused import fused_kernel, rate_of_rows, rows_over_links
 from weftrace.moe.costs.rates import Level
 from weftrace.moe.operations import Operation
@@ -74,14 +74,10 @@ def pieces_of(operation: Operation, setting: Setting, load: Load, level: Level =
 def bytes_of_a_copy(operation: Operation, setting: Setting) -> int:
     """Bytes of one token to one place."""
     hidden = setting.model.hidden_size
-    if move_of(operation) == "combine":
+    if operation.move == "combine":
         return 2 * hidden
-    row = hidden + 4 * -(-hidden // 128) if _in_fp8(setting) else 2 * hidden
+    row = hidden + 4 * -(-hidden // 128) if setting.has_fp8 else 2 * hidden
     return row + (12 * setting.experts.top_k + 8 if operation.direction == "F" else 0)
-
-
-def _in_fp8(setting: Setting) -> bool:
-    return "fp8" in setting.hardware.peak_flops
 
 
 def _check_parts(setting: Setting) -> None:
@@ -93,8 +89,8 @@ def _check_parts(setting: Setting) -> None:
 
 
 def _normal(operation: Operation, setting: Setting, load: Load, level: Level) -> Iterator[Piece]:
-    move, tokens = move_of(operation), setting.tokens * operation.share
-    if operation.work == "combine" and operation.direction == "B" and _in_fp8(setting):
+    move, tokens = operation.move, setting.tokens * operation.share
+    if operation.work == "combine" and operation.direction == "B" and setting.has_fp8:
         yield _cast(setting, tokens)
     counts = operation.work == "dispatch" and operation.direction == "F"
     yield Piece(
@@ -153,10 +149,10 @@ def _cast(setting: Setting, tokens: float) -> Piece:
 
 def _low_latency(operation: Operation, setting: Setting, load: Load, level: Level) -> Piece:
     """A whole kernel, or the transfer of one that holds no SM. Each row goes on its own, to its expert."""
-    move = move_of(operation)
+    move = operation.move
     rows = setting.tokens * setting.experts.top_k
     busier_LR = np.maximum(1.0, load.rows_LR / rows)  # it waits for what it sends and for what it receives
-    copy = setting.model.hidden_size * (2.0 if move == "combine" or not _in_fp8(setting) else 1 + 4 / 128)
+    copy = setting.model.hidden_size * (2.0 if move == "combine" or not setting.has_fp8 else 1 + 4 / 128)
     moved_LR = busier_LR * rows * copy * operation.share
     if level == "roofline":
         rate = rate_of_rows(setting)
@@ -179,7 +175,7 @@ def _low_latency(operation: Operation, setting: Setting, load: Load, level: Leve
 
 
 def _short(operation: Operation) -> Piece:
-    move = move_of(operation)
+    move = operation.move
     return Piece(
         name=f"{move}_{operation.part}",
         kind="communication",

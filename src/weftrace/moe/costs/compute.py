@@ -63,7 +63,7 @@ def layer_of(operation: Operation, setting: Setting, load: Load) -> Layer:
         rows=load.of(operation.micro_batch).rows_LR / chunks,
         local_experts=setting.local_experts,
         shared_in_mlp=setting.kind == "train",
-        fp8="fp8" in setting.hardware.peak_flops,
+        fp8=setting.has_fp8,
     )
 
 

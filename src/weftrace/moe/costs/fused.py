@@ -11,7 +11,7 @@ import numpy as np
 
 from weftrace.facts import efficiency
 from weftrace.moe.costs import compute
-from weftrace.moe.costs.all_to_all import Rate, move_of
+from weftrace.moe.costs.all_to_all import Rate
 from weftrace.moe.costs.rates import Level
 from weftrace.moe.laws.waves import waves_time
 from weftrace.moe.operations import Operation
@@ -49,10 +49,8 @@ def fused_kernel(operation: Operation, setting: Setting, load: Load, level: Leve
 def rows_over_links(operation: Operation, setting: Setting, load: Load, level: Level) -> Piece:
     """What a wave sends or gets back: the kernel's own SMs move it. Ranks meet before the first wave."""
     rows = setting.tokens * setting.experts.top_k
-    move = move_of(operation)
-    copy = setting.model.hidden_size * (
-        2.0 if move == "combine" or "fp8" not in setting.hardware.peak_flops else 1 + 1 / 32
-    )
+    move = operation.move
+    copy = setting.model.hidden_size * (2.0 if move == "combine" or not setting.has_fp8 else 1 + 1 / 32)
     moved_LR = np.maximum(rows, load.of(operation.micro_batch).rows_LR) * copy * operation.share
     parts = (1.0, 1.0) if level == "roofline" else (efficiency("nvlink"), efficiency("nic"))
     rate = rate_of_rows(setting, *parts)

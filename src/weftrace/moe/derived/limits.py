@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from weftrace.moe.profiles import Profile, layer_starts_ns
+from weftrace.moe.profiles import Profile, layer_window
 from weftrace.notebook import InNotebook
 from weftrace.plan import Plan, timetable
 from weftrace.units import us
@@ -94,8 +94,4 @@ def _balanced(plan: Plan) -> Plan:
 
 
 def _layer_ns(profile: Profile, plan: Plan) -> float:
-    times = timetable(plan)
-    starts = layer_starts_ns(times, profile.overlap)
-    if len(starts) < 3:
-        return times.makespan_ns / profile.setting.num_layers
-    return float(starts[-1] - starts[1]) / (len(starts) - 2)
+    return layer_window(timetable(plan), profile.overlap, profile.setting.num_layers).layer_ns

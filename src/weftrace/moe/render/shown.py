@@ -11,7 +11,7 @@ from weftrace.moe.derived.late_ranks import idle_wait_share, stragglers
 from weftrace.moe.derived.limits import Bottleneck, bottleneck
 from weftrace.moe.derived.phase_times import COMPUTES, inner_layers, kernels_of, last_rank, phase_table
 from weftrace.moe.derived.tokens_per_second import Throughput, throughput
-from weftrace.moe.profiles import Profile, layer_starts_ns
+from weftrace.moe.profiles import Profile
 from weftrace.moe.render.picture import profile_picture
 from weftrace.render.lane_types import PlannedPicture
 
@@ -82,12 +82,12 @@ def _layer_account(profile: Profile, rank: int) -> dict[str, float]:
     start to the last one's, by layer."""
     kernels = kernels_of(profile, rank)
     compute, communication = (of_events(kernels.filter(each)) for each in (COMPUTES, pl.col("kind") == "communication"))
-    starts = layer_starts_ns(profile.times, profile.overlap).tolist()
-    few = len(starts) < 3
-    start, end = (0, profile.span_ns) if few else (starts[1], starts[-1])
-    num = profile.setting.num_layers if few else len(starts) - 2
+    layers = profile.layers
     parts = {"compute_ns": compute, "communication_ns": communication, "exposed_ns": communication - compute}
     return {
-        "layer_ns": (end - start) / num,
-        **{name: float(covered(part, [start], [end])[0]) / num for name, part in parts.items()},
+        "layer_ns": layers.layer_ns,
+        **{
+            name: float(covered(part, [layers.start_ns], [layers.end_ns])[0]) / layers.num_layers
+            for name, part in parts.items()
+        },
     }
