@@ -882,7 +882,7 @@ declare namespace profile {
     last_in: number;
     meets: number;
   }
-  /** One profile's setting; `Setting.of` fills what is not given with the published profile's figures. ep: GPUs of a group of experts; each holds `local_experts` of every layer. num_redundant: experts that are held twice, as EPLB places them. tokens: of one micro-batch on one GPU. sequence: tokens of a prompt (train, prefill), or of a request's cache (decode). tokens_per_request: of one request in one step. comm, comm_sms: kernels that move tokens, and the SMs that they hold. bandwidth_reached: the part of the bandwidth published for them that they get; DeepSeek's training profile gets 0.55 to 0.78 beside computation. domain: GPUs joined by NVLink. num_layers: layers that are run, each a mixture-of-experts layer; in training pairs of a forward and a backward layer. Raises `ProfileError`, with both numbers, for what cannot be. */
+  /** One profile's setting; `Setting.of` fills what is not given with the published profile's figures. ep: GPUs of a group of experts; each holds `local_experts` of every layer. num_redundant: experts that are held twice, as EPLB places them. tokens: of one micro-batch on one GPU. sequence: tokens of a prompt (train, prefill), or of a request's cache (decode). tokens_per_request: of one request in one step; in decode 1, or 2 where the model has a layer that drafts. comm, comm_sms: kernels that move tokens, and the SMs that they hold. bandwidth_reached: the part of the bandwidth published for them that they get; DeepSeek's training profile gets 0.55 to 0.78 beside computation. domain: GPUs joined by NVLink. num_layers: layers that are run, each a mixture-of-experts layer; in training pairs of a forward and a backward layer. Raises `ProfileError`, with both numbers, for what cannot be. */
   interface Setting {
     kind: "decode" | "prefill" | "train";
     model: ModelConfig;
@@ -1048,7 +1048,7 @@ declare namespace profile_sweep {
     tokens_per_gpu: number;
     /** Tokens a second of the GPUs that NVLink joins. */
     tokens_per_node: number;
-    /** |communication| of rank 0, the mean of its layers; null where a fused kernel holds it. */
+    /** |communication| on the rank that ends last, the mean of its inner layers; null where a fused kernel holds it. */
     communication_ns: number | null;
     /** Of it, what no computation hides; null as there. */
     exposed_ns: number | null;

@@ -1,4 +1,4 @@
-"""The lane pictures of docs/profiles-pictures.md: `python -m tests.moe.render.doc_pictures` draws them anew.
+"""The lane pictures of docs/profiles.md: `python -m tests.moe.render.doc_pictures` draws them anew.
 
 That of DeepSeek's published profile is drawn where the recorded traces are (WEFTRACE_DATA).
 """

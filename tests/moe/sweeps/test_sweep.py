@@ -12,6 +12,7 @@ import weftrace as wt
 from weftrace.errors import ProfileError
 from weftrace.moe.derived.tokens_per_second import throughput
 from weftrace.moe.kinds import SWEEP
+from weftrace.moe.render.shown import shown
 from weftrace.moe.requests import Request, profile_of
 from weftrace.moe.sweeps.document import sweep_document, sweep_from, sweep_table
 from weftrace.moe.sweeps.many_settings import Sweep, Value, parse_axes, sweep
@@ -34,6 +35,15 @@ def test_every_combination_stands_once_in_the_order_of_the_axes(prefill: Sweep) 
 def test_what_is_impossible_is_a_row_that_says_why_and_not_a_stop(prefill: Sweep) -> None:
     assert [row.values["ep"] for row in prefill.impossible] == [48, 48]
     assert all("256 / 48 is no whole number" in row.reason for row in prefill.impossible)
+
+
+def test_a_row_exposes_what_the_page_of_its_profile_does(prefill: Sweep) -> None:
+    """Of an inner layer: the ends of a run of four layers, where nothing hides a transfer, are in neither."""
+    row = next(row for row in prefill.rows if row.values == {"ep": 32, "overlap": "two-micro-batches"})
+    page = shown(profile_of(Request(kind="prefill", ep=32)))
+    assert row.summary is not None and row.summary.exposed_ns is not None
+    assert row.summary.exposed_ns == round(page.exposed_ns) < 0.01 * row.summary.layer_ns
+    assert row.summary.communication_ns == round(page.communication_ns)
 
 
 def test_a_row_says_what_the_profile_by_itself_says(prefill: Sweep) -> None:

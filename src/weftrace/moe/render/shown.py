@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from weftrace.analysis.intervals import covered, of_events
 from weftrace.moe.derived.late_ranks import idle_wait_share, stragglers
+from weftrace.moe.derived.layer_account import layer_account
 from weftrace.moe.derived.limits import Bottleneck, bottleneck
-from weftrace.moe.derived.phase_times import COMPUTES, inner_layers, kernels_of, last_rank, phase_table
+from weftrace.moe.derived.phase_times import inner_layers, last_rank, phase_table
 from weftrace.moe.derived.tokens_per_second import Throughput, throughput
 from weftrace.moe.profiles import Profile
 from weftrace.moe.render.picture import profile_picture
@@ -73,21 +73,5 @@ def shown(profile: Profile, rank: int | None = None) -> Shown:
         throughput=throughput(profile),
         bottleneck=bottleneck(profile),
         configuration=configuration,
-        **_layer_account(profile, rank),
+        **layer_account(profile, rank),
     )
-
-
-def _layer_account(profile: Profile, rank: int) -> dict[str, float]:
-    """layer_ns, and of it on the rank compute_ns, communication_ns, exposed_ns: of the time from the second layer's
-    start to the last one's, by layer."""
-    kernels = kernels_of(profile, rank)
-    compute, communication = (of_events(kernels.filter(each)) for each in (COMPUTES, pl.col("kind") == "communication"))
-    layers = profile.layers
-    parts = {"compute_ns": compute, "communication_ns": communication, "exposed_ns": communication - compute}
-    return {
-        "layer_ns": layers.layer_ns,
-        **{
-            name: float(covered(part, [layers.start_ns], [layers.end_ns])[0]) / layers.num_layers
-            for name, part in parts.items()
-        },
-    }

@@ -7,9 +7,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from weftrace.analysis import overlap as communication_overlap
 from weftrace.files.schemas import Amount, Positive
+from weftrace.moe.derived.layer_account import layer_account
 from weftrace.moe.derived.limits import Limit, bottleneck
+from weftrace.moe.derived.phase_times import last_rank
 from weftrace.moe.derived.tokens_per_second import throughput
 from weftrace.moe.pieces import assumptions
 from weftrace.moe.profiles import Profile
@@ -26,7 +27,10 @@ class Summary:
     tokens_per_node: Annotated[Amount, Meta(description="Tokens a second of the GPUs that NVLink joins.")]
     communication_ns: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="|communication| of rank 0, the mean of its layers; null where a fused kernel holds it."),
+        Meta(
+            description="|communication| on the rank that ends last, the mean of its inner layers; null where a fused "
+            "kernel holds it."
+        ),
     ]
     exposed_ns: Annotated[
         Annotated[int, Meta(ge=0)] | None, Meta(description="Of it, what no computation hides; null as there.")
@@ -41,8 +45,8 @@ def summary_of(profile: Profile) -> Summary:
     """The numbers of one profile."""
     found = throughput(profile)
     holds_up = bottleneck(profile)
-    hidden = communication_overlap(profile.trace())
-    layers, is_fused = profile.setting.num_layers, profile.overlap.is_fused
+    account = layer_account(profile, last_rank(profile))
+    is_fused = profile.overlap.is_fused
     return Summary(
         overlap=profile.overlap.name,
         gpu_tokens=profile.setting.tokens
@@ -50,8 +54,8 @@ def summary_of(profile: Profile) -> Summary:
         layer_ns=profile.layer_ns,
         tokens_per_gpu=found.per_gpu,
         tokens_per_node=found.per_node,
-        communication_ns=None if is_fused else round(hidden.communication_ns / layers),
-        exposed_ns=None if is_fused else round((hidden.communication_ns - hidden.hidden_ns) / layers),
+        communication_ns=None if is_fused else round(account["communication_ns"]),
+        exposed_ns=None if is_fused else round(account["exposed_ns"]),
         limit=holds_up.limit,
         without_limit_ns=holds_up.without_ns[holds_up.limit],
         costs=profile.costs,
