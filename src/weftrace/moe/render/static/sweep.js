@@ -60,7 +60,7 @@ startPage("weftrace-profile-sweep", (/** @type {page.ProfileSweep} */ block) => 
   show("tokens");
   showRows(block, possible);
   showImpossible(block);
-  showAssumed(possible.map(({ values, assumed }) => ({ name: named(values), assumed })));
+  showAssumed(possible.map(({ values, assumed }) => ({ name: named(values), assumed: assumed ?? [] })));
   return { block, show };
 
   /** @param {string} key */
