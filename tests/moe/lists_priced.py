@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import polars as pl
-
 from weftrace.moe import Overlap, Piece, Prices, Profile, Setting, simulated
 
 US = 1_000
 
 
-def priced(overlap: Overlap, cost_us: Mapping[str, float]) -> Prices:
-    """One piece an operation; cost_us: by the name of its work, 0 where it has none."""
+def priced(overlap: Overlap, cost_us: Mapping[str, float], default_us: float = 0.0) -> Prices:
+    """One piece an operation; cost_us: by the name of its work. Kernels that issue and receive take no time."""
     return {
         each.name: (
             Piece(
                 name=each.name,
                 kind="communication" if each.moves_tokens else "compute",
-                duration_ns=each.share * US * cost_us.get(each.work, 0) * (each.part in ("whole", "transfer")),
+                duration_ns=each.share * US * cost_us.get(each.work, default_us) * (each.part in ("whole", "transfer")),
                 basis="a test",
             ),
         )
@@ -30,9 +28,3 @@ def laid_out(overlap: Overlap, cost_us: Mapping[str, float], *, layers: int = 6)
     """A profile of these prices, without gaps between kernels."""
     setting = Setting.of(overlap.kinds[0], comm="fused" if overlap.is_fused else "deepep-v1", num_layers=layers)
     return simulated(setting, overlap, priced(overlap, cost_us), level="a test", gap_ns=0)
-
-
-def names_by_start(profile: Profile, layer: int, stream: int) -> str:
-    """Operations of one layer on one stream, in order."""
-    ops = profile.times.ops.filter(layer=layer, stream=stream).sort("start_ns")
-    return " ".join(ops.get_column("name").cast(pl.String).to_list())

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
 
+from tests.moe.lists_priced import US, priced
 from weftrace.errors import ProfileError
-from weftrace.moe import Overlap, Piece, Prices, Setting, known_overlaps, load_overlap, plan_of, simulated
+from weftrace.moe import Piece, Setting, known_overlaps, load_overlap, plan_of, simulated
 from weftrace.plan import deepseek_training_layers, timetable
 from weftrace.plan.deepseek import RECIPE
 from weftrace.plan.recipe import load_recipe
-
-US = 1_000
-
-
-def priced(overlap: Overlap, cost_us: Mapping[str, float], default_us: float = 0.0) -> Prices:
-    """A piece an operation; cost_us: by the name of its work."""
-    return {
-        each.name: (
-            Piece(
-                name=each.name,
-                kind="communication" if each.moves_tokens else "compute",
-                duration_ns=each.share * US * cost_us.get(f"{each.work}/{each.part}", default_us),
-                basis="a test",
-            ),
-        )
-        for each in overlap.operations
-    }
 
 
 @pytest.mark.parametrize(
@@ -40,8 +22,7 @@ def test_decode_follows_the_law_of_five_stages(
 ) -> None:
     overlap = load_overlap("five-stages")
     costs = {
-        "dispatch/transfer": dispatch, "combine/transfer": combine, "attn-0/whole": attn0, "attn-1/whole": attn1,
-        "shared/whole": shared, "mlp/whole": mlp,
+        "dispatch": dispatch, "combine": combine, "attn-0": attn0, "attn-1": attn1, "shared": shared, "mlp": mlp,
     }  # fmt: skip
     setting = Setting.of("decode", num_layers=6)
     plan = plan_of(overlap, priced(overlap, costs), setting, gap_ns=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import msgspec
 import pytest
 
 import weftrace as wt
+import weftrace.moe
+from tests.conftest import ROOT
 from weftrace.errors import DocumentError
 from weftrace.moe.document import profile_document, profile_from
 from weftrace.moe.requests import Request, profile_of
@@ -55,3 +58,9 @@ def test_a_document_that_holds_what_cannot_be_is_refused(path: tuple[Any, ...], 
         profile_from(document, what="mine.json")
     assert message in str(refused.value)
     assert str(refused.value).startswith("mine.json: ")
+
+
+def test_every_public_name_is_told_in_the_guide() -> None:
+    """`Profile` and `make_profile` by the example there, all others in the table below it."""
+    told = set(re.findall(r"\w+", (ROOT / "docs" / "profiles.md").read_text("utf-8").partition("## In Python")[2]))
+    assert set(dir(weftrace.moe)) - told == set()

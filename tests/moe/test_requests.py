@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from weftrace.errors import ProfileError
-from weftrace.moe.load_files import read_gpu_loads
 from weftrace.moe.requests import Request, overlap_of_request, profile_of, setting_of
+from weftrace.moe.routing.load_files import read_gpu_loads
 
 
 @pytest.mark.parametrize(

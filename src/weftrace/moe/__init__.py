@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from weftrace.moe.sweeps.many_settings import sweep as sweep
     from weftrace.moe.validation.comparison import Validation as Validation
     from weftrace.moe.validation.comparison import validate as validate
-    from weftrace.moe.validation.held_out import HeldOut as HeldOut
     from weftrace.moe.validation.held_out import calibrate_and_test as calibrate_and_test
 
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
@@ -60,6 +59,7 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.moe.calibration.values": ("Calibration",),
             "weftrace.moe.derived.late_ranks": ("stragglers",),
             "weftrace.moe.derived.limits": ("bottleneck",),
+            "weftrace.moe.derived.phase_times": ("phase_table",),
             "weftrace.moe.derived.tokens_per_second": ("throughput",),
             "weftrace.moe.operations": (
                 "Operation",
@@ -70,7 +70,6 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
                 "known_overlaps",
                 "load_overlap",
             ),
-            "weftrace.moe.derived.phase_times": ("phase_table",),
             "weftrace.moe.pieces": (
                 "Piece",
                 "Prices",
@@ -103,9 +102,6 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
                 "Validation",
                 "validate",
             ),
-            "weftrace.moe.validation.held_out": (
-                "HeldOut",
-                "calibrate_and_test",
-            ),
+            "weftrace.moe.validation.held_out": ("calibrate_and_test",),
         },
     )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from weftrace.kinds import Kind, text_writer
+from weftrace.moe.calibration.document import CALIBRATION_SCHEMA, calibration_document, calibration_of
+from weftrace.moe.calibration.values import Calibration
 from weftrace.moe.document import PROFILE_SCHEMA, profile_document, profile_from
-from weftrace.moe.measured_kinds import MEASURED_KINDS, MEASURED_SCHEMAS
 from weftrace.moe.profiles import Profile
-from weftrace.moe.render.figures import lanes_figure, pays_figure, sweep_figure
+from weftrace.moe.render.calibration_terminal import print_calibration
+from weftrace.moe.render.figures import lanes_figure, pays_figure, sweep_figure, validation_figure
 from weftrace.moe.render.page import profile_svg, render_profile_html
-from weftrace.moe.render.pages import render_pays_html, render_sweep_html
+from weftrace.moe.render.pages import render_pays_html, render_sweep_html, render_validation_html
 from weftrace.moe.render.pays_terminal import print_pays
 from weftrace.moe.render.sweep_terminal import print_sweep
 from weftrace.moe.render.terminal import print_profile
+from weftrace.moe.render.validation_terminal import print_validation
 from weftrace.moe.sweeps.crossings import Pays
 from weftrace.moe.sweeps.document import (
     PAYS_SCHEMA,
@@ -24,8 +27,15 @@ from weftrace.moe.sweeps.document import (
     sweep_table,
 )
 from weftrace.moe.sweeps.many_settings import Sweep
+from weftrace.moe.validation.comparison import Validation
+from weftrace.moe.validation.document import (
+    VALIDATION_SCHEMA,
+    validation_document,
+    validation_of,
+    validation_table,
+)
 
-SCHEMAS = (PROFILE_SCHEMA, SWEEP_SCHEMA, PAYS_SCHEMA, *MEASURED_SCHEMAS)
+SCHEMAS = (PROFILE_SCHEMA, SWEEP_SCHEMA, PAYS_SCHEMA, CALIBRATION_SCHEMA, VALIDATION_SCHEMA)
 
 PROFILE = Kind(
     value=Profile,
@@ -63,4 +73,25 @@ PAYS = Kind(
     figures={"pays": pays_figure},
 )
 
-KINDS: tuple[Kind, ...] = (PROFILE, SWEEP, PAYS, *MEASURED_KINDS)
+VALIDATION = Kind(
+    value=Validation,
+    schema=VALIDATION_SCHEMA.schema,
+    document=validation_document,
+    load=lambda document, what: validation_of(document, what=what),
+    show=lambda found, console: print_validation(validation_document(found), console),
+    save={
+        ".html": text_writer(lambda found: render_validation_html(validation_document(found))),
+        ".csv": text_writer(lambda found: validation_table(found).write_csv()),
+    },
+    figures={"validation": validation_figure},
+)
+
+CALIBRATION = Kind(
+    value=Calibration,
+    schema=CALIBRATION_SCHEMA.schema,
+    document=calibration_document,
+    load=lambda document, what: calibration_of(document, what=what),
+    show=lambda found, console: print_calibration(calibration_document(found), console),
+)
+
+KINDS: tuple[Kind, ...] = (PROFILE, SWEEP, PAYS, VALIDATION, CALIBRATION)

@@ -11,23 +11,22 @@ from pathlib import Path
 from weftrace.moe import Setting
 from weftrace.moe.profiles import make_profile
 from weftrace.moe.render.shown import shown
-from weftrace.moe.render.words import first_view
+from weftrace.moe.render.words import KIND_WORDS, first_view
 from weftrace.render.lanes_svg import lanes_svg
 from weftrace.report import analyze
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
-_TITLES = {"train": "Training", "prefill": "Prefill", "decode": "Decode"}
-_MEASURED_NS = (
-    30_100_000,
-    78_400_000,
-)  # as long as the simulated stretch, from combine(B) on
+#: As long as the simulated stretch, from combine(B) on.
+_MEASURED_NS = (30_100_000, 78_400_000)
 
 
 def simulated(kind: str) -> str:
     """Somewhat more than a layer of a published profile, at published rates."""
     told = shown(make_profile(Setting.of(kind)))  # type: ignore[arg-type]
     start, end = first_view(told)
-    return lanes_svg(told.picture, title=f"{_TITLES[kind]}, simulated at published rates", start_ns=start, end_ns=end)
+    return lanes_svg(
+        told.picture, title=f"{KIND_WORDS[kind]}, simulated at published rates", start_ns=start, end_ns=end
+    )
 
 
 def measured(data: Path) -> str:
@@ -39,7 +38,7 @@ def measured(data: Path) -> str:
 
 def main() -> None:
     """Write the files."""
-    for kind in _TITLES:
+    for kind in KIND_WORDS:
         (FOLDER / f"profile-{kind}.svg").write_text(simulated(kind), encoding="utf-8")
     if data := os.environ.get("WEFTRACE_DATA"):
         (FOLDER / "profile-train-published.svg").write_text(measured(Path(data)), encoding="utf-8")

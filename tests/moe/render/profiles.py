@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weftrace.moe import Operation, Overlap, Piece, Prices, Profile, Setting, load_overlap, simulated
+from weftrace.moe.profiles import PUBLISHED_OVERLAP
 
 US = 1_000
 #: µs of each work and part: near DeepSeek's published profiles.
@@ -19,7 +20,6 @@ COSTS = {
         "dispatch/issue": 5, "dispatch/receive": 5, "combine/issue": 5, "combine/receive": 5,
     },
 }  # fmt: skip
-LISTS = {"train": "training", "prefill": "two-micro-batches", "decode": "five-stages"}
 
 
 def priced(overlap: Overlap, costs_us: Mapping[str, float], *, num_kernels: int = 3) -> Prices:
@@ -40,7 +40,7 @@ def _piece(each: Operation, costs_us: Mapping[str, float], num_kernels: int) -> 
 
 
 def made(kind: str, *, num_layers: int = 4, num_ranks: int = 1, **setting: int) -> Profile:
-    overlap = load_overlap(LISTS[kind])
     of = Setting.of(kind, num_layers=num_layers, **setting)  # type: ignore[arg-type]
+    overlap = load_overlap(PUBLISHED_OVERLAP[of.kind])
     prices = priced(overlap, COSTS[kind])
     return simulated(of, overlap, prices, level="published", num_ranks=num_ranks, share_sms=False)

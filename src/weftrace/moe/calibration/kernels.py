@@ -13,10 +13,6 @@ from weftrace.errors import TraceError
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
-#: How a kernel's time comes about: by matrix work; by the bytes of device memory that it moves; by the data that it
-#: sends to other ranks; by waiting for them.
-GROUPS = ("matrix", "memory", "data", "wait")
-
 #: Ranges in which weftrace's runtime waits for messages.
 _WAITING = "wait for "
 
@@ -31,7 +27,7 @@ KERNEL_SCHEMA: dict[str, pl.DataType] = {
     "layer": pl.Int32(),
     "name": pl.String(),
     "slot": pl.Int32(),  # number among the kernels of that name in the phase, from 0
-    "group": pl.String(),  # one of GROUPS
+    "group": pl.String(),  # a `values.Group`
     "family": pl.String(),
     "stream": pl.Int64(),
     "num_blocks": pl.Int64(),

@@ -84,9 +84,8 @@ def rows_in_shapes(work: Work) -> pl.DataFrame:
     rows = ops.get_column("shapes").map_elements(_first_of_grouped, return_dtype=pl.Float64)
     ops = ops.with_columns(rows.alias("rows")).drop_nulls("rows").sort("host_start_ns")
     ranges = work.phases.select("pid", "tid", "host_start_ns", "host_end_ns", pl.col("phase").alias("number"))
-    begun = ops.join_asof(
-        ranges.sort("host_start_ns"), on="host_start_ns", by=["pid", "tid"], check_sortedness=False
-    )  # both are sorted
+    # Both are sorted, by time alone: polars cannot check that within `by`.
+    begun = ops.join_asof(ranges.sort("host_start_ns"), on="host_start_ns", by=["pid", "tid"], check_sortedness=False)
     inside = begun.filter(pl.col("host_start_ns") < pl.col("host_end_ns"))
     samples = inside.join(samples_of(work), on="number", how="inner")
     return samples.group_by(SAMPLE_KEY, maintain_order=True).agg(pl.max("rows"))

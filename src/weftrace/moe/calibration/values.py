@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from weftrace.errors import ProfileError
 from weftrace.notebook import InNotebook
 from weftrace.units import percent, us
 
-if TYPE_CHECKING:
-    pass
-
+#: How a kernel's time comes about: by matrix work; by the bytes of device memory that it moves; by the data that it
+#: sends to other ranks; by waiting for them.
 Group = Literal["matrix", "memory", "data", "wait"]
+#: What a kernel's time is proportional to: routed rows, tokens, or their sum.
 Follows = Literal["rows", "tokens", "both"]
 #: How much of what is known of a layer a prediction uses: the mean alone; its routed rows too; and what ran beside it.
 Knowing = Literal["means", "rows", "beside"]

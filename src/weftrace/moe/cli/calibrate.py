@@ -57,7 +57,7 @@ def command(
 ) -> None:
     """Costs from a measured trace: fitted on some layers, tested on the others, in every way to choose them."""
     from weftrace.cli.options import inputs_of, opened, parse_ranks
-    from weftrace.moe.measured_kinds import CALIBRATION
+    from weftrace.moe.kinds import CALIBRATION
     from weftrace.moe.validation.held_out import calibrate_and_test
 
     to = outputs.wanted(output, writes=CALIBRATION, inputs=inputs_of([trace]), json=json, quiet=quiet)

@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Predicted against measured: each phase, the span, exposed communication, the order. Exit: 1 above --max-error."""
     from weftrace.cli.options import inputs_of, opened, parse_part
-    from weftrace.moe.measured_kinds import VALIDATION
+    from weftrace.moe.kinds import VALIDATION
     from weftrace.moe.validation.comparison import validate
 
     inputs = inputs_of([simulated, measured])

@@ -9,10 +9,10 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.moe.render.sweep_terminal import assumed_in
+from weftrace.moe.sweeps.crossings import signed
 from weftrace.moe.sweeps.document import PaysDocument
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import percent
 
 MAX_WIDTH = 140
 SAMPLES = 8
@@ -44,7 +44,7 @@ def _lists(document: PaysDocument, curves: Sequence[Mapping[str, Any]], width: i
             ", ".join(f"{first:,}–{last:,}" for first, last in curve["pays_between"][:2])
             + (f" +{len(curve['pays_between']) - 2}" if len(curve["pays_between"]) > 2 else "")
             or "–",
-            _signed(curve["best_gain"]),
+            signed(curve["best_gain"]),
             "–" if curve["best_batch"] is None else f"{curve['best_batch']:,}",
         ]
         for curve in curves[1:]
@@ -80,8 +80,4 @@ def _gains(document: PaysDocument, curves: Sequence[Mapping[str, Any]], width: i
 
 
 def _gain(rate: float | None, base: float | None) -> str:
-    return "–" if rate is None or not base else _signed(rate / base - 1)
-
-
-def _signed(gain: float | None) -> str:
-    return "–" if gain is None else ("+" if gain >= 0 else "-") + percent(abs(gain))
+    return "–" if rate is None or not base else signed(rate / base - 1)

@@ -11,10 +11,8 @@ from weftrace.moe.shapes.cores import backward_core, causal_core, decode_core
 from weftrace.moe.shapes.glue import glue, transposed_operands
 from weftrace.moe.shapes.parts import Amount, Part, backward_of, in_bf16
 
-RECOMPUTED = (
-    "q_b",
-    "kv_b",
-)  # MLA's up-projections are computed again for the backward (arXiv:2412.19437, section 3.2.3)
+#: MLA's up-projections are computed again for the backward (arXiv:2412.19437, section 3.2.3).
+RECOMPUTED = ("q_b", "kv_b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

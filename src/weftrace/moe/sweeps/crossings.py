@@ -80,7 +80,7 @@ class Pays(InNotebook):
         told = []
         for curve in paying:
             where = "at every batch" if curve.pays_from == self.batches[0] else f"from {curve.pays_from:,} on"
-            told.append(f"{curve.overlap} {where} ({_signed(curve.last_gain)} at {self.batches[-1]:,})")
+            told.append(f"{curve.overlap} {where} ({signed(curve.last_gain)} at {self.batches[-1]:,})")
         never = [curve.overlap for curve in others if curve not in paying]
         if not told:
             why = f"{', '.join(never)} {'stays' if len(never) == 1 else 'stay'} behind no overlap"
@@ -93,7 +93,7 @@ class Pays(InNotebook):
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "pays", self.headline()
         yield from (
-            (curve.overlap, curve.reason or f"at best {_signed(curve.best_gain)} at {curve.best_batch}")
+            (curve.overlap, curve.reason or f"at best {signed(curve.best_gain)} at {curve.best_batch}")
             for curve in self.curves[1:]
         )
 
@@ -245,5 +245,6 @@ def _stretches(wins: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     yield from zip(edges[::2].tolist(), (edges[1::2] - 1).tolist(), strict=True)
 
 
-def _signed(gain: float | None) -> str:
+def signed(gain: float | None) -> str:
+    """ "+3.1 %"; a dash where there is none."""
     return "–" if gain is None else ("+" if gain >= 0 else "-") + percent(abs(gain))

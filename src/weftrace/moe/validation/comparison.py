@@ -25,8 +25,6 @@ _WHOLE: dict[Whole, str] = {
     "span": "span_ns", "computation": "compute_ns", "communication": "communication_ns",
     "exposed communication": "exposed_ns",
 }  # fmt: skip
-
-
 #: What two runs must share for their ratios to be errors of a prediction.
 _SETTING = tuple(f"profile.{key}" for key in ("kind", "model", "hardware", "ep", "tokens", "sequence", "overlap"))
 
@@ -51,7 +49,6 @@ class PhaseRow(InNotebook):
 
     direction: F, B, W, empty where its name tells none. micro_batch: None where not both sides tell one. lane: compute
     or communication, as measured.
-
     by: what of it is compared: "busy", the union of its kernels; of communication "data", the kernels that move data,
     where both sides tell them from those that wait for other ranks.
     """

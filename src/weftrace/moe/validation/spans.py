@@ -70,8 +70,7 @@ class SpanErrors(InNotebook):
 def measured_span(layers: Layers, overlap: Overlap) -> Span:
     """Of the trace: the median of its steps."""
     anchor = _anchor(overlap)
-    keys = ["step"]
-    spans = layers.busy.group_by(keys, maintain_order=True).agg(
+    spans = layers.busy.group_by("step", maintain_order=True).agg(
         first=pl.col("start_ns").min(), end=pl.col("end_ns").max()
     )
     starts = layers.busy.filter(_is(anchor)).group_by("step", "layer").agg(pl.col("start_ns").min())
@@ -92,9 +91,8 @@ def predicted_span(
     of slowing leaves what ran beside kernels in their times. Raises `ProfileError` or `PlanError` where the list cannot
     be simulated.
     """
-    calibration = replace(
-        calibration, info=()
-    )  # prices are of the trace itself: whichever model it is of, times are told
+    # Prices are of the trace itself: whichever model it is of, its times are told.
+    calibration = replace(calibration, info=())
     number = len(layers.layers)
     setting = Setting.of(overlap.kinds[0], num_layers=number, tokens=calibration.tokens)
     even = balanced(setting)

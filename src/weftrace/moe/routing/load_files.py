@@ -8,7 +8,7 @@ import numpy as np
 
 from weftrace.errors import ProfileError
 from weftrace.files.documents import read_document
-from weftrace.moe.pieces import Floats
+from weftrace.moe.routing.load import Floats
 
 PLACEMENT = "weftrace.placement/1"
 
