@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weftrace.errors import ProfileError
-from weftrace.moe import Setting
+from weftrace.moe import Setting, make_profile
 from weftrace.moe.overlap_files import overlap_of
 
 
@@ -78,3 +78,9 @@ def test_a_model_without_a_layer_that_drafts_decodes_a_token_of_each_request() -
         Setting.of("decode", tokens=1)
     with pytest.raises(ProfileError, match="Choose at most 72, or a multiple of it"):
         Setting.of("decode", hardware="gb200")
+
+
+def test_a_profile_is_made_of_a_setting() -> None:
+    given: Any = "decode"
+    with pytest.raises(ProfileError, match=r"a Setting is wanted here, not 'decode': Setting.of\('decode'\)"):
+        make_profile(given)

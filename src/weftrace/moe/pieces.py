@@ -40,7 +40,7 @@ class Piece(InNotebook):
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "kernel", self.name
-        yield "time", f"{self.mean_ns / 1000:,.1f} us"
+        yield "time", f"{self.mean_ns / 1000:,.1f} µs"
         yield "basis", self.basis
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -21,6 +21,8 @@ from weftrace.plan import Plan, Slowdown, Timetable, timetable, with_contention
 from weftrace.units import us
 
 if TYPE_CHECKING:
+    from weftrace.moe.costs.levels import AnyLevel
+    from weftrace.moe.routing.load import Load
     from weftrace.trace import Trace
 
 #: The operation list of each published profile.
@@ -111,8 +113,8 @@ def make_profile(
     setting: Setting,
     overlap: Overlap | str | None = None,
     *,
-    level: Any = "published",
-    load: Any = None,
+    level: AnyLevel = "published",
+    load: Load | None = None,
     num_ranks: int = 1,
     contention: bool = False,
 ) -> Profile:
@@ -128,6 +130,8 @@ def make_profile(
     """
     from weftrace.moe.costs.levels import level_name, price, slowdowns_at, was_measured
 
+    if not isinstance(setting, Setting):
+        raise ProfileError(f"a Setting is wanted here, not {setting!r}: Setting.of({setting!r}), say")
     if overlap is None or isinstance(overlap, str):
         overlap = load_overlap(overlap or default_overlap(setting.kind, setting.comm), setting.kind)
     check_fit(setting, overlap)

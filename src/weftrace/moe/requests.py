@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from weftrace.errors import ProfileError
 from weftrace.moe.operations import Overlap
@@ -14,6 +14,7 @@ from weftrace.moe.setting import Comm, Kind, Setting
 from weftrace.units import counted
 
 if TYPE_CHECKING:
+    from weftrace.moe.costs.levels import AnyLevel
     from weftrace.moe.routing.load import Load
 
 Routing = Literal["balanced", "random"]
@@ -112,10 +113,12 @@ def profile_of(request: Request) -> Profile:
 
 
 @cache
-def level_of(costs: str) -> Any:
+def level_of(costs: str) -> AnyLevel:
     """ "roofline" and "published" as they are; else the calibration in that file."""
-    if costs in ("roofline", "published"):
-        return costs
+    if costs == "roofline":
+        return "roofline"
+    if costs == "published":
+        return "published"
     if not costs.endswith((".json", ".json.gz", ".json.zst")):
         raise ProfileError(f"costs = {costs!r}; they are roofline, published, or a calibration's .json file")
     from weftrace.moe.calibration.document import read_calibration

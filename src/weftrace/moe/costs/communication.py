@@ -100,7 +100,7 @@ def _normal(operation: Operation, setting: Setting, load: Load, level: Level) ->
         num_kernels=2 if counts else 1,
         num_sms=setting.comm_sms,
         meets=True,
-        basis=f"assumed: {BARRIER_NS // 1000} us for a barrier where no rank is late"
+        basis=f"assumed: {BARRIER_NS // 1000} µs for a barrier where no rank is late"
         + (", the layout as in the training profile" if counts else ""),
     )
     copy = bytes_of_a_copy(operation, setting)
@@ -180,5 +180,5 @@ def _short(operation: Operation) -> Piece:
         name=f"{move}_{operation.part}",
         kind="communication",
         duration_ns=SHORT_NS,
-        basis=f"assumed: {SHORT_NS // 1000} us for a kernel that issues or receives",
+        basis=f"assumed: {SHORT_NS // 1000} µs for a kernel that issues or receives",
     )

@@ -76,7 +76,7 @@ def _piece(part: Part, operation: Operation, layer: Layer, setting: Setting, lev
         seconds, basis = roofline_seconds(part, device), "roofline"
     elif decode and part.sort == "glue":
         seconds = np.asarray(_small_operators(operation, layer.tokens))
-        basis = "assumed: 54 us of small operators, a quarter in each of ATTN-0, ATTN-1, SHARED and MLP"
+        basis = "assumed: 54 µs of small operators, a quarter in each of ATTN-0, ATTN-1, SHARED and MLP"
     else:
         seconds, basis = published_seconds(part, device, decode=decode, sparse=setting.model.indexer is not None)
         if part.sort == "core" and setting.model.latent is None:

@@ -38,8 +38,8 @@ class DecodeLimit(InNotebook):
         return 1e9 / self.tpot_ns
 
     def _told(self) -> Iterator[tuple[str, str]]:
-        yield "a transfer", f"{self.transfer_ns / 1e3:,.2f} us"
-        yield "a layer", f"{self.layer_ns / 1e3:,.2f} us"
+        yield "a transfer", f"{self.transfer_ns / 1e3:,.2f} µs"
+        yield "a layer", f"{self.layer_ns / 1e3:,.2f} µs"
         yield "TPOT", f"{self.tpot_ns / 1e6:,.2f} ms, {self.tokens_per_s:,.0f} tokens/s"
 
 
