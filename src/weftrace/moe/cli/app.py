@@ -15,9 +15,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-app.command("train", epilog=profile_simulate.epilog("train"))(profile_simulate.train)
-app.command("prefill", epilog=profile_simulate.epilog("prefill"))(profile_simulate.prefill)
-app.command("decode", epilog=profile_simulate.epilog("decode"))(profile_simulate.decode)
+profile_simulate.add_to(app)
 app.command("pays", epilog=profile_pays.EPILOG)(profile_pays.command)
 app.command("calibrate", epilog=profile_calibrate.EPILOG)(profile_calibrate.command)
 app.command("validate", epilog=profile_validate.EPILOG)(profile_validate.command)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +14,7 @@ from weftrace.moe.cli import request_options as options
 
 if TYPE_CHECKING:
     from weftrace.moe.requests import Request
+    from weftrace.moe.setting import Kind
 
 Output = Annotated[
     list[str] | None,
@@ -35,127 +38,73 @@ SweepAxes = Annotated[
         show_default=False,
     ),
 ]
-_EXAMPLE = {
+_WHAT: dict[Kind, str] = {
+    "train": "Simulate training: a forward and a backward layer, overlapped as in DualPipe.",
+    "prefill": "Simulate prefill: two micro-batches, one computes while the other's tokens travel.",
+    "decode": "Simulate decoding: two micro-batches in five stages, whose transfers hold no SM.",
+}
+_EXAMPLE: dict[Kind, str] = {
     "train": "weftrace profile train --ranks 64 --routing random -o out/     a trace a rank, with stragglers",
     "prefill": "weftrace profile prefill --sweep ep=8,16,32,64 --sweep overlap=none,two-micro-batches -o sweep.json",
     "decode": "weftrace profile decode --ep 64 --sequence 8192 --json",
 }
+#: Options that mean nothing for a kind of profile, and that its command does not have.
+_WITHOUT: dict[Kind, set[str]] = {
+    "train": {"gpu_tokens", "tokens_per_request"}, "prefill": {"tokens_per_request"}, "decode": set(),
+}  # fmt: skip
 
 
-def epilog(kind: str) -> str:
-    """Examples."""
-    return (
-        f"[bold]Examples[/bold]\n\nweftrace profile {kind} -o out/     the published profile, a trace that every tool "
-        f"reads\n\n{_EXAMPLE[kind]}"
-    )
+def add_to(commands: typer.Typer) -> None:
+    """Add the command of each kind of profile."""
+    for kind in _WHAT:
+        epilog = (
+            f"[bold]Examples[/bold]\n\nweftrace profile {kind} -o out/     the published profile, a trace that every "
+            f"tool reads\n\n{_EXAMPLE[kind]}"
+        )
+        commands.command(kind, help=_WHAT[kind], epilog=epilog)(_command(kind))
 
 
-def train(
-    model: options.Model = "deepseek-v3",
-    hardware: options.HardwareName = "h800",
-    ep: options.Ep = None,
-    redundant: options.Redundant = 0,
-    tokens: options.Tokens = None,
-    sequence: options.Sequence = None,
-    comm: options.Comm = None,
-    comm_sms: options.CommSms = None,
-    overlap: options.OverlapName = None,
-    costs: options.Costs = "published",
-    layers: options.Layers = 4,
-    ranks: options.Ranks = 1,
-    routing: options.Routing = "balanced",
-    seed: options.Seed = 0,
-    spread: options.Spread = 0.0,
-    bandwidth_reached: options.BandwidthReached = 1.0,
-    loads: options.Loads = None,
-    contention: options.Contention = False,
-    sweep: SweepAxes = None,
-    output: Output = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
-    """Simulate training: a forward and a backward layer, overlapped as in DualPipe."""
-    request = options.request_of(
-        "train", model=model, hardware=hardware, ep=ep,
-        redundant=redundant, tokens=tokens, sequence=sequence, comm=comm,
-        comm_sms=comm_sms, overlap=overlap, costs=costs, layers=layers, ranks=ranks, routing=routing, seed=seed,
-        loads=loads, contention=contention,
-        spread=spread, bandwidth_reached=bandwidth_reached,
-    )  # fmt: skip
-    _run(request, sweep, output, json=json, quiet=quiet)
+def _command(kind: Kind) -> Callable[..., None]:
+    """The command of a kind: all have the same options, but for those that mean nothing there."""
 
+    def command(
+        model: options.Model = "deepseek-v3",
+        hardware: options.HardwareName = "h800",
+        ep: options.Ep = None,
+        redundant: options.Redundant = 0,
+        tokens: options.Tokens = None,
+        gpu_tokens: options.GpuTokens = None,
+        sequence: options.Sequence = None,
+        tokens_per_request: options.TokensPerRequest = None,
+        comm: options.Comm = None,
+        comm_sms: options.CommSms = None,
+        overlap: options.OverlapName = None,
+        costs: options.Costs = "published",
+        layers: options.Layers = 4,
+        ranks: options.Ranks = 1,
+        routing: options.Routing = "balanced",
+        seed: options.Seed = 0,
+        spread: options.Spread = 0.0,
+        bandwidth_reached: options.BandwidthReached = 1.0,
+        loads: options.Loads = None,
+        contention: options.Contention = False,
+        sweep: SweepAxes = None,
+        output: Output = None,
+        json: outputs.Json = False,
+        quiet: outputs.Quiet = False,
+    ) -> None:
+        request = options.request_of(
+            kind, model=model, hardware=hardware, ep=ep, redundant=redundant, tokens=tokens, gpu_tokens=gpu_tokens,
+            sequence=sequence, tokens_per_request=tokens_per_request, comm=comm, comm_sms=comm_sms, overlap=overlap,
+            costs=costs, layers=layers, ranks=ranks, routing=routing, seed=seed, spread=spread,
+            bandwidth_reached=bandwidth_reached, loads=loads, contention=contention,
+        )  # fmt: skip
+        _run(request, sweep, output, json=json, quiet=quiet)
 
-def prefill(
-    model: options.Model = "deepseek-v3",
-    hardware: options.HardwareName = "h800",
-    ep: options.Ep = None,
-    redundant: options.Redundant = 0,
-    tokens: options.Tokens = None,
-    gpu_tokens: options.GpuTokens = None,
-    sequence: options.Sequence = None,
-    comm: options.Comm = None,
-    comm_sms: options.CommSms = None,
-    overlap: options.OverlapName = None,
-    costs: options.Costs = "published",
-    layers: options.Layers = 4,
-    ranks: options.Ranks = 1,
-    routing: options.Routing = "balanced",
-    seed: options.Seed = 0,
-    spread: options.Spread = 0.0,
-    bandwidth_reached: options.BandwidthReached = 1.0,
-    loads: options.Loads = None,
-    contention: options.Contention = False,
-    sweep: SweepAxes = None,
-    output: Output = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
-    """Simulate prefill: two micro-batches, one computes while the other's tokens travel."""
-    request = options.request_of(
-        "prefill", model=model, hardware=hardware, ep=ep,
-        redundant=redundant, tokens=tokens, gpu_tokens=gpu_tokens, sequence=sequence,
-        comm=comm, comm_sms=comm_sms, overlap=overlap, costs=costs, layers=layers, ranks=ranks, routing=routing,
-        seed=seed, loads=loads, contention=contention,
-        spread=spread, bandwidth_reached=bandwidth_reached,
-    )  # fmt: skip
-    _run(request, sweep, output, json=json, quiet=quiet)
-
-
-def decode(
-    model: options.Model = "deepseek-v3",
-    hardware: options.HardwareName = "h800",
-    ep: options.Ep = None,
-    redundant: options.Redundant = 0,
-    tokens: options.Tokens = None,
-    gpu_tokens: options.GpuTokens = None,
-    sequence: options.Sequence = None,
-    tokens_per_request: options.TokensPerRequest = None,
-    comm: options.Comm = None,
-    comm_sms: options.CommSms = None,
-    overlap: options.OverlapName = None,
-    costs: options.Costs = "published",
-    layers: options.Layers = 4,
-    ranks: options.Ranks = 1,
-    routing: options.Routing = "balanced",
-    seed: options.Seed = 0,
-    spread: options.Spread = 0.0,
-    bandwidth_reached: options.BandwidthReached = 1.0,
-    loads: options.Loads = None,
-    contention: options.Contention = False,
-    sweep: SweepAxes = None,
-    output: Output = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
-    """Simulate decoding: two micro-batches in five stages, whose transfers hold no SM."""
-    request = options.request_of(
-        "decode", model=model, hardware=hardware, ep=ep,
-        redundant=redundant, tokens=tokens, gpu_tokens=gpu_tokens, sequence=sequence,
-        tokens_per_request=tokens_per_request, comm=comm, comm_sms=comm_sms, overlap=overlap, costs=costs,
-        layers=layers, ranks=ranks, routing=routing, seed=seed, loads=loads, contention=contention,
-        spread=spread, bandwidth_reached=bandwidth_reached,
-    )  # fmt: skip
-    _run(request, sweep, output, json=json, quiet=quiet)
+    whole = inspect.signature(command, eval_str=True)
+    kept = [each for name, each in whole.parameters.items() if name not in _WITHOUT[kind]]
+    vars(command)["__signature__"] = whole.replace(parameters=kept)  # what Typer makes the options of
+    return command
 
 
 def _run(request: Request, axes: list[str] | None, output: list[str] | None, *, json: bool, quiet: bool) -> None:
