@@ -58,8 +58,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-#: What takes longest, and for the most part waits: begun first, so that no processor is left with it alone at the end.
-_LONGEST = ("tests/workers/test_on_ray.py", "tests/workers/test_on_dask.py", "tests/test_docs.py", "tests/test_wings.py")
+#: What takes longest, and for the most part waits: begun first, so that no processor is left alone with it at last.
+_LONGEST = (
+    "tests/workers/test_on_ray.py",
+    "tests/workers/test_on_dask.py",
+    "tests/test_docs.py",
+    "tests/test_wings.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
