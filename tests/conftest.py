@@ -58,17 +58,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-#: What takes longest, and for the most part waits: begun first, so that no processor is left alone with it at last.
-_LONGEST = (
-    "tests/workers/test_on_ray.py",
-    "tests/workers/test_on_dask.py",
-    "tests/test_docs.py",
-    "tests/test_wings.py",
-)
+#: What waits for half a minute and more: begun first, so that no processor is left alone with it at last.
+_WAITING = ("tests/workers/test_on_ray.py", "tests/workers/test_on_dask.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
+    items.sort(key=lambda item: not item.nodeid.startswith(_WAITING))
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
