@@ -58,14 +58,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-#: What waits for half a minute and more: begun first, so that no processor is left alone with it at last.
-_WAITING = ("tests/workers/test_on_ray.py", "tests/workers/test_on_dask.py")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(_WAITING))
-
-
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Packed data hold the time at which they were packed, and workers must agree on a test's name."""
     return argname if isinstance(val, bytes) and val.startswith(b"\x1f\x8b") else None
