@@ -54,6 +54,10 @@ class ProfileError(WeftraceError):
     """A profile cannot be made: numbers that contradict each other, an operation list that cannot run."""
 
 
+class AdviceError(WeftraceError):
+    """A change cannot be tried on a plan: what it names is not there, or it says two things of one op."""
+
+
 class LoadsError(WeftraceError):
     """Expert loads cannot be used: a file or an array that is not loads, NaN, a negative count, the wrong shape."""
 

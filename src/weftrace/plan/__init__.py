@@ -6,6 +6,9 @@ from weftrace.plan.deepseek import deepseek_training_layers
 from weftrace.plan.document import from_json, load_parquet, plan_of, save_parquet, to_json
 from weftrace.plan.drawing import drawn
 from weftrace.plan.graph import check
+from weftrace.plan.inference.inferring import infer
+from weftrace.plan.inference.replaying import Replay
+from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import OP_SCHEMA, WAIT_SCHEMA, Kind, Op, Resource, Since, Wait, Why
 from weftrace.plan.times import (
@@ -20,13 +23,18 @@ from weftrace.plan.times import (
 )
 
 __all__ = [
+    "EDGE_SCHEMA",
+    "MEASURED_SCHEMA",
     "OP_SCHEMA",
     "WAIT_SCHEMA",
     "Chain",
     "Contended",
+    "Inferred",
+    "Kept",
     "Kind",
     "Op",
     "Plan",
+    "Replay",
     "Resource",
     "Since",
     "Slowdown",
@@ -38,6 +46,7 @@ __all__ = [
     "deepseek_training_layers",
     "drawn",
     "from_json",
+    "infer",
     "load_parquet",
     "load_slowdowns",
     "longest_chain",

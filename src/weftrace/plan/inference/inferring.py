@@ -1,0 +1,113 @@
+"""A trace's plan: its ops from the device and the host, its waits from what the file tells, then from what repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from weftrace.errors import TraceError
+from weftrace.plan.inference.device import device_ops, median_gap_ns
+from weftrace.plan.inference.host import host_ops, ready_for_gaps
+from weftrace.plan.inference.launches import launch_latency_ns, launch_waits
+from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
+from weftrace.plan.model import Plan
+from weftrace.plan.ops import WAIT_SCHEMA
+from weftrace.trace import Trace
+from weftrace.trace.work import Work, as_work
+
+#: What the steps of inference hand each other: a wait with where it comes from.
+WAITS = {**WAIT_SCHEMA, **EDGE_SCHEMA}
+_CERTAIN: dict[str, Any] = {
+    "since": "end", "lag_ns": 0, "why": "data", "votes_for": None, "votes_against": None, "confidence": 1.0,
+}  # fmt: skip
+
+
+def infer(source: Trace | Work) -> Inferred:
+    """The plan that one rank's run followed.
+
+    What a replay of it keeps is fixed: measured durations, one gap, one launch latency, and waits without lags of their
+    own. Raises `TraceError` where the trace shows no work on a device.
+    """
+    work = as_work(source)
+    if work.basis != "device":
+        raise TraceError(
+            f"{work.trace.path or 'this trace'}: no work on a device is recorded, so there is no plan to infer: "
+            "launches and streams are what it is made of."
+        )
+    on_device = device_ops(work)
+    on_host = host_ops(work, on_device)
+    gap_ns = median_gap_ns(on_device)
+    ops = _together(on_device, on_host, gap_ns)
+    latency_ns = launch_latency_ns(ops)
+    kept = Kept(gap_ns=gap_ns, launch_latency_ns=latency_ns)
+    waits = [launch_waits(ops, latency_ns)]
+    return _inferred(work, ops, waits, kept)
+
+
+def _together(on_device: pl.DataFrame, on_host: pl.DataFrame, gap_ns: int) -> pl.DataFrame:
+    """All ops in order of start, numbered `op`; times from the first start of all, which is `origin_ns`."""
+    host = ready_for_gaps(on_host, gap_ns).rename({"thread": "stream"}).with_columns(kind=pl.lit("host"))
+    device = on_device.with_columns(
+        pl.col("name", "kind").cast(pl.String),
+        duration_ns=pl.col("end_ns") - pl.col("start_ns"),
+        what=pl.col("kind").cast(pl.String),
+    )
+    both = pl.concat([host, device], how="diagonal_relaxed")
+    origin = int(both.get_column("start_ns").min())  # type: ignore[arg-type]
+    return (
+        both.sort("start_ns", "end_ns", maintain_order=True)
+        .with_columns(pl.lit(origin).alias("origin_ns"), pl.col("start_ns", "end_ns") - origin)
+        .with_row_index("op")
+    )
+
+
+def _inferred(work: Work, ops: pl.DataFrame, waits: Iterable[pl.DataFrame], kept: Kept) -> Inferred:
+    edges = pl.concat([_in_schema(frame) for frame in waits]).sort("op", maintain_order=True)
+    phases = work.phases.select("phase", "name", "layer", "index", "micro_batch").rename({"name": "phase_name"})
+    told = ops.select("phase").join(phases, on="phase", how="left", maintain_order="left")
+    plan_ops = ops.select(
+        "name", "kind", "stream", "duration_ns", pl.lit(work.trace.rank or 0).alias("rank"),
+        told.get_column("phase_name").alias("phase"), told.get_column("micro_batch"),
+        pl.coalesce(told.get_column("layer"), told.get_column("index")).alias("layer"), "step",
+        _sms(work).alias("num_sms"),
+    )  # fmt: skip
+    plan = Plan(
+        name=work.trace.path or "trace",
+        source="inferred from a measured trace",
+        device_name=work.trace.device(work.device or 0).name or "device",
+        num_sms=work.num_sms,
+        world_size=work.trace.world_size,
+        gap_ns=kept.gap_ns,
+        ops=plan_ops.with_columns(pl.col("name").cast(pl.Categorical()), pl.col("step").cast(pl.Int32)),
+        waits=edges.select(*WAIT_SCHEMA),
+    )
+    measured = ops.select(
+        "start_ns", "end_ns", "event", "call", "what", "role", pl.lit(0).alias("at"),
+        pl.coalesce("family", pl.col("name").cast(pl.Categorical())).alias("family"),
+        pl.col("phase").alias("phase_number"),
+    )  # fmt: skip
+    measured = measured.select(pl.col(name).cast(dtype) for name, dtype in MEASURED_SCHEMA.items())
+    return Inferred(
+        plan=plan,
+        works=(work,),
+        measured=measured,
+        edges=edges.select(*EDGE_SCHEMA),
+        origin_ns=int(ops.item(0, "origin_ns")),
+        kept=kept,
+    )
+
+
+def _sms(work: Work) -> pl.Expr:
+    """SMs that a kernel holds, where it holds one a block."""
+    return pl.when(pl.col("persistent") & (pl.col("num_blocks") <= (work.num_sms or 0))).then("num_blocks")
+
+
+def _in_schema(waits: pl.DataFrame) -> pl.DataFrame:
+    """Waits with all columns of `WAITS`; what is not told is certain, without a lag."""
+    columns = [
+        pl.col(name).cast(dtype) if name in waits.columns else pl.lit(_CERTAIN[name], dtype).alias(name)
+        for name, dtype in WAITS.items()
+    ]
+    return waits.select(columns)

@@ -1,0 +1,132 @@
+"""How far is a plan, replayed, from the run that it was inferred from?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.notebook import InNotebook
+from weftrace.plan.times import Timetable
+from weftrace.units import US
+
+#: A start that nothing in the plan explains is late from here on.
+LATE_NS = 10 * US
+#: A replay whose span is off by more than this share is not to be trusted.
+MOST_ERROR = 0.03
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay(InNotebook):
+    """A replay beside the measurement. Times in ns.
+
+    span_ns: measured, from the first start on a device to the last end, of all ranks. replayed_ns: the same of the
+    replay. worst_phase, worst_phase_ns: the phase (name and occurrence) whose end is farthest off, counted from the
+    first start on a device; None where the trace has no phases.
+    late_starts, late_ns: ops on a device that started more than `LATE_NS` after their stream was free and their launch
+    had come, as measured, and by how much together. unexplained_starts, unexplained_ns: of these, those that none of
+    the plan's other waits holds back until within `LATE_NS` of their start.
+    """
+
+    span_ns: int
+    replayed_ns: int
+    worst_phase: str | None
+    worst_phase_ns: int
+    late_starts: int
+    late_ns: int
+    unexplained_starts: int
+    unexplained_ns: int
+
+    @property
+    def error(self) -> float:
+        """Replayed span over measured span, less 1; 0 without work."""
+        return self.replayed_ns / self.span_ns - 1 if self.span_ns else 0.0
+
+    @property
+    def is_trustworthy(self) -> bool:
+        """Whether the span is within 3 % of the measured one."""
+        return abs(self.error) <= MOST_ERROR
+
+    @property
+    def unexplained(self) -> float:
+        """Share of late time that no wait explains; 0 where nothing was late."""
+        return self.unexplained_ns / self.late_ns if self.late_ns else 0.0
+
+
+def replay_of(times: Timetable, measured: pl.DataFrame) -> Replay:
+    """times: of the replayed plan. measured: frame of `MEASURED_SCHEMA`, in the order of its ops."""
+    on_device = measured.get_column("event").is_not_null().to_numpy()
+    start, end = (measured.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    if not on_device.any():
+        return Replay(span_ns=0, replayed_ns=0, worst_phase=None, worst_phase_ns=0,
+                      late_starts=0, late_ns=0, unexplained_starts=0, unexplained_ns=0)  # fmt: skip
+    first, first_replayed = int(start[on_device].min()), int(times.start_ns[on_device].min())
+    phase, phase_ns = _worst_phase(times, measured, first, first_replayed)
+    late, unexplained = _late(times, start, end, on_device)
+    return Replay(
+        span_ns=int(end[on_device].max()) - first,
+        replayed_ns=int(times.end_ns[on_device].max()) - first_replayed,
+        worst_phase=phase,
+        worst_phase_ns=phase_ns,
+        late_starts=int((late > 0).sum()),
+        late_ns=int(late.sum()),
+        unexplained_starts=int((unexplained > 0).sum()),
+        unexplained_ns=int(unexplained.sum()),
+    )
+
+
+def lateness_ns(times: Timetable, start: NDArray[Any], end: NDArray[Any], on_device: NDArray[Any]) -> NDArray[Any]:
+    """By how much each op started after its stream was free and its launch had come, as measured, int64, [ops]; 0 of a
+    host's."""
+    ready = ready_ns(times, start, end, np.isin(_whys(times), ("launch",)))
+    return np.where(on_device, np.maximum(start - ready, 0), 0)
+
+
+def ready_ns(times: Timetable, start: NDArray[Any], end: NDArray[Any], counted: NDArray[Any]) -> NDArray[Any]:
+    """When the op before on its stream and the counted waits (a mask over `plan.waits`) let each op start, as measured."""
+    plan = times.plan
+    before = pl.DataFrame({"end": end}).hstack(plan.ops.select("rank", "stream"))
+    free = before.select(pl.col("end").shift(1).over("rank", "stream") + plan.gap_ns).to_series()
+    ready = free.fill_null(np.iinfo(np.int64).min // 2).to_numpy().copy()
+    waits = plan.waits.filter(pl.Series(counted))
+    on = waits.get_column("on").to_numpy()
+    since = np.where((waits.get_column("since") == "start").to_numpy(), start[on], end[on])
+    np.maximum.at(ready, waits.get_column("op").to_numpy(), since + waits.get_column("lag_ns").to_numpy())
+    return ready
+
+
+def _whys(times: Timetable) -> NDArray[Any]:
+    return times.plan.waits.get_column("why").cast(pl.String).to_numpy()
+
+
+def _late(
+    times: Timetable, start: NDArray[Any], end: NDArray[Any], on_device: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    late = lateness_ns(times, start, end, on_device)
+    late[late <= LATE_NS] = 0
+    every = ready_ns(times, start, end, np.ones(times.plan.waits.height, bool))
+    unexplained = np.where(late > 0, np.maximum(start - every, 0), 0)
+    unexplained[unexplained <= LATE_NS] = 0
+    return late, unexplained
+
+
+def _worst_phase(times: Timetable, measured: pl.DataFrame, first: int, first_replayed: int) -> tuple[str | None, int]:
+    """Name and number of the phase whose last end on a device is farthest off, and by how much."""
+    ends = measured.select("at", "phase_number", "event", pl.col("end_ns") - first).with_columns(
+        times.plan.ops.get_column("phase"), replayed=pl.Series(times.end_ns - first_replayed)
+    )
+    ends = ends.filter(pl.col("phase_number").is_not_null(), pl.col("event").is_not_null())
+    if ends.is_empty():
+        return None, 0
+    phases = (
+        ends.group_by("at", "phase_number", maintain_order=True)
+        .agg(pl.col("phase").first(), pl.col("end_ns").max(), pl.col("replayed").max())
+        .with_columns(
+            pl.int_range(pl.len()).over("at", "phase").alias("index"), off=pl.col("replayed") - pl.col("end_ns")
+        )
+    )
+    worst = phases.row(int(phases.get_column("off").abs().arg_max() or 0), named=True)
+    return f"{worst['phase']} {worst['index']}", int(worst["off"])
