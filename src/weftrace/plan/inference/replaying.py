@@ -86,7 +86,7 @@ def lateness_ns(times: Timetable, start: NDArray[Any], end: NDArray[Any], on_dev
 
 
 def ready_ns(times: Timetable, start: NDArray[Any], end: NDArray[Any], counted: NDArray[Any]) -> NDArray[Any]:
-    """When the op before on its stream and the counted waits (a mask over `plan.waits`) let each op start, as measured."""
+    """When the op before on its stream and the counted waits (a mask over `plan.waits`) let each op start: measured."""
     plan = times.plan
     before = pl.DataFrame({"end": end}).hstack(plan.ops.select("rank", "stream"))
     free = before.select(pl.col("end").shift(1).over("rank", "stream") + plan.gap_ns).to_series()
