@@ -9,9 +9,12 @@ import polars as pl
 
 from weftrace.errors import TraceError
 from weftrace.plan.inference.device import device_ops, median_gap_ns
+from weftrace.plan.inference.free_sms import drain_ns, sm_waits, told_sm_waits, waits_for_sms
 from weftrace.plan.inference.host import host_ops, ready_for_gaps
+from weftrace.plan.inference.launch_order import in_launch_order
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits
 from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
+from weftrace.plan.inference.votes import stream_wait_calls, voted_waits
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import WAIT_SCHEMA
 from weftrace.trace import Trace
@@ -41,9 +44,20 @@ def infer(source: Trace | Work) -> Inferred:
     gap_ns = median_gap_ns(on_device)
     ops = _together(on_device, on_host, gap_ns)
     latency_ns = launch_latency_ns(ops)
-    kept = Kept(gap_ns=gap_ns, launch_latency_ns=latency_ns)
-    waits = [launch_waits(ops, latency_ns)]
-    return _inferred(work, ops, waits, kept)
+    launched = in_launch_order(ops, _phases(work, ops).get_column("phase_name"), gap_ns, latency_ns)
+    calls = stream_wait_calls(work.trace.events, int(ops.item(0, "origin_ns")))
+    voted = voted_waits(launched, calls)
+    sms = waits_for_sms(launched, voted.ready_ns, work.num_sms)
+    kept = Kept(
+        gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=voted.latency_ns or 0, drain_ns=drain_ns(sms)
+    )
+    waits = [
+        launch_waits(ops, latency_ns),
+        voted.counted(launched, sms.get_column("waiter")).with_columns(lag_ns=pl.lit(kept.wait_latency_ns)),
+        sm_waits(launched, sms),
+    ]
+    notes = [*_open_calls(voted.num_open), *told_sm_waits(sms)]
+    return _inferred(work, ops, waits, kept, notes)
 
 
 def _together(on_device: pl.DataFrame, on_host: pl.DataFrame, gap_ns: int) -> pl.DataFrame:
@@ -63,10 +77,22 @@ def _together(on_device: pl.DataFrame, on_host: pl.DataFrame, gap_ns: int) -> pl
     )
 
 
-def _inferred(work: Work, ops: pl.DataFrame, waits: Iterable[pl.DataFrame], kept: Kept) -> Inferred:
-    edges = pl.concat([_in_schema(frame) for frame in waits]).sort("op", maintain_order=True)
+def _open_calls(number: int) -> list[str]:
+    calls = "1 call that makes a stream wait" if number == 1 else f"{number:,} calls that make a stream wait"
+    return [f"{calls} could not be placed: measured times do not tell which streams they join."] if number else []
+
+
+def _phases(work: Work, ops: pl.DataFrame) -> pl.DataFrame:
+    """Of each op: phase_name, layer, index and micro_batch of its phase."""
     phases = work.phases.select("phase", "name", "layer", "index", "micro_batch").rename({"name": "phase_name"})
-    told = ops.select("phase").join(phases, on="phase", how="left", maintain_order="left")
+    return ops.select("phase").join(phases, on="phase", how="left", maintain_order="left")
+
+
+def _inferred(
+    work: Work, ops: pl.DataFrame, waits: Iterable[pl.DataFrame], kept: Kept, notes: Iterable[str]
+) -> Inferred:
+    edges = pl.concat([_in_schema(frame) for frame in waits]).sort("op", maintain_order=True)
+    told = _phases(work, ops)
     plan_ops = ops.select(
         "name", "kind", "stream", "duration_ns", pl.lit(work.trace.rank or 0).alias("rank"),
         told.get_column("phase_name").alias("phase"), told.get_column("micro_batch"),
@@ -96,6 +122,7 @@ def _inferred(work: Work, ops: pl.DataFrame, waits: Iterable[pl.DataFrame], kept
         edges=edges.select(*EDGE_SCHEMA),
         origin_ns=int(ops.item(0, "origin_ns")),
         kept=kept,
+        notes=tuple(notes),
     )
 
 

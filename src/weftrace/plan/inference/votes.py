@@ -1,0 +1,322 @@
+"""Which op on another stream does an op wait for, where the file does not say? What repeats tell.
+
+A call that makes a stream wait (`cudaStreamWaitEvent`) names neither stream nor event in most files. But the same call
+comes again in each layer and step, and where the wait matters, the op that waits starts when the other has ended. For
+each pair of streams the candidate is the latest op on the other, by its place in launch order before the call, that
+never ends after the waiter starts, in any repeat; and only one after which an event may have been recorded, where a
+burst of launches ends. A repeat votes for it where it *binds*: the waiter was ready otherwise (its stream free, its
+launch made) before the other ended, and started right after. Most votes win; then what they explain is taken away, and
+the rest is counted again. A call for which nothing votes is placed where only one pair of streams is left that did not
+wait for each other already. In a file without such calls, ops that start late are voted on as if one stood before each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.plan.inference.launch_order import Launched
+from weftrace.units import US
+
+#: A waiter starts within this of the end of what it waited for; a start this much after all causes is late.
+SOON_NS = 10 * US
+#: Clocks of streams agree to this.
+CLOCK_NS = 1 * US
+#: Confidence in a wait for which nothing votes: the call stands there, and no other pair of streams is left for it.
+BY_ELIMINATION = 0.25
+_STREAM_WAITS = r"(?i)^(cuda|hip|cu)StreamWaitEvent"
+_MOST_ROUNDS = 8
+
+_Ints = NDArray[np.int64]
+_Bools = NDArray[np.bool_]
+
+
+class Calls(NamedTuple):
+    """Calls that make a stream wait, in order of time: start, ns from the plan's 0, and the group of repeats of each.
+    are_real: False where the file has none, and late ops stand for them."""
+
+    at_ns: _Ints
+    group: _Ints
+    are_real: bool
+
+
+class Pair(NamedTuple):
+    """Of one pair of streams, for each call: waiter and awaited as places in launch order, -1 for none; whether the
+    wait binds; whether the waiter is the next launch after the call, and no other call is between."""
+
+    waiting: int
+    other: int
+    waiter: _Ints
+    awaited: _Ints
+    binds: _Bools
+    is_next: _Bools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Voted:
+    """waits: waiter and awaited, places in launch order, and binds, a row a repeat; rows that were voted on together
+    share `group`. ready_ns: of each launched op, [N], with these waits. latency_ns: from the end of the awaited to the
+    start of the waiter, the median of those that bind; None without. num_open: calls that no pair of streams could be
+    found for."""
+
+    waits: pl.DataFrame
+    ready_ns: _Ints
+    latency_ns: int | None
+    num_open: int
+
+    def counted(self, ops: Launched, explained: pl.Series) -> pl.DataFrame:
+        """The waits with their votes: op, on, votes_for, votes_against, confidence, why, source.
+
+        explained: places of ops that something else made late: there, a wait that does not bind has none against it.
+        """
+        late = ops.start_ns - self.ready_ns > SOON_NS
+        late[explained.to_numpy()] = False
+        votes = self.waits.with_columns(
+            pl.Series("op", ops.op[self.waits.get_column("waiter").to_numpy()]),
+            pl.Series("on", ops.op[self.waits.get_column("awaited").to_numpy()]),
+            pl.Series("is_late", late[self.waits.get_column("waiter").to_numpy()]),
+            votes_for=pl.col("binds").sum().over("group"),
+        ).with_columns(votes_against=(pl.col("is_late") & ~pl.col("binds")).sum().over("group"))
+        share = pl.col("votes_for") / (pl.col("votes_for") + pl.col("votes_against") + 1)
+        sure = pl.when(pl.col("votes_for") > 0).then(share).otherwise(BY_ELIMINATION)
+        votes = votes.with_columns(confidence=sure).sort("confidence", descending=True, maintain_order=True)
+        votes = votes.unique(("op", "on"), keep="first", maintain_order=True).sort("op", "on")
+        return votes.select(
+            "op", "on", "votes_for", "votes_against", "confidence", why=pl.lit("vote"), source=pl.lit("voted")
+        )
+
+
+def stream_wait_calls(events: pl.DataFrame, origin_ns: int) -> _Ints:
+    """Starts of the calls that make a stream wait, ascending, ns from the plan's 0. events: a trace's."""
+    names = events.get_column("name").unique()
+    names = names.filter(names.cast(pl.String).str.contains(_STREAM_WAITS))
+    at = events.filter(pl.col("name").is_in(names.implode())).get_column("ts_ns").sort().to_numpy()
+    return at - origin_ns
+
+
+def voted_waits(ops: Launched, at_ns: _Ints) -> Voted:
+    """Waits between streams as repeats tell them. at_ns: of `stream_wait_calls`; empty where the file has none."""
+    calls = Calls(at_ns, _signatures(ops, at_ns), True) if len(at_ns) else _late_ops(ops)
+    ready = ops.ready_ns.copy()
+    found = list(_bound(ops, calls, ready))
+    num_open = 0
+    if calls.are_real:
+        placed = {int(calls.group[at[0]]) for _, at in found}
+        more, num_open = _by_elimination(ops, calls, found, placed)
+        found += more
+    return _told(ops, found, ready, num_open)
+
+
+# --- groups of repeats ------------------------------------------------------------------------------------------------
+
+
+def _signatures(ops: Launched, at_ns: _Ints) -> _Ints:
+    """A number for each call, the same for those with the same launches around them: the one before, the two after,
+    and how many calls lie between."""
+    before = np.searchsorted(ops.at_ns, at_ns, side="right")
+    begins = np.flatnonzero(np.append(True, before[1:] != before[:-1])[: len(before)])
+    parts = [np.arange(len(at_ns)) - np.repeat(begins, np.diff(np.append(begins, len(at_ns))))]
+    for numbers in (ops.name, ops.stream):
+        padded = np.concatenate([[-1], numbers, [-1, -1]])
+        parts += [padded[before + shift] for shift in (0, 1, 2)]
+    parts.append(np.append(ops.phase, -1)[before])
+    return _numbered(parts)
+
+
+def _late_ops(ops: Launched) -> Calls:
+    """In place of calls: every op of a group of repeats in which one at least started late, just before its launch."""
+    previous = np.arange(len(ops)) - 1
+    named = np.append(ops.name, -1)
+    group = _numbered([named[previous], ops.name, np.append(ops.name[1:], -1), ops.stream, ops.phase])
+    late = ops.start_ns - ops.ready_ns > SOON_NS
+    wanted = np.bincount(group, late, int(group.max(initial=-1)) + 1)[group] > 0
+    chosen = np.flatnonzero(wanted)
+    return Calls(ops.at_ns[chosen], _numbered([group[chosen]]), False)
+
+
+def _numbered(parts: list[_Ints]) -> _Ints:
+    """Equal rows of these columns get equal numbers."""
+    frame = pl.DataFrame({str(i): part for i, part in enumerate(parts)})
+    return frame.select(pl.struct(pl.all()).rank("dense") - 1).to_series().cast(pl.Int64).to_numpy()
+
+
+# --- waits that bind --------------------------------------------------------------------------------------------------
+
+
+def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _Ints]]:
+    """Pairs of streams with the calls that each explains, most votes first; `ready` is moved on as they are found.
+
+    First waits whose waiter is the next launch after the call, as it is where the two are written together.
+    """
+    streams = np.unique(ops.stream)
+    num_groups = int(calls.group.max(initial=-1)) + 1
+    size = np.bincount(calls.group, minlength=num_groups)
+    taken = np.zeros(num_groups, bool)
+    for turn in range(_MOST_ROUNDS):
+        rows = []
+        pairs = [pair for pair in _pairs(ops, calls, streams, ready) if pair.binds.any()]
+        for number, pair in enumerate(pairs):
+            votes = np.bincount(calls.group, pair.binds, num_groups)
+            fits = (votes > 0) & ~taken
+            if turn == 0 and calls.are_real:
+                fits &= np.bincount(calls.group, pair.is_next, num_groups) == size
+            of = np.flatnonzero(fits)
+            first = _first_of(calls.group, of)
+            apart = ops.at_ns[pair.waiter[first]] - calls.at_ns[first]
+            rows.append(pl.DataFrame({
+                "group": of, "pair": number, "votes": votes[of], "apart": apart, "waiter": pair.waiter[first],
+            }))  # fmt: skip
+        if not rows or not sum(len(row) for row in rows):
+            if turn:
+                return
+            continue
+        best = (
+            pl.concat(rows)
+            .sort("votes", "apart", descending=[True, False], maintain_order=True)
+            .unique("group", keep="first", maintain_order=True)
+            .sort("apart", maintain_order=True)
+            .unique(("pair", "waiter"), keep="first", maintain_order=True)
+        )
+        for group, number in best.select("group", "pair").iter_rows():
+            at = np.flatnonzero(calls.group == group)
+            pair = pairs[number]
+            at = at[pair.awaited[at] >= 0]
+            taken[group] = True
+            np.maximum.at(ready, pair.waiter[at], ops.end_ns[pair.awaited[at]])
+            yield pair, at
+
+
+def _pairs(ops: Launched, calls: Calls, streams: _Ints, ready: _Ints) -> Iterator[Pair]:
+    next_launch = np.searchsorted(ops.at_ns, calls.at_ns, side="left")
+    next_launch[:-1][np.diff(next_launch) == 0] = len(ops)  # another call stands between
+    may_record = _burst_ends(ops, calls)
+    for waiting in streams.tolist():
+        waiter = _next_on(ops, waiting, calls.at_ns)
+        for other in streams.tolist():
+            if other == waiting:
+                continue
+            awaited = _awaited(ops, np.flatnonzero((ops.stream == other) & may_record), waiter, calls)
+            there = awaited >= 0
+            end = ops.end_ns[awaited]
+            binds = there & (end > ready[waiter] + CLOCK_NS) & (ops.start_ns[waiter] - end <= SOON_NS)
+            yield Pair(waiting, other, waiter, awaited, binds, (waiter == next_launch) & (waiter >= 0))
+
+
+def _next_on(ops: Launched, stream: int, at_ns: _Ints) -> _Ints:
+    """Place in launch order of the next op on a stream after each time; -1 where there is none."""
+    places = np.append(np.flatnonzero(ops.stream == stream), -1)
+    found: _Ints = places[np.searchsorted(ops.at_ns[places[:-1]], at_ns, side="left")]
+    return found
+
+
+def _awaited(ops: Launched, places: _Ints, waiter: _Ints, calls: Calls) -> _Ints:
+    """Of each call the latest of these places, counted back from the call, that in no repeat ends after its waiter
+    starts; -1 where there is none."""
+    before = np.searchsorted(ops.at_ns[places], calls.at_ns, side="left")
+    ended = np.searchsorted(np.maximum.accumulate(ops.end_ns[places]), ops.start_ns[waiter] + CLOCK_NS, side="right")
+    there = waiter >= 0
+    back = np.zeros(int(calls.group.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(back, calls.group[there], np.maximum(before - ended, 0)[there])
+    at = before - 1 - back[calls.group]
+    if not len(places):
+        return np.full(len(waiter), -1, np.int64)
+    found: _Ints = np.where(there & (at >= 0), places[np.maximum(at, 0)], -1)
+    return found
+
+
+def _burst_ends(ops: Launched, calls: Calls) -> _Bools:
+    """Whether an event may have been recorded after each op: not in the midst of launches on one stream, of one phase,
+    without anything between."""
+    if not calls.are_real:
+        return np.ones(len(ops), bool)
+    number = np.searchsorted(calls.at_ns, ops.at_ns, side="left")  # calls before each launch
+    goes_on = (np.diff(ops.stream) == 0) & (np.diff(ops.phase) == 0) & (np.diff(number) == 0)
+    return np.append(~goes_on, True)
+
+
+def _first_of(group: _Ints, wanted: _Ints) -> _Ints:
+    """Where each of these groups comes first."""
+    order = np.argsort(group, kind="stable")
+    first: _Ints = order[np.searchsorted(group[order], wanted)]
+    return first
+
+
+# --- calls for which nothing votes ------------------------------------------------------------------------------------
+
+
+class _Order:
+    """For each stream, which ops on the others it is known to come after, along its own launches."""
+
+    def __init__(self, ops: Launched) -> None:
+        self.number = {int(stream): at for at, stream in enumerate(np.unique(ops.stream))}
+        self.of = ops.stream
+        self.places: list[list[int]] = [[] for _ in self.number]
+        self.known: list[list[_Ints]] = [[] for _ in self.number]
+
+    def at(self, place: int) -> _Ints:
+        """The latest place on each stream that is known to have ended before this one starts, [K]."""
+        stream = self.number[int(self.of[place])]
+        last = int(np.searchsorted(np.asarray(self.places[stream], np.int64), place, side="right")) - 1
+        return self.known[stream][last].copy() if last >= 0 else np.full(len(self.number), -1, np.int64)
+
+    def add(self, waiter: int, awaited: int) -> None:
+        """Waits are added in order of their waiters on each stream."""
+        known = np.maximum(self.at(waiter), self.at(awaited))
+        other = self.number[int(self.of[awaited])]
+        known[other] = max(int(known[other]), awaited)
+        stream = self.number[int(self.of[waiter])]
+        self.places[stream].append(waiter)
+        self.known[stream].append(known)
+
+    def knows(self, waiter: int, awaited: int) -> bool:
+        return bool(self.at(waiter)[self.number[int(self.of[awaited])]] >= awaited)
+
+
+def _by_elimination(
+    ops: Launched, calls: Calls, found: list[tuple[Pair, _Ints]], placed: set[int]
+) -> tuple[list[tuple[Pair, _Ints]], int]:
+    """Pairs for the groups of calls that are left, where one pair alone is not ordered already; how many stay open."""
+    order = _Order(ops)
+    told = sorted((int(pair.waiter[i]), int(pair.awaited[i])) for pair, at in found for i in at)
+    for waiter, awaited in told:
+        order.add(waiter, awaited)
+    left = [group for group in range(int(calls.group.max(initial=-1)) + 1) if group not in placed]
+    pairs = list(_pairs(ops, calls, np.unique(ops.stream), ops.ready_ns)) if left else []
+    more: list[tuple[Pair, _Ints]] = []
+    num_open = 0
+    for group in left:
+        of = np.flatnonzero(calls.group == group)
+        new = []
+        for pair in pairs:
+            at = of[pair.awaited[of] >= 0]
+            if len(at) and not all(order.knows(int(pair.waiter[i]), int(pair.awaited[i])) for i in at[-2:]):
+                new.append((pair, at))
+        if any(pair.is_next[of].all() for pair in pairs):  # it belongs to the launch that follows, new or not
+            new = [(pair, at) for pair, at in new if pair.is_next[of].all()]
+        if len(new) == 1:
+            more.append(new[0])
+        num_open += len(of) if len(new) > 1 else 0
+    return more, num_open
+
+
+# --- what was found ---------------------------------------------------------------------------------------------------
+
+
+def _told(ops: Launched, found: list[tuple[Pair, _Ints]], ready: _Ints, num_open: int) -> Voted:
+    schema = pl.Schema({"waiter": pl.Int64, "awaited": pl.Int64, "binds": pl.Boolean, "group": pl.Int64})
+    frames = [
+        pl.DataFrame({"waiter": pair.waiter[at], "awaited": pair.awaited[at], "binds": pair.binds[at], "group": number})
+        for number, (pair, at) in enumerate(found)
+    ]
+    waits = pl.concat([pl.DataFrame(schema=schema), *(frame.cast(schema) for frame in frames)])
+    bound = waits.filter("binds")
+    between = ops.start_ns[bound.get_column("waiter")] - ops.end_ns[bound.get_column("awaited")]
+    return Voted(
+        waits=waits, ready_ns=ready, num_open=num_open,
+        latency_ns=int(np.median(between)) if len(between) else None,
+    )  # fmt: skip
