@@ -59,7 +59,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise DocumentError(
             f"{path}: not a document of weftrace: its schema is {schema!r}, known are {', '.join(sorted(known))}.{hint}"
         )
-    return kind.load(document, os.fspath(path))
+    return kind.load(document, what=os.fspath(path))
 
 
 def show(value: Any, console: Console | None = None) -> None:

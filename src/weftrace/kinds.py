@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from weftrace.errors import OutputError
 
@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 DOCUMENT_SUFFIXES = (".json", ".json.gz", ".json.zst")
 
 
+class Load(Protocol):
+    """From a document to its value."""
+
+    def __call__(self, document: Mapping[str, Any], /, *, what: str) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """A kind of value, and the ways out of it and back.
 
-    value: the type. document(value): it as JSON-able values, whose `schema` is `schema`; load(document, what) is the
+    value: the type. document(value): it as JSON-able values, whose `schema` is `schema`; load(document, what=) is the
     way back, `what` naming the document in errors. show(value, console): its summary in the terminal.
     save: suffix of a file -> writer(value, path); documents save themselves as `DOCUMENT_SUFFIXES`.
     figures: name -> function(value) that gives a plotly figure; the first is the one to show where none is named.
@@ -32,7 +38,7 @@ class Kind:
     value: type
     schema: str = ""
     document: Callable[[Any], Mapping[str, Any]] | None = None
-    load: Callable[[Mapping[str, Any], str], Any] | None = None
+    load: Load | None = None
     show: Callable[[Any, Console], None] | None = None
     save: Mapping[str, Callable[[Any, str], object]] = field(default_factory=dict)
     figures: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)

@@ -69,7 +69,7 @@ REPORT = replace(
     ACCOUNT,
     value=FlopsReport,
     schema=FLOPS_SCHEMA.schema,
-    load=lambda document, what: report_of(document, what=what),
+    load=report_of,
     prepared=account_of,
 )
 DIFF = Kind(value=FlopsDiff, schema=DIFF_SCHEMA.schema, document=diff_document, load=diff_of, show=print_flops_diff)

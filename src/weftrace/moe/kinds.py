@@ -41,7 +41,7 @@ PROFILE = Kind(
     value=Profile,
     schema=PROFILE_SCHEMA.schema,
     document=profile_document,
-    load=lambda document, what: profile_from(document, what=what),
+    load=profile_from,
     show=print_profile,
     save={".html": text_writer(render_profile_html), ".svg": text_writer(profile_svg)},
     figures={"lanes": lanes_figure},
@@ -51,7 +51,7 @@ SWEEP = Kind(
     value=Sweep,
     schema=SWEEP_SCHEMA.schema,
     document=sweep_document,
-    load=lambda document, what: sweep_from(document, what=what),
+    load=sweep_from,
     show=lambda sweep, console: print_sweep(sweep_document(sweep), console),
     save={
         ".html": text_writer(lambda sweep: render_sweep_html(sweep_document(sweep))),
@@ -64,7 +64,7 @@ PAYS = Kind(
     value=Pays,
     schema=PAYS_SCHEMA.schema,
     document=pays_document,
-    load=lambda document, what: pays_from(document, what=what),
+    load=pays_from,
     show=lambda pays, console: print_pays(pays_document(pays), console),
     save={
         ".html": text_writer(lambda pays: render_pays_html(pays_document(pays))),
@@ -77,7 +77,7 @@ VALIDATION = Kind(
     value=Validation,
     schema=VALIDATION_SCHEMA.schema,
     document=validation_document,
-    load=lambda document, what: validation_of(document, what=what),
+    load=validation_of,
     show=lambda found, console: print_validation(validation_document(found), console),
     save={
         ".html": text_writer(lambda found: render_validation_html(validation_document(found))),
@@ -90,7 +90,7 @@ CALIBRATION = Kind(
     value=Calibration,
     schema=CALIBRATION_SCHEMA.schema,
     document=calibration_document,
-    load=lambda document, what: calibration_of(document, what=what),
+    load=calibration_of,
     show=lambda found, console: print_calibration(calibration_document(found), console),
 )
 

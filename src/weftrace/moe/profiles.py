@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.analysis.intervals import of_events
 from weftrace.errors import ProfileError
@@ -219,10 +221,15 @@ class LayerWindow:
 
 def layer_window(times: Timetable, overlap: Overlap, num_layers: int) -> LayerWindow:
     """The inner layers of a plan of that list. num_layers: all that were run."""
-    first = overlap.operations[0]
-    ops = times.ops.filter(phase=first.phase, micro_batch=first.micro_batch)
-    latest = ops.group_by("layer", "rank").agg(pl.col("start_ns").min()).group_by("layer").agg(pl.col("start_ns").max())
-    starts = latest.sort("layer").get_column("start_ns").to_list()
+    starts = layer_starts(times, overlap).max(axis=1).tolist()
     if len(starts) < 3:
         return LayerWindow(start_ns=0, end_ns=times.makespan_ns, num_layers=num_layers)
     return LayerWindow(start_ns=starts[1], end_ns=starts[-1], num_layers=len(starts) - 2)
+
+
+def layer_starts(times: Timetable, overlap: Overlap) -> NDArray[np.int64]:
+    """[L, R] when the list's first operation starts in each layer, on each rank of a plan of that list."""
+    first = overlap.operations[0]
+    ops = times.ops.filter(phase=first.phase, micro_batch=first.micro_batch)
+    starts = ops.group_by("layer", "rank").agg(pl.col("start_ns").min()).sort("layer", "rank").get_column("start_ns")
+    return starts.to_numpy().reshape(-1, len(times.plan.ranks))

@@ -31,7 +31,7 @@ COSTS = Kind(
     value=Costs,
     schema=COSTS_SCHEMA.schema,
     document=costs_document,
-    load=lambda document, what: costs_of(document, what=what),
+    load=costs_of,
     show=lambda costs, console: console.print(costs.in_lines(), highlight=False, markup=False),
 )
 
@@ -40,7 +40,7 @@ COMPARISON = Kind(
     value=Comparison,
     schema=COMPARISON_SCHEMA.schema,
     document=comparison_document,
-    load=lambda document, what: comparison_of(document, what=what),
+    load=comparison_of,
     show=lambda comparison, console: print_comparison(comparison_document(comparison), console),
     save={
         ".html": text_writer(render_comparison_html),
@@ -54,7 +54,7 @@ SIMULATION = Kind(
     value=Simulation,
     schema=PIPELINE_SCHEMA.schema,
     document=pipeline_document,
-    load=lambda document, what: simulation_of(document, what=what),
+    load=simulation_of,
     show=print_simulation,
     save={
         **dict.fromkeys(DOCUMENT_SUFFIXES, write_perfetto),

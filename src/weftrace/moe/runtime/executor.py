@@ -49,12 +49,12 @@ def execute(overlap: Overlap, micro_batches: Mapping[Key, MicroBatch], lanes: La
     pending: dict[tuple[str, int], Turn] = {}
     for turn in turns(overlap, num_layers):
         operation = turn.operation
-        if (operation.micro_batch, way_of(operation)) not in micro_batches:
+        of = micro_batches.get((operation.micro_batch, way_of(operation)))
+        if of is None:
             continue
         if lanes.defers:
             _receive_awaited(turn, pending, micro_batches)
         with lanes.running(turn), ranged(turn):
-            of = micro_batches[operation.micro_batch, way_of(operation)]
             work_on(of, operation, turn.layer, shares.get(operation.name, (0.0, 1.0)))
             if operation.moves_tokens and operation.part == "whole" and not lanes.defers:
                 receive(of, operation, turn.layer)
@@ -79,9 +79,7 @@ def _receive_awaited(
     turn: Turn, pending: dict[tuple[str, int], Turn], micro_batches: Mapping[Key, MicroBatch]
 ) -> None:  # fmt: skip
     """Waits for messages that an edge of this operation names. Who receives them by an operation waits within it."""
-    edges = [(name, turn.repetition) for name in turn.operation.after]
-    edges += [(name, turn.repetition - 1) for name in turn.operation.after_previous]
-    for edge in edges:
+    for edge in turn.edges:
         sent = pending.pop(edge, None)
         if sent is not None and turn.operation.part != "receive":
             _receive(sent, micro_batches)

@@ -116,9 +116,7 @@ class StreamLanes:
 
     def _awaited(self, turn: Turn) -> Iterator[torch.cuda.Event]:
         operation = turn.operation
-        edges = [(name, turn.repetition) for name in operation.after]
-        edges += [(name, turn.repetition - 1) for name in operation.after_previous]
-        yield from (self._by_name[edge] for edge in edges if edge in self._by_name)
+        yield from (self._by_name[edge] for edge in turn.edges if edge in self._by_name)
         for work, direction, position in needs_of(operation, turn.position):
             yield from self._by_work.get((operation.micro_batch, work, direction, position), ())
 

@@ -17,7 +17,7 @@ from weftrace.errors import ProfileError
 from weftrace.moe.operations import Overlap
 from weftrace.moe.runtime.moving.payload import PUBLISHED, Payloads
 from weftrace.moe.runtime.steps import HowToRun, run
-from weftrace.moe.runtime.walking import ways_in
+from weftrace.moe.runtime.walking import going
 from weftrace.moe.setting import Setting
 from weftrace.units import S, counted
 
@@ -87,10 +87,10 @@ def run_in_processes(
         took = torch.tensor(clock.took_ns[WARM_UP:], dtype=torch.int64, device=device)
         if group is not None:
             dist.all_reduce(took, dist.ReduceOp.MAX, group)
-        forward = [number for number, way in ways_in(overlap) if way == "F"]
+        num_ranks = dist.get_world_size(group) if group else 1
         return Ran(
             rank=dist.get_rank(group) if group else 0, step_ns=int(median(took.tolist())), told=told,
-            tokens=setting.tokens * len(forward) * (dist.get_world_size(group) if group else 1), notes=result.notes,
+            tokens=setting.tokens * len(going(overlap, "F")) * num_ranks, notes=result.notes,
         )  # fmt: skip
 
 

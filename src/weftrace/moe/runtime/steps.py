@@ -20,7 +20,7 @@ from weftrace.moe.runtime.micro_batch import MicroBatch
 from weftrace.moe.runtime.moving.exchanges import Transport
 from weftrace.moe.runtime.moving.payload import PUBLISHED, Payloads
 from weftrace.moe.runtime.moving.transports import transport_of
-from weftrace.moe.runtime.walking import ways_in
+from weftrace.moe.runtime.walking import going
 from weftrace.moe.setting import Setting
 from weftrace.units import counted
 
@@ -98,8 +98,7 @@ def run(
     executed.
     """
     bench = _bench(setting, overlap, how or HowToRun())
-    forward = [number for number, way in ways_in(overlap) if way == "F"]
-    backward = [number for number, way in ways_in(overlap) if way == "B"]
+    forward, backward = going(overlap, "F"), going(overlap, "B")
     outputs: dict[int, Tensor] = {}
     with torch.set_grad_enabled(bool(backward)):
         if backward:
@@ -138,8 +137,7 @@ def _bench(setting: Setting, overlap: Overlap, how: HowToRun) -> _Bench:
 
 def _check_ways(setting: Setting, overlap: Overlap) -> None:
     need_whole(overlap, setting.kind)
-    ways = [way for _, way in ways_in(overlap)]
-    back, forth = ways.count("B"), ways.count("F")
+    back, forth = len(going(overlap, "B")), len(going(overlap, "F"))
     if back and back != forth:
         raise ProfileError(
             f"overlap {overlap.name!r}: {counted(back, 'micro-batch')} come back in a step in which {forth} go forward"
@@ -182,7 +180,7 @@ def _made(bench: _Bench, number: int) -> MicroBatch:
 def _tokens(setting: Setting, overlap: Overlap, how: HowToRun, device: torch.device) -> dict[int, Tokens]:
     """By micro-batch of the list. Prefill's prompts are split over two micro-batches, so that attention costs both the
     same; the first part goes to the one that attends first."""
-    numbers = [number for number, way in ways_in(overlap) if way == "F"]
+    numbers = going(overlap, "F")
     if how.prompts is not None:
         _check_prompts(how.prompts, setting)
     if setting.kind == "decode":

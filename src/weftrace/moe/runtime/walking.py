@@ -23,6 +23,12 @@ class Turn:
     position: int
     layer: int
 
+    @property
+    def edges(self) -> list[tuple[str, int]]:
+        """(name, repetition) of all that it waits for, as the list tells."""
+        own = [(name, self.repetition) for name in self.operation.after]
+        return own + [(name, self.repetition - 1) for name in self.operation.after_previous]
+
 
 def turns(overlap: Overlap, num_layers: int) -> Iterator[Turn]:
     """All operations of all layers, in issue order. Of a list that interleaves layers the ends are parts of it."""
@@ -45,13 +51,18 @@ def ways_in(overlap: Overlap) -> tuple[tuple[int, str], ...]:
     return tuple(dict.fromkeys((each.micro_batch, way_of(each)) for each in overlap.operations))
 
 
+def going(overlap: Overlap, way: str) -> list[int]:
+    """Numbers of the micro-batches that go this way in one walk."""
+    return [number for number, its_way in ways_in(overlap) if its_way == way]
+
+
 def operations_of(overlap: Overlap, micro_batch: int, way: str) -> tuple[Operation, ...]:
     return tuple(each for each in overlap.operations if each.micro_batch == micro_batch and way_of(each) == way)
 
 
 def num_chunks_of(operations: Sequence[Operation]) -> int:
     """Chunks in which a micro-batch is moved and multiplied, 1 where it is whole."""
-    return max((each.num_chunks for each in operations), default=1)
+    return max(each.num_chunks for each in operations)
 
 
 def shares_of(operations: Sequence[Operation]) -> dict[str, tuple[float, float]]:
@@ -71,11 +82,11 @@ def shares_of(operations: Sequence[Operation]) -> dict[str, tuple[float, float]]
 def check_for_running(overlap: Overlap) -> None:
     """Raises `ProfileError` where a list that can be simulated cannot be executed: work that is missing, or cut as no
     tokens can be."""
+    cannot = f"overlap {overlap.name!r} cannot be executed"
+    if overlap.is_fused:
+        raise ProfileError(f"{cannot}: torch has no kernel that moves tokens and multiplies; it can be simulated")
     for micro_batch, way in ways_in(overlap):
-        of = f"overlap {overlap.name!r} cannot be executed"
-        if overlap.is_fused:
-            raise ProfileError(f"{of}: torch has no kernel that moves tokens and multiplies; it can be simulated")
-        of += f": micro-batch {micro_batch}"
+        of = f"{cannot}: micro-batch {micro_batch}"
         operations = operations_of(overlap, micro_batch, way)
         _check_chain(of, way, operations)
         _check_parts(of, operations)

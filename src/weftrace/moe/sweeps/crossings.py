@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
@@ -24,7 +23,7 @@ from weftrace.moe.derived.tokens_per_second import ACCEPTED, tokens_of
 from weftrace.moe.operations import Overlap
 from weftrace.moe.overlap_files import load_overlap
 from weftrace.moe.pieces import Piece, Prices, assumptions
-from weftrace.moe.profiles import check_fit
+from weftrace.moe.profiles import check_fit, layer_starts
 from weftrace.moe.requests import Request, level_of, setting_of
 from weftrace.moe.setting import Kind, Setting, tokens_of_a_step
 from weftrace.notebook import InNotebook
@@ -166,7 +165,8 @@ def _rates(request: Request, overlap: Overlap, batches: Sequence[int], acceptanc
         plan = plan_of(overlap, stacked, setting, num_ranks=len(members), share_sms=not was_measured(level))
         slowdowns = slowdowns_at(level, contention=False)
         times = with_contention(plan, slowdowns).times if slowdowns else timetable(plan)
-        layers_ns = _layers_ns(times.start_ns.reshape(len(members), -1), plan.ops, overlap, setting)
+        starts_LR = layer_starts(times, overlap)  # each rank by itself: none waits for another
+        layers_ns = (starts_LR[-1] - starts_LR[1]) / (len(starts_LR) - 2)
         for (at, own, _), layer_ns in zip(members, layers_ns, strict=True):
             tokens = tokens_of(own, overlap.num_micro_batches, acceptance)
             rates[at] = tokens * S / (layer_ns * own.model.num_layers)
@@ -203,17 +203,6 @@ def _side_by_side(pieces: tuple[Piece, ...]) -> Piece:
     return replace(
         pieces[0], duration_ns=np.array([[each.item() for each in durations]]), meets=False, flops=0.0, moved_bytes=0.0
     )
-
-
-def _layers_ns(
-    start_ns_RK: NDArray[np.int64], ops: pl.DataFrame, overlap: Overlap, setting: Setting
-) -> NDArray[np.float64]:
-    """`Profile.layer_ns` of each rank by itself. R ranks, K rows of each."""
-    first = overlap.operations[0]
-    one = ops.head(start_ns_RK.shape[1]).with_row_index("row").filter(phase=first.phase, micro_batch=first.micro_batch)
-    rows_of = [one.filter(layer=layer).get_column("row").to_numpy() for layer in range(setting.num_layers)]
-    starts_LR = np.array([start_ns_RK[:, rows].min(axis=1) for rows in rows_of if len(rows)])
-    return np.asarray((starts_LR[-1] - starts_LR[1]) / (len(starts_LR) - 2))
 
 
 def _curve(overlap: Overlap, found: _Rates, base: NDArray[np.float64], batches: Sequence[int]) -> Curve:
