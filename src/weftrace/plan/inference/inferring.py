@@ -11,6 +11,7 @@ from weftrace.errors import TraceError
 from weftrace.plan.inference.device import device_ops, median_gap_ns
 from weftrace.plan.inference.host import host_ops, ready_for_gaps
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits
+from weftrace.plan.inference.recorded import recorded_waits, stream_waits
 from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import WAIT_SCHEMA
@@ -42,7 +43,8 @@ def infer(source: Trace | Work) -> Inferred:
     ops = _together(on_device, on_host, gap_ns)
     latency_ns = launch_latency_ns(ops)
     kept = Kept(gap_ns=gap_ns, launch_latency_ns=latency_ns)
-    waits = [launch_waits(ops, latency_ns)]
+    recorded = recorded_waits(work.trace.events, work.events, device=work.device)
+    waits = [launch_waits(ops, latency_ns), stream_waits(ops, recorded)]
     return _inferred(work, ops, waits, kept)
 
 

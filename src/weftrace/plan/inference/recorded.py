@@ -83,6 +83,16 @@ def recorded_waits(events: pl.DataFrame, ops: pl.DataFrame, *, device: int | Non
     )
 
 
+def stream_waits(ops: pl.DataFrame, recorded: Recorded) -> pl.DataFrame:
+    """Recorded waits between streams as waits of a plan: op, on, why, source.
+
+    ops: all of the plan, with `op`, and `event`, the position among the ops that `recorded` was read for.
+    """
+    row_of = ops.select("op", "event").drop_nulls("event").sort("event").get_column("op").to_numpy()
+    op, on = (row_of[recorded.streams.get_column(name).to_numpy()] for name in ("op", "on"))
+    return pl.DataFrame({"op": op, "on": on}).with_columns(why=pl.lit("data"), source=pl.lit("recorded"))
+
+
 def _calls_and_records(events: pl.DataFrame, device: int | None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Calls that wait, and records of waits, each with the call that it is of and when its event was recorded.
 
