@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from weftrace.errors import TraceError
+from weftrace.plan.inference.crossings import wait_latency_ns
 from weftrace.plan.inference.device import device_ops, median_gap_ns
 from weftrace.plan.inference.host import host_ops, ready_for_gaps
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits
@@ -42,9 +43,12 @@ def infer(source: Trace | Work) -> Inferred:
     gap_ns = median_gap_ns(on_device)
     ops = _together(on_device, on_host, gap_ns)
     latency_ns = launch_latency_ns(ops)
-    kept = Kept(gap_ns=gap_ns, launch_latency_ns=latency_ns)
     recorded = recorded_waits(work.trace.events, work.events, device=work.device)
-    waits = [launch_waits(ops, latency_ns), stream_waits(ops, recorded)]
+    launches, crossings = launch_waits(ops, latency_ns), stream_waits(ops, recorded)
+    both = pl.concat([launches.select(crossings.columns), crossings])
+    wait_ns = wait_latency_ns(ops, both, gap_ns, latency_ns)
+    waits = [launches, crossings.with_columns(lag_ns=pl.lit(wait_ns))]
+    kept = Kept(gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns)
     return _inferred(work, ops, waits, kept)
 
 
