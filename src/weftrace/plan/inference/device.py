@@ -32,12 +32,16 @@ def device_ops(work: Work) -> pl.DataFrame:
 
 
 def median_gap_ns(ops: pl.DataFrame) -> int:
-    """Between two ops back to back on one stream, the later launched before the earlier ended; 0 where none are.
+    """Between two ops back to back on one stream, the later launched so long before the earlier ended that its launch
+    held nothing up, and no op of another stream ending between them, which the later may have waited for: the median;
+    0 where there are none.
 
     ops: of `device_ops`.
     """
+    ends = ops.select(pl.col("end_ns").sort().alias("any_end_ns"))
     gaps = ops.select(
-        gap=pl.col("start_ns") - pl.col("end_ns").shift(1).over("stream"),
-        queued=pl.col("launch_ts_ns") < pl.col("end_ns").shift(1).over("stream"),
-    ).filter(pl.col("queued"), pl.col("gap").is_between(0, MOST_GAP_NS))
-    return int(gaps.get_column("gap").median() or 0)  # type: ignore[arg-type]
+        "start_ns", "launch_ts_ns", free_ns=pl.col("end_ns").shift(1).over("stream")
+    ).join_asof(ends, left_on="start_ns", right_on="any_end_ns")  # fmt: skip
+    queued = gaps.filter(pl.col("free_ns") - pl.col("launch_ts_ns") > MOST_GAP_NS, free_ns=pl.col("any_end_ns"))
+    gap = queued.select(pl.col("start_ns") - pl.col("free_ns")).to_series()
+    return int(gap.filter(gap.is_between(0, MOST_GAP_NS)).median() or 0)  # type: ignore[arg-type]

@@ -8,11 +8,13 @@ from typing import Any
 import polars as pl
 
 from weftrace.errors import TraceError
+from weftrace.plan.inference.crossings import wait_latency_ns
 from weftrace.plan.inference.device import device_ops, median_gap_ns
 from weftrace.plan.inference.free_sms import drain_ns, sm_waits, told_sm_waits, waits_for_sms
 from weftrace.plan.inference.host import host_ops, ready_for_gaps
-from weftrace.plan.inference.launch_order import in_launch_order
+from weftrace.plan.inference.launch_order import held_until, in_launch_order
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits
+from weftrace.plan.inference.recorded import recorded_waits, stream_waits
 from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
 from weftrace.plan.inference.votes import stream_wait_calls, voted_waits
 from weftrace.plan.model import Plan
@@ -45,19 +47,20 @@ def infer(source: Trace | Work) -> Inferred:
     ops = _together(on_device, on_host, gap_ns)
     latency_ns = launch_latency_ns(ops)
     launched = in_launch_order(ops, _phases(work, ops).get_column("phase_name"), gap_ns, latency_ns)
-    calls = stream_wait_calls(work.trace.events, int(ops.item(0, "origin_ns")))
-    voted = voted_waits(launched, calls)
-    sms = waits_for_sms(launched, voted.ready_ns, work.num_sms)
-    kept = Kept(
-        gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=voted.latency_ns or 0, drain_ns=drain_ns(sms)
-    )
-    waits = [
-        launch_waits(ops, latency_ns),
-        voted.counted(launched, sms.get_column("waiter")).with_columns(lag_ns=pl.lit(kept.wait_latency_ns)),
-        sm_waits(launched, sms),
-    ]
-    notes = [*_open_calls(voted.num_open), *told_sm_waits(sms)]
-    return _inferred(work, ops, waits, kept, notes)
+    recorded = recorded_waits(work.trace.events, work.events, device=work.device)
+    launches, between = launch_waits(ops, latency_ns), stream_waits(ops, recorded)
+    ready_ns, notes = held_until(launched, between), []
+    if recorded.tells_streams:
+        wait_ns = wait_latency_ns(ops, pl.concat([launches.select(between.columns), between]), gap_ns, latency_ns)
+    else:
+        voted = voted_waits(launched, stream_wait_calls(work.trace.events, int(ops.item(0, "origin_ns"))))
+        ready_ns, wait_ns, notes = voted.ready_ns, voted.latency_ns or 0, _open_calls(voted.num_open)
+    sms = waits_for_sms(launched, ready_ns, work.num_sms)
+    if not recorded.tells_streams:
+        between = voted.counted(launched, sms.get_column("waiter"))
+    waits = [launches, between.with_columns(lag_ns=pl.lit(wait_ns)), sm_waits(launched, sms)]
+    kept = Kept(gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns, drain_ns=drain_ns(sms))
+    return _inferred(work, ops, waits, kept, [*notes, *told_sm_waits(sms)])
 
 
 def _together(on_device: pl.DataFrame, on_host: pl.DataFrame, gap_ns: int) -> pl.DataFrame:

@@ -17,15 +17,21 @@ def launch_waits(ops: pl.DataFrame, latency_ns: int) -> pl.DataFrame:
 
 
 def launch_latency_ns(ops: pl.DataFrame) -> int:
-    """From the end of a launch call to the start of what it launched, the median over ops whose stream was free when
-    the call was made. Negative where ops start before their calls return; 0 where no op tells."""
-    device = ops.filter(pl.col("event").is_not_null()).with_columns(
-        free_ns=pl.col("end_ns").shift(1).over("stream").fill_null(pl.col("start_ns").min() - 1)
+    """From the end of a launch call to the start of what it launched: the median over ops before which the device had
+    nothing to do since the call began. Where it always had, the lowest quarter of those whose stream was free: others
+    may have waited for another stream. Negative where ops start before their calls return; 0 where no op tells.
+    """
+    device = ops.filter(pl.col("event").is_not_null())
+    device = device.with_columns(
+        free_ns=pl.col("end_ns").shift(1).over("stream").fill_null(pl.col("start_ns").min() - 1),
+        idle_ns=pl.col("end_ns").cum_max().shift(1).fill_null(pl.col("start_ns").min() - 1),
     )
-    told = linked(ops).join(device.select("op", "free_ns"), on="op")
+    told = linked(ops).join(device.select("op", "free_ns", "idle_ns"), on="op")
     told = told.filter(pl.col("free_ns") <= pl.col("call_start_ns"), pl.col("graph_id").is_null())
-    latency = told.select(pl.col("start_ns") - pl.col("call_end_ns")).to_series()
-    return int(latency.filter(latency.abs() <= MOST_LATENCY_NS).median() or 0)  # type: ignore[arg-type]
+    told = told.with_columns(latency=pl.col("start_ns") - pl.col("call_end_ns"))
+    told = told.filter(pl.col("latency").abs() <= MOST_LATENCY_NS)
+    idle = told.filter(pl.col("idle_ns") <= pl.col("call_start_ns")).get_column("latency")
+    return int((idle.median() if len(idle) else told.get_column("latency").quantile(0.25)) or 0)  # type: ignore[arg-type]
 
 
 def linked(ops: pl.DataFrame) -> pl.DataFrame:
