@@ -1,0 +1,1 @@
+"""What decides how long a run takes, and what a change would save: from a measured trace, through its inferred plan."""

@@ -1,0 +1,81 @@
+"""From the traces of a job to one plan: each rank's is inferred, collectives are matched, plans are joined."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from weftrace.analysis.arrival_times import arrivals
+from weftrace.analysis.meetings import meetings_of
+from weftrace.errors import TraceError
+from weftrace.plan.inference.inferring import infer
+from weftrace.plan.inference.joining import joined
+from weftrace.plan.inference.values import Inferred
+from weftrace.trace.job import Failure, Job
+from weftrace.trace.model import Trace
+from weftrace.trace.work import Work, works_of
+
+
+def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | None = None) -> Inferred:
+    """The plan that the ranks of a job followed together; of one rank, its own.
+
+    Ranks are matched by their collectives, and laid on one clock where their clocks differ. Files that cannot be used,
+    hold no work on a device, or are of a rank that is there already, are left out and named in `notes`. workers:
+    processes that infer, see `Job.map`.
+    Raises `TraceError` where no rank is left.
+    """
+    ranks, failures = _inferred(source, workers)
+    ranks, notes = _one_each(ranks)
+    notes = [*(f"left out: {failure.error}" for failure in failures), *notes]
+    if not ranks:
+        raise TraceError(failures[0].error if failures else "there is no trace to infer a plan from.")
+    works = [rank.works[0] for rank in ranks]
+    files = ["(simulated)" if work.trace.simulated else work.trace.path or f"({at})" for at, work in enumerate(works)]
+    meetings = meetings_of([arrivals(work) for work in works], files)
+    numbers = [work.trace.rank for work in works]
+    if len(set(numbers)) < len(works) or None in numbers:
+        notes.append("the files do not tell each rank apart: ranks count from 0, in order of rank, then device")
+        numbers = list(range(len(works)))
+    return joined(
+        ranks, meetings.members, numbers=[number or 0 for number in numbers], to_common=meetings.clocks.to_common,
+        notes=notes,
+    )  # fmt: skip
+
+
+def _inferred(
+    source: Job | Trace | Iterable[Trace | Work], workers: int | None
+) -> tuple[list[Inferred], list[Failure]]:
+    if isinstance(source, Job):
+        outcomes = source.map(infer_devices, workers=workers)
+        failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+        return [rank for outcome in outcomes for rank in outcome.value or ()], failures
+    each = [source] if isinstance(source, Trace) else list(source)
+    return [rank for one in each for rank in ([infer(one)] if isinstance(one, Work) else infer_devices(one))], []
+
+
+def infer_devices(trace: Trace) -> list[Inferred]:
+    """The plan of each device that a trace's process drove."""
+    return [infer(work) for work in works_of(trace)]
+
+
+def _one_each(ranks: Sequence[Inferred]) -> tuple[list[Inferred], list[str]]:
+    """In order of rank, then device; another file of the same rank is left out."""
+    ordered = sorted(ranks, key=lambda one: (one.works[0].trace.rank is None, *_key(one), one.works[0].trace.path))
+    first: dict[tuple[int, int], str] = {}
+    kept, again = [], Counter[str]()
+    for one in ordered:
+        path = one.works[0].trace.path
+        if one.works[0].trace.rank is not None and first.setdefault(_key(one), path) != path:
+            again[path] += 1
+        else:
+            kept.append(one)
+    return kept, list(_told(again))
+
+
+def _key(one: Inferred) -> tuple[int, int]:
+    return one.works[0].trace.rank or 0, one.works[0].device or 0
+
+
+def _told(again: Counter[str]) -> Iterator[str]:
+    if again:
+        yield f"left out: {', '.join(list(again)[:5])}, of a rank whose trace is there already"
