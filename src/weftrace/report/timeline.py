@@ -7,17 +7,17 @@ browser.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from weftrace.render.packed import packed
 from weftrace.report.timeline_facts import timeline_facts
-from weftrace.report.timeline_types import PackedColumn, TimelineGroup, TimelinePayload, TimelineTrack
+from weftrace.report.timeline_types import TimelineGroup, TimelinePayload, TimelineTrack
 from weftrace.trace.model import Trace, Track, is_annotation, is_launch, on_device
 
 #: Version of the payload's shape; the page checks it.
@@ -104,13 +104,13 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
         "num_events": kept.height,
         "num_device": num_device,
         "columns": {
-            "start": _packed(starts - first_ns),
-            "dur": _packed(durs),
-            "name": _packed(name_codes),
-            "class": _packed(kept.get_column("class").to_numpy()),
-            "launch": _packed(launches),
-            "correlation": _packed(correlations),
-            "facts": _packed(fact_codes),
+            "start": packed(starts - first_ns),
+            "dur": packed(durs),
+            "name": packed(name_codes),
+            "class": packed(kept.get_column("class").to_numpy()),
+            "launch": packed(launches),
+            "correlation": packed(correlations),
+            "facts": packed(fact_codes),
         },
         "first_correlation": first_correlation,
         "facts": facts,
@@ -341,13 +341,3 @@ def _correlations(events: pl.DataFrame, num_device: int) -> tuple[int, npt.NDArr
     first = int(known.min() or 0)  # type: ignore[arg-type] # of integers
     apart = known - first + 1
     return first, apart.set(apart >= MAX_DISTANCE_NS, None).fill_null(0).to_numpy()
-
-
-def _packed(values: npt.NDArray[Any]) -> PackedColumn:
-    """The smallest little-endian type that holds the values exactly, and their bytes in base64."""
-    top = int(values.max()) if values.size else 0
-    assert not values.size or int(values.min()) >= 0, f"negative value {values.min()} in a timeline column"
-    kind: Literal["u1", "u2", "u4", "f8"] = (
-        "u1" if top < 1 << 8 else "u2" if top < 1 << 16 else "u4" if top < 1 << 32 else "f8"
-    )
-    return {"type": kind, "data": base64.b64encode(values.astype(f"<{kind}").tobytes()).decode("ascii")}

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-
-class PackedColumn(TypedDict):
-    """Little-endian numbers in base64."""
-
-    type: Literal["u1", "u2", "u4", "f8"]
-    data: str
-
+from weftrace.render.packed import PackedColumn
 
 #: A number for each event. start, dur: in ns; name, class: positions in `names` and `classes`; facts: 1 + a position in
 #: `facts.rows`, or 0. Of device events: launch: 1 + the position of the call that launched it, or 0; correlation: its

@@ -6,7 +6,7 @@ import { duration, grouped, percent } from "render/format.js";
 import { startPage } from "render/start.js";
 import { sortableTable } from "render/tables.js";
 import { showAssumed } from "./assumed.js";
-import { curves, percentTick } from "./curves.js";
+import { curves, percentTick } from "render/curves.js";
 
 /**
  * @typedef {page.ProfileSweep["rows"][number]} Row

@@ -5,7 +5,7 @@ import { duration, plural } from "render/format.js";
 import { startPage } from "render/start.js";
 import { drawnToWidth, svg } from "render/svg.js";
 import { kindChip, sortableTable } from "render/tables.js";
-import { fitted } from "./curves.js";
+import { fitted } from "render/curves.js";
 
 /**
  * @typedef {page.Validation["phases"][number]} Phase

@@ -1,7 +1,7 @@
 // What is around an event: the operators and ranges that were open when it began, its launch, what it launched. Found
 // by time in the rows of its thread, so the page need not be told.
 
-import { firstStartingAt } from "./rows.js";
+import { firstStartingAt } from "render/rows.js";
 
 /**
  * @typedef {import("./data.js").Timeline} Timeline

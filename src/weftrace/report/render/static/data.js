@@ -1,10 +1,10 @@
 // The data blocks of the page, read once: the report document, and each rank's timeline as typed arrays.
 
 import { union } from "render/intervals.js";
+import { unpacked } from "render/packed.js";
 
 /**
- * @typedef {Uint8Array | Uint16Array | Uint32Array | Float64Array} Numbers
- * @typedef {page.Timeline["columns"]["start"]} Packed
+ * @typedef {import("render/packed.js").Numbers} Numbers
  * @typedef {{ compute: number[], communication: number[], memory: number[] }} Unions
  */
 
@@ -39,8 +39,6 @@ const unions = new WeakMap();
 
 /** Fields of a row of facts that are positions in its texts. */
 const TEXTS = new Set("grid block operator shapes types stack collective dtype group ranks".split(" "));
-
-const TYPES = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f8: Float64Array };
 
 /**
  * The timeline of the rank at a position in the report, or null where the page holds none.
@@ -112,22 +110,4 @@ export function classUnions(timeline) {
   };
   unions.set(timeline, found);
   return found;
-}
-
-/**
- * @param {Packed} packed
- * @returns {Numbers}
- */
-function unpacked({ type, data }) {
-  const bytes = Uint8Array.fromBase64 ? Uint8Array.fromBase64(data) : decoded(data);
-  // Columns are little-endian, like every machine that browsers run on today.
-  return new TYPES[type](bytes.buffer, bytes.byteOffset, bytes.byteLength / TYPES[type].BYTES_PER_ELEMENT);
-}
-
-/** @param {string} text */
-function decoded(text) {
-  const binary = atob(text);
-  const out = new Uint8Array(binary.length);
-  for (let i = 0; i < binary.length; i += 1) out[i] = binary.charCodeAt(i);
-  return out;
 }

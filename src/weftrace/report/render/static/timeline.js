@@ -7,7 +7,7 @@ import { onTheme, palette } from "render/theme.js";
 import { hideTip, showTip, tipRows } from "render/tooltip.js";
 import { Viewport } from "render/viewport.js";
 import { MINI, paintPinned, pinnedBox, pinnedOf } from "./pinned.js";
-import { durationSums, eventAt, nameWriter, shadesFor } from "./rows.js";
+import { durationSums, eventAt, nameWriter, shadesFor } from "render/rows.js";
 import { inOrder, search } from "./search.js";
 import { allRows, labelColumn, layout, rowOf } from "./tracks.js";
 import { showTimelineLegend } from "./timeline_legend.js";
@@ -24,8 +24,8 @@ import { FONT, paintTracks } from "./tracks_paint.js";
  * @property {Float64Array} sums
  * @property {import("./pinned.js").Pinned} pinned
  * @property {import("./tracks.js").Layout} placed
- * @property {import("./rows.js").Look | null} look
- * @property {import("./rows.js").NameWriter | null} write
+ * @property {import("render/rows.js").Look | null} look
+ * @property {import("render/rows.js").NameWriter | null} write
  */
 
 /**

@@ -4,7 +4,7 @@
 import { drawAxis } from "render/axis.js";
 import { duration } from "render/format.js";
 import { palette, SANS } from "render/theme.js";
-import { paintRow } from "./rows.js";
+import { paintRow } from "render/rows.js";
 import { rowOf } from "./tracks.js";
 
 /**
@@ -16,8 +16,8 @@ import { rowOf } from "./tracks.js";
  * @property {import("./tracks.js").Row[]} rows
  * @property {import("./tracks.js").Layout} placed
  * @property {Float64Array} sums
- * @property {import("./rows.js").Look} look
- * @property {import("./rows.js").NameWriter} write
+ * @property {import("render/rows.js").Look} look
+ * @property {import("render/rows.js").NameWriter} write
  * @property {import("render/axis.js").View} view
  * @property {number} width
  * @property {number} top

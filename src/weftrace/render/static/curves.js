@@ -1,7 +1,7 @@
 // Curves over a number, or bars over words: each value stands for a simulation, and lines only lead the eye.
 
-import { columnPicker, digitsFor, drawnToWidth, grid, roundTicks, svg } from "render/svg.js";
-import { tipRows } from "render/tooltip.js";
+import { columnPicker, digitsFor, drawnToWidth, grid, roundTicks, svg } from "./svg.js";
+import { tipRows } from "./tooltip.js";
 
 const TOP = 26;
 const BOTTOM = 40;

@@ -1,14 +1,28 @@
 // Painting one row of events at any zoom. A row is sorted by start, so a window is a binary search, and what is thinner
 // than a pixel is gathered: the cost of a row is the pixels it is wide, not the events it holds.
 
-import { shortName } from "render/format.js";
-import { inkOn, mix } from "render/theme.js";
+import { shortName } from "./format.js";
+import { inkOn, mix } from "./theme.js";
 
 /**
- * @typedef {import("render/theme.js").Palette} Palette
- * @typedef {import("render/axis.js").View} View
- * @typedef {import("./data.js").Timeline} Timeline
- * @typedef {import("./tracks.js").Row} Row
+ * @typedef {import("./theme.js").Palette} Palette
+ * @typedef {import("./axis.js").View} View
+ * @typedef {import("./packed.js").Numbers} Numbers
+ *
+ * What rows are painted of, a number for each event. start, dur: in ns; name: position in `names`; kind: position in
+ * `className`, the names of colours.
+ * @typedef {object} Events
+ * @property {number} num
+ * @property {Float64Array} start
+ * @property {Numbers} dur
+ * @property {Numbers} name
+ * @property {Numbers} kind
+ * @property {string[]} names
+ * @property {string[]} className
+ *
+ * A row: its events, ordered by start.
+ * @typedef {{ first: number, count: number }} Row
+ *
  * @typedef {ReturnType<typeof shadesFor>} Look
  * @typedef {(name: number, left: number, right: number, y: number, height: number, ink: string) => void} NameWriter
  *
@@ -29,7 +43,7 @@ const SAMPLE = 8; // events looked at to colour a gathered pixel
 
 /**
  * Colours by class and coverage, for the theme in force: shades[class][0..SHADES], dimmed[class], ink[class].
- * @param {Timeline} timeline
+ * @param {Events} timeline
  * @param {Palette} colors
  */
 export function shadesFor(timeline, colors) {
@@ -49,7 +63,7 @@ export function shadesFor(timeline, colors) {
 
 /**
  * durations summed up to each event: coverage of a pixel in two look-ups. Shape [num + 1].
- * @param {Timeline} timeline
+ * @param {Events} timeline
  */
 export function durationSums(timeline) {
   const sums = new Float64Array(timeline.num + 1);
@@ -79,7 +93,7 @@ export function firstStartingAt(start, from, to, time) {
  * Paints a row into [x of view.start = 0, width) at y. `hits` (matches summed up to each event, or null) dims the rest.
  * Pixels are aligned to time, not to the window, so that panning does not make gathered pixels flicker.
  * @param {CanvasRenderingContext2D} context
- * @param {Timeline} timeline
+ * @param {Events} timeline
  * @param {Row} row
  * @param {RowOptions} options
  */
@@ -140,7 +154,7 @@ export function paintRow(context, timeline, row, { view, width, y, height, look,
 
 /**
  * The event of a row at a time, within `slack` ns; the nearest where several are that close, -1 where none is.
- * @param {Timeline} timeline
+ * @param {Events} timeline
  * @param {Row} row
  * @param {number} time
  * @param {number} slack
@@ -164,7 +178,7 @@ export function eventAt(timeline, row, time, slack) {
 /**
  * Writes names into boxes, as much of each as fits; measures each name once.
  * @param {CanvasRenderingContext2D} context
- * @param {Timeline} timeline
+ * @param {Events} timeline
  * @param {string} font
  * @returns {NameWriter}
  */
