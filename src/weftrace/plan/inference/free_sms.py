@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.plan.inference.launch_order import Launched
+from weftrace.plan.inference.values import SM_WAIT_SCHEMA
 from weftrace.plan.inference.votes import SOON_NS
 from weftrace.units import US, duration
 
@@ -61,6 +62,13 @@ def waits_for_sms(ops: Launched, ready_ns: _Ints, num_sms: int | None) -> pl.Dat
         "at_its_end": (drain <= MOST_DRAIN_NS) & (drain >= -SOON_NS),
     })  # fmt: skip
     return found.filter(pl.col("at_its_end") | (pl.col("late_ns") >= LONG_NS))
+
+
+def in_plan(ops: Launched, found: pl.DataFrame) -> pl.DataFrame:
+    """What `waits_for_sms` found, by rows of the plan: frame of `SM_WAIT_SCHEMA`."""
+    rows = {"op": ops.op[found.get_column("waiter").to_numpy()], "on": ops.op[found.get_column("awaited").to_numpy()]}
+    told = pl.DataFrame(rows).hstack(found.select("late_ns", "drain_ns", "at_its_end"))
+    return told.select(pl.col(name).cast(dtype) for name, dtype in SM_WAIT_SCHEMA.items())
 
 
 def drain_ns(found: pl.DataFrame) -> int:

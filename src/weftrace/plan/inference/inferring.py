@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -10,7 +11,7 @@ import polars as pl
 from weftrace.errors import TraceError
 from weftrace.plan.inference.crossings import wait_latency_ns
 from weftrace.plan.inference.device import device_ops, median_gap_ns
-from weftrace.plan.inference.free_sms import drain_ns, sm_waits, told_sm_waits, waits_for_sms
+from weftrace.plan.inference.free_sms import drain_ns, in_plan, sm_waits, told_sm_waits, waits_for_sms
 from weftrace.plan.inference.host import host_ops, ready_for_gaps
 from weftrace.plan.inference.launch_order import held_until, in_launch_order
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits
@@ -60,7 +61,8 @@ def infer(source: Trace | Work) -> Inferred:
         between = voted.counted(launched, sms.get_column("waiter"))
     waits = [launches, between.with_columns(lag_ns=pl.lit(wait_ns)), sm_waits(launched, sms)]
     kept = Kept(gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns, drain_ns=drain_ns(sms))
-    return _inferred(work, ops, waits, kept, [*notes, *told_sm_waits(sms)])
+    inferred = _inferred(work, ops, waits, kept, [*notes, *told_sm_waits(sms)])
+    return replace(inferred, sm_waits=in_plan(launched, sms))
 
 
 def _together(on_device: pl.DataFrame, on_host: pl.DataFrame, gap_ns: int) -> pl.DataFrame:

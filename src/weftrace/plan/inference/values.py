@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import polars as pl
@@ -50,6 +50,15 @@ EDGE_SCHEMA: dict[str, pl.DataType] = {
     "confidence": pl.Float64(),  # 1 of what is recorded; of a vote, what the votes leave
 }
 
+#: Columns of `Inferred.sm_waits`, a row an op that started late since others held the SMs.
+SM_WAIT_SCHEMA: dict[str, pl.DataType] = {
+    "op": pl.UInt32(),  # row of the plan, as `on`
+    "on": pl.UInt32(),  # which made room, at its end or in its midst
+    "late_ns": pl.Int64(),  # from when it was ready otherwise to its start
+    "drain_ns": pl.Int64(),  # from its start to the end of the other
+    "at_its_end": pl.Boolean(),  # whether a replay keeps it: only a wait that ends as the other does
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept(InNotebook):
@@ -75,7 +84,7 @@ class Inferred(InNotebook):
 
     plan: device events are its ops, and so are the calls of host threads and the time between them. works: what was
     measured, a rank each. measured: frame of `MEASURED_SCHEMA`; edges: of `EDGE_SCHEMA`. origin_ns: absolute time of
-    the plan's 0. notes: what could not be inferred, or was left out.
+    the plan's 0. notes: what could not be inferred, or was left out. sm_waits: frame of `SM_WAIT_SCHEMA`.
     """
 
     plan: Plan
@@ -85,6 +94,7 @@ class Inferred(InNotebook):
     origin_ns: int
     kept: Kept
     notes: tuple[str, ...] = ()
+    sm_waits: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SM_WAIT_SCHEMA))
 
     @cached_property
     def times(self) -> Timetable:

@@ -12,6 +12,7 @@ wait for each other already. In a file without such calls, ops that start late a
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -116,14 +117,14 @@ def voted_waits(ops: Launched, at_ns: _Ints) -> Voted:
 
 
 def _signatures(ops: Launched, at_ns: _Ints) -> _Ints:
-    """A number for each call, the same for those with the same launches around them: the one before, the two after,
-    and how many calls lie between."""
+    """A number for each call, the same for those between the same two launches, by name and stream, of a phase, with as
+    many calls before them there. Not more: what comes after the last layer, or before the first, is another."""
     before = np.searchsorted(ops.at_ns, at_ns, side="right")
     begins = np.flatnonzero(np.append(True, before[1:] != before[:-1])[: len(before)])
     parts = [np.arange(len(at_ns)) - np.repeat(begins, np.diff(np.append(begins, len(at_ns))))]
     for numbers in (ops.name, ops.stream):
-        padded = np.concatenate([[-1], numbers, [-1, -1]])
-        parts += [padded[before + shift] for shift in (0, 1, 2)]
+        padded = np.concatenate([[-1], numbers, [-1]])
+        parts += [padded[before + shift] for shift in (0, 1)]
     parts.append(np.append(ops.phase, -1)[before])
     return _numbered(parts)
 
@@ -132,7 +133,7 @@ def _late_ops(ops: Launched) -> Calls:
     """In place of calls: every op of a group of repeats in which one at least started late, just before its launch."""
     previous = np.arange(len(ops)) - 1
     named = np.append(ops.name, -1)
-    group = _numbered([named[previous], ops.name, np.append(ops.name[1:], -1), ops.stream, ops.phase])
+    group = _numbered([named[previous], ops.name, ops.stream, ops.phase])
     late = ops.start_ns - ops.ready_ns > SOON_NS
     wanted = np.bincount(group, late, int(group.max(initial=-1)) + 1)[group] > 0
     chosen = np.flatnonzero(wanted)
@@ -155,6 +156,7 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _I
     """
     streams = np.unique(ops.stream)
     num_groups = int(calls.group.max(initial=-1)) + 1
+    members = _members(calls.group)
     size = np.bincount(calls.group, minlength=num_groups)
     taken = np.zeros(num_groups, bool)
     for turn in range(_MOST_ROUNDS):
@@ -166,7 +168,7 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _I
             if turn == 0 and calls.are_real:
                 fits &= np.bincount(calls.group, pair.is_next, num_groups) == size
             of = np.flatnonzero(fits)
-            first = _first_of(calls.group, of)
+            first = np.array([members[group][0] for group in of.tolist()], np.int64)
             apart = ops.at_ns[pair.waiter[first]] - calls.at_ns[first]
             rows.append(pl.DataFrame({
                 "group": of, "pair": number, "votes": votes[of], "apart": apart, "waiter": pair.waiter[first],
@@ -183,7 +185,7 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _I
             .unique(("pair", "waiter"), keep="first", maintain_order=True)
         )
         for group, number in best.select("group", "pair").iter_rows():
-            at = np.flatnonzero(calls.group == group)
+            at = members[group]
             pair = pairs[number]
             at = at[pair.awaited[at] >= 0]
             taken[group] = True
@@ -239,11 +241,10 @@ def _burst_ends(ops: Launched, calls: Calls) -> _Bools:
     return np.append(~goes_on, True)
 
 
-def _first_of(group: _Ints, wanted: _Ints) -> _Ints:
-    """Where each of these groups comes first."""
+def _members(group: _Ints) -> list[_Ints]:
+    """The calls of each group, ascending."""
     order = np.argsort(group, kind="stable")
-    first: _Ints = order[np.searchsorted(group[order], wanted)]
-    return first
+    return np.split(order, np.cumsum(np.bincount(group))[:-1]) if len(group) else []
 
 
 # --- calls for which nothing votes ------------------------------------------------------------------------------------
@@ -261,7 +262,7 @@ class _Order:
     def at(self, place: int) -> _Ints:
         """The latest place on each stream that is known to have ended before this one starts, [K]."""
         stream = self.number[int(self.of[place])]
-        last = int(np.searchsorted(np.asarray(self.places[stream], np.int64), place, side="right")) - 1
+        last = bisect_right(self.places[stream], place) - 1
         return self.known[stream][last].copy() if last >= 0 else np.full(len(self.number), -1, np.int64)
 
     def add(self, waiter: int, awaited: int) -> None:
@@ -285,12 +286,13 @@ def _by_elimination(
     told = sorted((int(pair.waiter[i]), int(pair.awaited[i])) for pair, at in found for i in at)
     for waiter, awaited in told:
         order.add(waiter, awaited)
-    left = [group for group in range(int(calls.group.max(initial=-1)) + 1) if group not in placed]
+    members = _members(calls.group)
+    left = [group for group in range(len(members)) if group not in placed]
     pairs = list(_pairs(ops, calls, np.unique(ops.stream), ops.ready_ns)) if left else []
     more: list[tuple[Pair, _Ints]] = []
     num_open = 0
     for group in left:
-        of = np.flatnonzero(calls.group == group)
+        of = members[group]
         new = []
         for pair in pairs:
             at = of[pair.awaited[of] >= 0]

@@ -1,0 +1,121 @@
+"""Waits between streams, voted on: runs small enough to vote by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weftrace.plan.inference.launch_order import Launched
+from weftrace.plan.inference.votes import BY_ELIMINATION, voted_waits
+from weftrace.units import US
+
+COMPUTE, NETWORK, SIDE = 7, 27, 23
+
+
+def launched(rows: list[tuple[str, int, int, int, int]]) -> Launched:
+    """rows: name, stream, launch, start, end, in µs, in order of launch. Launches take no time, streams no gap."""
+    names = sorted({name for name, *_ in rows})
+    free: dict[int, int] = {}
+    ready = []
+    for _, stream, launch, _, end in rows:
+        ready.append(max(launch, free.get(stream, 0)))
+        free[stream] = end
+    columns = np.array([row[1:] for row in rows], np.int64)
+    nothing = np.zeros(len(rows), np.int64)
+    return Launched(
+        op=np.arange(len(rows)),
+        stream=columns[:, 0],
+        at_ns=columns[:, 1] * US,
+        start_ns=columns[:, 2] * US,
+        end_ns=columns[:, 3] * US,
+        ready_ns=np.array(ready) * US,
+        thread=nothing,
+        name=np.array([names.index(name) for name, *_ in rows]),
+        phase=nothing,
+        blocks=nothing,
+    )
+
+
+def edges(ops: Launched, calls_us: list[int]) -> dict[tuple[int, int], tuple[int, int]]:
+    """(waiter, awaited) -> votes for and against."""
+    voted = voted_waits(ops, np.array(calls_us, np.int64) * US)
+    counted = voted.counted(ops, voted.waits.get_column("waiter").head(0))
+    return {(op, on): (num_for, against) for op, on, num_for, against, *_ in counted.iter_rows()}
+
+
+def test_the_wait_is_for_the_latest_op_that_never_ends_after_the_waiter_starts() -> None:
+    """Layers of: mlp, norm on compute, send on the network after mlp alone. In the first layer norm ends after send has
+    started, in the second before: so send does not wait for norm."""
+    # compute: |mlp 10-50|norm 50-80|      |mlp 110-150|norm 150-152|
+    # network:           |send 52-90|                    |send 154-190|
+    ops = launched([
+        ("mlp", COMPUTE, 1, 10, 50), ("norm", COMPUTE, 4, 50, 80), ("send", NETWORK, 6, 52, 90),
+        ("mlp", COMPUTE, 101, 110, 150), ("norm", COMPUTE, 104, 150, 152), ("send", NETWORK, 106, 154, 190),
+    ])  # fmt: skip
+    assert edges(ops, [3, 103]) == {(2, 0): (2, 0), (5, 3): (2, 0)}
+
+
+def test_a_repeat_in_which_the_wait_held_nothing_up_has_the_edge_without_a_vote() -> None:
+    """In the second layer the network is busy until long after mlp has ended."""
+    ops = launched([
+        ("mlp", COMPUTE, 1, 10, 50), ("send", NETWORK, 6, 52, 290),
+        ("mlp", COMPUTE, 101, 110, 150), ("send", NETWORK, 106, 290, 300),
+    ])  # fmt: skip
+    assert edges(ops, [5, 105]) == {(1, 0): (1, 0), (3, 2): (1, 0)}
+
+
+def test_a_late_repeat_that_the_wait_does_not_explain_votes_against_it() -> None:
+    ops = launched([
+        ("mlp", COMPUTE, 1, 10, 50), ("send", NETWORK, 6, 52, 60),
+        ("mlp", COMPUTE, 101, 110, 150), ("send", NETWORK, 106, 190, 200),
+        ("mlp", COMPUTE, 201, 210, 250), ("send", NETWORK, 206, 251, 260),
+    ])  # fmt: skip
+    assert edges(ops, [5, 105, 205]) == {(1, 0): (2, 1), (3, 2): (2, 1), (5, 4): (2, 1)}
+
+
+def test_a_call_without_votes_is_placed_where_one_pair_of_streams_is_left() -> None:
+    """The network waits for compute (votes); compute waits for the network long after it is done: no vote, and yet of
+    the two pairs of streams only compute for network is not ordered already."""
+    # compute: |a 10-50|              |b 90-100| |c 150-160|
+    # network:          |send 52-60|
+    ops = launched([
+        ("a", COMPUTE, 1, 10, 50), ("send", NETWORK, 6, 52, 60),
+        ("b", COMPUTE, 90, 90, 100), ("c", COMPUTE, 150, 150, 160),
+    ])  # fmt: skip
+    voted = voted_waits(ops, np.array([5, 149]) * US)
+    counted = voted.counted(ops, voted.waits.get_column("waiter").head(0))
+    assert counted.select("op", "on", "votes_for").rows() == [(1, 0, 1), (3, 1, 0)]
+    assert counted.get_column("confidence").to_list() == [0.5, BY_ELIMINATION]
+    assert voted.num_open == 0
+
+
+def test_a_call_that_two_pairs_of_streams_could_explain_stays_open() -> None:
+    ops = launched([
+        ("a", COMPUTE, 1, 10, 20), ("b", SIDE, 2, 10, 20), ("send", NETWORK, 106, 110, 120),
+    ])  # fmt: skip
+    voted = voted_waits(ops, np.array([105]) * US)
+    assert voted.waits.is_empty()
+    assert voted.num_open == 1
+
+
+def test_without_calls_late_starts_are_voted_on() -> None:
+    ops = launched([
+        ("mlp", COMPUTE, 1, 10, 50), ("send", NETWORK, 6, 52, 90),
+        ("mlp", COMPUTE, 101, 110, 150), ("send", NETWORK, 106, 153, 190),
+    ])  # fmt: skip
+    assert edges(ops, []) == {(1, 0): (2, 0), (3, 2): (2, 0)}
+
+
+def test_no_event_is_recorded_in_the_midst_of_a_burst_of_launches() -> None:
+    """notify and send are launched one after the other on the network, and compute waits for the dispatch before them
+    though in every repeat notify has ended too."""
+    # network: |dispatch 10-50|notify 50-55|send 55-200|
+    # compute:                                 |mlp 60-80|, ready at 60 as its launch comes late
+    rows = []
+    for t in (0, 300):
+        rows += [
+            ("dispatch", NETWORK, t + 1, t + 10, t + 50), ("attn", COMPUTE, t + 2, t + 10, t + 48),
+            ("notify", NETWORK, t + 3, t + 50, t + 55), ("send", NETWORK, t + 4, t + 55, t + 200),
+            ("mlp", COMPUTE, t + 70, t + 70, t + 80),
+        ]  # fmt: skip
+    found = edges(launched(rows), [69, 369])
+    assert set(found) == {(4, 0), (9, 5)}
