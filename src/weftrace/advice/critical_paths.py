@@ -20,7 +20,7 @@ from weftrace.units import duration, of_whole, percent
 
 #: What time on the path was spent with. launch: a call that launches, and the latency after it. dependency: what passes
 #: between the end of an op and the start of one that waited for it. SM wait: the part of an op in which it held SMs
-#: that the next on the path lacked to start. idle: the gap between two ops of a stream.
+#: that the next on the path lacked to start. idle: the gap between two ops of a stream of the device.
 CLASSES = ("compute", "communication", "fused", "memory", "launch", "host", "dependency", "SM wait", "idle")
 
 #: How an op came to run: where the wait comes from by which it was reached, or the order of its stream.
@@ -115,7 +115,10 @@ class CriticalPath(InNotebook):
     @cached_property
     def slack_ns(self) -> NDArray[np.int64]:
         """By how much each op could start later, all else as it is, without the last op ending later; int64, [ops]."""
-        return slack_ns(self.times)
+        may_end = np.full(len(self.times.plan), self.times.makespan_ns)
+        on_device = self.measured.get_column("event").is_not_null().to_numpy()
+        may_end[on_device] = self.times.end_ns[on_device].max()
+        return slack_ns(self.times, may_end_ns=may_end)
 
     @property
     def sentence(self) -> str:
@@ -207,7 +210,8 @@ def _parts(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, begin: int
     bounds = np.maximum(np.minimum.accumulate(bounds[::-1])[::-1], begin)
     source = pl.col("source")
     between = (
-        pl.when(reason="resource").then(pl.lit("idle")).when(source.is_null() | (source == "origin")).then(pl.lit("idle"))
+        pl.when(pl.col("reached_by") == "thread order").then(pl.lit("host"))
+        .when((pl.col("reason") == "resource") | (source == "origin")).then(pl.lit("idle"))
         .when(source.is_in(("launch", "graph"))).then(pl.lit("launch")).otherwise(pl.lit("dependency"))
     )  # fmt: skip
     told = path.select(

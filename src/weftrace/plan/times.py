@@ -117,15 +117,16 @@ def longest_chain(plan: Plan) -> Chain:
     return Chain(path=_path(graph, times), length_ns=times.makespan_ns)
 
 
-def slack_ns(times: Timetable) -> NDArray[np.int64]:
+def slack_ns(times: Timetable, *, may_end_ns: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """For each op, by how much it could start later, all else as it is, without the plan ending later; int64, [ops].
 
+    may_end_ns: how late each op may end, [ops], where that is not the plan's end.
     An op on the critical path has none. The slack of a chain is shared: taken by one op, it is gone for the others.
     """
     need_timetable(times)
     graph = graph_of(times.plan)
     result = run(graph, recorded=True)
-    late: NDArray[np.int64] = latest_start_ns(graph, result) - times.start_ns
+    late: NDArray[np.int64] = latest_start_ns(graph, result, may_end_ns) - times.start_ns
     return late
 
 
