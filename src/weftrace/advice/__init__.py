@@ -1,1 +1,48 @@
-"""What decides how long a run takes, and what a change would save: from a measured trace, through its inferred plan."""
+"""What decides how long a measured run takes, and what a change would do: critical path, what-if, sensitivity.
+
+inferred = wt.plan.infer(trace)                       # the plan that the run followed, with how far its replay is off
+wt.advice.critical_path_of(inferred).by_class         # what the span is made of
+wt.advice.what_if(inferred, [parse_change("communication=0.5")])
+wt.advice.sensitivity(inferred).table                 # 1 % faster of each class, family, phase
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weftrace.lazy import lazily
+
+if TYPE_CHECKING:
+    from weftrace.advice.changes import Change as Change
+    from weftrace.advice.changes import NoBarrierWait as NoBarrierWait
+    from weftrace.advice.changes import NoHostGaps as NoHostGaps
+    from weftrace.advice.changes import PerfectOverlap as PerfectOverlap
+    from weftrace.advice.changes import Scale as Scale
+    from weftrace.advice.changes import SmSplit as SmSplit
+    from weftrace.advice.changes import changed as changed
+    from weftrace.advice.changes import parse_change as parse_change
+    from weftrace.advice.critical_paths import CriticalPath as CriticalPath
+    from weftrace.advice.critical_paths import critical_path_of as critical_path_of
+    from weftrace.advice.sensitivities import Curve as Curve
+    from weftrace.advice.sensitivities import Sensitivity as Sensitivity
+    from weftrace.advice.sensitivities import curve as curve
+    from weftrace.advice.sensitivities import sensitivity as sensitivity
+    from weftrace.advice.waterfalls import Waterfall as Waterfall
+    from weftrace.advice.waterfalls import waterfall as waterfall
+    from weftrace.advice.whatifs import WhatIf as WhatIf
+    from weftrace.advice.whatifs import what_if as what_if
+
+if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            "weftrace.advice.changes": (
+                "Change", "NoBarrierWait", "NoHostGaps", "PerfectOverlap", "Scale", "SmSplit", "changed",
+                "parse_change",
+            ),
+            "weftrace.advice.critical_paths": ("CriticalPath", "critical_path_of"),
+            "weftrace.advice.sensitivities": ("Curve", "Sensitivity", "curve", "sensitivity"),
+            "weftrace.advice.waterfalls": ("Waterfall", "waterfall"),
+            "weftrace.advice.whatifs": ("WhatIf", "what_if"),
+        },
+    )  # fmt: skip

@@ -152,11 +152,17 @@ def run(graph: Graph, *, recorded: bool = False, compiled: bool | None = None) -
     return result
 
 
-def latest_start_ns(graph: Graph, result: Run, *, compiled: bool | None = None) -> _Int64s:
-    """How late each op may start, all else as it is, so that the plan does not end later. result: a recorded run."""
+def latest_start_ns(
+    graph: Graph, result: Run, may_end_ns: _Int64s | None = None, *, compiled: bool | None = None
+) -> _Int64s:
+    """How late each op may start, all else as it is, so that none ends later than it may, or the plan does.
+
+    result: a recorded run. may_end_ns: of each op, [N], not before its end; None: the makespan.
+    """
     num_ops, makespan_ns = len(graph.hold_ns), int(result.end_ns.max(initial=0))
     latest_start = np.full(num_ops, makespan_ns, np.int64)
-    latest_end, meet_latest = latest_start.copy(), np.full(max(0, len(graph.meet_first) - 1), makespan_ns, np.int64)
+    latest_end = latest_start.copy() if may_end_ns is None else may_end_ns.astype(np.int64)
+    meet_latest = np.full(max(0, len(graph.meet_first) - 1), makespan_ns, np.int64)
     arguments = (result.events, *_waits(graph), graph.hold_ns, graph.plan.gap_ns, graph.meet_of,
                  previous_on_stream(graph), latest_start, latest_end, meet_latest)  # fmt: skip
     _call(loops.latest, arguments, written=(latest_start,), compiled=compiled, graph=graph)

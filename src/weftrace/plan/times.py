@@ -40,6 +40,7 @@ PATH_SCHEMA: dict[str, pl.DataType] = {
     "reason": pl.Enum(get_args(Reason)),
     "why": pl.Categorical(),  # of a dependency, as the plan has it
     "cause": pl.UInt32(),  # row of the op that this one waited for; null for the first
+    "wait": pl.UInt32(),  # of a dependency, row of the plan's waits
 }
 
 
@@ -89,8 +90,10 @@ def timetable(plan: Plan) -> Timetable:
     return Timetable(plan=plan, start_ns=result.start_ns, end_ns=result.end_ns)
 
 
-def critical_path(times: Timetable) -> pl.DataFrame:
+def critical_path(times: Timetable, *, last: int | None = None) -> pl.DataFrame:
     """The ops that together decide when the plan ends, first to last, with the columns of `PATH_SCHEMA` and the ops'.
+
+    last: the row of the op whose end is asked for, where it is not that of the plan.
 
     reason tells what an op's part of the path waited for: "dependency", an op that it waits for; "resource", the op
     before it on its stream; "meet", the member of its meet that started last; "start", it began with the plan. The
@@ -99,7 +102,7 @@ def critical_path(times: Timetable) -> pl.DataFrame:
     the plan that ends last, the first wait that held, a wait before a stream.
     """
     need_timetable(times)
-    return _path(graph_of(times.plan), times)
+    return _path(graph_of(times.plan), times, last)
 
 
 def longest_chain(plan: Plan) -> Chain:
@@ -114,15 +117,16 @@ def longest_chain(plan: Plan) -> Chain:
     return Chain(path=_path(graph, times), length_ns=times.makespan_ns)
 
 
-def slack_ns(times: Timetable) -> NDArray[np.int64]:
+def slack_ns(times: Timetable, *, may_end_ns: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """For each op, by how much it could start later, all else as it is, without the plan ending later; int64, [ops].
 
+    may_end_ns: how late each op may end, [ops], where that is not the plan's end.
     An op on the critical path has none. The slack of a chain is shared: taken by one op, it is gone for the others.
     """
     need_timetable(times)
     graph = graph_of(times.plan)
     result = run(graph, recorded=True)
-    late: NDArray[np.int64] = latest_start_ns(graph, result) - times.start_ns
+    late: NDArray[np.int64] = latest_start_ns(graph, result, may_end_ns) - times.start_ns
     return late
 
 
@@ -217,26 +221,26 @@ def reached_ns(times: Timetable, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 # --- the critical path ------------------------------------------------------------------------------------------------
 
 
-def _path(graph: Graph, times: Timetable) -> pl.DataFrame:
-    """From the end of the op that ends last, back from cause to cause."""
-    steps = list(_steps(graph, times)) if len(times.plan) else []
+def _path(graph: Graph, times: Timetable, last: int | None = None) -> pl.DataFrame:
+    """From the end of the op that ends last, or of the one asked for, back from cause to cause."""
+    steps = list(_steps(graph, times, last)) if len(times.plan) else []
     names = list(PATH_SCHEMA)
     frame = pl.DataFrame(steps[::-1], schema={name: PATH_SCHEMA[name] for name in names}, orient="row")
     own = ("id", "name", "phase", "kind", "rank", "stream")
     return frame.hstack(times.plan.ops.select(own)[frame.get_column("op").to_numpy()])
 
 
-def _steps(graph: Graph, times: Timetable) -> Iterator[tuple[object, ...]]:
+def _steps(graph: Graph, times: Timetable, last: int | None) -> Iterator[tuple[object, ...]]:
     before = previous_on_stream(graph)
     start, end = times.start_ns, times.end_ns
     why_of_wait = times.plan.waits.get_column("why").to_physical().to_numpy()  # a path may have a million steps
-    i = int(np.argmax(end))
+    i = int(np.argmax(end)) if last is None else last
     until, at_end = int(end[i]), True
     while True:
         j, reason, wait, ready, lag = _cause(graph, times, before, i, at_end)
         why = None if wait is None else _WHYS[why_of_wait[wait]]
         from_ns = int(start[i]) if reason != "meet" else int(start[j])
-        yield i, int(start[i]), int(end[i]), from_ns, until, max(lag, 0), reason, why, j if j >= 0 else None
+        yield i, int(start[i]), int(end[i]), from_ns, until, max(lag, 0), reason, why, j if j >= 0 else None, wait
         if j < 0:
             return
         i, at_end = j, ready == "end"

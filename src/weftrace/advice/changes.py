@@ -1,0 +1,344 @@
+"""Changes that can be tried on an inferred plan: what each selects, and the plan that it leads to."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.errors import AdviceError
+from weftrace.notebook import InNotebook
+from weftrace.plan.inference.values import EDGE_SCHEMA, FIRST_THREAD, Inferred
+from weftrace.plan.model import Plan
+from weftrace.plan.ops import WAIT_SCHEMA
+
+#: Classes that can be scaled by name. communication.data and .barrier are parts of communication: kernels that move
+#: data, and those that only wait for other ranks. launch: calls that launch, and the latency after them. host: what
+#: threads do between calls, and calls that block, less what they wait for.
+SCALABLE = ("compute", "communication", "communication.data", "communication.barrier", "memory", "fused", "launch",
+            "host")  # fmt: skip
+_WHATS = {"host": ("host", "blocking")}
+#: Streams on which communication goes on beside the stream that it was on, from this number on.
+_APART = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale(InNotebook):
+    """Durations of what `selector` names times `factor`: 0.5 is twice as fast, 0 takes no time at all.
+
+    selector: a name of `SCALABLE`; a kernel family ("gemm"); "phase:NAME"; "rank:N", the device work of a rank;
+    "kernel:PATTERN", kernels whose name the regular expression finds.
+    """
+
+    selector: str
+    factor: float
+
+    def __str__(self) -> str:
+        return f"{self.selector} ×{self.factor:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoBarrierWait(InNotebook):
+    """Communication that only waits for other ranks takes no time. What collectives wait in a meet stays."""
+
+    def __str__(self) -> str:
+        return "no barrier waits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerfectOverlap(InNotebook):
+    """On no device does communication wait for other work, or other work for communication.
+
+    Waits between the two are dropped, and where one stream holds both, each gets a stream of its own. The order within
+    either, waits within either, launches and blocking calls stay. No order of the ops could be better at overlapping
+    them; as most of the waits are for data, none may be as good: a bound.
+    """
+
+    def __str__(self) -> str:
+        return "perfect overlap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoHostGaps(InNotebook):
+    """Host threads take no time for launches and between calls, and launches have no latency; calls that block wait."""
+
+    def __str__(self) -> str:
+        return "no host gaps"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmSplit(InNotebook):
+    """Another split of the device's SMs: so many for computation, so many for communication."""
+
+    compute: int
+    communication: int
+
+    def __str__(self) -> str:
+        return f"{self.compute} SMs compute, {self.communication} communicate"
+
+
+Change = Scale | NoBarrierWait | PerfectOverlap | NoHostGaps | SmSplit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Draft:
+    """A plan while it is changed: what a change may touch, as arrays over the inferred plan's ops and waits.
+
+    duration_ns: float64, [ops]; stream: [ops]; lag_ns: float64, [waits]; is_kept: whether a wait still holds, [waits].
+    gap_ns: of device streams. thread_gap_ns: float64, [ops], between the call before and this one of a host thread,
+    once threads are held by waits instead of streams; None before. notes: what was done, for the reader.
+    """
+
+    inferred: Inferred
+    duration_ns: NDArray[np.float64]
+    stream: NDArray[np.int32]
+    lag_ns: NDArray[np.float64]
+    is_kept: NDArray[np.bool_]
+    gap_ns: int
+    thread_gap_ns: NDArray[np.float64] | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Changed:
+    """A changed plan. measured, edges: as in `Inferred`, in the order of its ops and waits. notes: what was done."""
+
+    plan: Plan
+    measured: pl.DataFrame
+    edges: pl.DataFrame
+    notes: tuple[str, ...] = field(default=())
+
+
+def parse_change(text: str) -> Scale:
+    """ "communication=0.5" as a `Scale`. Raises `AdviceError` where it is not a selector and a factor of 0 or more."""
+    selector, equals, factor = text.rpartition("=")
+    if not equals or not selector.strip():
+        raise AdviceError(f"{text!r} is no change: write what and how much, as in communication=0.5.")
+    try:
+        number = float(factor)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        raise AdviceError(
+            f"{text!r}: {factor.strip()!r} is no factor: durations are multiplied by a number of 0 or more."
+        )
+    return Scale(selector=selector.strip(), factor=number)
+
+
+def parse_sms(text: str) -> SmSplit:
+    """ "124/8" as an `SmSplit`. Raises `AdviceError`."""
+    if not (found := re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)):
+        raise AdviceError(f"{text!r} is no split of SMs: write compute/communication, as in 124/8.")
+    return SmSplit(compute=int(found[1]), communication=int(found[2]))
+
+
+def changed(inferred: Inferred, changes: Iterable[Change]) -> Changed:
+    """The plan after the changes, made one after the other: what two of them scale is scaled by both.
+
+    Raises `AdviceError` where a change selects nothing, or the same is asked for twice.
+    """
+    listed = tuple(changes)
+    _check_once(listed)
+    draft = draft_of(inferred)
+    for change in listed:
+        draft = applied(draft, change)
+    return plan_of(draft, ", ".join(map(str, listed)))
+
+
+def draft_of(inferred: Inferred) -> Draft:
+    """The inferred plan as it stands, to be changed."""
+    plan = inferred.plan
+    return Draft(
+        inferred=inferred,
+        duration_ns=plan.ops.get_column("duration_ns").to_numpy().astype(np.float64),
+        stream=plan.ops.get_column("stream").to_numpy(),
+        lag_ns=plan.waits.get_column("lag_ns").to_numpy().astype(np.float64),
+        is_kept=np.ones(plan.waits.height, np.bool_),
+        gap_ns=plan.gap_ns,
+    )
+
+
+def applied(draft: Draft, change: Change) -> Draft:
+    """The draft after one more change. Raises `AdviceError` where it selects nothing."""
+    match change:
+        case Scale():
+            return _scaled(draft, change)
+        case NoBarrierWait():
+            return _scaled(draft, Scale(selector="communication.barrier", factor=0))
+        case NoHostGaps():
+            return _without_host_gaps(draft)
+        case PerfectOverlap():
+            return _overlapped(draft)
+        case SmSplit():
+            raise AdviceError("another split of SMs cannot be tried yet.")
+
+
+def plan_of(draft: Draft, name: str) -> Changed:
+    """The plan of a draft: durations and lags rounded, waits that no longer hold left out."""
+    inferred, plan = draft.inferred, draft.inferred.plan
+    durations = np.rint(draft.duration_ns).astype(np.int64)
+    ops = plan.ops.with_columns(duration_ns=pl.Series(durations), stream=pl.Series(draft.stream))
+    waits = plan.waits.with_columns(lag_ns=pl.Series(np.rint(draft.lag_ns).astype(np.int64)))
+    kept = pl.Series(draft.is_kept)
+    waits, edges = waits.filter(kept), inferred.edges.filter(kept)
+    if draft.thread_gap_ns is not None:
+        waits, edges = _with_threads(draft, waits, edges)
+    named = replace(plan, name=f"{plan.name}, {name}" if name else plan.name, gap_ns=draft.gap_ns, ops=ops, waits=waits)
+    return Changed(plan=named, measured=inferred.measured, edges=edges, notes=draft.notes)
+
+
+def selected(inferred: Inferred, selector: str) -> NDArray[np.bool_]:
+    """The ops that a selector names, a mask, [ops]. Raises `AdviceError` naming the nearest where there are none."""
+    mask: NDArray[np.bool_] = _told(inferred).select(_predicate(selector).fill_null(False)).to_series().to_numpy()
+    if not mask.any():
+        raise AdviceError(f"{selector!r} selects nothing in this trace.{_nearest(inferred, selector)}")
+    return mask
+
+
+def selectors(inferred: Inferred) -> Iterator[str]:
+    """All selectors that select something, but for patterns of kernels: classes, families, phases, ranks."""
+    told = _told(inferred)
+    yield from (name for name in SCALABLE if told.select(_predicate(name).any()).item())
+    on_device = told.filter("on_device")
+    families = (
+        on_device.group_by("family").agg(pl.col("duration_ns").sum()).sort("duration_ns", "family", descending=True)
+    )
+    yield from families.get_column("family").cast(pl.String).drop_nulls()
+    phases = on_device.get_column("phase").drop_nulls().cast(pl.String).unique(maintain_order=True)
+    yield from (f"phase:{name}" for name in phases)
+    yield from (f"rank:{rank}" for rank in inferred.plan.ranks)
+
+
+def _told(inferred: Inferred) -> pl.DataFrame:
+    known = inferred.measured.select("what", "family", "role", on_device=pl.col("event").is_not_null())
+    return inferred.plan.ops.select("name", "phase", "rank", "duration_ns").hstack(known)
+
+
+def _predicate(selector: str) -> pl.Expr:
+    """Which ops a selector names, over the frame of `_told`."""
+    form, colon, what = selector.partition(":")
+    on_device = pl.col("on_device")
+    if selector in SCALABLE:
+        name, _, role = selector.partition(".")
+        of_class = pl.col("what").is_in(_WHATS.get(name, (name,)))
+        return of_class & (pl.col("role") == role) if role else of_class
+    if colon and form == "phase":
+        return on_device & (pl.col("phase").cast(pl.String) == what)
+    if colon and form == "rank":
+        if not what.isdecimal():
+            raise AdviceError(f"{selector!r}: {what!r} is no rank; write its number, as in rank:3.")
+        return on_device & (pl.col("rank") == int(what))
+    if colon and form == "kernel":
+        try:
+            re.compile(what)
+            return on_device & pl.col("name").cast(pl.String).str.contains(what)
+        except re.error as error:
+            raise AdviceError(f"{selector!r}: {what!r} is no regular expression: {error}.") from error
+    return on_device & (pl.col("family").cast(pl.String) == selector)
+
+
+def _nearest(inferred: Inferred, selector: str) -> str:
+    known = list(selectors(inferred))
+    by_text = {each.lower(): each for each in known} | {
+        each.partition(":")[2].lower(): each for each in known if ":" in each
+    }
+    begun = [text for text in by_text if text.startswith(selector.lower())]
+    near = begun or get_close_matches(selector.lower(), by_text, n=1, cutoff=0.5)
+    listed = f" Did you mean {by_text[near[0]]}?" if near else ""
+    return f"{listed} There are {', '.join(known[:12])}{', …' if len(known) > 12 else ''}."
+
+
+def _check_once(changes: tuple[Change, ...]) -> None:
+    seen: set[Any] = set()
+    for change in changes:
+        key = change.selector if isinstance(change, Scale) else type(change)
+        if key in seen:
+            raise AdviceError(f"{change} is asked for beside another change of the same: say once what to try.")
+        seen.add(key)
+
+
+def _scaled(draft: Draft, change: Scale) -> Draft:
+    mask = selected(draft.inferred, change.selector)
+    if change.selector in ("host", "launch"):
+        draft = _with_thread_gaps(draft)
+    factor = np.where(mask, change.factor, 1.0)
+    lag_ns, gaps = draft.lag_ns, draft.thread_gap_ns
+    if change.selector == "launch":
+        lag_ns = np.where(_is_launch(draft.inferred), lag_ns * change.factor, lag_ns)
+    return replace(
+        draft,
+        duration_ns=draft.duration_ns * factor,
+        lag_ns=lag_ns,
+        thread_gap_ns=None if gaps is None else gaps * factor,
+    )
+
+
+def _without_host_gaps(draft: Draft) -> Draft:
+    what = draft.inferred.measured.get_column("what")
+    if not what.is_in(("launch", "host")).any():
+        raise AdviceError("this trace shows no host thread, so there are no host gaps to leave out.")
+    draft = _with_thread_gaps(draft)
+    assert draft.thread_gap_ns is not None
+    takes = (~what.is_in(("launch", "host"))).to_numpy().astype(np.float64)
+    return replace(
+        draft,
+        duration_ns=draft.duration_ns * takes,
+        thread_gap_ns=draft.thread_gap_ns * takes,
+        lag_ns=np.where(_is_launch(draft.inferred), 0.0, draft.lag_ns),
+    )
+
+
+def _overlapped(draft: Draft) -> Draft:
+    inferred = draft.inferred
+    on_device = inferred.measured.get_column("event").is_not_null().to_numpy()
+    communicates = (inferred.measured.get_column("what") == "communication").to_numpy()
+    if not communicates.any() or not (on_device & ~communicates).any():
+        raise AdviceError("perfect overlap needs communication and other work on a device; this trace has one of them.")
+    op, on = (inferred.plan.waits.get_column(name).to_numpy() for name in ("op", "on"))
+    between = on_device[op] & on_device[on] & (communicates[op] != communicates[on])
+    dropped = int((between & draft.is_kept).sum())
+    return replace(
+        draft,
+        is_kept=draft.is_kept & ~between,
+        stream=np.where(communicates, draft.stream + _APART, draft.stream).astype(np.int32),
+        notes=(*draft.notes, f"perfect overlap drops {dropped:,} waits between communication and other work"),
+    )
+
+
+def _is_launch(inferred: Inferred) -> NDArray[np.bool_]:
+    mask: NDArray[np.bool_] = (inferred.plan.waits.get_column("why") == "launch").to_numpy()
+    return mask
+
+
+def _with_thread_gaps(draft: Draft) -> Draft:
+    """Host threads held in order by waits, so that the gap between their calls can be scaled as well."""
+    if draft.thread_gap_ns is not None:
+        return draft
+    is_host = (draft.inferred.plan.ops.get_column("kind") == "host").to_numpy()
+    apart = np.where(is_host, FIRST_THREAD + np.arange(len(is_host)), draft.stream)
+    gaps = np.full(len(is_host), float(draft.gap_ns))
+    return replace(draft, stream=apart.astype(np.int32), thread_gap_ns=gaps)
+
+
+def _with_threads(draft: Draft, waits: pl.DataFrame, edges: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Waits and edges with one more for each op of a host thread, on the op before it; its source is null."""
+    ops = draft.inferred.plan.ops.select("kind", "rank", "stream").with_row_index("op")
+    order = ops.filter(kind="host").select("op", on=pl.col("op").shift(1).over("rank", "stream"))
+    assert draft.thread_gap_ns is not None
+    gaps = np.rint(draft.thread_gap_ns).astype(np.int64)
+    order = order.drop_nulls("on").with_columns(
+        since=pl.lit("end"), lag_ns=pl.lit(pl.Series(gaps)).gather("op"), why=pl.lit("host"), confidence=pl.lit(1.0)
+    )
+    before = pl.DataFrame(
+        [order.get_column(name).cast(dtype) if name in order.columns else pl.Series(name, [None] * len(order), dtype)
+         for name, dtype in (WAIT_SCHEMA | EDGE_SCHEMA).items()]
+    )  # fmt: skip
+    both = pl.concat([before, waits.hstack(edges)]).sort("op", maintain_order=True)
+    return both.select(*WAIT_SCHEMA), both.select(*EDGE_SCHEMA)

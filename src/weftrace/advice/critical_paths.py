@@ -1,0 +1,255 @@
+"""What decided how long a measured run took: the chain of work and waits from its last end on a device, back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.errors import AdviceError
+from weftrace.notebook import InNotebook
+from weftrace.plan.inference.replaying import ready_ns
+from weftrace.plan.inference.values import Inferred
+from weftrace.plan.times import Timetable, critical_path, slack_ns
+from weftrace.units import duration, of_whole, percent
+
+#: What time on the path was spent with. launch: a call that launches, and the latency after it. dependency: what passes
+#: between the end of an op and the start of one that waited for it. SM wait: the part of an op in which it held SMs
+#: that the next on the path lacked to start. idle: the gap between two ops of a stream of the device.
+CLASSES = ("compute", "communication", "fused", "memory", "launch", "host", "dependency", "SM wait", "idle")
+
+#: How an op came to run: where the wait comes from by which it was reached, or the order of its stream.
+CAUSES = {
+    "launch": "launch", "graph": "launch of a graph", "recorded": "recorded wait", "voted": "voted wait",
+    "sm": "free SMs", "blocking": "blocking call", "quiet": "host waited", "autograd": "other thread",
+    "thread": "other thread", "origin": "start of the recording",
+}  # fmt: skip
+
+#: Columns of `CriticalPath.parts`, in order of time: they lie end to end over the span.
+PART_SCHEMA: dict[str, pl.DataType] = {
+    "op": pl.UInt32(),  # row of the plan
+    "from_ns": pl.Int64(),  # from the plan's 0
+    "until_ns": pl.Int64(),
+    "class_": pl.Enum(CLASSES),
+    "cause": pl.String(),  # how the op came to run: one of `CAUSES`, "stream order", "thread order", "meet", "start"
+    "name": pl.String(),  # of the op; of time between ops, its class
+    "family": pl.String(),
+    "phase": pl.String(),
+    "rank": pl.Int32(),
+    "step": pl.Int32(),
+}
+NO_PHASE = "outside phases"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeakestEdge(InNotebook):
+    """The wait on the path of which we are least sure. op waited for on; both rows of the plan, with their names."""
+
+    op: int
+    on: int
+    name: str
+    on_name: str
+    source: str
+    votes_for: int | None
+    votes_against: int | None
+    confidence: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CriticalPath(InNotebook):
+    """The chain that decides when the last op on a device ends, over the replayed span of the devices.
+
+    By hand: from the op on a device that ends last go back to whatever let it start, and on from there. The span begins
+    with the first start on a device; what of the chain lies before, `before_ns`, is left out of all sums.
+
+    times, measured, edges: the plan's timetable, and the frames of the `Inferred` that it is of. path: frame of
+    `weftrace.plan.times.PATH_SCHEMA` and the ops' columns, with what, family, role, layer, micro_batch, step, class_,
+    reached_by (as `cause` of the parts), source, votes_for, votes_against and confidence of the wait by which an op was
+    reached. parts: frame of `PART_SCHEMA`, which lie end to end from the span's begin to its end.
+    """
+
+    times: Timetable
+    measured: pl.DataFrame
+    edges: pl.DataFrame
+    path: pl.DataFrame
+    parts: pl.DataFrame
+    span_ns: int
+    before_ns: int
+    weakest: WeakestEdge | None
+
+    @cached_property
+    def by_class(self) -> pl.DataFrame:
+        """name, time_ns, share of the span: largest first; the times add up to `span_ns`. So do those of all `by_`."""
+        return self._by("class_")
+
+    @cached_property
+    def by_phase(self) -> pl.DataFrame:
+        """By phase of the op; time between ops counts to the op after it."""
+        return self._by("phase")
+
+    @cached_property
+    def by_family(self) -> pl.DataFrame:
+        """By kernel family; of a host thread by call, of time between ops by class."""
+        return self._by("family")
+
+    @cached_property
+    def by_kernel(self) -> pl.DataFrame:
+        """By name of the op; time between ops by class."""
+        return self._by("name")
+
+    @cached_property
+    def by_cause(self) -> pl.DataFrame:
+        """By how the op came to run."""
+        return self._by("cause")
+
+    @cached_property
+    def by_rank(self) -> pl.DataFrame:
+        """By rank, its number as name."""
+        return self._by("rank")
+
+    @cached_property
+    def slack_ns(self) -> NDArray[np.int64]:
+        """By how much each op could start later, all else as it is, without the last op ending later; int64, [ops]."""
+        may_end = np.full(len(self.times.plan), self.times.makespan_ns)
+        on_device = self.measured.get_column("event").is_not_null().to_numpy()
+        may_end[on_device] = self.times.end_ns[on_device].max()
+        return slack_ns(self.times, may_end_ns=may_end)
+
+    @property
+    def sentence(self) -> str:
+        """What decides the span, with numbers."""
+        return sentence_of(self)
+
+    def _by(self, column: str) -> pl.DataFrame:
+        time = (pl.col("until_ns") - pl.col("from_ns")).sum()
+        return (
+            self.parts.group_by(pl.col(column).cast(pl.String).alias("name"), maintain_order=True)
+            .agg(time_ns=time)
+            .with_columns(share=pl.col("time_ns") / max(self.span_ns, 1))
+            .sort("time_ns", descending=True, maintain_order=True)
+        )
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "path", self.sentence
+        yield from ((str(name), f"{duration(ns)}, {percent(share)}") for name, ns, share in self.by_class.iter_rows())
+
+
+def critical_path_of(inferred: Inferred) -> CriticalPath:
+    """What decided the replayed span of a measured run. Raises `AdviceError` where nothing ran on a device."""
+    return path_of(inferred.times, inferred.measured, inferred.edges)
+
+
+def path_of(times: Timetable, measured: pl.DataFrame, edges: pl.DataFrame) -> CriticalPath:
+    """The same of a changed plan; measured and edges as in `Inferred`, in the order of the plan's ops and waits."""
+    on_device = np.flatnonzero(measured.get_column("event").is_not_null().to_numpy())
+    if not len(on_device):
+        raise AdviceError("this plan has no work on a device, so there is no span to explain.")
+    last = int(on_device[np.argmax(times.end_ns[on_device])])
+    begin = int(times.start_ns[on_device].min())
+    path = _told_path(critical_path(times, last=last), times, measured, edges)
+    return CriticalPath(
+        times=times,
+        measured=measured,
+        edges=edges,
+        path=path,
+        parts=_parts(path, times, edges, begin),
+        span_ns=int(times.end_ns[last]) - begin,
+        before_ns=max(0, begin - int(path.item(0, "from_ns") - path.item(0, "lag_ns"))),
+        weakest=_weakest(path),
+    )
+
+
+def sentence_of(path: CriticalPath) -> str:
+    """The largest part of the span, of what it is made, and why it ran when it did."""
+    name, time_ns, share = path.by_class.row(0)
+    of_class = path.parts.filter(pl.col("class_") == name)
+    most, cause = _largest(of_class, "phase"), _largest(of_class, "cause")
+    where = f", most of it {most}" if most and most != NO_PHASE else ""
+    said = f"{name[0].upper()}{name[1:]} decides {percent(share, 0)} of the span: {of_whole(time_ns, path.span_ns)}"
+    return f"{said} on the critical path{where}, reached by {cause}."
+
+
+def _largest(parts: pl.DataFrame, column: str) -> str | None:
+    time = (pl.col("until_ns") - pl.col("from_ns")).sum()
+    sums = parts.group_by(column, maintain_order=True).agg(ns=time)
+    return str(sums.sort("ns", descending=True, maintain_order=True).item(0, column)) if len(sums) else None
+
+
+def _told_path(path: pl.DataFrame, times: Timetable, measured: pl.DataFrame, edges: pl.DataFrame) -> pl.DataFrame:
+    """The path with what is known of its ops and of the waits by which they were reached."""
+    rows = path.get_column("op").to_numpy()
+    own = times.plan.ops.select("layer", "micro_batch", "step")[rows]
+    known = measured.select("what", "family", "role", on_host=pl.col("event").is_null())[rows]
+    waited = edges.with_row_index("wait").with_columns(pl.col("source").cast(pl.String))
+    told = path.hstack(own).hstack(known).join(waited, on="wait", how="left", maintain_order="left")
+    cause = (
+        pl.when(reason="resource")
+        .then(pl.when("on_host").then(pl.lit("thread order")).otherwise(pl.lit("stream order")))
+        .when(reason="dependency")
+        .then(pl.col("source").replace(CAUSES).fill_null("thread order"))
+        .otherwise(pl.col("reason").cast(pl.String))
+    )
+    what = pl.col("what").cast(pl.String).replace({"blocking": "host"}).cast(pl.Enum(CLASSES))
+    return told.with_columns(what.alias("class_"), cause.alias("reached_by")).drop("on_host")
+
+
+def _parts(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, begin: int) -> pl.DataFrame:
+    """The path as parts that lie end to end: of each op the time before it, its own, and that in which it held SMs.
+
+    Where a negative lag reaches back before the cause's own part, that part is empty and the next one shorter.
+    """
+    start, lag, until = (path.get_column(name).to_numpy() for name in ("from_ns", "lag_ns", "until_ns"))
+    held = _held_from(path, times, edges, until)
+    bounds = np.column_stack([start - lag, start, np.minimum(np.maximum(held, start), until)]).ravel()
+    bounds = np.append(bounds, until[-1])
+    bounds = np.maximum(np.minimum.accumulate(bounds[::-1])[::-1], begin)
+    source = pl.col("source")
+    between = (
+        pl.when(pl.col("reached_by") == "thread order").then(pl.lit("host"))
+        .when((pl.col("reason") == "resource") | (source == "origin")).then(pl.lit("idle"))
+        .when(source.is_in(("launch", "graph"))).then(pl.lit("launch")).otherwise(pl.lit("dependency"))
+    )  # fmt: skip
+    told = path.select(
+        "op", "rank", "step", between=between, own=pl.col("class_").cast(pl.String), cause=pl.col("reached_by"),
+        name=pl.col("name").cast(pl.String), family=pl.col("family").cast(pl.String),
+        phase=pl.col("phase").cast(pl.String).fill_null(NO_PHASE),
+    )  # fmt: skip
+    thrice = told[np.repeat(np.arange(len(path)), 3)].with_columns(
+        from_ns=pl.Series(bounds[:-1]), until_ns=pl.Series(bounds[1:]), place=pl.int_range(3 * len(path)) % 3
+    )
+    is_between = pl.col("place") == 0
+    named = thrice.with_columns(
+        class_=pl.when(is_between).then("between").when(place=2).then(pl.lit("SM wait")).otherwise("own"),
+        name=pl.when(is_between).then("between").otherwise("name"),
+        family=pl.when(is_between).then("between").otherwise(pl.coalesce("family", "name")),
+    ).filter(pl.col("until_ns") > pl.col("from_ns"))
+    return named.select(pl.col(name).cast(dtype) for name, dtype in PART_SCHEMA.items())
+
+
+def _held_from(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, until: NDArray[Any]) -> NDArray[np.int64]:
+    """Of each op on the path, from when on the next lacked nothing but its SMs; its end on the path elsewhere."""
+    for_sms = (edges.get_column("source") == "sm").to_numpy()
+    held: NDArray[np.int64] = until.astype(np.int64)
+    follows = (path.get_column("source") == "sm").fill_null(False).to_numpy()
+    if follows.any():
+        ready = ready_ns(times, times.start_ns, times.end_ns, ~for_sms)
+        waiters = np.flatnonzero(follows)
+        held[waiters - 1] = ready[path.get_column("op").to_numpy()[waiters]]
+    return held
+
+
+def _weakest(path: pl.DataFrame) -> WeakestEdge | None:
+    unsure = path.filter(pl.col("confidence") < 1)
+    if unsure.is_empty():
+        return None
+    edge = unsure.row(int(unsure.get_column("confidence").arg_min() or 0), named=True)
+    on_name = path.filter(op=edge["cause"]).item(0, "name")
+    return WeakestEdge(
+        op=edge["op"], on=edge["cause"], name=edge["name"], on_name=on_name, source=edge["source"],
+        votes_for=edge["votes_for"], votes_against=edge["votes_against"], confidence=edge["confidence"],
+    )  # fmt: skip
