@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import weftrace
 from weftrace.plan import Inferred, infer, timetable
+from weftrace.trace import read_chrome
 from weftrace.units import MS, US
 
 # Of the operation list that DeepSeek publishes: within a layer, and to the next one.
@@ -21,7 +21,7 @@ PUBLISHED = {
 
 @pytest.fixture(scope="module")
 def inferred(shared_data: Path) -> Inferred:
-    return infer(weftrace.open(shared_data / "deepseek-v3-train.json.gz"))
+    return infer(read_chrome(shared_data / "deepseek-v3-train.json.gz"))
 
 
 def test_the_replay_ends_as_measured(inferred: Inferred) -> None:
