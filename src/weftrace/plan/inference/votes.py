@@ -168,12 +168,14 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _I
             if turn == 0 and calls.are_real:
                 fits &= np.bincount(calls.group, pair.is_next, num_groups) == size
             of = np.flatnonzero(fits)
+            if not len(of):
+                continue
             first = np.array([members[group][0] for group in of.tolist()], np.int64)
             apart = ops.at_ns[pair.waiter[first]] - calls.at_ns[first]
             rows.append(pl.DataFrame({
                 "group": of, "pair": number, "votes": votes[of], "apart": apart, "waiter": pair.waiter[first],
             }))  # fmt: skip
-        if not rows or not sum(len(row) for row in rows):
+        if not rows:
             if turn:
                 return
             continue
