@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from weftrace.plan.inference.free_sms import drain_ns, in_plan, sm_waits, told_s
 from weftrace.plan.inference.host import host_ops, ready_for_gaps
 from weftrace.plan.inference.launch_order import held_until, in_launch_order
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits
+from weftrace.plan.inference.phase_level import by_phase
 from weftrace.plan.inference.recorded import recorded_waits, stream_waits
 from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
 from weftrace.plan.inference.votes import stream_wait_calls, voted_waits
@@ -30,11 +31,11 @@ _CERTAIN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def infer(source: Trace | Work) -> Inferred:
-    """The plan that one rank's run followed.
+def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel") -> Inferred:
+    """The plan that one rank's run followed. level: whether its ops are kernels, or stretches of phases (`by_phase`).
 
     What a replay of it keeps is fixed: measured durations, one gap, one launch latency, and waits without lags of their
-    own. Raises `TraceError` where the trace shows no work on a device.
+    own. Raises `TraceError` where the trace shows no work on a device, and `PlanError` where it has no phases to tell.
     """
     work = as_work(source)
     if work.basis != "device":
@@ -62,7 +63,8 @@ def infer(source: Trace | Work) -> Inferred:
     waits = [launches, between.with_columns(lag_ns=pl.lit(wait_ns)), sm_waits(launched, sms)]
     kept = Kept(gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns, drain_ns=drain_ns(sms))
     inferred = _inferred(work, ops, waits, kept, [*notes, *told_sm_waits(sms)])
-    return replace(inferred, sm_waits=in_plan(launched, sms))
+    inferred = replace(inferred, sm_waits=in_plan(launched, sms))
+    return by_phase(inferred) if level == "phase" else inferred
 
 
 def _together(on_device: pl.DataFrame, on_host: pl.DataFrame, gap_ns: int) -> pl.DataFrame:

@@ -83,6 +83,7 @@ def joined(
         measured=measured,
         edges=every.select(*EDGE_SCHEMA),
         origin_ns=origin,
+        sm_waits=pl.concat(_moved(rank.sm_waits, int(first)) for rank, first in zip(ranks, first_op, strict=False)),
         kept=_kept(ranks, gap_ns, int((np.array(begins) > origin).sum())),
         notes=tuple(dict.fromkeys([*notes, *told, *(note for rank in ranks for note in rank.notes)])),
     )
@@ -150,8 +151,11 @@ def _measured(rank: Inferred, at: int, to_common: ToCommon | None, origin: int) 
 
 
 def _waits(rank: Inferred, first: int) -> pl.DataFrame:
-    moved = rank.plan.waits.with_columns(pl.col("op", "on") + first)
-    return moved.hstack(rank.edges).with_columns(pl.col("op", "on").cast(pl.UInt32))
+    return _moved(rank.plan.waits, first).hstack(rank.edges)
+
+
+def _moved(waits: pl.DataFrame, first: int) -> pl.DataFrame:
+    return waits.with_columns((pl.col("op", "on") + first).cast(pl.UInt32))
 
 
 def _begins(ops: pl.DataFrame, waits: pl.DataFrame, first_op: _Ints, after_ns: _Ints) -> pl.DataFrame:
