@@ -1,73 +1,198 @@
-"""What the host's threads did, as ops of a plan: launch calls, calls that block, and the time between them."""
+"""What the host's threads did, as ops of a plan: launch calls, calls that block, the time between them, and waiting.
+
+A thread runs its calls in order. What lies between two calls is host work with its measured duration, but where the
+thread waited: then only what it took after the awaited op had ended is its own.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
+from weftrace.notebook import InNotebook
+from weftrace.plan.inference.blocking import ALLOCATES, BLOCKS, blocking_waits, own_copies
+from weftrace.plan.inference.recorded import Recorded
 from weftrace.plan.inference.values import FIRST_THREAD
 from weftrace.trace.model import is_launch
 from weftrace.trace.work import Work
 
-BLOCKING = r"(?i)^(cuda|hip|cu)(Device|Stream|Event|Ctx)Synchronize"
+#: Columns of `Hosted.waits`. One of on_event (row of `Work.events`) and on_host (row of `Hosted.ops`) is not null.
+HOST_WAITS: dict[str, pl.DataType] = {
+    "host": pl.UInt32(),  # the op that waits: row of `Hosted.ops`
+    "on_event": pl.UInt32(),
+    "on_host": pl.UInt32(),
+    "lag_ns": pl.Int64(),
+    "source": pl.String(),
+    "votes_for": pl.Int32(),
+    "votes_against": pl.Int32(),
+    "confidence": pl.Float64(),
+}
+
+#: Columns of `Hosted.ops`, in order of start on each thread. Times are absolute ns.
+HOST_OPS: dict[str, pl.DataType] = {
+    "host": pl.UInt32(),  # the row's number
+    "thread": pl.Int32(),  # its stream in the plan
+    "call": pl.UInt32(),  # row of the trace's events; null for the time between calls
+    "name": pl.String(),
+    "what": pl.String(),
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "pid": pl.Categorical(),
+    "tid": pl.Categorical(),
+    "call_ts_ns": pl.Int64(),  # start of a call that launched something, by which device events know it
+    "released_ns": pl.Int64(),  # when, as measured, all that it waits for let it go on; null where it waits for nothing
+}
+
+_THREAD = ("pid", "tid")
 
 
-def host_ops(work: Work, ops: pl.DataFrame) -> pl.DataFrame:
-    """A row an op of a host thread, in order of start on each: thread (its stream in the plan), call (row of the
-    trace's events; null for the time between calls), name, what, start_ns, end_ns (absolute), and of a call pid, tid
-    and call_ts_ns, by which device events know it.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Hosted(InNotebook):
+    """What the host did. ops: frame of `HOST_OPS`; waits: of `HOST_WAITS`."""
 
-    ops: of `device_ops`.
+    ops: pl.DataFrame
+    waits: pl.DataFrame
+
+
+def host_calls(work: Work, on_device: pl.DataFrame) -> pl.DataFrame:
+    """Calls of `HOST_OPS` that launched something, block or may do so; of those inside others, the outer.
+
+    on_device: of `device_ops`. Threads of processes that launched nothing on this device are left out.
     """
-    calls = _calls(work, ops)
-    if calls.is_empty():
-        return calls
-    begins = pl.concat([calls.get_column("start_ns"), ops.get_column("start_ns")]).min()
-    between = calls.select(
-        "thread",
-        pl.lit(None, pl.UInt32).alias("call"),
-        pl.lit("host work").alias("name"),
-        pl.lit("host").alias("what"),
-        pl.col("end_ns").shift(1).over("thread").fill_null(begins).alias("start_ns"),
-        pl.col("start_ns").alias("end_ns"),
-    ).filter(pl.col("end_ns") > pl.col("start_ns"))  # fmt: skip
-    return pl.concat([between, calls], how="diagonal").sort("thread", "start_ns", "end_ns", maintain_order=True)
-
-
-def _calls(work: Work, ops: pl.DataFrame) -> pl.DataFrame:
-    """Calls that launched something or that block; of those inside others, the outer. In order of start on a thread."""
     events = work.trace.events.with_row_index("call")
-    launched = ops.select("launch_pid", "launch_tid", "launch_ts_ns").drop_nulls("launch_ts_ns").unique()
-    calls = events.filter(is_launch()).select("call", "name", "pid", "tid", "ts_ns", "dur_ns")
-    linked = calls.join(
-        launched, left_on=("pid", "tid", "ts_ns"), right_on=("launch_pid", "launch_tid", "launch_ts_ns"), how="semi"
+    names = events.get_column("name").unique()
+    may_block = names.filter(names.cast(pl.String).str.contains(f"{BLOCKS}|{ALLOCATES}")).implode()
+    launched = on_device.select("launch_pid", "launch_tid", "launch_ts_ns").drop_nulls("launch_ts_ns").unique()
+    calls = events.filter(is_launch()).select("call", "name", *_THREAD, "ts_ns", "dur_ns")
+    links = calls.join(
+        launched, left_on=(*_THREAD, "ts_ns"), right_on=("launch_pid", "launch_tid", "launch_ts_ns"), how="semi"
     )
-    blocks = calls.filter(pl.col("name").cast(pl.String).str.contains(BLOCKING))
-    both = pl.concat([linked, blocks]).unique("call").with_columns(
-        pl.when(pl.col("name").cast(pl.String).str.contains(BLOCKING)).then(pl.lit("blocking")).otherwise(pl.lit("launch"))
-        .alias("what")
+    blocks = calls.filter(pl.col("name").is_in(may_block)).join(
+        launched, left_on="pid", right_on="launch_pid", how="semi"
+    )
+    both = pl.concat([links, blocks]).unique("call").with_columns(
+        pl.when(pl.col("name").is_in(may_block)).then(pl.lit("blocking")).otherwise(pl.lit("launch")).alias("what")
     )  # fmt: skip
-    both = both.with_columns(
-        (pl.concat_str(pl.col("pid", "tid").cast(pl.String), separator="/").rank("dense") - 1 + FIRST_THREAD)
-        .cast(pl.Int32)
-        .alias("thread"),
-        pl.col("name").cast(pl.String),
-        end_ns=pl.col("ts_ns") + pl.col("dur_ns"),
-    ).sort("thread", "ts_ns", "end_ns", descending=[False, False, True])
+    return _outer(both)
+
+
+def _outer(calls: pl.DataFrame) -> pl.DataFrame:
+    """Those that are in no other, as ops, in order of start on each thread; one that begins in another begins after."""
+    number = pl.concat_str(pl.col(_THREAD).cast(pl.String), separator="/").rank("dense") - 1 + FIRST_THREAD
+    calls = calls.with_columns(
+        number.cast(pl.Int32).alias("thread"), pl.col("name").cast(pl.String), end_ns=pl.col("ts_ns") + pl.col("dur_ns")
+    ).sort("thread", "ts_ns", "end_ns", "call", descending=[False, False, True, False])
     over = pl.col("end_ns").cum_max().shift(1).over("thread")
     return (
-        both.filter(over.is_null() | (pl.col("end_ns") > over))
-        .with_columns(start_ns=pl.max_horizontal("ts_ns", over.fill_null(pl.col("ts_ns"))))
-        .select(
-            "thread", "call", "name", "what", "start_ns", "end_ns", "pid", "tid", pl.col("ts_ns").alias("call_ts_ns")
+        calls.filter(over.is_null() | (pl.col("end_ns") > over))
+        .with_columns(
+            pl.col("ts_ns").alias("call_ts_ns"), start_ns=pl.max_horizontal("ts_ns", over.fill_null(pl.col("ts_ns")))
         )
+        .drop("ts_ns", "dur_ns")
     )
+
+
+def hosted(work: Work, on_device: pl.DataFrame, calls: pl.DataFrame, recorded: Recorded, latency_ns: int) -> Hosted:
+    """Ops of the host's threads and what they wait for.
+
+    on_device: of `device_ops`. calls: of `host_calls`. latency_ns: of a launch.
+    """
+    if calls.is_empty():
+        return Hosted(ops=pl.DataFrame(schema=HOST_OPS), waits=pl.DataFrame(schema=HOST_WAITS))
+    copies = own_copies(calls, on_device, latency_ns)
+    blocking = blocking_waits(calls, on_device, recorded)
+    calls = _kept(calls, copies, blocking)
+    ops = _with_work_between(calls, min(_first(calls), _first(on_device)))
+    waits = _in_schema(_at_calls(ops, pl.concat([blocking, copies.select(blocking.columns)]), "blocking"))
+    return Hosted(ops=_released(ops, waits, on_device), waits=waits)
+
+
+def _first(ops: pl.DataFrame) -> int:
+    return int(ops.get_column("start_ns").min())  # type: ignore[arg-type]
+
+
+def _kept(calls: pl.DataFrame, copies: pl.DataFrame, blocking: pl.DataFrame) -> pl.DataFrame:
+    """Calls, of which those that return after their own copy are two ops, one that launches and one that waits. Those
+    that may block, and did not visibly, are host work like any other."""
+    waits = pl.col("call").is_in(blocking.get_column("call").implode())
+    allocates = pl.col("name").str.contains(ALLOCATES)
+    calls = calls.filter(~allocates | waits)
+    split = calls.join(copies.select("call", "launched_ns"), on="call", how="left", maintain_order="left")
+    is_split = pl.col("launched_ns").is_not_null()
+    first = split.with_columns(
+        pl.coalesce("launched_ns", "end_ns").alias("end_ns"),
+        pl.when(is_split).then(pl.lit("launch")).otherwise("what").alias("what"),
+    )
+    second = split.filter(is_split).with_columns(
+        pl.col("launched_ns").alias("start_ns"),
+        pl.lit("blocking").alias("what"),
+        pl.lit(None, pl.Int64).alias("call_ts_ns"),
+    )
+    return pl.concat([first, second]).drop("launched_ns").sort("thread", "start_ns", "end_ns", maintain_order=True)
+
+
+def _with_work_between(calls: pl.DataFrame, begins_ns: int) -> pl.DataFrame:
+    """Calls and between them, and before the first of a thread, its work."""
+    between = calls.select(
+        "thread",
+        pl.lit("host work").alias("name"),
+        pl.lit("host").alias("what"),
+        pl.col("end_ns").shift(1).over("thread").fill_null(begins_ns).alias("start_ns"),
+        pl.col("start_ns").alias("end_ns"),
+    ).filter(pl.col("end_ns") > pl.col("start_ns"))  # fmt: skip
+    ops = pl.concat([between, calls], how="diagonal").sort("thread", "start_ns", "end_ns", maintain_order=True)
+    return ops.with_row_index("host")
+
+
+def _at_calls(ops: pl.DataFrame, waits: pl.DataFrame, source: str) -> pl.DataFrame:
+    """Waits of calls, as those of their ops that block."""
+    blocks = ops.filter(what="blocking").select("host", "call")
+    return waits.join(blocks, on="call", maintain_order="left").with_columns(pl.lit(source).alias("source"))
+
+
+def _in_schema(waits: pl.DataFrame) -> pl.DataFrame:
+    """Waits with all columns of `HOST_WAITS`; without a lag, and certain where not told."""
+    default = {"lag_ns": 0, "confidence": 1.0}
+    return waits.select(
+        (pl.col(name) if name in waits.columns else pl.lit(default.get(name))).cast(dtype).alias(name)
+        for name, dtype in HOST_WAITS.items()
+    )
+
+
+def _released(ops: pl.DataFrame, waits: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:
+    """The ops with `released_ns`."""
+    events = on_device.select(pl.col("event").alias("on_event"), pl.col("end_ns").alias("event_end_ns"))
+    hosts = ops.select(pl.col("host").alias("on_host"), pl.col("end_ns").alias("host_end_ns"))
+    ends = waits.join(events, on="on_event", how="left").join(hosts, on="on_host", how="left")
+    released = pl.coalesce("event_end_ns", "host_end_ns") + pl.col("lag_ns")
+    ends = ends.group_by("host").agg(released.max().alias("released_ns"))
+    ops = ops.join(ends, on="host", how="left", maintain_order="left")
+    return ops.select(pl.col(name).cast(dtype) for name, dtype in HOST_OPS.items())
 
 
 def ready_for_gaps(ops: pl.DataFrame, gap_ns: int) -> pl.DataFrame:
-    """`duration_ns` of each op of a thread, such that with the gap between them all end when they did, or as soon
-    after as gaps allow; no error adds up. ops: of `host_ops`, times from the plan's 0."""
+    """`duration_ns` of each op of a thread: from when it could go on, after the op before it and the gap and after all
+    that it waits for, to its end. All end when they did then, or as soon after as gaps allow; no error adds up.
+
+    ops: of `HOST_OPS`.
+    """
     place = pl.int_range(pl.len()).over("thread") * gap_ns
     end = (pl.col("end_ns") - place).cum_max().over("thread") + place
-    before = end.shift(1).over("thread") + gap_ns
-    first = pl.col("start_ns").first().over("thread")
-    return ops.with_columns(duration_ns=(end - before.fill_null(first)).clip(lower_bound=0))
+    before = (end.shift(1).over("thread") + gap_ns).fill_null(pl.col("start_ns").first().over("thread"))
+    return ops.with_columns(duration_ns=(end - pl.max_horizontal(before, "released_ns")).clip(lower_bound=0))
+
+
+def host_waits(ops: pl.DataFrame, hosted: Hosted) -> pl.DataFrame:
+    """Waits of host ops as waits of the plan: op, on, lag_ns, why, source, votes_for, votes_against, confidence.
+
+    ops: all of the plan, with `op`, `event` of a device's, and `host`, the row of `hosted.ops`.
+    """
+    events = ops.select(pl.col("event").alias("on_event"), pl.col("op").alias("after_event")).drop_nulls()
+    hosts = ops.select(pl.col("host").alias("on_host"), pl.col("op").alias("after_host")).drop_nulls()
+    waits = hosted.waits.join(ops.select("op", "host").drop_nulls(), on="host", maintain_order="left")
+    waits = waits.join(events, on="on_event", how="left").join(hosts, on="on_host", how="left")
+    return waits.select(
+        "op", pl.coalesce("after_event", "after_host").alias("on"), "lag_ns", pl.lit("host").alias("why"),
+        "source", "votes_for", "votes_against", "confidence",
+    )  # fmt: skip

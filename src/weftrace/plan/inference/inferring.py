@@ -12,7 +12,7 @@ from weftrace.errors import TraceError
 from weftrace.plan.inference.crossings import wait_latency_ns
 from weftrace.plan.inference.device import device_ops, median_gap_ns
 from weftrace.plan.inference.free_sms import drain_ns, in_plan, sm_waits, told_sm_waits, waits_for_sms
-from weftrace.plan.inference.host import host_ops, ready_for_gaps
+from weftrace.plan.inference.host import host_calls, host_waits, hosted, ready_for_gaps
 from weftrace.plan.inference.launch_order import held_until, in_launch_order
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits
 from weftrace.plan.inference.phase_level import by_phase
@@ -44,12 +44,13 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
             "launches and streams are what it is made of."
         )
     on_device = device_ops(work)
-    on_host = host_ops(work, on_device)
     gap_ns = median_gap_ns(on_device)
-    ops = _together(on_device, on_host, gap_ns)
-    latency_ns = launch_latency_ns(ops)
-    launched = in_launch_order(ops, _phases(work, ops).get_column("phase_name"), gap_ns, latency_ns)
+    calls = host_calls(work, on_device)
+    latency_ns = launch_latency_ns(on_device, calls)
     recorded = recorded_waits(work.trace.events, work.events, device=work.device)
+    host = hosted(work, on_device, calls, recorded, latency_ns)
+    ops = _together(on_device, host.ops, gap_ns)
+    launched = in_launch_order(ops, _phases(work, ops).get_column("phase_name"), gap_ns, latency_ns)
     launches, between = launch_waits(ops, latency_ns), stream_waits(ops, recorded)
     ready_ns, notes = held_until(launched, between), []
     if recorded.tells_streams:
@@ -60,7 +61,7 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     sms = waits_for_sms(launched, ready_ns, work.num_sms)
     if not recorded.tells_streams:
         between = voted.counted(launched, sms.get_column("waiter"))
-    waits = [launches, between.with_columns(lag_ns=pl.lit(wait_ns)), sm_waits(launched, sms)]
+    waits = [launches, between.with_columns(lag_ns=pl.lit(wait_ns)), sm_waits(launched, sms), host_waits(ops, host)]
     kept = Kept(gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns, drain_ns=drain_ns(sms))
     inferred = _inferred(work, ops, waits, kept, [*notes, *told_sm_waits(sms)])
     inferred = replace(inferred, sm_waits=in_plan(launched, sms))
