@@ -1,0 +1,28 @@
+"""Small measured runs whose critical path can be told by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.tracefile import DISPATCH, GEMM, NOTIFY, TraceFile
+from weftrace.plan.inference.inferring import infer
+from weftrace.plan.inference.values import Inferred
+
+
+def two_streams(folder: Path, *, num: int = 6) -> Inferred:
+    """Two streams fed by one host thread that is late for every fourth kernel: times in µs.
+
+    thread  |launch .. work .. launch ..
+    7       gemm 100, gap 2, gemm 100 ...
+    20          dispatch 130, beside them; a barrier of 20 behind each
+    """
+    file = TraceFile(window=True)
+    at = 1_000.0
+    for layer in range(num):
+        file.host(f"mlp(F){layer}", at - 40, 20)
+        file.kernel(GEMM, at, 100, launch=at - 30, blocks=132)
+        file.kernel(DISPATCH, at + 5, 130, stream=20, launch=at - 26, blocks=20)
+        file.kernel(NOTIFY, at + 140, 20.5, stream=20, launch=at - 22, blocks=1)
+        file.kernel(GEMM, at + 102, 70 + layer, launch=at - 18, blocks=132)
+        at += 260 + 3 * layer
+    return infer(file.trace(folder))
