@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from weftrace.notebook import InNotebook
 from weftrace.plan.times import Timetable
-from weftrace.units import US
+from weftrace.units import US, duration
 
 #: A start that nothing in the plan explains is late from here on.
 LATE_NS = 10 * US
-#: A replay whose span is off by more than this share is not to be trusted.
+#: A replay that is off by more than this share of the span is not to be trusted.
 MOST_ERROR = 0.03
 
 
@@ -47,8 +47,22 @@ class Replay(InNotebook):
 
     @property
     def is_trustworthy(self) -> bool:
-        """Whether the span is within 3 % of the measured one."""
-        return abs(self.error) <= MOST_ERROR
+        """Whether span and phases end within 3 % of the span of where they did, and the plan's waits explain most of what
+        was late, or what they do not explain is less than that."""
+        return not self.doubts
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the replay is not to be trusted, a clause each; none where it is."""
+        told = []
+        most = MOST_ERROR * self.span_ns
+        if abs(self.error) > MOST_ERROR:
+            told.append(f"its span is {self.error:+.1%} off")
+        if abs(self.worst_phase_ns) > most:
+            told.append(f"{self.worst_phase} ends {duration(abs(self.worst_phase_ns))} off")
+        if self.unexplained_ns > max(most, self.late_ns / 2):
+            told.append(f"no wait explains {self.unexplained:.0%} of {duration(self.late_ns)} by which ops started late")
+        return tuple(told)
 
     @property
     def unexplained(self) -> float:
