@@ -47,8 +47,8 @@ class Replay(InNotebook):
 
     @property
     def is_trustworthy(self) -> bool:
-        """Whether span and phases end within 3 % of the span of where they did, and the plan's waits explain most of what
-        was late, or what they do not explain is less than that."""
+        """Whether span and phases end within 3 % of the span of where they did, and the plan's waits explain most of
+        what was late, or what they do not explain is less than that."""
         return not self.doubts
 
     @property
@@ -61,7 +61,9 @@ class Replay(InNotebook):
         if abs(self.worst_phase_ns) > most:
             told.append(f"{self.worst_phase} ends {duration(abs(self.worst_phase_ns))} off")
         if self.unexplained_ns > max(most, self.late_ns / 2):
-            told.append(f"no wait explains {self.unexplained:.0%} of {duration(self.late_ns)} by which ops started late")
+            told.append(
+                f"no wait explains {self.unexplained:.0%} of the {duration(self.late_ns)} by which ops were late"
+            )
         return tuple(told)
 
     @property
