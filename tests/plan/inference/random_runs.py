@@ -377,7 +377,8 @@ def _ranges(host: pl.DataFrame, shape: _Shape) -> Iterator[pl.DataFrame]:
 
 def _records(host: pl.DataFrame, run: Run) -> pl.DataFrame:
     """Kineto's cuda_sync events, a stream of -1 where the host waits."""
-    return host.select(pl.col("row").cast(pl.Int64), "start_ns", "end_ns").join(run.syncs, on="row", maintain_order="left").select(
+    calls = host.select(pl.col("row").cast(pl.Int64), "start_ns", "end_ns")
+    return calls.join(run.syncs, on="row", maintain_order="left").select(
         "name", *_extent(), "stream", cat=pl.lit("cuda_sync"), pid=pl.lit("0"), tid=pl.col("stream").cast(pl.String),
         device=pl.lit(0), correlation=pl.col("row") + 1,
         wait_stream=pl.when(pl.col("name").is_in(("Event Sync", "Stream Wait Event"))).then("wait_stream"),
