@@ -87,15 +87,17 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A plan that was run. crossings: waits between streams, a row each with op, on and the rows of the calls that
-    recorded the event and that waited (`record`, `call`); by rows of the plan.
+    """A plan that was run, and by rows of the plan: crossings, waits between streams, a row each with op, on and the
+    calls that recorded the event and that waited (`record`, `call`); syncs, the calls that wait, as `_records` takes
+    them; places, for each op on a device (`row`) its `number` in the layer.
     """
 
     plan: Plan
     times: Timetable
     shape: _Shape
     crossings: pl.DataFrame
-    syncs: list[tuple[int, str, int, int, int]]  # call, kind, stream, stream waited for, call that recorded the event
+    syncs: pl.DataFrame
+    places: pl.DataFrame
 
     def trace(self, rank: int = 0, shown: Shown = "records") -> Trace:
         """What a profiler on a rank would have written. Correlation ids are rows of the plan, plus one."""
@@ -110,9 +112,19 @@ def random_run(seed: int, *, num_ranks: int | None = None) -> Run:
     for rank in range(shape.num_ranks):
         drafts.add_rank(rank)
     plan = Plan.of(drafts.ops, name=f"run {seed}", num_sms=132, world_size=shape.num_ranks)
-    schema = dict.fromkeys(("op", "on", "record", "call"), pl.Int64)
-    crossings = pl.DataFrame(drafts.crossings, schema=schema, orient="row")
-    return Run(plan=plan, times=timetable(plan), shape=shape, crossings=crossings, syncs=drafts.syncs)
+    return Run(
+        plan=plan,
+        times=timetable(plan),
+        shape=shape,
+        crossings=_frame(drafts.crossings, "op", "on", "record", "call"),
+        syncs=_frame(drafts.syncs, "row", "name", "stream", "wait_stream", "record"),
+        places=_frame(drafts.places, "row", "number"),
+    )
+
+
+def _frame(rows: list[Any], *columns: str) -> pl.DataFrame:
+    schema = {column: pl.String if column == "name" else pl.Int64 for column in columns}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 # --- the shape --------------------------------------------------------------------------------------------------------
@@ -199,6 +211,7 @@ class _Draft:
     ops: list[Op] = field(default_factory=list)
     crossings: list[tuple[int, int, int, int]] = field(default_factory=list)
     syncs: list[tuple[int, str, int, int, int]] = field(default_factory=list)
+    places: list[tuple[int, int]] = field(default_factory=list)
     meets: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict)
     place: dict[str, Any] = field(default_factory=dict)  # phase, layer, step
     rank: int = 0
@@ -244,6 +257,7 @@ class _Draft:
             crossings = [self.cross(kernel, *known, early=early) for known, early in awaited if known]
             op = self.launch(kernel, (step, layer, number), [on for on, _, _ in crossings])
             self.crossings += [(op, *crossing) for crossing in crossings]
+            self.places.append((op, number))
             record = self.host("cudaEventRecord", shape.call_ns / 3) if number in at_once else -1
             done[number] = (op, record)
             ends_phase = number + 1 == len(shape.kernels) or shape.kernels[number + 1].phase != kernel.phase
@@ -363,9 +377,8 @@ def _ranges(host: pl.DataFrame, shape: _Shape) -> Iterator[pl.DataFrame]:
 
 def _records(host: pl.DataFrame, run: Run) -> pl.DataFrame:
     """Kineto's cuda_sync events, a stream of -1 where the host waits."""
-    schema = {"row": pl.UInt32, "name": pl.String, "stream": pl.Int64, "wait_stream": pl.Int64, "record": pl.Int64}
-    syncs = pl.DataFrame(run.syncs, schema=schema, orient="row")
-    return host.select("row", "start_ns", "end_ns").join(syncs, on="row", maintain_order="left").select(
+    calls = host.select(pl.col("row").cast(pl.Int64), "start_ns", "end_ns")
+    return calls.join(run.syncs, on="row", maintain_order="left").select(
         "name", *_extent(), "stream", cat=pl.lit("cuda_sync"), pid=pl.lit("0"), tid=pl.col("stream").cast(pl.String),
         device=pl.lit(0), correlation=pl.col("row") + 1,
         wait_stream=pl.when(pl.col("name").is_in(("Event Sync", "Stream Wait Event"))).then("wait_stream"),

@@ -173,7 +173,8 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _I
             first = np.array([members[group][0] for group in of.tolist()], np.int64)
             apart = ops.at_ns[pair.waiter[first]] - calls.at_ns[first]
             rows.append(pl.DataFrame({
-                "group": of, "pair": number, "votes": votes[of], "apart": apart, "waiter": pair.waiter[first],
+                "group": of, "pair": np.full(len(of), number), "votes": votes[of], "apart": apart,
+                "waiter": pair.waiter[first],
             }))  # fmt: skip
         if not rows:
             if turn:
@@ -190,7 +191,7 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _I
             at = members[group]
             pair = pairs[number]
             at = at[pair.awaited[at] >= 0]
-            taken[group] = True
+            taken[group] = calls.are_real  # such a call waits once; an op that stands for one may wait for several
             np.maximum.at(ready, pair.waiter[at], ops.end_ns[pair.awaited[at]])
             yield pair, at
 
