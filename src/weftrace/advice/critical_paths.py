@@ -36,10 +36,10 @@ PART_SCHEMA: dict[str, pl.DataType] = {
     "from_ns": pl.Int64(),  # from the plan's 0
     "until_ns": pl.Int64(),
     "class_": pl.Enum(CLASSES),
-    "cause": pl.String(),  # how the op came to run: one of `CAUSES`, "stream order", "thread order", "meet", "start"
-    "name": pl.String(),  # of the op; of time between ops, its class
-    "family": pl.String(),
-    "phase": pl.String(),
+    "cause": pl.Categorical(),  # how the op came to run: of `CAUSES`, or "stream order", "thread order", "meet", "start"
+    "name": pl.Categorical(),  # of the op; of time between ops, its class
+    "family": pl.Categorical(),
+    "phase": pl.Categorical(),
     "rank": pl.Int32(),
     "step": pl.Int32(),
 }
@@ -128,9 +128,9 @@ class CriticalPath(InNotebook):
     def _by(self, column: str) -> pl.DataFrame:
         time = (pl.col("until_ns") - pl.col("from_ns")).sum()
         return (
-            self.parts.group_by(pl.col(column).cast(pl.String).alias("name"), maintain_order=True)
+            self.parts.group_by(pl.col(column).alias("name"), maintain_order=True)
             .agg(time_ns=time)
-            .with_columns(share=pl.col("time_ns") / max(self.span_ns, 1))
+            .with_columns(pl.col("name").cast(pl.String), share=pl.col("time_ns") / max(self.span_ns, 1))
             .sort("time_ns", descending=True, maintain_order=True)
         )
 
@@ -208,32 +208,35 @@ def _parts(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, begin: int
     bounds = np.column_stack([start - lag, start, np.minimum(np.maximum(held, start), until)]).ravel()
     bounds = np.append(bounds, until[-1])
     bounds = np.maximum(np.minimum.accumulate(bounds[::-1])[::-1], begin)
-    source = pl.col("source")
+    is_part = np.diff(bounds) > 0
+    step, place = np.divmod(np.flatnonzero(is_part), 3)
+    is_between, source = pl.col("place") == 0, pl.col("source")
     between = (
         pl.when(pl.col("reached_by") == "thread order").then(pl.lit("host"))
         .when((pl.col("reason") == "resource") | (source == "origin")).then(pl.lit("idle"))
         .when(source.is_in(("launch", "graph"))).then(pl.lit("launch")).otherwise(pl.lit("dependency"))
-    )  # fmt: skip
-    told = path.select(
-        "op", "rank", "step", between=between, own=pl.col("class_").cast(pl.String), cause=pl.col("reached_by"),
-        name=pl.col("name").cast(pl.String), family=pl.col("family").cast(pl.String),
-        phase=pl.col("phase").cast(pl.String).fill_null(NO_PHASE),
-    )  # fmt: skip
-    thrice = told[np.repeat(np.arange(len(path)), 3)].with_columns(
-        from_ns=pl.Series(bounds[:-1]), until_ns=pl.Series(bounds[1:]), place=pl.int_range(3 * len(path)) % 3
+    ).cast(pl.Enum(CLASSES))  # fmt: skip
+    told = path[step].with_columns(
+        between.alias("between"),
+        place=pl.Series(place),
+        from_ns=pl.Series(bounds[:-1][is_part]),
+        until_ns=pl.Series(bounds[1:][is_part]),
     )
-    is_between = pl.col("place") == 0
-    named = thrice.with_columns(
-        class_=pl.when(is_between).then("between").when(place=2).then(pl.lit("SM wait")).otherwise("own"),
-        name=pl.when(is_between).then("between").otherwise("name"),
-        family=pl.when(is_between).then("between").otherwise(pl.coalesce("family", "name")),
-    ).filter(pl.col("until_ns") > pl.col("from_ns"))
-    return named.select(pl.col(name).cast(dtype) for name, dtype in PART_SCHEMA.items())
+    own = pl.when(place=2).then(pl.lit("SM wait", pl.Enum(CLASSES))).otherwise("class_")
+    instead = pl.col("between").cast(pl.String)
+    parts = told.with_columns(
+        pl.col("reached_by").alias("cause"),
+        pl.col("phase").fill_null(NO_PHASE),
+        class_=pl.when(is_between).then("between").otherwise(own),
+        name=pl.when(is_between).then(instead).otherwise(pl.col("name").cast(pl.String)),
+        family=pl.when(is_between).then(instead).otherwise(pl.coalesce("family", "name").cast(pl.String)),
+    )
+    return parts.select(pl.col(name).cast(dtype) for name, dtype in PART_SCHEMA.items())
 
 
 def _held_from(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, until: NDArray[Any]) -> NDArray[np.int64]:
     """Of each op on the path, from when on the next lacked nothing but its SMs; its end on the path elsewhere."""
-    for_sms = (edges.get_column("source") == "sm").to_numpy()
+    for_sms = (edges.get_column("source") == "sm").fill_null(False).to_numpy()
     held: NDArray[np.int64] = until.astype(np.int64)
     follows = (path.get_column("source") == "sm").fill_null(False).to_numpy()
     if follows.any():

@@ -169,6 +169,18 @@ def latest_start_ns(
     return latest_start
 
 
+def chain(
+    graph: Graph, start_ns: _Int64s, end_ns: _Int64s, last: int, *, compiled: bool | None = None
+) -> tuple[_Int32s, _Int32s, _Int32s]:
+    """Ops from `last` back from cause to cause, of each the cause, and the wait, as `loops.chain` finds them."""
+    found = tuple(_of(2 * len(graph.hold_ns), loops.NONE) for _ in range(3))
+    arguments = (last, start_ns, end_ns, *_waits(graph), graph.plan.gap_ns, graph.meet_of, graph.meet_first,
+                 graph.meet_ops, previous_on_stream(graph), *found)  # fmt: skip
+    num_found = _call(loops.chain, arguments, written=found, compiled=compiled, graph=graph)
+    op, cause, wait = (each[:num_found] for each in found)
+    return op, cause, wait
+
+
 def previous_on_stream(graph: Graph) -> _Int32s:
     """For each op, the op before it on its stream; -1 for the first."""
     previous = _of(len(graph.queue_ops), loops.NONE)
@@ -228,6 +240,7 @@ def _compiled(function: Any) -> Any:
         loops.run: int64(i32, i32, i32, *waits, i64, int64, i32, i32, i32, out64, out64, out32, out32, out32, out64,
                          out32, out32, out32, out64, out32),
         loops.latest: void(i32, *waits, i64, int64, i32, i32, out64, out64, out64),
+        loops.chain: int64(int64, i64, i64, *waits, int64, i32, i32, i32, i32, out32, out32, out32),
         loops.grouped: void(i32, out32, out32),
     }  # fmt: skip
     return compiled(function, signatures[function])

@@ -152,6 +152,53 @@ def latest(
                     latest_end[on] = allowed
 
 
+def chain(
+    last: Any, start: Any, end: Any, wait_first: Any, wait_on: Any, wait_for_start: Any, wait_lag: Any, gap: Any,
+    meet_of: Any, meet_first: Any, meet_ops: Any, before: Any, found_op: Any, found_cause: Any, found_wait: Any,
+) -> int:  # fmt: skip
+    """From the end of op `last` back from cause to cause; return how many ops were found, the first of them `last`.
+
+    found_op, found_cause, found_wait: room for two entries an op, all NONE. found_cause: the op that this one waited
+    for, NONE where it began with the plan. found_wait: by which wait; NONE for the order of a stream; NONE - 1 for the
+    member of its meet that started last. before: as in `latest`. The rest is as in `run`, after it.
+    """
+    has_lags = len(wait_lag) > 0
+    has_meets = len(meet_of) > 0
+    i = last
+    at_end = True  # whether the end of i is to be explained, or its start
+    num_found = 0
+    while i >= 0:
+        found_op[num_found] = i
+        cause = NONE
+        if has_meets and at_end and meet_of[i] >= 0:
+            latest_member = i
+            for at in range(meet_first[meet_of[i]], meet_first[meet_of[i] + 1]):
+                if start[meet_ops[at]] > start[latest_member]:
+                    latest_member = meet_ops[at]
+            if latest_member != i:
+                cause = latest_member
+                found_wait[num_found] = NONE - 1
+                at_end = False
+        if cause < 0:
+            for k in range(wait_first[i], wait_first[i + 1]):
+                on = wait_on[k]
+                ready = start[on] if wait_for_start[k] else end[on]
+                if has_lags:
+                    ready += wait_lag[k]
+                if ready == start[i]:
+                    cause = on
+                    found_wait[num_found] = k
+                    at_end = not wait_for_start[k]
+                    break
+        if cause < 0 and before[i] >= 0 and end[before[i]] + gap == start[i]:
+            cause = before[i]
+            at_end = True
+        found_cause[num_found] = cause
+        num_found += 1
+        i = cause
+    return num_found
+
+
 def grouped(codes: Any, first: Any, order: Any) -> None:
     """Sort indices by code, those of one code in their order: a counting sort.
 

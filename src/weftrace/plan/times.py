@@ -15,17 +15,14 @@ from numpy.typing import NDArray
 
 from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
-from weftrace.plan.graph import Graph, graph_of, latest_start_ns, previous_on_stream, run
+from weftrace.plan.graph import Graph, chain, graph_of, latest_start_ns, run
 from weftrace.plan.model import Plan
-from weftrace.plan.ops import Why
 from weftrace.plan.rows import rows_by_rank
 from weftrace.units import duration
 
 #: Memory that a plan takes and frees adds up to less than this, so that it fits int64.
 MAX_TOTAL_BYTES = 1 << 62
 _ROWS_AT_ONCE = 1 << 13
-
-_WHYS = get_args(Why)
 
 Reason = Literal["start", "dependency", "resource", "meet"]
 
@@ -223,47 +220,30 @@ def reached_ns(times: Timetable, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _path(graph: Graph, times: Timetable, last: int | None = None) -> pl.DataFrame:
     """From the end of the op that ends last, or of the one asked for, back from cause to cause."""
-    steps = list(_steps(graph, times, last)) if len(times.plan) else []
-    names = list(PATH_SCHEMA)
-    frame = pl.DataFrame(steps[::-1], schema={name: PATH_SCHEMA[name] for name in names}, orient="row")
+    plan = times.plan
     own = ("id", "name", "phase", "kind", "rank", "stream")
-    return frame.hstack(times.plan.ops.select(own)[frame.get_column("op").to_numpy()])
-
-
-def _steps(graph: Graph, times: Timetable, last: int | None) -> Iterator[tuple[object, ...]]:
-    before = previous_on_stream(graph)
-    start, end = times.start_ns, times.end_ns
-    why_of_wait = times.plan.waits.get_column("why").to_physical().to_numpy()  # a path may have a million steps
-    i = int(np.argmax(end)) if last is None else last
-    until, at_end = int(end[i]), True
-    while True:
-        j, reason, wait, ready, lag = _cause(graph, times, before, i, at_end)
-        why = None if wait is None else _WHYS[why_of_wait[wait]]
-        from_ns = int(start[i]) if reason != "meet" else int(start[j])
-        yield i, int(start[i]), int(end[i]), from_ns, until, max(lag, 0), reason, why, j if j >= 0 else None, wait
-        if j < 0:
-            return
-        i, at_end = j, ready == "end"
-        until = from_ns - max(lag, 0)
-
-
-def _cause(
-    graph: Graph, times: Timetable, before: NDArray[np.int32], i: int, at_end: bool
-) -> tuple[int, Reason, int | None, str, int]:
-    """What op i's end, or start, waited for: (op, reason, row of the wait, the other's "end" or "start", lag)."""
-    start, end = times.start_ns, times.end_ns
-    if at_end and len(graph.meet_of) and (m := graph.meet_of[i]) >= 0:
-        members = graph.meet_ops[graph.meet_first[m] : graph.meet_first[m + 1]]
-        last = int(members[np.argmax(start[members])])
-        if start[last] > start[i]:
-            return last, "meet", None, "start", 0
-    for k in range(graph.wait_first[i], graph.wait_first[i + 1]):
-        on, for_start = int(graph.wait_on[k]), bool(graph.wait_for_start[k])
-        lag = int(graph.wait_lag_ns[k]) if len(graph.wait_lag_ns) else 0
-        if (start if for_start else end)[on] + lag == start[i]:
-            return on, "dependency", k, "start" if for_start else "end", lag
-    j = int(before[i])
-    if j >= 0 and end[j] + graph.plan.gap_ns == start[i]:
-        return j, "resource", None, "end", graph.plan.gap_ns
-    assert start[i] == 0, (times.plan.label(i), start[i])
-    return -1, "start", None, "", 0
+    if not len(plan):
+        return pl.DataFrame(schema=PATH_SCHEMA).hstack(plan.ops.select(own))
+    last = int(np.argmax(times.end_ns)) if last is None else last
+    op, cause, wait = (each[::-1] for each in chain(graph, times.start_ns, times.end_ns, last))
+    is_first, is_wait, is_meet = cause < 0, wait >= 0, wait < -1
+    assert (is_first == (times.start_ns[op] == 0))[0], (plan.label(int(op[0])), times.start_ns[op[0]])
+    lag_ns = np.where(is_first | is_meet, 0, plan.gap_ns)
+    lag_ns[is_wait] = np.maximum(plan.waits.get_column("lag_ns").to_numpy()[wait[is_wait]], 0)
+    from_ns = np.where(is_meet, times.start_ns[cause], times.start_ns[op])
+    code = np.select((is_first, is_wait, is_meet), (0, 1, 3), 2)
+    by_wait = pl.Series(np.where(is_wait, wait, -1))
+    columns = {
+        "op": op,
+        "start_ns": times.start_ns[op],
+        "end_ns": times.end_ns[op],
+        "from_ns": from_ns,
+        "until_ns": np.append((from_ns - lag_ns)[1:], times.end_ns[last]),
+        "lag_ns": lag_ns,
+        "reason": pl.Series(np.array(get_args(Reason))[code], dtype=pl.String),
+        "why": plan.waits.get_column("why").gather(by_wait.set(by_wait < 0, None)).cast(pl.String),
+        "cause": pl.Series(cause).set(pl.Series(is_first), None),
+        "wait": by_wait.set(by_wait < 0, None),
+    }
+    frame = pl.DataFrame(columns).select(pl.col(name).cast(dtype) for name, dtype in PATH_SCHEMA.items())
+    return frame.hstack(plan.ops.select(own)[frame.get_column("op").to_numpy()])
