@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import weftrace as wt
 from tests.tracefile import TraceFile
+from weftrace.advice.changes import SmSplit
 from weftrace.advice.sm_splits import present_split, split_durations
+from weftrace.advice.whatifs import what_if
 from weftrace.errors import AdviceError
 from weftrace.plan import Inferred, by_phase, infer
 from weftrace.trace import Trace
@@ -101,8 +102,10 @@ def test_deepseek_uses_112_sms_to_compute_and_20_to_communicate() -> None:
     assert (now.compute, now.communication) == (112, 20)
     durations, notes = split_durations(inferred, 124, 8)
     data = (inferred.measured["role"] == "data").fill_null(False)
-    before = inferred.plan.ops["duration_ns"].filter(data).sum()
-    assert durations[data.to_numpy()].sum() == pytest.approx(2.5 * before)
-    print("\n".join(notes))
+    before = inferred.plan.ops["duration_ns"].to_numpy()[data.to_numpy()]
+    assert durations[data.to_numpy()].sum() == pytest.approx(2.5 * before.sum())
+    assert notes[2].startswith("22.3 ms of other GEMMs, convolutions and attention: × 112/124 for the 99.8 % beside")
+    after = what_if(inferred, [SmSplit(compute=124, communication=8)])
+    assert after.after_ns > after.replayed_ns and after.notes == notes
     with pytest.raises(AdviceError, match="phases"):
         split_durations(by_phase(inferred), 124, 8)

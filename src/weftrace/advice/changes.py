@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.advice.sm_splits import split_durations
 from weftrace.errors import AdviceError
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import EDGE_SCHEMA, FIRST_THREAD, Inferred
@@ -177,7 +178,7 @@ def applied(draft: Draft, change: Change) -> Draft:
         case PerfectOverlap():
             return _overlapped(draft)
         case SmSplit():
-            raise AdviceError("another split of SMs cannot be tried yet.")
+            return _split(draft, change)
 
 
 def plan_of(draft: Draft, name: str) -> Changed:
@@ -310,6 +311,13 @@ def _overlapped(draft: Draft) -> Draft:
         stream=np.where(communicates, draft.stream + _APART, draft.stream).astype(np.int32),
         notes=(*draft.notes, f"perfect overlap drops {dropped:,} waits between communication and other work"),
     )
+
+
+def _split(draft: Draft, change: SmSplit) -> Draft:
+    then, notes = split_durations(draft.inferred, change.compute, change.communication)
+    now = draft.inferred.plan.ops.get_column("duration_ns").to_numpy()
+    factor = np.divide(then, now, out=np.ones_like(then), where=now > 0)
+    return replace(draft, duration_ns=draft.duration_ns * factor, notes=(*draft.notes, *notes))
 
 
 def _is_launch(inferred: Inferred) -> NDArray[np.bool_]:
