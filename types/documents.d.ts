@@ -1,5 +1,71 @@
 // Made by `make types` from the schemas of documents and the types of page blocks. Do not edit.
 
+declare namespace replay_checks {
+  /** One file: its replay, or the reason why no plan could be inferred. */
+  interface CheckTold {
+    name: string;
+    /** Why there is no plan; null where there is one. */
+    reason: string | null;
+    /** On devices and on host threads. */
+    num_ops: number;
+    /** Of these, on devices. */
+    num_events: number;
+    /** Those of the plan, by where they come from. */
+    waits: WaitsRow[];
+    kept: KeptTold | null;
+    replay: ReplayTold | null;
+  }
+  /** All that the replay keeps of the run besides measured durations and the waits. */
+  interface KeptTold {
+    /** Between two ops back to back on a stream, the median. */
+    gap_ns: number;
+    /** From a launch call's end to its op's start, the median. */
+    launch_latency_ns: number;
+    /** From an op's end to a waiter's start elsewhere, the median. */
+    wait_latency_ns: number;
+    /** Streams that start when they did, launched before the recording. */
+    num_pinned: number;
+  }
+  /** A replay of the inferred plan beside the measurement. */
+  interface ReplayTold {
+    /** Measured: from the first start on a device to the last end. */
+    span_ns: number;
+    /** The same of the replay. */
+    replayed_ns: number;
+    /** replayed_ns / span_ns - 1. */
+    error: number;
+    /** Whether the error is at most 3 % either way. */
+    is_trustworthy: boolean;
+    /** Phase and occurrence whose end is farthest off. */
+    worst_phase: string | null;
+    /** By how much: replayed less measured end. */
+    worst_phase_ns: number;
+    /** Starts more than 10 µs after stream and launch let them. */
+    late_starts: number;
+    late_ns: number;
+    /** Of these, those that no other wait of the plan explains. */
+    unexplained_starts: number;
+    unexplained_ns: number;
+  }
+  /** The waits that come from one source. */
+  interface WaitsRow {
+    source: string;
+    count: number;
+    /** The mean: 1 of what is recorded; of votes, what they leave. */
+    confidence: number;
+    /** Of all of them together; null where nothing was voted on. */
+    votes_for: number | null;
+    votes_against: number | null;
+  }
+  /** Many files, each replayed by itself. */
+  interface Document {
+    schema: "weftrace.replay_checks/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    files: CheckTold[];
+  }
+}
+
 declare namespace placement {
   interface BeforeAndAfter {
     /** The placement before, or the published EPLB on the same loads; null where it has no answer. */
