@@ -233,7 +233,7 @@ def _parts(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, begin: int
 
 def _held_from(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, until: NDArray[Any]) -> NDArray[np.int64]:
     """Of each op on the path, from when on the next lacked nothing but its SMs; its end on the path elsewhere."""
-    for_sms = (edges.get_column("source") == "sm").to_numpy()
+    for_sms = (edges.get_column("source") == "sm").fill_null(False).to_numpy()
     held: NDArray[np.int64] = until.astype(np.int64)
     follows = (path.get_column("source") == "sm").fill_null(False).to_numpy()
     if follows.any():
