@@ -1,5 +1,388 @@
 // Made by `make types` from the schemas of documents and the types of page blocks. Do not edit.
 
+declare namespace critical_path {
+  /** A bar of the waterfall. All bars add up to the measured span. */
+  interface BarRow {
+    /** A class on the critical path, or the replay's error. */
+    name: string;
+    time_ns: number;
+    /** Of the measured span. */
+    share: number;
+    /** What the span would lose with none of it, all else as it is. */
+    alone_ns: number | null;
+  }
+  /** All that the replay keeps of the run besides measured durations and the waits. */
+  interface KeptTold {
+    /** Between two ops back to back on a stream, the median. */
+    gap_ns: number;
+    /** From a launch call's end to its op's start, the median. */
+    launch_latency_ns: number;
+    /** From an op's end to a waiter's start elsewhere, the median. */
+    wait_latency_ns: number;
+    /** Streams that start when they did, launched before the recording. */
+    num_pinned: number;
+  }
+  /** What of the path has one name. The rows of a table add up to the path's span. */
+  interface PartRow {
+    name: string;
+    time_ns: number;
+    /** Of the path's span. */
+    share: number;
+  }
+  /** A replay of the inferred plan beside the measurement. */
+  interface ReplayTold {
+    /** Measured: from the first start on a device to the last end. */
+    span_ns: number;
+    /** The same of the replay. */
+    replayed_ns: number;
+    /** replayed_ns / span_ns - 1. */
+    error: number;
+    /** Whether the error is at most 3 % either way. */
+    is_trustworthy: boolean;
+    /** Phase and occurrence whose end is farthest off. */
+    worst_phase: string | null;
+    /** By how much: replayed less measured end. */
+    worst_phase_ns: number;
+    /** Starts more than 10 µs after stream and launch let them. */
+    late_starts: number;
+    late_ns: number;
+    /** Of these, those that no other wait of the plan explains. */
+    unexplained_starts: number;
+    unexplained_ns: number;
+  }
+  /** The ops of one phase, or outside phases, and how near they are to the path. */
+  interface SlackRow {
+    phase: string;
+    num_ops: number;
+    /** Without slack: later by a ns, and the span is longer by one. */
+    on_path: number;
+    /** The least slack of them. */
+    least_ns: number;
+    median_ns: number;
+  }
+  /** The waits that come from one source. */
+  interface WaitsRow {
+    source: string;
+    count: number;
+    /** The mean: 1 of what is recorded; of votes, what they leave. */
+    confidence: number;
+    /** Of all of them together; null where nothing was voted on. */
+    votes_for: number | null;
+    votes_against: number | null;
+  }
+  /** The wait on the path of which we are least sure. */
+  interface WeakestTold {
+    /** Of the op that waited. */
+    name: string;
+    /** Of the op that it waited for. */
+    on_name: string;
+    source: string;
+    votes_for: number | null;
+    votes_against: number | null;
+    confidence: number;
+  }
+  /** What decided how long a measured run took. */
+  interface Document {
+    schema: "weftrace.critical_path/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    /** The trace, or the job. */
+    source: string;
+    device_name: string;
+    ranks: number[];
+    /** Of the inferred plan: on devices and on host threads. */
+    num_ops: number;
+    /** The plan's 0 on the trace's clock. */
+    origin_ns: number;
+    headline: string;
+    replay: ReplayTold;
+    kept: KeptTold;
+    /** Those of the plan, by where they come from. */
+    waits: WaitsRow[];
+    /** Of the path: the replayed span of the devices. */
+    span_ns: number;
+    /** Of the chain before the first start on a device; in no sum. */
+    before_ns: number;
+    by_class: PartRow[];
+    by_phase: PartRow[];
+    by_family: PartRow[];
+    by_kernel: PartRow[];
+    /** By how an op came to run when it did. */
+    by_cause: PartRow[];
+    by_rank: PartRow[];
+    weakest: WeakestTold | null;
+    waterfall: BarRow[];
+    slack: SlackRow[];
+    /** The path as columns, a row a part: parts lie end to end from the first start to the last end. */
+    parts: Record<string, unknown[]>;
+    notes: string[];
+  }
+}
+
+declare namespace replay_checks {
+  /** One file: its replay, or the reason why no plan could be inferred. */
+  interface CheckTold {
+    name: string;
+    /** Why there is no plan; null where there is one. */
+    reason: string | null;
+    /** On devices and on host threads. */
+    num_ops: number;
+    /** Of these, on devices. */
+    num_events: number;
+    /** Those of the plan, by where they come from. */
+    waits: WaitsRow[];
+    kept: KeptTold | null;
+    replay: ReplayTold | null;
+  }
+  /** All that the replay keeps of the run besides measured durations and the waits. */
+  interface KeptTold {
+    /** Between two ops back to back on a stream, the median. */
+    gap_ns: number;
+    /** From a launch call's end to its op's start, the median. */
+    launch_latency_ns: number;
+    /** From an op's end to a waiter's start elsewhere, the median. */
+    wait_latency_ns: number;
+    /** Streams that start when they did, launched before the recording. */
+    num_pinned: number;
+  }
+  /** A replay of the inferred plan beside the measurement. */
+  interface ReplayTold {
+    /** Measured: from the first start on a device to the last end. */
+    span_ns: number;
+    /** The same of the replay. */
+    replayed_ns: number;
+    /** replayed_ns / span_ns - 1. */
+    error: number;
+    /** Whether the error is at most 3 % either way. */
+    is_trustworthy: boolean;
+    /** Phase and occurrence whose end is farthest off. */
+    worst_phase: string | null;
+    /** By how much: replayed less measured end. */
+    worst_phase_ns: number;
+    /** Starts more than 10 µs after stream and launch let them. */
+    late_starts: number;
+    late_ns: number;
+    /** Of these, those that no other wait of the plan explains. */
+    unexplained_starts: number;
+    unexplained_ns: number;
+  }
+  /** The waits that come from one source. */
+  interface WaitsRow {
+    source: string;
+    count: number;
+    /** The mean: 1 of what is recorded; of votes, what they leave. */
+    confidence: number;
+    /** Of all of them together; null where nothing was voted on. */
+    votes_for: number | null;
+    votes_against: number | null;
+  }
+  /** Many files, each replayed by itself. */
+  interface Document {
+    schema: "weftrace.replay_checks/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    files: CheckTold[];
+  }
+}
+
+declare namespace sensitivity {
+  /** The span over the speed of one selection. */
+  interface CurveTold {
+    selector: string;
+    /** Where it is flat, where its knee is, how steep it is. */
+    sentence: string;
+    points: PointRow[];
+  }
+  /** All that the replay keeps of the run besides measured durations and the waits. */
+  interface KeptTold {
+    /** Between two ops back to back on a stream, the median. */
+    gap_ns: number;
+    /** From a launch call's end to its op's start, the median. */
+    launch_latency_ns: number;
+    /** From an op's end to a waiter's start elsewhere, the median. */
+    wait_latency_ns: number;
+    /** Streams that start when they did, launched before the recording. */
+    num_pinned: number;
+  }
+  /** A point of a curve. */
+  interface PointRow {
+    /** Durations are multiplied by it. */
+    factor: number;
+    span_ns: number;
+    /** span_ns over the replayed span, less 1. */
+    change: number;
+  }
+  /** A replay of the inferred plan beside the measurement. */
+  interface ReplayTold {
+    /** Measured: from the first start on a device to the last end. */
+    span_ns: number;
+    /** The same of the replay. */
+    replayed_ns: number;
+    /** replayed_ns / span_ns - 1. */
+    error: number;
+    /** Whether the error is at most 3 % either way. */
+    is_trustworthy: boolean;
+    /** Phase and occurrence whose end is farthest off. */
+    worst_phase: string | null;
+    /** By how much: replayed less measured end. */
+    worst_phase_ns: number;
+    /** Starts more than 10 µs after stream and launch let them. */
+    late_starts: number;
+    late_ns: number;
+    /** Of these, those that no other wait of the plan explains. */
+    unexplained_starts: number;
+    unexplained_ns: number;
+  }
+  /** One selection, made faster alone. */
+  interface SensitivityRow {
+    /** class, family, phase or rank. */
+    kind: string;
+    /** As --scale takes it. */
+    selector: string;
+    /** Of all its ops together. */
+    time_ns: number;
+    /** Of that, what lies on the critical path. */
+    critical_ns: number;
+    /** By which the span is shorter. */
+    saved_ns: number;
+    /** saved_ns of the replayed span. */
+    share: number;
+  }
+  /** The waits that come from one source. */
+  interface WaitsRow {
+    source: string;
+    count: number;
+    /** The mean: 1 of what is recorded; of votes, what they leave. */
+    confidence: number;
+    /** Of all of them together; null where nothing was voted on. */
+    votes_for: number | null;
+    votes_against: number | null;
+  }
+  /** What it saves to make each class, family and phase a little faster, each alone. */
+  interface Document {
+    schema: "weftrace.sensitivity/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    /** The trace, or the job. */
+    source: string;
+    device_name: string;
+    ranks: number[];
+    headline: string;
+    /** How much faster: 0.01 is 1 %. */
+    by: number;
+    replay: ReplayTold;
+    kept: KeptTold;
+    waits: WaitsRow[];
+    replayed_ns: number;
+    /** What saves most first, within each kind. */
+    rows: SensitivityRow[];
+    curves: CurveTold[];
+    notes: string[];
+  }
+}
+
+declare namespace what_if {
+  /** All that the replay keeps of the run besides measured durations and the waits. */
+  interface KeptTold {
+    /** Between two ops back to back on a stream, the median. */
+    gap_ns: number;
+    /** From a launch call's end to its op's start, the median. */
+    launch_latency_ns: number;
+    /** From an op's end to a waiter's start elsewhere, the median. */
+    wait_latency_ns: number;
+    /** Streams that start when they did, launched before the recording. */
+    num_pinned: number;
+  }
+  /** What of the path has one name. The rows of a table add up to the path's span. */
+  interface PartRow {
+    name: string;
+    time_ns: number;
+    /** Of the path's span. */
+    share: number;
+  }
+  /** A replay of the inferred plan beside the measurement. */
+  interface ReplayTold {
+    /** Measured: from the first start on a device to the last end. */
+    span_ns: number;
+    /** The same of the replay. */
+    replayed_ns: number;
+    /** replayed_ns / span_ns - 1. */
+    error: number;
+    /** Whether the error is at most 3 % either way. */
+    is_trustworthy: boolean;
+    /** Phase and occurrence whose end is farthest off. */
+    worst_phase: string | null;
+    /** By how much: replayed less measured end. */
+    worst_phase_ns: number;
+    /** Starts more than 10 µs after stream and launch let them. */
+    late_starts: number;
+    late_ns: number;
+    /** Of these, those that no other wait of the plan explains. */
+    unexplained_starts: number;
+    unexplained_ns: number;
+  }
+  /** The waits that come from one source. */
+  interface WaitsRow {
+    source: string;
+    count: number;
+    /** The mean: 1 of what is recorded; of votes, what they leave. */
+    confidence: number;
+    /** Of all of them together; null where nothing was voted on. */
+    votes_for: number | null;
+    votes_against: number | null;
+  }
+  /** The wait on the path of which we are least sure. */
+  interface WeakestTold {
+    /** Of the op that waited. */
+    name: string;
+    /** Of the op that it waited for. */
+    on_name: string;
+    source: string;
+    votes_for: number | null;
+    votes_against: number | null;
+    confidence: number;
+  }
+  /** Changes tried on the plan of a measured run. Spans go from the first start on a device to the last end. */
+  interface Document {
+    schema: "weftrace.what_if/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    /** The trace, or the job. */
+    source: string;
+    device_name: string;
+    ranks: number[];
+    /** What was tried, all at once. */
+    changes: string[];
+    headline: string;
+    replay: ReplayTold;
+    kept: KeptTold;
+    waits: WaitsRow[];
+    /** Of the plan as inferred. */
+    replayed_ns: number;
+    /** Of the changed plan. */
+    after_ns: number;
+    /** replayed_ns - after_ns; below 0 where the change makes it longer. */
+    saved_ns: number;
+    /** after_ns / replayed_ns - 1. */
+    change: number;
+    /** Whether the replay is off by more than what is saved. */
+    is_within_error: boolean;
+    /** The largest class on the critical path after the change. */
+    bottleneck: string;
+    /** The critical path by class; adds up to replayed_ns. */
+    before: PartRow[];
+    /** The same after the change; adds up to after_ns. */
+    after: PartRow[];
+    before_phases: PartRow[];
+    after_phases: PartRow[];
+    /** On the path after the change. */
+    weakest: WeakestTold | null;
+    /** Why the answer may not be valid. */
+    limits: string[];
+    notes: string[];
+  }
+}
+
 declare namespace placement {
   interface BeforeAndAfter {
     /** The placement before, or the published EPLB on the same loads; null where it has no answer. */

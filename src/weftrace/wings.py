@@ -33,6 +33,7 @@ WINGS = (
     Wing("flops", (("values", ("FlopsReport",)), ("", ("count", "profile")))),
     Wing("pipeline"),
     Wing("moe", command="profile"),
+    Wing("advice", command="whatif"),
     Wing("capture", is_shown=False),
 )
 

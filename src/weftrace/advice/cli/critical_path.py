@@ -1,0 +1,81 @@
+"""`weftrace critical-path`: what decided how long a run took, and how far its replay is off."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weftrace.advice.cli.inferring import exit_if_off, inferred_from, working
+from weftrace.cli import options, outputs
+from weftrace.errors import NOT_MET, UNUSABLE_INPUT
+
+EPILOG = """[bold]Examples[/bold]
+
+weftrace critical-path train.json.gz                                what decided how long it took
+
+weftrace critical-path train.json.gz -o path.html -o path.json      one page that opens offline, and the numbers
+
+weftrace critical-path train.json.gz -o annotated.json.gz           the trace with the path as lanes, for Perfetto
+
+weftrace critical-path traces/                                      the ranks of a job, joined where they meet
+
+weftrace critical-path --check traces/*.json.gz -o replays.md       how far the replay of each file is off"""
+
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Exit with 1 where the replay is more than 3 % off the measured span.")
+]
+Top = Annotated[int, typer.Option("--top", help="Rows of each table in the terminal.", min=1, metavar="N")]
+
+
+def command(
+    sources: options.Sources,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Instead of a path: a line a file, how far the replay of its plan is off."),
+    ] = False,
+    top: Top = 8,
+    strict: Strict = False,
+    ranks: options.Ranks = None,
+    workers: options.Workers = None,
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
+) -> None:
+    """Find what decided how long a run took: its critical path, by class, phase, kernel and cause."""
+    from weftrace.advice.kinds import CHECKS, CRITICAL_PATH
+
+    inputs = options.inputs_of(sources)
+    if check:
+        to = outputs.wanted(output, writes=CHECKS, inputs=inputs, json=json, quiet=quiet)
+        _check(sources, max_bytes, to, strict=strict)
+        return
+    to = outputs.wanted(output, writes=CRITICAL_PATH, inputs=inputs, json=json, quiet=quiet)
+    inferred = inferred_from(sources, ranks=ranks, workers=workers, max_bytes=max_bytes)
+    from weftrace.advice.document import critical_path_report
+    from weftrace.advice.render.terminal import print_critical_path
+
+    with working("following the path"):
+        report = critical_path_report(inferred)
+    outputs.deliver(
+        report, CRITICAL_PATH, to, show=lambda report, console: print_critical_path(report.document, console, top)
+    )
+    exit_if_off(report.document["replay"], strict=strict)
+
+
+def _check(sources: list[str], max_bytes: str, to: outputs.Wanted, *, strict: bool) -> None:
+    """A line a file, each taken by itself."""
+    from weftrace.advice.kinds import CHECKS
+    from weftrace.advice.replay_checks import check_replays
+    from weftrace.files.sources import is_remote
+    from weftrace.trace import find_traces
+
+    files = [path for source in sources for path in ([source] if is_remote(source) else find_traces(source))]
+    with outputs.progress_bar("replaying") as on_progress:
+        found = check_replays(files, max_bytes=options.parse_size(max_bytes), on_progress=on_progress)
+    outputs.deliver(found, CHECKS, to)
+    if not found.replays:
+        raise typer.Exit(UNUSABLE_INPUT)
+    if strict and not found.are_trustworthy:
+        raise typer.Exit(NOT_MET)

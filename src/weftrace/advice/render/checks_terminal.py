@@ -1,0 +1,126 @@
+"""How far replays of many files are off, in a terminal and as Markdown; drawn from the document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from weftrace.advice.render.tables import markdown_cell, markdown_table
+from weftrace.advice.render.words import off
+from weftrace.advice.replay_checks import ChecksDocument, CheckTold
+from weftrace.plan.inference.replaying import LATE_NS
+from weftrace.plan.inference.values import SOURCES
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
+from weftrace.render.console_text import clean, joined, shorten_start
+from weftrace.units import MS, counted, duration, percent, short_time
+
+MAX_WIDTH = 140
+HEADS = ("file", "span", "replayed", "error", "worst phase end", "trusted")
+BASIS_HEADS = ("ops", "late starts", "unexplained")
+
+
+def print_checks(document: ChecksDocument, console: Console) -> None:
+    """Print a `weftrace.replay_checks/1` document: each file's replay, and what it rests on."""
+    width = min(console.width, MAX_WIDTH)
+    files = _replayed(document)
+    title = joined([Text("weftrace critical-path --check", style=BOLD), counted(len(document["files"]), "file")], " · ")
+    blocks: list[RenderableType] = [title, Text(headline(document), style=BOLD)]
+    if files:
+        names, sources = _names(files), _sources(files)
+        replays = [[name, *_replay(file)] for name, file in zip(names, files, strict=True)]
+        basis = [[name, *_basis(file, sources)] for name, file in zip(names, files, strict=True)]
+        heads = ("file", *BASIS_HEADS, *sources)
+        late = f"late: over {duration(LATE_NS)} after stream and launch let it; then waits, by where they come from"
+        blocks += [
+            Group(
+                section("Replays", "trusted: the span within 3 %"),
+                table(HEADS, replays, width, left=HEADS[:1], shorten=shorten_start),
+            ),
+            Group(
+                section("What they rest on", late), table(heads, basis, width, left=heads[:1], shorten=shorten_start)
+            ),
+        ]
+    if reasons := [file for file in document["files"] if file["replay"] is None]:
+        told = [Text(clean(f"{file['name']}: {file['reason']}"), style=DIM) for file in reasons]
+        blocks.append(Group(section("No plan"), *told))
+    print_blocks(blocks, console, width)
+
+
+def checks_markdown(document: ChecksDocument) -> str:
+    """The same as one table to paste."""
+    files = _replayed(document)
+    sources = _sources(files)
+    lines = [
+        [markdown_cell(name), *_replay(file), *_basis(file, sources)]
+        for name, file in zip(_names(files), files, strict=True)
+    ]
+    reasons = [
+        f"- {markdown_cell(file['name'])}: {markdown_cell(file['reason'] or '')}"
+        for file in document["files"]
+        if file["replay"] is None
+    ]
+    parts = [headline(document), markdown_table([*HEADS, *BASIS_HEADS, *sources], lines), "\n".join(reasons)]
+    return "\n\n".join([*filter(None, parts), f"weftrace {document['weftrace']}"]) + "\n"
+
+
+def headline(document: ChecksDocument) -> str:
+    """How many replays can be trusted."""
+    replays = [file["replay"] for file in _replayed(document) if file["replay"] is not None]
+    if not replays:
+        return "No file gives a plan."
+    worst = max(replays, key=lambda replay: abs(replay["error"]))
+    if len(replays) == 1:
+        which = "within" if worst["is_trustworthy"] else "more than"
+        return f"The replay is off by {off(worst['error'])} of the measured span: {which} 3 %."
+    good = sum(replay["is_trustworthy"] for replay in replays)
+    return (
+        f"{good} of {len(replays)} replays are within 3 % of the measured span; the worst is off by "
+        f"{off(worst['error'])}."
+    )
+
+
+def _replayed(document: ChecksDocument) -> list[CheckTold]:
+    return [file for file in document["files"] if file["replay"] is not None]
+
+
+def _replay(file: CheckTold) -> list[str]:
+    """Cells under `HEADS`, but the file's name."""
+    replay = file["replay"]
+    assert replay is not None, file["name"]
+    return [
+        short_time(replay["span_ns"]),
+        short_time(replay["replayed_ns"]),
+        off(replay["error"]),
+        "–" if replay["worst_phase"] is None else f"{replay['worst_phase_ns'] / MS:+.2f} ms",
+        "yes" if replay["is_trustworthy"] else "no",
+    ]
+
+
+def _basis(file: CheckTold, sources: Sequence[str]) -> list[str]:
+    """Cells under `BASIS_HEADS` and the sources."""
+    replay = file["replay"]
+    assert replay is not None, file["name"]
+    counts = {row["source"]: row["count"] for row in file["waits"]}
+    return [
+        f"{file['num_ops']:,}",
+        f"{replay['late_starts']:,}",
+        "–" if not replay["late_ns"] else percent(replay["unexplained_ns"] / replay["late_ns"], 0),
+        *(f"{counts[source]:,}" if source in counts else "–" for source in sources),
+    ]
+
+
+def _sources(files: Sequence[CheckTold]) -> list[str]:
+    """Sources that some plan has a wait from, in their order."""
+    found = {row["source"] for file in files for row in file["waits"]}
+    return [source for source in SOURCES if source in found]
+
+
+def _names(files: Sequence[CheckTold]) -> list[str]:
+    """The files' own names, where these tell them apart, without what all traces end in; else as they were given."""
+    paths = [file["name"] for file in files]
+    short = [re.sub(r"\.json(\.gz|\.zst)?$", "", PurePath(path).name) for path in paths]
+    return [clean(name) for name in (short if len(set(short)) == len(short) else paths)]

@@ -1,0 +1,114 @@
+"""The wing's documents as Markdown, to paste into an issue or a page: the sentence, the replay's error, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from weftrace.advice.document import CriticalPathDocument, PartRow
+from weftrace.advice.render.words import off, replay_words, weakest_words
+from weftrace.advice.whatif_document import SensitivityDocument, WhatIfDocument
+from weftrace.render.console_text import clean
+from weftrace.units import duration, percent
+
+_TOP = 12
+
+
+def path_markdown(document: CriticalPathDocument) -> str:
+    """The headline, the waterfall, and the path by phase, kernel and cause."""
+    bars = [
+        [bar["name"], duration(bar["time_ns"]), percent(bar["share"]),
+         "–" if bar["alone_ns"] is None else duration(bar["alone_ns"])]
+        for bar in document["waterfall"]
+    ]  # fmt: skip
+    return _page(
+        document["headline"],
+        replay_words(document["replay"]),
+        markdown_table(("class", "on the path", "share", "saved with none of it"), bars),
+        _parts("phase", document["by_phase"]),
+        _parts("kernel", document["by_kernel"]),
+        _parts("cause", document["by_cause"]),
+        markdown_cell(weakest_words(document["weakest"])),
+        version=document["weftrace"],
+        source=document["source"],
+        notes=document["notes"],
+    )
+
+
+def what_if_markdown(document: WhatIfDocument) -> str:
+    """The headline, the spans, the path before and after, and where the answer stops being valid."""
+    spans = [
+        ["measured", duration(document["replay"]["span_ns"])],
+        ["replayed", duration(document["replayed_ns"])],
+        ["with the change", duration(document["after_ns"])],
+        ["saved", duration(document["saved_ns"])],
+    ]
+    after = {row["name"]: row["time_ns"] for row in document["after"]}
+    before = {row["name"]: row["time_ns"] for row in document["before"]}
+    names = dict.fromkeys([*before, *after])
+    classes = [[name, duration(before.get(name, 0)), duration(after.get(name, 0))] for name in names]
+    return _page(
+        document["headline"],
+        replay_words(document["replay"]),
+        markdown_table(("span", ""), spans),
+        markdown_table(("on the path", "before", "after"), classes),
+        "\n".join(f"- {markdown_cell(limit)}" for limit in document["limits"]),
+        version=document["weftrace"],
+        source=document["source"],
+        notes=document["notes"],
+    )
+
+
+def sensitivity_markdown(document: SensitivityDocument) -> str:
+    """The headline, the table of all selections, the curves."""
+    rows = [
+        [row["kind"], markdown_cell(row["selector"]), f"{-100 * row['share']:+.3f} %", duration(row["critical_ns"]),
+         duration(row["time_ns"])]
+        for row in document["rows"]
+    ]  # fmt: skip
+    curves = []
+    for curve in document["curves"]:
+        points = [[f"×{at['factor']:g}", duration(at["span_ns"]), off(at["change"])] for at in curve["points"]]
+        curves += [
+            markdown_table((markdown_cell(curve["selector"]), "span", "change"), points),
+            markdown_cell(curve["sentence"]),
+        ]
+    heads = ("", "selector", f"span, {100 * document['by']:g} % faster", "on the path", "of all")
+    return _page(
+        document["headline"],
+        replay_words(document["replay"]),
+        markdown_table(heads, rows),
+        *curves,
+        version=document["weftrace"],
+        source=document["source"],
+        notes=document["notes"],
+    )
+
+
+def markdown_table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A pipe table: the first column to the left, the others, which are numbers, to the right.
+
+    lines: cells that are Markdown already: see `markdown_cell`.
+    """
+    rule = ["---", *("--:" for _ in heads[1:])]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *lines))
+
+
+def markdown_cell(text: str) -> str:
+    """Text that no reader of Markdown takes for a column's end, a tag or an emphasis."""
+    told = clean(text).replace("\\", "\\\\")
+    for mark in "`*_[]<>|#":
+        told = told.replace(mark, f"\\{mark}")
+    return told
+
+
+def _page(headline: str, *parts: str, version: str, source: str, notes: Sequence[str]) -> str:
+    told = [f"**{markdown_cell(headline)}**", f"weftrace {version} of {markdown_cell(source)}", *filter(None, parts)]
+    return "\n\n".join([*told, *(f"- {markdown_cell(note)}" for note in notes)]) + "\n"
+
+
+def _parts(head: str, rows: Sequence[PartRow]) -> str:
+    shown = rows[:_TOP]
+    lines = [[markdown_cell(row["name"]), duration(row["time_ns"]), percent(row["share"])] for row in shown]
+    if left := rows[_TOP:]:
+        lines.append([f"{len(left):,} more", duration(sum(row["time_ns"] for row in left)), ""])
+    return markdown_table((head, "on the path", "share"), lines)

@@ -1,0 +1,139 @@
+"""A critical path in a terminal; drawn from its document, so a saved JSON prints the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from weftrace.advice.document import CriticalPathDocument, PartRow
+from weftrace.advice.render.words import SOURCE_WORDS, kept_words, off, replay_words, votes_words, weakest_words
+from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow
+from weftrace.plan.inference.replaying import MOST_ERROR
+from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table, unit_for
+from weftrace.render.console_text import clean, joined, kernel_label, shorten_middle
+from weftrace.units import counted, percent
+
+MAX_WIDTH = 140
+TOP = 8
+_BAR = 16
+
+
+def print_critical_path(document: CriticalPathDocument, console: Console, top: int = TOP) -> None:
+    """Print a `weftrace.critical_path/1` document: the sentence, the replay's error, the path by what it is made of.
+
+    top: rows of each table, at most; a line more says what is left out.
+    """
+    width = min(console.width, MAX_WIDTH)
+    blocks: list[RenderableType] = [
+        *opening("critical-path", document["source"], document["device_name"], document["ranks"], document["headline"]),
+        replay_block(document["replay"]),
+        _classes(document, width),
+        _parts("By phase", document["by_phase"], document["span_ns"], width, top),
+        _parts("By kernel", document["by_kernel"], document["span_ns"], width, top, shorten=kernel_label),
+        _parts(
+            "By cause", document["by_cause"], document["span_ns"], width, top, note="how an op came to run when it did"
+        ),
+    ]
+    if len(document["ranks"]) > 1:
+        blocks.append(_parts("By rank", document["by_rank"], document["span_ns"], width, top))
+    blocks += [_slack(document, width, top), waits_block(document["waits"], document["kept"], width)]
+    blocks.append(Text(clean(weakest_words(document["weakest"]))))
+    print_blocks([*blocks, *notes_block(document["notes"])], console, width)
+
+
+def opening(command: str, source: str, device: str, ranks: Sequence[int], headline: str) -> list[RenderableType]:
+    """What was asked of which trace, and the answer."""
+    who = f"rank {ranks[0]}" if len(ranks) == 1 else counted(len(ranks), "rank")
+    title = joined([Text(f"weftrace {command}", style=BOLD), clean(source), clean(device), who], " · ")
+    return [title, Text(clean(headline), style=BOLD)]
+
+
+def replay_block(replay: ReplayTold) -> RenderableType:
+    """How far the replay is off, and a warning where that is too much."""
+    said = Text(clean(replay_words(replay)))
+    if replay["is_trustworthy"]:
+        return said
+    warned = f"More than {percent(MOST_ERROR, 0)} off: take what follows for a hint, not for a measurement."
+    return Group(said, Text(warned, style=WARNING))
+
+
+def waits_block(waits: Sequence[WaitsRow], kept: KeptTold, width: int) -> RenderableType:
+    """Where the plan's waits come from, and what else the replay keeps."""
+    lines = [
+        [SOURCE_WORDS[row["source"]], f"{row['count']:,}", f"{row['confidence']:.2f}", votes_words(row)]
+        for row in waits
+    ]
+    heads = ("waits", "number", "confidence", "votes for : against")
+    told = Text(clean(kept_words(kept)), style=DIM)
+    return Group(section("What the plan rests on"), table(heads, lines, width, left=heads[:1]), told)
+
+
+def notes_block(notes: Sequence[str]) -> list[RenderableType]:
+    """What could not be inferred, or was left out."""
+    return [Group(*(Text(clean(note), style=DIM) for note in notes))] if notes else []
+
+
+def _classes(document: CriticalPathDocument, width: int) -> RenderableType:
+    """The waterfall: classes on the path, then the replay's error, which add up to the measured span."""
+    bars, replay = document["waterfall"], document["replay"]
+    unit = unit_for(replay["span_ns"])
+    lines = [
+        [
+            bar["name"],
+            _bar(bar["share"]),
+            unit(bar["time_ns"]),
+            percent(bar["share"]),
+            "–" if bar["alone_ns"] is None else unit(bar["alone_ns"]),
+        ]
+        for bar in bars
+    ]
+    lines.append(["measured", "", unit(replay["span_ns"]), "", ""])
+    heads = (unit.name, "", "on the path", "share", "saved with none of it")
+    told = section("By class", f"the bars add up; what each would save alone does not; replay {off(replay['error'])}")
+    return Group(told, table(heads, lines, width, left=heads[:2], bold=len(lines) - 1))
+
+
+def _parts(
+    title: str,
+    rows: Sequence[PartRow],
+    span_ns: int,
+    width: int,
+    top: int,
+    *,
+    note: str = "",
+    shorten: Callable[[str, int], str] = shorten_middle,
+) -> RenderableType:
+    unit = unit_for(span_ns)
+    shown = rows[:top]
+    lines = [[clean(row["name"]), _bar(row["share"]), unit(row["time_ns"]), percent(row["share"])] for row in shown]
+    left = rows[top:]
+    if left:
+        time_ns, share = sum(row["time_ns"] for row in left), sum(row["share"] for row in left)
+        lines.append([f"{len(left):,} more", _bar(share), unit(time_ns), percent(share)])
+    heads = (unit.name, "", "on the path", "share")
+    return Group(section(title, note), table(heads, lines, width, left=heads[:2], shorten=shorten))
+
+
+def _slack(document: CriticalPathDocument, width: int, top: int) -> RenderableType:
+    rows = document["slack"]
+    unit = unit_for(document["span_ns"])
+    lines = [
+        [
+            clean(row["phase"]),
+            f"{row['on_path']:,}",
+            f"{row['num_ops']:,}",
+            unit(row["least_ns"]),
+            unit(row["median_ns"]),
+        ]
+        for row in rows[:top]
+    ]
+    heads = (unit.name, "without slack", "of", "least slack", "median")
+    note = "by how much work on a device could start later; least first"
+    more = [Text(f"{len(rows) - top:,} more phases", style=DIM)] if len(rows) > top else []
+    return Group(section("Slack", note), table(heads, lines, width, left=heads[:1]), *more)
+
+
+def _bar(share: float) -> str:
+    return "█" * round(_BAR * min(max(share, 0.0), 1.0))

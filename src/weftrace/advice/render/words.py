@@ -1,0 +1,149 @@
+"""What the terminal, the pages and the docs say alike of critical paths and what-ifs, and what the terms mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from weftrace.advice.document import WeakestTold
+from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow
+from weftrace.render.console_text import kernel_label
+from weftrace.units import counted, duration, percent
+
+#: key -> (term, what it means).
+PATH_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "critical_path": (
+            "Critical path",
+            "The chain of work and waits that decided when the last op on a device ended: from that end back to what "
+            "let the op start, and on from there. Its parts lie end to end, so they add up to the replayed span.",
+        ),
+        "replay_error": (
+            "Replay error",
+            "Replayed span / measured span, less 1. The replay keeps measured durations, one gap, one launch latency "
+            "and the waits that are listed, and nothing else; above 3 % either way it is not to be trusted.",
+        ),
+        "vote": (
+            "Vote",
+            "One repeat of a pattern (a layer, a step) in which an op was late. For: the other op ended just as it "
+            "started. Against: it started at another time. Files that record no waits between streams show them so.",
+        ),
+        "confidence": (
+            "Confidence",
+            "Of a wait: 1 where it is recorded or follows from a launch; of a vote, votes for over all votes, less "
+            "where there are few.",
+        ),
+        "weakest": ("Weakest wait", "The wait on the critical path with the least confidence: there it may be wrong."),
+        "slack": (
+            "Slack",
+            "By how much an op could start later, all else as it is, without the run ending later. On the critical "
+            "path it is 0. A chain shares its slack.",
+        ),
+        "launch": (
+            "Launch",
+            "Of the critical path: time in calls that launch work, and from their end until the work starts.",
+        ),
+        "host": ("Host", "Of the critical path: time of a host thread between its calls, and in calls that block."),
+        "dependency": (
+            "Dependency",
+            "Of the critical path: what passes between the end of an op and the start of one that waited for it.",
+        ),
+        "sm_wait": (
+            "SM wait",
+            "Of the critical path: the part of an op in which the next one lacked nothing but the SMs that it held.",
+        ),
+        "idle_gap": ("Idle", "Of the critical path: the gap between two ops back to back on a stream."),
+        "late_start": (
+            "Late start",
+            "An op on a device that starts more than 10 µs after its stream was free and its launch had come. It is "
+            "unexplained where none of the plan's other waits holds it until within 10 µs of its start.",
+        ),
+    }
+)
+WHAT_IF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "replay_error": PATH_TERMS["replay_error"],
+        "saved": (
+            "Saved",
+            "Replayed span less that of the changed plan. Both replays keep the same things, so the two are compared, "
+            "and not the changed plan with the measurement.",
+        ),
+        "sensitivity": (
+            "Sensitivity",
+            "What the span loses where all ops of one selection take 1 % less time, and nothing else changes.",
+        ),
+        "knee": (
+            "Knee",
+            "Of a curve: the factor from which on the span grows with the selection: below it, it is hidden.",
+        ),
+        "alone": (
+            "Alone",
+            "What the span would lose with none of a class, all else as it is. What two classes save alone does not "
+            "add up: where one is gone, another decides.",
+        ),
+    }
+)
+
+#: Where waits come from, for a person; the keys are `weftrace.plan.inference.values.SOURCES`.
+SOURCE_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "launch": "launch call",
+        "graph": "launch of a CUDA graph",
+        "recorded": "recorded wait",
+        "voted": "voted on",
+        "sm": "free SMs",
+        "blocking": "call that blocks",
+        "quiet": "host that polled",
+        "autograd": "autograd's thread",
+        "thread": "another thread",
+        "origin": "start of the recording",
+    }
+)
+
+
+def off(error: float) -> str:
+    """An error with its sign: "+0.82 %"."""
+    return f"{100 * error:+.2f} %"
+
+
+def replay_words(replay: ReplayTold) -> str:
+    """How far the replay is off, in a sentence or two."""
+    said = (
+        f"Replayed in {duration(replay['replayed_ns'])}, measured {duration(replay['span_ns'])}: {off(replay['error'])}"
+    )
+    if replay["worst_phase"] is not None:
+        late = "late" if replay["worst_phase_ns"] > 0 else "early"
+        said += (
+            f"; the worst phase end, of {replay['worst_phase']}, is {duration(abs(replay['worst_phase_ns']))} {late}"
+        )
+    if not replay["late_starts"]:
+        return f"{said}."
+    part = percent(replay["unexplained_ns"] / replay["late_ns"], 0)
+    return f"{said}. Of {counted(replay['late_starts'], 'late start')} {part} of the time is unexplained."
+
+
+def kept_words(kept: KeptTold) -> str:
+    """What the replay keeps."""
+    gap, launch, wait = (duration(kept[key]) for key in ("gap_ns", "launch_latency_ns", "wait_latency_ns"))
+    said = (
+        f"The replay keeps measured durations, a gap of {gap}, a launch latency of {launch}, a latency of waits of "
+        f"{wait} and these waits"
+    )
+    pinned = f"; {counted(kept['num_pinned'], 'stream')} start when they did" if kept["num_pinned"] else ""
+    return f"{said}{pinned}; nothing else of when ops ran."
+
+
+def weakest_words(weakest: WeakestTold | None) -> str:
+    """The wait on the path of which we are least sure."""
+    if weakest is None:
+        return "All waits on the path are sure: recorded, or launches."
+    name, on = (kernel_label(weakest[key], 48) for key in ("name", "on_name"))
+    said = f"Weakest wait: {name} for {on}, {SOURCE_WORDS[weakest['source']]}, confidence {weakest['confidence']:.2f}"
+    if weakest["votes_for"] is None:
+        return f"{said}."
+    return f"{said} ({counted(weakest['votes_for'], 'vote')} for, {weakest['votes_against'] or 0:,} against)."
+
+
+def votes_words(row: WaitsRow) -> str:
+    """Votes for and against, a dash where nothing was voted on."""
+    return "–" if row["votes_for"] is None else f"{row['votes_for']:,} : {row['votes_against'] or 0:,}"

@@ -1,0 +1,150 @@
+"""`weftrace critical-path` and `weftrace whatif` as a person meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import polars as pl
+import pytest
+
+import weftrace as wt
+from tests.cli.test_cli import Run, run
+from tests.tracefile import TraceFile
+from weftrace.advice.kinds import SCHEMAS
+from weftrace.files.documents import read_document
+from weftrace.plan import deepseek_training_layers
+
+__all__ = ["run"]  # the fixture
+
+SCHEMA_OF = {schema.schema: schema for schema in SCHEMAS}
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One of DeepSeek-V3's training layers, simulated."""
+    path = tmp_path_factory.mktemp("advice") / "train.json.gz"
+    wt.save(wt.simulate(deepseek_training_layers(1)), path)
+    return path
+
+
+def checked(path: Path) -> dict[str, Any]:
+    document = read_document(path)
+    jsonschema.validate(document, json.loads(SCHEMA_OF[document["schema"]].file.read_text()))
+    return document
+
+
+def told(text: str) -> str:
+    """What a person reads, in one line."""
+    return " ".join(text.replace("│", " ").replace("┃", " ").split())
+
+
+def test_the_path_is_printed_with_the_sentence_and_the_replays_error_first(run: Run, train: Path) -> None:
+    code, out, err = run("critical-path", train)
+    assert code == 0, err
+    title, sentence, replay, *_ = (told(block) for block in out.split("\n\n"))
+    assert title.startswith("weftrace critical-path · ") and title.endswith("NVIDIA H800 (simulated) · rank 0")
+    assert " of the span: " in sentence and "on the critical path" in sentence
+    assert replay.startswith("Replayed in ") and ", measured " in replay
+    heads = [line for line in out.splitlines() if line.startswith(("By ", "Slack", "What the plan rests on"))]
+    assert [head.split("  ")[0] for head in heads] == [
+        "By class", "By phase", "By kernel", "By cause", "Slack", "What the plan rests on",
+    ]  # fmt: skip
+    assert "The replay keeps measured durations, a gap of 2.0 µs" in told(out)
+    assert "\x1b[" not in out
+
+
+def test_a_path_is_written_and_read_back(run: Run, train: Path, tmp_path: Path) -> None:
+    outputs = [tmp_path / f"path.{ending}" for ending in ("json.gz", "csv", "md")]
+    code, out, err = run("critical-path", train, "-q", *(each for path in outputs for each in ("-o", path)))
+    assert (code, out) == (0, ""), err
+    document = checked(outputs[0])
+    span = document["span_ns"]
+    for by in ("by_class", "by_phase", "by_family", "by_kernel", "by_cause", "by_rank"):
+        assert sum(row["time_ns"] for row in document[by]) == span, by
+    assert sum(bar["time_ns"] for bar in document["waterfall"]) == document["replay"]["span_ns"]
+    parts = pl.read_csv(outputs[1])
+    assert (parts["until_ns"] - parts["from_ns"]).sum() == span
+    markdown = outputs[2].read_text()
+    assert markdown.startswith("**") and "| class | on the path | share |" in markdown
+    again = wt.load(outputs[0])
+    wt.save(again, tmp_path / "again.json")
+    assert read_document(tmp_path / "again.json") == document
+
+
+def test_a_change_is_tried_with_the_replays_error_beside_it(run: Run, train: Path, tmp_path: Path) -> None:
+    output = tmp_path / "whatif.json"
+    code, out, err = run("whatif", train, "--scale", "compute=0.5", "--scale", "communication.data=0.8", "-o", output)
+    assert code == 0, err
+    assert "compute ×0.5, communication.data ×0.8: " in told(out) and " off the measurement" in out
+    document = checked(output)
+    assert document["changes"] == ["compute ×0.5", "communication.data ×0.8"]
+    assert document["replayed_ns"] - document["after_ns"] == document["saved_ns"] > 0
+    assert sum(row["time_ns"] for row in document["after"]) == document["after_ns"]
+    assert wt.load(output).document == document
+
+
+def test_all_changes_can_be_asked_for_at_once(run: Run, train: Path) -> None:
+    code, out, err = run(
+        "whatif", train, "--no-barrier-wait", "--no-host-gaps", "--perfect-overlap", "--scale", "phase:attn(F)=0.9",
+        "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["changes"] == ["phase:attn(F) ×0.9", "no barrier waits", "no host gaps", "perfect overlap"]
+
+
+def test_sensitivity_and_curves(run: Run, train: Path, tmp_path: Path) -> None:
+    outputs = [tmp_path / f"sensitivity.{ending}" for ending in ("json", "csv", "md")]
+    written = [each for path in outputs for each in ("-o", path)]
+    code, out, err = run("whatif", train, "--sensitivity", "--curve", "communication", "--by", "5%", *written)
+    assert code == 0, err
+    assert "By kernel family 5 % faster" in told(out) and "×0.5" in out
+    document = checked(outputs[0])
+    assert document["by"] == 0.05 and [curve["selector"] for curve in document["curves"]] == ["communication"]
+    assert pl.read_csv(outputs[1])["selector"].to_list() == [row["selector"] for row in document["rows"]]
+    assert "| ×0.5 |" in outputs[2].read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["whatif", "--scale", "comunication=0.5"], 2, "Did you mean communication?"),
+        (["whatif", "--scale", "communication"], 2, "write what and how much, as in communication=0.5"),
+        (["whatif", "--sms", "124"], 2, "write compute/communication, as in 124/8"),
+        (["whatif"], 2, "say what to try"),
+        (["whatif", "--sensitivity", "--no-host-gaps"], 2, "it tries each selection alone"),
+        (["whatif", "--no-host-gaps", "--by", "1%"], 2, "no meaning without --sensitivity"),
+        (["critical-path", "-o", "path.docx"], 2, ".csv"),
+    ],
+)
+def test_wrong_usage_says_what_helps(run: Run, train: Path, arguments: list[str], code: int, says: str) -> None:
+    command, *rest = arguments
+    got, out, err = run(command, train, *rest)
+    assert (got, out) == (code, "")
+    assert says in told(err)
+
+
+@pytest.mark.parametrize("command", [["critical-path"], ["whatif", "--no-host-gaps"]])
+def test_a_file_without_device_work_is_refused_in_a_sentence(run: Run, tmp_path: Path, command: list[str]) -> None:
+    host = TraceFile().host("aten::mm", 0, 10, cat="cpu_op").write(tmp_path / "host.json")
+    code, out, err = run(command[0], host, *command[1:])
+    assert (code, out) == (3, "")
+    assert "host.json: no work on a device is recorded" in err and err.count("\n") == 1
+
+
+def test_strict_fails_where_the_replay_is_off(run: Run, train: Path, tmp_path: Path) -> None:
+    assert run("critical-path", train, "--strict", "-q")[0] == 0
+    late = TraceFile().kernel("a", 100, 50).kernel("b", 200, 100, stream=27, launch=150).write(tmp_path / "late.json")
+    code, out, err = run("critical-path", late, "--strict")
+    assert code == 1 and "--strict: the replay is -20.00 % off the measured span" in err
+    assert "take what follows for a hint" in told(out)
+
+
+def test_an_input_is_never_overwritten(run: Run, train: Path) -> None:
+    for command in (["critical-path", train], ["whatif", train, "--no-host-gaps"]):
+        before = train.read_bytes()
+        code, _, err = run(*command, "-o", train)
+        assert (code, train.read_bytes()) == (2, before) and "is an input" in told(err)
