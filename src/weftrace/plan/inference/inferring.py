@@ -100,6 +100,7 @@ def _inferred(
     work: Work, ops: pl.DataFrame, waits: Iterable[pl.DataFrame], kept: Kept, notes: Iterable[str]
 ) -> Inferred:
     edges = pl.concat([_in_schema(frame) for frame in waits]).sort("op", maintain_order=True)
+    edges, contradicted = _causal(ops, edges)
     told = _phases(work, ops)
     plan_ops = ops.select(
         "name", "kind", "stream", "duration_ns", pl.lit(work.trace.rank or 0).alias("rank"),
@@ -130,8 +131,25 @@ def _inferred(
         edges=edges.select(*EDGE_SCHEMA),
         origin_ns=int(ops.item(0, "origin_ns")),
         kept=kept,
-        notes=tuple(notes),
+        notes=(*notes, *contradicted),
     )
+
+
+def _causal(ops: pl.DataFrame, edges: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """The waits whose cause began before its effect, by the stamps: so no ops wait for each other in a circle.
+
+    A call that blocks counts with its return, anything else with its start.
+    """
+    at = pl.when(pl.col("what") == "blocking").then("end_ns").otherwise("start_ns")
+    order = ops.select(pl.struct(at.alias("at"), "op").rank("ordinal")).to_series().to_numpy()
+    fits = order[edges.get_column("on").to_numpy()] < order[edges.get_column("op").to_numpy()]
+    num_odd = int((~fits).sum())
+    if not num_odd:
+        return edges, []
+    waits = "1 wait is" if num_odd == 1 else f"{num_odd:,} waits are"
+    return edges.filter(pl.Series(fits)), [
+        f"{waits} left out, since by the stamps the effect began before its cause: clocks of host and device differ."
+    ]
 
 
 def _sms(work: Work) -> pl.Expr:
