@@ -23,7 +23,7 @@ from weftrace.plan import Inferred, Plan, critical_path
 #: Seeds of each way to show waits: 200 runs in all.
 SEEDS: dict[Shown, range] = {"records": range(80), "calls": range(80, 140), "nothing": range(140, 200)}
 MOST_OFF = 0.01
-NOTHING = Found(num_true=0, num_found=0, num_inferred=0, num_exact=0, num_sound=0)
+NOTHING = Found(num_true=0, num_found=0, num_inferred=0, num_exact=0, num_sound=0, num_sure=0, num_sure_and_sound=0)
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +46,14 @@ def test_a_replay_spans_what_was_measured(shown: Shown, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "recall", "precision"), [("records", 1, 1), ("calls", 0.97, 0.93), ("nothing", 0.97, 0.95)]
+    ("shown", "recall", "precision"), [("records", 1, 1), ("calls", 0.98, 0.93), ("nothing", 0.98, 0.96)]
 )
 def test_waits_between_streams_are_found(shown: Shown, recall: float, precision: float, folder: Path) -> None:
     total = sum((found(run, inferred) for _, run, inferred in runs(shown, folder)), NOTHING)
     print(f"\n{shown}: {total}")
     assert total.num_found >= recall * total.num_true
     assert total.num_sound >= precision * total.num_inferred
+    assert total.num_sure_and_sound >= 0.99 * total.num_sure
 
 
 def scaled(kind: str, factor: float) -> Callable[[Plan], Plan]:
@@ -65,29 +66,22 @@ def scaled(kind: str, factor: float) -> Callable[[Plan], Plan]:
 def test_a_what_if_comes_out_as_on_the_true_plan(shown: Shown, kind: str, factor: float, folder: Path) -> None:
     change = scaled(kind, factor)
     ends = {
-        seed: (span_ns(change(inferred.plan)), span_ns(change(run.plan)))
-        for seed, run, inferred in runs(shown, folder)
-        if not blocks(run)
+        seed: (span_ns(change(inferred.plan)), span_ns(change(run.plan))) for seed, run, inferred in runs(shown, folder)
     }
     off = {seed: found / true - 1 for seed, (found, true) in ends.items()}
     told(f"{shown}, {kind} x{factor}", off)
     assert {seed: each for seed, each in off.items() if abs(each) > 2 * MOST_OFF} == {}
 
 
-@pytest.mark.parametrize(("shown", "share"), [("records", 1), ("calls", 0.8), ("nothing", 0.8)])
+@pytest.mark.parametrize(("shown", "share"), [("records", 1), ("calls", 0.8), ("nothing", 0.75)])
 def test_a_dropped_wait_saves_what_it_saves_on_the_true_plan(shown: Shown, share: float, folder: Path) -> None:
     # Where records are hidden, a wait that never held anything up is not found, and may, once another is dropped.
     off = {}
     for seed, run, inferred in runs(shown, folder):
-        if not blocks(run) and (dropped := without_a_wait(run, inferred)) is not None:
+        if (dropped := without_a_wait(run, inferred)) is not None:
             off[seed] = span_ns(dropped[0]) / span_ns(dropped[1]) - 1
     told(f"{shown}, a wait dropped", off)
     assert np.mean(np.abs(list(off.values())) <= 2 * MOST_OFF) >= share
-
-
-def blocks(run: Run) -> bool:
-    """Whether the host waits for the device; what it would do otherwise is still to be inferred."""
-    return run.shape.blocks_after is not None or run.shape.device_sync
 
 
 def told(what: str, off: dict[int, float]) -> None:

@@ -119,3 +119,26 @@ def test_no_event_is_recorded_in_the_midst_of_a_burst_of_launches() -> None:
         ]  # fmt: skip
     found = edges(launched(rows), [69, 369])
     assert set(found) == {(4, 0), (9, 5)}
+
+
+def test_an_event_in_the_midst_of_a_burst_is_waited_for_where_no_other_explains_the_start() -> None:
+    """a and b are launched one after the other on compute; the event between them was recorded though no call shows."""
+    # compute: |a 10-50|b 50-90|          |a 110-170|b 170-190|
+    # network:         |send 52-60|                 |send 172-180|
+    ops = launched([
+        ("a", COMPUTE, 1, 10, 50), ("b", COMPUTE, 2, 50, 90), ("send", NETWORK, 6, 52, 60),
+        ("a", COMPUTE, 101, 110, 170), ("b", COMPUTE, 102, 170, 190), ("send", NETWORK, 106, 172, 180),
+    ])  # fmt: skip
+    assert edges(ops, [5, 105]) == {(2, 0): (2, 0), (5, 3): (2, 0)}
+
+
+def test_without_calls_an_op_may_have_waited_for_several_streams() -> None:
+    """Compute joins the network and the side stream: now one ends last, now the other."""
+    # network: |send 10-50|                  |send 110-120|
+    # side:    |norm 10-30|                  |norm 110-150|
+    # compute:            |mlp 52-60|                     |mlp 153-160|
+    ops = launched([
+        ("send", NETWORK, 1, 10, 50), ("norm", SIDE, 2, 10, 30), ("mlp", COMPUTE, 3, 52, 60),
+        ("send", NETWORK, 101, 110, 120), ("norm", SIDE, 102, 110, 150), ("mlp", COMPUTE, 103, 153, 160),
+    ])  # fmt: skip
+    assert edges(ops, []) == {(2, 0): (1, 0), (2, 1): (1, 0), (5, 3): (1, 0), (5, 4): (1, 0)}

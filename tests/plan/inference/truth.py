@@ -23,7 +23,8 @@ class Found:
 
     num_true: waits that held an op up in the run, num_found: of these, those that the inferred plan follows too, by one
     wait or by several. num_inferred: waits that it has; num_exact: of these, those for the very op that the true plan
-    waits for; num_sound: those that the true plan follows as well, by one wait or by several.
+    waits for; num_sound: those that the true plan follows as well, by one wait or by several. num_sure: those that are
+    more likely than not (confidence above a half), num_sure_and_sound: those of them that are.
     """
 
     num_true: int
@@ -31,6 +32,8 @@ class Found:
     num_inferred: int
     num_exact: int
     num_sound: int
+    num_sure: int
+    num_sure_and_sound: int
 
     def __add__(self, other: Found) -> Found:
         return Found(**{name: getattr(self, name) + getattr(other, name) for name in Found.__slots__})
@@ -38,7 +41,10 @@ class Found:
     def __str__(self) -> str:
         recall = f"recall {self.num_found / max(self.num_true, 1):.1%} of {self.num_true:,}"
         exact, sound = (num / max(self.num_inferred, 1) for num in (self.num_exact, self.num_sound))
-        return f"{recall}, precision {sound:.1%} ({exact:.1%} to the very op) of {self.num_inferred:,}"
+        sure = (
+            f"{self.num_sure_and_sound / max(self.num_sure, 1):.1%} of the {self.num_sure:,} above a confidence of 0.5"
+        )
+        return f"{recall}, precision {sound:.1%} of {self.num_inferred:,} ({exact:.1%} to the very op; {sure})"
 
 
 def inferred_from(run: Run, shown: Shown, folder: Path, rank: int = 0) -> Inferred:
@@ -87,12 +93,16 @@ def found(run: Run, inferred: Inferred) -> Found:
     of_run = followed(run.plan.ops, [*every, *run.plan.waits.select("op", "on").rows()])
     on_device = run.plan.ops.select(pl.col("kind") != "host").to_series().to_list()
     of_plan = followed(run.plan.ops, told, on_device)
+    sound = [bool(of_run[op] >> on & 1) for op, on in told]
+    sure = (inferred.edges.get_column("confidence").gather(own.get_column("row")) > 0.5).to_list()
     return Found(
         num_true=len(true),
         num_found=sum(of_plan[op] >> on & 1 for op, on in true),
         num_inferred=len(told),
         num_exact=sum(pair in every for pair in told),
-        num_sound=sum(of_run[op] >> on & 1 for op, on in told),
+        num_sound=sum(sound),
+        num_sure=sum(sure),
+        num_sure_and_sound=sum(both for both, is_sure in zip(sound, sure, strict=True) if is_sure),
     )
 
 

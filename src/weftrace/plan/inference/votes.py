@@ -152,16 +152,18 @@ def _numbered(parts: list[_Ints]) -> _Ints:
 def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _Ints]]:
     """Pairs of streams with the calls that each explains, most votes first; `ready` is moved on as they are found.
 
-    First waits whose waiter is the next launch after the call, as it is where the two are written together.
+    First waits whose waiter is the next launch after the call, as it is where the two are written together; last such
+    for events that were recorded in the midst of a burst of launches.
     """
     streams = np.unique(ops.stream)
     num_groups = int(calls.group.max(initial=-1)) + 1
     members = _members(calls.group)
     size = np.bincount(calls.group, minlength=num_groups)
     taken = np.zeros(num_groups, bool)
+    may_record = _burst_ends(ops, calls)
     for turn in range(_MOST_ROUNDS):
         rows = []
-        pairs = [pair for pair in _pairs(ops, calls, streams, ready) if pair.binds.any()]
+        pairs = [pair for pair in _pairs(ops, calls, streams, ready, may_record) if pair.binds.any()]
         for number, pair in enumerate(pairs):
             votes = np.bincount(calls.group, pair.binds, num_groups)
             fits = (votes > 0) & ~taken
@@ -177,8 +179,9 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _I
                 "waiter": pair.waiter[first],
             }))  # fmt: skip
         if not rows:
-            if turn:
+            if turn and may_record.all():
                 return
+            may_record |= turn > 0
             continue
         best = (
             pl.concat(rows)
@@ -196,10 +199,9 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _I
             yield pair, at
 
 
-def _pairs(ops: Launched, calls: Calls, streams: _Ints, ready: _Ints) -> Iterator[Pair]:
+def _pairs(ops: Launched, calls: Calls, streams: _Ints, ready: _Ints, may_record: _Bools) -> Iterator[Pair]:
     next_launch = np.searchsorted(ops.at_ns, calls.at_ns, side="left")
     next_launch[:-1][np.diff(next_launch) == 0] = len(ops)  # another call stands between
-    may_record = _burst_ends(ops, calls)
     for waiting in streams.tolist():
         waiter = _next_on(ops, waiting, calls.at_ns)
         for other in streams.tolist():
@@ -291,7 +293,7 @@ def _by_elimination(
         order.add(waiter, awaited)
     members = _members(calls.group)
     left = [group for group in range(len(members)) if group not in placed]
-    pairs = list(_pairs(ops, calls, np.unique(ops.stream), ops.ready_ns)) if left else []
+    pairs = list(_pairs(ops, calls, np.unique(ops.stream), ops.ready_ns, _burst_ends(ops, calls))) if left else []
     more: list[tuple[Pair, _Ints]] = []
     num_open = 0
     for group in left:
