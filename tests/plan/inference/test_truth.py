@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,12 +14,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+import weftrace
 from tests.plan.bellman_ford import constraints_of, relaxed
 from tests.plan.inference.random_runs import Run, Shown, random_run
-from tests.plan.inference.truth import Found, found, inferred_from, span_ns, without_a_wait
+from tests.plan.inference.truth import Found, found, inferred_crossings, inferred_from, span_ns, without_a_wait
 from tests.plan.path_links import check_path
 from tests.plan.random_plans import Frames
-from weftrace.plan import Inferred, Plan, critical_path
+from weftrace.plan import Inferred, Plan, critical_path, infer
+from weftrace.trace import Trace
 
 #: Seeds of each way to show waits: 200 runs in all.
 SEEDS: dict[Shown, range] = {"records": range(80), "calls": range(80, 140), "nothing": range(140, 200)}
@@ -98,3 +101,19 @@ def test_the_critical_path_is_a_longest_path(folder: Path) -> None:
         assert (starts, ends) == (times.start_ns.tolist(), times.end_ns.tolist())
         frames = Frames(ops=plan.ops, waits=plan.waits, gap_ns=plan.gap_ns, spoilt="")
         check_path(frames, times, critical_path(times))
+
+
+def test_on_a_real_file_the_waits_found_with_its_records_hidden_are_those_recorded(shared_data: Path) -> None:
+    # One wait is recorded. Nothing was held up by it, so nothing votes: it is told by what is left, and says so.
+    trace = weftrace.open(shared_data / "hta-event-sync-multi-stream.json.gz")
+    assert isinstance(trace, Trace)
+    hidden = replace(
+        trace, events=trace.events.filter(pl.col("cat") != "cuda_sync", pl.col("name") != "cudaEventRecord")
+    )
+    true, guessed = (
+        set(inferred_crossings(infer(each)).select("op", "on").rows()) for each in (trace, hidden)
+    )  # fmt: skip
+    both = len(true & guessed)
+    print(f"\n{trace.path}: recall {both / len(true):.0%} of {len(true)}, precision {both / len(guessed):.0%}")
+    assert true == guessed
+    assert len(true) == 1

@@ -88,9 +88,21 @@ def test_a_call_without_votes_is_placed_where_one_pair_of_streams_is_left() -> N
     assert voted.num_open == 0
 
 
-def test_a_call_that_two_pairs_of_streams_could_explain_stays_open() -> None:
+def test_of_several_pairs_that_are_left_the_one_with_the_main_stream_is_taken() -> None:
+    """Nothing binds; compute does more than the side stream, and forks start from the stream that does most."""
     ops = launched([
-        ("a", COMPUTE, 1, 10, 20), ("b", SIDE, 2, 10, 20), ("send", NETWORK, 106, 110, 120),
+        ("a", COMPUTE, 1, 10, 15), ("b", SIDE, 2, 10, 20), ("c", COMPUTE, 3, 15, 20), ("send", NETWORK, 106, 110, 120),
+    ])  # fmt: skip
+    voted = voted_waits(ops, np.array([105]) * US)
+    counted = voted.counted(ops, voted.waits.get_column("waiter").head(0))
+    assert counted.select("op", "on", "votes_for", "confidence").rows() == [(3, 2, 0, BY_ELIMINATION)]
+
+
+def test_a_call_that_two_pairs_of_other_streams_could_explain_stays_open() -> None:
+    """Compute, which does most, has done nothing yet."""
+    ops = launched([
+        ("a", 31, 1, 10, 20), ("b", SIDE, 2, 10, 20), ("send", NETWORK, 106, 110, 120),
+        ("c", COMPUTE, 200, 201, 210), ("d", COMPUTE, 201, 210, 220),
     ])  # fmt: skip
     voted = voted_waits(ops, np.array([105]) * US)
     assert voted.waits.is_empty()

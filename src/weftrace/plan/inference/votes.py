@@ -7,7 +7,8 @@ never ends after the waiter starts, in any repeat; and only one after which an e
 burst of launches ends. A repeat votes for it where it *binds*: the waiter was ready otherwise (its stream free, its
 launch made) before the other ended, and started right after. Most votes win; then what they explain is taken away, and
 the rest is counted again. A call for which nothing votes is placed where only one pair of streams is left that did not
-wait for each other already. In a file without such calls, ops that start late are voted on as if one stood before each.
+wait for each other already, or only one with the stream that does most. In a file without such calls, ops that start
+late are voted on as if one stood before each.
 """
 
 from __future__ import annotations
@@ -295,7 +296,7 @@ def _by_elimination(
     left = [group for group in range(len(members)) if group not in placed]
     pairs = list(_pairs(ops, calls, np.unique(ops.stream), ops.ready_ns, _burst_ends(ops, calls))) if left else []
     more: list[tuple[Pair, _Ints]] = []
-    num_open = 0
+    num_open, main = 0, _main_stream(ops)
     for group in left:
         of = members[group]
         new = []
@@ -305,10 +306,18 @@ def _by_elimination(
                 new.append((pair, at))
         if any(pair.is_next[of].all() for pair in pairs):  # it belongs to the launch that follows, new or not
             new = [(pair, at) for pair, at in new if pair.is_next[of].all()]
+        if len(new) > 1:  # most waits are forks from the stream that does most, and joins with it
+            new = [(pair, at) for pair, at in new if main in (pair.waiting, pair.other)] or new
         if len(new) == 1:
             more.append(new[0])
         num_open += len(of) if len(new) > 1 else 0
     return more, num_open
+
+
+def _main_stream(ops: Launched) -> int:
+    """The stream with most ops; of several the one that was launched to first; -1 without ops."""
+    streams, first, num = np.unique(ops.stream, return_index=True, return_counts=True)
+    return int(streams[np.lexsort((first, -num))[0]]) if len(streams) else -1
 
 
 # --- what was found ---------------------------------------------------------------------------------------------------
