@@ -12,6 +12,8 @@ import polars as pl
 
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.blocking import ALLOCATES, BLOCKS, blocking_waits, own_copies
+from weftrace.plan.inference.hand_overs import hand_overs
+from weftrace.plan.inference.quiet import quiet_stretches, waits_for_device
 from weftrace.plan.inference.recorded import Recorded
 from weftrace.plan.inference.values import FIRST_THREAD
 from weftrace.trace.model import is_launch
@@ -44,15 +46,22 @@ HOST_OPS: dict[str, pl.DataType] = {
     "released_ns": pl.Int64(),  # when, as measured, all that it waits for let it go on; null where it waits for nothing
 }
 
+#: Names of ops that are no calls: what a thread does between two, and where it waited without one.
+WORK, WAITING = "host work", "host waits"
+
 _THREAD = ("pid", "tid")
+_STRETCH = ("thread", "from_ns", "until_ns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hosted(InNotebook):
-    """What the host did. ops: frame of `HOST_OPS`; waits: of `HOST_WAITS`."""
+    """What the host did. ops: frame of `HOST_OPS`; waits: of `HOST_WAITS`. quiet_latency_ns: from the end of a kernel
+    to when a thread that polled for it went on, the median; 0 where none did. notes: what could not be told."""
 
     ops: pl.DataFrame
     waits: pl.DataFrame
+    quiet_latency_ns: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def host_calls(work: Work, on_device: pl.DataFrame) -> pl.DataFrame:
@@ -100,12 +109,23 @@ def hosted(work: Work, on_device: pl.DataFrame, calls: pl.DataFrame, recorded: R
     """
     if calls.is_empty():
         return Hosted(ops=pl.DataFrame(schema=HOST_OPS), waits=pl.DataFrame(schema=HOST_WAITS))
+    begins_ns = min(_first(calls), _first(on_device))
+    stretches = quiet_stretches(work.trace.events, calls, begins_ns)
+    handed = hand_overs(work.trace.events, calls, stretches)
+    polled, quiet_ns, notes = waits_for_device(
+        stretches.join(handed, on=("thread", "from_ns"), how="anti", maintain_order="left"), calls, on_device
+    )
     copies = own_copies(calls, on_device, latency_ns)
     blocking = blocking_waits(calls, on_device, recorded)
-    calls = _kept(calls, copies, blocking)
-    ops = _with_work_between(calls, min(_first(calls), _first(on_device)))
-    waits = _in_schema(_at_calls(ops, pl.concat([blocking, copies.select(blocking.columns)]), "blocking"))
-    return Hosted(ops=_released(ops, waits, on_device), waits=waits)
+    waiting = pl.concat([handed.select(_STRETCH), polled.select(_STRETCH)])
+    awaited = handed.select(pl.col("on_thread").alias("thread"), pl.col("since_ns").alias("at_ns")).unique()
+    ops = _with_work_between(_kept(calls, copies, blocking), waiting, awaited, begins_ns)
+    waits = pl.concat([
+        _in_schema(_at_calls(ops, pl.concat([blocking, copies.select(blocking.columns)]))),
+        _in_schema(_at_stretches(ops, _last_ops(ops, handed))),
+        _in_schema(_at_stretches(ops, polled.with_columns(source=pl.lit("quiet"), lag_ns=pl.lit(quiet_ns)))),
+    ])  # fmt: skip
+    return Hosted(ops=_released(ops, waits, on_device), waits=waits, quiet_latency_ns=quiet_ns or 0, notes=tuple(notes))
 
 
 def _first(ops: pl.DataFrame) -> int:
@@ -132,23 +152,57 @@ def _kept(calls: pl.DataFrame, copies: pl.DataFrame, blocking: pl.DataFrame) -> 
     return pl.concat([first, second]).drop("launched_ns").sort("thread", "start_ns", "end_ns", maintain_order=True)
 
 
-def _with_work_between(calls: pl.DataFrame, begins_ns: int) -> pl.DataFrame:
-    """Calls and between them, and before the first of a thread, its work."""
-    between = calls.select(
+def _with_work_between(
+    calls: pl.DataFrame, waiting: pl.DataFrame, awaited: pl.DataFrame, begins_ns: int
+) -> pl.DataFrame:
+    """Calls and stretches of waiting, and between them, and before the first of a thread, its work. Work is cut where
+    another thread waited until then: awaited, of thread and at_ns."""
+    stretches = waiting.select(
         "thread",
-        pl.lit("host work").alias("name"),
+        pl.lit(WAITING).alias("name"),
         pl.lit("host").alias("what"),
-        pl.col("end_ns").shift(1).over("thread").fill_null(begins_ns).alias("start_ns"),
+        pl.col("from_ns").alias("start_ns"),
+        pl.col("until_ns").alias("end_ns"),
+    )
+    cuts = awaited.select("thread", pl.col("at_ns").alias("start_ns"), pl.col("at_ns").alias("end_ns"))
+    told = pl.concat([stretches, calls, cuts], how="diagonal").sort("thread", "start_ns", "end_ns", maintain_order=True)
+    between = told.select(
+        "thread",
+        pl.lit(WORK).alias("name"),
+        pl.lit("host").alias("what"),
+        pl.col("end_ns").cum_max().shift(1).over("thread").fill_null(begins_ns).alias("start_ns"),
         pl.col("start_ns").alias("end_ns"),
     ).filter(pl.col("end_ns") > pl.col("start_ns"))  # fmt: skip
-    ops = pl.concat([between, calls], how="diagonal").sort("thread", "start_ns", "end_ns", maintain_order=True)
-    return ops.with_row_index("host")
+    ops = pl.concat([between, told.filter(pl.col("name").is_not_null())], how="diagonal")
+    return ops.sort("thread", "start_ns", "end_ns", maintain_order=True).with_row_index("host")
 
 
-def _at_calls(ops: pl.DataFrame, waits: pl.DataFrame, source: str) -> pl.DataFrame:
+def _at_calls(ops: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     """Waits of calls, as those of their ops that block."""
     blocks = ops.filter(what="blocking").select("host", "call")
-    return waits.join(blocks, on="call", maintain_order="left").with_columns(pl.lit(source).alias("source"))
+    return waits.join(blocks, on="call", maintain_order="left").with_columns(source=pl.lit("blocking"))
+
+
+def _at_stretches(ops: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """Waits of stretches, as those of their ops."""
+    stretches = ops.filter(name=WAITING).select("host", "thread", pl.col("start_ns").alias("from_ns"))
+    return waits.join(stretches, on=("thread", "from_ns"), maintain_order="left")
+
+
+def _last_ops(ops: pl.DataFrame, handed: pl.DataFrame) -> pl.DataFrame:
+    """Stretches that waited for a thread, with its last op until its last sign before they ended: on_host.
+
+    Of what ends at the very same time only what did work before: else two threads might wait for each other.
+    """
+    no_work = (pl.col("name") == WAITING) | (pl.col("end_ns") == pl.col("start_ns"))
+    ends = ops.select(
+        pl.col("thread").alias("on_thread"), pl.col("host").alias("on_host"),
+        (pl.col("end_ns") + no_work.cast(pl.Int64)).alias("ended_ns"),
+    ).sort("ended_ns")  # fmt: skip
+    found = handed.sort("since_ns").join_asof(
+        ends, left_on="since_ns", right_on="ended_ns", by="on_thread", check_sortedness=False
+    )
+    return found.filter(pl.col("on_host").is_not_null())
 
 
 def _in_schema(waits: pl.DataFrame) -> pl.DataFrame:
@@ -161,11 +215,13 @@ def _in_schema(waits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _released(ops: pl.DataFrame, waits: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:
-    """The ops with `released_ns`."""
+    """The ops with `released_ns`. Of waiting that only repeats tell, the median is all that a replay keeps: released
+    when it ended, the op counts nothing of its own."""
     events = on_device.select(pl.col("event").alias("on_event"), pl.col("end_ns").alias("event_end_ns"))
     hosts = ops.select(pl.col("host").alias("on_host"), pl.col("end_ns").alias("host_end_ns"))
-    ends = waits.join(events, on="on_event", how="left").join(hosts, on="on_host", how="left")
-    released = pl.coalesce("event_end_ns", "host_end_ns") + pl.col("lag_ns")
+    own = ops.select("host", pl.col("end_ns").alias("own_end_ns"))
+    ends = waits.join(events, on="on_event", how="left").join(hosts, on="on_host", how="left").join(own, on="host")
+    released = pl.when(source="quiet").then("own_end_ns").otherwise(pl.coalesce("event_end_ns", "host_end_ns"))
     ends = ends.group_by("host").agg(released.max().alias("released_ns"))
     ops = ops.join(ends, on="host", how="left", maintain_order="left")
     return ops.select(pl.col(name).cast(dtype) for name, dtype in HOST_OPS.items())

@@ -62,8 +62,11 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     if not recorded.tells_streams:
         between = voted.counted(launched, sms.get_column("waiter"))
     waits = [launches, between.with_columns(lag_ns=pl.lit(wait_ns)), sm_waits(launched, sms), host_waits(ops, host)]
-    kept = Kept(gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns, drain_ns=drain_ns(sms))
-    inferred = _inferred(work, ops, waits, kept, [*notes, *told_sm_waits(sms)])
+    kept = Kept(
+        gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns, drain_ns=drain_ns(sms),
+        quiet_latency_ns=host.quiet_latency_ns,
+    )  # fmt: skip
+    inferred = _inferred(work, ops, waits, kept, [*notes, *told_sm_waits(sms), *host.notes])
     inferred = replace(inferred, sm_waits=in_plan(launched, sms))
     return by_phase(inferred) if level == "phase" else inferred
 

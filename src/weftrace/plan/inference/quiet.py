@@ -1,0 +1,122 @@
+"""When did a host thread record nothing, and was that waiting?
+
+A thread that polls until the device has done something (DeepEP's dispatch polls for the number of tokens that it will
+receive) records neither call nor operator. That it waited, and for which kernel, is told by repeats alone: the stretch
+ends with the same kernel, each time.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from weftrace.trace.model import is_launch
+from weftrace.units import MS, US, duration
+
+#: Shorter stretches are not looked at.
+SHORTEST_NS = 50 * US
+#: Waiting for a device is looked for in stretches from here on: shorter ones end as some kernel does by chance.
+LONG_NS = 1 * MS
+#: A stretch that was waiting ends within this of the end of the awaited kernel: after it, or before it where the kernel
+#: wrote what was polled for and had more to do.
+SOON_NS = 100 * US
+#: Kernels that a stretch may wait for: those launched last before it.
+MOST_BACK = 8
+#: Repeats of which this share must agree.
+MOST_REPEATS = 0.75
+
+
+def quiet_stretches(events: pl.DataFrame, calls: pl.DataFrame, begins_ns: int) -> pl.DataFrame:
+    """Stretches of time, outside its calls, in which a thread recorded neither start nor end of an operator or call:
+    thread, pid, from_ns, until_ns, wakes (name of what begins as the stretch ends, null for an end), inside (whether an
+    operator was running). By thread, in order. The first of a thread begins at `begins_ns`.
+
+    events: a trace's. calls: of `host_calls`.
+    """
+    threads = calls.select("thread", "pid", "tid").unique()
+    busy = events.filter(is_launch() | (pl.col("cat") == "cpu_op")).select("pid", "tid", "name", "ts_ns", "dur_ns")
+    busy = busy.join(threads, on=("pid", "tid"))
+    starts = busy.select("thread", pl.col("ts_ns").alias("until_ns"), "name", "dur_ns")
+    ends = busy.select("thread", pl.col("ts_ns").alias("until_ns") + pl.col("dur_ns"), name=None, dur_ns=None)
+    points = pl.concat([starts, ends.cast(dict(starts.schema))])  # type: ignore[arg-type]
+    points = points.sort("thread", "until_ns", "dur_ns", descending=[False, False, True], nulls_last=True)
+    depth = pl.when(pl.col("dur_ns").is_null()).then(-1).otherwise(1).cum_sum()
+    stretches = points.with_columns(
+        pl.col("until_ns").shift(1).over("thread").fill_null(begins_ns).alias("from_ns"),
+        (depth.shift(1).fill_null(0).over("thread") > 0).alias("inside"),
+    ).filter(pl.col("until_ns") - pl.col("from_ns") >= SHORTEST_NS)
+    around = calls.select("thread", pl.col("start_ns").alias("from_ns"), "end_ns").sort("from_ns")
+    stretches = stretches.sort("from_ns").join_asof(around, on="from_ns", by="thread", check_sortedness=False)
+    outside = pl.col("end_ns").is_null() | (pl.col("end_ns") <= pl.col("from_ns"))
+    return (
+        stretches.filter(outside)
+        .join(threads, on="thread")
+        .select("thread", "pid", "from_ns", "until_ns", pl.col("name").cast(pl.String).alias("wakes"), "inside")
+        .sort("thread", "from_ns")
+    )
+
+
+def waits_for_device(
+    stretches: pl.DataFrame, calls: pl.DataFrame, on_device: pl.DataFrame
+) -> tuple[pl.DataFrame, int | None, list[str]]:
+    """Stretches that were waiting for a kernel: thread, from_ns, until_ns, on_event, votes_for, votes_against,
+    confidence; from the kernel's end to theirs, the median, negative where they end before, None without any; notes.
+
+    A repeat is a stretch before the launch of a kernel of the same name, with the same kernel launched so many before.
+    It votes for that kernel if it ends within `SOON_NS` of it. stretches: of `quiet_stretches`. calls: of
+    `host_calls`. on_device: of `device_ops`.
+    """
+    long = stretches.filter(pl.col("until_ns") - pl.col("from_ns") >= LONG_NS).with_row_index("stretch")
+    voted = _votes(_candidates(long, calls, on_device))
+    enough = (pl.col("votes_for") >= 2) & (
+        pl.col("votes_for") >= MOST_REPEATS * (pl.col("votes_for") + pl.col("votes_against"))
+    )
+    best = voted.filter("is_for", enough).sort("stretch", "votes_against", "back").unique("stretch", keep="first")
+    unsure = voted.filter("is_for", back=0).join(best, on="stretch", how="anti").unique("stretch")
+    waits = best.sort("stretch").select(
+        "thread", "from_ns", "until_ns", "on_event", "votes_for", "votes_against",
+        confidence=pl.col("votes_for") / (pl.col("votes_for") + pl.col("votes_against") + 1),
+    )  # fmt: skip
+    lag = best.select((pl.col("until_ns") - pl.col("event_end_ns")).median()).item()
+    return waits, None if lag is None else int(lag), _unsure(unsure)
+
+
+def _candidates(stretches: pl.DataFrame, calls: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:
+    """Each stretch with the kernels that its thread launched last before it: back (how many before), kernel, on_event,
+    event_end_ns, and next, the name of the kernel that the thread launched next."""
+    launched = on_device.filter(pl.col("launch_ts_ns").is_not_null()).join(
+        calls.select("thread", "pid", "tid").unique(), left_on=("launch_pid", "launch_tid"), right_on=("pid", "tid")
+    )
+    launched = launched.sort("thread", "launch_ts_ns", "event").select(
+        "thread", pl.col("launch_ts_ns").alias("from_ns"), pl.col("event").alias("on_event"), "name",
+        pl.col("end_ns").alias("event_end_ns"), pl.int_range(pl.len()).over("thread").alias("place"),
+    )  # fmt: skip
+    last = stretches.sort("from_ns").join_asof(
+        launched.select("thread", "from_ns", "place").sort("from_ns"), on="from_ns", by="thread", check_sortedness=False
+    )
+    after = launched.select("thread", "place", pl.col("name").alias("next"))
+    following = last.with_columns(place=pl.col("place").fill_null(-1) + 1)
+    last = last.hstack(following.join(after, on=("thread", "place"), how="left", maintain_order="left").select("next"))
+    back = pl.DataFrame({"back": range(MOST_BACK)}, schema={"back": pl.Int64})
+    tried = last.filter(pl.col("place").is_not_null()).join(back, how="cross")
+    tried = tried.with_columns(place=pl.col("place") - pl.col("back"))
+    return tried.join(launched.drop("from_ns").rename({"name": "kernel"}), on=("thread", "place"))
+
+
+def _votes(tried: pl.DataFrame) -> pl.DataFrame:
+    after = pl.col("until_ns") - pl.col("event_end_ns")
+    held = pl.col("event_end_ns") > pl.col("from_ns")
+    group = ("back", "kernel", "next")
+    return tried.with_columns(is_for=held & after.is_between(-SOON_NS, SOON_NS)).with_columns(
+        votes_for=pl.col("is_for").sum().over(group), votes_against=(~pl.col("is_for")).sum().over(group)
+    )
+
+
+def _unsure(stretches: pl.DataFrame) -> list[str]:
+    if stretches.is_empty():
+        return []
+    number = "1 stretch" if stretches.height == 1 else f"{stretches.height:,} stretches"
+    quiet_ns = int(stretches.select((pl.col("until_ns") - pl.col("from_ns")).sum()).item())
+    return [
+        f"{number} in which the host recorded nothing ({duration(quiet_ns)} together) may have been waiting for a "
+        "kernel that ended just then, but too few repeats tell: taken as work of the host."
+    ]

@@ -1,0 +1,153 @@
+"""Host threads that wait without a call: for a kernel, or for another thread. Times in µs unless told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.plan.inference.test_host import replayed_us, rows, waits
+from tests.tracefile import DISPATCH, GEMM, NOTIFY, TraceFile
+from weftrace.plan import timetable
+from weftrace.plan.inference.inferring import infer
+from weftrace.plan.inference.values import FIRST_THREAD, Inferred
+from weftrace.trace import Trace, open_trace
+from weftrace.units import US
+
+NODE = "autograd::engine::evaluate_function: MmBackward0"
+
+
+def operator(file: TraceFile, name: str, ts: float, dur: float, tid: int = 1) -> TraceFile:
+    return file.host(name, ts, dur, cat="cpu_op", tid=tid)
+
+
+def polling(num_layers: int, early: float = 40) -> TraceFile:
+    # a layer, every 10,000
+    # host    [launches 0-3]              (quiet)       [empty_like 4960-4970][launch 4980]
+    # device            [GEMM 10-4000][notify 4000            -              5000]  [dispatch 5010-6000]
+    file = TraceFile()
+    for begin in range(0, 10_000 * num_layers, 10_000):
+        file.kernel(GEMM, begin + 10, 3990, launch=begin).kernel(NOTIFY, begin + 4000, 1000, launch=begin + 2)
+        operator(file, "aten::empty_like", begin + 5000 - early, 10)
+        file.kernel(DISPATCH, begin + 5010, 990, launch=begin + 5000 - early + 20)
+    return file
+
+
+def half_as_long(inferred: Inferred, name: str) -> pl.DataFrame:
+    of_name = pl.col("name").cast(pl.String) == name
+    halved = pl.when(of_name).then(pl.col("duration_ns") // 2).otherwise("duration_ns")
+    return timetable(inferred.plan.with_ops(duration_ns=halved)).ops
+
+
+def test_a_thread_that_goes_on_with_the_same_kernel_each_time_waited_for_it(tmp_path: Path) -> None:
+    inferred = infer(polling(3).trace(tmp_path))
+    assert waits(inferred, "quiet") == [("host waits", NOTIFY)] * 3
+    told = inferred.edges.filter(source="quiet").row(0, named=True)
+    assert (told["votes_for"], told["votes_against"], told["confidence"]) == (3, 0, 0.75)
+    assert inferred.kept.quiet_latency_ns == -40 * US
+    assert {dur for name, dur in rows(inferred, "name", "duration_ns") if name == "host waits"} == {0}
+    assert inferred.replay.error == pytest.approx(0, abs=0.005)
+
+
+def test_what_a_thread_waited_for_moves_it(tmp_path: Path) -> None:
+    inferred = infer(polling(2).trace(tmp_path))
+    first = half_as_long(inferred, NOTIFY).filter(pl.col("name").cast(pl.String) == DISPATCH).row(0, named=True)
+    was = replayed_us(inferred, DISPATCH)[0][0]
+    assert first["start_ns"] == (was - 500) * US
+
+
+def test_once_is_no_repeat_and_said(tmp_path: Path) -> None:
+    inferred = infer(polling(1).trace(tmp_path))
+    assert waits(inferred, "quiet") == []
+    assert any("1 stretch in which the host recorded nothing" in note for note in inferred.notes)
+    assert inferred.replay.error == pytest.approx(0, abs=0.005)
+
+
+def test_a_thread_that_goes_on_at_other_times_did_not_wait(tmp_path: Path) -> None:
+    inferred = infer(polling(3, early=400).trace(tmp_path))
+    assert waits(inferred, "quiet") == []
+    assert inferred.notes == ()
+
+
+def backward() -> TraceFile:
+    # thread 1   [mm 0-20: launch 5]                                                [add_ 500-520: launch 505]
+    # thread 2                        [node 100-120: launch 105] [node 300-400: launch 305]
+    file = TraceFile()
+    for name, ts, dur, tid in (
+        ("aten::mm", 0, 20, 1),
+        (NODE, 100, 20, 2),
+        (NODE, 300, 100, 2),
+        ("aten::add_", 500, 20, 1),
+    ):
+        operator(file, name, ts, dur, tid)
+        file.kernel(GEMM, ts + 8, 2, launch=ts + 5, launch_tid=tid)
+    return file
+
+
+def test_the_thread_of_a_backward_waits_for_the_forwards_which_waits_for_its_end(tmp_path: Path) -> None:
+    inferred = infer(backward().trace(tmp_path))
+    # thread 1's sign before is the end of its operator, at 20; thread 2's, at 400
+    assert waits(inferred, "autograd") == [("host waits", "host work"), ("host waits", "host work")]
+    stretches = inferred.measured.hstack(inferred.plan.ops.select("stream", "name", "duration_ns"))
+    told = stretches.filter(pl.col("name").cast(pl.String) == "host waits").select(
+        "stream", "start_ns", "end_ns", "duration_ns"
+    )
+    origin = 5 * US  # the first launch
+    assert told.rows() == [
+        (FIRST_THREAD + 1, 0, 100 * US - origin, 80 * US),
+        (FIRST_THREAD, 20 * US - origin, 500 * US - origin, 100 * US),
+    ]  # fmt: skip
+    assert inferred.edges.filter(source="autograd").get_column("confidence").to_list() == [1, 1]
+    assert inferred.replay.error == pytest.approx(0, abs=0.01)
+
+
+def test_what_the_backwards_thread_does_moves_the_forwards(tmp_path: Path) -> None:
+    inferred = infer(backward().trace(tmp_path))
+    of_backward = pl.col("stream") == FIRST_THREAD + 1
+    longer = pl.when(of_backward).then(pl.col("duration_ns") * 2).otherwise("duration_ns")
+    after = timetable(inferred.plan.with_ops(duration_ns=longer))
+    # thread 2 works 80 until its first node, and from there on until 400: 380 in all, done twice
+    assert after.makespan_ns - inferred.times.makespan_ns == 380 * US
+
+
+def turns(num_turns: int) -> TraceFile:
+    # two threads of no framework: [1: 0-100][2: 110-200][1: 210-300] ...
+    file = TraceFile()
+    for turn in range(num_turns):
+        operator(file, "work", 100 * turn + 10, 90, tid=1 + turn % 2)
+        file.kernel(GEMM, 100 * turn + 30, 20, launch=100 * turn + 20, launch_tid=1 + turn % 2)
+    return file
+
+
+@pytest.mark.parametrize(("num_turns", "found"), [(12, True), (4, False)])
+def test_threads_that_take_turns_again_and_again_wait_for_each_other(
+    tmp_path: Path, num_turns: int, found: bool
+) -> None:
+    inferred = infer(turns(num_turns).trace(tmp_path))
+    assert bool(waits(inferred, "thread")) == found
+    longer = pl.when(kind="host", stream=FIRST_THREAD).then(pl.col("duration_ns") * 2).otherwise("duration_ns")
+    after = timetable(inferred.plan.with_ops(duration_ns=longer))
+    of_other = (inferred.plan.ops.get_column("stream") == FIRST_THREAD + 1).to_numpy()
+    assert (after.end_ns[of_other].max() > inferred.times.end_ns[of_other].max()) == found
+
+
+def test_threads_that_work_side_by_side_wait_for_nobody(tmp_path: Path) -> None:
+    file = TraceFile()
+    for turn in range(12):
+        operator(file, "work", 150 * turn + 10, 90, tid=1)
+        file.kernel(GEMM, 150 * turn + 30, 20, launch=150 * turn + 20, launch_tid=1)
+        operator(file, "work", 210 * turn + 10, 100, tid=2)
+        file.kernel(GEMM, 210 * turn + 60, 20, stream=9, launch=210 * turn + 22, launch_tid=2)
+    assert waits(infer(file.trace(tmp_path)), "thread") == []
+
+
+def test_deepseeks_dispatch_waits_for_its_counts_and_its_backward_for_its_forward(shared_data: Path) -> None:
+    trace = open_trace(shared_data / "deepseek-v3-train.json.gz")
+    assert isinstance(trace, Trace)
+    inferred = infer(trace)
+    polled = waits(inferred, "quiet")
+    assert [waiter for waiter, _ in polled] == ["host waits"] * 4
+    assert all("notify_dispatch" in awaited for _, awaited in polled)
+    assert -67 * US <= inferred.kept.quiet_latency_ns <= -25 * US
+    assert len(waits(inferred, "autograd")) == 28
