@@ -1,0 +1,300 @@
+"""Another pipeline schedule for a measured run: its chunks, timed from the phases, in another order, simulated.
+
+What is compared is simulated both times: the measured order with the measured means, whose error against the
+measurement is told, and the other order with the same means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from weftrace.errors import AdviceError, ScheduleError
+from weftrace.notebook import InNotebook
+from weftrace.plan.inference.values import Inferred
+from weftrace.units import duration
+
+if TYPE_CHECKING:  # imported where a schedule is asked for: all else here works without that wing
+    from weftrace.pipeline.costs import Costs
+    from weftrace.pipeline.measured.runs import MeasuredRun
+    from weftrace.pipeline.schedule import Schedule
+
+#: What ranges of a pipeline's chunks are called: stage3(F), of an F&B stage0(F)&stage7(B).
+_CHUNK = re.compile(r"stage(\d+)\((F|B|I|W)\)(?:&stage(\d+)\(B\))?")
+#: The same as whole actions, as weftrace's runtime and torch's write them: 3F5, 0F4&7B1, PP:(0F4;7B1)OVERLAP_F_B.
+_ACTION = re.compile(r"(?:PP:)?\(?(\d+)(F|B|I|W)(\d+)\^?(?:[&;](\d+)B(\d+))?(?:\)OVERLAP_F_B)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleSwap(InNotebook):
+    """What another schedule would take. Makespans in ns, from the first start of a chunk to the last end, of all ranks.
+
+    measured_ns: of the step. simulated_ns: the measured order with the means of its chunks, by stage; after_ns: the
+    other order with the same. schedule: what the other is called; measured_schedule: the one that was measured, or
+    "as measured" where no published order is the same. step: which of the recorded steps; num_ranks, num_stages,
+    num_micro_batches: as measured. notes: what was assumed.
+    """
+
+    schedule: str
+    measured_schedule: str
+    step: int
+    num_ranks: int
+    num_stages: int
+    num_micro_batches: int
+    measured_ns: int
+    simulated_ns: int
+    after_ns: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> float:
+        """simulated_ns over measured_ns, less 1: how far the simulation is off where the answer is known."""
+        return self.simulated_ns / self.measured_ns - 1 if self.measured_ns else 0.0
+
+    @property
+    def change(self) -> float:
+        """after_ns over simulated_ns, less 1."""
+        return self.after_ns / self.simulated_ns - 1 if self.simulated_ns else 0.0
+
+    @property
+    def sentence(self) -> str:
+        """The answer, with the simulation's error."""
+        return (
+            f"{self.schedule} instead of {self.measured_schedule}: {duration(self.after_ns)} instead of "
+            f"{duration(self.simulated_ns)} ({100 * self.change:+.1f} %), both simulated; the simulation of what was "
+            f"measured is {100 * self.error:+.1f} % off the measured {duration(self.measured_ns)}."
+        )
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "what if", self.sentence
+        yield from (("note", note) for note in self.notes)
+
+
+def swap_schedule(inferred: Inferred, name: str) -> ScheduleSwap:
+    """What schedule `name` ("dualpipe", "1f1b", "zb1p") would take on the ranks of a measured pipeline.
+
+    inferred: the ranks joined. Costs of a chunk are the means over its stage's chunks in the last whole step; a
+    schedule that cuts the model into other stages takes all stages as alike. Raises `AdviceError` where the phases are
+    not those of a pipeline, or some are missing, and where there is no such schedule or it cannot have these sizes.
+    """
+    from weftrace.pipeline.generators.families import family_of, generate
+    from weftrace.pipeline.measured.run_costs import costs_of_run
+    from weftrace.pipeline.simulation import simulate
+
+    actions = pipeline_actions(inferred)
+    run = _last_step(actions)
+    own = _schedule_of(run)
+    try:
+        costs = costs_of_run(run, own)
+        family = family_of(name)
+        other = generate(family.name, num_ranks=own.num_ranks, num_micro_batches=own.num_micro_batches)
+        fitted, notes = _fitted(costs, own, other)
+        simulated_ns, after_ns = (simulate(*each).makespan_ns for each in ((own, costs), (other, fitted)))
+    except ScheduleError as error:
+        raise AdviceError(f"schedule {name!r}: {error}") from error
+    return ScheduleSwap(
+        schedule=family.title,
+        measured_schedule=_name_of(own),
+        step=run.steps[0],
+        num_ranks=own.num_ranks,
+        num_stages=own.num_stages,
+        num_micro_batches=own.num_micro_batches,
+        measured_ns=int(run.actions.select(pl.col("end_ns").max() - pl.col("start_ns").min()).item()),
+        simulated_ns=simulated_ns,
+        after_ns=after_ns,
+        notes=(*_assumed(run.actions, other), *notes),
+    )
+
+
+def pipeline_actions(inferred: Inferred) -> pl.DataFrame:
+    """The chunks of a measured pipeline, from phases that are called as they are ("stage3(F)", with a micro-batch, or
+    "3F5"): the columns of `weftrace.pipeline.measured.runs.RUN_SCHEMA`, by rank and in order of start.
+
+    A chunk lasts from the first start to the last end of what its range launched. Where a phase tells no backward's
+    micro-batch, the backwards of a stage on a rank are taken to be in the order of its forwards.
+    Raises `AdviceError` where no phase is such, or some of the pipeline are missing.
+    """
+    phases = _occurrences(inferred)
+    rows = [_read(str(name)) for name in phases.get_column("phase")]
+    known = pl.Series([row is not None for row in rows])
+    if not known.any():
+        told = ", ".join(phases.get_column("phase").unique(maintain_order=True).head(6)) or "none"
+        raise AdviceError(
+            "another schedule needs phases of a pipeline's chunks with their micro-batches, stage0(F) and stage0(B), "
+            f"or ranges of its actions, 0F3; the phases here are {told}. weftrace's and torch's pipeline "
+            "runtimes write such ranges."
+        )
+    read = pl.DataFrame(
+        [row for row in rows if row is not None],
+        schema={"kind": pl.String, "stage": pl.Int32, "told": pl.Int32, "back_stage": pl.Int32, "back": pl.Int32},
+        orient="row",
+    )
+    chunks = phases.filter(known).hstack(read).with_columns(pl.coalesce("told", "micro_batch").alias("micro_batch"))
+    _check_complete(chunks)
+    return _with_waits(_with_micro_batches(chunks))
+
+
+def _occurrences(inferred: Inferred) -> pl.DataFrame:
+    """Phases as they ran on the device, or the actions that hold them: rank, phase, micro_batch, step, start_ns,
+    end_ns, by rank and in order of start."""
+    ops = inferred.plan.ops.select("rank", "phase", "micro_batch", "step").with_columns(pl.col("phase").cast(pl.String))
+    ops = ops.hstack(inferred.measured.select("at", "phase_number", "event", "start_ns", "end_ns"))
+    ops = ops.filter(pl.col("phase_number").is_not_null(), pl.col("event").is_not_null())
+    around = [
+        _actions_around(work.phases).with_columns(pl.lit(at, pl.Int32).alias("at"))
+        for at, work in enumerate(inferred.works)
+    ]
+    ops = ops.join(pl.concat(around), on=("at", "phase_number"), how="left", maintain_order="left").with_columns(
+        pl.coalesce("outer", "phase_number").alias("phase_number"), pl.coalesce("action", "phase").alias("phase")
+    )
+    phases = ops.group_by("at", "phase_number", maintain_order=True).agg(
+        pl.col("rank", "phase", "micro_batch", "step").first(), pl.col("start_ns").min(), pl.col("end_ns").max()
+    )
+    return phases.sort("rank", "start_ns", maintain_order=True)
+
+
+def _actions_around(phases: pl.DataFrame) -> pl.DataFrame:
+    """Of each phase within the range of a whole action (3F5 around stage3(F)): phase_number, outer (the action's
+    number) and action (its name)."""
+    is_action = phases.get_column("name").str.contains(f"^(?:{_ACTION.pattern})$")
+    actions = phases.filter(is_action).select(
+        "pid", "tid", "host_start_ns", pl.col("host_end_ns").alias("until_ns"),
+        pl.col("phase").alias("outer"), pl.col("name").alias("action"),
+    ).sort("host_start_ns")  # fmt: skip
+    inner = phases.select("pid", "tid", "host_start_ns", "host_end_ns", pl.col("phase").alias("phase_number"))
+    held = inner.sort("host_start_ns").join_asof(actions, on="host_start_ns", by=["pid", "tid"], check_sortedness=False)
+    return held.filter(pl.col("until_ns") >= pl.col("host_end_ns")).select("phase_number", "outer", "action")
+
+
+def _read(name: str) -> tuple[str, int, int | None, int | None, int | None] | None:
+    """Kind, stage, micro-batch, and of an F&B the backward's stage and micro-batch; None of another name."""
+    if found := _CHUNK.fullmatch(name):
+        back = None if found[3] is None else int(found[3])
+        return ("F&B" if back is not None else found[2]), int(found[1]), None, back, None
+    if found := _ACTION.fullmatch(name):
+        back, back_batch = (None if each is None else int(each) for each in found.group(4, 5))
+        return ("F&B" if back is not None else found[2]), int(found[1]), int(found[3]), back, back_batch
+    return None
+
+
+def _check_complete(chunks: pl.DataFrame) -> None:
+    """Raise `AdviceError` for what of a pipeline is missing."""
+    both = pl.col("kind") == "F&B"
+    forward = set(chunks.filter((pl.col("kind") == "F") | both).get_column("stage"))
+    backward = set(chunks.filter(pl.col("kind").is_in(("B", "I"))).get_column("stage"))
+    backward |= set(chunks.filter(both).get_column("back_stage"))
+    every = range(max(forward | backward, default=0) + 1)
+    for what, found in (("forward (F)", forward), ("backward (B, or I and W)", backward)):
+        if missing := [str(stage) for stage in every if stage not in found]:
+            raise AdviceError(
+                f"no {what} phase of stage {', '.join(missing[:8])} is here, and another schedule needs all of a step: "
+                "give the traces of all ranks of one pipeline."
+            )
+    if (without := chunks.filter(pl.col("micro_batch").is_null())).height:
+        raise AdviceError(
+            f"{without.height:,} phases, {without.get_column('phase')[0]} for one, tell no micro-batch, and another "
+            "schedule needs to know which is which: write it in the range's name, stage0(F) {micro_batch=3}."
+        )
+
+
+def _with_micro_batches(chunks: pl.DataFrame) -> pl.DataFrame:
+    """The backward's micro-batch of each F&B that does not tell it, by the order of forwards."""
+    chunks = chunks.with_columns(pl.col("step").fill_null(0)).with_row_index("row")
+    unknown = chunks.filter(pl.col("kind") == "F&B", pl.col("back").is_null())
+    if unknown.is_empty():
+        return chunks
+    key = ("rank", "step", "stage")
+    nth = pl.int_range(pl.len()).over(key).alias("nth")
+    forward = chunks.filter(pl.col("kind").is_in(("F", "F&B"))).select(*key, pl.col("micro_batch").alias("batch"), nth)
+    own = chunks.filter(pl.col("kind").is_in(("B", "I"))).select("row", *key)
+    beside = chunks.filter(kind="F&B").select("row", "rank", "step", pl.col("back_stage").alias("stage"))
+    backward = pl.concat([own, beside]).sort("row").with_columns(nth)
+    batches = backward.join(forward, on=[*key, "nth"], how="left").select("row", "batch")
+    chunks = chunks.join(batches, on="row", how="left", maintain_order="left")
+    return chunks.with_columns(pl.when(pl.col("kind") == "F&B").then(pl.coalesce("back", "batch")).alias("back"))
+
+
+def _with_waits(chunks: pl.DataFrame) -> pl.DataFrame:
+    """In the columns of a run's actions. A rank waited from the end of the chunk before until its next."""
+    from weftrace.pipeline.measured.runs import RUN_SCHEMA
+
+    before = pl.col("end_ns").shift(1).over("rank", "step")
+    waited = (pl.col("start_ns") - before).clip(lower_bound=0).fill_null(0)
+    frame = chunks.with_columns(
+        pl.col("back").alias("back_micro_batch"),
+        pl.lit(False).alias("offload"),
+        waited.alias("waited_ns"),
+        pl.when(waited > 0).then("start_ns").otherwise(-1).alias("waited_until_ns"),
+    )
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in RUN_SCHEMA.items())
+
+
+def _last_step(actions: pl.DataFrame) -> MeasuredRun:
+    """The last of the steps that hold as many chunks as most do: the first and last of a recording are often cut."""
+    from weftrace.pipeline.measured.runs import MeasuredRun
+
+    counts = actions.group_by("step").agg(pl.len().alias("number")).sort("step")
+    usual = counts.get_column("number").mode().max()
+    step = counts.filter(number=usual).get_column("step")[-1]
+    ranks = actions.get_column("rank").rank("dense") - 1  # of one pipeline, whatever ranks of the job these are
+    numbered = actions.with_columns(ranks.cast(pl.Int32).alias("rank")).filter(step=step)
+    return MeasuredRun(actions=numbered, basis="device", has_waits=True, source="the measured run")
+
+
+def _schedule_of(run: MeasuredRun) -> Schedule:
+    """The order that was measured. Raises `AdviceError` where it is no schedule that can run."""
+    from weftrace.pipeline.rules import check
+    from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
+
+    actions = run.actions.select(*ACTION_SCHEMA)
+    holds = actions.group_by("stage").agg(pl.col("rank").unique().sort()).sort("stage").get_column("rank").to_list()
+    num_replicas = max(len(ranks) for ranks in holds)
+    replicas = tuple(tuple(ranks[min(at, len(ranks) - 1)] for ranks in holds) for at in range(num_replicas))
+    if num_replicas == 2:  # in two directions: where one has its first stage, the other has its last
+        replicas = (tuple(ranks[0 if 2 * at < len(holds) else -1] for at, ranks in enumerate(holds)),
+                    tuple(ranks[-1 if 2 * at < len(holds) else 0] for at, ranks in enumerate(holds)))  # fmt: skip
+    batches = int(actions.select(pl.max_horizontal(pl.max("micro_batch"), pl.max("back_micro_batch"))).item()) + 1
+    try:
+        schedule = Schedule(name="as measured", rank_of=replicas, num_micro_batches=batches, actions=actions)
+        check(schedule)
+    except ScheduleError as error:
+        raise AdviceError(f"the measured chunks are no whole step of a pipeline: {error}") from error
+    return schedule
+
+
+def _name_of(own: Schedule) -> str:
+    """The title of the published order that was measured, or "as measured"."""
+    from weftrace.pipeline.generators.families import FAMILIES, generate
+
+    for family in FAMILIES.values():
+        try:
+            same = generate(family.name, num_ranks=own.num_ranks, num_micro_batches=own.num_micro_batches)
+        except ScheduleError:
+            continue
+        if same.actions.drop("offload").equals(own.actions.drop("offload")):
+            return family.title
+    return own.name
+
+
+def _fitted(costs: Costs, own: Schedule, other: Schedule) -> tuple[Costs, tuple[str, ...]]:
+    """Costs for the stages of the other schedule."""
+    from weftrace.pipeline.measured.told_costs import ToldCosts, for_devices
+
+    if other.num_stages == own.num_stages:
+        return costs, ()
+    told = for_devices(ToldCosts(costs=costs, basis="actions"), other.num_ranks)
+    fitted = told.costs.split(other.num_stages * other.num_replicas // (other.num_ranks * other.num_replicas))
+    return (fitted.sliced(other.num_slices) if other.num_slices > 1 else fitted), told.notes
+
+
+def _assumed(actions: pl.DataFrame, other: Schedule) -> Iterator[str]:
+    done, wanted = (set(frame.get_column("kind").cast(pl.String)) for frame in (actions, other.actions))
+    yield "a chunk takes the mean of its stage's chunks of that kind, from first start to last end of its work"
+    if "F&B" in wanted - done:
+        yield "nothing overlapped was measured: an F&B is taken to take as long as F and B one after the other"
+    if "W" in wanted - done:
+        yield "no weight gradient was measured by itself: W is taken to take no time, and I as long as B"
