@@ -19,6 +19,8 @@ from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import EDGE_SCHEMA, FIRST_THREAD, Inferred
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import WAIT_SCHEMA
+from weftrace.plan.times import timetable
+from weftrace.units import counted, duration
 
 #: Classes that can be scaled by name. communication.data and .barrier are parts of communication: kernels that move
 #: data, and those that only wait for other ranks. launch: calls that launch, and the latency after them. host: what
@@ -181,7 +183,36 @@ def applied(draft: Draft, change: Change) -> Draft:
             return _split(draft, change)
 
 
-def plan_of(draft: Draft, name: str) -> Changed:
+def without(inferred: Inferred, class_: str) -> Draft:
+    """The plan with no time for one class of a critical path (`weftrace.advice.critical_paths.CLASSES`) anywhere.
+
+    idle: no gaps on a device. dependency: no latency after the op that another waited for. SM wait: no waits for SMs.
+    Raises `AdviceError` where the plan has nothing of the class.
+    """
+    draft = draft_of(inferred)
+    if class_ == "idle":
+        return replace(_with_thread_gaps(draft), gap_ns=0)
+    if class_ == "host":  # with the gaps between calls, which may be all that there is
+        takes = (~inferred.measured.get_column("what").is_in(_WHATS["host"])).to_numpy()
+        draft = _with_thread_gaps(draft)
+        return replace(draft, duration_ns=draft.duration_ns * takes, thread_gap_ns=np.zeros(len(takes)))
+    source = inferred.edges.get_column("source")
+    if class_ == "SM wait":
+        return replace(draft, is_kept=(source != "sm").to_numpy())
+    if class_ == "dependency":
+        latent = (~source.is_in(("launch", "graph", "origin", "sm"))).to_numpy()
+        return replace(draft, lag_ns=np.where(latent, np.minimum(draft.lag_ns, 0.0), draft.lag_ns))
+    return applied(draft, Scale(selector=class_, factor=0))
+
+
+def span_ns(changed: Changed) -> int:
+    """From the first start on a device to the last end, replayed."""
+    times = timetable(changed.plan)
+    on_device = changed.measured.get_column("event").is_not_null().to_numpy()
+    return int(times.end_ns[on_device].max()) - int(times.start_ns[on_device].min())
+
+
+def plan_of(draft: Draft, name: str = "") -> Changed:
     """The plan of a draft: durations and lags rounded, waits that no longer hold left out."""
     inferred, plan = draft.inferred, draft.inferred.plan
     durations = np.rint(draft.duration_ns).astype(np.int64)
@@ -204,17 +235,17 @@ def selected(inferred: Inferred, selector: str) -> NDArray[np.bool_]:
 
 
 def selectors(inferred: Inferred) -> Iterator[str]:
-    """All selectors that select something, but for patterns of kernels: classes, families, phases, ranks."""
+    """All selectors that select something, but for patterns of kernels: classes, families, phases, ranks.
+
+    Of families, phases and ranks those that take longest first.
+    """
     told = _told(inferred)
     yield from (name for name in SCALABLE if told.select(_predicate(name).any()).item())
     on_device = told.filter("on_device")
-    families = (
-        on_device.group_by("family").agg(pl.col("duration_ns").sum()).sort("duration_ns", "family", descending=True)
-    )
-    yield from families.get_column("family").cast(pl.String).drop_nulls()
-    phases = on_device.get_column("phase").drop_nulls().cast(pl.String).unique(maintain_order=True)
-    yield from (f"phase:{name}" for name in phases)
-    yield from (f"rank:{rank}" for rank in inferred.plan.ranks)
+    for column, form in (("family", ""), ("phase", "phase:"), ("rank", "rank:")):
+        named = on_device.group_by(pl.col(column).cast(pl.String), maintain_order=True).agg(pl.col("duration_ns").sum())
+        named = named.drop_nulls(column).sort("duration_ns", descending=True, maintain_order=True)
+        yield from (f"{form}{name}" for name in named.get_column(column))
 
 
 def _told(inferred: Inferred) -> pl.DataFrame:
@@ -266,13 +297,17 @@ def _check_once(changes: tuple[Change, ...]) -> None:
 
 
 def _scaled(draft: Draft, change: Scale) -> Draft:
-    mask = selected(draft.inferred, change.selector)
+    launches = _is_launch(draft.inferred)
+    if change.selector == "launch" and launches.any():  # their latency is there, whether or not the calls are
+        mask = (draft.inferred.measured.get_column("what") == "launch").to_numpy()
+    else:
+        mask = selected(draft.inferred, change.selector)
     if change.selector in ("host", "launch"):
         draft = _with_thread_gaps(draft)
     factor = np.where(mask, change.factor, 1.0)
     lag_ns, gaps = draft.lag_ns, draft.thread_gap_ns
     if change.selector == "launch":
-        lag_ns = np.where(_is_launch(draft.inferred), lag_ns * change.factor, lag_ns)
+        lag_ns = np.where(launches, lag_ns * change.factor, lag_ns)
     return replace(
         draft,
         duration_ns=draft.duration_ns * factor,
@@ -292,7 +327,7 @@ def _without_host_gaps(draft: Draft) -> Draft:
         draft,
         duration_ns=draft.duration_ns * takes,
         thread_gap_ns=draft.thread_gap_ns * takes,
-        lag_ns=np.where(_is_launch(draft.inferred), 0.0, draft.lag_ns),
+        lag_ns=np.where(_is_launch(draft.inferred), np.minimum(draft.lag_ns, 0.0), draft.lag_ns),
     )
 
 
@@ -305,11 +340,18 @@ def _overlapped(draft: Draft) -> Draft:
     op, on = (inferred.plan.waits.get_column(name).to_numpy() for name in ("op", "on"))
     between = on_device[op] & on_device[on] & (communicates[op] != communicates[on])
     dropped = int((between & draft.is_kept).sum())
+    streams = np.where(communicates, draft.stream + _APART, draft.stream).astype(np.int32)
+    longest = pl.DataFrame({"rank": inferred.plan.ops.get_column("rank"), "stream": streams, "ns": draft.duration_ns})
+    longest = longest.filter(pl.Series(on_device)).group_by("rank", "stream").agg(pl.col("ns").sum())
+    note = (
+        f"perfect overlap drops {counted(dropped, 'wait')} between communication and other work; "
+        f"the longest stream alone takes {duration(float(longest.get_column('ns').max()))}"  # type: ignore[arg-type]
+    )
     return replace(
         draft,
         is_kept=draft.is_kept & ~between,
-        stream=np.where(communicates, draft.stream + _APART, draft.stream).astype(np.int32),
-        notes=(*draft.notes, f"perfect overlap drops {dropped:,} waits between communication and other work"),
+        stream=streams,
+        notes=(*draft.notes, note),
     )
 
 

@@ -36,14 +36,31 @@ PART_SCHEMA: dict[str, pl.DataType] = {
     "from_ns": pl.Int64(),  # from the plan's 0
     "until_ns": pl.Int64(),
     "class_": pl.Enum(CLASSES),
-    "cause": pl.Categorical(),  # how the op came to run: of `CAUSES`, or "stream order", "thread order", "meet", "start"
+    "cause": pl.Categorical(),  # how it came to run: of `CAUSES`, or "stream order", "thread order", "meet", "start"
     "name": pl.Categorical(),  # of the op; of time between ops, its class
     "family": pl.Categorical(),
     "phase": pl.Categorical(),
     "rank": pl.Int32(),
     "step": pl.Int32(),
 }
-NO_PHASE = "outside phases"
+#: What has no phase: host threads, and work on a device that none was launched in.
+HOST, NO_PHASE = "host threads", "outside phases"
+#: Classes of work that a device does.
+ON_DEVICE = ("compute", "communication", "fused", "memory")
+_NAMES = {
+    "compute": "Computation decides", "communication": "Communication decides", "fused": "Fused kernels decide",
+    "memory": "Memory copies decide", "launch": "Launching decides", "host": "The host decides",
+    "dependency": "Latency between streams decides", "SM wait": "Waiting for free SMs decides",
+    "idle": "Gaps between kernels decide",
+}  # fmt: skip
+_HOW = {
+    "stream order": "each behind the one before it on its stream", "thread order": "one thing after the other",
+    "launch": "as it was launched", "launch of a graph": "as its graph was launched",
+    "recorded wait": "held by recorded waits", "voted wait": "held by waits between streams (voted)",
+    "free SMs": "held until SMs were free", "blocking call": "held by blocking calls",
+    "host waited": "held until the device was done", "other thread": "held by another thread",
+    "meet": "held until the last rank came", "start of the recording": "from the start of the recording",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,19 +182,44 @@ def path_of(times: Timetable, measured: pl.DataFrame, edges: pl.DataFrame) -> Cr
 
 
 def sentence_of(path: CriticalPath) -> str:
-    """The largest part of the span, of what it is made, and why it ran when it did."""
+    """The largest part of the span, what most of it is and how it came to run, and how close other work is to it."""
+    if not path.span_ns:
+        return "Nothing on the device took time."
     name, time_ns, share = path.by_class.row(0)
     of_class = path.parts.filter(pl.col("class_") == name)
-    most, cause = _largest(of_class, "phase"), _largest(of_class, "cause")
-    where = f", most of it {most}" if most and most != NO_PHASE else ""
-    said = f"{name[0].upper()}{name[1:]} decides {percent(share, 0)} of the span: {of_whole(time_ns, path.span_ns)}"
-    return f"{said} on the critical path{where}, reached by {cause}."
+    phase, phase_ns = _largest(of_class, "phase")
+    cause, cause_ns = _largest(of_class, "cause")
+    most = ""
+    if name in ON_DEVICE and phase != NO_PHASE:
+        most = f", most of it {phase}" if 2 * phase_ns > time_ns else f", {duration(phase_ns)} of it {phase}"
+    why = _HOW.get(cause, cause)
+    how = f", {why}" if 2 * cause_ns > time_ns else f", {percent(cause_ns / time_ns, 0)} of it {why}"
+    said = f"{_NAMES[name]} {percent(share, 0)} of the span: {of_whole(time_ns, path.span_ns)} on the critical path"
+    return f"{said}{most}{how}{_beside(path, name)}."
 
 
-def _largest(parts: pl.DataFrame, column: str) -> str | None:
+def _beside(path: CriticalPath, name: str) -> str:
+    """How far other work on the device is from deciding: the slack that half of its time has, at least."""
+    others = {"compute": "communication", "communication": "compute"}.get(name)
+    what = path.measured.get_column("what")
+    is_other = what.is_in((others,) if others else ON_DEVICE).to_numpy()
+    is_other[path.path.get_column("op").to_numpy()] = False
+    if not is_other.any():
+        return ""
+    slack = path.slack_ns[is_other]
+    weight = path.times.plan.ops.get_column("duration_ns").to_numpy()[is_other]
+    order = np.argsort(-slack, kind="stable")
+    half = int(slack[order][np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)])
+    other = {"compute": "computation", "communication": "communication", None: "device's work"}[others]
+    if half < path.span_ns / 1_000:
+        return f"; half of the {other} beside it has no slack to speak of"
+    return f"; half of the {other} beside it has {duration(half)} of slack or more"
+
+
+def _largest(parts: pl.DataFrame, column: str) -> tuple[str, int]:
     time = (pl.col("until_ns") - pl.col("from_ns")).sum()
-    sums = parts.group_by(column, maintain_order=True).agg(ns=time)
-    return str(sums.sort("ns", descending=True, maintain_order=True).item(0, column)) if len(sums) else None
+    sums = parts.group_by(pl.col(column).cast(pl.String), maintain_order=True).agg(ns=time)
+    return sums.sort("ns", descending=True, maintain_order=True).row(0)
 
 
 def _told_path(path: pl.DataFrame, times: Timetable, measured: pl.DataFrame, edges: pl.DataFrame) -> pl.DataFrame:
@@ -226,7 +268,7 @@ def _parts(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, begin: int
     instead = pl.col("between").cast(pl.String)
     parts = told.with_columns(
         pl.col("reached_by").alias("cause"),
-        pl.col("phase").fill_null(NO_PHASE),
+        pl.coalesce("phase", pl.when(kind="host").then(pl.lit(HOST)).otherwise(pl.lit(NO_PHASE))).alias("phase"),
         class_=pl.when(is_between).then("between").otherwise(own),
         name=pl.when(is_between).then(instead).otherwise(pl.col("name").cast(pl.String)),
         family=pl.when(is_between).then(instead).otherwise(pl.coalesce("family", "name").cast(pl.String)),

@@ -1,20 +1,23 @@
-"""Where is a little speed worth most? Each class, kernel family and phase a little faster, one after the other."""
+"""Where is a little speed worth most? Each class, kernel family and phase faster, one after the other; and one at many
+speeds.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from weftrace.advice.changes import Scale, changed, selected, selectors
-from weftrace.advice.critical_paths import critical_path_of
+from weftrace.advice.changes import SCALABLE, Scale, changed, selected, selectors, span_ns
+from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath, critical_path_of
 from weftrace.errors import AdviceError
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred
-from weftrace.plan.times import timetable
-from weftrace.units import duration
+from weftrace.units import duration, percent
 
 #: Columns of `Sensitivity.table`, a row a selector.
 SENSITIVITY_SCHEMA: dict[str, pl.DataType] = {
@@ -22,7 +25,7 @@ SENSITIVITY_SCHEMA: dict[str, pl.DataType] = {
     "selector": pl.String(),  # as `Scale` takes it
     "time_ns": pl.Int64(),  # of all its ops together
     "critical_ns": pl.Int64(),  # of that, what lies on the critical path
-    "saved_ns": pl.Int64(),  # by which the span is shorter with all of it faster by the share asked for
+    "saved_ns": pl.Int64(),  # by how much the span is shorter with all of it faster by the share asked for
     "share": pl.Float64(),  # saved_ns over the replayed span
 }
 CURVE_SCHEMA: dict[str, pl.DataType] = {
@@ -30,29 +33,31 @@ CURVE_SCHEMA: dict[str, pl.DataType] = {
     "span_ns": pl.Int64(),
     "change": pl.Float64(),  # span_ns over the replayed span, less 1
 }
-FACTORS = (0.0, 0.25, 0.5, 0.75, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
+FACTORS = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
+#: Families, phases and ranks in a table, each: those that take longest.
+MOST_LISTED = 20
+#: A curve is straight where its slopes differ by less than this share, and flat while the span grows by less than that.
+STRAIGHT, STILL = 0.1, 0.001
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sensitivity(InNotebook):
-    """What it saves to make each class, family and phase faster by `by` (0.01: 1 %), alone.
+    """What it saves to make each class, family, phase and rank faster by `by` (0.01: 1 %), alone.
 
-    table: frame of `SENSITIVITY_SCHEMA`, what saves most first within each kind. error: of the replay.
+    table: frame of `SENSITIVITY_SCHEMA`, within each kind what saves most first. num_left_out: families, phases and
+    ranks beyond the `MOST_LISTED` that take longest. error: of the replay.
     """
 
     by: float
     replayed_ns: int
     error: float
+    num_left_out: int
     table: pl.DataFrame
 
     @property
     def sentence(self) -> str:
-        """What is worth most."""
-        best = self.table.sort("saved_ns", descending=True, maintain_order=True).row(0, named=True)
-        return (
-            f"{100 * self.by:g} % faster {best['selector']} saves most: "
-            f"{duration(best['saved_ns'])}, {100 * best['share']:.2f} % of the span."
-        )
+        """What is worth most, with the replay's error."""
+        return sentence_of(self)
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "sensitivity", self.sentence
@@ -60,7 +65,11 @@ class Sensitivity(InNotebook):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curve(InNotebook):
-    """The span over the speed of one selection. points: frame of `CURVE_SCHEMA`, ascending factors."""
+    """The replayed span over the speed of one selection. points: frame of `CURVE_SCHEMA`, ascending factors.
+
+    A span is the longest of many paths, and each is a straight line over the factor: the curve bends upwards only.
+    error: of the replay.
+    """
 
     selector: str
     replayed_ns: int
@@ -68,9 +77,24 @@ class Curve(InNotebook):
     points: pl.DataFrame
 
     @property
+    def slopes_ns(self) -> tuple[float, float]:
+        """Between the first two points and the last two: by how much the span grows with each percent, ns."""
+        factor, span = (self.points.get_column(name).to_numpy() for name in ("factor", "span_ns"))
+        if len(factor) < 2:
+            return 0.0, 0.0
+        slopes = np.diff(span) / np.diff(factor) / 100
+        return float(slopes[0]), float(slopes[-1])
+
+    @property
+    def flat_until(self) -> float:
+        """The largest factor up to which the span grows by less than `STILL` of the replayed one."""
+        flat = self.points.filter(pl.col("span_ns") <= self.points.item(0, "span_ns") + STILL * self.replayed_ns)
+        return float(flat.item(-1, "factor"))
+
+    @property
     def sentence(self) -> str:
-        """Where it is flat, and how steep it is elsewhere."""
-        return ""
+        """Where it is flat, where it bends and how steep it is, with the replay's error."""
+        return sentence_of_curve(self)
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "curve", self.sentence
@@ -84,51 +108,93 @@ def sensitivity(inferred: Inferred, *, by: float = 0.01) -> Sensitivity:
     if not 0 < by <= 1:
         raise AdviceError(f"by = {by}: durations can be shortened by a fraction above 0 and up to 1.")
     path = critical_path_of(inferred)
-    on_path = np.zeros(len(inferred.plan), np.int64)
-    np.add.at(
-        on_path,
-        path.parts.get_column("op").to_numpy(),
-        path.parts.select(pl.col("until_ns") - pl.col("from_ns")).to_series().to_numpy(),
-    )
-    times = inferred.plan.ops.get_column("duration_ns").to_numpy()
-    rows = []
-    for selector in selectors(inferred):
-        mask = selected(inferred, selector)
-        saved = path.span_ns - _span_ns(inferred, Scale(selector=selector, factor=1 - by))
-        rows.append(
-            (
-                _kind(selector),
-                selector,
-                int(times[mask].sum()),
-                int(on_path[mask].sum()),
-                saved,
-                saved / max(path.span_ns, 1),
-            )
-        )
+    listed, num_left_out = _listed(inferred)
+    rows = [_row(inferred, path, selector, by) for selector in listed]
     table = pl.DataFrame(rows, schema=SENSITIVITY_SCHEMA, orient="row")
-    table = table.sort("kind", "saved_ns", descending=[False, True], maintain_order=True)
-    return Sensitivity(by=by, replayed_ns=path.span_ns, error=inferred.replay.error, table=table)
+    return Sensitivity(
+        by=by,
+        replayed_ns=path.span_ns,
+        error=inferred.replay.error,
+        num_left_out=num_left_out,
+        table=table.sort("kind", "saved_ns", descending=[False, True], maintain_order=True),
+    )
 
 
 def curve(inferred: Inferred, selector: str, factors: Iterable[float] = FACTORS) -> Curve:
-    """The span with one selection scaled by each factor. Raises `AdviceError` as `changed` does."""
+    """The span with one selection scaled by each factor.
+
+    Raises `AdviceError` where the selector selects nothing, or a factor is none.
+    """
+    each = sorted({float(factor) for factor in factors})
+    if not each or not all(math.isfinite(factor) and factor >= 0 for factor in each):
+        raise AdviceError(f"factors = {each}: durations are multiplied by numbers of 0 or more.")
     replayed = inferred.replay.replayed_ns
-    rows = [
-        (factor, span := _span_ns(inferred, Scale(selector=selector, factor=factor)), span / max(replayed, 1) - 1)
-        for factor in sorted({float(factor) for factor in factors})
-    ]
+    spans = [span_ns(changed(inferred, [Scale(selector=selector, factor=factor)])) for factor in each]
+    rows = [(factor, span, span / max(replayed, 1) - 1) for factor, span in zip(each, spans, strict=True)]
     points = pl.DataFrame(rows, schema=CURVE_SCHEMA, orient="row")
     return Curve(selector=selector, replayed_ns=replayed, error=inferred.replay.error, points=points)
 
 
+def sentence_of(found: Sensitivity) -> str:
+    """Of the classes and of the phases or families, what saves most."""
+    faster = f"{100 * found.by:g} % faster"
+    if found.table.is_empty():
+        return "Nothing takes time."
+    kinds = found.table.sort("saved_ns", descending=True, maintain_order=True).unique("kind", maintain_order=True)
+    best = [row for row in kinds.iter_rows(named=True) if row["kind"] != "rank" and row["saved_ns"] > 0]
+    if not best:
+        return f"Nothing that is {faster} alone makes the span shorter."
+    told = [f"{row['selector']} {duration(row['saved_ns'])} ({percent(row['share'], 2)})" for row in best]
+    off = f"the replay is {100 * found.error:+.1f} % off"
+    return f"{faster} alone saves most of {duration(found.replayed_ns)} with {', '.join(told)}; {off}."
+
+
+def sentence_of_curve(found: Curve) -> str:
+    """Flat throughout, flat up to a knee, straight, or bent."""
+    factors, spans = found.points.get_column("factor").to_list(), found.points.get_column("span_ns").to_list()
+    (low, high), flat = found.slopes_ns, found.flat_until
+    if flat == factors[-1]:
+        told = f"flat from ×{factors[0]:g} to ×{flat:g}"
+    elif flat > factors[0]:
+        told = f"flat up to ×{flat:g} at {duration(spans[0])}, then up to {duration(high)} per percent"
+    elif low >= (1 - STRAIGHT) * high:
+        told = f"{duration(high)} per percent from ×{factors[0]:g} to ×{factors[-1]:g}"
+    else:
+        told = f"{duration(low)} per percent at ×{factors[0]:g}, {duration(high)} at ×{factors[-1]:g}"
+    return f"{found.selector}: {told}; the replay is {100 * found.error:+.1f} % off."
+
+
+def _listed(inferred: Inferred) -> tuple[list[str], int]:
+    """Selectors of the table, those that take longest of each kind, and how many are left out."""
+    seen: Counter[str] = Counter()
+    listed = []
+    for selector in selectors(inferred):
+        kind = _kind(selector)
+        seen[kind] += 1
+        if kind == "class" or (seen[kind] <= MOST_LISTED and not (kind == "rank" and len(inferred.plan.ranks) == 1)):
+            listed.append(selector)
+    return listed, sum(max(0, num - MOST_LISTED) for kind, num in seen.items() if kind != "class")
+
+
+def _row(inferred: Inferred, path: CriticalPath, selector: str, by: float) -> tuple[object, ...]:
+    mask = selected(inferred, selector)
+    times = inferred.plan.ops.get_column("duration_ns").to_numpy()
+    saved = path.span_ns - span_ns(changed(inferred, [Scale(selector=selector, factor=1 - by)]))
+    critical = _critical_ns(path, mask, selector)
+    return _kind(selector), selector, int(times[mask].sum()), critical, saved, saved / max(path.span_ns, 1)
+
+
+def _critical_ns(path: CriticalPath, mask: np.ndarray, selector: str) -> int:
+    """Time on the path: of a class as `by_class` has it, of others their work without what lies between ops."""
+    name, _, role = selector.partition(".")
+    parts = path.parts.filter(pl.col("class_") == name if selector in SCALABLE else pl.col("class_").is_in(ON_DEVICE))
+    if role or selector not in SCALABLE:
+        parts = parts.filter(pl.Series(mask[parts.get_column("op").to_numpy()]))
+    return int(parts.select((pl.col("until_ns") - pl.col("from_ns")).sum()).item())
+
+
 def _kind(selector: str) -> str:
-    form = selector.partition(":")[0]
-    from weftrace.advice.changes import SCALABLE
-
-    return form if form in ("phase", "rank") else "class" if selector in SCALABLE else "family"
-
-
-def _span_ns(inferred: Inferred, change: Scale) -> int:
-    times = timetable(changed(inferred, [change]).plan)
-    on_device = inferred.measured.get_column("event").is_not_null().to_numpy()
-    return int(times.end_ns[on_device].max()) - int(times.start_ns[on_device].min())
+    form, colon, _ = selector.partition(":")
+    if selector in SCALABLE:
+        return "class"
+    return form if colon and form in ("phase", "rank") else "family"

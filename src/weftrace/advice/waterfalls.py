@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from weftrace.advice.changes import plan_of, span_ns, without
+from weftrace.advice.critical_paths import critical_path_of
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred
-from weftrace.units import duration
+from weftrace.units import duration, of_whole
 
 #: Columns of `Waterfall.bars`.
 BAR_SCHEMA: dict[str, pl.DataType] = {
@@ -32,6 +34,11 @@ class Waterfall(InNotebook):
     replayed_ns: int
     bars: pl.DataFrame
 
+    @property
+    def sentence(self) -> str:
+        """What is worth removing most."""
+        return sentence_of(self)
+
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "span", duration(self.span_ns)
         yield from ((name, duration(ns)) for name, ns in self.bars.select("name", "time_ns").iter_rows())
@@ -39,11 +46,26 @@ class Waterfall(InNotebook):
 
 def waterfall(inferred: Inferred) -> Waterfall:
     """Raises `AdviceError` where nothing ran on a device."""
-    from weftrace.advice.critical_paths import critical_path_of
-
     path, replay = critical_path_of(inferred), inferred.replay
-    error = pl.DataFrame({"name": ["replay error"], "time_ns": [replay.span_ns - replay.replayed_ns]})
-    bars = pl.concat([path.by_class.select("name", "time_ns"), error]).with_columns(
-        share=pl.col("time_ns") / max(replay.span_ns, 1), alone_ns=pl.lit(None, pl.Int64)
-    )
+    rows: list[tuple[str, int, float, int | None]] = [
+        (name, time_ns, time_ns / max(replay.span_ns, 1), path.span_ns - span_ns(plan_of(without(inferred, name))))
+        for name, time_ns in path.by_class.select("name", "time_ns").iter_rows()
+    ]
+    error_ns = replay.span_ns - replay.replayed_ns
+    rows.append(("replay error", error_ns, error_ns / max(replay.span_ns, 1), None))
+    bars = pl.DataFrame(rows, schema=BAR_SCHEMA, orient="row")
     return Waterfall(span_ns=replay.span_ns, replayed_ns=replay.replayed_ns, bars=bars)
+
+
+def sentence_of(found: Waterfall) -> str:
+    """Which bar is worth removing most, and what the bars are."""
+    bars = found.bars.drop_nulls("alone_ns")
+    if bars.is_empty():
+        return "Nothing on the device took time."
+    best = bars.sort("alone_ns", descending=True, maintain_order=True).row(0, named=True)
+    largest = bars.row(0, named=True)
+    other = f"{largest['name']} has the largest part of the path, {of_whole(largest['time_ns'], found.span_ns)}"
+    return (
+        f"No {best['name']} at all would save {duration(best['alone_ns'])} alone; {other}. "
+        "What each saves alone does not add up: where one is gone, another decides."
+    )

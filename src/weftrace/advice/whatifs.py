@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import polars as pl
-
 from weftrace.advice.changes import Change, Changed, changed
 from weftrace.advice.critical_paths import CriticalPath, critical_path_of, path_of
+from weftrace.advice.limits import limits_of
 from weftrace.errors import AdviceError
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.replaying import Replay
 from weftrace.plan.inference.values import Inferred
 from weftrace.plan.times import timetable
-from weftrace.units import duration, percent
+from weftrace.units import duration
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,30 +100,17 @@ def what_if(inferred: Inferred, changes: Iterable[Change]) -> WhatIf:
         before=before,
         after=after,
         plan=plan,
-        limits=tuple(_limits(inferred, before, after)),
+        limits=limits_of(inferred, listed, before, after),
     )
 
 
 def sentence_of(answer: WhatIf) -> str:
-    """With ...: 126.1 instead of 129.0 ms (replayed), ..."""
+    """What was changed, the replayed span before and after, what decides then, and how far the replay is off."""
     what = ", ".join(map(str, answer.changes))
-    how = f"{duration(answer.after_ns)} instead of {duration(answer.replayed_ns)} ({100 * answer.change:+.1f} %)"
-    off = f"the replay is {100 * answer.error:+.1f} % off the measured {duration(answer.span_ns)}"
-    small = ", which is more than the change" if answer.is_within_error else ""
-    return f"{what}: {how}, and {answer.bottleneck} decides then; {off}{small}."
-
-
-def _limits(inferred: Inferred, before: CriticalPath, after: CriticalPath) -> Iterator[str]:
-    if not inferred.replay.is_trustworthy:
-        yield f"the replay is {percent(abs(inferred.replay.error))} off the measured span: do not trust the answer."
-    if after.weakest is not None and after.weakest.confidence < 0.5:
-        yield f"the new path goes through a wait of confidence {after.weakest.confidence:.2f}."
-    if (inferred.edges.get_column("source") == "sm").any():
-        yield "waits for free SMs stay as they were, though other durations may need SMs at other times."
-    share_before, share = (_share_of_host(path) for path in (before, after))
-    if share > max(0.1, share_before):
-        yield f"the host decides {percent(share, 0)} of the span after the change, {percent(share_before, 0)} before."
-
-
-def _share_of_host(path: CriticalPath) -> float:
-    return float(path.by_class.filter(pl.col("name").is_in(("host", "launch"))).get_column("share").sum())
+    how = (
+        f"{duration(answer.after_ns)} instead of {duration(answer.replayed_ns)}, both replayed "
+        f"({100 * answer.change:+.1f} %); most of the path is {answer.bottleneck} then"
+    )
+    off = f"The replay is {100 * answer.error:+.1f} % off the measured {duration(answer.span_ns)}"
+    small = ": the change is smaller than the replay is off." if answer.is_within_error else "."
+    return f"{what}: {how}. {off}{small}"

@@ -1,0 +1,157 @@
+"""Where does the answer to a what-if stop being valid? What a replay with other durations leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from weftrace.advice.changes import Change, NoBarrierWait, NoHostGaps, PerfectOverlap, Scale, SmSplit, selected
+from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath
+from weftrace.analysis.intervals import Intervals, intersection, union
+from weftrace.plan.inference.values import Inferred
+from weftrace.plan.times import Timetable
+from weftrace.units import counted, duration, of_whole, percent
+
+#: A wait on the new path that is less sure than this is named.
+UNSURE = 0.5
+#: The host is named from this share of the new path on.
+MUCH_HOST = 0.1
+#: Shares that differ by less are called the same.
+NOTABLE = 0.02
+#: Computation and communication beside each other, in a change by this share of the span, are named.
+MUCH_BESIDE = 0.05
+
+
+def limits_of(
+    inferred: Inferred, changes: tuple[Change, ...], before: CriticalPath, after: CriticalPath
+) -> tuple[str, ...]:
+    """Sentences, those that apply: of the replay, the changes, then of the path after them."""
+    found: list[str] = []
+    found += _of_replay(inferred)
+    for change in changes:
+        found += _of_change(inferred, change)
+    if (before.times.plan.ops.get_column("duration_ns") != after.times.plan.ops.get_column("duration_ns")).any():
+        found += _of_sm_waits(inferred, after)
+    found += _of_contention(before, after)
+    found += _of_ranks(inferred, changes)
+    found += _of_host(before, after)
+    found += _of_votes(after)
+    return tuple(dict.fromkeys(found))
+
+
+def _of_replay(inferred: Inferred) -> Iterator[str]:
+    if not inferred.replay.is_trustworthy:
+        off = percent(abs(inferred.replay.error))
+        yield f"the replay is {off} off the measured span: the plan lacks something that held the run back."
+
+
+def _of_change(inferred: Inferred, change: Change) -> Iterator[str]:
+    match change:
+        case Scale():
+            yield from _of_scale(inferred, change)
+        case PerfectOverlap():
+            yield (
+                "perfect overlap is a bound: most of the waits that it drops are for data, and memory that is held "
+                "longer for it is not counted."
+            )
+        case NoHostGaps():
+            yield "no host is that fast; a captured graph comes near to it."
+        case NoBarrierWait() | SmSplit():
+            pass
+
+
+def _of_scale(inferred: Inferred, change: Scale) -> Iterator[str]:
+    """Whether equal kernels were ever seen as fast, or as slow, as they are to be."""
+    seen = _seen(inferred, change.selector)
+    if change.factor == 1 or seen is None or seen[0] <= change.factor <= seen[1]:
+        return
+    yield (
+        f"equal kernels of {change.selector} took between ×{seen[0]:.2f} and ×{seen[1]:.2f} of their median in this "
+        f"trace; ×{change.factor:g} is beyond what it shows."
+    )
+
+
+def _seen(inferred: Inferred, selector: str) -> tuple[float, float] | None:
+    """The 5th and 95th percentile of a duration over the median of its name and phase, of what runs on a device three
+    times or more; None where nothing does."""
+    ops = inferred.plan.ops.select("name", "phase", "duration_ns").hstack(inferred.measured.select("event"))
+    ops = ops.filter(pl.Series(selected(inferred, selector)), pl.col("event").is_not_null(), pl.col("duration_ns") > 0)
+    same = ("name", "phase")
+    median = pl.col("duration_ns").median().over(same)
+    ratio = ops.filter(pl.len().over(same) >= 3).select(pl.col("duration_ns") / median).to_series()
+    if ratio.is_empty():
+        return None
+    low, high = ratio.quantile(0.05), ratio.quantile(0.95)
+    assert low is not None and high is not None
+    return low, high
+
+
+def _of_sm_waits(inferred: Inferred, after: CriticalPath) -> Iterator[str]:
+    if num := int((inferred.edges.get_column("source") == "sm").sum()):
+        on_path = int((after.path.get_column("source") == "sm").sum())
+        yield (
+            f"{counted(num, 'wait')} for free SMs {'stays' if num == 1 else 'stay'} with the same two kernels "
+            f"({on_path} on the new path), though with other durations others may meet."
+        )
+
+
+def _of_contention(before: CriticalPath, after: CriticalPath) -> Iterator[str]:
+    """Kernels beside each other slow each other down: durations hold what that cost in the run, not afterwards."""
+    was, becomes = (_beside_ns(path.times, path.measured) for path in (before, after))
+    if abs(becomes - was) > MUCH_BESIDE * max(before.span_ns, 1):
+        yield (
+            f"{duration(becomes)} of computation run beside communication, {duration(was)} before: what the two cost "
+            "each other stays as measured."
+        )
+
+
+def _beside_ns(times: Timetable, measured: pl.DataFrame) -> int:
+    """Time in which a rank computes and communicates at once, of all ranks."""
+    what, at = measured.get_column("what"), measured.get_column("at").to_numpy()
+    lanes = [what.is_in(("compute", "fused")).to_numpy(), (what == "communication").to_numpy()]
+
+    def busy(mask: np.ndarray) -> Intervals:
+        return union(times.start_ns[mask], times.end_ns[mask])
+
+    return sum(intersection(*(busy(lane & (at == rank)) for lane in lanes)).total_ns for rank in np.unique(at))
+
+
+def _of_ranks(inferred: Inferred, changes: tuple[Change, ...]) -> Iterator[str]:
+    """Of one rank of several: when the others come to a collective is not in the plan."""
+    communicates = (inferred.measured.get_column("what") == "communication").any()
+    alone = len(inferred.plan.ranks) == 1 and (inferred.plan.world_size or 2) > 1
+    if communicates and alone:
+        size = f" of {inferred.plan.world_size}" if inferred.plan.world_size else ""
+        yield f"one rank{size} is in this plan: what it waits for the others, and they for it, stays as measured."
+
+
+def _of_host(before: CriticalPath, after: CriticalPath) -> Iterator[str]:
+    """Whether the host no longer runs ahead of the device."""
+    was, becomes = (_share_of_host(path) for path in (before, after))
+    if becomes > max(MUCH_HOST, was + NOTABLE):
+        late = [int((path.path.filter(pl.col("what").is_in(ON_DEVICE)).get_column("reached_by") == "launch").sum())
+                for path in (before, after)]  # fmt: skip
+        yield (
+            f"the host decides {percent(becomes, 0)} of the span then, {percent(was, 0)} before; on the path the "
+            f"device waits {counted(late[1], 'time')} for a launch, {counted(late[0], 'time')} before. How the host "
+            "would keep up is not in the trace."
+        )
+
+
+def _share_of_host(path: CriticalPath) -> float:
+    return float(path.by_class.filter(pl.col("name").is_in(("host", "launch"))).get_column("share").sum())
+
+
+def _of_votes(after: CriticalPath) -> Iterator[str]:
+    edge = after.weakest
+    if edge is not None and edge.confidence < UNSURE:
+        through = after.path.filter(pl.col("confidence") < UNSURE)
+        behind = int((through.get_column("end_ns") - through.get_column("start_ns")).sum())
+        votes = "" if edge.votes_for is None else f", {edge.votes_for} for and {edge.votes_against} against"
+        yield (
+            f"{counted(through.height, 'wait')} on the new path {'is' if through.height == 1 else 'are'} unsure, the "
+            f"least with a confidence of {edge.confidence:.2f} ({edge.source}{votes}); "
+            f"{of_whole(behind, after.span_ns)} are reached by them."
+        )
