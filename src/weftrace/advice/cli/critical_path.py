@@ -23,7 +23,7 @@ weftrace critical-path traces/                                      the ranks of
 weftrace critical-path --check traces/*.json.gz -o replays.md       how far the replay of each file is off"""
 
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Exit with 1 where the replay is more than 3 % off the measured span.")
+    bool, typer.Option("--strict", help="Exit with 1 where the replay is not to be trusted: 3 % off, say.")
 ]
 Top = Annotated[int, typer.Option("--top", help="Rows of each table in the terminal.", min=1, metavar="N")]
 

@@ -42,5 +42,5 @@ def working(what: str) -> Iterator[None]:
 def exit_if_off(replay: ReplayTold, *, strict: bool) -> None:
     """With `--strict`, exit with 1 where a replay is not to be trusted."""
     if strict and not replay["is_trustworthy"]:
-        typer.echo(f"weftrace: --strict: the replay is {100 * replay['error']:+.2f} % off the measured span", err=True)
+        typer.echo(f"weftrace: --strict: the replay is not to be trusted: {'; '.join(replay['doubts'])}", err=True)
         raise typer.Exit(NOT_MET)
