@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weftrace.advice.cli.inferring import exit_if_off, inferred_from, working
+from weftrace.advice.cli.inferring import Level, LevelChoice, exit_if_off, inferred_from, working
 from weftrace.cli import options, outputs
 from weftrace.errors import NOT_MET, UNUSABLE_INPUT
 
@@ -34,6 +34,7 @@ def command(
         bool,
         typer.Option("--check", help="Instead of a path: a line a file, how far the replay of its plan is off."),
     ] = False,
+    level: Level = LevelChoice.kernel,
     top: Top = 8,
     strict: Strict = False,
     ranks: options.Ranks = None,
@@ -52,7 +53,7 @@ def command(
         _check(sources, max_bytes, to, strict=strict)
         return
     to = outputs.wanted(output, writes=CRITICAL_PATH, inputs=inputs, json=json, quiet=quiet)
-    inferred = inferred_from(sources, ranks=ranks, workers=workers, max_bytes=max_bytes)
+    inferred = inferred_from(sources, level=level, ranks=ranks, workers=workers, max_bytes=max_bytes)
     from weftrace.advice.document import critical_path_report
     from weftrace.advice.render.terminal import print_critical_path
 
