@@ -37,8 +37,10 @@ declare namespace critical_path {
     replayed_ns: number;
     /** replayed_ns / span_ns - 1. */
     error: number;
-    /** Whether the error is at most 3 % either way. */
+    /** Whether there are no doubts. */
     is_trustworthy: boolean;
+    /** Why the replay is not to be trusted, a clause each. */
+    doubts: string[];
     /** Phase and occurrence whose end is farthest off. */
     worst_phase: string | null;
     /** By how much: replayed less measured end. */
@@ -153,8 +155,10 @@ declare namespace replay_checks {
     replayed_ns: number;
     /** replayed_ns / span_ns - 1. */
     error: number;
-    /** Whether the error is at most 3 % either way. */
+    /** Whether there are no doubts. */
     is_trustworthy: boolean;
+    /** Why the replay is not to be trusted, a clause each. */
+    doubts: string[];
     /** Phase and occurrence whose end is farthest off. */
     worst_phase: string | null;
     /** By how much: replayed less measured end. */
@@ -220,8 +224,10 @@ declare namespace sensitivity {
     replayed_ns: number;
     /** replayed_ns / span_ns - 1. */
     error: number;
-    /** Whether the error is at most 3 % either way. */
+    /** Whether there are no doubts. */
     is_trustworthy: boolean;
+    /** Why the replay is not to be trusted, a clause each. */
+    doubts: string[];
     /** Phase and occurrence whose end is farthest off. */
     worst_phase: string | null;
     /** By how much: replayed less measured end. */
@@ -308,8 +314,10 @@ declare namespace what_if {
     replayed_ns: number;
     /** replayed_ns / span_ns - 1. */
     error: number;
-    /** Whether the error is at most 3 % either way. */
+    /** Whether there are no doubts. */
     is_trustworthy: boolean;
+    /** Why the replay is not to be trusted, a clause each. */
+    doubts: string[];
     /** Phase and occurrence whose end is farthest off. */
     worst_phase: string | null;
     /** By how much: replayed less measured end. */

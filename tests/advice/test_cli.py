@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,24 @@ def test_a_path_is_written_and_read_back(run: Run, train: Path, tmp_path: Path) 
     assert read_document(tmp_path / "again.json") == document
 
 
+def test_the_trace_is_written_with_its_path(run: Run, train: Path, tmp_path: Path) -> None:
+    output = tmp_path / "annotated.json.gz"
+    code, _, err = run("critical-path", train, "-q", "-o", output)
+    assert code == 0 and f"wrote {output}" in err
+    with_path = json.loads(gzip.decompress(output.read_bytes()))["traceEvents"]
+    assert {"weftrace: critical path", 0} <= {event["pid"] for event in with_path}
+    document = tmp_path / "path.json"
+    run("critical-path", train, "-q", "-o", document)
+    with pytest.raises(wt.WeftraceError, match="holds no ops to draw"):
+        wt.save(wt.load(document), tmp_path / "again-annotated.json")
+
+
+def test_a_plan_of_phases_is_smaller(run: Run, train: Path) -> None:
+    by_level = [json.loads(run("critical-path", train, "--json", "--level", level)[1]) for level in ("kernel", "phase")]
+    assert by_level[1]["num_ops"] < by_level[0]["num_ops"] / 5
+    assert abs(by_level[1]["replay"]["error"]) < 0.01
+
+
 def test_a_change_is_tried_with_the_replays_error_beside_it(run: Run, train: Path, tmp_path: Path) -> None:
     output = tmp_path / "whatif.json"
     code, out, err = run("whatif", train, "--scale", "compute=0.5", "--scale", "communication.data=0.8", "-o", output)
@@ -139,8 +158,8 @@ def test_strict_fails_where_the_replay_is_off(run: Run, train: Path, tmp_path: P
     assert run("critical-path", train, "--strict", "-q")[0] == 0
     late = TraceFile().kernel("a", 100, 50).kernel("b", 200, 100, stream=27, launch=150).write(tmp_path / "late.json")
     code, out, err = run("critical-path", late, "--strict")
-    assert code == 1 and "--strict: the replay is -20.00 % off the measured span" in err
-    assert "take what follows for a hint" in told(out)
+    assert code == 1 and "--strict: the replay is not to be trusted: its span is -20.0% off" in err
+    assert "Take what follows for a hint." in told(out)
 
 
 def test_an_input_is_never_overwritten(run: Run, train: Path) -> None:

@@ -64,7 +64,7 @@ class ReplayChecks(InNotebook):
 
     @property
     def are_trustworthy(self) -> bool:
-        """Whether every file that gave a plan is replayed within 3 % of its span."""
+        """Whether the replay of every file that gave a plan is to be trusted."""
         return all(replay["is_trustworthy"] for replay in self.replays.values())
 
     def _told(self) -> list[tuple[str, str]]:
@@ -97,9 +97,9 @@ def checks_table(document: ChecksDocument) -> pl.DataFrame:
     for file in document["files"]:
         counts = {row["source"]: row["count"] for row in file["waits"]}
         own = {name: file[name] for name in ("name", "reason", "num_ops", "num_events")}
-        rows.append(
-            {**own, **{f"waits_{source}": counts.get(source, 0) for source in SOURCES}, **(file["replay"] or {})}
-        )
+        waits = {f"waits_{source}": counts.get(source, 0) for source in SOURCES}
+        replay = {**file["replay"], "doubts": "; ".join(file["replay"]["doubts"])} if file["replay"] else {}
+        rows.append({**own, **waits, **replay})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

@@ -21,7 +21,8 @@ class ReplayTold(TypedDict):
     span_ns: Annotated[Count, Meta(description="Measured: from the first start on a device to the last end.")]
     replayed_ns: Annotated[Count, Meta(description="The same of the replay.")]
     error: Annotated[float, Meta(description="replayed_ns / span_ns - 1.")]
-    is_trustworthy: Annotated[bool, Meta(description="Whether the error is at most 3 % either way.")]
+    is_trustworthy: Annotated[bool, Meta(description="Whether there are no doubts.")]
+    doubts: Annotated[list[str], Meta(description="Why the replay is not to be trusted, a clause each.")]
     worst_phase: Annotated[str | None, Meta(description="Phase and occurrence whose end is farthest off.")]
     worst_phase_ns: Annotated[int, Meta(description="By how much: replayed less measured end.")]
     late_starts: Annotated[Count, Meta(description="Starts more than 10 µs after stream and launch let them.")]
@@ -56,6 +57,7 @@ def replay_told(replay: Replay) -> ReplayTold:
         "replayed_ns": replay.replayed_ns,
         "error": replay.error,
         "is_trustworthy": replay.is_trustworthy,
+        "doubts": list(replay.doubts),
         "worst_phase": replay.worst_phase,
         "worst_phase_ns": replay.worst_phase_ns,
         "late_starts": replay.late_starts,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weftrace.advice.cli.inferring import exit_if_off, inferred_from, working
+from weftrace.advice.cli.inferring import Level, LevelChoice, exit_if_off, inferred_from, working
 from weftrace.cli import options, outputs
 from weftrace.errors import NOT_MET, UNUSABLE_INPUT
 
@@ -23,7 +23,7 @@ weftrace critical-path traces/                                      the ranks of
 weftrace critical-path --check traces/*.json.gz -o replays.md       how far the replay of each file is off"""
 
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Exit with 1 where the replay is more than 3 % off the measured span.")
+    bool, typer.Option("--strict", help="Exit with 1 where the replay is not to be trusted: 3 % off, say.")
 ]
 Top = Annotated[int, typer.Option("--top", help="Rows of each table in the terminal.", min=1, metavar="N")]
 
@@ -34,6 +34,7 @@ def command(
         bool,
         typer.Option("--check", help="Instead of a path: a line a file, how far the replay of its plan is off."),
     ] = False,
+    level: Level = LevelChoice.kernel,
     top: Top = 8,
     strict: Strict = False,
     ranks: options.Ranks = None,
@@ -52,7 +53,7 @@ def command(
         _check(sources, max_bytes, to, strict=strict)
         return
     to = outputs.wanted(output, writes=CRITICAL_PATH, inputs=inputs, json=json, quiet=quiet)
-    inferred = inferred_from(sources, ranks=ranks, workers=workers, max_bytes=max_bytes)
+    inferred = inferred_from(sources, level=level, ranks=ranks, workers=workers, max_bytes=max_bytes)
     from weftrace.advice.document import critical_path_report
     from weftrace.advice.render.terminal import print_critical_path
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,14 +19,34 @@ if TYPE_CHECKING:
     from weftrace.plan import Inferred
 
 
-def inferred_from(sources: list[str], *, ranks: str | None, workers: int | None, max_bytes: str) -> Inferred:
+class LevelChoice(StrEnum):
+    """The words of `--level`."""
+
+    kernel = "kernel"
+    phase = "phase"
+
+
+Level = Annotated[
+    LevelChoice,
+    typer.Option(
+        "--level",
+        help="What the plan's ops are: [bold]kernel[/bold]s, or stretches of a [bold]phase[/bold], which is smaller.",
+    ),
+]
+
+
+def inferred_from(
+    sources: list[str], *, level: LevelChoice, ranks: str | None, workers: int | None, max_bytes: str
+) -> Inferred:
     """The plan of a trace, or of the ranks of a job, joined where their collectives match."""
     from weftrace.advice.jobs import infer_job
+    from weftrace.plan import by_phase
 
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as source:
         pass
     with working("inferring the plan"):
-        return infer_job(source, workers=workers)
+        inferred = infer_job(source, workers=workers)
+        return by_phase(inferred) if level is LevelChoice.phase else inferred
 
 
 @contextmanager
@@ -42,5 +63,5 @@ def working(what: str) -> Iterator[None]:
 def exit_if_off(replay: ReplayTold, *, strict: bool) -> None:
     """With `--strict`, exit with 1 where a replay is not to be trusted."""
     if strict and not replay["is_trustworthy"]:
-        typer.echo(f"weftrace: --strict: the replay is {100 * replay['error']:+.2f} % off the measured span", err=True)
+        typer.echo(f"weftrace: --strict: the replay is not to be trusted: {'; '.join(replay['doubts'])}", err=True)
         raise typer.Exit(NOT_MET)

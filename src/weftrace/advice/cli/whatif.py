@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weftrace.advice.cli.critical_path import Strict, Top
-from weftrace.advice.cli.inferring import exit_if_off, inferred_from, working
+from weftrace.advice.cli.inferring import Level, LevelChoice, exit_if_off, inferred_from, working
 from weftrace.cli import options, outputs
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def command(
         str | None,
         typer.Option("--by", help="With --sensitivity: how much faster.", metavar="PART", show_default="1%"),
     ] = None,
+    level: Level = LevelChoice.kernel,
     top: Top = 8,
     strict: Strict = False,
     ranks: options.Ranks = None,
@@ -114,7 +115,7 @@ def command(
     to = outputs.wanted(
         output, writes=SENSITIVITY if asks else WHAT_IF, inputs=options.inputs_of(sources), json=json, quiet=quiet
     )
-    inferred = inferred_from(sources, ranks=ranks, workers=workers, max_bytes=max_bytes)
+    inferred = inferred_from(sources, level=level, ranks=ranks, workers=workers, max_bytes=max_bytes)
     from weftrace.advice import sensitivities, whatifs
     from weftrace.advice.render.whatif_terminal import print_sensitivity, print_what_if
     from weftrace.advice.whatif_document import sensitivity_report, what_if_report

@@ -20,7 +20,7 @@ from weftrace.units import MS, counted, duration, percent, short_time
 
 MAX_WIDTH = 140
 HEADS = ("file", "span", "replayed", "error", "worst phase end", "trusted")
-BASIS_HEADS = ("ops", "late starts", "unexplained")
+BASIS_HEADS = ("events", "ops", "late starts", "unexplained")
 
 
 def print_checks(document: ChecksDocument, console: Console) -> None:
@@ -32,18 +32,28 @@ def print_checks(document: ChecksDocument, console: Console) -> None:
     if files:
         names, sources = _names(files), _sources(files)
         replays = [[name, *_replay(file)] for name, file in zip(names, files, strict=True)]
-        basis = [[name, *_basis(file, sources)] for name, file in zip(names, files, strict=True)]
-        heads = ("file", *BASIS_HEADS, *sources)
-        late = f"late: over {duration(LATE_NS)} after stream and launch let it; then waits, by where they come from"
+        basis = [[name, *_basis(file)] for name, file in zip(names, files, strict=True)]
+        waits = [[name, *_waits(file, sources)] for name, file in zip(names, files, strict=True)]
+        late = f"late: over {duration(LATE_NS)} after stream and launch let it start"
         blocks += [
             Group(
-                section("Replays", "trusted: the span within 3 %"),
+                section("Replays", "trusted: span and phases within 3 %, most lateness explained"),
                 table(HEADS, replays, width, left=HEADS[:1], shorten=shorten_start),
             ),
             Group(
-                section("What they rest on", late), table(heads, basis, width, left=heads[:1], shorten=shorten_start)
+                section("Late starts", late),
+                table(("file", *BASIS_HEADS), basis, width, left=HEADS[:1], shorten=shorten_start),
+            ),
+            Group(
+                section("Waits", "by where they come from"),
+                table(("file", *sources), waits, width, left=HEADS[:1], shorten=shorten_start),
             ),
         ]
+    if doubts := [(name, file["replay"]) for name, file in zip(_names(files), files, strict=True) if file["replay"]]:
+        told = [
+            Text(f"{name}: {'; '.join(map(clean, replay['doubts']))}") for name, replay in doubts if replay["doubts"]
+        ]
+        blocks += [Group(section("Not to be trusted"), *told)] if told else []
     if reasons := [file for file in document["files"] if file["replay"] is None]:
         told = [Text(clean(f"{file['name']}: {file['reason']}"), style=DIM) for file in reasons]
         blocks.append(Group(section("No plan"), *told))
@@ -55,7 +65,7 @@ def checks_markdown(document: ChecksDocument) -> str:
     files = _replayed(document)
     sources = _sources(files)
     lines = [
-        [markdown_cell(name), *_replay(file), *_basis(file, sources)]
+        [markdown_cell(name), *_replay(file), *_basis(file), *_waits(file, sources)]
         for name, file in zip(_names(files), files, strict=True)
     ]
     reasons = [
@@ -74,12 +84,12 @@ def headline(document: ChecksDocument) -> str:
         return "No file gives a plan."
     worst = max(replays, key=lambda replay: abs(replay["error"]))
     if len(replays) == 1:
-        which = "within" if worst["is_trustworthy"] else "more than"
-        return f"The replay is off by {off(worst['error'])} of the measured span: {which} 3 %."
+        which = "it can be trusted" if worst["is_trustworthy"] else "it is not to be trusted"
+        return f"The replay is off by {off(worst['error'])} of the measured span; {which}."
     good = sum(replay["is_trustworthy"] for replay in replays)
     return (
-        f"{good} of {len(replays)} replays are within 3 % of the measured span; the worst is off by "
-        f"{off(worst['error'])}."
+        f"{good} of {len(replays)} replays can be trusted; the worst is off by {off(worst['error'])} of the measured "
+        "span."
     )
 
 
@@ -100,17 +110,17 @@ def _replay(file: CheckTold) -> list[str]:
     ]
 
 
-def _basis(file: CheckTold, sources: Sequence[str]) -> list[str]:
-    """Cells under `BASIS_HEADS` and the sources."""
+def _basis(file: CheckTold) -> list[str]:
+    """Cells under `BASIS_HEADS`."""
     replay = file["replay"]
     assert replay is not None, file["name"]
+    share = "–" if not replay["late_ns"] else percent(replay["unexplained_ns"] / replay["late_ns"], 0)
+    return [f"{file['num_events']:,}", f"{file['num_ops']:,}", f"{replay['late_starts']:,}", share]
+
+
+def _waits(file: CheckTold, sources: Sequence[str]) -> list[str]:
     counts = {row["source"]: row["count"] for row in file["waits"]}
-    return [
-        f"{file['num_ops']:,}",
-        f"{replay['late_starts']:,}",
-        "–" if not replay["late_ns"] else percent(replay["unexplained_ns"] / replay["late_ns"], 0),
-        *(f"{counts[source]:,}" if source in counts else "–" for source in sources),
-    ]
+    return [f"{counts[source]:,}" if source in counts else "–" for source in sources]
 
 
 def _sources(files: Sequence[CheckTold]) -> list[str]:

@@ -8,9 +8,16 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.advice.document import CriticalPathDocument, PartRow
-from weftrace.advice.render.words import SOURCE_WORDS, kept_words, off, replay_words, votes_words, weakest_words
+from weftrace.advice.render.words import (
+    SOURCE_WORDS,
+    doubt_words,
+    kept_words,
+    off,
+    replay_words,
+    votes_words,
+    weakest_words,
+)
 from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow
-from weftrace.plan.inference.replaying import MOST_ERROR
 from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table, unit_for
 from weftrace.render.console_text import clean, joined, kernel_label, shorten_middle
 from weftrace.units import counted, percent
@@ -55,8 +62,7 @@ def replay_block(replay: ReplayTold) -> RenderableType:
     said = Text(clean(replay_words(replay)))
     if replay["is_trustworthy"]:
         return said
-    warned = f"More than {percent(MOST_ERROR, 0)} off: take what follows for a hint, not for a measurement."
-    return Group(said, Text(warned, style=WARNING))
+    return Group(said, Text(clean(doubt_words(replay)), style=WARNING))
 
 
 def waits_block(waits: Sequence[WaitsRow], kept: KeptTold, width: int) -> RenderableType:

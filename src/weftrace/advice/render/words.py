@@ -21,7 +21,8 @@ PATH_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "replay_error": (
             "Replay error",
             "Replayed span / measured span, less 1. The replay keeps measured durations, one gap, one launch latency "
-            "and the waits that are listed, and nothing else; above 3 % either way it is not to be trusted.",
+            "and the waits that are listed, and nothing else. It is not to be trusted where the span or a phase's end "
+            "is more than 3 % of the span off, or most of what was late is unexplained.",
         ),
         "vote": (
             "Vote",
@@ -120,6 +121,13 @@ def replay_words(replay: ReplayTold) -> str:
         return f"{said}."
     part = percent(replay["unexplained_ns"] / replay["late_ns"], 0)
     return f"{said}. Of {counted(replay['late_starts'], 'late start')} {part} of the time is unexplained."
+
+
+def doubt_words(replay: ReplayTold) -> str:
+    """Why the replay is not to be trusted; nothing where it is."""
+    if not replay["doubts"]:
+        return ""
+    return f"Not to be trusted: {'; '.join(replay['doubts'])}. Take what follows for a hint."
 
 
 def kept_words(kept: KeptTold) -> str:
