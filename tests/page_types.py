@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from weftrace.advice.render.page import PathBlock, WhatIfBlock
 from weftrace.experts.render.page import MoveColumns
 from weftrace.flops.render.block import FlopsBlock
 from weftrace.moe.render.page import ProfileBlock
@@ -31,6 +32,8 @@ BLOCKS = {
     "schedules": PageBlock,
     "comparison": ComparisonBlock,
     "profile": ProfileBlock,
+    "path": PathBlock,
+    "what_if": WhatIfBlock,
 }
 WIDTH = 120
 

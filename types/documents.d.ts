@@ -3235,3 +3235,244 @@ declare namespace profile_block {
     waiting_ns: number;
   }
 }
+
+declare namespace path_block {
+  /** A critical path as a page holds it. waits: those on it that are not certain, the least sure first. */
+  interface Block {
+    bars: BarRow[];
+    by: Shares;
+    curves: CurveBlock[];
+    notes: string[];
+    num_waits: number;
+    picture: PathPicture;
+    replay: ReplayBlock;
+    sensitivity: GainBlock | null;
+    sentence: string;
+    waits: WaitRow[];
+  }
+  /** A bar of the waterfall. role: its colour. */
+  interface BarRow {
+    alone_ns: number | null;
+    name: string;
+    role: string;
+    share: number;
+    time_ns: number;
+  }
+  /** The path's time, each list adding up to the span unless it was too long. */
+  interface Shares {
+    causes: ShareRow[];
+    classes: ShareRow[];
+    families: ShareRow[];
+    kernels: ShareRow[];
+    phases: ShareRow[];
+    ranks: ShareRow[];
+  }
+  /** Time on the path of one name, and its share of the replayed span. */
+  interface ShareRow {
+    name: string;
+    share: number;
+    time_ns: number;
+  }
+  /** The span over the speed of one selection. change: of the span, as a fraction. knee: position in factors. */
+  interface CurveBlock {
+    changes: number[];
+    factors: number[];
+    knee: number | null;
+    selector: string;
+    sentence: string;
+  }
+  /** A critical path on its streams. roles: colour of each class. left_out: ops, and rows, that are not drawn. */
+  interface PathPicture {
+    causes: string[];
+    classes: string[];
+    hops: HopColumns;
+    left_out_ops: number;
+    left_out_rows: number;
+    names: string[];
+    ops: OpColumns;
+    parts: PartColumns;
+    path: PathColumns;
+    roles: string[];
+    rows: PathRow[];
+    span_ns: number;
+  }
+  /** Where the path passes from one row to another: positions in `rows`, and times. */
+  interface HopColumns {
+    from_ns: number[];
+    from_row: number[];
+    to_ns: number[];
+    to_row: number[];
+  }
+  interface OpColumns {
+    class: PackedColumn;
+    dur: PackedColumn;
+    name: PackedColumn;
+    slack: PackedColumn;
+    start: PackedColumn;
+  }
+  /** Little-endian numbers in base64. */
+  interface PackedColumn {
+    data: string;
+    type: "f8" | "u1" | "u2" | "u4";
+  }
+  interface PartColumns {
+    class: PackedColumn;
+    dur: PackedColumn;
+    name: PackedColumn;
+    start: PackedColumn;
+  }
+  interface PathColumns {
+    cause: PackedColumn;
+    class: PackedColumn;
+    dur: PackedColumn;
+    name: PackedColumn;
+    start: PackedColumn;
+    sure: PackedColumn;
+    waited_for: PackedColumn;
+  }
+  /** A stream or host thread. first, count: its ops; path_first, path_count: its ops on the path. */
+  interface PathRow {
+    count: number;
+    first: number;
+    name: string;
+    on_device: boolean;
+    path_count: number;
+    path_first: number;
+    rank: number;
+  }
+  /** How far the replay is off, and what it keeps of the run. */
+  interface ReplayBlock {
+    error: number;
+    gap_ns: number;
+    is_trustworthy: boolean;
+    late_starts: number;
+    launch_latency_ns: number;
+    replayed_ns: number;
+    span_ns: number;
+    unexplained_starts: number;
+    wait_latency_ns: number;
+    worst_phase: string | null;
+    worst_phase_ns: number;
+  }
+  /** All that was made faster by the share `by`, one at a time. */
+  interface GainBlock {
+    by: number;
+    rows: GainRow[];
+    sentence: string;
+  }
+  /** What it saves to make one selection faster. */
+  interface GainRow {
+    critical_ns: number;
+    kind: string;
+    saved_ns: number;
+    selector: string;
+    share: number;
+    time_ns: number;
+  }
+  /** A wait on the path that is not certain. at_ns: when the op that waited started, from the first on a device. */
+  interface WaitRow {
+    at_ns: number;
+    confidence: number;
+    name: string;
+    source: string;
+    votes_against: number | null;
+    votes_for: number | null;
+    waited_for: string;
+  }
+}
+
+declare namespace what_if_block {
+  /** A what-if as its page holds it. */
+  interface Block {
+    after: PathPicture;
+    after_ns: number;
+    before: PathPicture;
+    bottleneck: string;
+    changes: string[];
+    differences: Difference[];
+    limits: string[];
+    notes: string[];
+    replay: ReplayBlock;
+    sentence: string;
+  }
+  /** A critical path on its streams. roles: colour of each class. left_out: ops, and rows, that are not drawn. */
+  interface PathPicture {
+    causes: string[];
+    classes: string[];
+    hops: HopColumns;
+    left_out_ops: number;
+    left_out_rows: number;
+    names: string[];
+    ops: OpColumns;
+    parts: PartColumns;
+    path: PathColumns;
+    roles: string[];
+    rows: PathRow[];
+    span_ns: number;
+  }
+  /** Where the path passes from one row to another: positions in `rows`, and times. */
+  interface HopColumns {
+    from_ns: number[];
+    from_row: number[];
+    to_ns: number[];
+    to_row: number[];
+  }
+  interface OpColumns {
+    class: PackedColumn;
+    dur: PackedColumn;
+    name: PackedColumn;
+    slack: PackedColumn;
+    start: PackedColumn;
+  }
+  /** Little-endian numbers in base64. */
+  interface PackedColumn {
+    data: string;
+    type: "f8" | "u1" | "u2" | "u4";
+  }
+  interface PartColumns {
+    class: PackedColumn;
+    dur: PackedColumn;
+    name: PackedColumn;
+    start: PackedColumn;
+  }
+  interface PathColumns {
+    cause: PackedColumn;
+    class: PackedColumn;
+    dur: PackedColumn;
+    name: PackedColumn;
+    start: PackedColumn;
+    sure: PackedColumn;
+    waited_for: PackedColumn;
+  }
+  /** A stream or host thread. first, count: its ops; path_first, path_count: its ops on the path. */
+  interface PathRow {
+    count: number;
+    first: number;
+    name: string;
+    on_device: boolean;
+    path_count: number;
+    path_first: number;
+    rank: number;
+  }
+  /** A class on the path before and after. */
+  interface Difference {
+    after_ns: number;
+    before_ns: number;
+    name: string;
+    role: string;
+  }
+  /** How far the replay is off, and what it keeps of the run. */
+  interface ReplayBlock {
+    error: number;
+    gap_ns: number;
+    is_trustworthy: boolean;
+    late_starts: number;
+    launch_latency_ns: number;
+    replayed_ns: number;
+    span_ns: number;
+    unexplained_starts: number;
+    wait_latency_ns: number;
+    worst_phase: string | null;
+    worst_phase_ns: number;
+  }
+}

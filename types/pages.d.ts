@@ -63,6 +63,11 @@ declare namespace page {
   type Pays = profile_pays.Document;
   type Validation = profile_validation.Document;
 
+  /** A critical path: `PathBlock`; its picture, which pages of several hold too; and a what-if: `WhatIfBlock`. */
+  type PathBlock = path_block.Block;
+  type PathPicture = path_block.PathPicture;
+  type WhatIfBlock = what_if_block.Block;
+
   type Flops = flops_block.Block;
   type PhaseName = Flops["phases"][number]["phase"];
 }

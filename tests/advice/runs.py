@@ -26,3 +26,19 @@ def two_streams(folder: Path, *, num: int = 6) -> Inferred:
         file.kernel(GEMM, at + 102, 70 + layer, launch=at - 18, blocks=132)
         at += 260 + 3 * layer
     return infer(file.trace(folder))
+
+
+def strained(folder: Path, long: str) -> Inferred:
+    """Minutes on six streams that four threads feed: kernels of every class, one with a long name, phases too."""
+    file = TraceFile(window=False)
+    names = (GEMM, long, DISPATCH, NOTIFY, "Memcpy DtoH (Device -> Pinned)", "triton_poi_fused_gelu_7")
+    for layer in range(40):
+        for at, name in enumerate(names):
+            start = 6_000_000.5 * layer + 1_000_000.25 * at
+            thread = 1 + (layer + at) % 4
+            file.host(f"forward of the transformer's block number {layer} (attention, then experts)", start, 900_000,
+                      tid=thread)  # fmt: skip
+            cat = "gpu_memcpy" if name.startswith("Memcpy") else "kernel"
+            file.kernel(name, start + 1_000, 890_123.456 + 400_000 * (at % 3), launch=start + 10, launch_tid=thread,
+                        stream=7 + 4 * at, blocks=132, cat=cat)  # fmt: skip
+    return infer(file.trace(folder))

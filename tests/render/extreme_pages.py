@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.advice.runs import strained as strained_run
 from tests.experts.render import documents as experts
 from tests.flops.small_reports import TINY, huge
 from tests.moe.render import documents as profile_documents
@@ -15,6 +16,12 @@ from tests.moe.render import profiles
 from tests.pipeline.render import simulations as pipelines
 from tests.report.job_documents import late_job
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
+from weftrace.advice.changes import parse_change
+from weftrace.advice.critical_paths import critical_path_of
+from weftrace.advice.render.page import render_path_html, render_what_if_html
+from weftrace.advice.sensitivities import curve, sensitivity
+from weftrace.advice.waterfalls import waterfall
+from weftrace.advice.whatifs import what_if
 from weftrace.experts.render.page import render_placement_html, render_replay_html
 from weftrace.flops.render.page import render_flops_html
 from weftrace.moe import simulated
@@ -152,6 +159,21 @@ def validation(_: Path) -> str:
     return render_validation_html(document | {"phases": rows, "notes": [LONG] * 20})
 
 
+def critical_path(folder: Path) -> str:
+    """Minutes on many streams and threads, kernels with long names."""
+    inferred = strained_run(folder, LONG)
+    curves = [curve(inferred, selector, (0.25, 1, 2)) for selector in ("communication", "compute")]
+    return render_path_html(
+        inferred, critical_path_of(inferred), waterfall=waterfall(inferred), sensitivity=sensitivity(inferred),
+        curves=curves,
+    )  # fmt: skip
+
+
+def answer(folder: Path) -> str:
+    inferred = strained_run(folder, LONG)
+    return render_what_if_html(inferred, what_if(inferred, [parse_change("compute=2"), parse_change("memory=0")]))
+
+
 #: Name -> the page, written with the help of an empty folder.
 PAGES: dict[str, Callable[[Path], str]] = {
     "one rank": one_rank,
@@ -169,4 +191,6 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "sweep of profiles": profile_sweep,
     "pays": lambda folder: render_pays_html(profile_documents.paying()),
     "validation": validation,
+    "critical path": critical_path,
+    "what if": answer,
 }

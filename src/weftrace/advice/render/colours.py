@@ -7,13 +7,13 @@ from weftrace.render import palette
 #: Class -> colour of figures. In the order in which bars and legends list them.
 CLASS_COLOURS = {
     "compute": palette.COMPUTE, "communication": palette.COMMUNICATION, "fused": palette.FUSED,
-    "memory": palette.MEMORY, "launch": "#d9b27c", "host": "#9fb3cf", "dependency": "#7d8fb3",
+    "memory": palette.MEMORY, "launch": "#d9b27c", "host": "#8d6e47", "dependency": "#b8a53a",
     "SM wait": palette.WAITING, "idle": palette.IDLE,
 }  # fmt: skip
 #: Class -> role of a page's style sheet.
 CLASS_ROLES = {
     "compute": "compute", "communication": "communication", "fused": "fused", "memory": "memory", "launch": "launch",
-    "host": "operator", "dependency": "dependency-wait", "SM wait": "waiting", "idle": "idle",
+    "host": "hue2", "dependency": "hue6", "SM wait": "waiting", "idle": "idle",
 }  # fmt: skip
 #: What is measured and not replayed.
 ERROR_COLOUR = palette.LEVEL

@@ -1,0 +1,70 @@
+// What a little speed is worth: the table of all selections, and the span over the speed of some.
+
+import { curves, percentTick } from "render/curves.js";
+import { byId, fill } from "render/dom.js";
+import { duration, grouped, percent } from "render/format.js";
+import { signed } from "render/path_tables.js";
+import { sortableTable } from "render/tables.js";
+
+/** @typedef {NonNullable<page.PathBlock["sensitivity"]>["rows"][number]} Gain */
+
+/**
+ * The table; says whether there is one.
+ * @param {page.PathBlock} block
+ */
+export function showGains({ sensitivity, replay }) {
+  byId("gain-lead").hidden = !sensitivity;
+  if (!sensitivity) return false;
+  const { by, rows, sentence } = sensitivity;
+  const most = Math.max(1e-12, ...rows.map((row) => row.share));
+  byId("gain-lead").textContent = `${sentence} The replay is ${signed(replay.error)} off.`;
+  /** @type {import("render/tables.js").Column<Gain>[]} */
+  const columns = [
+    { key: "selector", label: `${grouped(100 * by, by < 0.01 ? 2 : 0)} % faster`, kind: "text", wide: true },
+    { key: "kind", label: "kind", kind: "text" },
+    {
+      key: "saved_ns",
+      label: "saves",
+      kind: "time",
+      def: "saved",
+      text: (row) => duration(row.saved_ns),
+      bar: (row) => row.share / most,
+    },
+    { key: "share", label: "of the span", kind: "percent", text: (row) => percent(row.share, 3) },
+    { key: "critical_ns", label: "on the path", kind: "time", def: "path", text: (row) => duration(row.critical_ns) },
+    { key: "time_ns", label: "takes in all", kind: "time", text: (row) => duration(row.time_ns) },
+  ];
+  const sort = { key: "saved_ns", down: true };
+  fill(byId("gain-table"), sortableTable({ name: "gains", columns, rows, sort, limit: 15, unitEach: true }).element);
+  return true;
+}
+
+/**
+ * The chart; says whether there is one.
+ * @param {page.PathBlock} block
+ */
+export function showCurves({ curves: all, replay }) {
+  byId("curve-box").hidden = all.length === 0;
+  if (!all.length) return false;
+  const factors = [...new Set(all.flatMap((curve) => curve.factors))].sort((a, b) => a - b);
+  byId("curve-title").textContent = `If ${all.map((curve) => curve.selector).join(", or ")} took another time`;
+  const told = all.map((curve) => curve.sentence).filter(Boolean);
+  byId("curve-lead").textContent = [...told, `The replay is ${signed(replay.error)} off.`].join(" ");
+  curves(byId("curve"), {
+    xs: factors,
+    labels: factors.map((factor) => `×${factor}`),
+    curves: all.map((curve) => ({
+      name: curve.selector,
+      values: factors.map((factor) => curve.changes[curve.factors.indexOf(factor)] ?? null),
+      base: false,
+      from: curve.knee === null ? undefined : factors.indexOf(curve.factors[curve.knee]),
+    })),
+    across: "its time",
+    up: "change of the span",
+    text: (value) => signed(value),
+    tick: percentTick,
+    fromZero: true,
+    joined: true,
+  });
+  return true;
+}

@@ -1,0 +1,96 @@
+// A waterfall: bars that lie one after the other and add up, each in its class's colour, with words beside it.
+
+import { duration } from "./format.js";
+import { drawnToWidth, roundTicks, svg } from "./svg.js";
+
+/**
+ * A bar. from_ns, to_ns: where it begins and ends, either way round. role: its colour. saved_ns: the part of it that
+ * would be saved alone, from its end on, hatched; null for none.
+ * @typedef {object} Bar
+ * @property {string} name
+ * @property {string} role
+ * @property {number} from_ns
+ * @property {number} to_ns
+ * @property {string} told words beside it
+ * @property {number | null} saved_ns
+ */
+
+const ROW = 28;
+const BAR = 18;
+const TOP = 8;
+const AXIS = 26;
+const LETTER = 6.6; // pixels of a letter of a name
+
+/**
+ * @param {HTMLElement} holder
+ * @param {Bar[]} bars
+ * @param {string} label what it shows, for readers of the screen
+ */
+export function waterfall(holder, bars, label) {
+  return drawnToWidth(holder, (width) => draw(bars, label, width));
+}
+
+/**
+ * @param {Bar[]} bars
+ * @param {string} label
+ * @param {number} width
+ */
+function draw(bars, label, width) {
+  const narrow = width < 560;
+  const left = Math.min(150, 14 + LETTER * Math.max(0, ...bars.map((bar) => bar.name.length)));
+  const right = narrow ? 12 : Math.min(330, 12 + LETTER * Math.max(0, ...bars.map((bar) => bar.told.length)));
+  const row = narrow ? ROW + 16 : ROW;
+  const height = TOP + row * bars.length + AXIS;
+  const low = Math.min(0, ...bars.map((bar) => Math.min(bar.from_ns, bar.to_ns)));
+  const high = Math.max(1, ...bars.map((bar) => Math.max(bar.from_ns, bar.to_ns)));
+  /** @param {number} ns */
+  const x = (ns) => left + ((ns - low) / (high - low)) * (width - left - right);
+  const { values } = roundTicks(low, high, Math.max(2, Math.floor((width - left - right) / 110)));
+  return svg(
+    "svg",
+    { class: "chart waterfall", width, height, role: "img", "aria-label": label },
+    values.map((value) => [
+      svg("line", { class: "grid", x1: x(value), x2: x(value), y1: TOP, y2: height - AXIS }),
+      svg("text", { class: "tick", x: x(value), y: height - 8, "text-anchor": "middle", text: duration(value) }),
+    ]),
+    bars.map((bar, i) =>
+      drawBar(bar, { x, y: TOP + row * i, left, narrow, next: bars[i + 1] ? TOP + row * (i + 1) : 0 }),
+    ),
+  );
+}
+
+/**
+ * @param {Bar} bar
+ * @param {{ x: (ns: number) => number, y: number, left: number, narrow: boolean, next: number }} place
+ */
+function drawBar(bar, { x, y, left, narrow, next }) {
+  const [from, to] = [Math.min(bar.from_ns, bar.to_ns), Math.max(bar.from_ns, bar.to_ns)];
+  const top = y + (ROW - BAR) / 2;
+  const middle = top + BAR / 2;
+  const ends = x(bar.to_ns);
+  const saved = bar.saved_ns ? Math.min(Math.abs(bar.saved_ns), to - from) : 0;
+  return [
+    svg("text", { x: left - 10, y: middle, "text-anchor": "end", "dominant-baseline": "central", text: bar.name }),
+    svg("rect", {
+      class: `fall ${bar.role}`,
+      x: x(from),
+      y: top,
+      width: x(to) - x(from),
+      height: BAR,
+      data: { ns: to - from },
+    }),
+    saved
+      ? svg("rect", {
+          class: "fall-saved",
+          x: x(to - saved),
+          y: top + 3,
+          width: x(to) - x(to - saved),
+          height: BAR - 6,
+        })
+      : null,
+    next ? svg("line", { class: "fall-on", x1: ends, x2: ends, y1: top + BAR, y2: next + (ROW - BAR) / 2 }) : null,
+    narrow
+      ? svg("text", { class: "fall-told", x: left, y: y + ROW + 6, text: bar.told })
+      : svg("text", { class: "fall-told", x: x(to) + 8, y: middle, "dominant-baseline": "central", text: bar.told }),
+  ];
+}

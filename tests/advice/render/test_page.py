@@ -1,0 +1,162 @@
+"""The pages of critical paths and what-ifs: what is painted is as much as the frames say, at every zoom."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.advice.runs import two_streams
+from tests.browser import Open
+from tests.pages import check_modules
+from weftrace.advice.changes import NoHostGaps, parse_change
+from weftrace.advice.critical_paths import critical_path_of
+from weftrace.advice.render.page import HOME, render_path_html, render_what_if_html
+from weftrace.advice.sensitivities import curve, sensitivity
+from weftrace.advice.waterfalls import waterfall
+from weftrace.advice.whatifs import what_if
+from weftrace.plan.inference.values import Inferred
+
+#: Share of the band's pixels that each colour fills, by the role that it has; of device pixels, without names.
+BAND = """([top, height]) => {
+  const canvas = document.querySelector(".path-frame canvas");
+  const ratio = window.devicePixelRatio;
+  const {data} = canvas.getContext("2d").getImageData(0, top * ratio, canvas.width, height * ratio);
+  const seen = {};
+  for (let i = 0; i < data.length; i += 4) {
+    const hex = "#" + [0, 1, 2].map(k => data[i + k].toString(16).padStart(2, "0")).join("");
+    seen[hex] = (seen[hex] || 0) + 1;
+  }
+  const style = getComputedStyle(document.documentElement);
+  const {classes, roles} = weftrace.block.picture;
+  const all = data.length / 4;
+  return Object.fromEntries(classes.map((name, i) =>
+    [name, (seen[style.getPropertyValue("--" + roles[i]).trim()] || 0) / all]));
+}"""
+
+
+def page_of(inferred: Inferred) -> str:
+    path = critical_path_of(inferred)
+    return render_path_html(
+        inferred, path, waterfall=waterfall(inferred), sensitivity=sensitivity(inferred),
+        curves=[curve(inferred, "communication", (0.25, 0.5, 1, 2))],
+    )  # fmt: skip
+
+
+def block_of(html: str, name: str) -> Any:
+    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', html, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def test_modules_are_joined_in_order_and_none_is_left_over() -> None:
+    check_modules(HOME, ("path", "what_if"))
+
+
+def test_the_block_says_what_the_frames_say(tmp_path: Path) -> None:
+    inferred = two_streams(tmp_path)
+    path = critical_path_of(inferred)
+    block = block_of(page_of(inferred), "weftrace-path")
+    for key, frame in (("classes", path.by_class), ("phases", path.by_phase), ("kernels", path.by_kernel),
+                       ("causes", path.by_cause), ("families", path.by_family)):  # fmt: skip
+        assert [tuple(row.values()) for row in block["by"][key]] == frame.rows()
+        assert sum(row["time_ns"] for row in block["by"][key]) == block["picture"]["span_ns"]
+    assert sum(bar["time_ns"] for bar in block["bars"]) == block["replay"]["span_ns"] == inferred.replay.span_ns
+    assert block["replay"]["error"] == inferred.replay.error and block["sentence"] == path.sentence
+
+
+def shares(path: Any, from_ns: int, to_ns: int) -> dict[str, float]:
+    """The share of each class in a stretch of the path, from its begin."""
+    begin = path.parts.item(0, "from_ns")
+    cut = path.parts.with_columns((pl.col("from_ns", "until_ns") - begin).clip(from_ns, to_ns))
+    sums = cut.group_by(pl.col("class_").cast(pl.String)).agg((pl.col("until_ns") - pl.col("from_ns")).sum())
+    return {name: ns / (to_ns - from_ns) for name, ns in sums.rows()}
+
+
+@pytest.mark.parametrize(("part", "scheme"), [((0.0, 1.0), "light"), ((0.2, 0.7), "dark"), ((0.41, 0.43), "light")])
+def test_the_band_is_filled_by_each_class_as_long_as_it_was(
+    part: tuple[float, float], scheme: str, open_html: Open, tmp_path: Path
+) -> None:
+    inferred = two_streams(tmp_path, num=150)
+    path = critical_path_of(inferred)
+    page = open_html(page_of(inferred), color_scheme=scheme)
+    from_ns, to_ns = (round(each * path.span_ns) for each in part)
+    page.evaluate(f"() => weftrace.picture.view.set({from_ns}, {to_ns})")
+    page.wait_for_function(f"() => +document.querySelector('.path-frame canvas').dataset.start === {from_ns}")
+    drawn = page.evaluate(BAND, [24, 34])
+    expected = shares(path, from_ns, to_ns)
+    for name, share in drawn.items():
+        # Names are written over, and edges of shares fall between pixels.
+        assert share == pytest.approx(expected.get(name, 0), abs=0.06), name
+    assert sum(drawn.values()) > 0.8
+
+
+def test_nothing_is_painted_on_a_row_where_nothing_ran(open_html: Open, tmp_path: Path) -> None:
+    inferred = two_streams(tmp_path)
+    page = open_html(page_of(inferred))
+    found: Any = page.evaluate("""() => {
+      const {view, data} = weftrace.picture;
+      const {rows} = data.block, {start, dur} = data.ops;
+      const row = rows.findIndex(each => each.name === "stream 7");
+      const {first, count} = rows[row];
+      const gaps = [];
+      for (let i = first; i + 1 < first + count; i += 1) {
+        if (start[i + 1] - start[i] - dur[i] > 5000) gaps.push([start[i] + dur[i], start[i + 1]]);
+      }
+      return {gaps, row};
+    }""")
+    assert found["gaps"]
+    middle = sum(found["gaps"][0]) / 2
+    page.evaluate(f"() => weftrace.picture.view.set({middle} - 1000, {middle} + 1000)")
+    page.wait_for_function("() => new Promise(done => requestAnimationFrame(() => setTimeout(() => done(true))))")
+    colours = page.evaluate(f"""() => {{
+      const canvas = document.querySelector(".path-frame canvas"), ratio = window.devicePixelRatio;
+      const top = 24 + 34 + 12 + {found["row"]} * 28;
+      const {{data}} = canvas.getContext("2d").getImageData(0, (top + 3) * ratio, canvas.width, 16 * ratio);
+      return [...new Set(Array.from({{length: data.length / 4}}, (_, i) => data.slice(4 * i, 4 * i + 3).join()))];
+    }}""")
+    assert len(colours) == 1, colours
+
+
+def test_the_waterfall_is_as_wide_as_its_bars(open_html: Open, tmp_path: Path) -> None:
+    inferred = two_streams(tmp_path)
+    page = open_html(page_of(inferred))
+    drawn: Any = page.eval_on_selector_all(
+        "#waterfall rect.fall", "all => all.map(one => [+one.dataset.ns, +one.getAttribute('width')])"
+    )
+    bars = waterfall(inferred).bars.get_column("time_ns").abs().to_list()
+    assert [ns for ns, _ in drawn] == bars
+    scale = max(width for _, width in drawn) / max(bars)
+    assert [width for _, width in drawn] == pytest.approx([ns * scale for ns in bars], abs=0.02)
+
+
+def test_an_op_tells_why_it_ran_then(open_html: Open, tmp_path: Path) -> None:
+    page = open_html(page_of(two_streams(tmp_path)))
+    place: Any = page.evaluate("""() => {
+      const {view, data} = weftrace.picture, {path, block} = data;
+      const row = block.rows.findIndex(each => each.on_device && each.path_count > 1);
+      const own = block.rows[row], at = own.path_first + 1;
+      const box = document.querySelector(".path-frame canvas").getBoundingClientRect();
+      const middle = path.start[at] + path.dur[at] / 2;
+      return {x: box.left + (middle - view.start) / view.length * box.width, y: box.top + 24 + 34 + 12 + row * 28 + 12};
+    }""")
+    page.mouse.move(place["x"], place["y"])
+    tip = page.inner_text("#tooltip")
+    assert "reached by" in tip.lower() and "confidence" in tip.lower()
+
+
+def test_before_and_after_are_seen_on_one_scale_of_time(open_html: Open, tmp_path: Path) -> None:
+    inferred = two_streams(tmp_path)
+    answer = what_if(inferred, [parse_change("compute=2"), NoHostGaps()])
+    page = open_html(render_what_if_html(inferred, answer))
+    page.evaluate("() => weftrace.before.view.set(100_000, 400_000)")
+    ends: Any = page.evaluate("() => ['before', 'after'].map(k => [weftrace[k].view.start, weftrace[k].view.end])")
+    assert ends[0] == ends[1] == [100_000, 400_000]
+    limits: Any = page.evaluate("() => ['before', 'after'].map(k => weftrace[k].view.max)")
+    assert limits == [max(answer.before.span_ns, answer.after.span_ns)] * 2
+    falls: Any = page.evaluate("() => weftrace.block.differences.map(d => d.after_ns - d.before_ns)")
+    assert sum(falls) == answer.after_ns - answer.replayed_ns
