@@ -141,9 +141,10 @@ def _inferred(
 def _causal(ops: pl.DataFrame, edges: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """The waits whose cause began before its effect, by the stamps: so no ops wait for each other in a circle.
 
-    A call that blocks counts with its return, anything else with its start.
+    What a thread may have waited in, a call that blocks or the time between calls, counts with its end, anything else
+    with its start.
     """
-    at = pl.when(pl.col("what") == "blocking").then("end_ns").otherwise("start_ns")
+    at = pl.when(pl.col("what").is_in(("blocking", "host"))).then("end_ns").otherwise("start_ns")
     order = ops.select(pl.struct(at.alias("at"), "op").rank("ordinal")).to_series().to_numpy()
     fits = order[edges.get_column("on").to_numpy()] < order[edges.get_column("op").to_numpy()]
     num_odd = int((~fits).sum())
