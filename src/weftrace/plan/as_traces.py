@@ -33,6 +33,8 @@ from weftrace.trace.model import Device, Trace, Track, events_frame
 
 #: The invented host is at least this far ahead of every stream.
 LEAD_NS = 1_000_000
+#: What a trace says of it.
+INVENTED_HOST = {"host": "invented, always ahead"}
 #: Its time from one launch call to the next; where in it the call lies, and the ends of the range around it.
 SLOT_NS = 1_000
 _RANGE_START_NS, _CALL_START_NS, _CALL_END_NS, _RANGE_END_NS = 100, 300, 700, 900
@@ -81,7 +83,7 @@ def trace_of(times: Timetable, rank: int) -> Trace:
     """The trace of one rank, on the clock that all ranks of the plan share.
 
     `info["origin_ns"]` is the time stamp at which the plan starts; stamps before it belong to an invented host, which
-    runs ahead. Raises `PlanError` where the plan has no op on that rank.
+    runs ahead (`INVENTED_HOST` is in `info` then). Raises `PlanError` where the plan has no op on that rank.
     """
     need_timetable(times)
     plan = times.plan
@@ -113,7 +115,8 @@ def trace_of(times: Timetable, rank: int) -> Trace:
         devices=(Device(id=0, name=f"{plan.device_name} (simulated)", num_sms=plan.num_sms),),
         tracks=tuple(_tracks(device, host, planned=planned)),
         simulated=True,
-        info={"plan": plan.name, "source": plan.source, "origin_ns": str(origin_ns)},
+        info={"plan": plan.name, "source": plan.source, "origin_ns": str(origin_ns)}
+        | ({} if planned else INVENTED_HOST),
     )
 
 

@@ -9,10 +9,12 @@ from typing import Any, Literal
 import polars as pl
 
 from weftrace.errors import TraceError
+from weftrace.plan.as_traces import INVENTED_HOST
 from weftrace.plan.inference.crossings import wait_latency_ns
 from weftrace.plan.inference.device import device_ops, median_gap_ns
 from weftrace.plan.inference.free_sms import drain_ns, in_plan, sm_waits, told_sm_waits, waits_for_sms
 from weftrace.plan.inference.host import host_calls, host_waits, hosted, ready_for_gaps
+from weftrace.plan.inference.hostless import without_host
 from weftrace.plan.inference.launch_order import held_until, in_launch_order
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits
 from weftrace.plan.inference.phase_level import by_phase
@@ -50,7 +52,7 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     recorded = recorded_waits(work.trace.events, work.events, device=work.device)
     host = hosted(work, on_device, calls, recorded, latency_ns)
     ops = _together(on_device, host.ops, gap_ns)
-    launched = in_launch_order(ops, _phases(work, ops).get_column("phase_name"), gap_ns, latency_ns)
+    launched = in_launch_order(ops, _phases(work, ops), gap_ns, latency_ns)
     launches, between = launch_waits(ops, latency_ns), stream_waits(ops, recorded)
     ready_ns, notes = held_until(launched, between), []
     if recorded.tells_streams:
@@ -66,8 +68,10 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
         gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns, drain_ns=drain_ns(sms),
         quiet_latency_ns=host.quiet_latency_ns,
     )  # fmt: skip
-    inferred = _inferred(work, ops, waits, kept, [*notes, *told_sm_waits(sms), *host.notes])
-    inferred = replace(inferred, sm_waits=in_plan(launched, sms))
+    notes += [*told_sm_waits(sms), *host.notes]
+    inferred = replace(_inferred(work, ops, waits, kept, notes), sm_waits=in_plan(launched, sms))
+    if INVENTED_HOST.items() <= work.trace.info.items():
+        inferred = without_host(inferred, "the host of this simulated run is invented, so the plan has none")
     return by_phase(inferred) if level == "phase" else inferred
 
 

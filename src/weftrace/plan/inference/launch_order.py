@@ -37,11 +37,13 @@ class Launched:
         return len(self.op)
 
 
-def in_launch_order(ops: pl.DataFrame, phase_names: pl.Series, gap_ns: int, latency_ns: int) -> Launched:
-    """ops: of a device and its host, in order of start, numbered `op`. phase_names: the name of each op's phase."""
+def in_launch_order(ops: pl.DataFrame, phases: pl.DataFrame, gap_ns: int, latency_ns: int) -> Launched:
+    """ops: of a device and its host, in order of start, numbered `op`. phases: phase_name and micro_batch of each op's
+    phase: what repeats is the same phase of the same micro-batch."""
     before = pl.col("end_ns").shift(1).over("stream") + gap_ns
     device = ops.select("op", "stream", "start_ns", "end_ns", "name", "event", "num_blocks").with_columns(
-        phase_names.alias("phase_name"), free_ns=before
+        phases.select(pl.struct("phase_name", "micro_batch").rank("dense").alias("same_phase")).to_series(),
+        free_ns=before,
     )
     calls = linked(ops).select("op", "on", "call_start_ns", "call_end_ns")
     device = (
@@ -52,7 +54,7 @@ def in_launch_order(ops: pl.DataFrame, phase_names: pl.Series, gap_ns: int, late
         .sort("call_start_ns", "op")
     )
     numbers = device.select(
-        pl.col("name").rank("dense"), pl.col("phase_name").rank("dense").fill_null(0).alias("phase"),
+        pl.col("name").rank("dense"), pl.col("same_phase").alias("phase"),
         pl.col("num_blocks").fill_null(0).alias("blocks"), "op", "stream", "start_ns", "end_ns", "ready_ns", "thread",
         pl.col("call_start_ns").alias("at_ns"),
     )  # fmt: skip
