@@ -107,12 +107,17 @@ def test_a_change_is_tried_with_the_replays_error_beside_it(run: Run, train: Pat
 
 def test_all_changes_can_be_asked_for_at_once(run: Run, train: Path) -> None:
     code, out, err = run(
-        "whatif", train, "--no-barrier-wait", "--no-host-gaps", "--perfect-overlap", "--scale", "phase:attn(F)=0.9",
-        "--json",
-    )  # fmt: skip
+        "whatif", train, "--no-barrier-wait", "--perfect-overlap", "--scale", "phase:attn(F)=0.9", "--json"
+    )
     assert code == 0, err
     document = json.loads(out)
-    assert document["changes"] == ["phase:attn(F) ×0.9", "no barrier waits", "no host gaps", "perfect overlap"]
+    assert document["changes"] == ["phase:attn(F) ×0.9", "no barrier waits", "perfect overlap"]
+
+
+def test_the_host_of_a_simulated_run_is_not_there_to_be_changed(run: Run, train: Path) -> None:
+    code, _, err = run("whatif", train, "--no-host-gaps")
+    assert code == 2
+    assert "no host thread" in told(err)
 
 
 def test_sensitivity_and_curves(run: Run, train: Path, tmp_path: Path) -> None:
