@@ -85,6 +85,14 @@ def test_which_stream_a_call_waited_for_is_told_by_which_ended_as_it_returned(
     assert waits(infer(call(file, "cudaStreamSynchronize", 15, 85).trace(tmp_path)), "blocking") == found
 
 
+@pytest.mark.parametrize("name", ["cudaStreamSynchronize", "cudaEventSynchronize"])
+def test_what_ended_just_after_a_call_returned_was_not_what_it_waited_for(tmp_path: Path, name: str) -> None:
+    # device   [GEMM 12                  -104]     the call returns at 100, 2 after the end of the all-reduce
+    #          [all-reduce 14     -98]
+    file = TraceFile().kernel(GEMM, 12, 92, launch=10).kernel(ALL_REDUCE, 14, 84, launch=12, stream=20)
+    assert waits(infer(call(file, name, 15, 85).trace(tmp_path)), "blocking") == [(name, ALL_REDUCE)]
+
+
 def test_a_call_waits_for_an_event_in_the_midst_of_a_stream(tmp_path: Path) -> None:
     # GEMM, all-reduce, GEMM on one stream; the call returns 2 after the all-reduce has ended
     file = (

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,14 +18,16 @@ import pytest
 import weftrace
 from tests.plan.bellman_ford import constraints_of, relaxed
 from tests.plan.inference.random_runs import Run, Shown, random_run
-from tests.plan.inference.truth import Found, found, inferred_crossings, inferred_from, span_ns, without_a_wait
+from tests.plan.inference.truth import Found, found, inferred_crossings, inferred_from, reread, span_ns, without_a_wait
 from tests.plan.path_links import check_path
 from tests.plan.random_plans import Frames
+from weftrace.advice.jobs import infer_job
 from weftrace.plan import Inferred, Plan, critical_path, infer
 from weftrace.trace import Trace
 
-#: Seeds of each way to show waits: 200 runs in all.
-SEEDS: dict[Shown, range] = {"records": range(80), "calls": range(80, 140), "nothing": range(140, 200)}
+#: Seeds of each way to show waits, and of jobs of two ranks and more: 200 runs in all.
+SEEDS: dict[Shown, range] = {"records": range(70), "calls": range(70, 130), "nothing": range(130, 190)}
+JOBS = range(190, 200)
 MOST_OFF = 0.01
 NOTHING = Found(num_true=0, num_found=0, num_inferred=0, num_exact=0, num_sound=0, num_sure=0, num_sure_and_sound=0)
 
@@ -87,11 +90,34 @@ def test_a_dropped_wait_saves_what_it_saves_on_the_true_plan(shown: Shown, share
     assert np.mean(np.abs(list(off.values())) <= 2 * MOST_OFF) >= share
 
 
-def told(what: str, off: dict[int, float]) -> None:
+def told(what: str, off: Mapping[Any, float]) -> None:
     size = np.abs(list(off.values()))
     within = (size <= 2 * MOST_OFF).mean()
     print(f"\n{what}: off by {np.median(size):.2%} (median), {size.max():.2%} (most), {within:.0%} of {len(off)} runs "
           f"within {2 * MOST_OFF:.0%}")  # fmt: skip
+
+
+def test_a_jobs_plan_spans_what_was_measured_and_changes_as_the_true_one(folder: Path) -> None:
+    slow = (pl.col("kind") == "compute") & (pl.col("rank") == 1)
+    time = pl.col("duration_ns")
+    changes: list[Callable[[Plan], Plan]] = [
+        scaled("communication", 0.5),
+        scaled("compute", 0.7),
+        lambda plan: plan.with_ops(duration_ns=pl.when(slow).then(time * 1.3).otherwise(time)),
+    ]
+    spans, off = {}, {}
+    for seed in JOBS:
+        run = random_run(seed, num_ranks=2 + seed % 3)
+        ranks = [reread(run, "records", folder, rank) for rank in run.plan.ranks]
+        job = infer_job(ranks)
+        spans[seed] = job.replay.error
+        off |= {
+            (seed, at): span_ns(change(job.plan)) / span_ns(change(run.plan)) - 1 for at, change in enumerate(changes)
+        }
+    told("jobs, replayed", spans)
+    told("jobs, communication x0.5, compute x0.7 and one rank slower", off)
+    assert all(abs(error) <= MOST_OFF for error in spans.values()), spans
+    assert all(abs(each) <= 2 * MOST_OFF for each in off.values()), off
 
 
 def test_the_critical_path_is_a_longest_path(folder: Path) -> None:

@@ -49,11 +49,16 @@ class Found:
 
 def inferred_from(run: Run, shown: Shown, folder: Path, rank: int = 0) -> Inferred:
     """Written, read and inferred."""
+    return infer(reread(run, shown, folder, rank))
+
+
+def reread(run: Run, shown: Shown, folder: Path, rank: int = 0) -> Trace:
+    """A rank's trace, written as a file and read again."""
     path = folder / f"run-{rank}.json"
     weftrace.save(run.trace(rank, shown), path)
     read = weftrace.open(path)
     assert isinstance(read, Trace)
-    return infer(read)
+    return read
 
 
 def true_rows(run: Run, inferred: Inferred) -> _Ints:

@@ -103,11 +103,10 @@ def _of_streams(calls: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:
     streams = _last_launched(calls, on_device)
     only = pl.len().over("call") == 1
     ended = streams.with_columns(only.alias("only")).filter(pl.col("event_end_ns") <= pl.col("end_ns") + TOLERANCE_NS)
-    last = ended.sort("event_end_ns").unique("call", keep="last", maintain_order=True)
-    waited = (pl.col("event_end_ns") > pl.col("start_ns")) & _near()
-    return last.filter(pl.col("only") | waited).with_columns(
-        pl.when("only").then(1.0).otherwise(BY_TIMES).alias("confidence")
-    )
+    waited = ended.filter(pl.col("only") | ((pl.col("event_end_ns") > pl.col("start_ns")) & _near()))
+    in_time = pl.col("event_end_ns") <= pl.col("end_ns")  # one that had not is believed only where none had
+    last = waited.sort(in_time, "event_end_ns").unique("call", keep="last", maintain_order=True)
+    return last.with_columns(pl.when("only").then(1.0).otherwise(BY_TIMES).alias("confidence"))
 
 
 def _of_events(calls: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:
@@ -115,10 +114,13 @@ def _of_events(calls: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:
     ends = on_device.select(
         pl.col("event").alias("on_event"), pl.col("end_ns").alias("event_end_ns"), "launch_ts_ns", "launch_pid"
     ).sort("event_end_ns")  # fmt: skip
-    asked = calls.with_columns(until_ns=pl.col("end_ns") + TOLERANCE_NS).sort("until_ns")
-    found = asked.join_asof(ends, left_on="until_ns", right_on="event_end_ns")
+    found = []
+    for late_ns in (0, TOLERANCE_NS):  # one that ended after the return is believed only where none had before
+        asked = calls.with_columns(until_ns=pl.col("end_ns") + late_ns).sort("until_ns")
+        found.append(asked.join_asof(ends, left_on="until_ns", right_on="event_end_ns"))
     waited = (pl.col("event_end_ns") > pl.col("start_ns")) & (pl.col("launch_ts_ns") <= pl.col("start_ns")) & _near()
-    return found.filter(waited).with_columns(pl.lit(BY_TIMES).alias("confidence"))
+    first = pl.concat(found).filter(waited).unique("call", keep="first", maintain_order=True)
+    return first.with_columns(pl.lit(BY_TIMES).alias("confidence"))
 
 
 def _of_allocations(calls: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:
