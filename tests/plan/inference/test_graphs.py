@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -21,8 +22,8 @@ def replays(counts: Sequence[int], *, graph: bool = True) -> TraceFile:
     for i, count in enumerate(counts):
         call(file, "cudaGraphLaunch", 1000 * i, 50, correlation=100 + i)
         for node in range(count):
-            args = {"correlation": 100 + i, **({"graph id": 3, "graph node id": node} if graph else {})}
-            file.kernel(GEMM, 1000 * i + 4 + 12 * node, 10, linked=False, **args)
+            numbers: dict[str, Any] = {"graph id": 3, "graph node id": node} if graph else {}
+            file.kernel(GEMM, 1000 * i + 4 + 12 * node, 10, linked=False, correlation=100 + i, **numbers)
     return file
 
 

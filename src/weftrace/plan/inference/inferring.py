@@ -109,8 +109,8 @@ def _pinned(work: Work, origin: pl.DataFrame) -> list[str]:
         told.append(f"{what} held up by work from before the recording, or launched there: pinned to when it started.")
     if work.num_unlinked:
         told.append(
-            f"{work.num_unlinked:,} of {work.events.height:,} device events have no launch in the file: they follow what "
-            "is before them on their stream, and where that was not what they waited for, they start too early."
+            f"{work.num_unlinked:,} of {work.events.height:,} device events have no launch in the file: they follow "
+            "what is before them on their stream, and where that was not what they waited for, they start too early."
         )
     return told
 

@@ -8,6 +8,8 @@ import polars as pl
 MOST_LATENCY_NS = 30_000
 #: A first op that starts later than this after its launch was held up.
 LATE_NS = 10_000
+#: Clocks of streams agree to this.
+CLOCK_NS = 1_000
 
 
 def launch_waits(ops: pl.DataFrame, latency_ns: int, graph_ns: int) -> pl.DataFrame:
@@ -35,7 +37,7 @@ def origin_waits(ops: pl.DataFrame, latency_ns: int) -> pl.DataFrame:
     first = ops.filter(pl.col("event").is_not_null()).unique("stream", keep="first", maintain_order=True)
     first = first.select("op", "start_ns").join(calls, on="op", how="left", maintain_order="left")
     came = pl.when("in_graph").then("call_start_ns").otherwise("call_end_ns") + latency_ns
-    nothing_ended = pl.col("start_ns") <= ops.filter(pl.col("event").is_not_null()).get_column("end_ns").min()
+    nothing_ended = pl.col("start_ns") + CLOCK_NS < ops.filter(pl.col("event").is_not_null()).get_column("end_ns").min()
     held = first.filter(came.is_null() | ((pl.col("start_ns") - came > LATE_NS) & nothing_ended))
     host = ops.filter(pl.col("event").is_null(), pl.col("start_ns") == 0, pl.col("released_ns").is_null())
     on = int(host.item(0, "op")) if len(host) else 0
