@@ -13,10 +13,11 @@ from weftrace.plan.as_traces import INVENTED_HOST
 from weftrace.plan.inference.crossings import wait_latency_ns
 from weftrace.plan.inference.device import device_ops, median_gap_ns
 from weftrace.plan.inference.free_sms import drain_ns, in_plan, sm_waits, told_sm_waits, waits_for_sms
+from weftrace.plan.inference.graphs import graph_latency_ns, missing_kernels
 from weftrace.plan.inference.host import host_calls, host_waits, hosted, ready_for_gaps
 from weftrace.plan.inference.hostless import without_host
 from weftrace.plan.inference.launch_order import held_until, in_launch_order
-from weftrace.plan.inference.launches import launch_latency_ns, launch_waits
+from weftrace.plan.inference.launches import launch_latency_ns, launch_waits, origin_waits
 from weftrace.plan.inference.phase_level import by_phase
 from weftrace.plan.inference.recorded import recorded_waits, stream_waits
 from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
@@ -49,11 +50,12 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     gap_ns = median_gap_ns(on_device)
     calls = host_calls(work, on_device)
     latency_ns = launch_latency_ns(on_device, calls)
+    graph_ns = graph_latency_ns(on_device, calls, latency_ns)
     recorded = recorded_waits(work.trace.events, work.events, device=work.device)
     host = hosted(work, on_device, calls, recorded, latency_ns)
     ops = _together(on_device, host.ops, gap_ns)
     launched = in_launch_order(ops, _phases(work, ops), gap_ns, latency_ns)
-    launches, between = launch_waits(ops, latency_ns), stream_waits(ops, recorded)
+    launches, between = launch_waits(ops, latency_ns, graph_ns), stream_waits(ops, recorded)
     ready_ns, notes = held_until(launched, between), []
     if recorded.tells_streams:
         wait_ns = wait_latency_ns(ops, pl.concat([launches.select(between.columns), between]), gap_ns, latency_ns)
@@ -63,14 +65,18 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     sms = waits_for_sms(launched, ready_ns, work.num_sms)
     if not recorded.tells_streams:
         between = voted.counted(launched, sms.get_column("waiter"))
-    waits = [launches, between.with_columns(lag_ns=pl.lit(wait_ns)), sm_waits(launched, sms), host_waits(ops, host)]
+    invented = INVENTED_HOST.items() <= work.trace.info.items()
+    origin = origin_waits(ops, latency_ns)
+    origin = origin.clear() if invented else origin
+    between = between.with_columns(lag_ns=pl.lit(wait_ns))
+    waits = [launches, between, sm_waits(launched, sms), host_waits(ops, host), origin]
     kept = Kept(
         gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns, drain_ns=drain_ns(sms),
-        quiet_latency_ns=host.quiet_latency_ns,
+        graph_latency_ns=graph_ns, quiet_latency_ns=host.quiet_latency_ns, num_pinned=len(origin),
     )  # fmt: skip
-    notes += [*told_sm_waits(sms), *host.notes]
+    notes += [*told_sm_waits(sms), *host.notes, *_pinned(work, origin), *missing_kernels(work, on_device)]
     inferred = replace(_inferred(work, ops, waits, kept, notes), sm_waits=in_plan(launched, sms))
-    if INVENTED_HOST.items() <= work.trace.info.items():
+    if invented:
         inferred = without_host(inferred, "the host of this simulated run is invented, so the plan has none")
     return by_phase(inferred) if level == "phase" else inferred
 
@@ -90,6 +96,23 @@ def _together(on_device: pl.DataFrame, on_host: pl.DataFrame, gap_ns: int) -> pl
         .with_columns(pl.lit(origin).alias("origin_ns"), pl.col("start_ns", "end_ns") - origin)
         .with_row_index("op")
     )
+
+
+def _pinned(work: Work, origin: pl.DataFrame) -> list[str]:
+    told = []
+    if len(origin):
+        what = (
+            "1 stream begins with an op that was"
+            if len(origin) == 1
+            else f"{len(origin)} streams begin with ops that were"
+        )
+        told.append(f"{what} held up by work from before the recording, or launched there: pinned to when it started.")
+    if work.num_unlinked:
+        told.append(
+            f"{work.num_unlinked:,} of {work.events.height:,} device events have no launch in the file: they follow "
+            "what is before them on their stream, and where that was not what they waited for, they start too early."
+        )
+    return told
 
 
 def _open_calls(number: int) -> list[str]:

@@ -45,11 +45,11 @@ def in_launch_order(ops: pl.DataFrame, phases: pl.DataFrame, gap_ns: int, latenc
         phases.select(pl.struct("phase_name", "micro_batch").rank("dense").alias("same_phase")).to_series(),
         free_ns=before,
     )
-    calls = linked(ops).select("op", "on", "call_start_ns", "call_end_ns")
+    calls = linked(ops).select("op", "on", "call_start_ns", "put_ns")
     device = (
         device.filter(pl.col("event").is_not_null())
         .join(calls, on="op")
-        .with_columns(pl.max_horizontal("free_ns", pl.col("call_end_ns") + latency_ns).alias("ready_ns"))
+        .with_columns(pl.max_horizontal("free_ns", pl.col("put_ns") + latency_ns).alias("ready_ns"))
         .with_columns(ops.get_column("stream").gather(pl.Series(calls.get_column("on"))).alias("thread"))
         .sort("call_start_ns", "op")
     )

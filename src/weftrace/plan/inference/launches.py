@@ -6,13 +6,44 @@ import polars as pl
 
 #: A start later than this after its call's end had another reason.
 MOST_LATENCY_NS = 30_000
+#: A first op that starts later than this after its launch was held up.
+LATE_NS = 10_000
+#: Clocks of streams agree to this.
+CLOCK_NS = 1_000
 
 
-def launch_waits(ops: pl.DataFrame, latency_ns: int) -> pl.DataFrame:
-    """Of each op on a device the wait for its launch: op, on, lag_ns, why, source."""
+def launch_waits(ops: pl.DataFrame, latency_ns: int, graph_ns: int) -> pl.DataFrame:
+    """Of each op on a device the wait for its launch: op, on, since, lag_ns, why, source.
+
+    latency_ns: from the end of a call; graph_ns: from the start of one that replays a graph.
+    """
+    in_graph = pl.when("in_graph")
     return linked(ops).select(
-        "op", "on", lag_ns=pl.lit(latency_ns), why=pl.lit("launch"),
-        source=pl.when(pl.col("graph_id").is_not_null()).then(pl.lit("graph")).otherwise(pl.lit("launch")),
+        "op", "on", in_graph.then(pl.lit("start")).otherwise(pl.lit("end")).alias("since"),
+        in_graph.then(graph_ns).otherwise(latency_ns).alias("lag_ns"), pl.lit("launch").alias("why"),
+        in_graph.then(pl.lit("graph")).otherwise(pl.lit("launch")).alias("source"),
+    )  # fmt: skip
+
+
+def origin_waits(ops: pl.DataFrame, latency_ns: int) -> pl.DataFrame:
+    """Of ops that something before the recording held up, a wait until they started: op, on, since, lag_ns, why,
+    source.
+
+    The first op of a stream, where no call in the file launched it, or where it started late and nothing on the device
+    had ended before, so that nothing in the file can have held it up. All are pinned to the first op of a host thread
+    that begins with the plan; without a host, to the first op of all.
+    """
+    calls = linked(ops).select("op", "in_graph", "call_start_ns", "call_end_ns")
+    first = ops.filter(pl.col("event").is_not_null()).unique("stream", keep="first", maintain_order=True)
+    first = first.select("op", "start_ns").join(calls, on="op", how="left", maintain_order="left")
+    came = pl.when("in_graph").then("call_start_ns").otherwise("call_end_ns") + latency_ns
+    nothing_ended = pl.col("start_ns") + CLOCK_NS < ops.filter(pl.col("event").is_not_null()).get_column("end_ns").min()
+    held = first.filter(came.is_null() | ((pl.col("start_ns") - came > LATE_NS) & nothing_ended))
+    host = ops.filter(pl.col("event").is_null(), pl.col("start_ns") == 0, pl.col("released_ns").is_null())
+    on = int(host.item(0, "op")) if len(host) else 0
+    return held.filter(pl.col("op") != on).select(
+        "op", pl.lit(on, pl.UInt32).alias("on"), pl.lit("start").alias("since"), pl.col("start_ns").alias("lag_ns"),
+        pl.lit("launch").alias("why"), pl.lit("origin").alias("source"),
     )  # fmt: skip
 
 
@@ -43,18 +74,21 @@ def launch_latency_ns(on_device: pl.DataFrame, calls: pl.DataFrame) -> int:
 
 def linked(ops: pl.DataFrame) -> pl.DataFrame:
     """Ops on a device with the call that launched them: op, on (the call's op), start_ns, call_start_ns, call_end_ns,
-    graph_id, stream. ops: all of the plan."""
+    put_ns (when it was put on its stream, latencies apart), in_graph, stream. ops: all of the plan."""
     calls = ops.filter(pl.col("call_ts_ns").is_not_null()).with_columns(pl.col("op").alias("on"))
     device = ops.filter(pl.col("event").is_not_null()).drop("call_ts_ns", "pid", "tid")
-    found = with_calls(device, calls.select("on", "pid", "tid", "call_ts_ns", "start_ns", "end_ns"))
-    return found.select("op", "on", "start_ns", "call_start_ns", "call_end_ns", "graph_id", "stream")
+    found = with_calls(device, calls.select("on", "pid", "tid", "call_ts_ns", "start_ns", "end_ns", call_name="name"))
+    put = pl.when("in_graph").then("call_start_ns").otherwise("call_end_ns").alias("put_ns")
+    return found.select("op", "on", "start_ns", "call_start_ns", "call_end_ns", put, "in_graph", "stream")
 
 
 def with_calls(on_device: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Events on a device that have a launch, with the columns of its call, whose times are call_start_ns and
-    call_end_ns. A launch inside another call belongs to the outer: calls holds only those."""
+    call_end_ns, and in_graph: whether a graph's replay launched it. A launch inside another call belongs to the outer:
+    calls holds only those."""
     launched = on_device.filter(pl.col("launch_ts_ns").is_not_null()).with_row_index("place").sort("launch_ts_ns")
-    calls = calls.rename({"start_ns": "call_start_ns", "end_ns": "call_end_ns"})
+    names = {"start_ns": "call_start_ns", "end_ns": "call_end_ns", "name": "call_name"}
+    calls = calls.rename(names, strict=False)
     calls = calls.select(pl.exclude(set(on_device.columns))).sort("call_ts_ns")
     found = launched.join_asof(
         calls, left_on="launch_ts_ns", right_on="call_ts_ns", by_left=("launch_pid", "launch_tid"),
@@ -62,4 +96,5 @@ def with_calls(on_device: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
     inside = pl.col("launch_ts_ns") - pl.col("call_ts_ns") <= pl.col("call_end_ns") - pl.col("call_start_ns")
     found = found.filter(inside)
-    return found.sort("place").drop("place")
+    replays = pl.col("graph_id").is_not_null() | pl.col("call_name").str.contains("GraphLaunch")
+    return found.sort("place").drop("place").with_columns(in_graph=replays)

@@ -76,7 +76,8 @@ def waits_for_device(
         "thread", "from_ns", "until_ns", "on_event", "votes_for", "votes_against",
         confidence=pl.col("votes_for") / (pl.col("votes_for") + pl.col("votes_against") + 1),
     )  # fmt: skip
-    lag = best.select((pl.col("until_ns") - pl.col("event_end_ns")).median()).item()
+    after = best.select(pl.col("until_ns") - pl.col("event_end_ns")).to_series()
+    lag = after.quantile(0.5, "higher")  # of two in the middle the later: what is early hides what it waited for
     return waits, None if lag is None else int(lag), _unsure(unsure)
 
 

@@ -67,7 +67,8 @@ class Kept(InNotebook):
     gap_ns: between two ops back to back on a stream, the median. launch_latency_ns: from the end of a launch call to
     the start of what it launched on a free stream, the median; wait_latency_ns: from the end of an op to the start of
     one on another stream that waited for it, the median. drain_ns: how long before the end of a kernel its SMs are
-    free for the next, the median. quiet_latency_ns: from the end of a kernel to when a thread that polled for it
+    free for the next, the median. graph_latency_ns: from the start of a call that replays a graph to its first kernel,
+    the median. quiet_latency_ns: from the end of a kernel to when a thread that polled for it
     without a call went on, the median; negative where it went on before. num_pinned: streams whose first op was held up
     by what came before the recording, or has no launch in it, and which start when they did.
     """
@@ -76,6 +77,7 @@ class Kept(InNotebook):
     launch_latency_ns: int
     wait_latency_ns: int = 0
     drain_ns: int = 0
+    graph_latency_ns: int = 0
     quiet_latency_ns: int = 0
     num_pinned: int = 0
 
