@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.advice.placements import PlacementSwap, placed_durations
 from weftrace.advice.sm_splits import split_durations
 from weftrace.errors import AdviceError
 from weftrace.notebook import InNotebook
@@ -87,7 +88,7 @@ class SmSplit(InNotebook):
         return f"{self.compute} SMs compute, {self.communication} communicate"
 
 
-Change = Scale | NoBarrierWait | PerfectOverlap | NoHostGaps | SmSplit
+Change = Scale | NoBarrierWait | PerfectOverlap | NoHostGaps | SmSplit | PlacementSwap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -180,7 +181,9 @@ def applied(draft: Draft, change: Change) -> Draft:
         case PerfectOverlap():
             return _overlapped(draft)
         case SmSplit():
-            return _split(draft, change)
+            return _taking(draft, *split_durations(draft.inferred, change.compute, change.communication))
+        case PlacementSwap():
+            return _taking(draft, *placed_durations(draft.inferred, change))
 
 
 def without(inferred: Inferred, class_: str) -> Draft:
@@ -355,8 +358,8 @@ def _overlapped(draft: Draft) -> Draft:
     )
 
 
-def _split(draft: Draft, change: SmSplit) -> Draft:
-    then, notes = split_durations(draft.inferred, change.compute, change.communication)
+def _taking(draft: Draft, then: NDArray[np.float64], notes: tuple[str, ...]) -> Draft:
+    """With durations changed as much as those of the inferred plan are in `then`, [ops]."""
     now = draft.inferred.plan.ops.get_column("duration_ns").to_numpy()
     factor = np.divide(then, now, out=np.ones_like(then), where=now > 0)
     return replace(draft, duration_ns=draft.duration_ns * factor, notes=(*draft.notes, *notes))
