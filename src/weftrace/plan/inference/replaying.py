@@ -13,6 +13,8 @@ from weftrace.notebook import InNotebook
 from weftrace.plan.times import Timetable
 from weftrace.units import US, duration
 
+#: Before all times: of an op that nothing in the plan lets start.
+NEVER_NS = int(np.iinfo(np.int64).min // 2)
 #: A start that nothing in the plan explains is late from here on.
 LATE_NS = 10 * US
 #: A replay that is off by more than this share of the span is not to be trusted.
@@ -98,7 +100,8 @@ def lateness_ns(times: Timetable, start: NDArray[Any], end: NDArray[Any], on_dev
     """By how much each op started after its stream was free and its launch had come, as measured, int64, [ops]; 0 of a
     host's."""
     ready = ready_ns(times, start, end, np.isin(_whys(times), ("launch",)))
-    return np.where(on_device, np.maximum(start - ready, 0), 0)
+    is_known = on_device & (ready > NEVER_NS // 2)  # else neither a launch nor an op before it tells
+    return np.where(is_known, np.maximum(start - ready, 0), 0)
 
 
 def ready_ns(times: Timetable, start: NDArray[Any], end: NDArray[Any], counted: NDArray[Any]) -> NDArray[Any]:
@@ -106,7 +109,7 @@ def ready_ns(times: Timetable, start: NDArray[Any], end: NDArray[Any], counted: 
     plan = times.plan
     before = pl.DataFrame({"end": end}).hstack(plan.ops.select("rank", "stream"))
     free = before.select(pl.col("end").shift(1).over("rank", "stream") + plan.gap_ns).to_series()
-    ready = free.fill_null(np.iinfo(np.int64).min // 2).to_numpy().copy()
+    ready = free.fill_null(NEVER_NS).to_numpy().copy()
     waits = plan.waits.filter(pl.Series(counted))
     on = waits.get_column("on").to_numpy()
     since = np.where((waits.get_column("since") == "start").to_numpy(), start[on], end[on])
