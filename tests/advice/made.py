@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -91,6 +92,7 @@ def inferred_of(
     )
 
 
+@cache
 def random_inferred(seed: str, most_moments: int = 30) -> tuple[Frames, Inferred]:
     """A random plan that can run and has work on a device, with its frames."""
     number = 0

@@ -20,8 +20,8 @@ from weftrace.advice.whatifs import what_if
 from weftrace.errors import AdviceError
 from weftrace.plan import timetable
 
-PLANS = 200 / 1_200
-SOME = 60 / 1_200
+PLANS, PATHS = 200 / 1_200, 100 / 1_200
+SOME = 30 / 1_200
 
 
 def constraints(frames: Frames) -> Constraints:
@@ -40,7 +40,7 @@ def test_the_parts_of_a_path_lie_end_to_end_over_the_span_of_the_longest_path() 
         assert path.span_ns == end.max() - start.min()
         check_parts(path)
 
-    for_each_case(case, share=PLANS)
+    for_each_case(case, share=PATHS)
 
 
 def check_parts(path: CriticalPath) -> None:

@@ -16,7 +16,7 @@ from weftrace.notebook import InNotebook
 from weftrace.plan.inference.replaying import ready_ns
 from weftrace.plan.inference.values import Inferred
 from weftrace.plan.times import Timetable, critical_path, slack_ns
-from weftrace.units import duration, of_whole, percent
+from weftrace.units import counted, duration, of_whole, percent
 
 #: What time on the path was spent with. launch: a call that launches, and the latency after it. dependency: what passes
 #: between the end of an op and the start of one that waited for it. SM wait: the part of an op in which it held SMs
@@ -54,8 +54,8 @@ _NAMES = {
     "idle": "Gaps between kernels decide",
 }  # fmt: skip
 _HOW = {
-    "stream order": "each behind the one before it on its stream", "thread order": "one thing after the other",
-    "launch": "as it was launched", "launch of a graph": "as its graph was launched",
+    "stream order": "in the order of its stream", "thread order": "in the order of its thread",
+    "start": "from the start", "launch": "as it was launched", "launch of a graph": "as its graph was launched",
     "recorded wait": "held by recorded waits", "voted wait": "held by waits between streams (voted)",
     "free SMs": "held until SMs were free", "blocking call": "held by blocking calls",
     "host waited": "held until the device was done", "other thread": "held by another thread",
@@ -187,14 +187,19 @@ def sentence_of(path: CriticalPath) -> str:
         return "Nothing on the device took time."
     name, time_ns, share = path.by_class.row(0)
     of_class = path.parts.filter(pl.col("class_") == name)
+    said = f"{_NAMES[name]} {percent(share, 0)} of the span: {of_whole(time_ns, path.span_ns)} on the critical path"
+    if name in ("host", "launch"):
+        launched = path.path.filter(pl.col("what").is_in(ON_DEVICE)).get_column("reached_by").str.starts_with("launch")
+        return (
+            f"{said}, where the device waits {counted(int(launched.sum()), 'time')} for a launch{_beside(path, name)}."
+        )
     phase, phase_ns = _largest(of_class, "phase")
     cause, cause_ns = _largest(of_class, "cause")
     most = ""
-    if name in ON_DEVICE and phase != NO_PHASE:
+    if phase not in (HOST, NO_PHASE):
         most = f", most of it {phase}" if 2 * phase_ns > time_ns else f", {duration(phase_ns)} of it {phase}"
     why = _HOW.get(cause, cause)
     how = f", {why}" if 2 * cause_ns > time_ns else f", {percent(cause_ns / time_ns, 0)} of it {why}"
-    said = f"{_NAMES[name]} {percent(share, 0)} of the span: {of_whole(time_ns, path.span_ns)} on the critical path"
     return f"{said}{most}{how}{_beside(path, name)}."
 
 

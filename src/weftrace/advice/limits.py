@@ -42,9 +42,8 @@ def limits_of(
 
 
 def _of_replay(inferred: Inferred) -> Iterator[str]:
-    if not inferred.replay.is_trustworthy:
-        off = percent(abs(inferred.replay.error))
-        yield f"the replay is {off} off the measured span: the plan lacks something that held the run back."
+    if doubts := inferred.replay.doubts:
+        yield f"the replay is not to be trusted: {'; '.join(doubts)}. The plan lacks something that held the run back."
 
 
 def _of_change(inferred: Inferred, change: Change) -> Iterator[str]:
@@ -68,8 +67,8 @@ def _of_scale(inferred: Inferred, change: Scale) -> Iterator[str]:
     if change.factor == 1 or seen is None or seen[0] <= change.factor <= seen[1]:
         return
     yield (
-        f"equal kernels of {change.selector} took between ×{seen[0]:.2f} and ×{seen[1]:.2f} of their median in this "
-        f"trace; ×{change.factor:g} is beyond what it shows."
+        f"kernels of {change.selector} with one name in one phase took between ×{seen[0]:.2f} and ×{seen[1]:.2f} of "
+        f"their median in this trace; ×{change.factor:g} is beyond what it shows."
     )
 
 

@@ -144,9 +144,9 @@ def sentence_of(found: Sensitivity) -> str:
     best = [row for row in kinds.iter_rows(named=True) if row["kind"] != "rank" and row["saved_ns"] > 0]
     if not best:
         return f"Nothing that is {faster} alone makes the span shorter."
-    told = [f"{row['selector']} {duration(row['saved_ns'])} ({percent(row['share'], 2)})" for row in best]
+    told = [f"{row['selector']} saves {duration(row['saved_ns'])} ({percent(row['share'], 2)})" for row in best]
     off = f"the replay is {100 * found.error:+.1f} % off"
-    return f"{faster} alone saves most of {duration(found.replayed_ns)} with {', '.join(told)}; {off}."
+    return f"{faster}, each alone, of {duration(found.replayed_ns)}: {', '.join(told)}; {off}."
 
 
 def sentence_of_curve(found: Curve) -> str:

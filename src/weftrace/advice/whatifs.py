@@ -65,8 +65,8 @@ class WhatIf(InNotebook):
 
     @property
     def bottleneck(self) -> str:
-        """The largest class on the path after the change."""
-        return str(self.after.by_class.item(0, "name"))
+        """The largest class on the path after the change; "nothing" where no time is left."""
+        return str(self.after.by_class.item(0, "name")) if self.after.span_ns else "nothing"
 
     @property
     def notes(self) -> tuple[str, ...]:

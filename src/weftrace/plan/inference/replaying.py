@@ -106,7 +106,7 @@ def ready_ns(times: Timetable, start: NDArray[Any], end: NDArray[Any], counted: 
     plan = times.plan
     before = pl.DataFrame({"end": end}).hstack(plan.ops.select("rank", "stream"))
     free = before.select(pl.col("end").shift(1).over("rank", "stream") + plan.gap_ns).to_series()
-    ready = free.fill_null(0).to_numpy().copy()
+    ready = free.fill_null(0).to_numpy().copy()  # as the engine has it: from the plan's start
     waits = plan.waits.filter(pl.Series(counted))
     on = waits.get_column("on").to_numpy()
     since = np.where((waits.get_column("since") == "start").to_numpy(), start[on], end[on])
