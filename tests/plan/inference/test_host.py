@@ -174,6 +174,15 @@ def test_gaps_between_calls_do_not_add_up(tmp_path: Path) -> None:
     assert (ends - pl.Series(replayed)).abs().max() <= 3 * US  # type: ignore[operator]
 
 
+def test_a_host_that_launches_faster_than_the_devices_gap_is_not_held_up_by_it(tmp_path: Path) -> None:
+    # kernels of 3 every 13, a gap of 10 between; launched every 6: a gap after each call and each work would be 20
+    file = TraceFile()
+    for i in range(100):
+        file.kernel(GEMM, 1000 + 13 * i, 3, launch=900 + 6 * i)
+    replay = infer(file.trace(tmp_path)).replay
+    assert replay.replayed_ns == replay.span_ns == (99 * 13 + 3) * US
+
+
 @pytest.mark.parametrize("name", ["hta-mi250-minitoy", "tracelens-mi300-bert-small", "tracelens-h100-bert-small"])
 def test_recorded_runs_with_calls_that_block_replay(name: str, shared_data: Path) -> None:
     trace = open_trace(shared_data / f"{name}.json.gz")

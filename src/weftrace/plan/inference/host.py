@@ -227,6 +227,16 @@ def _released(ops: pl.DataFrame, waits: pl.DataFrame, on_device: pl.DataFrame) -
     return ops.select(pl.col(name).cast(dtype) for name, dtype in HOST_OPS.items())
 
 
+def without_gaps(hosted: Hosted, gap_ns: int) -> pl.DataFrame:
+    """The ops but for host work no longer than the gap that the plan has before each op anyway: with its own gap it
+    would hold up a thread that launches small kernels faster than the device runs them."""
+    waits = hosted.waits
+    asked = pl.concat([waits.get_column("host"), waits.get_column("on_host").drop_nulls()])
+    is_first = pl.int_range(pl.len()).over("thread") == 0  # it tells when the thread begins
+    short = (pl.col("name") == WORK) & (pl.col("end_ns") - pl.col("start_ns") <= gap_ns) & ~is_first
+    return hosted.ops.filter(~(short & ~pl.col("host").is_in(asked.implode())))
+
+
 def ready_for_gaps(ops: pl.DataFrame, gap_ns: int) -> pl.DataFrame:
     """`duration_ns` of each op of a thread: from when it could go on, after the op before it and the gap and after all
     that it waits for, to its end. All end when they did then, or as soon after as gaps allow; no error adds up.

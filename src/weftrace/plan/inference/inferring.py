@@ -14,7 +14,7 @@ from weftrace.plan.inference.crossings import wait_latency_ns
 from weftrace.plan.inference.device import device_ops, median_gap_ns
 from weftrace.plan.inference.free_sms import drain_ns, in_plan, sm_waits, told_sm_waits, waits_for_sms
 from weftrace.plan.inference.graphs import graph_latency_ns, missing_kernels
-from weftrace.plan.inference.host import host_calls, host_waits, hosted, ready_for_gaps
+from weftrace.plan.inference.host import host_calls, host_waits, hosted, ready_for_gaps, without_gaps
 from weftrace.plan.inference.hostless import without_host
 from weftrace.plan.inference.launch_order import held_until, in_launch_order
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits, origin_waits
@@ -53,7 +53,7 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     graph_ns = graph_latency_ns(on_device, calls, latency_ns)
     recorded = recorded_waits(work.trace.events, work.events, device=work.device)
     host = hosted(work, on_device, calls, recorded, latency_ns)
-    ops = _together(on_device, host.ops, gap_ns)
+    ops = _together(on_device, without_gaps(host, gap_ns), gap_ns)
     launched = in_launch_order(ops, _phases(work, ops), gap_ns, latency_ns)
     launches, between = launch_waits(ops, latency_ns, graph_ns), stream_waits(ops, recorded)
     ready_ns, notes = held_until(launched, between), []
