@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from weftrace.advice.render.page import PathBlock, WhatIfBlock
+from weftrace.advice.render.page import PathBlock, SensitivityBlock, WhatIfBlock
 from weftrace.experts.render.page import MoveColumns
 from weftrace.flops.render.block import FlopsBlock
 from weftrace.moe.render.page import ProfileBlock
@@ -34,6 +34,7 @@ BLOCKS = {
     "profile": ProfileBlock,
     "path": PathBlock,
     "what_if": WhatIfBlock,
+    "sensitivity": SensitivityBlock,
 }
 WIDTH = 120
 

@@ -195,6 +195,8 @@ declare namespace sensitivity {
     selector: string;
     /** Where it is flat, where its knee is, how steep it is. */
     sentence: string;
+    /** The factor up to which it is flat. */
+    knee: number;
     points: PointRow[];
   }
   /** All that the replay keeps of the run besides measured durations and the waits. */
@@ -3237,49 +3239,133 @@ declare namespace profile_block {
 }
 
 declare namespace path_block {
-  /** A critical path as a page holds it. waits: those on it that are not certain, the least sure first. */
+  /** A critical path as a page holds it. picture: None of one that was read from a file, which holds no ops. document: without its parts, and of long tables the first rows. roles: class -> colour. waits: those on the path that are not certain, the least sure first. */
   interface Block {
-    bars: BarRow[];
-    by: Shares;
-    curves: CurveBlock[];
-    notes: string[];
+    document: CriticalPathDocument;
     num_waits: number;
-    picture: PathPicture;
-    replay: ReplayBlock;
-    sensitivity: GainBlock | null;
-    sentence: string;
+    picture: PathPicture | null;
+    roles: Record<string, string>;
+    sensitivity: SensitivityDocument | null;
+    told: Told;
     waits: WaitRow[];
   }
-  /** A bar of the waterfall. role: its colour. */
+  /** What decided how long a measured run took. */
+  interface CriticalPathDocument {
+    /** Of the chain before the first start on a device; in no sum. */
+    before_ns: number;
+    /** By how an op came to run when it did. */
+    by_cause: PartRow[];
+    by_class: PartRow[];
+    by_family: PartRow[];
+    by_kernel: PartRow[];
+    by_phase: PartRow[];
+    by_rank: PartRow[];
+    device_name: string;
+    headline: string;
+    kept: KeptTold;
+    notes: string[];
+    /** Of the inferred plan: on devices and on host threads. */
+    num_ops: number;
+    /** The plan's 0 on the trace's clock. */
+    origin_ns: number;
+    /** The path as columns, a row a part: parts lie end to end from the first start to the last end. */
+    parts: Record<string, unknown[]>;
+    ranks: number[];
+    replay: ReplayTold;
+    schema: string;
+    slack: SlackRow[];
+    /** The trace, or the job. */
+    source: string;
+    /** Of the path: the replayed span of the devices. */
+    span_ns: number;
+    /** Those of the plan, by where they come from. */
+    waits: WaitsRow[];
+    waterfall: BarRow[];
+    weakest: WeakestTold | null;
+    /** The version that wrote it. */
+    weftrace: string;
+  }
+  /** What of the path has one name. The rows of a table add up to the path's span. */
+  interface PartRow {
+    name: string;
+    /** Of the path's span. */
+    share: number;
+    time_ns: number;
+  }
+  /** All that the replay keeps of the run besides measured durations and the waits. */
+  interface KeptTold {
+    /** Between two ops back to back on a stream, the median. */
+    gap_ns: number;
+    /** From a launch call's end to its op's start, the median. */
+    launch_latency_ns: number;
+    /** Streams that start when they did, launched before the recording. */
+    num_pinned: number;
+    /** From an op's end to a waiter's start elsewhere, the median. */
+    wait_latency_ns: number;
+  }
+  /** A replay of the inferred plan beside the measurement. */
+  interface ReplayTold {
+    /** Why the replay is not to be trusted, a clause each. */
+    doubts: string[];
+    /** replayed_ns / span_ns - 1. */
+    error: number;
+    /** Whether there are no doubts. */
+    is_trustworthy: boolean;
+    late_ns: number;
+    /** Starts more than 10 µs after stream and launch let them. */
+    late_starts: number;
+    /** The same of the replay. */
+    replayed_ns: number;
+    /** Measured: from the first start on a device to the last end. */
+    span_ns: number;
+    unexplained_ns: number;
+    /** Of these, those that no other wait of the plan explains. */
+    unexplained_starts: number;
+    /** Phase and occurrence whose end is farthest off. */
+    worst_phase: string | null;
+    /** By how much: replayed less measured end. */
+    worst_phase_ns: number;
+  }
+  /** The ops of one phase, or outside phases, and how near they are to the path. */
+  interface SlackRow {
+    /** The least slack of them. */
+    least_ns: number;
+    median_ns: number;
+    num_ops: number;
+    /** Without slack: later by a ns, and the span is longer by one. */
+    on_path: number;
+    phase: string;
+  }
+  /** The waits that come from one source. */
+  interface WaitsRow {
+    /** The mean: 1 of what is recorded; of votes, what they leave. */
+    confidence: number;
+    count: number;
+    source: string;
+    votes_against: number | null;
+    /** Of all of them together; null where nothing was voted on. */
+    votes_for: number | null;
+  }
+  /** A bar of the waterfall. All bars add up to the measured span. */
   interface BarRow {
+    /** What the span would lose with none of it, all else as it is. */
     alone_ns: number | null;
+    /** A class on the critical path, or the replay's error. */
     name: string;
-    role: string;
+    /** Of the measured span. */
     share: number;
     time_ns: number;
   }
-  /** The path's time, each list adding up to the span unless it was too long. */
-  interface Shares {
-    causes: ShareRow[];
-    classes: ShareRow[];
-    families: ShareRow[];
-    kernels: ShareRow[];
-    phases: ShareRow[];
-    ranks: ShareRow[];
-  }
-  /** Time on the path of one name, and its share of the replayed span. */
-  interface ShareRow {
+  /** The wait on the path of which we are least sure. */
+  interface WeakestTold {
+    confidence: number;
+    /** Of the op that waited. */
     name: string;
-    share: number;
-    time_ns: number;
-  }
-  /** The span over the speed of one selection. change: of the span, as a fraction. knee: position in factors. */
-  interface CurveBlock {
-    changes: number[];
-    factors: number[];
-    knee: number | null;
-    selector: string;
-    sentence: string;
+    /** Of the op that it waited for. */
+    on_name: string;
+    source: string;
+    votes_against: number | null;
+    votes_for: number | null;
   }
   /** A critical path on its streams. roles: colour of each class. left_out: ops, and rows, that are not drawn. */
   interface PathPicture {
@@ -3340,34 +3426,64 @@ declare namespace path_block {
     path_first: number;
     rank: number;
   }
-  /** How far the replay is off, and what it keeps of the run. */
-  interface ReplayBlock {
-    error: number;
-    gap_ns: number;
-    is_trustworthy: boolean;
-    late_starts: number;
-    launch_latency_ns: number;
-    replayed_ns: number;
-    span_ns: number;
-    unexplained_starts: number;
-    wait_latency_ns: number;
-    worst_phase: string | null;
-    worst_phase_ns: number;
-  }
-  /** All that was made faster by the share `by`, one at a time. */
-  interface GainBlock {
+  /** What it saves to make each class, family and phase a little faster, each alone. */
+  interface SensitivityDocument {
+    /** How much faster: 0.01 is 1 %. */
     by: number;
-    rows: GainRow[];
+    curves: CurveTold[];
+    device_name: string;
+    headline: string;
+    kept: KeptTold;
+    notes: string[];
+    ranks: number[];
+    replay: ReplayTold;
+    replayed_ns: number;
+    /** What saves most first, within each kind. */
+    rows: SensitivityRow[];
+    schema: string;
+    /** The trace, or the job. */
+    source: string;
+    waits: WaitsRow[];
+    /** The version that wrote it. */
+    weftrace: string;
+  }
+  /** The span over the speed of one selection. */
+  interface CurveTold {
+    /** The factor up to which it is flat. */
+    knee: number;
+    points: PointRow[];
+    selector: string;
+    /** Where it is flat, where its knee is, how steep it is. */
     sentence: string;
   }
-  /** What it saves to make one selection faster. */
-  interface GainRow {
+  /** A point of a curve. */
+  interface PointRow {
+    /** span_ns over the replayed span, less 1. */
+    change: number;
+    /** Durations are multiplied by it. */
+    factor: number;
+    span_ns: number;
+  }
+  /** One selection, made faster alone. */
+  interface SensitivityRow {
+    /** Of that, what lies on the critical path. */
     critical_ns: number;
+    /** class, family, phase or rank. */
     kind: string;
+    /** By which the span is shorter. */
     saved_ns: number;
+    /** As --scale takes it. */
     selector: string;
+    /** saved_ns of the replayed span. */
     share: number;
+    /** Of all its ops together. */
     time_ns: number;
+  }
+  /** What is said of the replay, and of the wait of which we are least sure. */
+  interface Told {
+    kept: string;
+    replay: string;
+    weakest: string;
   }
   /** A wait on the path that is not certain. at_ns: when the op that waited started, from the first on a device. */
   interface WaitRow {
@@ -3382,18 +3498,13 @@ declare namespace path_block {
 }
 
 declare namespace what_if_block {
-  /** A what-if as its page holds it. */
+  /** A what-if as its page holds it. before, after: None of one that was read from a file. */
   interface Block {
-    after: PathPicture;
-    after_ns: number;
-    before: PathPicture;
-    bottleneck: string;
-    changes: string[];
-    differences: Difference[];
-    limits: string[];
-    notes: string[];
-    replay: ReplayBlock;
-    sentence: string;
+    after: PathPicture | null;
+    before: PathPicture | null;
+    document: WhatIfDocument;
+    roles: Record<string, string>;
+    told: Told;
   }
   /** A critical path on its streams. roles: colour of each class. left_out: ops, and rows, that are not drawn. */
   interface PathPicture {
@@ -3454,25 +3565,222 @@ declare namespace what_if_block {
     path_first: number;
     rank: number;
   }
-  /** A class on the path before and after. */
-  interface Difference {
+  /** Changes tried on the plan of a measured run. Spans go from the first start on a device to the last end. */
+  interface WhatIfDocument {
+    /** The same after the change; adds up to after_ns. */
+    after: PartRow[];
+    /** Of the changed plan. */
     after_ns: number;
-    before_ns: number;
-    name: string;
-    role: string;
-  }
-  /** How far the replay is off, and what it keeps of the run. */
-  interface ReplayBlock {
-    error: number;
-    gap_ns: number;
-    is_trustworthy: boolean;
-    late_starts: number;
-    launch_latency_ns: number;
+    after_phases: PartRow[];
+    /** The critical path by class; adds up to replayed_ns. */
+    before: PartRow[];
+    before_phases: PartRow[];
+    /** The largest class on the critical path after the change. */
+    bottleneck: string;
+    /** after_ns / replayed_ns - 1. */
+    change: number;
+    /** What was tried, all at once. */
+    changes: string[];
+    device_name: string;
+    headline: string;
+    /** Whether the replay is off by more than what is saved. */
+    is_within_error: boolean;
+    kept: KeptTold;
+    /** Why the answer may not be valid. */
+    limits: string[];
+    notes: string[];
+    ranks: number[];
+    replay: ReplayTold;
+    /** Of the plan as inferred. */
     replayed_ns: number;
-    span_ns: number;
-    unexplained_starts: number;
+    /** replayed_ns - after_ns; below 0 where the change makes it longer. */
+    saved_ns: number;
+    schema: string;
+    /** The trace, or the job. */
+    source: string;
+    waits: WaitsRow[];
+    /** On the path after the change. */
+    weakest: WeakestTold | null;
+    /** The version that wrote it. */
+    weftrace: string;
+  }
+  /** What of the path has one name. The rows of a table add up to the path's span. */
+  interface PartRow {
+    name: string;
+    /** Of the path's span. */
+    share: number;
+    time_ns: number;
+  }
+  /** All that the replay keeps of the run besides measured durations and the waits. */
+  interface KeptTold {
+    /** Between two ops back to back on a stream, the median. */
+    gap_ns: number;
+    /** From a launch call's end to its op's start, the median. */
+    launch_latency_ns: number;
+    /** Streams that start when they did, launched before the recording. */
+    num_pinned: number;
+    /** From an op's end to a waiter's start elsewhere, the median. */
     wait_latency_ns: number;
+  }
+  /** A replay of the inferred plan beside the measurement. */
+  interface ReplayTold {
+    /** Why the replay is not to be trusted, a clause each. */
+    doubts: string[];
+    /** replayed_ns / span_ns - 1. */
+    error: number;
+    /** Whether there are no doubts. */
+    is_trustworthy: boolean;
+    late_ns: number;
+    /** Starts more than 10 µs after stream and launch let them. */
+    late_starts: number;
+    /** The same of the replay. */
+    replayed_ns: number;
+    /** Measured: from the first start on a device to the last end. */
+    span_ns: number;
+    unexplained_ns: number;
+    /** Of these, those that no other wait of the plan explains. */
+    unexplained_starts: number;
+    /** Phase and occurrence whose end is farthest off. */
     worst_phase: string | null;
+    /** By how much: replayed less measured end. */
     worst_phase_ns: number;
+  }
+  /** The waits that come from one source. */
+  interface WaitsRow {
+    /** The mean: 1 of what is recorded; of votes, what they leave. */
+    confidence: number;
+    count: number;
+    source: string;
+    votes_against: number | null;
+    /** Of all of them together; null where nothing was voted on. */
+    votes_for: number | null;
+  }
+  /** The wait on the path of which we are least sure. */
+  interface WeakestTold {
+    confidence: number;
+    /** Of the op that waited. */
+    name: string;
+    /** Of the op that it waited for. */
+    on_name: string;
+    source: string;
+    votes_against: number | null;
+    votes_for: number | null;
+  }
+  /** What is said of the replay, and of the wait of which we are least sure. */
+  interface Told {
+    kept: string;
+    replay: string;
+    weakest: string;
+  }
+}
+
+declare namespace sensitivity_block {
+  /** A sensitivity as its page holds it. */
+  interface Block {
+    document: SensitivityDocument;
+    told: Told;
+  }
+  /** What it saves to make each class, family and phase a little faster, each alone. */
+  interface SensitivityDocument {
+    /** How much faster: 0.01 is 1 %. */
+    by: number;
+    curves: CurveTold[];
+    device_name: string;
+    headline: string;
+    kept: KeptTold;
+    notes: string[];
+    ranks: number[];
+    replay: ReplayTold;
+    replayed_ns: number;
+    /** What saves most first, within each kind. */
+    rows: SensitivityRow[];
+    schema: string;
+    /** The trace, or the job. */
+    source: string;
+    waits: WaitsRow[];
+    /** The version that wrote it. */
+    weftrace: string;
+  }
+  /** The span over the speed of one selection. */
+  interface CurveTold {
+    /** The factor up to which it is flat. */
+    knee: number;
+    points: PointRow[];
+    selector: string;
+    /** Where it is flat, where its knee is, how steep it is. */
+    sentence: string;
+  }
+  /** A point of a curve. */
+  interface PointRow {
+    /** span_ns over the replayed span, less 1. */
+    change: number;
+    /** Durations are multiplied by it. */
+    factor: number;
+    span_ns: number;
+  }
+  /** All that the replay keeps of the run besides measured durations and the waits. */
+  interface KeptTold {
+    /** Between two ops back to back on a stream, the median. */
+    gap_ns: number;
+    /** From a launch call's end to its op's start, the median. */
+    launch_latency_ns: number;
+    /** Streams that start when they did, launched before the recording. */
+    num_pinned: number;
+    /** From an op's end to a waiter's start elsewhere, the median. */
+    wait_latency_ns: number;
+  }
+  /** A replay of the inferred plan beside the measurement. */
+  interface ReplayTold {
+    /** Why the replay is not to be trusted, a clause each. */
+    doubts: string[];
+    /** replayed_ns / span_ns - 1. */
+    error: number;
+    /** Whether there are no doubts. */
+    is_trustworthy: boolean;
+    late_ns: number;
+    /** Starts more than 10 µs after stream and launch let them. */
+    late_starts: number;
+    /** The same of the replay. */
+    replayed_ns: number;
+    /** Measured: from the first start on a device to the last end. */
+    span_ns: number;
+    unexplained_ns: number;
+    /** Of these, those that no other wait of the plan explains. */
+    unexplained_starts: number;
+    /** Phase and occurrence whose end is farthest off. */
+    worst_phase: string | null;
+    /** By how much: replayed less measured end. */
+    worst_phase_ns: number;
+  }
+  /** One selection, made faster alone. */
+  interface SensitivityRow {
+    /** Of that, what lies on the critical path. */
+    critical_ns: number;
+    /** class, family, phase or rank. */
+    kind: string;
+    /** By which the span is shorter. */
+    saved_ns: number;
+    /** As --scale takes it. */
+    selector: string;
+    /** saved_ns of the replayed span. */
+    share: number;
+    /** Of all its ops together. */
+    time_ns: number;
+  }
+  /** The waits that come from one source. */
+  interface WaitsRow {
+    /** The mean: 1 of what is recorded; of votes, what they leave. */
+    confidence: number;
+    count: number;
+    source: string;
+    votes_against: number | null;
+    /** Of all of them together; null where nothing was voted on. */
+    votes_for: number | null;
+  }
+  /** What is said of the replay, and of the wait of which we are least sure. */
+  interface Told {
+    kept: string;
+    replay: string;
+    weakest: string;
   }
 }

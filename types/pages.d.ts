@@ -65,8 +65,9 @@ declare namespace page {
 
   /** A critical path: `PathBlock`; its picture, which pages of several hold too; and a what-if: `WhatIfBlock`. */
   type PathBlock = path_block.Block;
-  type PathPicture = path_block.PathPicture;
+  type PathPicture = NonNullable<PathBlock["picture"]>;
   type WhatIfBlock = what_if_block.Block;
+  type SensitivityBlock = sensitivity_block.Block;
 
   type Flops = flops_block.Block;
   type PhaseName = Flops["phases"][number]["phase"];

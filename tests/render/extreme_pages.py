@@ -17,10 +17,9 @@ from tests.pipeline.render import simulations as pipelines
 from tests.report.job_documents import late_job
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.advice.changes import parse_change
-from weftrace.advice.critical_paths import critical_path_of
+from weftrace.advice.document import critical_path_report
 from weftrace.advice.render.page import render_path_html, render_what_if_html
-from weftrace.advice.sensitivities import curve, sensitivity
-from weftrace.advice.waterfalls import waterfall
+from weftrace.advice.whatif_document import what_if_report, worth_of
 from weftrace.advice.whatifs import what_if
 from weftrace.experts.render.page import render_placement_html, render_replay_html
 from weftrace.flops.render.page import render_flops_html
@@ -162,16 +161,14 @@ def validation(_: Path) -> str:
 def critical_path(folder: Path) -> str:
     """Minutes on many streams and threads, kernels with long names."""
     inferred = strained_run(folder, LONG)
-    curves = [curve(inferred, selector, (0.25, 1, 2)) for selector in ("communication", "compute")]
-    return render_path_html(
-        inferred, critical_path_of(inferred), waterfall=waterfall(inferred), sensitivity=sensitivity(inferred),
-        curves=curves,
-    )  # fmt: skip
+    return render_path_html(critical_path_report(inferred), worth_of(inferred))
 
 
 def answer(folder: Path) -> str:
+    """Two changes of such a run."""
     inferred = strained_run(folder, LONG)
-    return render_what_if_html(inferred, what_if(inferred, [parse_change("compute=2"), parse_change("memory=0")]))
+    changes = [parse_change("compute=2"), parse_change("memory=0")]
+    return render_what_if_html(what_if_report(what_if(inferred, changes), inferred))
 
 
 #: Name -> the page, written with the help of an empty folder.

@@ -11,6 +11,7 @@ from weftrace.advice.document import PATH_SCHEMA, CriticalPathReport, parts_tabl
 from weftrace.advice.render.checks_terminal import checks_markdown, print_checks
 from weftrace.advice.render.figures import curve_figure, path_figure, sensitivity_figure, waterfall_figure
 from weftrace.advice.render.overlay import annotate_path
+from weftrace.advice.render.page import render_path_html, render_sensitivity_html, render_what_if_html
 from weftrace.advice.render.tables import path_markdown, sensitivity_markdown, what_if_markdown
 from weftrace.advice.render.terminal import print_critical_path
 from weftrace.advice.render.whatif_terminal import print_sensitivity, print_what_if
@@ -24,6 +25,7 @@ from weftrace.advice.whatif_document import (
     WhatIfReport,
     sensitivity_table,
     what_if_table,
+    worth_of,
 )
 from weftrace.errors import OutputError
 from weftrace.files.documents import document_as
@@ -45,6 +47,7 @@ def _kind(
     show: Callable[[Any, Console], None],
     table: Callable[[Any], pl.DataFrame],
     markdown: Callable[[Any], str],
+    page: Callable[[Any], str] | None = None,
 ) -> Kind:
     """Of a report that can be made of its document alone."""
 
@@ -60,6 +63,7 @@ def _kind(
         save={
             ".csv": text_writer(lambda value: table(value.document).write_csv()),
             ".md": text_writer(lambda value: markdown(value.document)),
+            **({".html": text_writer(page)} if page is not None else {}),
         },
     )
 
@@ -78,7 +82,11 @@ def _made_of(report: CriticalPathReport) -> tuple[Inferred, CriticalPath]:
     return report.inferred, report.path
 
 
-_FROM_DOCUMENT = _kind(CriticalPathReport, PATH_SCHEMA, print_critical_path, parts_table, path_markdown)
+def _page(report: CriticalPathReport) -> str:
+    return render_path_html(report, None if report.inferred is None else worth_of(report.inferred))
+
+
+_FROM_DOCUMENT = _kind(CriticalPathReport, PATH_SCHEMA, print_critical_path, parts_table, path_markdown, _page)
 CRITICAL_PATH = replace(
     _FROM_DOCUMENT,
     save={**_FROM_DOCUMENT.save, **{f"annotated{suffix}": _annotate for suffix in DOCUMENT_SUFFIXES}},
@@ -87,8 +95,11 @@ CRITICAL_PATH = replace(
         "waterfall": lambda report: waterfall_figure(waterfall(_made_of(report)[0])),
     },
 )
-WHAT_IF = _kind(WhatIfReport, WHAT_IF_SCHEMA, print_what_if, what_if_table, what_if_markdown)
-SENSITIVITY = _kind(SensitivityReport, SENSITIVITY_SCHEMA, print_sensitivity, sensitivity_table, sensitivity_markdown)
+WHAT_IF = _kind(WhatIfReport, WHAT_IF_SCHEMA, print_what_if, what_if_table, what_if_markdown, render_what_if_html)
+SENSITIVITY = _kind(
+    SensitivityReport, SENSITIVITY_SCHEMA, print_sensitivity, sensitivity_table, sensitivity_markdown,
+    render_sensitivity_html,
+)  # fmt: skip
 #: What Python works with; the commands' documents are made of these.
 VALUES = (
     Kind(value=CriticalPath, figures={"path": path_figure}),

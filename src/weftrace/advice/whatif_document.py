@@ -11,7 +11,7 @@ import polars as pl
 from msgspec import Meta
 
 from weftrace.advice.document import PartRow, WeakestTold, part_rows, source_of, weakest_told
-from weftrace.advice.sensitivities import Curve, Sensitivity
+from weftrace.advice.sensitivities import Curve, Sensitivity, curve, sensitivity
 from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow, kept_told, replay_told, waits_told
 from weftrace.advice.whatifs import WhatIf
 from weftrace.files.schemas import Count, DocumentSchema
@@ -75,6 +75,7 @@ class CurveTold(TypedDict):
 
     selector: str
     sentence: Annotated[str, Meta(description="Where it is flat, where its knee is, how steep it is.")]
+    knee: Annotated[float, Meta(description="The factor up to which it is flat.")]
     points: list[PointRow]
 
 
@@ -178,13 +179,20 @@ def sensitivity_report(found: Sensitivity, curves: tuple[Curve, ...], inferred: 
         "replayed_ns": found.replayed_ns,
         "rows": cast(list[SensitivityRow], found.table.with_columns(pl.col("kind").cast(pl.String)).to_dicts()),
         "curves": [
-            {"selector": curve.selector, "sentence": curve.sentence,
+            {"selector": curve.selector, "sentence": curve.sentence, "knee": curve.flat_until,
              "points": cast(list[PointRow], curve.points.to_dicts())}
             for curve in curves
         ],
         "notes": list(inferred.notes),
     }  # fmt: skip
     return SensitivityReport(document=document)
+
+
+def worth_of(inferred: Inferred) -> SensitivityReport:
+    """What 1 % of speed is worth, and the curve of communication, or of all computation where there is none."""
+    told = inferred.measured.get_column("what")
+    curves = tuple(curve(inferred, name) for name in ("communication", "compute") if (told == name).any())
+    return sensitivity_report(sensitivity(inferred), curves[:1], inferred)
 
 
 def what_if_table(document: WhatIfDocument) -> pl.DataFrame:

@@ -14,10 +14,12 @@ from tests.advice.runs import two_streams
 from tests.browser import Open
 from tests.pages import check_modules
 from weftrace.advice.changes import NoHostGaps, parse_change
-from weftrace.advice.critical_paths import critical_path_of
-from weftrace.advice.render.page import HOME, render_path_html, render_what_if_html
-from weftrace.advice.sensitivities import curve, sensitivity
+from weftrace.advice.critical_paths import CriticalPath, critical_path_of
+from weftrace.advice.document import CriticalPathReport, critical_path_report
+from weftrace.advice.render.page import HOME, render_path_html, render_sensitivity_html, render_what_if_html
+from weftrace.advice.sensitivities import curve
 from weftrace.advice.waterfalls import waterfall
+from weftrace.advice.whatif_document import WhatIfReport, what_if_report, worth_of
 from weftrace.advice.whatifs import what_if
 from weftrace.plan.inference.values import Inferred
 
@@ -40,11 +42,7 @@ BAND = """([top, height]) => {
 
 
 def page_of(inferred: Inferred) -> str:
-    path = critical_path_of(inferred)
-    return render_path_html(
-        inferred, path, waterfall=waterfall(inferred), sensitivity=sensitivity(inferred),
-        curves=[curve(inferred, "communication", (0.25, 0.5, 1, 2))],
-    )  # fmt: skip
+    return render_path_html(critical_path_report(inferred), worth_of(inferred))
 
 
 def block_of(html: str, name: str) -> Any:
@@ -54,22 +52,24 @@ def block_of(html: str, name: str) -> Any:
 
 
 def test_modules_are_joined_in_order_and_none_is_left_over() -> None:
-    check_modules(HOME, ("path", "what_if"))
+    check_modules(HOME, ("path", "sensitivity", "what_if"))
 
 
 def test_the_block_says_what_the_frames_say(tmp_path: Path) -> None:
     inferred = two_streams(tmp_path)
     path = critical_path_of(inferred)
     block = block_of(page_of(inferred), "weftrace-path")
-    for key, frame in (("classes", path.by_class), ("phases", path.by_phase), ("kernels", path.by_kernel),
-                       ("causes", path.by_cause), ("families", path.by_family)):  # fmt: skip
-        assert [tuple(row.values()) for row in block["by"][key]] == frame.rows()
-        assert sum(row["time_ns"] for row in block["by"][key]) == block["picture"]["span_ns"]
-    assert sum(bar["time_ns"] for bar in block["bars"]) == block["replay"]["span_ns"] == inferred.replay.span_ns
-    assert block["replay"]["error"] == inferred.replay.error and block["sentence"] == path.sentence
+    document = block["document"]
+    for key, frame in (("class", path.by_class), ("phase", path.by_phase), ("kernel", path.by_kernel),
+                       ("cause", path.by_cause), ("family", path.by_family)):  # fmt: skip
+        assert [tuple(row.values()) for row in document[f"by_{key}"]] == frame.rows()
+        assert sum(row["time_ns"] for row in document[f"by_{key}"]) == block["picture"]["span_ns"]
+    assert sum(bar["time_ns"] for bar in document["waterfall"]) == inferred.replay.span_ns
+    assert document["replay"]["error"] == inferred.replay.error and document["headline"] == path.sentence
+    assert len(block["waits"]) == block["num_waits"] == path.path.filter(pl.col("confidence") < 1).height
 
 
-def shares(path: Any, from_ns: int, to_ns: int) -> dict[str, float]:
+def shares(path: CriticalPath, from_ns: int, to_ns: int) -> dict[str, float]:
     """The share of each class in a stretch of the path, from its begin."""
     begin = path.parts.item(0, "from_ns")
     cut = path.parts.with_columns((pl.col("from_ns", "until_ns") - begin).clip(from_ns, to_ns))
@@ -152,11 +152,32 @@ def test_an_op_tells_why_it_ran_then(open_html: Open, tmp_path: Path) -> None:
 def test_before_and_after_are_seen_on_one_scale_of_time(open_html: Open, tmp_path: Path) -> None:
     inferred = two_streams(tmp_path)
     answer = what_if(inferred, [parse_change("compute=2"), NoHostGaps()])
-    page = open_html(render_what_if_html(inferred, answer))
+    page = open_html(render_what_if_html(what_if_report(answer, inferred)))
     page.evaluate("() => weftrace.before.view.set(100_000, 400_000)")
     ends: Any = page.evaluate("() => ['before', 'after'].map(k => [weftrace[k].view.start, weftrace[k].view.end])")
     assert ends[0] == ends[1] == [100_000, 400_000]
     limits: Any = page.evaluate("() => ['before', 'after'].map(k => weftrace[k].view.max)")
     assert limits == [max(answer.before.span_ns, answer.after.span_ns)] * 2
-    falls: Any = page.evaluate("() => weftrace.block.differences.map(d => d.after_ns - d.before_ns)")
+    falls: Any = page.evaluate("() => weftrace.differences.map(d => d.after_ns - d.before_ns)")
     assert sum(falls) == answer.after_ns - answer.replayed_ns
+
+
+def test_pages_of_documents_alone_show_what_those_hold(open_html: Open, tmp_path: Path) -> None:
+    inferred = two_streams(tmp_path)
+    report = CriticalPathReport(document=critical_path_report(inferred).document)
+    page = open_html(render_path_html(report))
+    assert page.is_hidden("#picture") and page.is_hidden("#saved") and page.is_visible("#part-table table")
+    answer = what_if_report(what_if(inferred, [parse_change("compute=2")]), inferred)
+    page = open_html(render_what_if_html(WhatIfReport(document=answer.document)))
+    assert page.is_hidden("#picture") and page.is_visible("#waterfall svg")
+
+
+def test_a_curve_is_drawn_with_its_knee(open_html: Open, tmp_path: Path) -> None:
+    inferred = two_streams(tmp_path)
+    page = open_html(render_sensitivity_html(worth_of(inferred)))
+    points = curve(inferred, "communication").points
+    assert page.locator("#curve circle.dot").count() == points.height
+    knee = points.get_column("factor").to_list().index(curve(inferred, "communication").flat_until)
+    ring, dots = page.locator("#curve circle.ring"), page.locator("#curve circle.dot")
+    assert ring.get_attribute("cx") == dots.nth(knee).get_attribute("cx")
+    assert page.locator("#gain-table tbody tr").count() > 3

@@ -2,65 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypedDict
 
 import polars as pl
 
 from weftrace.advice.critical_paths import CriticalPath
+from weftrace.advice.document import CriticalPathDocument, CriticalPathReport
 from weftrace.advice.render.colours import CLASS_ROLES
-from weftrace.advice.render.page_words import PATH_TERMS, WHAT_IF_TERMS
 from weftrace.advice.render.picture import MAX_NAME, MAX_OPS, PathPicture, path_picture
-from weftrace.advice.sensitivities import Curve, Sensitivity
-from weftrace.advice.waterfalls import Waterfall
-from weftrace.advice.whatifs import WhatIf
-from weftrace.plan.inference.values import Inferred
+from weftrace.advice.render.words import PATH_TERMS, WHAT_IF_TERMS, kept_words, replay_words, weakest_words
+from weftrace.advice.told import KeptTold, ReplayTold
+from weftrace.advice.whatif_document import SensitivityDocument, SensitivityReport, WhatIfDocument, WhatIfReport
 from weftrace.render.page import render_page
-from weftrace.version import __version__
 
 #: The package that holds the pages' templates and static files.
 HOME = "weftrace.advice.render"
 STYLES = ("render/page.css", "render/charts.css", "render/path.css")
 
 #: Rows of a table that a page holds at most, those of most time first.
-MAX_SHARES = 400
+MAX_ROWS = 400
 #: Waits that it lists, the least sure first.
 MAX_WAITS = 200
-
-
-class ReplayBlock(TypedDict):
-    """How far the replay is off, and what it keeps of the run."""
-
-    span_ns: int
-    replayed_ns: int
-    error: float
-    is_trustworthy: bool
-    worst_phase: str | None
-    worst_phase_ns: int
-    late_starts: int
-    unexplained_starts: int
-    gap_ns: int
-    launch_latency_ns: int
-    wait_latency_ns: int
-
-
-class ShareRow(TypedDict):
-    """Time on the path of one name, and its share of the replayed span."""
-
-    name: str
-    time_ns: int
-    share: float
-
-
-class Shares(TypedDict):
-    """The path's time, each list adding up to the span unless it was too long."""
-
-    classes: list[ShareRow]
-    phases: list[ShareRow]
-    families: list[ShareRow]
-    kernels: list[ShareRow]
-    causes: list[ShareRow]
-    ranks: list[ShareRow]
 
 
 class WaitRow(TypedDict):
@@ -75,229 +37,141 @@ class WaitRow(TypedDict):
     at_ns: int
 
 
-class BarRow(TypedDict):
-    """A bar of the waterfall. role: its colour."""
+class Told(TypedDict):
+    """What is said of the replay, and of the wait of which we are least sure."""
 
-    name: str
-    role: str
-    time_ns: int
-    share: float
-    alone_ns: int | None
-
-
-class GainRow(TypedDict):
-    """What it saves to make one selection faster."""
-
-    kind: str
-    selector: str
-    time_ns: int
-    critical_ns: int
-    saved_ns: int
-    share: float
-
-
-class GainBlock(TypedDict):
-    """All that was made faster by the share `by`, one at a time."""
-
-    by: float
-    sentence: str
-    rows: list[GainRow]
-
-
-class CurveBlock(TypedDict):
-    """The span over the speed of one selection. change: of the span, as a fraction. knee: position in factors."""
-
-    selector: str
-    sentence: str
-    factors: list[float]
-    changes: list[float]
-    knee: int | None
+    replay: str
+    kept: str
+    weakest: str
 
 
 class PathBlock(TypedDict):
-    """A critical path as a page holds it. waits: those on it that are not certain, the least sure first."""
+    """A critical path as a page holds it. picture: None of one that was read from a file, which holds no ops.
 
-    sentence: str
-    replay: ReplayBlock
-    picture: PathPicture
-    bars: list[BarRow]
-    by: Shares
+    document: without its parts, and of long tables the first rows. roles: class -> colour. waits: those on the path
+    that are not certain, the least sure first.
+    """
+
+    document: CriticalPathDocument
+    told: Told
+    roles: dict[str, str]
+    picture: PathPicture | None
     waits: list[WaitRow]
     num_waits: int
-    sensitivity: GainBlock | None
-    curves: list[CurveBlock]
-    notes: list[str]
-
-
-class Difference(TypedDict):
-    """A class on the path before and after."""
-
-    name: str
-    role: str
-    before_ns: int
-    after_ns: int
+    sensitivity: SensitivityDocument | None
 
 
 class WhatIfBlock(TypedDict):
-    """A what-if as its page holds it."""
+    """A what-if as its page holds it. before, after: None of one that was read from a file."""
 
-    sentence: str
-    changes: list[str]
-    replay: ReplayBlock
-    after_ns: int
-    bottleneck: str
-    before: PathPicture
-    after: PathPicture
-    differences: list[Difference]
-    limits: list[str]
-    notes: list[str]
+    document: WhatIfDocument
+    told: Told
+    roles: dict[str, str]
+    before: PathPicture | None
+    after: PathPicture | None
 
 
-def render_path_html(
-    inferred: Inferred,
-    path: CriticalPath,
-    *,
-    waterfall: Waterfall | None = None,
-    sensitivity: Sensitivity | None = None,
-    curves: Sequence[Curve] = (),
-) -> str:
-    """One self-contained page of a critical path, as text. path and what follows: of `inferred`."""
-    block = path_block(inferred, path, waterfall=waterfall, sensitivity=sensitivity, curves=curves)
+class SensitivityBlock(TypedDict):
+    """A sensitivity as its page holds it."""
+
+    document: SensitivityDocument
+    told: Told
+
+
+def render_path_html(report: CriticalPathReport, sensitivity: SensitivityReport | None = None) -> str:
+    """One self-contained page of a critical path, as text. sensitivity: of the same plan."""
     return render_page(
         "path.html",
         home=HOME,
         entry="path",
         styles=STYLES,
-        blocks=[("weftrace-path", block)],
-        terms=PATH_TERMS,
-        title=f"Critical path of {inferred.plan.name}",
-        headline=path.sentence,
-        version=__version__,
+        blocks=[("weftrace-path", path_block(report, sensitivity))],
+        terms={**PATH_TERMS, **WHAT_IF_TERMS},
+        title=report.document["source"],
+        headline=report.document["headline"],
+        version=report.document["weftrace"],
     )
 
 
-def render_what_if_html(inferred: Inferred, answer: WhatIf) -> str:
-    """One self-contained page of a what-if, as text. answer: of `inferred`."""
+def render_what_if_html(report: WhatIfReport) -> str:
+    """One self-contained page of a what-if, as text."""
+    document, found = report.document, report.found
+    told: Told = {**_replay(document["replay"], document["kept"]), "weakest": weakest_words(document["weakest"])}
+    block: WhatIfBlock = {
+        "document": document,
+        "told": told,
+        "roles": dict(CLASS_ROLES),
+        "before": None if found is None else path_picture(found.before, max_ops=MAX_OPS // 2),
+        "after": None if found is None else path_picture(found.after, max_ops=MAX_OPS // 2),
+    }
     return render_page(
         "what_if.html",
         home=HOME,
         entry="what_if",
         styles=STYLES,
-        blocks=[("weftrace-what-if", what_if_block(inferred, answer))],
+        blocks=[("weftrace-what-if", block)],
+        terms={**PATH_TERMS, **WHAT_IF_TERMS},
+        title=document["source"],
+        headline=document["headline"],
+        version=document["weftrace"],
+    )
+
+
+def render_sensitivity_html(report: SensitivityReport) -> str:
+    """One self-contained page of a sensitivity and its curves, as text."""
+    document = report.document
+    told: Told = {**_replay(document["replay"], document["kept"]), "weakest": ""}
+    block: SensitivityBlock = {"document": document, "told": told}
+    return render_page(
+        "sensitivity.html",
+        home=HOME,
+        entry="sensitivity",
+        styles=STYLES,
+        blocks=[("weftrace-sensitivity", block)],
         terms=WHAT_IF_TERMS,
-        title=f"What if, of {inferred.plan.name}",
-        headline=answer.sentence,
-        version=__version__,
+        title=document["source"],
+        headline=document["headline"],
+        version=document["weftrace"],
     )
 
 
 def path_block(
-    inferred: Inferred,
-    path: CriticalPath,
-    *,
-    waterfall: Waterfall | None = None,
-    sensitivity: Sensitivity | None = None,
-    curves: Sequence[Curve] = (),
-    max_ops: int = MAX_OPS,
+    report: CriticalPathReport, sensitivity: SensitivityReport | None = None, *, max_ops: int = MAX_OPS
 ) -> PathBlock:
     """What a page that shows a critical path holds of it."""
-    unsure = path.path.filter(pl.col("confidence") < 1).sort("confidence", maintain_order=True)
+    document, path = report.document, report.path
+    unsure = pl.DataFrame() if path is None else path.path.filter(pl.col("confidence") < 1)
     return {
-        "sentence": path.sentence,
-        "replay": replay_block(inferred),
-        "picture": path_picture(path, max_ops=max_ops),
-        "bars": [] if waterfall is None else _bars(waterfall),
-        "by": {
-            "classes": _shares(path.by_class),
-            "phases": _shares(path.by_phase),
-            "families": _shares(path.by_family),
-            "kernels": _shares(path.by_kernel),
-            "causes": _shares(path.by_cause),
-            "ranks": _shares(path.by_rank),
-        },
-        "waits": _waits(unsure.head(MAX_WAITS), path),
+        "document": _shortened(document),
+        "told": {**_replay(document["replay"], document["kept"]), "weakest": weakest_words(document["weakest"])},
+        "roles": dict(CLASS_ROLES),
+        "picture": None if path is None else path_picture(path, max_ops=max_ops),
+        "waits": [] if path is None else _waits(unsure, path),
         "num_waits": unsure.height,
-        "sensitivity": None if sensitivity is None else _gains(sensitivity),
-        "curves": [_curve(each) for each in curves],
-        "notes": list(inferred.notes),
+        "sensitivity": None if sensitivity is None else sensitivity.document,
     }
 
 
-def what_if_block(inferred: Inferred, answer: WhatIf) -> WhatIfBlock:
-    """What the page of a what-if holds."""
-    before, after = (dict(path.by_class.select("name", "time_ns").rows()) for path in (answer.before, answer.after))
-    return {
-        "sentence": answer.sentence,
-        "changes": [str(change) for change in answer.changes],
-        "replay": replay_block(inferred),
-        "after_ns": answer.after_ns,
-        "bottleneck": answer.bottleneck,
-        "before": path_picture(answer.before, max_ops=MAX_OPS // 2),
-        "after": path_picture(answer.after, max_ops=MAX_OPS // 2),
-        "differences": [
-            {"name": name, "role": CLASS_ROLES[name], "before_ns": before.get(name, 0), "after_ns": after.get(name, 0)}
-            for name in CLASS_ROLES
-            if name in before or name in after
-        ],
-        "limits": list(answer.limits),
-        "notes": list(answer.notes),
-    }
+def _replay(replay: ReplayTold, kept: KeptTold) -> Told:
+    return {"replay": replay_words(replay), "kept": kept_words(kept), "weakest": ""}
 
 
-def replay_block(inferred: Inferred) -> ReplayBlock:
-    """The replay beside the measurement, and what it keeps."""
-    replay, kept = inferred.replay, inferred.kept
-    return {
-        "span_ns": replay.span_ns,
-        "replayed_ns": replay.replayed_ns,
-        "error": replay.error,
-        "is_trustworthy": replay.is_trustworthy,
-        "worst_phase": replay.worst_phase,
-        "worst_phase_ns": replay.worst_phase_ns,
-        "late_starts": replay.late_starts,
-        "unexplained_starts": replay.unexplained_starts,
-        "gap_ns": kept.gap_ns,
-        "launch_latency_ns": kept.launch_latency_ns,
-        "wait_latency_ns": kept.wait_latency_ns,
-    }
-
-
-def _shares(frame: pl.DataFrame) -> list[ShareRow]:
-    rows = frame.head(MAX_SHARES).with_columns(pl.col("name").str.slice(0, MAX_NAME))
-    return rows.to_dicts()  # type: ignore[return-value]
+def _shortened(document: CriticalPathDocument) -> CriticalPathDocument:
+    """Without what the picture holds, and with names and tables that fit a page."""
+    short = {**document, "parts": {}}
+    for key in ("by_phase", "by_family", "by_kernel"):
+        rows = document[key][:MAX_ROWS]
+        short[key] = [{**row, "name": row["name"][:MAX_NAME]} for row in rows]
+    return short  # type: ignore[return-value]
 
 
 def _waits(unsure: pl.DataFrame, path: CriticalPath) -> list[WaitRow]:
     names = path.times.plan.ops.get_column("name").cast(pl.String).str.slice(0, MAX_NAME)
     begin = int(path.parts.item(0, "from_ns"))
+    unsure = unsure.sort("confidence", maintain_order=True).head(MAX_WAITS)
     rows = unsure.select(
         pl.col("name").cast(pl.String).str.slice(0, MAX_NAME), pl.col("source").cast(pl.String), "votes_for",
         "votes_against", "confidence", waited_for=names.gather(unsure.get_column("cause")),
         at_ns=pl.col("start_ns") - begin,
     )  # fmt: skip
     return rows.to_dicts()  # type: ignore[return-value]
-
-
-def _bars(found: Waterfall) -> list[BarRow]:
-    return [
-        {"name": name, "role": CLASS_ROLES.get(name, "error"), "time_ns": time_ns, "share": share, "alone_ns": alone_ns}
-        for name, time_ns, share, alone_ns in found.bars.select("name", "time_ns", "share", "alone_ns").rows()
-    ]
-
-
-def _gains(found: Sensitivity) -> GainBlock:
-    rows = found.table.with_columns(pl.col("kind").cast(pl.String), pl.col("selector").str.slice(0, MAX_NAME))
-    columns = ("kind", "selector", "time_ns", "critical_ns", "saved_ns", "share")
-    return {"by": found.by, "sentence": found.sentence, "rows": rows.select(columns).to_dicts()}  # type: ignore[typeddict-item]
-
-
-def _curve(found: Curve) -> CurveBlock:
-    factors = found.points.get_column("factor").to_list()
-    knee = getattr(found, "knee", None)
-    return {
-        "selector": found.selector,
-        "sentence": found.sentence,
-        "factors": factors,
-        "changes": found.points.get_column("change").to_list(),
-        "knee": factors.index(knee) if knee in factors else None,
-    }

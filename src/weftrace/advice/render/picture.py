@@ -91,7 +91,7 @@ def path_picture(path: CriticalPath, *, max_ops: int = MAX_OPS) -> PathPicture:
     kept = ops.sort("on_device", "dur", descending=True).head(max_ops).sort("row", "start", "op")
     ordered = on_path.sort("row", "start", "place")
     parts = path.parts.select(
-        "name", class_=pl.col("class_").to_physical(), start=pl.col("from_ns") - begin,
+        pl.col("name").cast(pl.String), class_=pl.col("class_").to_physical(), start=pl.col("from_ns") - begin,
         dur=pl.col("until_ns") - pl.col("from_ns"),
     )  # fmt: skip
     named = pl.concat([kept["name"], ordered["name"], ordered["waited_for"].drop_nulls(), parts["name"]])

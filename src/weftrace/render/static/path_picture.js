@@ -24,7 +24,7 @@ const TERMS = new Map([
   ["dependency", "dependency"],
   ["launch", "launch"],
   ["host", "host"],
-  ["idle", "path_idle"],
+  ["idle", "idle_gap"],
 ]);
 
 /**

@@ -1,23 +1,24 @@
 // What is told of a critical path beside its picture: how far the replay is off, tables of its parts, its unsure waits.
 
 import { fill, h } from "./dom.js";
-import { duration, grouped, percent, plural } from "./format.js";
+import { grouped, percent } from "./format.js";
 import { kernelName, sortableTable } from "./tables.js";
 
 /**
- * @typedef {page.PathBlock} PathBlock
- * @typedef {PathBlock["by"]["classes"][number]} Share
- * @typedef {PathBlock["waits"][number]} Wait
+ * @typedef {page.PathBlock["document"]} Path
+ * @typedef {Path["by_class"][number]} Share
+ * @typedef {page.PathBlock["waits"][number]} Wait
+ * @typedef {"by_class" | "by_phase" | "by_family" | "by_kernel" | "by_cause" | "by_rank"} By
  */
 
-/** @type {[keyof PathBlock["by"], string, string][]} */
+/** @type {[By, string, string][]} */
 const LISTS = [
-  ["classes", "Class", "class"],
-  ["phases", "Phase", "phase"],
-  ["families", "Kernel family", "family"],
-  ["kernels", "Kernel", "kernel"],
-  ["causes", "Reached by", "reached by"],
-  ["ranks", "Rank", "rank"],
+  ["by_class", "Class", "class"],
+  ["by_phase", "Phase", "phase"],
+  ["by_family", "Kernel family", "family"],
+  ["by_kernel", "Kernel", "kernel"],
+  ["by_cause", "Reached by", "reached by"],
+  ["by_rank", "Rank", "rank"],
 ];
 
 /**
@@ -30,32 +31,9 @@ export function signed(part, digits = 2) {
 }
 
 /**
- * The replay beside the measurement, in a sentence.
- * @param {PathBlock["replay"]} replay
- */
-export function replayWords(replay) {
-  const { worst_phase: phase, worst_phase_ns: off, late_starts: late, unexplained_starts: unexplained } = replay;
-  const parts = [
-    `Replayed ${duration(replay.replayed_ns, 4)}, measured ${duration(replay.span_ns, 4)}: ${signed(replay.error)}`,
-  ];
-  if (phase !== null) parts.push(`worst end of a phase: ${phase}, by ${duration(off)}`);
-  if (late) parts.push(`${grouped(unexplained)} of ${plural(late, "late start")} unexplained`);
-  return `${parts.join("; ")}.`;
-}
-
-/**
- * What the replay keeps of the run, in a sentence.
- * @param {PathBlock["replay"]} replay
- */
-export function keptWords({ gap_ns: gap, launch_latency_ns: launch, wait_latency_ns: wait }) {
-  const latencies = `a launch latency of ${duration(launch)}, ${duration(wait)} from an op to one that waited for it`;
-  return `Kept of the run: measured durations, one gap of ${duration(gap)}, ${latencies}, and the waits.`;
-}
-
-/**
  * A warning where a replay is too far off to be believed.
  * @param {HTMLElement} banner
- * @param {PathBlock["replay"]} replay
+ * @param {Path["replay"]} replay
  */
 export function showTrust(banner, replay) {
   banner.hidden = replay.is_trustworthy;
@@ -64,17 +42,29 @@ export function showTrust(banner, replay) {
 }
 
 /**
+ * @param {HTMLElement} list
+ * @param {string[]} texts
+ */
+export function showNotes(list, texts) {
+  list.hidden = texts.length === 0;
+  fill(
+    list,
+    texts.map((text) => h("li", { text })),
+  );
+}
+
+/**
  * The path's time by class, phase, kernel ...: buttons choose which.
  * @param {HTMLElement} choices
  * @param {HTMLElement} holder
- * @param {PathBlock["by"]} by
+ * @param {Path} path
  */
-export function partTables(choices, holder, by) {
-  const lists = LISTS.filter(([key]) => key !== "ranks" || by.ranks.length > 1);
-  show("classes");
+export function partTables(choices, holder, path) {
+  const lists = LISTS.filter(([key]) => key !== "by_rank" || path.by_rank.length > 1);
+  show("by_class");
   return show;
 
-  /** @param {keyof PathBlock["by"]} chosen */
+  /** @param {By} chosen */
   function show(chosen) {
     /** @param {(typeof LISTS)[number]} list */
     const button = ([key, label]) =>
@@ -86,14 +76,14 @@ export function partTables(choices, holder, by) {
       });
     fill(choices, lists.map(button));
     const label = LISTS.find(([key]) => key === chosen)?.[2] ?? "";
-    fill(holder, shareTable(by[chosen], label, chosen).element);
+    fill(holder, shareTable(path[chosen], label, chosen).element);
   }
 }
 
 /**
  * @param {Share[]} rows
  * @param {string} label
- * @param {keyof PathBlock["by"]} of
+ * @param {By} of
  */
 function shareTable(rows, label, of) {
   /** @type {import("./tables.js").Column<Share>[]} */
@@ -102,14 +92,13 @@ function shareTable(rows, label, of) {
       key: "name",
       label,
       kind: "text",
-      wide: of === "kernels",
-      def: of === "causes" ? "cause" : undefined,
-      node: of === "kernels" ? (row) => kernelName(row.name) : undefined,
+      wide: of === "by_kernel",
+      node: of === "by_kernel" ? (row) => kernelName(row.name) : undefined,
     },
-    { key: "time_ns", label: "on the path", kind: "time", def: "path", bar: (row) => row.share },
+    { key: "time_ns", label: "on the path", kind: "time", def: "critical_path", bar: (row) => row.share },
     { key: "share", label: "of the span", kind: "percent", text: (row) => percent(row.share) },
   ];
-  return sortableTable({ name: `path-${of}`, columns, rows, sort: { key: "time_ns", down: true }, limit: 15 });
+  return sortableTable({ name: `path-${of.slice(3)}`, columns, rows, sort: { key: "time_ns", down: true }, limit: 15 });
 }
 
 /**

@@ -6,18 +6,15 @@ import { duration, grouped, percent } from "render/format.js";
 import { signed } from "render/path_tables.js";
 import { sortableTable } from "render/tables.js";
 
-/** @typedef {NonNullable<page.PathBlock["sensitivity"]>["rows"][number]} Gain */
-
 /**
- * The table; says whether there is one.
- * @param {page.PathBlock} block
+ * @typedef {page.SensitivityBlock["document"]} Sensitivity
+ * @typedef {Sensitivity["rows"][number]} Gain
  */
-export function showGains({ sensitivity, replay }) {
-  byId("gain-lead").hidden = !sensitivity;
-  if (!sensitivity) return false;
-  const { by, rows, sentence } = sensitivity;
+
+/** @param {Sensitivity} sensitivity */
+export function showGains({ by, rows, headline, replay }) {
   const most = Math.max(1e-12, ...rows.map((row) => row.share));
-  byId("gain-lead").textContent = `${sentence} The replay is ${signed(replay.error)} off.`;
+  byId("gain-lead").textContent = `${headline} The replay is ${signed(replay.error)} off.`;
   /** @type {import("render/tables.js").Column<Gain>[]} */
   const columns = [
     { key: "selector", label: `${grouped(100 * by, by < 0.01 ? 2 : 0)} % faster`, kind: "text", wide: true },
@@ -31,22 +28,24 @@ export function showGains({ sensitivity, replay }) {
       bar: (row) => row.share / most,
     },
     { key: "share", label: "of the span", kind: "percent", text: (row) => percent(row.share, 3) },
-    { key: "critical_ns", label: "on the path", kind: "time", def: "path", text: (row) => duration(row.critical_ns) },
+    {
+      key: "critical_ns",
+      label: "on the path",
+      kind: "time",
+      def: "sensitivity",
+      text: (row) => duration(row.critical_ns),
+    },
     { key: "time_ns", label: "takes in all", kind: "time", text: (row) => duration(row.time_ns) },
   ];
   const sort = { key: "saved_ns", down: true };
   fill(byId("gain-table"), sortableTable({ name: "gains", columns, rows, sort, limit: 15, unitEach: true }).element);
-  return true;
 }
 
-/**
- * The chart; says whether there is one.
- * @param {page.PathBlock} block
- */
+/** @param {Sensitivity} sensitivity */
 export function showCurves({ curves: all, replay }) {
   byId("curve-box").hidden = all.length === 0;
-  if (!all.length) return false;
-  const factors = [...new Set(all.flatMap((curve) => curve.factors))].sort((a, b) => a - b);
+  if (!all.length) return;
+  const factors = [...new Set(all.flatMap(({ points }) => points.map((point) => point.factor)))].sort((a, b) => a - b);
   byId("curve-title").textContent = `If ${all.map((curve) => curve.selector).join(", or ")} took another time`;
   const told = all.map((curve) => curve.sentence).filter(Boolean);
   byId("curve-lead").textContent = [...told, `The replay is ${signed(replay.error)} off.`].join(" ");
@@ -55,9 +54,9 @@ export function showCurves({ curves: all, replay }) {
     labels: factors.map((factor) => `×${factor}`),
     curves: all.map((curve) => ({
       name: curve.selector,
-      values: factors.map((factor) => curve.changes[curve.factors.indexOf(factor)] ?? null),
+      values: factors.map((factor) => curve.points.find((point) => point.factor === factor)?.change ?? null),
       base: false,
-      from: curve.knee === null ? undefined : factors.indexOf(curve.factors[curve.knee]),
+      from: factors.indexOf(curve.knee),
     })),
     across: "its time",
     up: "change of the span",
@@ -66,5 +65,4 @@ export function showCurves({ curves: all, replay }) {
     fromZero: true,
     joined: true,
   });
-  return true;
 }

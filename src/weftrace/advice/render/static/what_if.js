@@ -1,55 +1,69 @@
 // The page of a what-if: before and after on one scale of time, and where the answer stops being valid.
 
 import { card } from "render/cards.js";
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill } from "render/dom.js";
 import { duration, sentence } from "render/format.js";
 import { pathPicture } from "render/path_picture.js";
-import { keptWords, replayWords, showTrust, signed } from "render/path_tables.js";
+import { showNotes, showTrust, signed } from "render/path_tables.js";
 import { startPage } from "render/start.js";
 import { sortableTable } from "render/tables.js";
 import { waterfall } from "render/waterfall.js";
 
-/** @typedef {page.WhatIfBlock} Block */
-/** @typedef {Block["differences"][number]} Difference */
+/**
+ * @typedef {page.WhatIfBlock} Block
+ *
+ * A class on the path before and after.
+ * @typedef {{ name: string, before_ns: number, after_ns: number }} Difference
+ */
 
 startPage("weftrace-what-if", (/** @type {Block} */ block) => {
-  byId("facts").textContent = `${replayWords(block.replay)} ${keptWords(block.replay)}`;
-  showTrust(byId("banner"), block.replay);
-  fill(byId("cards"), cards(block));
-  byId("limit-box").hidden = block.limits.length === 0;
-  list("limits", block.limits);
-  byId("notes").hidden = block.notes.length === 0;
-  list("notes", block.notes);
-  showFall(block);
-  const until = Math.max(block.before.span_ns, block.after.span_ns);
-  const before = pathPicture(byId("before"), block.before, until);
-  const after = pathPicture(byId("after"), block.after, until);
-  join(before.view, after.view);
-  join(after.view, before.view);
-  showClasses(block);
-  return { block, before, after };
+  const { document: answer, told } = block;
+  const differences = differencesOf(answer);
+  byId("facts").textContent = `${told.replay} ${told.kept}`;
+  showTrust(byId("banner"), answer.replay);
+  fill(byId("cards"), cards(answer));
+  byId("limit-box").hidden = answer.limits.length === 0;
+  showNotes(byId("limits"), answer.limits);
+  showNotes(byId("notes"), answer.notes);
+  showFall(block, differences);
+  showClasses(answer, differences);
+  return { block, differences, ...showPictures(block) };
 });
 
 /**
- * @param {string} id
- * @param {string[]} texts
+ * Both pictures, on one scale of time: what one shows, the other does.
+ * @param {Block} block
  */
-function list(id, texts) {
-  fill(
-    byId(id),
-    texts.map((text) => h("li", { text })),
-  );
+function showPictures({ before, after }) {
+  byId("picture").hidden = !before || !after;
+  if (!before || !after) return {};
+  const until = Math.max(before.span_ns, after.span_ns);
+  const drawn = { before: pathPicture(byId("before"), before, until), after: pathPicture(byId("after"), after, until) };
+  join(drawn.before.view, drawn.after.view);
+  join(drawn.after.view, drawn.before.view);
+  return drawn;
 }
 
-/** @param {Block} block */
-function cards({ replay, after_ns, bottleneck, after }) {
-  const saved = replay.replayed_ns - after_ns;
-  const change = after_ns / Math.max(1, replay.replayed_ns) - 1;
+/**
+ * @param {Block["document"]} answer
+ * @returns {Difference[]}
+ */
+function differencesOf({ before, after }) {
+  const names = [...new Set([...before, ...after].map((row) => row.name))];
+  return names.map((name) => ({
+    name,
+    before_ns: before.find((row) => row.name === name)?.time_ns ?? 0,
+    after_ns: after.find((row) => row.name === name)?.time_ns ?? 0,
+  }));
+}
+
+/** @param {Block["document"]} answer */
+function cards({ replay, after_ns, saved_ns: saved, change, bottleneck }) {
   return [
-    card("replay", "Before, replayed", sentence(replay.replayed_ns), `measured ${sentence(replay.span_ns)}`),
-    card("after", "After", sentence(after_ns), signed(change)),
-    card("after", saved < 0 ? "Costs" : "Saves", sentence(Math.abs(saved)), `replay ${signed(replay.error)} off`),
-    card("path", "Decides then", bottleneck, `most of ${sentence(after.span_ns)}`),
+    card("replay_error", "Before, replayed", sentence(replay.replayed_ns), `measured ${sentence(replay.span_ns)}`),
+    card("saved", "After", sentence(after_ns), signed(change)),
+    card("saved", saved < 0 ? "Costs" : "Saves", sentence(Math.abs(saved)), `replay ${signed(replay.error)} off`),
+    card("critical_path", "Decides then", bottleneck, `most of ${sentence(after_ns)}`),
   ];
 }
 
@@ -67,8 +81,9 @@ function join(one, other) {
 /**
  * The replayed span before, what each class takes less or more, and the span after.
  * @param {Block} block
+ * @param {Difference[]} differences
  */
-function showFall({ replay, after_ns, differences }) {
+function showFall({ document: { replay, after_ns }, roles }, differences) {
   const changed = differences.filter((one) => one.before_ns !== one.after_ns);
   changed.sort((a, b) => a.after_ns - a.before_ns - (b.after_ns - b.before_ns));
   let end = replay.replayed_ns;
@@ -77,7 +92,7 @@ function showFall({ replay, after_ns, differences }) {
     const more = one.after_ns - one.before_ns;
     end += more;
     const told = `${more < 0 ? "−" : "+"}${duration(Math.abs(more))}`;
-    return { name: one.name, role: one.role, from_ns, to_ns: end, told, saved_ns: null };
+    return { name: one.name, role: roles[one.name] ?? "", from_ns, to_ns: end, told, saved_ns: null };
   });
   const whole = { role: "whole", from_ns: 0, saved_ns: null };
   const bars = [
@@ -88,23 +103,20 @@ function showFall({ replay, after_ns, differences }) {
   waterfall(byId("waterfall"), bars, `From ${duration(replay.replayed_ns)} to ${duration(after_ns)}`);
 }
 
-/** @param {Block} block */
-function showClasses({ differences, before, after }) {
-  /**
-   * @param {Difference} row
-   * @param {"before" | "after"} when
-   */
-  const share = (row, when) =>
-    when === "before" ? row.before_ns / Math.max(1, before.span_ns) : row.after_ns / Math.max(1, after.span_ns);
+/**
+ * @param {Block["document"]} answer
+ * @param {Difference[]} rows
+ */
+function showClasses({ replayed_ns, after_ns }, rows) {
   /** @type {import("render/tables.js").Column<Difference>[]} */
   const columns = [
     { key: "name", label: "class", kind: "text" },
-    { key: "before_ns", label: "before", kind: "time", def: "path" },
-    { key: "before_share", label: "of it", kind: "percent", value: (row) => share(row, "before") },
-    { key: "after_ns", label: "after", kind: "time", def: "after" },
-    { key: "after_share", label: "of it", kind: "percent", value: (row) => share(row, "after") },
+    { key: "before_ns", label: "before", kind: "time", def: "critical_path" },
+    { key: "before_share", label: "of it", kind: "percent", value: (row) => row.before_ns / Math.max(1, replayed_ns) },
+    { key: "after_ns", label: "after", kind: "time" },
+    { key: "after_share", label: "of it", kind: "percent", value: (row) => row.after_ns / Math.max(1, after_ns) },
     { key: "change_ns", label: "change", kind: "time", value: (row) => row.after_ns - row.before_ns },
   ];
   const sort = { key: "before_ns", down: true };
-  fill(byId("class-table"), sortableTable({ name: "classes", columns, rows: differences, sort }).element);
+  fill(byId("class-table"), sortableTable({ name: "classes", columns, rows, sort }).element);
 }
