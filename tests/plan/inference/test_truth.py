@@ -105,7 +105,8 @@ def test_a_jobs_plan_spans_what_was_measured_and_changes_as_the_true_one(folder:
         scaled("compute", 0.7),
         lambda plan: plan.with_ops(duration_ns=pl.when(slow).then(time * 1.3).otherwise(time)),
     ]
-    spans, off = {}, {}
+    spans: dict[int, float] = {}
+    off: dict[tuple[int, int], float] = {}
     for seed in JOBS:
         run = random_run(seed, num_ranks=2 + seed % 3)
         ranks = [reread(run, "records", folder, rank) for rank in run.plan.ranks]
