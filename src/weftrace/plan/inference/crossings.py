@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from weftrace.plan.inference.medians import median_ns
+
 #: A start later than this after the end of what was waited for had another reason.
 MOST_LATENCY_NS = 30_000
 
@@ -26,4 +28,4 @@ def wait_latency_ns(ops: pl.DataFrame, waits: pl.DataFrame, gap_ns: int, launch_
     told = crossings.join(free, on="op").join(ready, on="op", how="left")
     told = told.filter(pl.col("on_end_ns") >= pl.max_horizontal("free_ns", "launched_ns").fill_null(0))
     latency = told.select(pl.col("start_ns") - pl.col("on_end_ns")).to_series()
-    return int(latency.filter(latency.is_between(0, MOST_LATENCY_NS)).median() or 0)  # type: ignore[arg-type]
+    return median_ns(latency.filter(latency.is_between(0, MOST_LATENCY_NS)))

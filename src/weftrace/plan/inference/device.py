@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from weftrace.plan.inference.medians import median_ns
 from weftrace.trace.work import Work
 
 #: A gap above this is no pause between two kernels back to back.
@@ -44,4 +45,4 @@ def median_gap_ns(ops: pl.DataFrame) -> int:
     ).join_asof(ends, left_on="start_ns", right_on="any_end_ns")  # fmt: skip
     queued = gaps.filter(pl.col("free_ns") - pl.col("launch_ts_ns") > MOST_GAP_NS, free_ns=pl.col("any_end_ns"))
     gap = queued.select(pl.col("start_ns") - pl.col("free_ns")).to_series()
-    return int(gap.filter(gap.is_between(0, MOST_GAP_NS)).median() or 0)  # type: ignore[arg-type]
+    return median_ns(gap.filter(gap.is_between(0, MOST_GAP_NS)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from weftrace.plan.inference.medians import median_ns
+
 #: A start later than this after its call's end had another reason.
 MOST_LATENCY_NS = 30_000
 #: A first op that starts later than this after its launch was held up.
@@ -69,7 +71,9 @@ def launch_latency_ns(on_device: pl.DataFrame, calls: pl.DataFrame) -> int:
     told = told.with_columns(latency=pl.col("start_ns") - pl.col("call_end_ns"))
     told = told.filter(pl.col("latency").abs() <= MOST_LATENCY_NS)
     idle = told.filter(pl.col("idle_ns") <= pl.col("call_start_ns")).get_column("latency")
-    return int((idle.median() if len(idle) else told.get_column("latency").quantile(0.25)) or 0)  # type: ignore[arg-type]
+    if len(idle):
+        return median_ns(idle)
+    return int(told.get_column("latency").quantile(0.25) or 0)
 
 
 def linked(ops: pl.DataFrame) -> pl.DataFrame:

@@ -23,6 +23,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.plan.inference.launch_order import Launched
+from weftrace.plan.inference.medians import median_ns
 from weftrace.units import US
 
 #: A waiter starts within this of the end of what it waited for; a start this much after all causes is late.
@@ -334,5 +335,5 @@ def _told(ops: Launched, found: list[tuple[Pair, _Ints]], ready: _Ints, num_open
     between = ops.start_ns[bound.get_column("waiter")] - ops.end_ns[bound.get_column("awaited")]
     return Voted(
         waits=waits, ready_ns=ready, num_open=num_open,
-        latency_ns=int(np.median(between)) if len(between) else None,
+        latency_ns=median_ns(pl.Series(between)) if len(between) else None,
     )  # fmt: skip
