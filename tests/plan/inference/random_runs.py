@@ -323,9 +323,8 @@ def _trace(run: Run, rank: int, shown: Shown) -> Trace:
     if shown == "records":
         parts.append(_records(host, run))
     events = pl.concat([part for part in parts if len(part)], how="diagonal_relaxed").sort("ts_ns", maintain_order=True)
-    if run.shape.whole_us:  # as Kineto wrote until 2024
-        end_ns = (pl.col("ts_ns") + pl.col("dur_ns")) // US * US
-        events = events.with_columns(ts_ns=pl.col("ts_ns") // US * US).with_columns(dur_ns=end_ns - pl.col("ts_ns"))
+    if run.shape.whole_us:  # as Kineto wrote until 2024: start and duration, cut
+        events = events.with_columns(pl.col("ts_ns", "dur_ns") // US * US)
     events = events.with_columns(pl.col("ts_ns") + ORIGIN_NS)
     return Trace(
         events=events_frame({name: events.get_column(name) for name in events.columns}, len(events)),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
+
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.plan import infer
+from weftrace.plan.inference.medians import median_ns
 
 
 def test_a_gap_is_told_where_no_launch_and_no_other_stream_can_have_made_it(tmp_path: Path) -> None:
@@ -39,3 +42,11 @@ def test_a_wait_latency_is_told_by_ops_that_waited_for_nothing_else(tmp_path: Pa
     inferred = infer(file.trace(tmp_path))
     assert inferred.kept.wait_latency_ns == 3_000
     assert inferred.edges.filter(source="recorded").height == 2
+
+
+def test_a_median_of_whole_microseconds_lies_between_them() -> None:
+    # of 2, 2, 2, 3 µs three quarters lie in 1.5 to 2.5: half of all is reached at 1.5 + 2 / 3
+    assert median_ns(pl.Series([2_000, 2_000, 2_000, 3_000])) == 2_167
+    assert median_ns(pl.Series([2_000, 2_000])) == 2_000
+    assert median_ns(pl.Series([1_999, 2_000, 3_000])) == 2_000
+    assert median_ns(pl.Series([], dtype=pl.Int64)) == 0

@@ -9,8 +9,8 @@ from weftrace.units import US
 
 
 def median_ns(times_ns: pl.Series) -> int:
-    """The median; 0 of nothing. Of whole µs, as profilers wrote until 2024, the median between them: those that are m µs
-    stand for times spread evenly from m - 0.5 to m + 0.5, as in statistics.median_grouped. A step of a µs
+    """The median; 0 of nothing. Of whole µs, as profilers wrote until 2024, the median between them: those that are
+    m µs stand for times spread evenly from m - 0.5 to m + 0.5, as in statistics.median_grouped. Half a µs too much
     would add up over thousands of gaps.
     """
     times = times_ns.drop_nulls().to_numpy()
