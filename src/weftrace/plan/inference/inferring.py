@@ -14,7 +14,7 @@ from weftrace.plan.inference.crossings import wait_latency_ns
 from weftrace.plan.inference.device import device_ops, median_gap_ns
 from weftrace.plan.inference.free_sms import drain_ns, in_plan, sm_waits, told_sm_waits, waits_for_sms
 from weftrace.plan.inference.graphs import graph_latency_ns, missing_kernels
-from weftrace.plan.inference.host import host_calls, host_waits, hosted, ready_for_gaps, without_gaps
+from weftrace.plan.inference.host import WAITING, host_calls, host_waits, hosted, ready_for_gaps, without_gaps
 from weftrace.plan.inference.hostless import without_host
 from weftrace.plan.inference.launch_order import held_until, in_launch_order
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits, origin_waits
@@ -168,10 +168,11 @@ def _inferred(
 def _causal(ops: pl.DataFrame, edges: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """The waits whose cause began before its effect, by the stamps: so no ops wait for each other in a circle.
 
-    What a thread may have waited in, a call that blocks or the time between calls, counts with its end, anything else
-    with its start.
+    What a thread waited in, a call that blocks or a stretch without one, counts with its end, anything else with its
+    start.
     """
-    at = pl.when(pl.col("what").is_in(("blocking", "host"))).then("end_ns").otherwise("start_ns")
+    waited = (pl.col("what") == "blocking") | (pl.col("name") == WAITING)
+    at = pl.when(waited).then("end_ns").otherwise("start_ns")
     order = ops.select(pl.struct(at.alias("at"), "op").rank("ordinal")).to_series().to_numpy()
     fits = order[edges.get_column("on").to_numpy()] < order[edges.get_column("op").to_numpy()]
     num_odd = int((~fits).sum())
