@@ -14,7 +14,7 @@ from weftrace.plan.inference.crossings import wait_latency_ns
 from weftrace.plan.inference.device import device_ops, median_gap_ns
 from weftrace.plan.inference.free_sms import drain_ns, in_plan, sm_waits, told_sm_waits, waits_for_sms
 from weftrace.plan.inference.graphs import graph_latency_ns, missing_kernels
-from weftrace.plan.inference.host import WORK, host_calls, host_waits, hosted, ready_for_gaps, without_gaps
+from weftrace.plan.inference.host import WAITING, host_calls, host_waits, hosted, ready_for_gaps, without_gaps
 from weftrace.plan.inference.hostless import without_host
 from weftrace.plan.inference.launch_order import held_until, in_launch_order
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits, origin_waits
@@ -72,8 +72,7 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     waits = [launches, between, sm_waits(launched, sms), host_waits(ops, host), origin]
     kept = Kept(
         gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns, drain_ns=drain_ns(sms),
-        graph_latency_ns=graph_ns if (launches.get_column("source") == "graph").any() else 0,
-        quiet_latency_ns=host.quiet_latency_ns, num_pinned=len(origin),
+        graph_latency_ns=graph_ns, quiet_latency_ns=host.quiet_latency_ns, num_pinned=len(origin),
     )  # fmt: skip
     notes += [*told_sm_waits(sms), *host.notes, *_pinned(work, origin), *missing_kernels(work, on_device)]
     inferred = replace(_inferred(work, ops, waits, kept, notes), sm_waits=in_plan(launched, sms))
@@ -169,13 +168,12 @@ def _inferred(
 def _causal(ops: pl.DataFrame, edges: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """The waits whose cause began before its effect, by the stamps: so no ops wait for each other in a circle.
 
-    What a thread may have waited in, a call that blocks or the time between calls, counts with its end, anything else
-    with its start; of the same moment, work of a thread comes before who waited for it, and that before what follows.
+    What a thread waited in, a call that blocks or a stretch without one, counts with its end, anything else with its
+    start.
     """
-    may_wait = pl.col("what").is_in(("blocking", "host"))
-    at = pl.when(may_wait).then("end_ns").otherwise("start_ns")
-    turn = pl.when(pl.col("name") == WORK).then(0).when(may_wait).then(1).otherwise(2)
-    order = ops.select(pl.struct(at.alias("at"), turn.alias("turn"), "op").rank("ordinal")).to_series().to_numpy()
+    waited = (pl.col("what") == "blocking") | (pl.col("name") == WAITING)
+    at = pl.when(waited).then("end_ns").otherwise("start_ns")
+    order = ops.select(pl.struct(at.alias("at"), "op").rank("ordinal")).to_series().to_numpy()
     fits = order[edges.get_column("on").to_numpy()] < order[edges.get_column("op").to_numpy()]
     num_odd = int((~fits).sum())
     if not num_odd:
