@@ -62,6 +62,19 @@ declare namespace critical_path {
     least_ns: number;
     median_ns: number;
   }
+  /** A step, and what decided how long it took. */
+  interface StepRow {
+    /** Null outside steps. */
+    step: number | null;
+    /** Of the path in the step; all rows add up to its span. */
+    path_ns: number;
+    /** On which most of that is. */
+    rank: number;
+    rank_ns: number;
+    /** Of that rank's part the phase, or kernel family, with the most time. */
+    what: string;
+    time_ns: number;
+  }
   /** The waits that come from one source. */
   interface WaitsRow {
     source: string;
@@ -112,6 +125,7 @@ declare namespace critical_path {
     /** By how an op came to run when it did. */
     by_cause: PartRow[];
     by_rank: PartRow[];
+    steps: StepRow[];
     weakest: WeakestTold | null;
     waterfall: BarRow[];
     slack: SlackRow[];
