@@ -62,6 +62,19 @@ declare namespace critical_path {
     least_ns: number;
     median_ns: number;
   }
+  /** A step, and what decided how long it took. */
+  interface StepRow {
+    /** Null outside steps. */
+    step: number | null;
+    /** Of the path in the step; all rows add up to its span. */
+    path_ns: number;
+    /** On which most of that is. */
+    rank: number;
+    rank_ns: number;
+    /** Of that rank's part the phase, or kernel family, with the most time. */
+    what: string;
+    time_ns: number;
+  }
   /** The waits that come from one source. */
   interface WaitsRow {
     source: string;
@@ -112,6 +125,7 @@ declare namespace critical_path {
     /** By how an op came to run when it did. */
     by_cause: PartRow[];
     by_rank: PartRow[];
+    steps: StepRow[];
     weakest: WeakestTold | null;
     waterfall: BarRow[];
     slack: SlackRow[];
@@ -186,6 +200,41 @@ declare namespace replay_checks {
     /** The version that wrote it. */
     weftrace: string;
     files: CheckTold[];
+  }
+}
+
+declare namespace schedule_swap {
+  /** What a measured pipeline would take in another order. Makespans go from the first chunk's start to the last's end, over all ranks. */
+  interface Document {
+    schema: "weftrace.schedule_swap/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    /** The traces. */
+    source: string;
+    device_name: string;
+    ranks: number[];
+    headline: string;
+    /** The one that was tried. */
+    schedule: string;
+    /** The one that was measured; "as measured" where it has no name. */
+    measured_schedule: string;
+    /** Which of the recorded steps. */
+    step: number;
+    num_ranks: number;
+    /** Of the measured schedule. */
+    num_stages: number;
+    num_micro_batches: number;
+    measured_ns: number;
+    /** The measured order, simulated with the means of its chunks. */
+    simulated_ns: number;
+    /** simulated_ns / measured_ns - 1. */
+    error: number;
+    /** The other order, simulated with the same. */
+    after_ns: number;
+    /** after_ns / simulated_ns - 1. */
+    change: number;
+    /** What was assumed. */
+    notes: string[];
   }
 }
 

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from weftrace.advice.changes import parse_change as parse_change
     from weftrace.advice.critical_paths import CriticalPath as CriticalPath
     from weftrace.advice.critical_paths import critical_path_of as critical_path_of
+    from weftrace.advice.jobs import infer_job as infer_job
+    from weftrace.advice.placements import PlacementSwap as PlacementSwap
+    from weftrace.advice.placements import placement_swap as placement_swap
+    from weftrace.advice.schedules import ScheduleSwap as ScheduleSwap
+    from weftrace.advice.schedules import swap_schedule as swap_schedule
     from weftrace.advice.sensitivities import Curve as Curve
     from weftrace.advice.sensitivities import Sensitivity as Sensitivity
     from weftrace.advice.sensitivities import curve as curve
@@ -41,6 +46,9 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
                 "parse_change",
             ),
             "weftrace.advice.critical_paths": ("CriticalPath", "critical_path_of"),
+            "weftrace.advice.jobs": ("infer_job",),
+            "weftrace.advice.placements": ("PlacementSwap", "placement_swap"),
+            "weftrace.advice.schedules": ("ScheduleSwap", "swap_schedule"),
             "weftrace.advice.sensitivities": ("Curve", "Sensitivity", "curve", "sensitivity"),
             "weftrace.advice.waterfalls": ("Waterfall", "waterfall"),
             "weftrace.advice.whatifs": ("WhatIf", "what_if"),

@@ -15,6 +15,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from weftrace.advice.critical_paths import CriticalPath, critical_path_of
+from weftrace.advice.decided_steps import decided_steps
 from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow, kept_told, replay_told, waits_told
 from weftrace.advice.waterfalls import waterfall
 from weftrace.files.schemas import Count, DocumentSchema
@@ -63,6 +64,17 @@ class SlackRow(TypedDict):
     median_ns: int
 
 
+class StepRow(TypedDict):
+    """A step, and what decided how long it took."""
+
+    step: Annotated[int | None, Meta(description="Null outside steps.")]
+    path_ns: Annotated[int, Meta(description="Of the path in the step; all rows add up to its span.")]
+    rank: Annotated[int, Meta(description="On which most of that is.")]
+    rank_ns: int
+    what: Annotated[str, Meta(description="Of that rank's part the phase, or kernel family, with the most time.")]
+    time_ns: int
+
+
 class CriticalPathDocument(TypedDict):
     """What decided how long a measured run took."""
 
@@ -85,6 +97,7 @@ class CriticalPathDocument(TypedDict):
     by_kernel: list[PartRow]
     by_cause: Annotated[list[PartRow], Meta(description="By how an op came to run when it did.")]
     by_rank: list[PartRow]
+    steps: list[StepRow]
     weakest: WeakestTold | None
     waterfall: list[BarRow]
     slack: list[SlackRow]
@@ -146,6 +159,7 @@ def critical_path_document(path: CriticalPath, inferred: Inferred) -> CriticalPa
         "by_kernel": part_rows(path.by_kernel),
         "by_cause": part_rows(path.by_cause),
         "by_rank": part_rows(path.by_rank),
+        "steps": cast(list[StepRow], decided_steps(path).to_dicts()),
         "weakest": weakest_told(path),
         "waterfall": cast(list[BarRow], waterfall(inferred).bars.to_dicts()),
         "slack": _slack(path, inferred),

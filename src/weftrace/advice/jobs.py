@@ -32,6 +32,8 @@ def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | No
     works = [rank.works[0] for rank in ranks]
     files = ["(simulated)" if work.trace.simulated else work.trace.path or f"({at})" for at, work in enumerate(works)]
     meetings = meetings_of([arrivals(work) for work in works], files)
+    if len(works) > 1 and meetings.members.is_empty():
+        notes.append("no collective is shared by two ranks here, so nothing holds them together in the plan")
     numbers = [work.trace.rank for work in works]
     if len(set(numbers)) < len(works) or None in numbers:
         notes.append("the files do not tell each rank apart: ranks count from 0, in order of rank, then device")

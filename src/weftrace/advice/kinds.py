@@ -12,10 +12,12 @@ from weftrace.advice.render.checks_terminal import checks_markdown, print_checks
 from weftrace.advice.render.figures import curve_figure, path_figure, sensitivity_figure, waterfall_figure
 from weftrace.advice.render.overlay import annotate_path
 from weftrace.advice.render.page import render_path_html, render_sensitivity_html, render_what_if_html
+from weftrace.advice.render.schedule_terminal import print_schedule_swap, schedule_swap_markdown
 from weftrace.advice.render.tables import path_markdown, sensitivity_markdown, what_if_markdown
 from weftrace.advice.render.terminal import print_critical_path
 from weftrace.advice.render.whatif_terminal import print_sensitivity, print_what_if
 from weftrace.advice.replay_checks import CHECKS_SCHEMA, ReplayChecks, checks_table
+from weftrace.advice.schedule_document import SCHEDULE_SWAP_SCHEMA, ScheduleSwapReport, schedule_swap_table
 from weftrace.advice.sensitivities import Curve, Sensitivity
 from weftrace.advice.waterfalls import Waterfall, waterfall
 from weftrace.advice.whatif_document import (
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
     from weftrace.plan import Inferred
 
-SCHEMAS = (PATH_SCHEMA, WHAT_IF_SCHEMA, SENSITIVITY_SCHEMA, CHECKS_SCHEMA)
+SCHEMAS = (PATH_SCHEMA, WHAT_IF_SCHEMA, SENSITIVITY_SCHEMA, CHECKS_SCHEMA, SCHEDULE_SWAP_SCHEMA)
 
 
 def _kind(
@@ -108,5 +110,8 @@ VALUES = (
     Kind(value=Curve, figures={"curve": curve_figure}),
 )
 CHECKS = _kind(ReplayChecks, CHECKS_SCHEMA, print_checks, checks_table, checks_markdown)
+SCHEDULE_SWAP = _kind(
+    ScheduleSwapReport, SCHEDULE_SWAP_SCHEMA, print_schedule_swap, schedule_swap_table, schedule_swap_markdown
+)
 
-KINDS: tuple[Kind, ...] = (CRITICAL_PATH, WHAT_IF, SENSITIVITY, CHECKS, *VALUES)
+KINDS: tuple[Kind, ...] = (CRITICAL_PATH, WHAT_IF, SENSITIVITY, CHECKS, SCHEDULE_SWAP, *VALUES)

@@ -7,7 +7,7 @@ from weftrace.plan.document import from_json, load_parquet, plan_of, save_parque
 from weftrace.plan.drawing import drawn
 from weftrace.plan.graph import check
 from weftrace.plan.inference.inferring import infer
-from weftrace.plan.inference.joining import deciding, joined
+from weftrace.plan.inference.joining import joined
 from weftrace.plan.inference.phase_level import by_phase
 from weftrace.plan.inference.replaying import Replay
 from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
@@ -46,7 +46,6 @@ __all__ = [
     "by_phase",
     "check",
     "critical_path",
-    "deciding",
     "deepseek_training_layers",
     "drawn",
     "from_json",

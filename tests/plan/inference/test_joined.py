@@ -11,10 +11,13 @@ import polars as pl
 import pytest
 
 import weftrace as wt
+from tests.analysis.jobs import Job
+from weftrace.advice.critical_paths import critical_path_of
+from weftrace.advice.decided_steps import decided_steps, step_sentence
 from weftrace.advice.jobs import infer_job
 from weftrace.errors import PlanError
 from weftrace.plan import Inferred, Op, Plan, Resource, Timetable, Wait, simulate_ranks, timetable
-from weftrace.plan.inference.joining import deciding, joined
+from weftrace.plan.inference.joining import joined
 from weftrace.trace import Trace
 from weftrace.units import US
 
@@ -106,11 +109,13 @@ def test_each_step_is_decided_by_the_rank_that_came_last() -> None:
         .alias("step")
     )
     inferred = replace(inferred, plan=replace(inferred.plan, ops=inferred.plan.ops.with_columns(step)))
-    told = deciding(inferred)
-    assert told.select("step", "rank", "phase", "time_ns").rows() == [
+    path = critical_path_of(inferred)
+    told = decided_steps(path)
+    assert told.select("step", "rank", "what", "time_ns").rows() == [
         (0, 1, "mlp(F)", 300 * US), (1, 0, "mlp(F)", 300 * US)
     ]  # fmt: skip
-    assert told["path_ns"].sum() == inferred.times.makespan_ns
+    assert told["path_ns"].sum() == path.span_ns
+    assert step_sentence(told.row(1, named=True)) == "step 1 was decided by rank 0's mlp(F)"
 
 
 def later(trace: Trace, by_ns: int) -> Trace:
@@ -138,6 +143,26 @@ def test_a_rank_whose_recording_begins_later_starts_later_in_the_plan() -> None:
     assert late["lag_ns"].to_list() == [500 * US] and late["since"].to_list() == ["start"]
     assert inferred.times.start_ns[late["op"][0]] == 500 * US
     assert inferred.kept.num_pinned == 1
+
+
+def test_sends_and_receives_of_four_ranks_with_clocks_of_their_own_are_meets(tmp_path: Path) -> None:
+    #  forward through a pipeline, rank after rank, then an all-reduce of all; rank 2 is late in the middle step
+    run = Job(4, ahead={1: 7_000_000, 3: -3_000_000})
+    for step in range(3):
+        run.step = step
+        for rank in range(4):
+            run.work(rank, (100 + (300 if (rank, step) == (2, 1) else 0)) * US)
+        for low in range(3):
+            run.meet((low, low + 1), 30 * US, group="pp", collective="send", sender=low)
+        run.meet(range(4), 50 * US)
+    inferred = infer_job(wt.open(run.write(tmp_path)), workers=1)
+    assert inferred.notes[0] == "12 of 12 collectives hold the ranks together"
+    sizes = inferred.plan.ops["meet"].drop_nulls().value_counts()["count"]
+    assert sorted(sizes.to_list()) == [2] * 9 + [4] * 3
+    transfers = inferred.plan.ops.filter(pl.col("meet").is_not_null())["duration_ns"]
+    assert sorted(transfers.to_list()) == [30 * US] * 18 + [50 * US] * 12
+    assert inferred.replay.span_ns == max(run.now.values())
+    assert inferred.replay.error == pytest.approx(0, abs=1e-3)
 
 
 MEMBERS = {"meeting": pl.Int64(), "at": pl.Int32(), "start_ns": pl.Int64(), "end_ns": pl.Int64()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +13,7 @@ from weftrace.cli import options, outputs
 
 if TYPE_CHECKING:
     from weftrace.advice.changes import Change
+    from weftrace.plan import Inferred
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -22,6 +24,10 @@ weftrace whatif train.json.gz --scale gemm=0.8 --no-host-gaps            several
 weftrace whatif train.json.gz --scale 'phase:attn(F)=0.5' --scale kernel:notify=0
 
 weftrace whatif train.json.gz --sms 124/8                                another split of the SMs
+
+weftrace whatif traces/ --placement placement.json                       experts placed otherwise
+
+weftrace whatif traces/ --schedule dualpipe                              the same pipeline in another order
 
 weftrace whatif train.json.gz --sensitivity --curve communication        1 % faster of each, and a curve"""
 
@@ -74,6 +80,35 @@ def command(
             show_default=False,
         ),
     ] = None,
+    placement: Annotated[
+        str | None,
+        typer.Option(
+            "--placement",
+            help="Experts placed as in this document (weftrace experts balance -o placement.json): their kernels, and "
+            "the rows moved to them, follow the loads of their GPUs.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    placed_as: Annotated[
+        str | None,
+        typer.Option(
+            "--placed-as",
+            help="With --placement: the document of the placement that was measured.",
+            metavar="FILE",
+            show_default="the one that it replaced, else experts in order",
+        ),
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            "--schedule",
+            help="Instead of a change: the measured pipeline's chunks in another order, 1f1b, zb1p, dualpipe … as in "
+            "weftrace pipeline.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
     sensitivity: Annotated[
         bool,
         typer.Option(
@@ -105,16 +140,29 @@ def command(
     quiet: outputs.Quiet = False,
 ) -> None:
     """Try changes on a measured run before anyone builds them: how long it would take, and what decides then."""
-    from weftrace.advice.kinds import SENSITIVITY, WHAT_IF
+    from weftrace.advice.kinds import SCHEDULE_SWAP, SENSITIVITY, WHAT_IF
 
     changes = _changes(
-        scale, sms, no_barrier_wait=no_barrier_wait, perfect_overlap=perfect_overlap, no_host_gaps=no_host_gaps
+        scale,
+        sms,
+        (placement, placed_as),
+        no_barrier_wait=no_barrier_wait,
+        perfect_overlap=perfect_overlap,
+        no_host_gaps=no_host_gaps,
     )
     asks = sensitivity or bool(curve)
+    inputs = options.inputs_of(sources, placement, placed_as)
+    if schedule is not None:
+        _refuse_beside_schedule(changes, asks=asks)
+        to = outputs.wanted(output, writes=SCHEDULE_SWAP, inputs=inputs, json=json, quiet=quiet)
+        _swap_schedule(
+            inferred_from(sources, level=LevelChoice.kernel, ranks=ranks, workers=workers, max_bytes=max_bytes),
+            schedule,
+            to,
+        )
+        return
     _check_asked(changes, asks=asks, by=by)
-    to = outputs.wanted(
-        output, writes=SENSITIVITY if asks else WHAT_IF, inputs=options.inputs_of(sources), json=json, quiet=quiet
-    )
+    to = outputs.wanted(output, writes=SENSITIVITY if asks else WHAT_IF, inputs=inputs, json=json, quiet=quiet)
     inferred = inferred_from(sources, level=level, ranks=ranks, workers=workers, max_bytes=max_bytes)
     from weftrace.advice import sensitivities, whatifs
     from weftrace.advice.render.whatif_terminal import print_sensitivity, print_what_if
@@ -137,7 +185,13 @@ def command(
 
 
 def _changes(
-    scale: list[str] | None, sms: str | None, *, no_barrier_wait: bool, perfect_overlap: bool, no_host_gaps: bool
+    scale: list[str] | None,
+    sms: str | None,
+    placements: tuple[str | None, str | None],
+    *,
+    no_barrier_wait: bool,
+    perfect_overlap: bool,
+    no_host_gaps: bool,
 ) -> list[Change]:
     """What the options ask for, in a fixed order. Raises `AdviceError` for what is no change."""
     from weftrace.advice.changes import NoBarrierWait, NoHostGaps, PerfectOverlap, parse_change, parse_sms
@@ -145,7 +199,42 @@ def _changes(
     changes: list[Change] = [parse_change(text) for text in scale or ()]
     changes += [NoBarrierWait()] * no_barrier_wait + [NoHostGaps()] * no_host_gaps
     changes += [parse_sms(sms)] if sms is not None else []
+    if placements != (None, None):
+        changes.append(_placement(*placements))
     return changes + [PerfectOverlap()] * perfect_overlap
+
+
+def _placement(path: str | None, placed_as: str | None) -> Change:
+    """Raises `DocumentError` where a file is no placement, `typer.BadParameter` for an old one without a new."""
+    from weftrace.advice.placements import placement_swap
+    from weftrace.experts.document import PLACEMENT_SCHEMA, SCHEMA
+    from weftrace.files.documents import document_as, read_document
+
+    if path is None:
+        raise typer.BadParameter("it has no meaning without --placement", param_hint="--placed-as")
+    paths = [each for each in (path, placed_as) if each is not None]
+    told: list[Mapping[str, Any]] = [
+        document_as(read_document(each), PLACEMENT_SCHEMA.document, schema=SCHEMA, what=each) for each in paths
+    ]
+    return placement_swap(*told, name=path)
+
+
+def _swap_schedule(inferred: Inferred, name: str, to: outputs.Wanted) -> None:
+    """Another schedule, tried and handed out."""
+    from weftrace.advice.kinds import SCHEDULE_SWAP
+    from weftrace.advice.schedule_document import schedule_swap_report
+    from weftrace.advice.schedules import swap_schedule
+
+    with working("simulating both schedules"):
+        found = swap_schedule(inferred, name)
+    outputs.deliver(schedule_swap_report(found, inferred), SCHEDULE_SWAP, to)
+
+
+def _refuse_beside_schedule(changes: list[Change], *, asks: bool) -> None:
+    if asks or changes:
+        raise typer.BadParameter(
+            "it simulates both schedules from measured chunks, and takes no other change", param_hint="--schedule"
+        )
 
 
 def _check_asked(changes: list[Change], *, asks: bool, by: str | None) -> None:

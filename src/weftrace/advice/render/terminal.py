@@ -45,6 +45,8 @@ def print_critical_path(document: CriticalPathDocument, console: Console, top: i
     ]
     if len(document["ranks"]) > 1:
         blocks.append(_parts("By rank", document["by_rank"], document["span_ns"], width, top))
+    if len(document["steps"]) > 1:
+        blocks.append(_steps(document, width, top))
     blocks += [_slack(document, width, top), waits_block(document["waits"], document["kept"], width)]
     blocks.append(Text(clean(weakest_words(document["weakest"]))))
     print_blocks([*blocks, *notes_block(document["notes"])], console, width)
@@ -99,6 +101,22 @@ def _classes(document: CriticalPathDocument, width: int) -> RenderableType:
     heads = (unit.name, "", "on the path", "share", "saved with none of it")
     told = section("By class", f"the bars add up; what each would save alone does not; replay {off(replay['error'])}")
     return Group(told, table(heads, lines, width, left=heads[:2], bold=len(lines) - 1))
+
+
+def _steps(document: CriticalPathDocument, width: int, top: int) -> RenderableType:
+    """The longest steps on the path, in their order, and what decided each."""
+    steps = document["steps"]
+    longest = sorted(steps, key=lambda row: -row["path_ns"])[:top]
+    shown = [row for row in steps if row in longest]
+    unit = unit_for(document["span_ns"])
+    lines = [
+        ["outside" if row["step"] is None else str(row["step"]), unit(row["path_ns"]), f"rank {row['rank']}",
+         unit(row["rank_ns"]), clean(row["what"]), unit(row["time_ns"])]
+        for row in shown
+    ]  # fmt: skip
+    heads = ("step", unit.name, "decided by", "on it", "most of it", "of that")
+    left = f"{len(steps) - len(shown)} shorter ones left out" if len(shown) < len(steps) else ""
+    return Group(section("By step", left), table(heads, lines, width, left=(heads[0], heads[2], heads[4])))
 
 
 def _parts(

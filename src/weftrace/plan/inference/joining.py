@@ -17,7 +17,6 @@ from weftrace.errors import PlanError
 from weftrace.plan.inference.values import EDGE_SCHEMA, Inferred, Kept
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import WAIT_SCHEMA
-from weftrace.plan.times import critical_path
 from weftrace.units import MS, counted, duration
 
 #: Members of a collective that end farther apart than this were matched wrongly, or do not end together.
@@ -87,32 +86,6 @@ def joined(
         kept=_kept(ranks, gap_ns, int((np.array(begins) > origin).sum())),
         notes=tuple(dict.fromkeys([*notes, *told, *(note for rank in ranks for note in rank.notes)])),
     )
-
-
-def deciding(inferred: Inferred) -> pl.DataFrame:
-    """What decided how long each step took: a row a step, in order, of the longest chain of causes in the replay.
-
-    Columns: step (null outside steps); path_ns, the chain's length in the step, gaps and lags among it; rank, the one
-    on which most of it is, and rank_ns, how much; phase, of the parts on that rank the one with the most time (what has
-    no phase goes by its name), and time_ns, how much; op, the row of the plan's op with the largest part of it.
-    What a host thread does counts to the step of the next op on a device along the chain.
-    """
-    path = critical_path(inferred.times)
-    path = path.with_columns(
-        inferred.plan.ops.get_column("step").gather(path.get_column("op")).alias("step"),
-        pl.coalesce(pl.col("phase").cast(pl.String), pl.col("name").cast(pl.String)).alias("phase"),
-        part=pl.col("until_ns") - pl.col("from_ns") + pl.col("lag_ns"),
-    )
-    path = path.with_columns(pl.col("step").backward_fill().forward_fill())
-    by_rank = path.group_by("step", "rank", maintain_order=True).agg(rank_ns=pl.col("part").sum())
-    by_phase = path.group_by("step", "rank", "phase", maintain_order=True).agg(
-        time_ns=pl.col("part").sum(), op=pl.col("op").sort_by("part").last()
-    )
-    steps = path.group_by("step", maintain_order=True).agg(path_ns=pl.col("part").sum())
-    most = by_rank.sort("rank_ns", descending=True, maintain_order=True).unique("step", maintain_order=True)
-    phase = by_phase.sort("time_ns", descending=True, maintain_order=True).unique(("step", "rank"), maintain_order=True)
-    told = steps.join(most, on="step", nulls_equal=True).join(phase, on=("step", "rank"), nulls_equal=True)
-    return told.sort("step", nulls_last=True).select("step", "path_ns", "rank", "rank_ns", "phase", "time_ns", "op")
 
 
 def _check(ranks: Sequence[Inferred], numbers: Sequence[int]) -> None:

@@ -1,0 +1,57 @@
+"""Which rank, and what of it, decided how long each step took? "Step 7 was decided by rank 3's dispatch(F)." """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from weftrace.advice.critical_paths import NO_PHASE, CriticalPath
+
+#: Columns of `decided_steps`, a row a step. Times are ns of the critical path.
+STEP_SCHEMA: dict[str, pl.DataType] = {
+    "step": pl.Int32(),  # null outside steps
+    "path_ns": pl.Int64(),  # of the path in the step; all rows add up to the path's span
+    "rank": pl.Int32(),  # on which most of that is
+    "rank_ns": pl.Int64(),  # of path_ns
+    "what": pl.String(),  # of that rank's part the phase with the most time; of what has none, its kernel family
+    "time_ns": pl.Int64(),  # of rank_ns
+}
+
+
+def decided_steps(path: CriticalPath) -> pl.DataFrame:
+    """Of each step that the path crosses, in order: a frame of `STEP_SCHEMA`.
+
+    A launch counts to the step of what it launches; what else a host thread does, and time between ops, to that of the
+    next part of the path that has one.
+    """
+    phase, family = (pl.col(name).cast(pl.String) for name in ("phase", "family"))
+    parts = path.parts.join(_launched(path), on="op", how="left", maintain_order="left").with_columns(
+        pl.coalesce("step", "launched").backward_fill().forward_fill().alias("step"),
+        pl.when(phase == NO_PHASE).then(family).otherwise(phase).alias("what"),
+        time_ns=pl.col("until_ns") - pl.col("from_ns"),
+    )
+    time = pl.col("time_ns").sum()
+    steps = parts.group_by("step", maintain_order=True).agg(path_ns=time)
+    by_rank = parts.group_by("step", "rank", maintain_order=True).agg(rank_ns=time)
+    by_what = parts.group_by("step", "rank", "what", maintain_order=True).agg(time)
+    rank = by_rank.sort("rank_ns", descending=True, maintain_order=True).unique("step", maintain_order=True)
+    what = by_what.sort("time_ns", descending=True, maintain_order=True).unique(("step", "rank"), maintain_order=True)
+    told = steps.join(rank, on="step", nulls_equal=True).join(what, on=("step", "rank"), nulls_equal=True)
+    return told.sort("step", nulls_last=True).select(pl.col(name).cast(dtype) for name, dtype in STEP_SCHEMA.items())
+
+
+def _launched(path: CriticalPath) -> pl.DataFrame:
+    """Of each launch: op, and launched, the step of what it launches first."""
+    plan = path.times.plan
+    waits = plan.waits.filter(why="launch").select("op", "on")
+    steps = waits.with_columns(plan.ops.get_column("step").gather(waits.get_column("op")).alias("launched"))
+    first = steps.sort("op").group_by("on", maintain_order=True).agg(pl.col("launched").drop_nulls().first())
+    return first.rename({"on": "op"})
+
+
+def step_sentence(row: Mapping[str, Any]) -> str:
+    """A row of `decided_steps` in words."""
+    step = "what lies outside steps" if row["step"] is None else f"step {row['step']}"
+    return f"{step} was decided by rank {row['rank']}'s {row['what']}"

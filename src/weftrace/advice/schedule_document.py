@@ -1,0 +1,94 @@
+"""Another pipeline schedule for a measured run, as JSON values, versioned (`weftrace.schedule_swap/1`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, TypedDict
+
+import polars as pl
+from msgspec import Meta
+
+from weftrace.advice.document import source_of
+from weftrace.advice.schedules import ScheduleSwap
+from weftrace.files.schemas import Count, DocumentSchema, Positive
+from weftrace.notebook import InNotebook
+from weftrace.plan import Inferred
+from weftrace.version import __version__
+
+SCHEMA: Final = "weftrace.schedule_swap/1"
+
+
+class ScheduleSwapDocument(TypedDict):
+    """What a measured pipeline would take in another order. Makespans go from the first chunk's start to the last's
+    end, over all ranks."""
+
+    schema: str
+    weftrace: Annotated[str, Meta(description="The version that wrote it.")]
+    source: Annotated[str, Meta(description="The traces.")]
+    device_name: str
+    ranks: list[int]
+    headline: str
+    schedule: Annotated[str, Meta(description="The one that was tried.")]
+    measured_schedule: Annotated[
+        str, Meta(description='The one that was measured; "as measured" where it has no name.')
+    ]
+    step: Annotated[Count, Meta(description="Which of the recorded steps.")]
+    num_ranks: Positive
+    num_stages: Annotated[Positive, Meta(description="Of the measured schedule.")]
+    num_micro_batches: Positive
+    measured_ns: Count
+    simulated_ns: Annotated[Count, Meta(description="The measured order, simulated with the means of its chunks.")]
+    error: Annotated[float, Meta(description="simulated_ns / measured_ns - 1.")]
+    after_ns: Annotated[Count, Meta(description="The other order, simulated with the same.")]
+    change: Annotated[float, Meta(description="after_ns / simulated_ns - 1.")]
+    notes: Annotated[list[str], Meta(description="What was assumed.")]
+
+
+SCHEDULE_SWAP_SCHEMA = DocumentSchema(
+    document=ScheduleSwapDocument,
+    schema=SCHEMA,
+    title="What a measured pipeline would take with another schedule",
+    file=Path(__file__).with_name("schedule_swap.schema.json"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleSwapReport(InNotebook):
+    """A swapped schedule as its document: what is shown and saved."""
+
+    document: ScheduleSwapDocument
+
+    def _told(self) -> list[tuple[str, str]]:
+        return [("headline", self.document["headline"])]
+
+
+def schedule_swap_report(found: ScheduleSwap, inferred: Inferred) -> ScheduleSwapReport:
+    """A swapped schedule as a value that can be shown and saved. inferred: what it was measured on."""
+    return ScheduleSwapReport(
+        document={
+            "schema": SCHEMA,
+            "weftrace": __version__,
+            "source": source_of(inferred),
+            "device_name": inferred.plan.device_name,
+            "ranks": [int(rank) for rank in inferred.plan.ranks],
+            "headline": found.sentence,
+            "schedule": found.schedule,
+            "measured_schedule": found.measured_schedule,
+            "step": found.step,
+            "num_ranks": found.num_ranks,
+            "num_stages": found.num_stages,
+            "num_micro_batches": found.num_micro_batches,
+            "measured_ns": found.measured_ns,
+            "simulated_ns": found.simulated_ns,
+            "error": found.error,
+            "after_ns": found.after_ns,
+            "change": found.change,
+            "notes": [*found.notes, *inferred.notes],
+        }
+    )
+
+
+def schedule_swap_table(document: ScheduleSwapDocument) -> pl.DataFrame:
+    """A row: all but notes and ranks."""
+    return pl.DataFrame([{name: value for name, value in document.items() if name not in ("notes", "ranks")}])
