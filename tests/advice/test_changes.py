@@ -175,7 +175,8 @@ def test_a_selector_of_nothing_names_the_nearest(selector: str, near: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("selector", "told"), [("rank:x", "'x' is no rank"), ("kernel:[", "'\\[' is no regular expression")]
+    ("selector", "told"),
+    [("rank:x", "'x' is no rank"), ("kernel:[", "'\\[' is no regular expression"), ("kernel:(?=a)", "no regular")],
 )
 def test_a_selector_that_cannot_be_read_says_why(selector: str, told: str) -> None:
     with pytest.raises(AdviceError, match=told):
@@ -205,6 +206,11 @@ def test_changes_need_what_they_change() -> None:
             changed(device_only, [change])
     with pytest.raises(AdviceError, match="no change to try"):
         what_if(device_only, [])
+
+
+def test_a_factor_below_zero_is_refused_wherever_it_comes_from() -> None:
+    with pytest.raises(AdviceError, match="a number of 0 or more"):
+        changed(run(), [Scale(selector="compute", factor=-0.5)])
 
 
 def test_a_split_of_sms_is_two_numbers() -> None:

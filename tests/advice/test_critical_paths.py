@@ -127,14 +127,26 @@ def test_of_an_op_that_held_the_sms_what_the_next_could_have_used_is_sm_wait() -
     assert rows(path.by_kernel) == {"big": 36, "wide": 15, "a": 10}
 
 
-def test_who_comes_last_to_a_meet_is_on_the_path() -> None:
+def met() -> Inferred:
+    """Two ranks meet.
+
+    rank 0  [a 4]~~~~~~[x0 5][d 3]
+    rank 1  [ c 10    ][x1 5]            x0 and x1 meet
+    """
     there = Resource(rank=1, stream=7)
-    plan = plan_of(
-        kernel("a", 4), send("x0", 5, "a", meet=0),
-        kernel("c", 10, there), kernel("x1", 5, there, kind="communication", meet=0),
-        kernel("d", 3, COMPUTE, "x0"),
-    )  # fmt: skip
-    path = critical_path_of(inferred_of(plan))
+    return inferred_of(
+        plan_of(
+            kernel("a", 4),
+            send("x0", 5, "a", meet=0),
+            kernel("c", 10, there),
+            kernel("x1", 5, there, kind="communication", meet=0),
+            kernel("d", 3, COMPUTE, "x0"),
+        )
+    )
+
+
+def test_who_comes_last_to_a_meet_is_on_the_path() -> None:
+    path = critical_path_of(met())
     assert rows(path.by_class) == {"compute": 13, "communication": 5}
     assert rows(path.by_rank) == {"1": 10, "0": 8}
     assert rows(path.by_cause)["meet"] == 5
@@ -166,6 +178,7 @@ SAID: dict[str, Callable[[], Inferred]] = {
     "communication in a queue": overlapped,
     "a host that is slow": starved,
     "SMs held by another kernel": held,
+    "a rank that comes last": met,
     "one kernel": lambda: inferred_of(plan_of(kernel("a", 10))),
     "a kernel without time": lambda: inferred_of(plan_of(kernel("a", 0))),
 }

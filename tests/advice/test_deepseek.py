@@ -45,6 +45,7 @@ def test_parts_are_exact_and_bars_add_up_to_the_measured_span(deepseek: Inferred
     path = critical_path_of(deepseek)
     print(path.sentence, path.by_class)
     assert path.span_ns == deepseek.replay.replayed_ns
+    assert path.sentence.startswith("Computation decides 7")
     assert path.by_class.get_column("time_ns").sum() == path.by_cause.get_column("time_ns").sum() == path.span_ns
     assert waterfall(deepseek).bars.get_column("time_ns").sum() == 129_012_000
 

@@ -34,7 +34,7 @@ def test_an_answer_compares_two_replays_and_has_the_measured_span_beside_them() 
     assert answer.error == pytest.approx(-2 / 105)
     assert not answer.is_within_error
     assert answer.sentence == (
-        "communication ×0.5: 83.0 µs instead of 103.0 µs, both replayed (-19.4 %); most of the path is compute then. "
+        "communication ×0.5: 83.0 µs instead of 103.0 µs, both replayed (-19.4 %); compute decides 66 % then. "
         "The replay is -1.9 % off the measured 105.0 µs."
     )
 

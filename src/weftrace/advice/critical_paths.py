@@ -190,9 +190,8 @@ def sentence_of(path: CriticalPath) -> str:
     said = f"{_NAMES[name]} {percent(share, 0)} of the span: {of_whole(time_ns, path.span_ns)} on the critical path"
     if name in ("host", "launch"):
         launched = path.path.filter(pl.col("what").is_in(ON_DEVICE)).get_column("reached_by").str.starts_with("launch")
-        return (
-            f"{said}, where the device waits {counted(int(launched.sum()), 'time')} for a launch{_beside(path, name)}."
-        )
+        late = f", where the device waits {counted(int(launched.sum()), 'time')} for a launch"
+        return f"{said}{late}{_beside(path, name)}{_on_rank(path)}."
     phase, phase_ns = _largest(of_class, "phase")
     cause, cause_ns = _largest(of_class, "cause")
     most = ""
@@ -200,7 +199,7 @@ def sentence_of(path: CriticalPath) -> str:
         most = f", most of it {phase}" if 2 * phase_ns > time_ns else f", {duration(phase_ns)} of it {phase}"
     why = _HOW.get(cause, cause)
     how = f", {why}" if 2 * cause_ns > time_ns else f", {percent(cause_ns / time_ns, 0)} of it {why}"
-    return f"{said}{most}{how}{_beside(path, name)}."
+    return f"{said}{most}{how}{_beside(path, name)}{_on_rank(path)}."
 
 
 def _beside(path: CriticalPath, name: str) -> str:
@@ -219,6 +218,14 @@ def _beside(path: CriticalPath, name: str) -> str:
     if half < path.span_ns / 1_000:
         return f"; half of the {other} beside it has no slack to speak of"
     return f"; half of the {other} beside it has {duration(half)} of slack or more"
+
+
+def _on_rank(path: CriticalPath) -> str:
+    """Of several ranks the one on which most of the path lies."""
+    if len(path.times.plan.ranks) == 1:
+        return ""
+    rank, _, share = path.by_rank.row(0)
+    return f"; {percent(share, 0)} of the path is on rank {rank}"
 
 
 def _largest(parts: pl.DataFrame, column: str) -> tuple[str, int]:

@@ -13,7 +13,7 @@ from weftrace.notebook import InNotebook
 from weftrace.plan.inference.replaying import Replay
 from weftrace.plan.inference.values import Inferred
 from weftrace.plan.times import timetable
-from weftrace.units import duration
+from weftrace.units import duration, percent
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,8 +109,12 @@ def sentence_of(answer: WhatIf) -> str:
     what = ", ".join(map(str, answer.changes))
     how = (
         f"{duration(answer.after_ns)} instead of {duration(answer.replayed_ns)}, both replayed "
-        f"({100 * answer.change:+.1f} %); most of the path is {answer.bottleneck} then"
+        f"({100 * answer.change:+.1f} %); {answer.bottleneck} decides {percent(_share(answer), 0)} then"
     )
     off = f"The replay is {100 * answer.error:+.1f} % off the measured {duration(answer.span_ns)}"
     small = ": the change is smaller than the replay is off." if answer.is_within_error else "."
     return f"{what}: {how}. {off}{small}"
+
+
+def _share(answer: WhatIf) -> float:
+    return float(answer.after.by_class.item(0, "share")) if answer.after.span_ns else 0.0
