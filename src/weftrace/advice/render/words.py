@@ -112,15 +112,19 @@ def replay_words(replay: ReplayTold) -> str:
     said = (
         f"Replayed in {duration(replay['replayed_ns'])}, measured {duration(replay['span_ns'])}: {off(replay['error'])}"
     )
-    if replay["worst_phase"] is not None:
+    if replay["worst_phase"] is not None and not replay["worst_phase_ns"]:
+        said += "; all phases end when they did"
+    elif replay["worst_phase"] is not None:
         late = "late" if replay["worst_phase_ns"] > 0 else "early"
         said += (
             f"; the worst phase end, of {replay['worst_phase']}, is {duration(abs(replay['worst_phase_ns']))} {late}"
         )
     if not replay["late_starts"]:
         return f"{said}."
-    part = percent(replay["unexplained_ns"] / replay["late_ns"], 0)
-    return f"{said}. Of {counted(replay['late_starts'], 'late start')} {part} of the time is unexplained."
+    part, number = replay["unexplained_ns"] / replay["late_ns"], counted(replay["late_starts"], "late start")
+    if not part:
+        return f"{said}. The plan explains {'all ' * (replay['late_starts'] > 1)}{number}."
+    return f"{said}. Of {number} {percent(part, 0)} of the time is unexplained."
 
 
 def doubt_words(replay: ReplayTold) -> str:
