@@ -54,7 +54,7 @@ def test_the_path_is_printed_with_the_sentence_and_the_replays_error_first(run: 
     assert [head.split("  ")[0] for head in heads] == [
         "By class", "By phase", "By kernel", "By cause", "Slack", "What the plan rests on",
     ]  # fmt: skip
-    assert "The replay keeps measured durations, a gap of 2.0 µs" in told(out)
+    assert "The replay keeps measured durations, one median each (gap 2.0 µs" in told(out)
     assert "\x1b[" not in out
 
 
