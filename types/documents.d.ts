@@ -19,7 +19,13 @@ declare namespace critical_path {
     launch_latency_ns: number;
     /** From an op's end to a waiter's start elsewhere, the median. */
     wait_latency_ns: number;
-    /** Streams that start when they did, launched before the recording. */
+    /** From a graph's launch to its first kernel, the median. */
+    graph_latency_ns: number;
+    /** How long before a kernel's end its SMs are free, the median. */
+    drain_ns: number;
+    /** From a kernel's end to when a thread that polled for it went on, the median. */
+    quiet_latency_ns: number;
+    /** Streams that start when they did, held up before the recording. */
     num_pinned: number;
   }
   /** What of the path has one name. The rows of a table add up to the path's span. */
@@ -158,7 +164,13 @@ declare namespace replay_checks {
     launch_latency_ns: number;
     /** From an op's end to a waiter's start elsewhere, the median. */
     wait_latency_ns: number;
-    /** Streams that start when they did, launched before the recording. */
+    /** From a graph's launch to its first kernel, the median. */
+    graph_latency_ns: number;
+    /** How long before a kernel's end its SMs are free, the median. */
+    drain_ns: number;
+    /** From a kernel's end to when a thread that polled for it went on, the median. */
+    quiet_latency_ns: number;
+    /** Streams that start when they did, held up before the recording. */
     num_pinned: number;
   }
   /** A replay of the inferred plan beside the measurement. */
@@ -256,7 +268,13 @@ declare namespace sensitivity {
     launch_latency_ns: number;
     /** From an op's end to a waiter's start elsewhere, the median. */
     wait_latency_ns: number;
-    /** Streams that start when they did, launched before the recording. */
+    /** From a graph's launch to its first kernel, the median. */
+    graph_latency_ns: number;
+    /** How long before a kernel's end its SMs are free, the median. */
+    drain_ns: number;
+    /** From a kernel's end to when a thread that polled for it went on, the median. */
+    quiet_latency_ns: number;
+    /** Streams that start when they did, held up before the recording. */
     num_pinned: number;
   }
   /** A point of a curve. */
@@ -347,7 +365,13 @@ declare namespace what_if {
     launch_latency_ns: number;
     /** From an op's end to a waiter's start elsewhere, the median. */
     wait_latency_ns: number;
-    /** Streams that start when they did, launched before the recording. */
+    /** From a graph's launch to its first kernel, the median. */
+    graph_latency_ns: number;
+    /** How long before a kernel's end its SMs are free, the median. */
+    drain_ns: number;
+    /** From a kernel's end to when a thread that polled for it went on, the median. */
+    quiet_latency_ns: number;
+    /** Streams that start when they did, held up before the recording. */
     num_pinned: number;
   }
   /** What of the path has one name. The rows of a table add up to the path's span. */
@@ -3343,12 +3367,18 @@ declare namespace path_block {
   }
   /** All that the replay keeps of the run besides measured durations and the waits. */
   interface KeptTold {
+    /** How long before a kernel's end its SMs are free, the median. */
+    drain_ns: number;
     /** Between two ops back to back on a stream, the median. */
     gap_ns: number;
+    /** From a graph's launch to its first kernel, the median. */
+    graph_latency_ns: number;
     /** From a launch call's end to its op's start, the median. */
     launch_latency_ns: number;
-    /** Streams that start when they did, launched before the recording. */
+    /** Streams that start when they did, held up before the recording. */
     num_pinned: number;
+    /** From a kernel's end to when a thread that polled for it went on, the median. */
+    quiet_latency_ns: number;
     /** From an op's end to a waiter's start elsewhere, the median. */
     wait_latency_ns: number;
   }
@@ -3662,12 +3692,18 @@ declare namespace what_if_block {
   }
   /** All that the replay keeps of the run besides measured durations and the waits. */
   interface KeptTold {
+    /** How long before a kernel's end its SMs are free, the median. */
+    drain_ns: number;
     /** Between two ops back to back on a stream, the median. */
     gap_ns: number;
+    /** From a graph's launch to its first kernel, the median. */
+    graph_latency_ns: number;
     /** From a launch call's end to its op's start, the median. */
     launch_latency_ns: number;
-    /** Streams that start when they did, launched before the recording. */
+    /** Streams that start when they did, held up before the recording. */
     num_pinned: number;
+    /** From a kernel's end to when a thread that polled for it went on, the median. */
+    quiet_latency_ns: number;
     /** From an op's end to a waiter's start elsewhere, the median. */
     wait_latency_ns: number;
   }
@@ -3769,12 +3805,18 @@ declare namespace sensitivity_block {
   }
   /** All that the replay keeps of the run besides measured durations and the waits. */
   interface KeptTold {
+    /** How long before a kernel's end its SMs are free, the median. */
+    drain_ns: number;
     /** Between two ops back to back on a stream, the median. */
     gap_ns: number;
+    /** From a graph's launch to its first kernel, the median. */
+    graph_latency_ns: number;
     /** From a launch call's end to its op's start, the median. */
     launch_latency_ns: number;
-    /** Streams that start when they did, launched before the recording. */
+    /** Streams that start when they did, held up before the recording. */
     num_pinned: number;
+    /** From a kernel's end to when a thread that polled for it went on, the median. */
+    quiet_latency_ns: number;
     /** From an op's end to a waiter's start elsewhere, the median. */
     wait_latency_ns: number;
   }

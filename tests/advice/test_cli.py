@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import weftrace as wt
+from tests.advice.runs import two_streams
 from tests.cli.test_cli import Run, run
 from tests.tracefile import TraceFile
 from weftrace.advice.kinds import SCHEMAS
@@ -53,7 +54,7 @@ def test_the_path_is_printed_with_the_sentence_and_the_replays_error_first(run: 
     assert [head.split("  ")[0] for head in heads] == [
         "By class", "By phase", "By kernel", "By cause", "Slack", "What the plan rests on",
     ]  # fmt: skip
-    assert "The replay keeps measured durations, a gap of 2.0 µs" in told(out)
+    assert "The replay keeps measured durations, one median each (gap 2.0 µs" in told(out)
     assert "\x1b[" not in out
 
 
@@ -105,13 +106,16 @@ def test_a_change_is_tried_with_the_replays_error_beside_it(run: Run, train: Pat
     assert wt.load(output).document == document
 
 
-def test_all_changes_can_be_asked_for_at_once(run: Run, train: Path) -> None:
+def test_all_changes_can_be_asked_for_at_once(run: Run, tmp_path: Path) -> None:
+    two_streams(tmp_path)
     code, out, err = run(
-        "whatif", train, "--no-barrier-wait", "--perfect-overlap", "--scale", "phase:attn(F)=0.9", "--json"
-    )
+        "whatif", tmp_path / "trace.json", "--no-barrier-wait", "--no-host-gaps", "--perfect-overlap",
+        "--scale", "phase:mlp(F)0=0.9", "--sms", "112/20", "--json",
+    )  # fmt: skip
     assert code == 0, err
-    document = json.loads(out)
-    assert document["changes"] == ["phase:attn(F) ×0.9", "no barrier waits", "perfect overlap"]
+    changes = json.loads(out)["changes"]
+    assert changes[:3] == ["phase:mlp(F)0 ×0.9", "no barrier waits", "no host gaps"]
+    assert "112" in changes[3] and changes[4] == "perfect overlap"
 
 
 def test_the_host_of_a_simulated_run_is_not_there_to_be_changed(run: Run, train: Path) -> None:

@@ -37,7 +37,12 @@ class KeptTold(TypedDict):
     gap_ns: Annotated[int, Meta(description="Between two ops back to back on a stream, the median.")]
     launch_latency_ns: Annotated[int, Meta(description="From a launch call's end to its op's start, the median.")]
     wait_latency_ns: Annotated[int, Meta(description="From an op's end to a waiter's start elsewhere, the median.")]
-    num_pinned: Annotated[Count, Meta(description="Streams that start when they did, launched before the recording.")]
+    graph_latency_ns: Annotated[int, Meta(description="From a graph's launch to its first kernel, the median.")]
+    drain_ns: Annotated[int, Meta(description="How long before a kernel's end its SMs are free, the median.")]
+    quiet_latency_ns: Annotated[
+        int, Meta(description="From a kernel's end to when a thread that polled for it went on, the median.")
+    ]
+    num_pinned: Annotated[Count, Meta(description="Streams that start when they did, held up before the recording.")]
 
 
 class WaitsRow(TypedDict):
@@ -74,6 +79,9 @@ def kept_told(inferred: Inferred) -> KeptTold:
         "gap_ns": kept.gap_ns,
         "launch_latency_ns": kept.launch_latency_ns,
         "wait_latency_ns": kept.wait_latency_ns,
+        "graph_latency_ns": kept.graph_latency_ns,
+        "drain_ns": kept.drain_ns,
+        "quiet_latency_ns": kept.quiet_latency_ns,
         "num_pinned": kept.num_pinned,
     }
 

@@ -11,7 +11,6 @@ from weftrace.advice.document import CriticalPathDocument, CriticalPathReport
 from weftrace.advice.render.colours import CLASS_ROLES
 from weftrace.advice.render.picture import MAX_NAME, MAX_OPS, PathPicture, path_picture
 from weftrace.advice.render.words import PATH_TERMS, WHAT_IF_TERMS, kept_words, replay_words, weakest_words
-from weftrace.advice.told import KeptTold, ReplayTold
 from weftrace.advice.whatif_document import SensitivityDocument, SensitivityReport, WhatIfDocument, WhatIfReport
 from weftrace.render.page import render_page
 
@@ -96,7 +95,7 @@ def render_path_html(report: CriticalPathReport, sensitivity: SensitivityReport 
 def render_what_if_html(report: WhatIfReport) -> str:
     """One self-contained page of a what-if, as text."""
     document, found = report.document, report.found
-    told: Told = {**_replay(document["replay"], document["kept"]), "weakest": weakest_words(document["weakest"])}
+    told: Told = {**_replay(document), "weakest": weakest_words(document["weakest"])}
     block: WhatIfBlock = {
         "document": document,
         "told": told,
@@ -120,7 +119,7 @@ def render_what_if_html(report: WhatIfReport) -> str:
 def render_sensitivity_html(report: SensitivityReport) -> str:
     """One self-contained page of a sensitivity and its curves, as text."""
     document = report.document
-    told: Told = {**_replay(document["replay"], document["kept"]), "weakest": ""}
+    told: Told = {**_replay(document), "weakest": ""}
     block: SensitivityBlock = {"document": document, "told": told}
     return render_page(
         "sensitivity.html",
@@ -143,7 +142,7 @@ def path_block(
     unsure = pl.DataFrame() if path is None else path.path.filter(pl.col("confidence") < 1)
     return {
         "document": _shortened(document),
-        "told": {**_replay(document["replay"], document["kept"]), "weakest": weakest_words(document["weakest"])},
+        "told": {**_replay(document), "weakest": weakest_words(document["weakest"])},
         "roles": dict(CLASS_ROLES),
         "picture": None if path is None else path_picture(path, max_ops=max_ops),
         "waits": [] if path is None else _waits(unsure, path),
@@ -152,8 +151,9 @@ def path_block(
     }
 
 
-def _replay(replay: ReplayTold, kept: KeptTold) -> Told:
-    return {"replay": replay_words(replay), "kept": kept_words(kept), "weakest": ""}
+def _replay(document: CriticalPathDocument | WhatIfDocument | SensitivityDocument) -> Told:
+    kept = kept_words(document["kept"], document["waits"])
+    return {"replay": replay_words(document["replay"]), "kept": kept, "weakest": ""}
 
 
 def _shortened(document: CriticalPathDocument) -> CriticalPathDocument:

@@ -74,7 +74,7 @@ def waits_block(waits: Sequence[WaitsRow], kept: KeptTold, width: int) -> Render
         for row in waits
     ]
     heads = ("waits", "number", "confidence", "votes for : against")
-    told = Text(clean(kept_words(kept)), style=DIM)
+    told = Text(clean(kept_words(kept, waits)), style=DIM)
     return Group(section("What the plan rests on"), table(heads, lines, width, left=heads[:1]), told)
 
 

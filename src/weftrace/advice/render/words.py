@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from weftrace.advice.document import WeakestTold
@@ -112,15 +112,19 @@ def replay_words(replay: ReplayTold) -> str:
     said = (
         f"Replayed in {duration(replay['replayed_ns'])}, measured {duration(replay['span_ns'])}: {off(replay['error'])}"
     )
-    if replay["worst_phase"] is not None:
+    if replay["worst_phase"] is not None and not replay["worst_phase_ns"]:
+        said += "; all phases end when they did"
+    elif replay["worst_phase"] is not None:
         late = "late" if replay["worst_phase_ns"] > 0 else "early"
         said += (
             f"; the worst phase end, of {replay['worst_phase']}, is {duration(abs(replay['worst_phase_ns']))} {late}"
         )
     if not replay["late_starts"]:
         return f"{said}."
-    part = percent(replay["unexplained_ns"] / replay["late_ns"], 0)
-    return f"{said}. Of {counted(replay['late_starts'], 'late start')} {part} of the time is unexplained."
+    part, number = replay["unexplained_ns"] / replay["late_ns"], counted(replay["late_starts"], "late start")
+    if not part:
+        return f"{said}. The plan explains {'all ' * (replay['late_starts'] > 1)}{number}."
+    return f"{said}. Of {number} {percent(part, 0)} of the time is unexplained."
 
 
 def doubt_words(replay: ReplayTold) -> str:
@@ -130,15 +134,20 @@ def doubt_words(replay: ReplayTold) -> str:
     return f"Not to be trusted: {'; '.join(replay['doubts'])}. Take what follows for a hint."
 
 
-def kept_words(kept: KeptTold) -> str:
-    """What the replay keeps."""
-    gap, launch, wait = (duration(kept[key]) for key in ("gap_ns", "launch_latency_ns", "wait_latency_ns"))
-    said = (
-        f"The replay keeps measured durations, a gap of {gap}, a launch latency of {launch}, a latency of waits of "
-        f"{wait} and these waits"
-    )
-    pinned = f"; {counted(kept['num_pinned'], 'stream')} start when they did" if kept["num_pinned"] else ""
-    return f"{said}{pinned}; nothing else of when ops ran."
+def kept_words(kept: KeptTold, waits: Sequence[WaitsRow]) -> str:
+    """What the replay keeps of the run: durations, these medians, and the waits."""
+    sources = {row["source"] for row in waits}
+    medians = [
+        ("gap", kept["gap_ns"], True),
+        ("launch latency", kept["launch_latency_ns"], "launch" in sources),
+        ("latency of waits", kept["wait_latency_ns"], bool(sources & {"recorded", "voted"})),
+        ("latency of graphs", kept["graph_latency_ns"], "graph" in sources),
+        ("time before a kernel's end at which its SMs are free", kept["drain_ns"], "sm" in sources),
+        ("latency of polling", kept["quiet_latency_ns"], "quiet" in sources),
+    ]
+    told = ", ".join(f"{name} {duration(time_ns)}" for name, time_ns, is_used in medians if is_used)
+    pinned = f"; {counted(kept['num_pinned'], 'stream')} held up before the recording" if kept["num_pinned"] else ""
+    return f"The replay keeps measured durations, one median each ({told}) and these waits{pinned}; nothing else."
 
 
 def weakest_words(weakest: WeakestTold | None) -> str:
