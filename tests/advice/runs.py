@@ -7,9 +7,15 @@ from pathlib import Path
 from tests.tracefile import DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.plan.inference.inferring import infer
 from weftrace.plan.inference.values import Inferred
+from weftrace.trace import Trace, open_trace
 
 
 def two_streams(folder: Path, *, num: int = 6) -> Inferred:
+    """The plan of what `write_two_streams` writes."""
+    return infer(trace_of(write_two_streams(folder, num=num)))
+
+
+def write_two_streams(folder: Path, *, num: int = 6) -> Path:
     """Two streams fed by one host thread that is late for every fourth kernel: times in µs.
 
     thread  |launch .. work .. launch ..
@@ -25,7 +31,14 @@ def two_streams(folder: Path, *, num: int = 6) -> Inferred:
         file.kernel(NOTIFY, at + 140, 20.5, stream=20, launch=at - 22, blocks=1)
         file.kernel(GEMM, at + 102, 70 + layer, launch=at - 18, blocks=132)
         at += 260 + 3 * layer
-    return infer(file.trace(folder))
+    return file.write(folder / "trace.json")
+
+
+def trace_of(path: Path) -> Trace:
+    """One rank's trace, read."""
+    trace = open_trace(path)
+    assert isinstance(trace, Trace)
+    return trace
 
 
 def strained(folder: Path, long: str) -> Inferred:

@@ -28,15 +28,19 @@ if TYPE_CHECKING:  # and imported where a report of FLOPs is at hand: traces are
     from weftrace.flops.values import FlopsReport
 
 MAX_TIMELINE_EVENTS = 200_000
+#: Device events of a trace up to which its page tells the critical path: what is found in a second or two.
+MAX_PATH_EVENTS = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RankReport(InNotebook):
-    """One device of one rank. timeline: its events, packed for the page; flops: a step's cost joined to its times."""
+    """One device of one rank. timeline: its events, packed for the page; flops: a step's cost joined to its times;
+    work: what all of it was made of, where the page needs it again."""
 
     analysis: RankAnalysis
     timeline: TimelinePayload | None = None
     flops: TraceJoin | None = None
+    work: Work | None = None
 
     def _told(self) -> Iterable[tuple[str, str]]:
         return self.analysis._told()
@@ -49,11 +53,14 @@ class Report(InNotebook):
     document: all of it as JSON-able values (schema weftrace.report/1), which is what every renderer draws from.
     timelines: of each rank of the document its events for the page, None where they were not asked for.
     analysis: the same as typed values and frames; None of a report that was loaded from its document.
+    works: of a single trace of up to 50,000 device events, what it was made of, a device each: its page finds the
+        critical path in it. Empty, or None, elsewhere.
     """
 
     document: ReportDocument
     timelines: tuple[TimelinePayload | None, ...] = ()
     analysis: Analysis | None = None
+    works: tuple[Work | None, ...] = ()
 
     def _told(self) -> Iterable[tuple[str, str]]:
         yield "", self.document["headline"]
@@ -110,7 +117,7 @@ def analyze(
         _devices, rules=rules, step=step, step_by=step_by, by=bys, max_events=per_rank, flops=flops, hardware=hardware
     )
     if isinstance(source, Trace):
-        ranks, failures, name = each(source), [], source.path or "in memory"
+        ranks, failures, name = each(source, keep_work=timelines), [], source.path or "in memory"
     else:
         job = replace(source, frames=source.frames or bool(bys))
         outcomes = job.map(each, workers=workers, executor=executor, on_done=on_done)
@@ -123,6 +130,7 @@ def analyze(
         document=document_of(analysis, flops=[rank.flops for rank in ranks], most_stretches=most_stretches),
         timelines=tuple(rank.timeline for rank in ranks),
         analysis=analysis,
+        works=tuple(rank.work for rank in ranks),
     )
 
 
@@ -136,12 +144,14 @@ def _devices(
     max_events: int,
     flops: FlopsReport | None,
     hardware: Hardware | str | None,
+    keep_work: bool = False,
 ) -> list[RankReport]:
     return [
         RankReport(
             analysis=analyze_rank(work, by=by),
             timeline=timeline_payload(work.trace, work.events, max_events=max_events) if max_events else None,
             flops=None if flops is None else _joined(flops, work, hardware),
+            work=work if keep_work and work.events.height <= MAX_PATH_EVENTS else None,
         )
         for work in works_of(trace, rules=rules, step=step, step_by=step_by)
     ]

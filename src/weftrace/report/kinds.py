@@ -13,6 +13,7 @@ from weftrace.kinds import Kind
 from weftrace.report.build import Report, analyze
 from weftrace.report.document import report_document
 from weftrace.report.document_types import REPORT_SCHEMA, SCHEMA
+from weftrace.report.render.critical import path_blocks
 from weftrace.report.render.page import render_html
 from weftrace.report.render.tables import code_csv, has_code, kernels_csv, to_markdown
 from weftrace.report.render.terminal import print_report
@@ -36,7 +37,7 @@ def _sources(report: Report) -> list[str]:
 
 
 def _save_page(report: Report, path: str) -> None:
-    write_output(path, [render_html(report.document, report.timelines)])
+    write_output(path, [render_html(report.document, report.timelines, path_blocks(report))])
 
 
 def _save_markdown(report: Report, path: str) -> None:

@@ -31,7 +31,7 @@ def test_the_path_is_drawn_as_long_as_its_classes_take(tmp_path: Path) -> None:
     }
     expected = {name: time_ns / MS for name, time_ns, _ in path.by_class.rows()}
     assert drawn == pytest.approx(expected)
-    assert {"stream 7", "host thread 0"} <= {y for trace in figure.data for y in trace.y}
+    assert {"stream 7", "thread 0"} <= {y for trace in figure.data for y in trace.y}
 
 
 def test_many_intervals_become_columns_as_high_as_they_are_full(tmp_path: Path) -> None:

@@ -11,14 +11,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.advice.runs import two_streams
+from tests.advice.runs import trace_of, two_streams
 from tests.conftest import shared_data_folder
 from weftrace.advice.critical_paths import critical_path_of
 from weftrace.advice.render.overlay import COLOURS, PROCESS, annotate_path
 from weftrace.errors import AdviceError
 from weftrace.plan.inference.inferring import infer
 from weftrace.plan.inference.values import Inferred
-from weftrace.trace import Trace, open_trace
 
 
 def events_of(path: Path) -> list[dict[str, Any]]:
@@ -72,7 +71,7 @@ def test_every_slice_is_a_part_of_the_path(tmp_path: Path) -> None:
     events = written(inferred, tmp_path / "annotated.json")
     check_slices(inferred, events)
     tracks = {event["args"]["name"] for event in events if event["ph"] == "M" and event["name"] == "thread_name"}
-    assert {"host thread 0, as measured", "stream 7, as measured"} <= tracks
+    assert {"thread 0, as measured", "stream 7, as measured"} <= tracks
 
 
 def test_the_original_stays_and_reads_as_before(tmp_path: Path) -> None:
@@ -80,8 +79,7 @@ def test_the_original_stays_and_reads_as_before(tmp_path: Path) -> None:
     before = events_of(tmp_path / "trace.json")
     after = written(inferred, tmp_path / "annotated.json.gz")
     assert after[: len(before)] == before
-    again = open_trace(tmp_path / "annotated.json.gz")
-    assert isinstance(again, Trace)
+    again = trace_of(tmp_path / "annotated.json.gz")
     assert infer(again).plan.ops.equals(inferred.plan.ops)
 
 
@@ -106,8 +104,7 @@ def test_an_input_is_never_written_over(tmp_path: Path) -> None:
 def test_a_path_is_drawn_once(tmp_path: Path) -> None:
     inferred = two_streams(tmp_path)
     written(inferred, tmp_path / "a.json")
-    again = open_trace(tmp_path / "a.json")
-    assert isinstance(again, Trace)
+    again = trace_of(tmp_path / "a.json")
     twice = infer(again)
     with pytest.raises(AdviceError, match="already"):
         annotate_path(twice, critical_path_of(twice), tmp_path / "b.json")
@@ -117,7 +114,6 @@ def test_a_recorded_trace_is_annotated_slice_by_slice(tmp_path: Path) -> None:
     path = shared_data_folder() / "hta-event-sync-multi-stream.json.gz"
     if not path.exists():
         pytest.skip("no recorded traces here")
-    trace = open_trace(path)
-    assert isinstance(trace, Trace)
+    trace = trace_of(path)
     inferred = infer(trace)
     check_slices(inferred, written(inferred, tmp_path / "annotated.json.gz"))

@@ -62,4 +62,4 @@ def test_hops_join_the_rows_of_the_path(tmp_path: Path) -> None:
     hops = picture["hops"]
     assert hops["from_row"] and all(a != b for a, b in zip(hops["from_row"], hops["to_row"], strict=True))
     names = {picture["rows"][at]["name"] for at in hops["from_row"]}
-    assert "host thread 0" in names
+    assert "thread 0" in names

@@ -145,7 +145,7 @@ def _measured(inferred: Inferred, path: CriticalPath, at: int, zero_ns: int) -> 
 
 def stream_name(stream: int) -> str:
     """What a stream of an inferred plan is called."""
-    return f"host thread {stream - FIRST_THREAD}" if stream >= FIRST_THREAD else f"stream {stream}"
+    return f"thread {stream - FIRST_THREAD}" if stream >= FIRST_THREAD else f"stream {stream}"
 
 
 def _arrow(

@@ -1,8 +1,9 @@
 // What is told of a critical path beside its picture: how far the replay is off, tables of its parts, its unsure waits.
 
 import { fill, h } from "./dom.js";
-import { grouped, percent } from "./format.js";
+import { duration, grouped, percent } from "./format.js";
 import { kernelName, sortableTable } from "./tables.js";
+import { waterfall } from "./waterfall.js";
 
 /**
  * @typedef {page.PathBlock["document"]} Path
@@ -99,6 +100,23 @@ function shareTable(rows, label, of) {
     { key: "share", label: "of the span", kind: "percent", text: (row) => percent(row.share) },
   ];
   return sortableTable({ name: `path-${of.slice(3)}`, columns, rows, sort: { key: "time_ns", down: true }, limit: 15 });
+}
+
+/**
+ * The measured span as the classes on the path and the replay's error, with what each would save alone.
+ * @param {HTMLElement} holder
+ * @param {page.PathBlock} block
+ */
+export function pathWaterfall(holder, { document: { waterfall: bars, replay }, roles }) {
+  let end = 0;
+  const falls = bars.map((bar) => {
+    const from_ns = end;
+    end += bar.time_ns;
+    const alone = bar.alone_ns === null ? "" : `, alone saves ${duration(bar.alone_ns)}`;
+    const told = `${duration(bar.time_ns)}, ${percent(bar.share)}${alone}`;
+    return { name: bar.name, role: roles[bar.name] ?? "error", from_ns, to_ns: end, told, saved_ns: bar.alone_ns };
+  });
+  waterfall(holder, falls, `The measured ${duration(replay.span_ns)} by class`);
 }
 
 /**

@@ -8,6 +8,7 @@ from typing import Any
 from weftrace.render.configuration import configured_terms
 from weftrace.render.page import render_page
 from weftrace.report.document_types import ReportDocument
+from weftrace.report.render.critical import path_terms
 from weftrace.report.render.words import TERMS
 from weftrace.report.timeline_types import TimelinePayload
 
@@ -21,12 +22,17 @@ class TimelineBlock(TimelinePayload):
     shift_ns: int
 
 
-def render_html(document: ReportDocument, timelines: Sequence[TimelinePayload | None]) -> str:
+def render_html(
+    document: ReportDocument,
+    timelines: Sequence[TimelinePayload | None],
+    paths: Sequence[Mapping[str, Any] | None] = (),
+) -> str:
     """One self-contained page for a report document, as text.
 
     document: the JSON report (`schema.json`).
     timelines: `timelines[i]` is the payload of `timeline_payload` for `document["ranks"][i]`; None, or a sequence that
         ends early, leaves a rank without its timeline, and the page says so.
+    paths: likewise critical paths, of `path_blocks`; a rank without one has no tab for it.
     Raises ValueError where the document holds a NaN or an infinity, which JSON cannot.
     """
     blocks: list[tuple[str, Mapping[str, Any]]] = [("weftrace-report", document)]
@@ -35,14 +41,15 @@ def render_html(document: ReportDocument, timelines: Sequence[TimelinePayload | 
             # Times in the page count from the rank's start. Absolute nanoseconds do not fit a float64: joined here.
             shift_ns = timeline["start_ns"] - rank["start_ns"] if rank["start_ns"] is not None else 0
             blocks.append((f"weftrace-timeline-{number}", {**timeline, "shift_ns": shift_ns}))
+    blocks += [(f"weftrace-path-{number}", path) for number, path in enumerate(paths) if path is not None]
     told = {name for rank in document["ranks"] if "configuration" in rank for name in rank["configuration"]}
     return render_page(
         "page.html",
         home=HOME,
         entry=ENTRY,
-        styles=["render/page.css", "render/icicle.css"],
+        styles=["render/page.css", "render/icicle.css", "render/path.css"],
         blocks=blocks,
-        terms={**TERMS, **configured_terms(told)},
+        terms={**TERMS, **(path_terms() if any(paths) else {}), **configured_terms(told)},
         title=document["source"],
         headline=document["headline"],
         version=document["weftrace"],

@@ -12,9 +12,9 @@ import { sortableTable } from "render/tables.js";
  */
 
 /** @param {Sensitivity} sensitivity */
-export function showGains({ by, rows, headline, replay }) {
+export function showGains({ by, rows, headline }) {
   const most = Math.max(1e-12, ...rows.map((row) => row.share));
-  byId("gain-lead").textContent = `${headline} The replay is ${signed(replay.error)} off.`;
+  byId("gain-lead").textContent = headline;
   /** @type {import("render/tables.js").Column<Gain>[]} */
   const columns = [
     { key: "selector", label: `${grouped(100 * by, by < 0.01 ? 2 : 0)} % faster`, kind: "text", wide: true },
@@ -42,13 +42,12 @@ export function showGains({ by, rows, headline, replay }) {
 }
 
 /** @param {Sensitivity} sensitivity */
-export function showCurves({ curves: all, replay }) {
+export function showCurves({ curves: all }) {
   byId("curve-box").hidden = all.length === 0;
   if (!all.length) return;
   const factors = [...new Set(all.flatMap(({ points }) => points.map((point) => point.factor)))].sort((a, b) => a - b);
   byId("curve-title").textContent = `If ${all.map((curve) => curve.selector).join(", or ")} took another time`;
-  const told = all.map((curve) => curve.sentence).filter(Boolean);
-  byId("curve-lead").textContent = [...told, `The replay is ${signed(replay.error)} off.`].join(" ");
+  byId("curve-lead").textContent = all.map((curve) => curve.sentence).join(" ");
   curves(byId("curve"), {
     xs: factors,
     labels: factors.map((factor) => `×${factor}`),

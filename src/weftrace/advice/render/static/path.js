@@ -2,11 +2,10 @@
 
 import { card } from "render/cards.js";
 import { byId, fill } from "render/dom.js";
-import { duration, percent, plural, sentence } from "render/format.js";
+import { percent, plural, sentence } from "render/format.js";
 import { pathPicture } from "render/path_picture.js";
-import { partTables, showNotes, showTrust, signed, waitTable } from "render/path_tables.js";
+import { partTables, pathWaterfall, showNotes, showTrust, signed, waitTable } from "render/path_tables.js";
 import { startPage } from "render/start.js";
-import { waterfall } from "render/waterfall.js";
 import { showCurves, showGains } from "./gains.js";
 
 const AROUND = 60; // a wait that is chosen is seen with this part of the span around it
@@ -17,7 +16,8 @@ startPage("weftrace-path", (/** @type {page.PathBlock} */ block) => {
   showTrust(byId("banner"), path.replay);
   fill(byId("cards"), cards(block));
   showNotes(byId("notes"), path.notes);
-  showFall(block);
+  byId("fall").hidden = path.waterfall.length === 0;
+  pathWaterfall(byId("waterfall"), block);
   byId("picture").hidden = !block.picture;
   const picture = block.picture && pathPicture(byId("path"), block.picture);
   const parts = partTables(byId("part-by"), byId("part-table"), path);
@@ -41,20 +41,6 @@ function cards({ document: { replay, by_class, by_cause, weakest }, num_waits })
       ? card("weakest", "Weakest wait", percent(weakest.confidence, 0), num_waits ? unsure : weakest.name)
       : card("weakest", "Weakest wait", "100 %", "all waits on the path are sure"),
   ];
-}
-
-/** @param {page.PathBlock} block */
-function showFall({ document: { waterfall: bars, replay }, roles }) {
-  byId("fall").hidden = bars.length === 0;
-  let end = 0;
-  const falls = bars.map((bar) => {
-    const from_ns = end;
-    end += bar.time_ns;
-    const alone = bar.alone_ns === null ? "" : `, alone saves ${duration(bar.alone_ns)}`;
-    const told = `${duration(bar.time_ns)}, ${percent(bar.share)}${alone}`;
-    return { name: bar.name, role: roles[bar.name] ?? "error", from_ns, to_ns: end, told, saved_ns: bar.alone_ns };
-  });
-  if (bars.length) waterfall(byId("waterfall"), falls, `The measured ${duration(replay.span_ns)} by class`);
 }
 
 /**

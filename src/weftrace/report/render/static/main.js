@@ -8,6 +8,7 @@ import { onTheme } from "render/theme.js";
 import { accounts, breakdown } from "./account.js";
 import { showCode } from "./code.js";
 import { readTimeline } from "./data.js";
+import { showCritical } from "./critical.js";
 import { dock } from "./dock.js";
 import { keepInFragment } from "./fragment.js";
 import { jobOf } from "./job.js";
@@ -98,6 +99,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     timeline.show(rank, shown);
     showMatrix(rank);
     showCode(rank);
+    showCritical(position);
     showKernels(rank, findInTimeline);
     showPhases(rank);
     showWaits(rank);

@@ -1,0 +1,84 @@
+"""The tab "Critical path" of a report's page: there where a path is found in a moment, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weftrace as wt
+from tests.advice.runs import trace_of, write_two_streams
+from tests.browser import Open
+from tests.tracefile import TraceFile
+from weftrace.advice import critical_path_of
+from weftrace.plan import infer
+from weftrace.report import build
+from weftrace.report.render import critical
+from weftrace.report.render.critical import path_blocks
+
+
+def saved(report: Any, folder: Path) -> str:
+    wt.save(report, folder / "report.html")
+    return (folder / "report.html").read_text()
+
+
+def block_of(html: str) -> Any:
+    found = re.search(r'<script type="application/json" id="weftrace-path-0">(.*?)</script>', html, re.DOTALL)
+    return found and json.loads(found[1])
+
+
+def test_the_tab_shows_the_path_with_the_replay_s_error(open_html: Open, tmp_path: Path) -> None:
+    trace = trace_of(write_two_streams(tmp_path))
+    report = wt.analyze(trace)
+    html = saved(report, tmp_path)
+    path = critical_path_of(infer(trace))
+    page = open_html(html)
+    assert page.inner_text("h1") == report.document["headline"]  # stays as it is
+    assert page.is_visible("#nav-critical") and page.inner_text("#critical-sentence") == path.sentence
+    assert "Replayed in" in page.inner_text("#critical-facts")
+    assert page.locator("#critical canvas").is_visible() and page.locator("#critical-fall rect.fall").count() > 2
+    assert block_of(html)["picture"]["span_ns"] == path.span_ns
+
+
+def test_a_loaded_report_has_no_tab(open_html: Open, tmp_path: Path) -> None:
+    write_two_streams(tmp_path)
+    wt.save(wt.analyze(tmp_path / "trace.json"), tmp_path / "report.json")
+    html = saved(wt.load(tmp_path / "report.json"), tmp_path)
+    assert block_of(html) is None
+    page = open_html(html)
+    assert page.is_hidden("#nav-critical") and page.is_hidden("#critical")
+
+
+def test_no_path_is_looked_for_where_that_takes_long_or_nothing_ran_on_a_device(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = write_two_streams(tmp_path)
+    assert [block is not None for block in path_blocks(wt.analyze(path))] == [True]
+    assert path_blocks(wt.analyze(path, timelines=False)) == [None]
+    monkeypatch.setattr(build, "MAX_PATH_EVENTS", 5)
+    assert path_blocks(wt.analyze(path)) == [None]
+    host = TraceFile().host("aten::mm", 0, 10, cat="cpu_op").write(tmp_path / "host.json")
+    assert path_blocks(wt.analyze(host)) == [None]
+
+
+def test_without_advice_there_is_no_tab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    report = wt.analyze(write_two_streams(tmp_path))
+    monkeypatch.setattr(critical, "WINGS", ())
+    assert path_blocks(report) == [] and block_of(saved(report, tmp_path)) is None
+
+
+def test_why_there_is_no_path_is_said(open_html: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from weftrace.advice import document
+    from weftrace.errors import AdviceError
+
+    def fails(_: object) -> None:
+        raise AdviceError("this plan has no work on a device")
+
+    report = wt.analyze(write_two_streams(tmp_path))
+    monkeypatch.setattr(document, "critical_path_report", fails)
+    page = open_html(saved(report, tmp_path))
+    assert page.inner_text("#critical-reason") == "this plan has no work on a device"
+    assert page.is_hidden("#critical-body")
