@@ -72,7 +72,8 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     waits = [launches, between, sm_waits(launched, sms), host_waits(ops, host), origin]
     kept = Kept(
         gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns, drain_ns=drain_ns(sms),
-        graph_latency_ns=graph_ns, quiet_latency_ns=host.quiet_latency_ns, num_pinned=len(origin),
+        graph_latency_ns=graph_ns if (launches.get_column("source") == "graph").any() else 0,
+        quiet_latency_ns=host.quiet_latency_ns, num_pinned=len(origin),
     )  # fmt: skip
     notes += [*told_sm_waits(sms), *host.notes, *_pinned(work, origin), *missing_kernels(work, on_device)]
     inferred = replace(_inferred(work, ops, waits, kept, notes), sm_waits=in_plan(launched, sms))
