@@ -154,3 +154,25 @@ def test_without_calls_an_op_may_have_waited_for_several_streams() -> None:
         ("send", NETWORK, 101, 110, 120), ("norm", SIDE, 102, 110, 150), ("mlp", COMPUTE, 103, 153, 160),
     ])  # fmt: skip
     assert edges(ops, []) == {(2, 0): (1, 0), (2, 1): (1, 0), (5, 3): (1, 0), (5, 4): (1, 0)}
+
+
+def test_of_whole_microseconds_a_launch_at_the_time_of_a_call_comes_after_it() -> None:
+    """The second call took less than a microsecond: its launch has the same stamp. It is a repeat of the first."""
+    ops = launched([
+        ("mlp", COMPUTE, 1, 10, 50), ("send", NETWORK, 6, 52, 60),
+        ("mlp", COMPUTE, 101, 110, 150), ("send", NETWORK, 105, 152, 160),
+    ])  # fmt: skip
+    assert edges(ops, [5, 105]) == {(1, 0): (2, 0), (3, 2): (2, 0)}
+
+
+def test_without_calls_some_repeats_may_wait_and_others_not() -> None:
+    """Compute waits for the network's send of the layer before; the first layer of the next step does not."""
+    # compute: |a 10-20|   |a 52-60|   |a 92-100| |a 110-120|       |a 172-180|
+    # network:    |send 20-50||send 60-90|  |send 100-170|    (each of the layer before)
+    ops = launched([
+        ("a", COMPUTE, 1, 10, 20), ("send", NETWORK, 2, 20, 50), ("a", COMPUTE, 3, 52, 60), ("send", NETWORK, 4, 60, 90),
+        ("a", COMPUTE, 5, 92, 100), ("send", NETWORK, 6, 100, 170), ("a", COMPUTE, 7, 110, 120),
+        ("b", COMPUTE, 8, 120, 125), ("send", NETWORK, 9, 170, 200), ("a", COMPUTE, 10, 202, 210),
+    ])  # fmt: skip
+    assert {(2, 1), (4, 3), (9, 8)} <= set(edges(ops, []))
+    assert not any(waiter == 6 for waiter, _ in edges(ops, []))

@@ -104,10 +104,12 @@ def stream_wait_calls(events: pl.DataFrame, origin_ns: int) -> _Ints:
 
 def voted_waits(ops: Launched, at_ns: _Ints) -> Voted:
     """Waits between streams as repeats tell them. at_ns: of `stream_wait_calls`; empty where the file has none."""
-    calls = Calls(at_ns, _signatures(ops, at_ns), True) if len(at_ns) else _late_ops(ops)
     ready = ops.ready_ns.copy()
+    calls = Calls(at_ns, _signatures(ops, at_ns), True) if len(at_ns) else _late_ops(ops, ready)
     found = list(_bound(ops, calls, ready))
     num_open = 0
+    if not calls.are_real:  # some wait in some repeats only, as the first layer of a step does not for the step before
+        found += _bound(ops, _late_ops(ops, ready, alone=True), ready)
     if calls.are_real:
         placed = {int(calls.group[at[0]]) for _, at in found}
         more, num_open = _by_elimination(ops, calls, found, placed)
@@ -121,7 +123,7 @@ def voted_waits(ops: Launched, at_ns: _Ints) -> Voted:
 def _signatures(ops: Launched, at_ns: _Ints) -> _Ints:
     """A number for each call, the same for those between the same two launches, by name and stream, of a phase, with as
     many calls before them there. Not more: what comes after the last layer, or before the first, is another."""
-    before = np.searchsorted(ops.at_ns, at_ns, side="right")
+    before = np.searchsorted(ops.at_ns, at_ns, side="left")  # of whole µs a launch at the same time comes after the call
     begins = np.flatnonzero(np.append(True, before[1:] != before[:-1])[: len(before)])
     parts = [np.arange(len(at_ns)) - np.repeat(begins, np.diff(np.append(begins, len(at_ns))))]
     for numbers in (ops.name, ops.stream):
@@ -131,14 +133,15 @@ def _signatures(ops: Launched, at_ns: _Ints) -> _Ints:
     return _numbered(parts)
 
 
-def _late_ops(ops: Launched) -> Calls:
-    """In place of calls: every op of a group of repeats in which one at least started late, just before its launch."""
+def _late_ops(ops: Launched, ready: _Ints, *, alone: bool = False) -> Calls:
+    """In place of calls: every op of a group of repeats in which one at least started late, just before its launch.
+    alone: only those that did."""
     previous = np.arange(len(ops)) - 1
     named = np.append(ops.name, -1)
     group = _numbered([named[previous], ops.name, ops.stream, ops.phase])
-    late = ops.start_ns - ops.ready_ns > SOON_NS
+    late = ops.start_ns - ready > SOON_NS
     wanted = np.bincount(group, late, int(group.max(initial=-1)) + 1)[group] > 0
-    chosen = np.flatnonzero(wanted)
+    chosen = np.flatnonzero(late if alone else wanted)
     return Calls(ops.at_ns[chosen], _numbered([group[chosen]]), False)
 
 
