@@ -170,7 +170,8 @@ def test_without_calls_some_repeats_may_wait_and_others_not() -> None:
     # compute: |a 10-20|   |a 52-60|   |a 92-100| |a 110-120|       |a 172-180|
     # network:    |send 20-50||send 60-90|  |send 100-170|    (each of the layer before)
     ops = launched([
-        ("a", COMPUTE, 1, 10, 20), ("send", NETWORK, 2, 20, 50), ("a", COMPUTE, 3, 52, 60), ("send", NETWORK, 4, 60, 90),
+        ("a", COMPUTE, 1, 10, 20), ("send", NETWORK, 2, 20, 50),
+        ("a", COMPUTE, 3, 52, 60), ("send", NETWORK, 4, 60, 90),
         ("a", COMPUTE, 5, 92, 100), ("send", NETWORK, 6, 100, 170), ("a", COMPUTE, 7, 110, 120),
         ("b", COMPUTE, 8, 120, 125), ("send", NETWORK, 9, 170, 200), ("a", COMPUTE, 10, 202, 210),
     ])  # fmt: skip

@@ -123,7 +123,7 @@ def voted_waits(ops: Launched, at_ns: _Ints) -> Voted:
 def _signatures(ops: Launched, at_ns: _Ints) -> _Ints:
     """A number for each call, the same for those between the same two launches, by name and stream, of a phase, with as
     many calls before them there. Not more: what comes after the last layer, or before the first, is another."""
-    before = np.searchsorted(ops.at_ns, at_ns, side="left")  # of whole µs a launch at the same time comes after the call
+    before = np.searchsorted(ops.at_ns, at_ns, side="left")  # in whole µs a launch of the same stamp comes after
     begins = np.flatnonzero(np.append(True, before[1:] != before[:-1])[: len(before)])
     parts = [np.arange(len(at_ns)) - np.repeat(begins, np.diff(np.append(begins, len(at_ns))))]
     for numbers in (ops.name, ops.stream):
