@@ -465,6 +465,24 @@ def profiles(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     yield replace(told, other=f"a profile a batch {each_s:.1f} s (every 32nd made)", ratio=each_s / done.inside_s)
 
 
+def inference(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """The plan of a run of 200,000 kernels, inferred from its trace in memory and replayed."""
+    say("weftrace infers and replays 200,000 kernels with their launches ...")
+    done = run(["benchmarks.inference", "whole", "2000", str(options.num_runs)])
+    facts = "  {num_events:,} events, {num_ops:,} ops; waits: {waits}; span off by {error:.2%}; the first time "
+    say((facts + "{first_inside_s:.2f} s").format(**done.facts))
+    done.facts["networkx_s"] = run(["benchmarks.inference", "path", "2000"]).facts["networkx_s"]
+    question = "the plan of 200,000 kernels and their launches: classed, inferred, replayed"
+    yield against_networkx(within(question, done, 10), done, done.inside_s, "all of it")
+    yield Result(
+        question="the same: peak memory, the trace included",
+        weftrace=f"{done.peak_bytes / MB:,.0f} MB",
+        other="",
+        target="< 1,000 MB",
+        met=done.peak_bytes < 1_000 * MB,
+    )
+
+
 def expert_layers(runs: str) -> Iterator[Result]:
     """A model of experts whose ranks wait for each other at every dispatch and combine, once and in a sweep."""
     say("weftrace runs 61 layers of experts on 64 ranks, with random routing and joint barriers ...")
@@ -511,6 +529,7 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "plan": plan,
     "pipeline": pipeline,
     "profiles": profiles,
+    "inference": inference,
 }
 
 

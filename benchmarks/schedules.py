@@ -122,6 +122,57 @@ def launched_kernels(num_kernels: int, seed: int = 0) -> Frames:
     return ops, pl.concat(waits)
 
 
+#: Kernels of a layer that `layers_of_launches` makes; which of them communicate; the first after what was communicated.
+LAYER_KERNELS, LAYER_SENDS, LAYER_RECEIVES = 100, (40, 60), 70
+#: Ops of a layer: two calls that make a stream wait and one that may block, besides two a kernel.
+_LAYER_OPS = 2 * LAYER_KERNELS + 3
+
+
+def layers_of_launches(num_layers: int, seed: int = 0) -> Frames:
+    """A model's layers as a host thread issues them, 100 kernels each: 40 compute, 20 communicate on a stream of their
+    own once these have ended, 10 compute beside them, 30 more once they have ended.
+
+    Before the first that waits for the other stream stands a cudaStreamWaitEvent, which says no more than real ones do.
+    At the end of every 20th layer the host waits for the device, at that of others it does something else as long.
+    Kernels of one place last as long in each layer but for 5 %, 10 us as a median; launches 5 us.
+    """
+    chance = np.random.default_rng(seed)
+    place = np.arange(LAYER_KERNELS)
+    sends = (place >= LAYER_SENDS[0]) & (place < LAYER_SENDS[1])
+    in_layer = 2 * place + (place >= LAYER_SENDS[0]) + (place >= LAYER_RECEIVES)  # of each kernel's launch
+    kind = np.zeros(_LAYER_OPS, np.uint32)
+    name, stream = np.zeros(_LAYER_OPS, np.uint32), np.full(_LAYER_OPS, HOST_STREAM, np.int32)
+    kind[in_layer + 1] = 1 + sends
+    name[in_layer + 1] = np.where(sends, 4, 5 + place % 7)
+    stream[in_layer + 1] = np.where(sends, NETWORK_STREAM, COMPUTE_STREAM)
+    name[[in_layer[LAYER_SENDS[0]] - 1, in_layer[LAYER_RECEIVES] - 1]] = 1
+    took = np.full((num_layers, _LAYER_OPS), 5_000.0)
+    usual = 10_000 * np.exp(chance.normal(0, 0.7, LAYER_KERNELS))
+    took[:, in_layer + 1] = usual * chance.uniform(0.95, 1.05, (num_layers, LAYER_KERNELS))
+    names = np.tile(name, (num_layers, 1))
+    synchronous = np.arange(num_layers) % 20 == 19
+    names[:, -1] = np.where(synchronous, 2, 3)
+    layer = np.repeat(np.arange(num_layers), _LAYER_OPS)
+    words = ("cudaLaunchKernel", "cudaStreamWaitEvent", "cudaDeviceSynchronize", "cudaEventQuery", "all_to_all", "gemm",
+             "rms_norm", "silu", "rope", "cast", "topk", "add")  # fmt: skip
+    ops = pl.DataFrame({
+        "name": named(words, names.reshape(-1)),
+        "kind": named(("host", "compute", "communication"), np.tile(kind, num_layers)),
+        "stream": np.tile(stream, num_layers), "duration_ns": took.reshape(-1).astype(np.int64),
+        "phase": named(("layer",), 0 * layer), "layer": layer.astype(np.int32),
+    })  # fmt: skip
+    first = np.arange(num_layers)[:, None] * _LAYER_OPS
+    rows = (first + in_layer + 1).astype(np.uint32)
+    last, whole = rows[synchronous, -1], (first[synchronous, 0] + _LAYER_OPS - 1).astype(np.uint32)
+    waits = [
+        _waits("launch", rows.reshape(-1), rows.reshape(-1) - 1, lag_ns=2_000),
+        _waits("data", rows[:, LAYER_SENDS[0]], rows[:, LAYER_SENDS[0] - 1], lag_ns=1_500),
+        _waits("data", rows[:, LAYER_RECEIVES], rows[:, LAYER_SENDS[1] - 1], lag_ns=1_500),
+        _waits("host", whole, last),
+    ]
+    return ops, pl.concat(waits)
+
+
 def named(names: tuple[str, ...], code: NDArray[Any]) -> pl.Series:
     """A column of a few names, by their positions."""
     return pl.Series(names, dtype=pl.Categorical()).gather(pl.Series(code.astype(np.uint32)))

@@ -6,7 +6,14 @@ from itertools import pairwise
 
 import polars as pl
 
-from benchmarks.schedules import COMPUTE_STREAM, HOST_STREAM, expert_layers, launched_kernels, pipeline
+from benchmarks.schedules import (
+    COMPUTE_STREAM,
+    HOST_STREAM,
+    expert_layers,
+    launched_kernels,
+    layers_of_launches,
+    pipeline,
+)
 from weftrace.plan import Plan, timetable
 
 
@@ -59,3 +66,16 @@ def test_every_kernel_starts_after_its_launch_and_the_host_is_not_too_far_ahead(
     start_ns, end_ns = times.start_ns, times.end_ns
     assert (start_ns[kernels.to_numpy()] >= end_ns[host.to_numpy()] + 1_500).all()
     assert (start_ns[host.to_numpy()][1_000:] >= start_ns[kernels.to_numpy()][:-1_000]).all()
+
+
+def test_layers_wait_twice_each_and_the_host_every_twentieth() -> None:
+    ops, waits = layers_of_launches(40)
+    plan = Plan(name="layers", ops=ops, waits=waits)
+    times = timetable(plan).ops
+    assert plan.ops.filter(pl.col("kind") != "host").height == 40 * 100
+    assert plan.waits.filter(why="data").height == 40 * 2
+    assert plan.waits.filter(why="host").height == 2
+    layer = times.filter(pl.col("layer") == 3, pl.col("kind") != "host")
+    sends = layer.filter(kind="communication")
+    assert sends["start_ns"][0] >= layer.filter(kind="compute")["end_ns"][39] + 1_500
+    assert layer.filter(kind="compute")["start_ns"][50] >= sends["end_ns"][-1] + 1_500
