@@ -3351,6 +3351,7 @@ declare namespace path_block {
     source: string;
     /** Of the path: the replayed span of the devices. */
     span_ns: number;
+    steps: StepRow[];
     /** Those of the plan, by where they come from. */
     waits: WaitsRow[];
     waterfall: BarRow[];
@@ -3414,6 +3415,19 @@ declare namespace path_block {
     /** Without slack: later by a ns, and the span is longer by one. */
     on_path: number;
     phase: string;
+  }
+  /** A step, and what decided how long it took. */
+  interface StepRow {
+    /** Of the path in the step; all rows add up to its span. */
+    path_ns: number;
+    /** On which most of that is. */
+    rank: number;
+    rank_ns: number;
+    /** Null outside steps. */
+    step: number | null;
+    time_ns: number;
+    /** Of that rank's part the phase, or kernel family, with the most time. */
+    what: string;
   }
   /** The waits that come from one source. */
   interface WaitsRow {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.meetings import meetings_of
@@ -29,10 +30,12 @@ def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | No
     notes = [*(f"left out: {failure.error}" for failure in failures), *notes]
     if not ranks:
         raise TraceError(failures[0].error if failures else "there is no trace to infer a plan from.")
+    if len(ranks) == 1:
+        return replace(ranks[0], notes=(*notes, *ranks[0].notes))
     works = [rank.works[0] for rank in ranks]
     files = ["(simulated)" if work.trace.simulated else work.trace.path or f"({at})" for at, work in enumerate(works)]
     meetings = meetings_of([arrivals(work) for work in works], files)
-    if len(works) > 1 and meetings.members.is_empty():
+    if meetings.members.is_empty():
         notes.append("no collective is shared by two ranks here, so nothing holds them together in the plan")
     numbers = [work.trace.rank for work in works]
     if len(set(numbers)) < len(works) or None in numbers:

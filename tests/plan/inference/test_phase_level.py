@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 
 import weftrace as wt
+from tests.plan.inference.random_runs import random_run
+from tests.plan.inference.truth import inferred_from
 from weftrace.errors import PlanError
 from weftrace.plan import Inferred, Op, Plan, Resource, Wait, infer, simulate, timetable
 from weftrace.plan.inference.phase_level import by_phase
@@ -127,6 +129,19 @@ def test_streams_of_one_phase_keep_that_one_joined_after_the_other_had_begun() -
 def test_a_trace_without_phases_has_no_plan_of_them() -> None:
     with pytest.raises(PlanError, match="no phases"):
         by_phase(inferred_of(kernel("a1", None, 20)))
+
+
+def test_phases_of_random_runs_replay_as_their_kernels(tmp_path: Path) -> None:
+    off = {}
+    for seed in range(16):
+        run = random_run(seed, num_ranks=1)
+        kernels = inferred_from(run, "calls", tmp_path)
+        if run.shape.has_phases:
+            phases = by_phase(kernels)
+            assert len(phases.plan) < len(kernels.plan)
+            off[seed] = phases.replay.error
+    assert len(off) > 10
+    assert {seed: error for seed, error in off.items() if abs(error) > 0.01} == {}
 
 
 # --- DeepSeek's published profile, with the edges that its authors published -----------------------------------------
