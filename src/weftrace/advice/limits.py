@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.advice.changes import Change, NoBarrierWait, NoHostGaps, PerfectOverlap, Scale, SmSplit, selected
 from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath
-from weftrace.analysis.intervals import Intervals, intersection, union
+from weftrace.analysis.intervals import covered, union
+from weftrace.plan.contention import load_slowdowns
 from weftrace.plan.inference.values import Inferred
 from weftrace.plan.times import Timetable
 from weftrace.units import counted, duration, of_whole, percent
@@ -20,7 +22,7 @@ UNSURE = 0.5
 MUCH_HOST = 0.1
 #: Shares that differ by less are called the same.
 NOTABLE = 0.02
-#: Computation and communication beside each other, in a change by this share of the span, are named.
+#: Kernels beside communication are named where the share of their time changes by more than this.
 MUCH_BESIDE = 0.05
 
 
@@ -98,23 +100,46 @@ def _of_sm_waits(inferred: Inferred, after: CriticalPath) -> Iterator[str]:
 
 def _of_contention(before: CriticalPath, after: CriticalPath) -> Iterator[str]:
     """Kernels beside each other slow each other down: durations hold what that cost in the run, not afterwards."""
-    was, becomes = (_beside_ns(path.times, path.measured) for path in (before, after))
-    if abs(becomes - was) > MUCH_BESIDE * max(before.span_ns, 1):
-        yield (
-            f"{duration(becomes)} of computation run beside communication, {duration(was)} before: what the two cost "
-            "each other stays as measured."
-        )
+    was, becomes = (_beside(path.times, path.measured) for path in (before, after))
+    lasts = _duration_ns(after.times) * (after.measured.get_column("what") == "compute").to_numpy()
+    shares = [float((beside * lasts).sum()) / max(float(lasts.sum()), 1) for beside in (was, becomes)]
+    if abs(shares[1] - shares[0]) <= MUCH_BESIDE:
+        return
+    rows = after.path.get_column("op").unique().to_numpy()
+    less = float(((was - becomes) * lasts * _lost(after))[rows].sum())
+    worth = f"kernels on the new path are about {duration(abs(less))} too {'long' if less > 0 else 'short'} for it"
+    yield (
+        f"kernels compute beside communication for {percent(shares[1], 0)} of their time then, {percent(shares[0], 0)} "
+        f"before, and what that costs them stays as measured: {worth}, if it costs what it does on DeepSeek's profile."
+    )
 
 
-def _beside_ns(times: Timetable, measured: pl.DataFrame) -> int:
-    """Time in which a rank computes and communicates at once, of all ranks."""
+def _beside(times: Timetable, measured: pl.DataFrame) -> NDArray[np.float64]:
+    """Of each op that computes, the share of its time during which its rank communicates; 0 of others."""
     what, at = measured.get_column("what"), measured.get_column("at").to_numpy()
-    lanes = [what.is_in(("compute", "fused")).to_numpy(), (what == "communication").to_numpy()]
+    computes, communicates = (what == "compute").to_numpy(), (what == "communication").to_numpy()
+    beside = np.zeros(len(what), np.float64)
+    for rank in np.unique(at):
+        mine, others = computes & (at == rank), communicates & (at == rank)
+        cover = union(times.start_ns[others], times.end_ns[others])
+        start, end = times.start_ns[mine], times.end_ns[mine]
+        beside[mine] = covered(cover, start, end) / np.maximum(end - start, 1)
+    return beside
 
-    def busy(mask: np.ndarray) -> Intervals:
-        return union(times.start_ns[mask], times.end_ns[mask])
 
-    return sum(intersection(*(busy(lane & (at == rank)) for lane in lanes)).total_ns for rank in np.unique(at))
+def _duration_ns(times: Timetable) -> NDArray[np.int64]:
+    durations: NDArray[np.int64] = times.plan.ops.get_column("duration_ns").to_numpy()
+    return durations
+
+
+def _lost(path: CriticalPath) -> NDArray[np.float64]:
+    """Of each op, the share of its time that it loses while communication runs beside it: 1 - 1 / slowdown."""
+    kernels = path.times.plan.ops.select("kind", path.measured.get_column("family").cast(pl.String))
+    factor = pl.lit(1.0)
+    for slowdown in reversed(load_slowdowns()):
+        factor = pl.when(slowdown.of).then(slowdown.factor or 1.0).otherwise(factor)
+    lost: NDArray[np.float64] = kernels.select(1 - 1 / factor).to_series().to_numpy()
+    return lost
 
 
 def _of_ranks(inferred: Inferred, changes: tuple[Change, ...]) -> Iterator[str]:
