@@ -3484,7 +3484,6 @@ declare namespace path_block {
     class: PackedColumn;
     dur: PackedColumn;
     name: PackedColumn;
-    start: PackedColumn;
   }
   interface PathColumns {
     cause: PackedColumn;
@@ -3623,7 +3622,6 @@ declare namespace what_if_block {
     class: PackedColumn;
     dur: PackedColumn;
     name: PackedColumn;
-    start: PackedColumn;
   }
   interface PathColumns {
     cause: PackedColumn;
