@@ -3498,7 +3498,6 @@ declare namespace path_block {
     class: PackedColumn;
     dur: PackedColumn;
     name: PackedColumn;
-    start: PackedColumn;
   }
   interface PathColumns {
     cause: PackedColumn;
@@ -3637,7 +3636,6 @@ declare namespace what_if_block {
     class: PackedColumn;
     dur: PackedColumn;
     name: PackedColumn;
-    start: PackedColumn;
   }
   interface PathColumns {
     cause: PackedColumn;

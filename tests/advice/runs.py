@@ -10,13 +10,13 @@ from weftrace.plan.inference.values import Inferred
 from weftrace.trace import Trace, open_trace
 
 
-def two_streams(folder: Path, *, num: int = 6) -> Inferred:
+def two_streams(folder: Path, *, num: int = 6, more: int = 3) -> Inferred:
     """The plan of what `write_two_streams` writes."""
-    return infer(trace_of(write_two_streams(folder, num=num)))
+    return infer(trace_of(write_two_streams(folder, num=num, more=more)))
 
 
-def write_two_streams(folder: Path, *, num: int = 6) -> Path:
-    """Two streams fed by one host thread that is late for every fourth kernel: times in µs.
+def write_two_streams(folder: Path, *, num: int = 6, more: int = 3) -> Path:
+    """A run on two streams that one host thread feeds, each round `more` µs later than the one before; times in µs.
 
     thread  |launch .. work .. launch ..
     7       gemm 100, gap 2, gemm 100 ...
@@ -29,8 +29,8 @@ def write_two_streams(folder: Path, *, num: int = 6) -> Path:
         file.kernel(GEMM, at, 100, launch=at - 30, blocks=132)
         file.kernel(DISPATCH, at + 5, 130, stream=20, launch=at - 26, blocks=20)
         file.kernel(NOTIFY, at + 140, 20.5, stream=20, launch=at - 22, blocks=1)
-        file.kernel(GEMM, at + 102, 70 + layer, launch=at - 18, blocks=132)
-        at += 260 + 3 * layer
+        file.kernel(GEMM, at + 102, 70 + more * layer // 3, launch=at - 18, blocks=132)
+        at += 260 + more * layer
     return file.write(folder / "trace.json")
 
 

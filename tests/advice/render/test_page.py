@@ -40,6 +40,26 @@ BAND = """([top, height]) => {
     [name, (seen[style.getPropertyValue("--" + roles[i]).trim()] || 0) / all]));
 }"""
 
+#: How far the pixels of a row lie, on average, from the ground's colour towards that of the host: edges are blended.
+COVERED = """([top, height]) => {
+  const canvas = document.querySelector(".path-frame canvas");
+  const ratio = window.devicePixelRatio;
+  const {data} = canvas.getContext("2d").getImageData(0, top * ratio, canvas.width, height * ratio);
+  const style = getComputedStyle(document.documentElement);
+  const of = role => {
+    const hex = style.getPropertyValue("--" + role).trim();
+    return [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16));
+  };
+  const ground = of("raised"), ink = of(weftrace.block.roles.host);
+  const way = ink.map((c, k) => c - ground[k]), length = way.reduce((sum, c) => sum + c * c, 0);
+  let sum = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    const along = way.reduce((total, c, k) => total + c * (data[i + k] - ground[k]), 0) / length;
+    sum += Math.min(1, Math.max(0, along));
+  }
+  return sum / (data.length / 4);
+}"""
+
 
 def page_of(inferred: Inferred) -> str:
     return render_path_html(critical_path_report(inferred), worth_of(inferred))
@@ -93,6 +113,22 @@ def test_the_band_is_filled_by_each_class_as_long_as_it_was(
         # Names are written over, and edges of shares fall between pixels.
         assert share == pytest.approx(expected.get(name, 0), abs=0.06), name
     assert sum(drawn.values()) > 0.8
+
+
+def test_a_row_is_filled_as_long_as_the_path_was_on_it(open_html: Open, tmp_path: Path) -> None:
+    """Of ops far thinner than a pixel too."""
+    inferred = two_streams(tmp_path, num=1500, more=0)
+    path = critical_path_of(inferred)
+    page = open_html(page_of(inferred))
+    rows: Any = page.evaluate("() => weftrace.block.picture.rows.map(row => row.name)")
+    row = rows.index("thread 0")
+    top = 24 + 34 + 12 + 28 * sum(name.startswith("stream") for name in rows)
+    assert row == len(rows) - 1
+    drawn = page.evaluate(COVERED, [top, 18])
+    begin = path.parts.item(0, "from_ns")
+    on_row = path.path.filter(stream=1_000_000, class_="host", until_ns=pl.col("until_ns").clip(begin))
+    of = on_row.select(pl.col("until_ns") - pl.col("from_ns").clip(begin)).sum().item()
+    assert drawn == pytest.approx(of / path.span_ns, abs=0.05)
 
 
 def test_nothing_is_painted_on_a_row_where_nothing_ran(open_html: Open, tmp_path: Path) -> None:

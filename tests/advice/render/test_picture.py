@@ -26,8 +26,8 @@ def test_parts_lie_end_to_end_over_the_span_and_add_up_by_class(tmp_path: Path) 
     path = critical_path_of(two_streams(tmp_path))
     picture = path_picture(path)
     parts = columns(picture["parts"])
-    ends = parts["start"] + parts["dur"]
-    assert parts["start"][0] == 0 and ends[-1] == picture["span_ns"] and (parts["start"][1:] == ends[:-1]).all()
+    ends = (path.parts["until_ns"] - path.parts["from_ns"][0]).to_numpy()
+    assert (np.cumsum(parts["dur"]) == ends).all() and ends[-1] == picture["span_ns"] and parts["dur"].min() > 0
     by_class = {name: int(parts["dur"][parts["class"] == at].sum()) for at, name in enumerate(picture["classes"])}
     assert {name: ns for name, ns in by_class.items() if ns} == dict(path.by_class.select("name", "time_ns").rows())
 

@@ -49,10 +49,8 @@ PathColumns = TypedDict(
     {"start": PackedColumn, "dur": PackedColumn, "name": PackedColumn, "class": PackedColumn, "cause": PackedColumn,
      "waited_for": PackedColumn, "sure": PackedColumn},
 )  # fmt: skip
-#: The path's parts, end to end.
-PartColumns = TypedDict(
-    "PartColumns", {"start": PackedColumn, "dur": PackedColumn, "name": PackedColumn, "class": PackedColumn}
-)
+#: The path's parts, which lie end to end from 0 on.
+PartColumns = TypedDict("PartColumns", {"dur": PackedColumn, "name": PackedColumn, "class": PackedColumn})
 
 
 class HopColumns(TypedDict):
@@ -91,7 +89,7 @@ def path_picture(path: CriticalPath, *, max_ops: int = MAX_OPS) -> PathPicture:
     kept = ops.sort("on_device", "dur", descending=True).head(max_ops).sort("row", "start", "op")
     ordered = on_path.sort("row", "start", "place")
     parts = path.parts.select(
-        pl.col("name").cast(pl.String), class_=pl.col("class_").to_physical(), start=pl.col("from_ns") - begin,
+        pl.col("name").cast(pl.String), class_=pl.col("class_").to_physical(),
         dur=pl.col("until_ns") - pl.col("from_ns"),
     )  # fmt: skip
     named = pl.concat([kept["name"], ordered["name"], ordered["waited_for"].drop_nulls(), parts["name"]])
@@ -105,9 +103,14 @@ def path_picture(path: CriticalPath, *, max_ops: int = MAX_OPS) -> PathPicture:
         "names": [name[:MAX_NAME] for name in names],
         "causes": causes.to_list(),
         "rows": _counted(rows, kept, ordered),
-        "ops": {**_columns(kept, codes), "slack": packed(kept.get_column("slack_ns").to_numpy())},
+        "ops": {
+            **_columns(kept, codes),
+            "start": _starts(kept),
+            "slack": packed(kept.get_column("slack_ns").to_numpy()),
+        },
         "path": {
             **_columns(ordered, codes),
+            "start": _starts(ordered),
             "cause": packed(_position(ordered.get_column("cause"), causes)),
             "waited_for": packed(_position(ordered.get_column("waited_for"), names) + 1),
             "sure": packed((100 * ordered.get_column("confidence").fill_null(1)).round().to_numpy().astype(np.int64)),
@@ -179,11 +182,14 @@ def _counted(rows: pl.DataFrame, ops: pl.DataFrame, on_path: pl.DataFrame) -> li
 def _columns(frame: pl.DataFrame, codes: pl.DataFrame) -> PartColumns:
     code = frame.select("name").join(codes, on="name", how="left", maintain_order="left").get_column("code")
     return {
-        "start": packed(frame.get_column("start").to_numpy()),
         "dur": packed(frame.get_column("dur").to_numpy()),
         "name": packed(code.to_numpy()),
         "class": packed(frame.get_column("class_").to_numpy()),
     }
+
+
+def _starts(frame: pl.DataFrame) -> PackedColumn:
+    return packed(frame.get_column("start").to_numpy())
 
 
 def _position(values: pl.Series, among: pl.Series) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

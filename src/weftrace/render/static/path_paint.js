@@ -1,11 +1,12 @@
-// Painting a critical path: a band that says what it was made of, as much of each class as there was in each column;
-// under it streams and threads, all ops faint, those of the path in full; lines where it passes from one to another.
+// Painting a critical path: a band that says what it was made of; under it streams and threads, all ops faint, those of
+// the path in full; lines where it passes from one to another. A column is as full of a class as it was in its time, at
+// every zoom.
 
 import { drawAxis } from "./axis.js";
 import { sizedContext } from "./dom.js";
 import { columnShares } from "./fills.js";
-import { durationSums, nameWriter, paintRow, shadesFor } from "./rows.js";
-import { mix, palette, SANS } from "./theme.js";
+import { firstStartingAt, nameWriter } from "./rows.js";
+import { inkOn, mix, palette, SANS } from "./theme.js";
 
 /**
  * @typedef {import("./path_data.js").PathData} PathData
@@ -15,13 +16,11 @@ import { mix, palette, SANS } from "./theme.js";
  * Where things are, in pixels from the picture's top.
  * @typedef {{ band: number, tops: number[], heights: number[], height: number }} Geometry
  *
- * What paints the rows of one theme. writers: for the band, the ops and the path.
- * @typedef {object} Look
- * @property {import("./rows.js").Look} full
- * @property {import("./rows.js").Look} faint
- * @property {Float64Array} sumsOfOps
- * @property {Float64Array} sumsOfPath
- * @property {Float64Array} sumsOfParts
+ * Colours of classes on the path, and off it.
+ * @typedef {{ full: string[], faint: string[] }} Look
+ *
+ * A part of the picture.
+ * @typedef {{ y: number, height: number }} Place
  *
  * What is seen now. outlined: an op, as a row and its times; null for none.
  * @typedef {object} Scene
@@ -40,6 +39,8 @@ const HOST = 18;
 const FOOT = 4;
 const FAINT = 0.74; // how much of the ground is in the colour of what is not on the path
 const HOP_ROOM = 3; // pixels of width for each passage: where there are more, none is drawn
+const EDGED = 16; // pixels: what is wider has an edge, so that neighbours can be told apart
+const NAMED = 26; // wider has a name
 const FONT = `11px ${SANS}`;
 /** The height of the band of classes. */
 export const BAND = 34;
@@ -63,16 +64,10 @@ export function pathGeometry({ rows }) {
  * @param {PathData} data
  * @returns {Look}
  */
-export function pathLook({ ops, path, parts }) {
+export function pathLook({ block }) {
   const colors = palette();
-  const faint = Object.fromEntries(ops.className.map((role) => [role, mix(colors[role], colors.panel, FAINT)]));
-  return {
-    full: shadesFor(path, colors),
-    faint: shadesFor(ops, { ...colors, ...faint }),
-    sumsOfOps: durationSums(ops),
-    sumsOfPath: durationSums(path),
-    sumsOfParts: durationSums(parts),
-  };
+  const full = block.roles.map((role) => colors[role]);
+  return { full, faint: full.map((color) => mix(color, colors.panel, FAINT)) };
 }
 
 /**
@@ -86,15 +81,18 @@ export function paintPath(canvas, scene) {
   const context = sizedContext(canvas, width, at.height);
   context.clearRect(0, 0, width, at.height);
   drawAxis(context, { view, left: 0, width, height: AXIS, bottom: at.height - FOOT, colors, font: FONT });
-  paintBand(context, scene, colors);
-  const writers = [nameWriter(context, ops, FONT), nameWriter(context, path, FONT)];
+  const band = { y: at.band, height: BAND };
+  paintFills(context, scene, data.fills, look.full, band);
+  paintEdges(context, scene, { events: data.parts, first: 0, last: data.parts.num }, look.full, band);
   block.rows.forEach((row, i) => {
-    const place = { view, width, y: at.tops[i], height: at.heights[i], hits: null };
+    const place = { y: at.tops[i], height: at.heights[i] };
     context.fillStyle = colors.raised;
-    context.fillRect(0, at.tops[i], width, at.heights[i]);
-    paintRow(context, ops, row, { ...place, look: look.faint, sums: look.sumsOfOps, label: writers[0] });
-    const own = { first: row.path_first, count: row.path_count };
-    paintRow(context, path, own, { ...place, look: look.full, sums: look.sumsOfPath, label: writers[1] });
+    context.fillRect(0, place.y, width, place.height);
+    paintFills(context, scene, data.rows[i].ops, look.faint, place);
+    paintEdges(context, scene, { events: ops, first: row.first, last: row.first + row.count }, look.faint, place);
+    const [first, last] = [row.path_first, row.path_first + row.path_count];
+    paintFills(context, scene, data.rows[i].path, look.full, place);
+    paintEdges(context, scene, { events: path, first, last }, look.full, place);
   });
   paintHops(context, scene, colors);
   paintOutline(context, scene, colors);
@@ -103,45 +101,56 @@ export function paintPath(canvas, scene) {
 }
 
 /**
- * Each column of the band is filled by classes in proportion to their time in it; the names of wide parts over it.
+ * Fills each column by classes in proportion to their time in it, from below.
  * @param {CanvasRenderingContext2D} context
  * @param {Scene} scene
- * @param {Palette} colors
+ * @param {import("./fills.js").Fill[]} fills of each class
+ * @param {string[]} colors
+ * @param {Place} place
  */
-function paintBand(context, { data, at, view, width, look }, colors) {
+function paintFills(context, { view, width }, fills, colors, { y, height }) {
   const pixels = window.devicePixelRatio || 1;
   const columns = Math.max(1, Math.round(width * pixels));
   const below = new Float64Array(columns);
-  data.fills.forEach((fill, kind) => {
+  fills.forEach((fill, kind) => {
     if (!fill.times.length) return;
     const shares = columnShares(fill, view, columns);
-    context.fillStyle = colors[data.block.roles[kind]];
+    context.fillStyle = colors[kind];
     for (let from = 0; from < columns; ) {
       let to = from + 1;
       while (to < columns && shares[to] === shares[from] && below[to] === below[from]) to += 1;
-      if (shares[from] > 0) {
-        const y = at.band + BAND * (1 - below[from] - shares[from]);
-        context.fillRect(from / pixels, y, (to - from) / pixels, BAND * shares[from]);
-      }
+      const top = y + height * (1 - below[from] - shares[from]);
+      if (shares[from] > 0) context.fillRect(from / pixels, top, (to - from) / pixels, height * shares[from]);
       from = to;
     }
     for (let column = 0; column < columns; column += 1) below[column] += shares[column];
   });
-  nameParts(context, { data, at, view, width, look });
 }
 
 /**
+ * The ends of what is wide, and its name.
  * @param {CanvasRenderingContext2D} context
- * @param {Pick<Scene, "data" | "at" | "view" | "width" | "look">} scene
+ * @param {Scene} scene
+ * @param {{ events: import("./rows.js").Events, first: number, last: number }} row
+ * @param {string[]} colors
+ * @param {Place} place
  */
-function nameParts(context, { data: { parts }, at, view, width, look }) {
-  const write = nameWriter(context, parts, FONT);
+function paintEdges(context, { view, width }, { events, first, last }, colors, { y, height }) {
+  const write = nameWriter(context, events, FONT);
   const scale = width / view.length;
-  let i = firstInView(parts, view.start);
-  for (; i < parts.num && parts.start[i] < view.end; i += 1) {
-    const x0 = Math.max(0, (parts.start[i] - view.start) * scale);
-    const x1 = Math.min(width, (parts.start[i] + parts.dur[i] - view.start) * scale);
-    if (x1 - x0 > 26) write(parts.name[i], x0, x1, at.band, BAND, look.full.ink[parts.kind[i]]);
+  const { start, dur, kind, name } = events;
+  const ground = palette().panel;
+  for (
+    let i = Math.max(first, firstStartingAt(start, first, last, view.start) - 1);
+    i < last && start[i] < view.end;
+    i += 1
+  ) {
+    if (dur[i] * scale <= EDGED) continue;
+    const x0 = Math.max(0, (start[i] - view.start) * scale);
+    const x1 = Math.min(width, (start[i] + dur[i] - view.start) * scale);
+    context.fillStyle = mix(colors[kind[i]], ground, 0.5);
+    context.fillRect(x1 - 0.75, y, 0.75, height);
+    if (x1 - x0 > NAMED) write(name[i], x0, x1, y, height, inkOn(colors[kind[i]]));
   }
 }
 
