@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import json
 import re
@@ -90,6 +91,30 @@ def test_no_module_imports_itself_through_others() -> None:
         if graph.chain_exists(importer=needed, imported=module)
     ]
     assert circles == []
+
+
+def test_parts_of_compiled_functions_are_named_in_compiled_functions_alone() -> None:
+    """Called from Python, they would end the process: see `weftrace.compiled.compiled_part`."""
+    texts = {path: path.read_text() for path in ROOT.glob("src/weftrace/**/*.py")}
+    num_parts = 0
+    for path, text in texts.items():
+        if "@compiled_part" not in text:
+            continue
+        module = ast.parse(text)
+        decorated = {
+            function: each.id
+            for function in module.body
+            if isinstance(function, ast.FunctionDef)
+            for each in function.decorator_list
+            if isinstance(each, ast.Name) and each.id in ("compiled", "compiled_part")
+        }
+        parts = {function.name for function, decorator in decorated.items() if decorator == "compiled_part"}
+        outside = [node for node in module.body if node not in decorated]
+        named = {node.id for top in outside for node in ast.walk(top) if isinstance(node, ast.Name)}
+        assert named & parts == set(), f"{path} calls them outside of compiled functions"
+        assert all(name.startswith("_") for name in parts), f"{path}: parts of compiled functions are private"
+        num_parts += len(parts)
+    assert num_parts > 50
 
 
 def test_public_names_are_listed_and_exist() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.errors import PlacementError
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ def simulate_routing(
     return Routing(expert_LTK=expert_LTK, error_L=error_L)
 
 
-@compiled
+@compiled_part
 def _choose(score_TN: Floats, bias_N: Floats, first_M: Ints, top_groups: int, expert_TK: Ints) -> None:
     """Fill expert_TK with each token's best experts in its best groups."""
     num_groups = len(first_M) - 1

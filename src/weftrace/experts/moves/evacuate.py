@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.cluster import Cluster
@@ -94,7 +94,7 @@ def _evacuate(layer: _Layer) -> int:
     return -1
 
 
-@compiled
+@compiled_part
 def _place_for(layer: _Layer, expert: int) -> tuple[int, int]:
     """(slot, its GPU) for an expert without a copy, on its home if it can be: the place after which the latest GPU that
     is touched is earliest; -1, -1 where there is none."""
@@ -116,7 +116,7 @@ def _place_for(layer: _Layer, expert: int) -> tuple[int, int]:
     return chosen, where
 
 
-@compiled
+@compiled_part
 def _holds(expert_P: Ints, first_slot_G: Ints, gpu: int, expert: int) -> int:
     """How many slots of the GPU hold the expert."""
     num = 0
@@ -126,7 +126,7 @@ def _holds(expert_P: Ints, first_slot_G: Ints, gpu: int, expert: int) -> int:
     return num
 
 
-@compiled
+@compiled_part
 def _is_pinned(layer: _Layer, gpu: int, expert: int) -> bool:
     """Must this GPU keep the copy that it has of the expert? Of two copies, one may go."""
     for pin in range(len(layer.pins_K3)):
@@ -135,7 +135,7 @@ def _is_pinned(layer: _Layer, gpu: int, expert: int) -> bool:
     return False
 
 
-@compiled
+@compiled_part
 def _place_on(layer: _Layer, gpu: int) -> int:
     """The slot of the GPU for a pinned expert: an empty one, else that of the smallest copy of those with others, else
     of the smallest expert, which then needs another place; -1 where all are pinned."""
@@ -154,7 +154,7 @@ def _place_on(layer: _Layer, gpu: int) -> int:
     return chosen
 
 
-@compiled
+@compiled_part
 def _time_after(layer: _Layer, slot: int, gpu: int, expert: int) -> float:
     """Time of the latest GPU that is touched if the slot gets an expert that has no copy."""
     load_N, load_G, pace_G = layer.load_N, layer.load_G, layer.pace_G
@@ -171,7 +171,7 @@ def _time_after(layer: _Layer, slot: int, gpu: int, expert: int) -> float:
     return float(time)
 
 
-@compiled
+@compiled_part
 def _worth_a_copy(layer: _Layer, gpu: int) -> int:
     """The expert with the largest copies of those that the GPU lacks, of its own node's if there are any."""
     chosen, rank, most = 0, 4, 0.0
@@ -185,7 +185,7 @@ def _worth_a_copy(layer: _Layer, gpu: int) -> int:
     return chosen
 
 
-@compiled
+@compiled_part
 def _put(layer: _Layer, slot: int, expert: int) -> None:
     old = layer.expert_P[slot]
     for who in (old, expert):
@@ -201,7 +201,7 @@ def _put(layer: _Layer, slot: int, expert: int) -> None:
             _add_load(layer, who, 1.0)
 
 
-@compiled
+@compiled_part
 def _add_load(layer: _Layer, expert: int, sign: float) -> None:
     """Add the load of all copies of an expert to their GPUs, or take it away."""
     if layer.copies_N[expert]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.packing.improve import Paths, follow, improve
 from weftrace.experts.packing.shares import best_shares
@@ -124,7 +124,7 @@ def share_moves(changed_LK: Ints, value_LK: Floats, budget: int, min_gain: float
     return point_L
 
 
-@compiled
+@compiled_part
 def _hull(changed_K: Ints, value_K: Floats, hull_K: Ints) -> int:
     """Upper concave hull from the best of the points that cost no more than point 0; returns how many points it has."""
     start = 0

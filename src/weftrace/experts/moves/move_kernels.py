@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Bools, Ints
 
 
@@ -175,7 +175,7 @@ def _rounds(from_gpu_M: Ints, to_gpu_M: Ints, writes_M: Ints, reads_M: Ints, num
     return round_M
 
 
-@compiled
+@compiled_part
 def _is_safe(move: int, next_M: Ints, writes_M: Ints, readers: Ints) -> bool:
     """Is there a move in this list that overwrites nothing still to be read, or none at all?"""
     if move < 0:
@@ -187,7 +187,7 @@ def _is_safe(move: int, next_M: Ints, writes_M: Ints, readers: Ints) -> bool:
     return False
 
 
-@compiled
+@compiled_part
 def _take(source: int, target: int, first_GG: Ints, next_M: Ints, writes_M: Ints, readers: Ints) -> int:
     """Remove and return a move between two GPUs, one that overwrites nothing still to be read if there is one."""
     before, chosen_before, chosen = -1, -1, -1

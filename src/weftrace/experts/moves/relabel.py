@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Ints, frozen
 from weftrace.experts.cluster import Cluster
@@ -141,7 +141,7 @@ def _matched_gpus(old_LP: Ints, new_LP: Ints, num_experts: int, first_slot_G: In
     return order_LG
 
 
-@compiled
+@compiled_part
 def _common(one_S: Ints, other_S: Ints) -> int:
     """How many experts both have, copies counted."""
     used_S = np.zeros(len(other_S), dtype=np.bool_)
@@ -155,7 +155,7 @@ def _common(one_S: Ints, other_S: Ints) -> int:
     return num
 
 
-@compiled
+@compiled_part
 def _assign(common_GG: Ints) -> Ints:
     """A permutation with a large sum of common_GG[i, choice[i]]: largest first, ties to itself, then exchanges."""
     num = len(common_GG)

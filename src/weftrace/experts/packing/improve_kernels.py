@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Bools, Floats, Ints
 
 
@@ -95,7 +95,7 @@ def walk(
     return num_steps_L, put_LJ2, num_puts_LK, changed_LK, worst_LK
 
 
-@compiled
+@compiled_part
 def _start(state: _State, before_P: Ints) -> int:
     """Fill in copies, loads and lists from the map; returns how many slots differ from `before_P` already."""
     state.on_GN[:] = 0
@@ -120,7 +120,7 @@ def _start(state: _State, before_P: Ints) -> int:
     return changed
 
 
-@compiled
+@compiled_part
 def _fullest(state: _State) -> int:
     full = 0
     for gpu in range(len(state.load_G)):
@@ -129,7 +129,7 @@ def _fullest(state: _State) -> int:
     return full
 
 
-@compiled
+@compiled_part
 def _apply(state: _State, size: int) -> int:
     """Take the step in `step_22`; returns by how many the changed slots grow (it can be less than 0)."""
     grown = 0
@@ -160,7 +160,7 @@ def _apply(state: _State, size: int) -> int:
     return grown
 
 
-@compiled
+@compiled_part
 def _weigh(state: _State, expert: int) -> None:
     """Give every copy of an expert its even part of the load."""
     at = state.first_N[expert]
@@ -171,7 +171,7 @@ def _weigh(state: _State, expert: int) -> None:
         at = state.next_P[at]
 
 
-@compiled
+@compiled_part
 def _best_step(state: _State, full: int, slack: float, seed: int) -> int:
     """Slots of the step with the largest gain for each that changes, which is left in `step_22`; 0: there is none."""
     limit = state.load_G[full] * state.pace_G[full] * (1.0 - 1e-9)
@@ -183,14 +183,14 @@ def _best_step(state: _State, full: int, slack: float, seed: int) -> int:
     return found if found else size
 
 
-@compiled
+@compiled_part
 def _badness(time: float, slack: float) -> float:
     """A GPU's part of the sum that steps lower; `time` is over the mean."""
     late = time - 1.0 - slack
     return (late if late > 0.0 else 0.0) + 0.05 * (time - 1.0) * (time - 1.0)
 
 
-@compiled
+@compiled_part
 def _weight(seed: int, one: int, other: int) -> float:
     """1 with seed 0, else a number from 0.9 to 1.1 that depends on nothing but these three."""
     if seed == 0:
@@ -200,7 +200,7 @@ def _weight(seed: int, one: int, other: int) -> float:
     return 0.9 + 0.2 * ((mixed >> 8) & 0xFFFF) / 65535.0
 
 
-@compiled
+@compiled_part
 def _best_swap(state: _State, full: int, slack: float, limit: float, seed: int) -> tuple[float, int]:
     """A larger expert of the fullest GPU for a smaller one of another."""
     # The arrays get names of their own here and below: to pass the whole state on in an inner loop costs more than
@@ -249,7 +249,7 @@ def _best_swap(state: _State, full: int, slack: float, limit: float, seed: int) 
     return best, size
 
 
-@compiled
+@compiled_part
 def _price_losses(state: _State, slack: float) -> None:
     """Fill in `loss_P`."""
     expert_P, first_N, next_P, gpu_of_slot_P = state.expert_P, state.first_N, state.next_P, state.gpu_of_slot_P
@@ -271,7 +271,7 @@ def _price_losses(state: _State, slack: float) -> None:
         loss_P[slot] = loss
 
 
-@compiled
+@compiled_part
 def _best_new_copy(state: _State, full: int, slack: float, limit: float, best: float, seed: int) -> tuple[float, int]:
     """Another copy of one of the fullest GPU's experts, elsewhere."""
     load_G, pace_G, on_GN, was_GN, home_N = state.load_G, state.pace_G, state.on_GN, state.was_GN, state.home_N
@@ -305,7 +305,7 @@ def _best_new_copy(state: _State, full: int, slack: float, limit: float, best: f
     return best, size
 
 
-@compiled
+@compiled_part
 def _best_lost_copy(state: _State, full: int, slack: float, limit: float, best: float, seed: int) -> tuple[float, int]:
     """Another expert in place of a copy on the fullest GPU."""
     load_G, pace_G, on_GN, was_GN, home_N = state.load_G, state.pace_G, state.on_GN, state.was_GN, state.home_N
@@ -347,7 +347,7 @@ def _best_lost_copy(state: _State, full: int, slack: float, limit: float, best: 
     return best, size
 
 
-@compiled
+@compiled_part
 def _relief(
     expert: int, slack: float, load_N: Floats, copies_N: Ints, first_N: Ints, next_P: Ints, gpu_of_slot_P: Ints,
     part_P: Floats, load_G: Floats, pace_G: Floats,
@@ -364,7 +364,7 @@ def _relief(
     return relief
 
 
-@compiled
+@compiled_part
 def _gain_of_put(state: _State, slot: int, expert: int, slack: float, limit: float) -> float:
     """By how much the sum falls if the slot gets the expert; -inf if a GPU that gets load ends above the limit."""
     old, added_G, gpu_of_slot_P, part_P = state.expert_P[slot], state.added_G, state.gpu_of_slot_P, state.part_P

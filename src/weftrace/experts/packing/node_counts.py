@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Floats, Ints
 
 MAX_STEPS = 150
@@ -104,7 +104,7 @@ def node_counts(
     return copies_LND
 
 
-@compiled
+@compiled_part
 def _start(state: NodeState) -> bool:
     """All experts at home, with what pins ask for; then copies for the largest replicas at home. False: no room."""
     num_experts, num_nodes = state.copies_ND.shape
@@ -135,7 +135,7 @@ def _start(state: NodeState) -> bool:
     return bool(state.foreign_D.max() <= state.max_foreign)
 
 
-@compiled
+@compiled_part
 def _evict(state: NodeState, node: int, spare_D: Ints) -> bool:
     """Free a slot of a node that has fewer than its experts need: its lightest expert moves to the roomiest node."""
     best = -1
@@ -163,12 +163,12 @@ def _evict(state: NodeState, node: int, spare_D: Ints) -> bool:
     return True
 
 
-@compiled
+@compiled_part
 def _value(state: NodeState, expert: int) -> float:
     return float(state.load_N[expert] / state.total_N[expert])
 
 
-@compiled
+@compiled_part
 def _weigh(state: NodeState) -> None:
     """Sum up the nodes' loads anew: no drift from step to step."""
     state.load_D[:] = 0.0
@@ -180,31 +180,31 @@ def _weigh(state: NodeState) -> None:
             state.big_D[node] += _is_big(state, value, node) * state.copies_ND[expert, node]
 
 
-@compiled
+@compiled_part
 def _is_big(state: NodeState, value: float, node: int) -> int:
     return 1 if value * state.gpus_D[node] > state.big * state.part_D[node] else 0
 
 
-@compiled
+@compiled_part
 def _crowded(state: NodeState, node: int, big: int) -> float:
     """The third sum's term of a node with so many big replicas."""
     over = max(0, big - state.gpus_D[node]) * state.big * state.part_D[node] / max(1, state.gpus_D[node])
     return float(over * over)
 
 
-@compiled
+@compiled_part
 def _is_even(state: NodeState) -> bool:
     """No replica is too large, and no node has too many big ones."""
     is_crowded = bool((state.big_D > state.gpus_D).any())
     return not is_crowded and bool((state.load_N / state.total_N).max() <= state.largest * (1 + 1e-9))
 
 
-@compiled
+@compiled_part
 def _is_close(state: NodeState) -> bool:
     return _is_even(state) and bool((state.load_D <= state.part_D * (1 + CLOSE)).all())
 
 
-@compiled
+@compiled_part
 def _step(state: NodeState) -> bool:
     """Take the best step; False where none lowers the sum of squares."""
     scale = state.load_N.sum() ** 2 * 1e-15
@@ -227,7 +227,7 @@ def _step(state: NodeState) -> bool:
     return True
 
 
-@compiled
+@compiled_part
 def _move(state: NodeState, expert: int, node: int, change: int) -> None:
     state.copies_ND[expert, node] += change
     state.total_N[expert] += change
@@ -235,7 +235,7 @@ def _move(state: NodeState, expert: int, node: int, change: int) -> None:
         state.foreign_D[node] += change
 
 
-@compiled
+@compiled_part
 def _fits(state: NodeState, loser: int, winner: int, node: int) -> bool:
     """May a copy of the loser on the node make way for one of the winner?"""
     foreign = state.foreign_D[node] + (state.home_N[winner] != node) - (state.home_N[loser] != node)
@@ -247,14 +247,14 @@ def _fits(state: NodeState, loser: int, winner: int, node: int) -> bool:
     )
 
 
-@compiled
+@compiled_part
 def _extreme_nodes(over_D: Floats) -> Ints:
     """The two nodes with least load and the two with most: of many nodes these are the ones to change."""
     order_D = np.argsort(over_D, kind="mergesort")
     return order_D if len(order_D) <= 4 else np.concatenate((order_D[:2], order_D[-2:]))
 
 
-@compiled
+@compiled_part
 def _best_swap(state: NodeState) -> tuple[float, tuple[int, int, int, int]]:
     """(gain, (one, here, other, there)): a copy of `one` goes from here to there, one of `other` the other way."""
     num_nodes = len(state.load_D)
@@ -291,7 +291,7 @@ def _best_swap(state: NodeState) -> tuple[float, tuple[int, int, int, int]]:
     return best, best_4
 
 
-@compiled
+@compiled_part
 def _best_trade(state: NodeState) -> tuple[float, tuple[int, int, int]]:
     """(gain, (loser, winner, node)): on the node a copy of the loser makes way for one of the winner."""
     num_experts, num_nodes = state.copies_ND.shape
@@ -337,13 +337,13 @@ def _best_trade(state: NodeState) -> tuple[float, tuple[int, int, int]]:
     return best, best_3
 
 
-@compiled
+@compiled_part
 def _above(state: NodeState, value: float, copies: int) -> float:
     over = max(0.0, value - state.largest)
     return over * over * copies
 
 
-@compiled
+@compiled_part
 def _squares(values_D: Floats) -> float:
     total = 0.0
     for value in values_D:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Bools, Floats, Ints
 
 WIDEST_PAIRS = 16  # replicas a GPU up to which two-for-two swaps are tried; lists of pairs grow with the square
@@ -100,7 +100,7 @@ def pack_layers(
     return expert_LR, gpu_LR
 
 
-@compiled
+@compiled_part
 def _place(layer: Layer, pinned_R: Ints) -> None:
     """Fill every slot: pinned replicas first, the others largest first where they end soonest."""
     for replica in range(len(pinned_R)):
@@ -124,7 +124,7 @@ def _place(layer: Layer, pinned_R: Ints) -> None:
         _put(layer, replica, _soonest(layer, replica, -1))
 
 
-@compiled
+@compiled_part
 def _put(layer: Layer, replica: int, gpu: int) -> None:
     layer.replica_H[layer.first_G[gpu] + layer.used_G[gpu]] = replica
     layer.used_G[gpu] += 1
@@ -132,7 +132,7 @@ def _put(layer: Layer, replica: int, gpu: int) -> None:
     layer.held_GN[gpu, layer.expert_R[replica]] += 1
 
 
-@compiled
+@compiled_part
 def _soonest(layer: Layer, replica: int, expert: int) -> int:
     """The GPU with room and without the expert (-1: any) where a replica would end soonest; -1 if there is none."""
     best, best_time = -1, np.inf
@@ -144,7 +144,7 @@ def _soonest(layer: Layer, replica: int, expert: int) -> int:
     return best
 
 
-@compiled
+@compiled_part
 def _make_way(layer: Layer, expert: int) -> int:
     """Free a slot on a GPU without the expert, by moving others along a shortest augmenting path; -1 if none exists.
 
@@ -186,7 +186,7 @@ def _make_way(layer: Layer, expert: int) -> int:
     return -1
 
 
-@compiled
+@compiled_part
 def _take(layer: Layer, slot: int) -> None:
     """Empty a slot; the last replica of its GPU moves into it."""
     gpu, replica = layer.gpu_H[slot], layer.replica_H[slot]
@@ -196,7 +196,7 @@ def _take(layer: Layer, slot: int) -> None:
     layer.replica_H[slot] = layer.replica_H[layer.first_G[gpu] + layer.used_G[gpu]]
 
 
-@compiled
+@compiled_part
 def _search(layer: Layer, goal: float, rounds: int, may_recount: bool) -> None:
     """Descend; then kick, descend again and keep what is better, until the goal is reached or the rounds are over."""
     for slot in range(len(layer.replica_H)):
@@ -217,7 +217,7 @@ def _search(layer: Layer, goal: float, rounds: int, may_recount: bool) -> None:
             _restore(layer, best_H, expert_R, value_R)
 
 
-@compiled
+@compiled_part
 def _restore(layer: Layer, replica_H: Ints, expert_R: Ints, value_R: Floats) -> None:
     """Go back to a packing; loads are summed afresh, so that rounding does not pile up."""
     for slot in range(len(replica_H)):
@@ -235,7 +235,7 @@ def _restore(layer: Layer, replica_H: Ints, expert_R: Ints, value_R: Floats) -> 
     layer.is_stale_G[:] = True
 
 
-@compiled
+@compiled_part
 def _recount(layer: Layer, random: int) -> int:
     """Another expert for a slot at random: a further copy of one on the GPU that ends last, or one copy less there."""
     gpu = _last(layer)
@@ -265,7 +265,7 @@ def _recount(layer: Layer, random: int) -> int:
     return random
 
 
-@compiled
+@compiled_part
 def _give(layer: Layer, slot: int, expert: int) -> None:
     """Put another copy of an expert in a slot; what each copy of it and of the slot's old expert carries follows."""
     old = layer.expert_R[layer.replica_H[slot]]
@@ -291,7 +291,7 @@ def _give(layer: Layer, slot: int, expert: int) -> None:
                 _move_up(layer, at)
 
 
-@compiled
+@compiled_part
 def _move_up(layer: Layer, slot: int) -> int:
     """Move a slot's replica up to where its value belongs among its GPU's; its slot then."""
     replica, value = layer.replica_H[slot], layer.value_H[slot]
@@ -302,7 +302,7 @@ def _move_up(layer: Layer, slot: int) -> int:
     return slot
 
 
-@compiled
+@compiled_part
 def _kick(layer: Layer, random: int) -> int:
     """Two swaps at random, the first of them on the GPU that ends last; the generator's next state."""
     gpu = _last(layer)
@@ -320,7 +320,7 @@ def _kick(layer: Layer, random: int) -> int:
     return random
 
 
-@compiled
+@compiled_part
 def _last(layer: Layer) -> int:
     """The GPU that ends last."""
     last, last_time = 0, -1.0
@@ -331,7 +331,7 @@ def _last(layer: Layer) -> int:
     return last
 
 
-@compiled
+@compiled_part
 def _may_swap(layer: Layer, one: int, other: int) -> bool:
     """Whether two slots' replicas can change places without putting an expert on a GPU that has it."""
     replica, other_replica = layer.replica_H[one], layer.replica_H[other]
@@ -343,7 +343,7 @@ def _may_swap(layer: Layer, one: int, other: int) -> bool:
     )
 
 
-@compiled
+@compiled_part
 def _swap(layer: Layer, one: int, other: int) -> None:
     """Exchange the replicas of two slots on different GPUs; each GPU's slots stay in the order of the replicas."""
     replica, other_replica = layer.replica_H[one], layer.replica_H[other]
@@ -351,7 +351,7 @@ def _swap(layer: Layer, one: int, other: int) -> None:
     _replace(layer, other, replica)
 
 
-@compiled
+@compiled_part
 def _replace(layer: Layer, slot: int, replica: int) -> None:
     gpu, old = layer.gpu_H[slot], layer.replica_H[slot]
     layer.load_G[gpu] += layer.value_R[replica] - layer.value_R[old]
@@ -365,7 +365,7 @@ def _replace(layer: Layer, slot: int, replica: int) -> None:
             break
 
 
-@compiled
+@compiled_part
 def _descend(layer: Layer, goal: float) -> float:
     """Swap as long as the GPU that ends last can be helped; the time at which the last one ends then."""
     last = _last(layer)
@@ -378,7 +378,7 @@ def _descend(layer: Layer, goal: float) -> float:
     return float(layer.load_G[last] / layer.speed_G[last])
 
 
-@compiled
+@compiled_part
 def _swap_one(layer: Layer, gpu: int, goal: float) -> bool:
     """Make the swap after which the later of this GPU and another ends soonest; False if none helps.
 
@@ -421,7 +421,7 @@ def _swap_one(layer: Layer, gpu: int, goal: float) -> bool:
     return best_one >= 0
 
 
-@compiled
+@compiled_part
 def _swap_two(layer: Layer, gpu: int, goal: float) -> bool:
     """The same with two replicas of this GPU for two of another; pairs are kept sorted by their sum."""
     if not _sort_pairs(layer, gpu):
@@ -464,7 +464,7 @@ def _swap_two(layer: Layer, gpu: int, goal: float) -> bool:
     return best_gpu >= 0
 
 
-@compiled
+@compiled_part
 def _slot_of(layer: Layer, gpu: int, replica: int) -> int:
     slot = layer.first_G[gpu]
     while layer.replica_H[slot] != replica:
@@ -472,7 +472,7 @@ def _slot_of(layer: Layer, gpu: int, replica: int) -> int:
     return int(slot)
 
 
-@compiled
+@compiled_part
 def _may_swap_pairs(layer: Layer, gpu: int, pair: int, other_gpu: int, other_pair: int) -> bool:
     for side in range(2):
         expert = layer.expert_R[layer.pair_GQ2[gpu, pair, side]]
@@ -482,7 +482,7 @@ def _may_swap_pairs(layer: Layer, gpu: int, pair: int, other_gpu: int, other_pai
     return True
 
 
-@compiled
+@compiled_part
 def _sort_pairs(layer: Layer, gpu: int) -> bool:
     """Bring the list of a GPU's pairs of replicas that may move up to date; False where it has too many or none."""
     first, end = layer.first_G[gpu], layer.first_G[gpu + 1]

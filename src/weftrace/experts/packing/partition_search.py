@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Bools, Floats, Ints
 
 
@@ -67,7 +67,7 @@ def search_partitions(
     return node_of_group_LM, bound_L, steps_L
 
 
-@compiled
+@compiled_part
 def _bound(layer: _Layer, node: int, groups_K: Ints) -> float:
     """Lower bound on the maximum of a node that holds these groups: its mean, and its hottest replica."""
     size = len(layer.load_N) // len(layer.load_M)
@@ -95,7 +95,7 @@ def _bound(layer: _Layer, node: int, groups_K: Ints) -> float:
     return float(max(mean, load_E[hottest] / copies_E[hottest] / layer.fastest_D[node]))
 
 
-@compiled
+@compiled_part
 def _longest_first(layer: _Layer, groups_DK: Ints) -> bool:
     """Fill groups_DK, pinned groups first: the heaviest to the node that ends earliest. False: pins leave no room."""
     num_nodes, room = groups_DK.shape
@@ -120,7 +120,7 @@ def _longest_first(layer: _Layer, groups_DK: Ints) -> bool:
     return True
 
 
-@compiled
+@compiled_part
 def _swap(layer: _Layer, groups_DK: Ints) -> None:
     """Exchange groups of the worst node with those of others as long as the larger of the two bounds falls."""
     num_nodes = len(groups_DK)
@@ -131,7 +131,7 @@ def _swap(layer: _Layer, groups_DK: Ints) -> None:
         pass
 
 
-@compiled
+@compiled_part
 def _swap_once(layer: _Layer, groups_DK: Ints, bound_D: Floats) -> bool:
     num_nodes, room = groups_DK.shape
     worst = int(np.argmax(bound_D))
@@ -150,7 +150,7 @@ def _swap_once(layer: _Layer, groups_DK: Ints, bound_D: Floats) -> bool:
     return False
 
 
-@compiled
+@compiled_part
 def _depth_first(layer: _Layer, best_DK: Ints, may_rename: bool, max_steps: int) -> tuple[int, float]:
     """(steps, bound): fill node by node, heavier groups first, and drop what cannot beat best_DK, which is improved.
 
@@ -207,7 +207,7 @@ def _depth_first(layer: _Layer, best_DK: Ints, may_rename: bool, max_steps: int)
     return steps, best
 
 
-@compiled
+@compiled_part
 def _next_group(layer: _Layer, node: int, start: int, used_M: Bools, room: float, is_first: bool) -> int:
     """Place in order_M of the next group that the node may take and that is lighter than `room`; -1 for none."""
     for place in range(start, len(used_M)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Floats, Ints
 
 
@@ -61,7 +61,7 @@ def _greedy_counts(load_LN: Floats, replicas_L: Ints, most_L: Ints, least_LN: In
     return counts_LN
 
 
-@compiled
+@compiled_part
 def _sink(heap_N: Ints, size: int, at: int, load_N: Floats, counts_N: Ints) -> None:
     """Restore the heap below a position."""
     while 2 * at + 1 < size:
@@ -74,7 +74,7 @@ def _sink(heap_N: Ints, size: int, at: int, load_N: Floats, counts_N: Ints) -> N
         at = child
 
 
-@compiled
+@compiled_part
 def _precedes(one: int, other: int, load_N: Floats, counts_N: Ints) -> bool:
     """Whether the next slot goes to one rather than other."""
     value, other_value = load_N[one] / counts_N[one], load_N[other] / counts_N[other]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Bools, Floats, Ints
 
 _ROUNDING = 1e-13  # an overload below this part of a GPU's target is rounding: sums of some hundred float64 numbers
@@ -91,7 +91,7 @@ def level_gpus(expert_of_slot_LP: Ints, load_LN: Floats, first_slot_G: Ints, spe
     return share_LP, tight_LG
 
 
-@compiled
+@compiled_part
 def _spread_evenly(flow: _Flow, expert_P: Ints, load_N: Floats, total: float) -> None:
     """List the slots of each expert and put 1 / copies of its load in each of them."""
     num_experts = len(load_N)
@@ -113,7 +113,7 @@ def _spread_evenly(flow: _Flow, expert_P: Ints, load_N: Floats, total: float) ->
                 flow.amount_P[slot] = load_N[expert] / total / (first_N[expert + 1] - first_N[expert])
 
 
-@compiled
+@compiled_part
 def _start_blocks(flow: _Flow) -> None:
     """One block for each set of GPUs that copies connect: load cannot pass between sets, so each is solved alone."""
     num_gpus = len(flow.speed_G)
@@ -143,7 +143,7 @@ def _start_blocks(flow: _Flow) -> None:
                         filled += 1
 
 
-@compiled
+@compiled_part
 def _splits(flow: _Flow, first: int, end: int) -> bool:
     """Level a block of GPUs; False when done, True when it fell into two blocks that are still to level."""
     load, speed = 0.0, 0.0
@@ -176,7 +176,7 @@ def _splits(flow: _Flow, first: int, end: int) -> bool:
     return True
 
 
-@compiled
+@compiled_part
 def _search(flow: _Flow, first: int, end: int, level: float) -> tuple[int, int]:
     """Mark the GPUs of a block that its overload can reach, in breadth; how many, and how many have room."""
     filled, done, num_sinks = 0, 0, 0
@@ -209,7 +209,7 @@ def _search(flow: _Flow, first: int, end: int, level: float) -> tuple[int, int]:
     return filled, num_sinks
 
 
-@compiled
+@compiled_part
 def _push(flow: _Flow, num_reached: int) -> None:
     """Move load along the chain into each reached GPU that has room, nearest first, as much as it still takes."""
     for sink in flow.queue_G[:num_reached]:
@@ -231,7 +231,7 @@ def _push(flow: _Flow, num_reached: int) -> None:
             gpu = flow.gpu_P[flow.from_slot_G[gpu]]
 
 
-@compiled
+@compiled_part
 def _write_shares(flow: _Flow, share_P: Floats) -> None:
     """Loads of slots to shares of experts; copies on one GPU take equal parts."""
     for expert in range(len(flow.first_N) - 1):

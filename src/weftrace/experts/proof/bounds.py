@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.packing.group_partition import best_partition
 from weftrace.experts.problem import NotApplicable, Problem
@@ -50,7 +50,7 @@ def _replica_bound(load_LN: Floats, capacity_LG: Ints, speed_G: Floats, any_shar
     return bound_L, is_everywhere_L
 
 
-@compiled
+@compiled_part
 def _reach(speed_K: Floats, any_shares: bool) -> Floats:
     """[K + 1] speed that 0, 1, .. K copies put to work."""
     fastest_K = np.sort(speed_K)[::-1]
@@ -61,7 +61,7 @@ def _reach(speed_K: Floats, any_shares: bool) -> Floats:
     return reach_K
 
 
-@compiled
+@compiled_part
 def _replicate(
     load_N: Floats, reach_K: Floats, copies_N: Ints, time_N: Floats, spare: int, enough: float
 ) -> tuple[int, float]:

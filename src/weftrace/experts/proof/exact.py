@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.problem import NotApplicable, Problem, Solution
 from weftrace.experts.slots import even_shares
@@ -113,7 +113,7 @@ def _search(
     return best, best_N, True
 
 
-@compiled
+@compiled_part
 def _take(
     depth: int, gpus: int, load_N: Floats, pinned_N: Ints, speed_G: Floats, load_DG: Floats, room_DG: Ints
 ) -> bool:
@@ -143,7 +143,7 @@ def _take(
     return True
 
 
-@compiled
+@compiled_part
 def _may_win(
     depth: int, load_N: Floats, load_left: float, speed_G: Floats, load_DG: Floats, room_DG: Ints, best: float
 ) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.problem import Problem
 
@@ -68,7 +68,7 @@ def _fold_bound(load_LN: Floats, gpus_L: Ints, lower_L: Floats, upper_L: Floats,
     return bound_L
 
 
-@compiled
+@compiled_part
 def _may_fold(load_N: Floats, num_gpus: int, most: float) -> bool:
     """Whether counts may exist that leave no GPU above `most`; false is a proof that none do."""
     least_N = np.ones(len(load_N), dtype=np.int64)
@@ -87,7 +87,7 @@ def _may_fold(load_N: Floats, num_gpus: int, most: float) -> bool:
     return True
 
 
-@compiled
+@compiled_part
 def _fewest_lonely(load_N: Floats, least_N: Ints, spare: int, num_gpus: int, large: float, small: float) -> int:
     """Least (replicas above `large`) - (replicas of at most `small`), or less: copies to spare all count as small."""
     lonely = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.packing.packing import packed, pinned_replicas
 from weftrace.experts.packing.replication import greedy_counts, replicas_of
@@ -104,7 +104,7 @@ def _fold_counts(load_LN: Floats, counts_LN: Ints, num_gpus: int, rounds: int) -
         counts_N[:] = best_N
 
 
-@compiled
+@compiled_part
 def _descend(load_N: Floats, counts_N: Ints, num_gpus: int, goal: float, start: int) -> float:
     """Trade copies while the fold's maximum falls; the maximum then.
 
@@ -152,7 +152,7 @@ def _descend(load_N: Floats, counts_N: Ints, num_gpus: int, goal: float, start: 
         counts_N[found_gainer] += 1
 
 
-@compiled
+@compiled_part
 def _list_values(load_N: Floats, counts_N: Ints, value_R: Floats) -> None:
     """Write down the replicas' values, largest first."""
     at = 0
@@ -164,7 +164,7 @@ def _list_values(load_N: Floats, counts_N: Ints, value_R: Floats) -> None:
     value_R *= -1.0
 
 
-@compiled
+@compiled_part
 def _num_above(value_R: Floats, value: float) -> int:
     """How many of the values, largest first, are above a value."""
     low, high = 0, len(value_R)
@@ -177,7 +177,7 @@ def _num_above(value_R: Floats, value: float) -> int:
     return low
 
 
-@compiled
+@compiled_part
 def _lose(value_R: Floats, rank: int, fewer: int, new: float, after_R: Floats) -> None:
     """Write down the values with the `fewer` + 1 copies from `rank` on replaced by `fewer` of a larger value."""
     first = _num_above(value_R, new)
@@ -187,7 +187,7 @@ def _lose(value_R: Floats, rank: int, fewer: int, new: float, after_R: Floats) -
     after_R[rank + fewer : len(value_R) - 1] = value_R[rank + fewer + 1 :]
 
 
-@compiled
+@compiled_part
 def _fold(after_R: Floats, rank: int, copies: int, end: int, less: float, pair: int, limit: float) -> tuple[float, int]:
     """(maximum of the fold, `pair`) after a gain; or (`limit`, the pair that reaches it), a look at `pair` first.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Floats, Ints
 
 Float32s = NDArray[np.float32]
@@ -69,7 +69,7 @@ def replicate(
     return expert_LR, creation_LR, value_LR, copies_LN
 
 
-@compiled
+@compiled_part
 def _copy_hottest(
     load_N: Float32s, expert_M: Ints, copies_N: Ints, tree: Ints, expert_R: Ints, creation_R: Ints
 ) -> None:
@@ -125,7 +125,7 @@ def pack_on_gpus(
     return phy2log_LP, creation_LP
 
 
-@compiled
+@compiled_part
 def _pack(
     value_K: Float32s, order_K: Ints, num_packs: int, tree: Ints, load_G: Float32s, held_G: Ints, place_K: Ints
 ) -> None:
@@ -163,13 +163,13 @@ def _pack(
             tree[i] = best
 
 
-@compiled
+@compiled_part
 def _bits(load: np.float32) -> np.int64:
     """A whole number below 2^31 that grows with a load of 0 or more; -0 is 0."""
     return np.int64(np.float32(load + np.float32(0)).view(np.int32))
 
 
-@compiled
+@compiled_part
 def _leaves(num_players: int) -> int:
     """Leaves of a tournament: the next power of two."""
     num_leaves = 1
@@ -222,7 +222,7 @@ def part_copies(expert_of_slot_LP: Ints, load_LN: Floats, num_nodes: int, num_gp
                     copies_N[expert_S[slot]] = 0
 
 
-@compiled
+@compiled_part
 def _has_repeat(expert_S: Ints, gpu_slots: int) -> bool:
     for slot in range(len(expert_S)):
         for other in range(slot // gpu_slots * gpu_slots, slot):
@@ -231,7 +231,7 @@ def _has_repeat(expert_S: Ints, gpu_slots: int) -> bool:
     return False
 
 
-@compiled
+@compiled_part
 def _cap_copies(expert_S: Ints, load_N: Floats, copies_N: Ints, held_GN: Ints, gpu_slots: int) -> None:
     """No expert keeps more copies than the node has GPUs (or, where a GPU has more slots than the node experts, more
     than it takes to fill them equally)."""
@@ -255,7 +255,7 @@ def _cap_copies(expert_S: Ints, load_N: Floats, copies_N: Ints, held_GN: Ints, g
         held_GN[gpu, neediest] += 1
 
 
-@compiled
+@compiled_part
 def _swap_repeats(expert_S: Ints, load_N: Floats, copies_N: Ints, held_GN: Ints, gpu_slots: int) -> None:
     """Swap repeats away, as long as a swap leaves fewer of them."""
     value_N = load_N / np.maximum(copies_N, 1)
@@ -283,7 +283,7 @@ def _swap_repeats(expert_S: Ints, load_N: Floats, copies_N: Ints, held_GN: Ints,
             is_changing = True
 
 
-@compiled
+@compiled_part
 def _best_swap(expert_S: Ints, value_N: Floats, load_G: Floats, held_GN: Ints, slot: int, gpu_slots: int) -> int:
     """The slot to swap a repeat with: repeats grow fewer and the larger of the two loads is least; -1 if none does."""
     expert, gpu = expert_S[slot], slot // gpu_slots

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.packing.shares import best_shares
 from weftrace.experts.problem import NotApplicable, Problem, Solution
@@ -73,7 +73,7 @@ def _wrap_around(load_LN: Floats, capacity_L: Ints, first_slot_U: Ints, num_slot
     return expert_of_slot_LP
 
 
-@compiled
+@compiled_part
 def _cut(load_N: Floats, capacity: int, first_slot_U: Ints, expert_P: Ints) -> None:
     """Fill GPU after GPU with a window of pieces and a cut; pieces without an expert leave -1 in the last slots."""
     num_gpus, num_experts = len(first_slot_U), len(load_N)
@@ -106,7 +106,7 @@ def _cut(load_N: Floats, capacity: int, first_slot_U: Ints, expert_P: Ints) -> N
         load_R[position], expert_R[position] = rest, expert
 
 
-@compiled
+@compiled_part
 def _window(load_R: Floats, size: int, target: float, hottest: float) -> tuple[int, int, float]:
     """First, end and load of the window that leaves nearest to half of the hottest piece to fill the target.
 
@@ -123,7 +123,7 @@ def _window(load_R: Floats, size: int, target: float, hottest: float) -> tuple[i
     return start, start + size, below
 
 
-@compiled
+@compiled_part
 def _fill(load_N: Floats, capacity: int, first_slot_U: Ints, expert_P: Ints) -> None:
     """Give every open slot the expert with the most load a copy that its GPU does not hold yet."""
     num_experts = len(load_N)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_part
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.placement import Placement
@@ -137,7 +137,7 @@ def _dispatch_table(
     return table_LNR
 
 
-@compiled
+@compiled_part
 def _seats(share_P: Floats, slots_X: Ints, gpu_P: Ints, surplus_G: Floats, num_senders: int) -> Ints:
     """How many sources each copy gets; adds what its GPU gets above its due to `surplus_G`."""
     seats_X = np.zeros(len(slots_X), np.int64)
@@ -161,7 +161,7 @@ def _seats(share_P: Floats, slots_X: Ints, gpu_P: Ints, surplus_G: Floats, num_s
     return seats_X
 
 
-@compiled
+@compiled_part
 def _seat(
     slots_X: Ints, seats_X: Ints, gpu_P: Ints, node_G: Ints, gpu_of_source_R: Ints, sends_R: Bools, table_R: Ints
 ) -> None:
