@@ -145,3 +145,13 @@ def test_a_real_file_with_records(shared_data: Path) -> None:
     assert sorted(stream[on] for _, on, kind in found.calls.rows() if kind == "Context Sync") == [20, 24, 28]
     assert len(found.calls) == 3  # the three other records are of queries
     assert (found.num_unknown, found.num_contradicted) == (0, 0)
+
+
+def test_events_without_a_stream_are_on_one_of_their_own(tmp_path: Path) -> None:
+    file = call(two_gemms(), "cudaDeviceSynchronize", 50, 140, correlation=92)
+    del file.events[-2]["args"]["stream"]  # of the all-reduce
+    file.events[-2]["tid"] = "a queue"
+    work = work_of(file.trace(tmp_path))
+    assert work.events.get_column("stream").null_count() == 1
+    found = recorded_waits(work.trace.events, work.events, device=work.device)
+    assert found.calls.get_column("on").to_list() == [1, 2]

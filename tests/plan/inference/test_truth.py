@@ -22,7 +22,7 @@ from tests.plan.inference.truth import Found, found, inferred_crossings, inferre
 from tests.plan.path_links import check_path
 from tests.plan.random_plans import Frames
 from weftrace.advice.jobs import infer_job
-from weftrace.plan import Inferred, Plan, critical_path, infer
+from weftrace.plan import Inferred, Plan, Timetable, critical_path, infer
 from weftrace.trace import Trace
 
 #: Seeds of each way to show waits, and of jobs of two ranks and more: 200 runs in all.
@@ -119,6 +119,22 @@ def test_a_jobs_plan_spans_what_was_measured_and_changes_as_the_true_one(folder:
     told("jobs, communication x0.5, compute x0.7 and one rank slower", off)
     assert all(abs(error) <= MOST_OFF for error in spans.values()), spans
     assert all(abs(each) <= 2 * MOST_OFF for each in off.values()), off
+
+
+def by_kind(times: Timetable) -> dict[str, float]:
+    """What the critical path is made of: the share of the makespan that ops of each kind have."""
+    path = critical_path(times).group_by(pl.col("kind").cast(pl.String)).agg(pl.sum("until_ns") - pl.sum("from_ns"))
+    return {kind: time_ns / times.makespan_ns for kind, time_ns in path.iter_rows()}
+
+
+@pytest.mark.parametrize(("shown", "share"), [("records", 1), ("calls", 0.9), ("nothing", 0.75)])
+def test_the_critical_path_is_made_of_what_the_true_one_is(shown: Shown, share: float, folder: Path) -> None:
+    off = {}
+    for seed, run, inferred in runs(shown, folder)[::2]:
+        true, own = by_kind(run.times), by_kind(inferred.times)
+        off[seed] = max(abs(own.get(kind, 0) - true.get(kind, 0)) for kind in {*true, *own})
+    told(f"{shown}, share of any kind of op in the critical path", off)
+    assert np.mean(np.array(list(off.values())) <= 2 * MOST_OFF) >= share
 
 
 def test_the_critical_path_is_a_longest_path(folder: Path) -> None:

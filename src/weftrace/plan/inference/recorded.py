@@ -137,6 +137,7 @@ class _Launched:
 
     def __init__(self, ops: pl.DataFrame) -> None:
         known = ops.with_row_index("op").filter(pl.col("launch_ts_ns").is_not_null())
+        known = known.with_columns(pl.col("stream").fill_null(-1))  # what has no stream is on one of its own
         known = known.sort("stream", "launch_ts_ns", "op")
         self.start_ns, self.end_ns = (ops.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
         self.streams: _Ints = known.get_column("stream").unique().sort().to_numpy()
