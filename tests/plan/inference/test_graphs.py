@@ -63,6 +63,19 @@ def test_launches_of_graphs_without_kernels_are_said(tmp_path: Path) -> None:
     assert any("1 of 3 launches of graphs have no kernel" in note for note in notes)
 
 
+def test_launches_without_kernels_are_said(tmp_path: Path) -> None:
+    file = TraceFile()
+    for i in range(20):
+        call(
+            file.kernel(GEMM, 100 * i + 12, 8, launch=100 * i + 10),
+            "cudaLaunchKernel",
+            100 * i + 40,
+            2,
+            correlation=900 + i,
+        )
+    assert any("20 of 40 launches of kernels have no kernel" in note for note in infer(file.trace(tmp_path)).notes)
+
+
 def test_what_was_held_up_by_work_before_the_recording_is_pinned_and_said(tmp_path: Path) -> None:
     # launched from 10 on, but the stream was busy until 500 with what is not in the file
     file = (

@@ -10,9 +10,12 @@ import pytest
 
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.plan import timetable
+from weftrace.plan.inference.device import device_ops
+from weftrace.plan.inference.host import host_calls
 from weftrace.plan.inference.inferring import infer
+from weftrace.plan.inference.launches import with_calls
 from weftrace.plan.inference.values import FIRST_THREAD, Inferred
-from weftrace.trace import Trace, open_trace
+from weftrace.trace import Trace, open_trace, work_of
 from weftrace.units import US
 
 COPY = "Memcpy HtoD (Pageable -> Device)"
@@ -181,6 +184,52 @@ def test_a_host_that_launches_faster_than_the_devices_gap_is_not_held_up_by_it(t
         file.kernel(GEMM, 1000 + 13 * i, 3, launch=900 + 6 * i)
     replay = infer(file.trace(tmp_path)).replay
     assert replay.replayed_ns == replay.span_ns == (99 * 13 + 3) * US
+
+
+def test_of_a_part_of_a_run_only_its_part_of_the_host_is_in_the_plan(tmp_path: Path) -> None:
+    # two steps of 1,000: launch, GEMM, and a call that waits for it
+    file = TraceFile()
+    for begin in (0, 1000, 2000):
+        file.host(f"ProfilerStep#{begin // 1000}", begin, 900)
+        call(file.kernel(GEMM, begin + 102, 98, launch=begin + 100), "cudaDeviceSynchronize", begin + 150, 60)
+    inferred = infer(work_of(file.trace(tmp_path), step=1))
+    assert rows(inferred, "name", "start_ns", "duration_ns") == [
+        ("cudaLaunchKernel", 0, 1), ("host work", US, 49), ("cudaDeviceSynchronize", 50 * US, 10)
+    ]  # fmt: skip
+
+
+RECORDED = (
+    "deepseek-v3-train", "hta-event-sync-multi-stream", "hta-mi250-minitoy", "hta-triton-example",
+    "hta-two-ranks/sampled_rank-0", "hta-two-ranks/sampled_rank-1", "tracelens-h100-bert-small",
+    "tracelens-mi300-bert-small", "tracelens-vllm-decode-graph",
+)  # fmt: skip
+FEW_LAUNCHES = ("hta-event-sync-multi-stream", "hta-triton-example", "tracelens-vllm-decode-graph")
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_no_recorded_run_replays_worse_than_three_percent(name: str, shared_data: Path) -> None:
+    trace = open_trace(shared_data / f"{name}.json.gz")
+    assert isinstance(trace, Trace)
+    assert abs(infer(trace).replay.error) < 0.03
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDED if name not in FEW_LAUNCHES])
+def test_a_launchs_latency_is_steadier_since_the_end_of_its_call_than_since_its_start(
+    name: str, shared_data: Path
+) -> None:
+    trace = open_trace(shared_data / f"{name}.json.gz")
+    assert isinstance(trace, Trace)
+    on_device = device_ops(work := work_of(trace))
+    free = pl.col("end_ns").shift(1).over("stream").alias("free_ns")
+    told = with_calls(on_device.with_columns(free), host_calls(work, on_device))
+    told = told.filter(
+        pl.col("free_ns") <= pl.col("call_start_ns"), pl.col("start_ns") - pl.col("call_start_ns") < 30 * US
+    )
+    since = [
+        told.select(pl.col("start_ns") - pl.col(column)).to_series() for column in ("call_end_ns", "call_start_ns")
+    ]
+    spread = [float(each.quantile(0.75) or 0) - float(each.quantile(0.25) or 0) for each in since]
+    assert spread[0] < spread[1]
 
 
 @pytest.mark.parametrize("name", ["hta-mi250-minitoy", "tracelens-mi300-bert-small", "tracelens-h100-bert-small"])

@@ -9,8 +9,11 @@ from weftrace.trace.model import is_launch, on_device
 from weftrace.trace.work import Work
 
 _LAUNCH = r"GraphLaunch"
+_ANY_LAUNCH = r"GraphLaunch|^(cuda|cu|hip)(Ext)?(Module)?Launch(Cooperative)?Kernel"
 #: Where nodes have no number: a replay with fewer than this share of the kernels of its fullest lacks some.
 FEWEST = 0.9
+#: Of calls that launch a kernel, so many may have none in the file: the last are still to run as a recording ends.
+MOST_LOST = 0.01
 
 
 def graph_latency_ns(ops: pl.DataFrame, calls: pl.DataFrame, latency_ns: int) -> int:
@@ -34,25 +37,30 @@ def graph_latency_ns(ops: pl.DataFrame, calls: pl.DataFrame, latency_ns: int) ->
 
 
 def missing_kernels(work: Work, ops: pl.DataFrame) -> list[str]:
-    """Notes on replays of graphs of which kernels are not in the file. ops: of `device_ops`."""
+    """Notes on launches, of graphs and others, of which kernels are not in the file. ops: of `device_ops`."""
     return [*_without_kernels(work, ops), *_with_few(work, ops)]
 
 
 def _without_kernels(work: Work, ops: pl.DataFrame) -> list[str]:
+    """Launches of graphs, and of single kernels, of which no device of the trace has anything."""
     events = work.trace.events.select("cat", "name", "pid", "tid", "ts_ns", "correlation")
-    calls = events.filter(is_launch() & pl.col("name").cast(pl.String).str.contains(_LAUNCH))
-    if calls.is_empty():
-        return []
+    names = events.get_column("name").unique()
+    launches = names.filter(names.cast(pl.String).str.contains(_ANY_LAUNCH)).implode()
+    calls = events.filter(is_launch() & pl.col("name").is_in(launches))
     ran = events.filter(on_device()).get_column("correlation").drop_nulls().unique().implode()
     empty = calls.filter(~pl.col("correlation").is_in(ran).fill_null(False)).join(
         ops, left_on=("pid", "tid", "ts_ns"), right_on=("launch_pid", "launch_tid", "launch_ts_ns"), how="anti"
     )
-    if empty.is_empty():
-        return []
-    return [
-        f"{empty.height:,} of {calls.height:,} launches of graphs have no kernel in the file: what they ran is missing "
-        "here, and what came after it starts too early."
-    ]
+    of_graphs = pl.col("name").cast(pl.String).str.contains(_LAUNCH)
+    told = []
+    for what, which, most in (("graphs", of_graphs, 0.0), ("kernels", ~of_graphs, MOST_LOST)):
+        num_empty, num_calls = empty.filter(which).height, calls.filter(which).height
+        if num_empty > most * num_calls:
+            told.append(
+                f"{num_empty:,} of {num_calls:,} launches of {what} have no kernel in the file: what they ran is "
+                "missing here, and what came after it starts too early."
+            )
+    return told
 
 
 def _with_few(work: Work, ops: pl.DataFrame) -> list[str]:

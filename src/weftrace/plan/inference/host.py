@@ -67,8 +67,10 @@ class Hosted(InNotebook):
 def host_calls(work: Work, on_device: pl.DataFrame) -> pl.DataFrame:
     """Calls of `HOST_OPS` that launched something, block or may do so; of those inside others, the outer.
 
-    on_device: of `device_ops`. Threads of processes that launched nothing on this device are left out.
+    on_device: of `device_ops`. Threads of processes that launched nothing on this device are left out, and what may
+    block before the first launch or after the last work.
     """
+    first, last = on_device.select(pl.col("launch_ts_ns").min(), pl.col("end_ns").max()).row(0)
     events = work.trace.events.with_row_index("call")
     names = events.get_column("name").unique()
     may_block = names.filter(names.cast(pl.String).str.contains(f"{BLOCKS}|{ALLOCATES}")).implode()
@@ -77,7 +79,8 @@ def host_calls(work: Work, on_device: pl.DataFrame) -> pl.DataFrame:
     links = calls.join(
         launched, left_on=(*_THREAD, "ts_ns"), right_on=("launch_pid", "launch_tid", "launch_ts_ns"), how="semi"
     )
-    blocks = calls.filter(pl.col("name").is_in(may_block)).join(
+    inside = pl.col("ts_ns").is_between(first, last)
+    blocks = calls.filter(pl.col("name").is_in(may_block), inside).join(
         launched, left_on="pid", right_on="launch_pid", how="semi"
     )
     both = pl.concat([links, blocks]).unique("call").with_columns(
@@ -110,7 +113,8 @@ def hosted(work: Work, on_device: pl.DataFrame, calls: pl.DataFrame, recorded: R
     if calls.is_empty():
         return Hosted(ops=pl.DataFrame(schema=HOST_OPS), waits=pl.DataFrame(schema=HOST_WAITS))
     begins_ns = min(_first(calls), _first(on_device))
-    stretches = quiet_stretches(work.trace.events, calls, begins_ns)
+    ends_ns = max(int(part.get_column("end_ns").max()) for part in (calls, on_device))  # type: ignore[arg-type]
+    stretches = quiet_stretches(work.trace.events, calls, begins_ns, ends_ns)
     handed = hand_overs(work.trace.events, calls, stretches)
     polled, quiet_ns, notes = waits_for_device(
         stretches.join(handed, on=("thread", "from_ns"), how="anti", maintain_order="left"), calls, on_device

@@ -25,10 +25,10 @@ MOST_BACK = 8
 MOST_REPEATS = 0.75
 
 
-def quiet_stretches(events: pl.DataFrame, calls: pl.DataFrame, begins_ns: int) -> pl.DataFrame:
+def quiet_stretches(events: pl.DataFrame, calls: pl.DataFrame, begins_ns: int, ends_ns: int) -> pl.DataFrame:
     """Stretches of time, outside its calls, in which a thread recorded neither start nor end of an operator or call:
     thread, pid, from_ns, until_ns, wakes (name of what begins as the stretch ends, null for an end), inside (whether an
-    operator was running). By thread, in order. The first of a thread begins at `begins_ns`.
+    operator was running). By thread, in order. The first of a thread begins at `begins_ns`; none after `ends_ns`.
 
     events: a trace's. calls: of `host_calls`.
     """
@@ -41,9 +41,9 @@ def quiet_stretches(events: pl.DataFrame, calls: pl.DataFrame, begins_ns: int) -
     points = points.sort("thread", "until_ns", "dur_ns", descending=[False, False, True], nulls_last=True)
     depth = pl.when(pl.col("dur_ns").is_null()).then(-1).otherwise(1).cum_sum()
     stretches = points.with_columns(
-        pl.col("until_ns").shift(1).over("thread").fill_null(begins_ns).alias("from_ns"),
+        pl.col("until_ns").shift(1).over("thread").fill_null(begins_ns).clip(begins_ns).alias("from_ns"),
         (depth.shift(1).fill_null(0).over("thread") > 0).alias("inside"),
-    ).filter(pl.col("until_ns") - pl.col("from_ns") >= SHORTEST_NS)
+    ).filter(pl.col("until_ns") - pl.col("from_ns") >= SHORTEST_NS, pl.col("until_ns") <= ends_ns)
     around = calls.select("thread", pl.col("start_ns").alias("from_ns"), "end_ns").sort("from_ns")
     stretches = stretches.sort("from_ns").join_asof(around, on="from_ns", by="thread", check_sortedness=False)
     outside = pl.col("end_ns").is_null() | (pl.col("end_ns") <= pl.col("from_ns"))
