@@ -19,12 +19,13 @@ from tests.advice.made import (
     send,
 )
 from weftrace.advice.changes import Scale
-from weftrace.advice.critical_paths import critical_path_of
+from weftrace.advice.critical_paths import CAUSES, critical_path_of
 from weftrace.advice.sensitivities import curve, sensitivity
 from weftrace.advice.waterfalls import waterfall
 from weftrace.advice.whatifs import what_if
 from weftrace.errors import AdviceError
 from weftrace.plan import Inferred, Resource, Wait
+from weftrace.plan.inference.values import SOURCES
 
 GOLDEN = Path(__file__).parent / "golden" / "sentences.txt"
 
@@ -199,3 +200,7 @@ def test_sentences_name_the_largest_part_what_it_is_made_of_and_why_it_ran() -> 
         GOLDEN.parent.mkdir(exist_ok=True)
         GOLDEN.write_text("".join(told), encoding="utf-8")
     assert "".join(told) == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_every_source_of_a_wait_has_words() -> None:
+    assert set(CAUSES) == set(SOURCES)
