@@ -16,6 +16,8 @@ WORDS = (
     "EP", "TP", "DP", "PP", "all-to-all", "dispatch", "combine", "algbw", "busbw", "MFU", "HFU", "roofline", "SM", "CU",
     "persistent kernel", "fused", "queue", "launch delay", "host-bound", "CUDA graph", "phase", "lane", "plan", "trace",
     "operation list", "a layer", "basis", "held up by", "pays from", "calibration",
+    "critical path", "replay error", "vote", "confidence", "slack", "SM wait", "late start", "sensitivity", "knee",
+    "waterfall",
 )  # fmt: skip
 
 

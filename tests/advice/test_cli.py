@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import polars as pl
 import pytest
 
 import weftrace as wt
+import weftrace.advice
 from tests.advice.runs import two_streams
 from tests.cli.test_cli import Run, run
+from tests.conftest import ROOT
 from tests.tracefile import TraceFile
 from weftrace.advice.kinds import SCHEMAS
 from weftrace.files.documents import read_document
@@ -92,6 +95,11 @@ def test_a_plan_of_phases_is_smaller(run: Run, train: Path) -> None:
     by_level = [json.loads(run("critical-path", train, "--json", "--level", level)[1]) for level in ("kernel", "phase")]
     assert by_level[1]["num_ops"] < by_level[0]["num_ops"] / 5
     assert abs(by_level[1]["replay"]["error"]) < 0.01
+
+
+def test_every_public_name_is_told_in_the_guides() -> None:
+    pages = "".join((ROOT / "docs" / name).read_text("utf-8") for name in ("critical-path.md", "what-if.md"))
+    assert set(dir(wt.advice)) - set(re.findall(r"\w+", pages)) == set()
 
 
 def test_a_change_is_tried_with_the_replays_error_beside_it(run: Run, train: Path, tmp_path: Path) -> None:

@@ -23,9 +23,14 @@ if TYPE_CHECKING:
     from weftrace.advice.changes import parse_change as parse_change
     from weftrace.advice.critical_paths import CriticalPath as CriticalPath
     from weftrace.advice.critical_paths import critical_path_of as critical_path_of
+    from weftrace.advice.decided_steps import decided_steps as decided_steps
+    from weftrace.advice.document import CriticalPathReport as CriticalPathReport
+    from weftrace.advice.document import critical_path_report as critical_path_report
     from weftrace.advice.jobs import infer_job as infer_job
     from weftrace.advice.placements import PlacementSwap as PlacementSwap
     from weftrace.advice.placements import placement_swap as placement_swap
+    from weftrace.advice.replay_checks import ReplayChecks as ReplayChecks
+    from weftrace.advice.replay_checks import check_replays as check_replays
     from weftrace.advice.schedules import ScheduleSwap as ScheduleSwap
     from weftrace.advice.schedules import swap_schedule as swap_schedule
     from weftrace.advice.sensitivities import Curve as Curve
@@ -34,6 +39,10 @@ if TYPE_CHECKING:
     from weftrace.advice.sensitivities import sensitivity as sensitivity
     from weftrace.advice.waterfalls import Waterfall as Waterfall
     from weftrace.advice.waterfalls import waterfall as waterfall
+    from weftrace.advice.whatif_document import SensitivityReport as SensitivityReport
+    from weftrace.advice.whatif_document import WhatIfReport as WhatIfReport
+    from weftrace.advice.whatif_document import sensitivity_report as sensitivity_report
+    from weftrace.advice.whatif_document import what_if_report as what_if_report
     from weftrace.advice.whatifs import WhatIf as WhatIf
     from weftrace.advice.whatifs import what_if as what_if
 
@@ -46,11 +55,17 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
                 "parse_change",
             ),
             "weftrace.advice.critical_paths": ("CriticalPath", "critical_path_of"),
+            "weftrace.advice.decided_steps": ("decided_steps",),
+            "weftrace.advice.document": ("CriticalPathReport", "critical_path_report"),
             "weftrace.advice.jobs": ("infer_job",),
             "weftrace.advice.placements": ("PlacementSwap", "placement_swap"),
             "weftrace.advice.schedules": ("ScheduleSwap", "swap_schedule"),
             "weftrace.advice.sensitivities": ("Curve", "Sensitivity", "curve", "sensitivity"),
             "weftrace.advice.waterfalls": ("Waterfall", "waterfall"),
+            "weftrace.advice.replay_checks": ("ReplayChecks", "check_replays"),
+            "weftrace.advice.whatif_document": (
+                "SensitivityReport", "WhatIfReport", "sensitivity_report", "what_if_report",
+            ),
             "weftrace.advice.whatifs": ("WhatIf", "what_if"),
         },
     )  # fmt: skip

@@ -12,6 +12,7 @@ from weftrace.advice.render.words import (
     SOURCE_WORDS,
     doubt_words,
     kept_words,
+    kernel_words,
     off,
     replay_words,
     votes_words,
@@ -19,7 +20,7 @@ from weftrace.advice.render.words import (
 )
 from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow
 from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table, unit_for
-from weftrace.render.console_text import clean, joined, kernel_label, shorten_middle
+from weftrace.render.console_text import clean, joined, shorten_middle
 from weftrace.units import counted, percent
 
 MAX_WIDTH = 140
@@ -38,7 +39,7 @@ def print_critical_path(document: CriticalPathDocument, console: Console, top: i
         replay_block(document["replay"]),
         _classes(document, width),
         _parts("By phase", document["by_phase"], document["span_ns"], width, top),
-        _parts("By kernel", document["by_kernel"], document["span_ns"], width, top, shorten=kernel_label),
+        _parts("By kernel", document["by_kernel"], document["span_ns"], width, top, shorten=kernel_words),
         _parts(
             "By cause", document["by_cause"], document["span_ns"], width, top, note="how an op came to run when it did"
         ),

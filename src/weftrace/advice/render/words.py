@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from weftrace.advice.document import WeakestTold
 from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow
-from weftrace.render.console_text import kernel_label
+from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.units import counted, duration, percent
 
 #: key -> (term, what it means).
@@ -102,6 +102,10 @@ SOURCE_WORDS: Mapping[str, str] = MappingProxyType(
 )
 
 
+#: How names of simulated kernels begin.
+SIMULATED = "weftrace::sim::"
+
+
 def off(error: float) -> str:
     """An error with its sign: "+0.82 %"."""
     return f"{100 * error:+.2f} %"
@@ -150,11 +154,16 @@ def kept_words(kept: KeptTold, waits: Sequence[WaitsRow]) -> str:
     return f"The replay keeps measured durations, one median each ({told}) and these waits{pinned}; nothing else."
 
 
+def kernel_words(name: str, width: int) -> str:
+    """A kernel's name that fits; of a simulated one whole, for its parentheses hold no parameters."""
+    return shorten_middle(clean(name), width) if name.startswith(SIMULATED) else kernel_label(name, width)
+
+
 def weakest_words(weakest: WeakestTold | None) -> str:
     """The wait on the path of which we are least sure."""
     if weakest is None:
         return "All waits on the path are sure: recorded, or launches."
-    name, on = (kernel_label(weakest[key], 48) for key in ("name", "on_name"))
+    name, on = (kernel_words(weakest[key], 48) for key in ("name", "on_name"))
     said = f"Weakest wait: {name} for {on}, {SOURCE_WORDS[weakest['source']]}, confidence {weakest['confidence']:.2f}"
     if weakest["votes_for"] is None:
         return f"{said}."
