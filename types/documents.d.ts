@@ -3571,8 +3571,9 @@ declare namespace path_block {
     /** Of all its ops together. */
     time_ns: number;
   }
-  /** What is said of the replay, and of the wait of which we are least sure. */
+  /** What is said of the replay, of why it is not to be trusted, and of the wait of which we are least sure. */
   interface Told {
+    doubts: string;
     kept: string;
     replay: string;
     weakest: string;
@@ -3763,8 +3764,9 @@ declare namespace what_if_block {
     votes_against: number | null;
     votes_for: number | null;
   }
-  /** What is said of the replay, and of the wait of which we are least sure. */
+  /** What is said of the replay, of why it is not to be trusted, and of the wait of which we are least sure. */
   interface Told {
+    doubts: string;
     kept: string;
     replay: string;
     weakest: string;
@@ -3880,8 +3882,9 @@ declare namespace sensitivity_block {
     /** Of all of them together; null where nothing was voted on. */
     votes_for: number | null;
   }
-  /** What is said of the replay, and of the wait of which we are least sure. */
+  /** What is said of the replay, of why it is not to be trusted, and of the wait of which we are least sure. */
   interface Told {
+    doubts: string;
     kept: string;
     replay: string;
     weakest: string;

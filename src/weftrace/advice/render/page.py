@@ -10,7 +10,15 @@ from weftrace.advice.critical_paths import CriticalPath
 from weftrace.advice.document import CriticalPathDocument, CriticalPathReport
 from weftrace.advice.render.colours import CLASS_ROLES
 from weftrace.advice.render.picture import MAX_NAME, MAX_OPS, PathPicture, path_picture
-from weftrace.advice.render.words import PATH_TERMS, WHAT_IF_TERMS, kept_words, replay_words, weakest_words
+from weftrace.advice.render.words import (
+    PATH_TERMS,
+    SOURCE_WORDS,
+    WHAT_IF_TERMS,
+    doubt_words,
+    kept_words,
+    replay_words,
+    weakest_words,
+)
 from weftrace.advice.whatif_document import SensitivityDocument, SensitivityReport, WhatIfDocument, WhatIfReport
 from weftrace.render.page import render_page
 
@@ -37,9 +45,10 @@ class WaitRow(TypedDict):
 
 
 class Told(TypedDict):
-    """What is said of the replay, and of the wait of which we are least sure."""
+    """What is said of the replay, of why it is not to be trusted, and of the wait of which we are least sure."""
 
     replay: str
+    doubts: str
     kept: str
     weakest: str
 
@@ -153,7 +162,8 @@ def path_block(
 
 def _replay(document: CriticalPathDocument | WhatIfDocument | SensitivityDocument) -> Told:
     kept = kept_words(document["kept"], document["waits"])
-    return {"replay": replay_words(document["replay"]), "kept": kept, "weakest": ""}
+    replay = document["replay"]
+    return {"replay": replay_words(replay), "doubts": doubt_words(replay), "kept": kept, "weakest": ""}
 
 
 def _shortened(document: CriticalPathDocument) -> CriticalPathDocument:
@@ -170,7 +180,7 @@ def _waits(unsure: pl.DataFrame, path: CriticalPath) -> list[WaitRow]:
     begin = int(path.parts.item(0, "from_ns"))
     unsure = unsure.sort("confidence", maintain_order=True).head(MAX_WAITS)
     rows = unsure.select(
-        pl.col("name").cast(pl.String).str.slice(0, MAX_NAME), pl.col("source").cast(pl.String), "votes_for",
+        pl.col("name").cast(pl.String).str.slice(0, MAX_NAME), pl.col("source").replace(SOURCE_WORDS), "votes_for",
         "votes_against", "confidence", waited_for=names.gather(unsure.get_column("cause")),
         at_ns=pl.col("start_ns") - begin,
     )  # fmt: skip

@@ -32,14 +32,13 @@ export function signed(part, digits = 2) {
 }
 
 /**
- * A warning where a replay is too far off to be believed.
+ * A warning where a replay is not to be believed.
  * @param {HTMLElement} banner
- * @param {Path["replay"]} replay
+ * @param {string} doubts
  */
-export function showTrust(banner, replay) {
-  banner.hidden = replay.is_trustworthy;
-  const off = signed(replay.error);
-  banner.textContent = `The replay is ${off} off the measured span, more than 3 %: what follows is not to be trusted.`;
+export function showDoubts(banner, doubts) {
+  banner.hidden = doubts === "";
+  banner.textContent = doubts;
 }
 
 /**
@@ -113,7 +112,7 @@ export function pathWaterfall(holder, { document: { waterfall: bars, replay }, r
     const from_ns = end;
     end += bar.time_ns;
     const alone = bar.alone_ns === null ? "" : `, alone saves ${duration(bar.alone_ns)}`;
-    const told = `${duration(bar.time_ns)}, ${percent(bar.share)}${alone}`;
+    const told = `${duration(bar.time_ns)}, ${bar.share < 0 ? signed(bar.share, 1) : percent(bar.share)}${alone}`;
     return { name: bar.name, role: roles[bar.name] ?? "error", from_ns, to_ns: end, told, saved_ns: bar.alone_ns };
   });
   waterfall(holder, falls, `The measured ${duration(replay.span_ns)} by class`);

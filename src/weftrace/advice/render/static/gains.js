@@ -55,7 +55,7 @@ export function showCurves({ curves: all }) {
       name: curve.selector,
       values: factors.map((factor) => curve.points.find((point) => point.factor === factor)?.change ?? null),
       base: false,
-      from: factors.indexOf(curve.knee),
+      from: curve.knee > factors[0] ? factors.indexOf(curve.knee) : undefined,
     })),
     across: "its time",
     up: "change of the span",

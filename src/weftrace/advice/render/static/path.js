@@ -4,7 +4,7 @@ import { card } from "render/cards.js";
 import { byId, fill } from "render/dom.js";
 import { percent, plural, sentence } from "render/format.js";
 import { pathPicture } from "render/path_picture.js";
-import { partTables, pathWaterfall, showNotes, showTrust, signed, waitTable } from "render/path_tables.js";
+import { partTables, pathWaterfall, showDoubts, showNotes, signed, waitTable } from "render/path_tables.js";
 import { startPage } from "render/start.js";
 import { showCurves, showGains } from "./gains.js";
 
@@ -13,7 +13,7 @@ const AROUND = 60; // a wait that is chosen is seen with this part of the span a
 startPage("weftrace-path", (/** @type {page.PathBlock} */ block) => {
   const { document: path, told, sensitivity } = block;
   byId("facts").textContent = `${told.replay} ${told.kept} ${told.weakest}`;
-  showTrust(byId("banner"), path.replay);
+  showDoubts(byId("banner"), told.doubts);
   fill(byId("cards"), cards(block));
   showNotes(byId("notes"), path.notes);
   byId("fall").hidden = path.waterfall.length === 0;
@@ -36,7 +36,7 @@ function cards({ document: { replay, by_class, by_cause, weakest }, num_waits })
   return [
     card("replay_error", "Measured span", sentence(replay.span_ns), `replay ${signed(replay.error)}`),
     card("critical_path", "Largest part", percent(largest.share, 0), `${largest.name}, ${sentence(largest.time_ns)}`),
-    card("vote", "Mostly reached by", cause.name, `${percent(cause.share, 0)} of the span`),
+    card("critical_path", "Mostly reached by", cause.name, `${percent(cause.share, 0)} of the span`),
     weakest
       ? card("weakest", "Weakest wait", percent(weakest.confidence, 0), num_waits ? unsure : weakest.name)
       : card("weakest", "Weakest wait", "100 %", "all waits on the path are sure"),

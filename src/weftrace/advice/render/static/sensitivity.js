@@ -1,13 +1,13 @@
 // The page of a sensitivity: what a little speed is worth, of each selection alone, and curves.
 
 import { byId } from "render/dom.js";
-import { showNotes, showTrust } from "render/path_tables.js";
+import { showDoubts, showNotes } from "render/path_tables.js";
 import { startPage } from "render/start.js";
 import { showCurves, showGains } from "./gains.js";
 
 startPage("weftrace-sensitivity", (/** @type {page.SensitivityBlock} */ block) => {
   byId("facts").textContent = `${block.told.replay} ${block.told.kept}`;
-  showTrust(byId("banner"), block.document.replay);
+  showDoubts(byId("banner"), block.told.doubts);
   showNotes(byId("notes"), block.document.notes);
   showGains(block.document);
   showCurves(block.document);

@@ -4,7 +4,7 @@ import { card } from "render/cards.js";
 import { byId, fill } from "render/dom.js";
 import { duration, sentence } from "render/format.js";
 import { pathPicture } from "render/path_picture.js";
-import { showNotes, showTrust, signed } from "render/path_tables.js";
+import { showDoubts, showNotes, signed } from "render/path_tables.js";
 import { startPage } from "render/start.js";
 import { sortableTable } from "render/tables.js";
 import { waterfall } from "render/waterfall.js";
@@ -20,7 +20,7 @@ startPage("weftrace-what-if", (/** @type {Block} */ block) => {
   const { document: answer, told } = block;
   const differences = differencesOf(answer);
   byId("facts").textContent = `${told.replay} ${told.kept}`;
-  showTrust(byId("banner"), answer.replay);
+  showDoubts(byId("banner"), told.doubts);
   fill(byId("cards"), cards(answer));
   byId("limit-box").hidden = answer.limits.length === 0;
   showNotes(byId("limits"), answer.limits);

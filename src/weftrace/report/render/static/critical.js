@@ -2,7 +2,7 @@
 
 import { byId } from "render/dom.js";
 import { pathPicture } from "render/path_picture.js";
-import { partTables, pathWaterfall, showTrust } from "render/path_tables.js";
+import { partTables, pathWaterfall, showDoubts } from "render/path_tables.js";
 import { readBlock } from "render/start.js";
 
 /** @typedef {page.PathBlock | { reason: string }} Block */
@@ -27,7 +27,7 @@ export function showCritical(position) {
   const { document: path, told } = block;
   byId("critical-sentence").textContent = path.headline;
   byId("critical-facts").textContent = `${told.replay} ${told.weakest}`;
-  showTrust(byId("critical-banner"), path.replay);
+  showDoubts(byId("critical-banner"), told.doubts);
   pathWaterfall(byId("critical-fall"), block);
   partTables(byId("critical-by"), byId("critical-table"), path);
   return block.picture && pathPicture(byId("critical-path"), block.picture);
