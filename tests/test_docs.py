@@ -8,7 +8,8 @@ README.md and docs/*.md are read top to bottom, each in a folder of its own that
 - ```text blocks of the documents in QUOTING are printed by the commands of the shell block before them, line by line;
   `…` stands for what is left out.
 - ```python blocks of one document run one after the other in one interpreter, after its commands.
-- A block right after `<!-- not run: reason -->` is not run.
+- A block right after `<!-- not run: reason -->` is not run; in place of one after `<!-- tests run: COMMAND -->` that
+  command is, the same on less data.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ BIN = Path(sys.executable).parent
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """A fenced block. line: of its first line of content, counted from 1. skipped: the reason not to run it, if any.
-    file: the name of the file that it is, if it is one."""
+    file: the name of the file that it is, if it is one. instead: the command that tests run in its place, if any."""
 
     language: str
     text: str
     line: int
     skipped: str | None
     file: str | None = None
+    instead: str | None = None
 
 
 def blocks(markdown: str) -> Iterator[Block]:
@@ -58,9 +60,12 @@ def blocks(markdown: str) -> Iterator[Block]:
             at = next((n for n in range(first, len(lines)) if lines[n].strip() == ticks), len(lines))
             text = "\n".join(line.removeprefix(indent) for line in lines[first:at])
             yield Block(
-                language=language, text=text, line=first + 1, skipped=said.get("not run"), file=said.get("file")
-            )
-        remark = re.fullmatch(r"<!-- (not run|file): (.+) -->", lines[at].strip()) if at < len(lines) else None
+                language=language, text=text, line=first + 1, skipped=said.get("not run"), file=said.get("file"),
+                instead=said.get("tests run"),
+            )  # fmt: skip
+        remark = (
+            re.fullmatch(r"<!-- (not run|file|tests run): (.+) -->", lines[at].strip()) if at < len(lines) else None
+        )
         if remark:
             said = {remark[1]: remark[2]}
         elif at < len(lines) and lines[at].strip():
@@ -138,7 +143,7 @@ def run_command(where: str, command: str, folder: Path, programs: Path) -> str:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_examples_run(path: Path, samples: Path, warm: Path, tmp_path: Path) -> None:
-    """README's commands are started from nothing, as a reader starts them; those of the other documents, warm."""
+    """README's first command is started from nothing, as a reader starts it; all others are warm."""
     programs = BIN if path.name == "README.md" else warm
     folder = tmp_path / "work"
     shutil.copytree(samples, folder)
@@ -150,9 +155,10 @@ def test_examples_run(path: Path, samples: Path, warm: Path, tmp_path: Path) -> 
     output = ""  # of the last shell block
     for block in found:
         if in_shell(block):
-            output = "".join(
-                run_command(f"{path.name}:{line}", command, folder, programs) for line, command in commands(block)
-            )
+            output = ""
+            for line, command in [(block.line, block.instead)] if block.instead else commands(block):
+                output += run_command(f"{path.name}:{line}", command, folder, programs)
+                programs = warm
         elif block.language == "text" and path.name in QUOTING:
             assert not_printed(block.text, output) == [], (
                 f"{path.name}:{block.line}: not printed by the commands before"
@@ -227,6 +233,10 @@ lane  sms
 ```json
 {}
 ```
+<!-- tests run: weftrace demo --quiet -->
+```sh
+weftrace demo
+```
 """
     found = list(blocks(document))
     assert [(b.language, b.line, b.skipped, b.file) for b in found] == [
@@ -234,7 +244,9 @@ lane  sms
         ("console", 10, "needs a GPU", None),
         ("console", 13, None, None),
         ("json", 18, None, "config.json"),
+        ("sh", 22, None, None),
     ]
+    assert [b.instead for b in found] == [None] * 4 + ["weftrace demo --quiet"]
     assert list(commands(found[0])) == [(3, "weftrace report a.json -o b.html   # a comment"), (6, "make test")]
     assert list(commands(found[2])) == [(13, "weftrace lanes a.json")]
     assert not_printed("one\n…\nthree", "one  \ntwo\nthree\n") == []
