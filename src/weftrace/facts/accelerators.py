@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -61,8 +62,8 @@ def load_hardware(*paths: str | os.PathLike[str]) -> tuple[Hardware, ...]:
     entry, where a file cannot be read, is not TOML, or an entry lacks a number or its source.
     """
     known: dict[str, Hardware] = {}
-    for path in (BUILT_IN, *map(Path, paths)):
-        new = {device.name.lower(): device for device in _read(path)}
+    for devices in (_built_in(), *(_read(Path(path)) for path in paths)):
+        new = {device.name.lower(): device for device in devices}
         known = {**new, **{key: device for key, device in known.items() if key not in new}}
     return tuple(known.values())
 
@@ -94,6 +95,11 @@ def hardware(name: str, *paths: str | os.PathLike[str]) -> Hardware:
     raise WeftraceError(
         f"no figures for the accelerator {name!r}; known: {known}. Add it in a TOML file: docs/hardware.md"
     )
+
+
+@cache
+def _built_in() -> tuple[Hardware, ...]:
+    return tuple(_read(BUILT_IN))
 
 
 def _read(path: Path) -> list[Hardware]:

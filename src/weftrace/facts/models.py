@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -157,12 +158,8 @@ def load_models(*paths: str | os.PathLike[str]) -> tuple[ModelConfig, ...]:
 
     Raises `FlopsError`, naming file and entry, where a file cannot be read or an entry lacks a number or its source.
     """
-    known: dict[str, ModelConfig] = {}
-    for path in (BUILT_IN, *map(Path, paths)):
-        for number, entry in enumerate(read_tables(path, "model", what="models", error=FlopsError), 1):
-            config = _model(entry, f"{path}: model {number}")
-            known[config.name.lower()] = config
-    return tuple(known.values())
+    configs = (*_built_in(), *(config for path in paths for config in _read(Path(path))))
+    return tuple({config.name.lower(): config for config in configs}.values())
 
 
 def known_models(*paths: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -257,6 +254,16 @@ def _compressed_params(config: ModelConfig, kinds: CompressedConfig) -> int:
 
 TABLES = {"experts": ExpertsConfig, "latent": LatentConfig, "indexer": IndexerConfig, "compressed": CompressedConfig}
 SCORINGS = ("softmax", "sigmoid", "sqrtsoftplus")
+
+
+@cache
+def _built_in() -> tuple[ModelConfig, ...]:
+    return tuple(_read(BUILT_IN))
+
+
+def _read(path: Path) -> Iterator[ModelConfig]:
+    for number, entry in enumerate(read_tables(path, "model", what="models", error=FlopsError), 1):
+        yield _model(entry, f"{path}: model {number}")
 
 
 def _model(entry: Mapping[str, Any], where: str) -> ModelConfig:
