@@ -28,6 +28,8 @@ from weftrace.trace import Trace
 #: Seeds of each way to show waits, and of jobs of two ranks and more: 200 runs in all.
 SEEDS: dict[Shown, range] = {"records": range(70), "calls": range(70, 130), "nothing": range(130, 190)}
 JOBS = range(190, 200)
+#: More, in which autograd's thread launches a part.
+AUTOGRAD = range(200, 206)
 MOST_OFF = 0.01
 NOTHING = Found(num_true=0, num_found=0, num_inferred=0, num_exact=0, num_sound=0, num_sure=0, num_sure_and_sound=0)
 
@@ -117,6 +119,23 @@ def test_a_jobs_plan_spans_what_was_measured_and_changes_as_the_true_one(folder:
         }
     told("jobs, replayed", spans)
     told("jobs, communication x0.5, compute x0.7 and one rank slower", off)
+    assert all(abs(error) <= MOST_OFF for error in spans.values()), spans
+    assert all(abs(each) <= 2 * MOST_OFF for each in off.values()), off
+
+
+def test_a_plan_of_two_threads_that_wait_for_each_other_changes_as_the_true_one(folder: Path) -> None:
+    spans: dict[int, float] = {}
+    off: dict[tuple[int, str], float] = {}
+    for seed in AUTOGRAD:
+        run = random_run(seed, num_ranks=1, autograd=True)
+        inferred = inferred_from(run, "calls", folder)
+        assert (inferred.edges.get_column("source") == "autograd").any()
+        spans[seed] = inferred.replay.error
+        for kind in ("communication", "compute", "host"):
+            change = scaled(kind, 0.7)
+            off[seed, kind] = span_ns(change(inferred.plan)) / span_ns(change(run.plan)) - 1
+    told("autograd, replayed", spans)
+    told("autograd, communication, compute and host x0.7", off)
     assert all(abs(error) <= MOST_OFF for error in spans.values()), spans
     assert all(abs(each) <= 2 * MOST_OFF for each in off.values()), off
 
