@@ -1,7 +1,8 @@
 """Random runs whose plan is known, and their traces as a profiler would have written them.
 
 A run repeats a layer some times, in a step or more: phases, each a few kernels on its stream, that wait for each other
-across streams in the same way in each layer. One host thread a rank launches them and may block. Nothing is a constant
+across streams in the same way in each layer. One host thread a rank launches them and may block; with `autograd` a
+second one launches the later phases, of the last layer first, while the first waits. Nothing is a constant
 that an inference could know: each launch, each wait, each pause between two kernels has a lag of its own, drawn
 around a figure of the run, and a kernel's duration varies from layer to layer by up to a half.
 
@@ -104,11 +105,11 @@ class Run:
         return _trace(self, rank, shown)
 
 
-def random_run(seed: int, *, num_ranks: int | None = None) -> Run:
+def random_run(seed: int, *, num_ranks: int | None = None, autograd: bool = False) -> Run:
     """The run of a seed, always the same one. num_ranks: None for 1 in most, up to 4 in some."""
     chance = np.random.default_rng(seed)
     shape = _drawn_shape(chance, num_ranks)
-    drafts = _Draft(chance=chance, shape=shape)
+    drafts = _Draft(chance=chance, shape=shape, autograd=autograd)
     for rank in range(shape.num_ranks):
         drafts.add_rank(rank)
     plan = Plan.of(drafts.ops, name=f"run {seed}", num_sms=132, world_size=shape.num_ranks)
@@ -199,6 +200,10 @@ def _draw_waits(
             kernels[first].after.append((number, back, bool(chance.random() < 0.6)))
 
 
+#: Of each kernel of a layer, by number, its op and, where recorded at once, the call that recorded its event.
+_Done = dict[int, tuple[int, int]]
+
+
 # --- the plan ---------------------------------------------------------------------------------------------------------
 
 
@@ -216,6 +221,9 @@ class _Draft:
     place: dict[str, Any] = field(default_factory=dict)  # phase, layer, step
     rank: int = 0
     last_on: dict[int, int] = field(default_factory=dict)
+    autograd: bool = False
+    thread: int = HOST
+    handed: tuple[Wait, ...] = ()  # what the next call of the thread waits for: the other thread's last
 
     def jittered(self, around_ns: float) -> int:
         """Around a figure, skewed as latencies are."""
@@ -226,31 +234,41 @@ class _Draft:
         return len(self.ops) - 1
 
     def host(self, name: str, around_ns: float, *after: Wait) -> int:
+        after, self.handed = (*self.handed, *after), ()
         return self.add(
             Op(name=name, kind="host", duration_ns=self.jittered(around_ns), after=after,
-               resource=Resource(rank=self.rank, stream=HOST), **self.place)
+               resource=Resource(rank=self.rank, stream=self.thread), **self.place)
         )  # fmt: skip
+
+    def hand_over(self, thread: int) -> None:
+        last = self.host("python", self.shape.work_ns)
+        self.thread, self.handed = thread, (Wait(last, lag_ns=self.jittered(8 * US)),)
 
     def add_rank(self, rank: int) -> None:
         self.rank, self.last_on = rank, {}
         shape = self.shape
         for step in range(shape.num_steps):
-            before: dict[int, tuple[int, int]] = {}
+            numbers = list(range(len(shape.kernels)))
+            forward = [n for n in numbers if not self.autograd or shape.kernels[n].phase == 0]
+            done: list[_Done] = [{} for _ in range(shape.num_layers)]
             for layer in range(shape.num_layers):
-                before = self.add_layer(step, layer, before)
+                self.add_layer(step, layer, forward, done[layer], done[layer - 1] if layer else {})
+            if self.autograd:
+                self.hand_over(HOST + 1)
+                for layer in reversed(range(shape.num_layers)):
+                    self.add_layer(step, layer, numbers[len(forward) :], done[layer], (done[layer + 1 :] or [{}])[0])
+                self.hand_over(HOST)
             self.place = {"phase": None, "layer": None, "step": step}
             self.host("python", 5 * shape.work_ns)
             if shape.device_sync:
                 self.block("cudaDeviceSynchronize", list(self.last_on))
 
-    def add_layer(self, step: int, layer: int, before: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-        """before, and what is returned: of each kernel of a layer its op and, where recorded at once, the call that
-        recorded its event.
-        """
+    def add_layer(self, step: int, layer: int, numbers: list[int], done: _Done, before: _Done) -> None:
+        """Kernels of a layer. done: is filled. before: of the layer before."""
         shape = self.shape
         at_once = {number for kernel in shape.kernels for number, _, early in kernel.after if early}
-        done: dict[int, tuple[int, int]] = {}
-        for number, kernel in enumerate(shape.kernels):
+        for number in numbers:
+            kernel = shape.kernels[number]
             self.place = {"phase": _PHASES[kernel.phase], "layer": layer, "step": step}
             self.host("python", shape.work_ns)
             awaited = [((done, before)[back].get(on), early) for on, back, early in kernel.after]
@@ -263,7 +281,6 @@ class _Draft:
             ends_phase = number + 1 == len(shape.kernels) or shape.kernels[number + 1].phase != kernel.phase
             if kernel.phase == shape.blocks_after and ends_phase:
                 self.block(shape.blocks_by, [kernel.stream])
-        return done
 
     def cross(self, kernel: _Kernel, on: int, record: int, *, early: bool) -> tuple[int, int, int]:
         """The calls that make a stream wait: what it waits for in the end, the record, and the wait."""
@@ -361,17 +378,24 @@ def _kernels(ops: pl.DataFrame, run: Run) -> pl.DataFrame:
 
 
 def _ranges(host: pl.DataFrame, shape: _Shape) -> Iterator[pl.DataFrame]:
-    """Phases, as record_function makes them, and steps of the profiler."""
-    for keys in (("step", "layer", "phase"), ("step",)):
-        if keys != ("step",) and not shape.has_phases:
-            continue
-        known = host.filter(pl.col(keys[-1]).is_not_null()).with_columns(run=pl.struct(*keys).rle_id())
-        named = pl.col("phase").cast(pl.String) if len(keys) > 1 else pl.format("ProfilerStep#{}", "step")
-        yield (
-            known.group_by("run", maintain_order=True)
-            .agg(named.first().alias("name"), pl.col("start_ns").min(), pl.col("end_ns").max())
-            .select("name", *_place("user_annotation"), *_extent())
-        )
+    """Phases, as record_function makes them, and steps of the profiler; on autograd's thread its nodes."""
+    main, autograd = host.filter(stream=HOST), host.filter(pl.col("stream") > HOST)
+    phase = pl.col("phase").cast(pl.String)
+    node = pl.lit("autograd::engine::evaluate_function: MulBackward0")
+    if shape.has_phases:
+        yield _merged(main, ("step", "layer", "phase"), phase, "user_annotation")
+    yield _merged(main, ("step",), pl.format("ProfilerStep#{}", "step"), "user_annotation")
+    yield _merged(autograd, ("step", "layer", "phase"), node, "cpu_op")
+
+
+def _merged(host: pl.DataFrame, keys: tuple[str, ...], name: pl.Expr, cat: str) -> pl.DataFrame:
+    """A range around each run of calls that share the keys."""
+    runs = host.filter(pl.col(keys[-1]).is_not_null()).with_columns(run=pl.struct(*keys).rle_id())
+    return (
+        runs.group_by("run", maintain_order=True)
+        .agg(name.first().alias("name"), pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("stream").first())
+        .select("name", *_place(cat), *_extent())
+    )
 
 
 def _records(host: pl.DataFrame, run: Run) -> pl.DataFrame:
@@ -386,7 +410,8 @@ def _records(host: pl.DataFrame, run: Run) -> pl.DataFrame:
 
 
 def _place(cat: str) -> tuple[pl.Expr, ...]:
-    return pl.lit(cat).alias("cat"), pl.lit("4242").alias("pid"), pl.lit("4242").alias("tid")
+    tid = (pl.col("stream") - HOST + 4242).cast(pl.String)
+    return pl.lit(cat).alias("cat"), pl.lit("4242").alias("pid"), tid.alias("tid")
 
 
 def _extent() -> tuple[pl.Expr, ...]:

@@ -20,6 +20,7 @@ from weftrace.plan.inference.launch_order import held_until, in_launch_order
 from weftrace.plan.inference.launches import launch_latency_ns, launch_waits, origin_waits
 from weftrace.plan.inference.phase_level import by_phase
 from weftrace.plan.inference.recorded import recorded_waits, stream_waits
+from weftrace.plan.inference.skew import later, skew_ns, told_skew
 from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
 from weftrace.plan.inference.votes import stream_wait_calls, voted_waits
 from weftrace.plan.model import Plan
@@ -47,11 +48,13 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
             "launches and streams are what it is made of."
         )
     on_device = device_ops(work)
+    skew = skew_ns(on_device)
+    on_device = later(on_device, skew)
     gap_ns = median_gap_ns(on_device)
     calls = host_calls(work, on_device)
     latency_ns = launch_latency_ns(on_device, calls)
     graph_ns = graph_latency_ns(on_device, calls, latency_ns)
-    recorded = recorded_waits(work.trace.events, work.events, device=work.device)
+    recorded = recorded_waits(work.trace.events, later(work.events, skew), device=work.device)
     host = hosted(work, on_device, calls, recorded, latency_ns)
     ops = _together(on_device, without_gaps(host, gap_ns), gap_ns)
     launched = in_launch_order(ops, _phases(work, ops), gap_ns, latency_ns)
@@ -76,6 +79,7 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
         quiet_latency_ns=host.quiet_latency_ns, num_pinned=len(origin),
     )  # fmt: skip
     notes += [*told_sm_waits(sms), *host.notes, *_pinned(work, origin), *missing_kernels(work, on_device)]
+    notes += told_skew(skew)
     inferred = replace(_inferred(work, ops, waits, kept, notes), sm_waits=in_plan(launched, sms))
     if invented:
         inferred = without_host(inferred, "the host of this simulated run is invented, so the plan has none")
