@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.plan.inference.test_host import replayed_us, rows, waits
+import weftrace
+from tests.plan.inference.test_host import call, replayed_us, rows, waits
 from tests.tracefile import DISPATCH, GEMM, NOTIFY, TraceFile
-from weftrace.plan import timetable
+from weftrace.plan import Op, Plan, Resource, Wait, simulate, timetable
 from weftrace.plan.inference.inferring import infer
 from weftrace.plan.inference.values import FIRST_THREAD, Inferred
 from weftrace.trace import Trace, open_trace
@@ -151,3 +152,48 @@ def test_deepseeks_dispatch_waits_for_its_counts_and_its_backward_for_its_forwar
     assert all("notify_dispatch" in awaited for _, awaited in polled)
     assert -67 * US <= inferred.kept.quiet_latency_ns <= -25 * US
     assert len(waits(inferred, "autograd")) == 28
+
+
+def running_ahead(num_kernels: int, room: int) -> Plan:
+    # launches of 5, kernels of 60: the host would run far ahead, but has room for so many launches in the queue
+    host = Resource(stream=1000)
+    calls = [
+        Op(
+            id=f"l{i}", name="cudaLaunchKernel", duration_ns=5 * US, resource=host, kind="host",
+            after=(Wait(f"k{i - room}", since="start", why="host"),) if i >= room else (),
+        )
+        for i in range(num_kernels)
+    ]  # fmt: skip
+    kernels = [
+        Op(id=f"k{i}", name="gemm", duration_ns=60 * US, after=(Wait(f"l{i}", why="launch", lag_ns=2 * US),))
+        for i in range(num_kernels)
+    ]
+    return Plan.of([op for pair in zip(calls, kernels, strict=True) for op in pair], name="running ahead")
+
+
+def test_launches_that_wait_for_room_in_the_queue_wait_for_the_device(tmp_path: Path) -> None:
+    true = running_ahead(300, room=100)
+    inferred = infer(open_again(simulate(true), tmp_path))
+    queued = inferred.plan.waits.hstack(inferred.edges).filter(source="blocking")
+    assert 190 <= queued.height <= 200
+    assert queued.get_column("since").unique().to_list() == ["start"]
+    assert inferred.replay.error == pytest.approx(0, abs=1e-3)
+    halved = pl.when(kind="compute").then(pl.col("duration_ns") // 2).otherwise("duration_ns")
+    spans = [timetable(plan.with_ops(duration_ns=halved)).makespan_ns for plan in (inferred.plan, true)]
+    assert spans[0] == pytest.approx(spans[1], rel=0.01)
+
+
+def test_launches_that_take_long_for_other_reasons_wait_for_nobody(tmp_path: Path) -> None:
+    file = TraceFile()
+    for i in range(100):
+        call(file, "cudaLaunchKernel", 100 * i, 60 if i % 3 else 3, correlation=500 + i)
+        file.kernel(GEMM, 70 * i + 5000, 60, linked=False, correlation=500 + i)
+    assert waits(infer(file.trace(tmp_path)), "blocking") == []
+
+
+def open_again(trace: Trace, folder: Path) -> Trace:
+    """A trace written, and read as a profiler's would be."""
+    weftrace.save(trace, folder / "run.json")
+    read = open_trace(folder / "run.json")
+    assert isinstance(read, Trace)
+    return read

@@ -12,6 +12,7 @@ import polars as pl
 
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.blocking import ALLOCATES, BLOCKS, blocking_waits, own_copies
+from weftrace.plan.inference.full_queue import full_queue
 from weftrace.plan.inference.hand_overs import hand_overs
 from weftrace.plan.inference.quiet import quiet_stretches, waits_for_device
 from weftrace.plan.inference.recorded import Recorded
@@ -24,6 +25,7 @@ HOST_WAITS: dict[str, pl.DataType] = {
     "host": pl.UInt32(),  # the op that waits: row of `Hosted.ops`
     "on_event": pl.UInt32(),
     "on_host": pl.UInt32(),
+    "since": pl.String(),  # "end" of the other, or "start"
     "lag_ns": pl.Int64(),
     "source": pl.String(),
     "votes_for": pl.Int32(),
@@ -120,12 +122,14 @@ def hosted(work: Work, on_device: pl.DataFrame, calls: pl.DataFrame, recorded: R
         stretches.join(handed, on=("thread", "from_ns"), how="anti", maintain_order="left"), calls, on_device
     )
     copies = own_copies(calls, on_device, latency_ns)
+    queued = full_queue(calls, on_device)
     blocking = blocking_waits(calls, on_device, recorded)
     waiting = pl.concat([handed.select(_STRETCH), polled.select(_STRETCH)])
     awaited = handed.select(pl.col("on_thread").alias("thread"), pl.col("since_ns").alias("at_ns")).unique()
-    ops = _with_work_between(_kept(calls, copies, blocking), waiting, awaited, begins_ns)
+    ops = _with_work_between(_kept(calls, copies, queued, blocking), waiting, awaited, begins_ns)
     waits = pl.concat([
         _in_schema(_at_calls(ops, pl.concat([blocking, copies.select(blocking.columns)]))),
+        _in_schema(_at_calls(ops, queued).with_columns(since=pl.lit("start"))),
         _in_schema(_at_stretches(ops, _last_ops(ops, handed))),
         _in_schema(_at_stretches(ops, polled.with_columns(source=pl.lit("quiet"), lag_ns=pl.lit(quiet_ns)))),
     ])  # fmt: skip
@@ -136,9 +140,12 @@ def _first(ops: pl.DataFrame) -> int:
     return int(ops.get_column("start_ns").min())  # type: ignore[arg-type]
 
 
-def _kept(calls: pl.DataFrame, copies: pl.DataFrame, blocking: pl.DataFrame) -> pl.DataFrame:
-    """Calls, of which those that return after their own copy are two ops, one that launches and one that waits. Those
-    that may block, and did not visibly, are host work like any other."""
+def _kept(calls: pl.DataFrame, copies: pl.DataFrame, queued: pl.DataFrame, blocking: pl.DataFrame) -> pl.DataFrame:
+    """Calls, of which those that return after their own copy are two ops, one that launches and one that waits; those
+    that waited for room in the queue launch after they have blocked. Those that may block, and did not visibly, are
+    host work like any other."""
+    full = pl.col("call").is_in(queued.get_column("call").implode())
+    calls = calls.with_columns(pl.when(full).then(pl.lit("blocking")).otherwise("what").alias("what"))
     waits = pl.col("call").is_in(blocking.get_column("call").implode())
     allocates = pl.col("name").str.contains(ALLOCATES)
     calls = calls.filter(~allocates | waits)
@@ -210,8 +217,8 @@ def _last_ops(ops: pl.DataFrame, handed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_schema(waits: pl.DataFrame) -> pl.DataFrame:
-    """Waits with all columns of `HOST_WAITS`; without a lag, and certain where not told."""
-    default = {"lag_ns": 0, "confidence": 1.0}
+    """Waits with all columns of `HOST_WAITS`; for the end, without a lag, and certain where not told."""
+    default = {"since": "end", "lag_ns": 0, "confidence": 1.0}
     return waits.select(
         (pl.col(name) if name in waits.columns else pl.lit(default.get(name))).cast(dtype).alias(name)
         for name, dtype in HOST_WAITS.items()
@@ -221,11 +228,12 @@ def _in_schema(waits: pl.DataFrame) -> pl.DataFrame:
 def _released(ops: pl.DataFrame, waits: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:
     """The ops with `released_ns`. Of waiting that only repeats tell, the median is all that a replay keeps: released
     when it ended, the op counts nothing of its own."""
-    events = on_device.select(pl.col("event").alias("on_event"), pl.col("end_ns").alias("event_end_ns"))
+    events = on_device.select(pl.col("event").alias("on_event"), event_start_ns="start_ns", event_end_ns="end_ns")
     hosts = ops.select(pl.col("host").alias("on_host"), pl.col("end_ns").alias("host_end_ns"))
     own = ops.select("host", pl.col("end_ns").alias("own_end_ns"))
     ends = waits.join(events, on="on_event", how="left").join(hosts, on="on_host", how="left").join(own, on="host")
-    released = pl.when(source="quiet").then("own_end_ns").otherwise(pl.coalesce("event_end_ns", "host_end_ns"))
+    ended = pl.when(since="start").then("event_start_ns").otherwise(pl.coalesce("event_end_ns", "host_end_ns"))
+    released = pl.when(source="quiet").then("own_end_ns").otherwise(ended)
     ends = ends.group_by("host").agg(released.max().alias("released_ns"))
     ops = ops.join(ends, on="host", how="left", maintain_order="left")
     return ops.select(pl.col(name).cast(dtype) for name, dtype in HOST_OPS.items())
@@ -254,7 +262,7 @@ def ready_for_gaps(ops: pl.DataFrame, gap_ns: int) -> pl.DataFrame:
 
 
 def host_waits(ops: pl.DataFrame, hosted: Hosted) -> pl.DataFrame:
-    """Waits of host ops as waits of the plan: op, on, lag_ns, why, source, votes_for, votes_against, confidence.
+    """Waits of host ops as waits of the plan: op, on, since, lag_ns, why, source, votes_for, votes_against, confidence.
 
     ops: all of the plan, with `op`, `event` of a device's, and `host`, the row of `hosted.ops`.
     """
@@ -263,6 +271,6 @@ def host_waits(ops: pl.DataFrame, hosted: Hosted) -> pl.DataFrame:
     waits = hosted.waits.join(ops.select("op", "host").drop_nulls(), on="host", maintain_order="left")
     waits = waits.join(events, on="on_event", how="left").join(hosts, on="on_host", how="left")
     return waits.select(
-        "op", pl.coalesce("after_event", "after_host").alias("on"), "lag_ns", pl.lit("host").alias("why"),
-        "source", "votes_for", "votes_against", "confidence",
+        "op", pl.coalesce("after_event", "after_host").alias("on"), "since", "lag_ns",
+        pl.lit("host").alias("why"), "source", "votes_for", "votes_against", "confidence",
     )  # fmt: skip

@@ -23,8 +23,9 @@ WHAT = ("compute", "communication", "memory", "fused", "launch", "host", "blocki
 
 #: Where a wait comes from. launch: the call that put the op on its stream. graph: the same, of a CUDA graph's replay.
 #: recorded: an event or stream wait that the file records. voted: inferred from repeats. sm: no free SMs before.
-#: blocking: a host call that returns when work has ended. quiet: a host thread that polled, without a call, until then.
-#: autograd, thread: one host thread waited for another. origin: where the recording begins.
+#: blocking: a host call that returns when work has ended, or a launch that found the device's queue full. quiet: a host
+#: thread that polled, without a call, until then. autograd, thread: one host thread waited for another. origin: where
+#: the recording begins.
 SOURCES = (
     "launch", "graph", "recorded", "voted", "sm", "blocking", "quiet", "autograd", "thread", "origin",
 )  # fmt: skip
