@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,13 @@ def test_stages_without_a_trace_are_named() -> None:
     traces = simulate_ranks(plan_of(generate("1f1b", num_ranks=4, num_micro_batches=8), COSTS))
     with pytest.raises(AdviceError, match=r"no forward \(F\) phase of stage 0, 1, 2 is here"):
         swap_schedule(infer_job([traces[3]]), "dualpipe")
+
+
+def test_of_several_pipelines_one_is_to_be_chosen() -> None:
+    traces = simulate_ranks(plan_of(generate("1f1b", num_ranks=2, num_micro_batches=2), COSTS))
+    twice = [*traces.values(), *(replace(trace, rank=rank + 2) for rank, trace in traces.items())]
+    with pytest.raises(AdviceError, match="choose the ranks of one"):
+        swap_schedule(infer_job(twice), "gpipe")
 
 
 def test_a_schedule_that_does_not_exist_or_fit_is_refused() -> None:

@@ -12,7 +12,8 @@ import weftrace as wt
 from tests.advice.test_cli import checked, told
 from tests.advice.test_schedules import COSTS
 from tests.cli.test_cli import Run, run
-from weftrace.experts import placement_report
+from weftrace.experts import make_cluster, placement_report
+from weftrace.experts.placement import make_placement
 from weftrace.pipeline import generate
 from weftrace.pipeline.as_plan import plan_of
 from weftrace.plan import deepseek_training_layers, simulate_ranks
@@ -47,7 +48,9 @@ def layers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("placement")
     wt.save(wt.simulate(deepseek_training_layers(1)), folder / "train.json.gz")
     loads = np.array([[400, 300, 200, 100, *[50] * 12]], np.float64)
-    wt.save(placement_report(wt.balance(loads, 20, 4), loads), folder / "placement.json")
+    slots = [[gpu, (gpu + 1) % 4, *range(4 + 3 * gpu, 7 + 3 * gpu)] for gpu in range(4)]  # two copies of the hot ones
+    placement = make_placement(np.array(slots).reshape(1, -1), make_cluster(20, 4), 16)
+    wt.save(placement_report(placement, loads), folder / "placement.json")
     return folder
 
 

@@ -37,6 +37,7 @@ def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | No
     meetings = meetings_of([arrivals(work) for work in works], files)
     if meetings.members.is_empty():
         notes.append("no collective is shared by two ranks here, so nothing holds them together in the plan")
+    notes += _absent(works)
     numbers = [work.trace.rank for work in works]
     if len(set(numbers)) < len(works) or None in numbers:
         notes.append("the files do not tell each rank apart: ranks count from 0, in order of rank, then device")
@@ -61,6 +62,16 @@ def _inferred(
 def infer_devices(trace: Trace) -> list[Inferred]:
     """The plan of each device that a trace's process drove."""
     return [infer(work) for work in works_of(trace)]
+
+
+def _absent(works: Sequence[Work]) -> Iterator[str]:
+    """That ranks of the job have no trace here."""
+    present, world = len({work.trace.rank for work in works}), max(work.trace.world_size or 0 for work in works)
+    if present < world:
+        yield (
+            f"traces of {present:,} of {world:,} ranks: what these waited for the others, in their collectives, is as "
+            "measured"
+        )
 
 
 def _one_each(ranks: Sequence[Inferred]) -> tuple[list[Inferred], list[str]]:

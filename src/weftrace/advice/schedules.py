@@ -262,7 +262,10 @@ def _schedule_of(run: MeasuredRun) -> Schedule:
         schedule = Schedule(name="as measured", rank_of=replicas, num_micro_batches=batches, actions=actions)
         check(schedule)
     except ScheduleError as error:
-        raise AdviceError(f"the measured chunks are no whole step of a pipeline: {error}") from error
+        raise AdviceError(
+            f"the measured chunks are no whole step of one pipeline: {error} Of several pipelines, choose the ranks of "
+            "one (--ranks)."
+        ) from error
     return schedule
 
 

@@ -204,5 +204,6 @@ def test_two_recorded_ranks_become_one_plan() -> None:
     inferred = infer_job(wt.open(DATA / "hta-two-ranks"), workers=1)
     assert len(inferred.plan.ranks) == 2
     assert inferred.times.makespan_ns > 0
-    assert inferred.notes[0] == "5 of 5 collectives hold the ranks together"
+    assert inferred.notes[1] == "5 of 5 collectives hold the ranks together"
+    assert inferred.notes[0].startswith("traces of 2 of 128 ranks: what these waited for the others")
     assert inferred.plan.ops["meet"].drop_nulls().value_counts()["count"].to_list() == [2] * 5

@@ -133,14 +133,14 @@ def test_a_trace_without_phases_has_no_plan_of_them() -> None:
 
 def test_phases_of_random_runs_replay_as_their_kernels(tmp_path: Path) -> None:
     off = {}
-    for seed in range(16):
+    for seed in range(10):
         run = random_run(seed, num_ranks=1)
         kernels = inferred_from(run, "calls", tmp_path)
         if run.shape.has_phases:
             phases = by_phase(kernels)
             assert len(phases.plan) < len(kernels.plan)
             off[seed] = phases.replay.error
-    assert len(off) > 10
+    assert len(off) > 5
     assert {seed: error for seed, error in off.items() if abs(error) > 0.01} == {}
 
 
