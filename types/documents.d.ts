@@ -113,6 +113,8 @@ declare namespace critical_path {
     ranks: number[];
     /** Of the inferred plan: on devices and on host threads. */
     num_ops: number;
+    /** Of which alone the path is told; null for all of it. */
+    step: number | null;
     /** The plan's 0 on the trace's clock. */
     origin_ns: number;
     headline: string;
@@ -120,7 +122,7 @@ declare namespace critical_path {
     kept: KeptTold;
     /** Those of the plan, by where they come from. */
     waits: WaitsRow[];
-    /** Of the path: the replayed span of the devices. */
+    /** Of the path: the replayed span of the devices; of a step, the path's time in it. */
     span_ns: number;
     /** Of the chain before the first start on a device; in no sum. */
     before_ns: number;
@@ -3349,8 +3351,10 @@ declare namespace path_block {
     slack: SlackRow[];
     /** The trace, or the job. */
     source: string;
-    /** Of the path: the replayed span of the devices. */
+    /** Of the path: the replayed span of the devices; of a step, the path's time in it. */
     span_ns: number;
+    /** Of which alone the path is told; null for all of it. */
+    step: number | null;
     steps: StepRow[];
     /** Those of the plan, by where they come from. */
     waits: WaitsRow[];

@@ -91,6 +91,23 @@ def test_the_trace_is_written_with_its_path(run: Run, train: Path, tmp_path: Pat
         wt.save(wt.load(document), tmp_path / "again-annotated.json")
 
 
+def test_a_step_has_its_part_of_the_path(run: Run, tmp_path: Path) -> None:
+    file = TraceFile()
+    for step in range(3):
+        file.host(f"ProfilerStep#{step}", 1000 * step, 1000)
+        for at in range(3):
+            file.kernel("gemm", 1000 * step + 100 + 302 * at, 300, launch=1000 * step + 20 + 5 * at)
+    trace = file.write(tmp_path / "steps.json")
+    whole = json.loads(run("critical-path", trace, "--json")[1])
+    steps = [row["step"] for row in whole["steps"]]  # the path begins with the host, which is at step 1 already
+    spans = [json.loads(run("critical-path", trace, "--json", "--step", step)[1])["span_ns"] for step in steps]
+    assert steps == [1, 2] and sum(spans) == whole["span_ns"]
+    code, out, err = run("critical-path", trace, "--step", 1)
+    assert code == 0 and "In step 1, the host decides 100 % of the span" in told(out), err
+    code, _, err = run("critical-path", trace, "--step", 7)
+    assert code == 3 and "step 7 is not on the critical path: it goes through 1, 2." in err
+
+
 def test_a_plan_of_phases_is_smaller(run: Run, train: Path) -> None:
     by_level = [json.loads(run("critical-path", train, "--json", "--level", level)[1]) for level in ("kernel", "phase")]
     assert by_level[1]["num_ops"] < by_level[0]["num_ops"] / 5

@@ -177,7 +177,7 @@ def path_of(times: Timetable, measured: pl.DataFrame, edges: pl.DataFrame) -> Cr
         parts=_parts(path, times, edges, begin),
         span_ns=int(times.end_ns[last]) - begin,
         before_ns=max(0, begin - int(path.item(0, "from_ns") - path.item(0, "lag_ns"))),
-        weakest=_weakest(path),
+        weakest=weakest_of(path),
     )
 
 
@@ -300,7 +300,8 @@ def _held_from(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, until:
     return held
 
 
-def _weakest(path: pl.DataFrame) -> WeakestEdge | None:
+def weakest_of(path: pl.DataFrame) -> WeakestEdge | None:
+    """Of a frame like `CriticalPath.path`; None where all its waits are sure."""
     unsure = path.filter(pl.col("confidence") < 1)
     if unsure.is_empty():
         return None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
-from weftrace.advice.critical_paths import NO_PHASE, CriticalPath
+from weftrace.advice.critical_paths import NO_PHASE, PART_SCHEMA, CriticalPath, weakest_of
+from weftrace.errors import TraceError
 
 #: Columns of `decided_steps`, a row a step. Times are ns of the critical path.
 STEP_SCHEMA: dict[str, pl.DataType] = {
@@ -27,8 +29,7 @@ def decided_steps(path: CriticalPath) -> pl.DataFrame:
     next part of the path that has one.
     """
     phase, family = (pl.col(name).cast(pl.String) for name in ("phase", "family"))
-    parts = path.parts.join(_launched(path), on="op", how="left", maintain_order="left").with_columns(
-        pl.coalesce("step", "launched").backward_fill().forward_fill().alias("step"),
+    parts = _in_steps(path).with_columns(
         pl.when(phase == NO_PHASE).then(family).otherwise(phase).alias("what"),
         time_ns=pl.col("until_ns") - pl.col("from_ns"),
     )
@@ -40,6 +41,35 @@ def decided_steps(path: CriticalPath) -> pl.DataFrame:
     what = by_what.sort("time_ns", descending=True, maintain_order=True).unique(("step", "rank"), maintain_order=True)
     told = steps.join(rank, on="step", nulls_equal=True).join(what, on=("step", "rank"), nulls_equal=True)
     return told.sort("step", nulls_last=True).select(pl.col(name).cast(dtype) for name, dtype in STEP_SCHEMA.items())
+
+
+def path_in_step(path: CriticalPath, step: int) -> CriticalPath:
+    """What of a path is in one step, as `decided_steps` has it; its span is the time of these parts.
+
+    Raises `TraceError`, naming those that there are, where the path crosses no such step.
+    """
+    parts = _in_steps(path)
+    own = parts.filter(pl.col("step") == step)
+    if own.is_empty():
+        known = parts.get_column("step").drop_nulls().unique().sort().to_list()
+        steps = f"it goes through {', '.join(map(str, known[:12]))}" if known else "this trace has no profiler steps"
+        raise TraceError(f"step {step} is not on the critical path: {steps}.")
+    on_path = path.path.filter(pl.col("op").is_in(own.get_column("op").implode()))
+    return replace(
+        path,
+        parts=own.select(*PART_SCHEMA),
+        path=on_path,
+        span_ns=int(own.select((pl.col("until_ns") - pl.col("from_ns")).sum()).item()),
+        before_ns=0,
+        weakest=weakest_of(on_path),
+    )
+
+
+def _in_steps(path: CriticalPath) -> pl.DataFrame:
+    """The parts, each with the step that it counts to."""
+    return path.parts.join(_launched(path), on="op", how="left", maintain_order="left").with_columns(
+        pl.coalesce("step", "launched").backward_fill().forward_fill().alias("step")
+    )
 
 
 def _launched(path: CriticalPath) -> pl.DataFrame:

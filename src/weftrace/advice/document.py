@@ -15,7 +15,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from weftrace.advice.critical_paths import CriticalPath, critical_path_of
-from weftrace.advice.decided_steps import decided_steps
+from weftrace.advice.decided_steps import decided_steps, path_in_step
 from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow, kept_told, replay_told, waits_told
 from weftrace.advice.waterfalls import waterfall
 from weftrace.files.schemas import Count, DocumentSchema
@@ -84,12 +84,15 @@ class CriticalPathDocument(TypedDict):
     device_name: str
     ranks: list[int]
     num_ops: Annotated[Count, Meta(description="Of the inferred plan: on devices and on host threads.")]
+    step: Annotated[int | None, Meta(description="Of which alone the path is told; null for all of it.")]
     origin_ns: Annotated[int, Meta(description="The plan's 0 on the trace's clock.")]
     headline: str
     replay: ReplayTold
     kept: KeptTold
     waits: Annotated[list[WaitsRow], Meta(description="Those of the plan, by where they come from.")]
-    span_ns: Annotated[Count, Meta(description="Of the path: the replayed span of the devices.")]
+    span_ns: Annotated[
+        Count, Meta(description="Of the path: the replayed span of the devices; of a step, the path's time in it.")
+    ]
     before_ns: Annotated[Count, Meta(description="Of the chain before the first start on a device; in no sum.")]
     by_class: list[PartRow]
     by_phase: list[PartRow]
@@ -131,14 +134,18 @@ class CriticalPathReport(InNotebook):
         return [("headline", self.document["headline"])]
 
 
-def critical_path_report(inferred: Inferred) -> CriticalPathReport:
-    """A critical path as a value that can be shown and saved. Raises `AdviceError` where nothing ran on a device."""
+def critical_path_report(inferred: Inferred, *, step: int | None = None) -> CriticalPathReport:
+    """A critical path as a value that can be shown and saved. step: only what of it is in that profiler step.
+
+    Raises `AdviceError` where nothing ran on a device, `TraceError` where the path crosses no such step.
+    """
     path = critical_path_of(inferred)
-    return CriticalPathReport(document=critical_path_document(path, inferred), path=path, inferred=inferred)
+    path = path if step is None else path_in_step(path, step)
+    return CriticalPathReport(document=critical_path_document(path, inferred, step), path=path, inferred=inferred)
 
 
-def critical_path_document(path: CriticalPath, inferred: Inferred) -> CriticalPathDocument:
-    """As JSON-able values. inferred: what the path is of."""
+def critical_path_document(path: CriticalPath, inferred: Inferred, step: int | None = None) -> CriticalPathDocument:
+    """As JSON-able values. inferred: what the path is of; step: in which alone it is."""
     return {
         "schema": SCHEMA,
         "weftrace": __version__,
@@ -146,8 +153,9 @@ def critical_path_document(path: CriticalPath, inferred: Inferred) -> CriticalPa
         "device_name": inferred.plan.device_name,
         "ranks": [int(rank) for rank in inferred.plan.ranks],
         "num_ops": len(inferred.plan),
+        "step": step,
         "origin_ns": inferred.origin_ns,
-        "headline": path.sentence,
+        "headline": path.sentence if step is None else f"In step {step}, {path.sentence[0].lower()}{path.sentence[1:]}",
         "replay": replay_told(inferred.replay),
         "kept": kept_told(inferred),
         "waits": waits_told(inferred),
@@ -161,7 +169,7 @@ def critical_path_document(path: CriticalPath, inferred: Inferred) -> CriticalPa
         "by_rank": part_rows(path.by_rank),
         "steps": cast(list[StepRow], decided_steps(path).to_dicts()),
         "weakest": weakest_told(path),
-        "waterfall": cast(list[BarRow], waterfall(inferred).bars.to_dicts()),
+        "waterfall": [] if step is not None else cast(list[BarRow], waterfall(inferred).bars.to_dicts()),
         "slack": _slack(path, inferred),
         "parts": path.parts.with_columns(pl.col("class_").cast(pl.String)).to_dict(as_series=False),
         "notes": list(inferred.notes),

@@ -34,6 +34,10 @@ def command(
         bool,
         typer.Option("--check", help="Instead of a path: a line a file, how far the replay of its plan is off."),
     ] = False,
+    step: Annotated[
+        int | None,
+        typer.Option("--step", help="Only what of the path is in ProfilerStep N.", metavar="N", show_default=False),
+    ] = None,
     level: Level = LevelChoice.kernel,
     top: Top = 8,
     strict: Strict = False,
@@ -58,7 +62,7 @@ def command(
     from weftrace.advice.render.terminal import print_critical_path
 
     with working("following the path"):
-        report = critical_path_report(inferred)
+        report = critical_path_report(inferred, step=step)
     outputs.deliver(
         report, CRITICAL_PATH, to, show=lambda report, console: print_critical_path(report.document, console, top)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from weftrace.advice.document import CriticalPathDocument, PartRow
-from weftrace.advice.render.words import off, replay_words, weakest_words
+from weftrace.advice.render.words import off, replay_words, saved_words, weakest_words
 from weftrace.advice.whatif_document import SensitivityDocument, WhatIfDocument
 from weftrace.render.console_text import clean
 from weftrace.units import duration, percent
@@ -61,7 +61,7 @@ def what_if_markdown(document: WhatIfDocument) -> str:
 def sensitivity_markdown(document: SensitivityDocument) -> str:
     """The headline, the table of all selections, the curves."""
     rows = [
-        [row["kind"], markdown_cell(row["selector"]), f"{-100 * row['share']:+.3f} %", duration(row["critical_ns"]),
+        [row["kind"], markdown_cell(row["selector"]), saved_words(row["share"]), duration(row["critical_ns"]),
          duration(row["time_ns"])]
         for row in document["rows"]
     ]  # fmt: skip

@@ -37,7 +37,9 @@ def print_critical_path(document: CriticalPathDocument, console: Console, top: i
     blocks: list[RenderableType] = [
         *opening("critical-path", document["source"], document["device_name"], document["ranks"], document["headline"]),
         replay_block(document["replay"]),
-        _classes(document, width),
+        _classes(document, width)
+        if document["waterfall"]
+        else _parts("By class", document["by_class"], document["span_ns"], width, top),
         _parts("By phase", document["by_phase"], document["span_ns"], width, top),
         _parts("By kernel", document["by_kernel"], document["span_ns"], width, top, shorten=kernel_words),
         _parts(

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from weftrace.advice.document import PartRow
 from weftrace.advice.render.terminal import TOP, notes_block, opening, replay_block, waits_block
-from weftrace.advice.render.words import off, weakest_words
+from weftrace.advice.render.words import off, saved_words, weakest_words
 from weftrace.advice.whatif_document import CurveTold, SensitivityDocument, WhatIfDocument
 from weftrace.render.console_parts import WARNING, frame, print_blocks, section, table, unit_for
 from weftrace.render.console_text import clean
@@ -91,7 +91,7 @@ def _table(document: SensitivityDocument, kind: str, width: int, top: int) -> Re
         [
             clean(row["selector"].removeprefix(f"{kind}:")),
             "█" * round(12 * row["share"] / most) if most > 0 else "",
-            f"{-100 * row['share']:+.3f} %",
+            saved_words(row["share"]),
             unit(row["critical_ns"]),
             unit(row["time_ns"]),
         ]

@@ -111,6 +111,11 @@ def off(error: float) -> str:
     return f"{100 * error:+.2f} %"
 
 
+def saved_words(share: float) -> str:
+    """The change of the span by which a share of it is saved: "-0.804 %", "0.000 %" of nothing."""
+    return f"{-100 * share:+.3f} %" if abs(share) >= 5e-6 else "0.000 %"
+
+
 def replay_words(replay: ReplayTold) -> str:
     """How far the replay is off, in a sentence or two."""
     said = (
