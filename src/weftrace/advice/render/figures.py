@@ -139,8 +139,8 @@ def curve_figure(found: Curve) -> go.Figure:
 
 
 class _Bars(NamedTuple):
-    """Bars of one class in one row, arrays [bars]: starts and lengths in ns from the span's begin; how high each is, and
-    how much lies below it, as parts of the row."""
+    """Bars of one class in one row, arrays [bars]: starts and lengths in ns from the span's begin; how high each is,
+    and how much lies below it, as parts of the row."""
 
     start: NDArray[Any]
     length: NDArray[Any]
