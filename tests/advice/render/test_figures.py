@@ -4,44 +4,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.advice.runs import two_streams
 from weftrace.advice.critical_paths import critical_path_of
-from weftrace.advice.render.figures import (
-    _stretches,
-    curve_figure,
-    path_figure,
-    sensitivity_figure,
-    waterfall_figure,
-)
+from weftrace.advice.render.figures import curve_figure, path_figure, sensitivity_figure, waterfall_figure
 from weftrace.advice.sensitivities import curve, sensitivity
 from weftrace.advice.waterfalls import waterfall
 
 MS = 1e6
 
 
-def test_the_path_is_drawn_as_long_as_its_classes_take(tmp_path: Path) -> None:
-    path = critical_path_of(two_streams(tmp_path))
+@pytest.mark.parametrize("num", [6, 600])
+def test_the_path_is_drawn_as_long_as_its_classes_take(num: int, tmp_path: Path) -> None:
+    """Lengths, or where there are many parts, areas: columns are as high as they are full, and lie on each other."""
+    path = critical_path_of(two_streams(tmp_path, num=num))
     figure = path_figure(path)
-    drawn = {
-        trace.name: sum(x for x, y in zip(trace.x, trace.y, strict=True) if y == "critical path")
-        for trace in figure.data
-    }
-    expected = {name: time_ns / MS for name, time_ns, _ in path.by_class.rows()}
-    assert drawn == pytest.approx(expected)
+    area: dict[str, float] = {}
+    top: dict[float, float] = {}
+    for trace in figure.data:
+        bars = zip(trace.y, trace.base, trace.x, trace.width, trace.offset, strict=True)
+        for base, x, width, offset in (rest for row, *rest in bars if row == "critical path"):
+            area[trace.name] = area.get(trace.name, 0) + x * width / 0.9
+            assert offset == pytest.approx(top.get(base, -0.45))
+            top[base] = offset + width
+    assert area == pytest.approx({name: ns / MS for name, ns, _ in path.by_class.rows()}, rel=1e-6)
+    assert all(end == pytest.approx(0.45) for end in top.values())
     assert {"stream 7", "thread 0"} <= {y for trace in figure.data for y in trace.y}
-
-
-def test_many_intervals_become_columns_as_high_as_they_are_full(tmp_path: Path) -> None:
-    parts = critical_path_of(two_streams(tmp_path, num=900)).parts
-    begin, span = parts.item(0, "from_ns"), parts.item(-1, "until_ns") - parts.item(0, "from_ns")
-    for (class_,), of in parts.group_by("class_"):
-        _, length, height = _stretches(of, begin, span)
-        assert len(length) <= max(1500, 0) and (height <= 1 + 1e-9).all()
-        exact = of.select(end=of["until_ns"] - of["from_ns"]).sum().item()
-        assert np.dot(length, height) == pytest.approx(exact), class_
 
 
 def test_the_bars_of_a_waterfall_lie_end_to_end_and_reach_the_span(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ plotly is an optional dependency (`pip install weftrace[notebook]`) and is impor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,7 +25,9 @@ from weftrace.units import MS, duration, percent
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_COLUMNS = 1500  # of more intervals in a row, each of so many columns is as high as it was full
+_FEW = 150  # parts of a row that can be told apart
+_COLUMNS = 1000  # of more, each of so many columns is as high as it was full
+_ROW = 0.9  # of a row's height is filled
 _MOST_BARS = 24  # of a sensitivity: those that save most
 _PATH = "critical path"
 
@@ -32,30 +35,27 @@ _PATH = "critical path"
 def path_figure(path: CriticalPath) -> go.Figure:
     """The critical path by class over time in ms, as replayed, and under it its ops on their streams and threads.
 
-    Where a row has more intervals than a screen has columns, a column is as high as it was full.
+    Where a row has more parts than can be told apart, a column is as full of a class as the row was.
     Raises WeftraceError without plotly.
     """
     go = plotly_objects()
     figure = go.Figure()
     begin = path.parts.item(0, "from_ns")
-    ops = path.path.select("stream", "rank", "class_", "from_ns", "until_ns")
+    ops = path.path.select("stream", "rank", "class_", "from_ns", pl.col("until_ns").clip(begin)).with_columns(
+        pl.col("from_ns").clip(begin)
+    )
     several = ops.get_column("rank").n_unique() > 1
-    tracks = ops.select("rank", "stream").unique().sort("rank", "stream").rows()
-    rows = [_PATH, *(_track(rank, stream, several) for rank, stream in tracks)]
-    for name, colour in CLASS_COLOURS.items():
-        drawn = [(_PATH, path.parts.filter(class_=name))]
-        of_class = ops.filter(class_=name, until_ns=pl.col("until_ns").clip(begin)).with_columns(
-            pl.col("from_ns").clip(begin)
-        )
-        drawn += [(_track(rank, stream, several), of_class.filter(rank=rank, stream=stream)) for rank, stream in tracks]
-        bars = [(row, *_stretches(frame, begin, path.span_ns)) for row, frame in drawn]
-        if not any(len(start) for _, start, _, _ in bars):
-            continue
-        _add_bars(figure, name, colour, bars)
-    figure.update_layout(barmode="overlay", **layout(label(path.sentence), height=190 + 46 * len(rows)))
+    rows = {_PATH: path.parts} | {
+        _track(rank, stream, several): ops.filter(rank=rank, stream=stream)
+        for rank, stream in ops.select("rank", "stream").unique().sort("rank", "stream").rows()
+    }
+    drawn = {name: _stretches(frame, begin, path.span_ns) for name, frame in rows.items()}
+    for class_, colour in CLASS_COLOURS.items():
+        _add_bars(figure, class_, colour, [(name, bars[class_]) for name, bars in drawn.items() if class_ in bars])
+    figure.update_layout(barmode="overlay", **layout(_titled(path.sentence), height=190 + 46 * len(rows)))
     figure.update_layout(title_font_size=14)
     figure.update_xaxes(title="time (ms), replayed", range=[0, path.span_ns / MS])
-    figure.update_yaxes(categoryorder="array", categoryarray=rows[::-1], type="category")
+    figure.update_yaxes(categoryorder="array", categoryarray=list(rows)[::-1], type="category")
     return figure
 
 
@@ -79,12 +79,13 @@ def waterfall_figure(found: Waterfall) -> go.Figure:
         marker_color=[CLASS_COLOURS.get(name, ERROR_COLOUR) for name in names],
         text=[f"{percent(n / max(found.span_ns, 1))}{told}" for n, told in zip(lengths.tolist(), saved, strict=True)],
         textposition="auto",
+        cliponaxis=False,
         customdata=[duration(n) for n in lengths.tolist()],
         hovertemplate="%{y}: %{customdata}<extra></extra>",
     )
     title = f"Where the {duration(found.span_ns)} go, by class on the critical path"
     figure.update_layout(**layout(title, height=200 + 36 * len(names)), showlegend=False)
-    figure.update_xaxes(title="ms, one after the other")
+    figure.update_xaxes(title="ms, one after the other", range=[min(0, *begins / MS), 1.3 * found.span_ns / MS])
     figure.update_yaxes(autorange="reversed", type="category")
     return figure
 
@@ -125,44 +126,72 @@ def curve_figure(found: Curve) -> go.Figure:
         line_color=palette.COMMUNICATION, customdata=[duration(span) for span in spans],
         hovertemplate="×%{x:g}: %{y:+.2f} %, %{customdata}<extra></extra>",
     )  # fmt: skip
+    if (knee := found.flat_until) > factors[0]:
+        figure.add_scatter(
+            name="knee", mode="markers", x=[knee], y=[100 * changes[factors.index(knee)]], hoverinfo="skip",
+            marker={"symbol": "circle-open", "size": 16, "color": palette.INK},
+        )  # fmt: skip
     figure.add_hline(y=0, line_color=palette.INK, line_width=1)
-    title = f"{label(found.selector)}: {label(found.sentence)} (replay {100 * found.error:+.1f} % off)"
-    figure.update_layout(**layout(title, height=460), title_font_size=14, showlegend=False)
+    figure.update_layout(**layout(_titled(found.sentence), height=460), title_font_size=14, showlegend=False)
     figure.update_xaxes(title=f"time of {label(found.selector)}, as a factor")
     figure.update_yaxes(title="change of the span, %")
     return figure
 
 
-_Bars = tuple[str, NDArray[Any], NDArray[Any], NDArray[Any]]
+class _Bars(NamedTuple):
+    """Bars of one class in one row, arrays [bars]: starts and lengths in ns from the span's begin; how high each is,
+    and how much lies below it, as parts of the row."""
+
+    start: NDArray[Any]
+    length: NDArray[Any]
+    height: NDArray[Any]
+    below: NDArray[Any]
 
 
-def _add_bars(figure: go.Figure, name: str, colour: str, bars: list[_Bars]) -> None:
-    """Bars of one class in several rows: (row, starts, lengths and heights), in ns from the span's begin."""
-    starts, lengths, heights = (np.concatenate([each[at] for each in bars]) for at in (1, 2, 3))
+def _add_bars(figure: go.Figure, name: str, colour: str, rows: list[tuple[str, _Bars]]) -> None:
+    if not rows:
+        return
+    start, length, height, below = (np.concatenate(arrays) for arrays in zip(*(bars for _, bars in rows), strict=True))
     figure.add_bar(
         name=name,
         orientation="h",
-        y=[row for row, start, _, _ in bars for _ in range(len(start))],
-        base=(starts / MS).tolist(),
-        x=(lengths / MS).tolist(),
-        width=(0.9 * heights).tolist(),
+        y=[row for row, bars in rows for _ in range(len(bars.start))],
+        base=(start / MS).tolist(),
+        x=(length / MS).tolist(),
+        width=(_ROW * height).tolist(),
+        offset=(_ROW * (below - 0.5)).tolist(),
         marker={"color": colour, "line_width": 0},
-        hovertemplate=f"{label(name)}, from %{{base:.3f}} ms: %{{x:.3f}} ms<extra></extra>",
+        customdata=[duration(round(ns)) for ns in (length * height).tolist()],
+        hovertemplate=f"{label(name)}, from %{{base:.3f}} ms: %{{customdata}}<extra></extra>",
     )
 
 
-def _stretches(frame: pl.DataFrame, begin: int, span: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Starts, lengths and heights: the intervals, or where they are too many, columns as high as they are full."""
-    start, end = (frame.get_column(name).to_numpy() - begin for name in ("from_ns", "until_ns"))
-    start, end = start[end > start], end[end > start]
-    if len(start) <= _COLUMNS:
-        return start, end - start, np.ones(len(start))
+def _stretches(frame: pl.DataFrame, begin: int, span: int) -> dict[str, _Bars]:
+    """Class -> its bars: the intervals, or where they are many, columns that are as full of it as the row was."""
+    frame = frame.filter(pl.col("until_ns") > pl.col("from_ns"))
+    found: dict[str, _Bars] = {}
+    below = np.zeros(_COLUMNS)
     edges = np.linspace(0, span, _COLUMNS + 1)
-    times = np.column_stack([start, end]).ravel()
-    busy = np.column_stack([np.append(0, np.cumsum(end - start)[:-1]), np.cumsum(end - start)]).ravel()
-    full = np.diff(np.interp(edges, times, busy)) / np.diff(edges)
-    some = full > 0
-    return edges[:-1][some], np.diff(edges)[some], full[some]
+    for name in CLASS_COLOURS:
+        start, end = (frame.filter(class_=name).get_column(each).to_numpy() - begin for each in ("from_ns", "until_ns"))
+        if not len(start):
+            continue
+        if len(frame) <= _FEW:
+            found[name] = _Bars(start, end - start, np.ones(len(start)), np.zeros(len(start)))
+            continue
+        busy = np.cumsum(end - start)
+        until = np.interp(
+            edges, np.column_stack([start, end]).ravel(), np.column_stack([busy - (end - start), busy]).ravel()
+        )
+        full = np.diff(until) / np.diff(edges)
+        some = full > 1e-9
+        found[name] = _Bars(edges[:-1][some], np.diff(edges)[some], full[some], below[some])
+        below = below + full
+    return found
+
+
+def _titled(sentence: str) -> str:
+    return "<br>".join(label(line) for line in wrap(sentence, 110))
 
 
 def _track(rank: int, stream: int, several: bool) -> str:
