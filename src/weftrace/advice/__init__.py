@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weftrace.advice.changes import parse_change as parse_change
     from weftrace.advice.critical_paths import CriticalPath as CriticalPath
     from weftrace.advice.critical_paths import critical_path_of as critical_path_of
-    from weftrace.advice.decided_steps import decided_steps as decided_steps
+    from weftrace.advice.deciding_ranks import decided_steps as decided_steps
     from weftrace.advice.document import CriticalPathReport as CriticalPathReport
     from weftrace.advice.document import critical_path_report as critical_path_report
     from weftrace.advice.jobs import infer_job as infer_job
@@ -55,7 +55,7 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
                 "parse_change",
             ),
             "weftrace.advice.critical_paths": ("CriticalPath", "critical_path_of"),
-            "weftrace.advice.decided_steps": ("decided_steps",),
+            "weftrace.advice.deciding_ranks": ("decided_steps",),
             "weftrace.advice.document": ("CriticalPathReport", "critical_path_report"),
             "weftrace.advice.jobs": ("infer_job",),
             "weftrace.advice.placements": ("PlacementSwap", "placement_swap"),

@@ -15,7 +15,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from weftrace.advice.critical_paths import CriticalPath, critical_path_of
-from weftrace.advice.decided_steps import decided_steps, path_in_step
+from weftrace.advice.deciding_ranks import decided_steps, path_in_step
 from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow, kept_told, replay_told, waits_told
 from weftrace.advice.waterfalls import waterfall
 from weftrace.files.schemas import Count, DocumentSchema

@@ -13,7 +13,7 @@ import pytest
 import weftrace as wt
 from tests.analysis.jobs import Job
 from weftrace.advice.critical_paths import critical_path_of
-from weftrace.advice.decided_steps import decided_steps, step_sentence
+from weftrace.advice.deciding_ranks import decided_steps, step_sentence
 from weftrace.advice.jobs import infer_job
 from weftrace.errors import PlanError
 from weftrace.plan import Inferred, Op, Plan, Resource, Timetable, Wait, simulate_ranks, timetable
