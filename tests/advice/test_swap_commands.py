@@ -12,9 +12,10 @@ import weftrace as wt
 from tests.advice.test_cli import checked, told
 from tests.advice.test_schedules import COSTS
 from tests.cli.test_cli import Run, run
+from tests.pipeline.measured.rank_traces import write_ranks
 from weftrace.experts import make_cluster, placement_report
 from weftrace.experts.placement import make_placement
-from weftrace.pipeline import generate
+from weftrace.pipeline import Costs, generate, simulate
 from weftrace.pipeline.as_plan import plan_of
 from weftrace.plan import deepseek_training_layers, simulate_ranks
 
@@ -40,6 +41,19 @@ def test_another_schedule_is_told_beside_the_simulations_error(run: Run, pipelin
     assert document["measured_schedule"] == "ZB1P" and abs(document["error"]) < 0.01 < document["change"]
     assert pl.read_csv(outputs[1])["after_ns"].to_list() == [document["after_ns"]]
     assert "| GPipe, simulated |" in outputs[2].read_text()
+
+
+def test_a_run_without_a_device_is_told_by_its_ranges(run: Run, tmp_path: Path) -> None:
+    schedule = generate("1f1b", num_ranks=2, num_micro_batches=4)
+    costs = Costs(forward_ns=100_000, input_ns=200_000, weight_ns=0)
+    times = simulate(schedule, costs).times
+    folder = write_ranks(tmp_path / "runs", schedule, [(times.start_ns, times.end_ns)] * 2)
+    code, out, err = run("whatif", folder, "--schedule", "gpipe", "--workers", "1", "-o", tmp_path / "swap.json")
+    assert code == 0, err
+    assert "GPipe instead of 1F1B:" in told(out) and "as long as its range on the host" in told(out)
+    document = checked(tmp_path / "swap.json")
+    assert (document["measured_ns"], document["step"]) == (times.makespan_ns, 1)
+    assert abs(document["error"]) < 0.01
 
 
 @pytest.fixture(scope="module")

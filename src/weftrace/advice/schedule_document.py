@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 import polars as pl
 from msgspec import Meta
@@ -15,6 +15,9 @@ from weftrace.files.schemas import Count, DocumentSchema, Positive
 from weftrace.notebook import InNotebook
 from weftrace.plan import Inferred
 from weftrace.version import __version__
+
+if TYPE_CHECKING:
+    from weftrace.pipeline.measured.runs import MeasuredRun
 
 SCHEMA: Final = "weftrace.schedule_swap/1"
 
@@ -63,15 +66,16 @@ class ScheduleSwapReport(InNotebook):
         return [("headline", self.document["headline"])]
 
 
-def schedule_swap_report(found: ScheduleSwap, inferred: Inferred) -> ScheduleSwapReport:
-    """A swapped schedule as a value that can be shown and saved. inferred: what it was measured on."""
+def schedule_swap_report(found: ScheduleSwap, measured: Inferred | MeasuredRun) -> ScheduleSwapReport:
+    """A swapped schedule as a value that can be shown and saved. measured: what it was tried on."""
+    source, device, ranks, notes = _measured(measured)
     return ScheduleSwapReport(
         document={
             "schema": SCHEMA,
             "weftrace": __version__,
-            "source": source_of(inferred),
-            "device_name": inferred.plan.device_name,
-            "ranks": [int(rank) for rank in inferred.plan.ranks],
+            "source": source,
+            "device_name": device,
+            "ranks": ranks,
             "headline": found.sentence,
             "schedule": found.schedule,
             "measured_schedule": found.measured_schedule,
@@ -84,9 +88,17 @@ def schedule_swap_report(found: ScheduleSwap, inferred: Inferred) -> ScheduleSwa
             "error": found.error,
             "after_ns": found.after_ns,
             "change": found.change,
-            "notes": [*found.notes, *inferred.notes],
+            "notes": [*found.notes, *notes],
         }
     )
+
+
+def _measured(measured: Inferred | MeasuredRun) -> tuple[str, str, list[int], tuple[str, ...]]:
+    """Its source, device, ranks and notes."""
+    if isinstance(measured, Inferred):
+        ranks = [int(rank) for rank in measured.plan.ranks]
+        return source_of(measured), measured.plan.device_name, ranks, measured.notes
+    return measured.source, "no device", list(range(measured.num_ranks)), ()
 
 
 def schedule_swap_table(document: ScheduleSwapDocument) -> pl.DataFrame:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from weftrace.advice.jobs import infer_job
 from weftrace.errors import AdviceError, ScheduleError
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred
+from weftrace.trace.job import Job
+from weftrace.trace.model import Trace
 from weftrace.units import duration
 
 if TYPE_CHECKING:  # imported where a schedule is asked for: all else here works without that wing
@@ -74,20 +77,33 @@ class ScheduleSwap(InNotebook):
         yield from (("note", note) for note in self.notes)
 
 
-def swap_schedule(inferred: Inferred, name: str) -> ScheduleSwap:
+def measured_pipeline(source: Trace | Job, *, workers: int | None = None) -> Inferred | MeasuredRun:
+    """What `swap_schedule` takes, of the traces of a pipeline's ranks: their plan; or, of a run without a device whose
+    ranges name its actions, the run as they tell it. workers: see `Job.map`. Raises `TraceError` as either does."""
+    from weftrace.pipeline.measured.runs import has_actions, run_of
+
+    first = source if isinstance(source, Trace) else next(iter(source.traces()))
+    if not first.device_ids and has_actions(first):
+        return run_of(source, workers=workers)
+    return infer_job(source, workers=workers)
+
+
+def swap_schedule(measured: Inferred | MeasuredRun, name: str) -> ScheduleSwap:
     """What schedule `name` ("dualpipe", "1f1b", "zb1p") would take on the ranks of a measured pipeline.
 
-    inferred: the ranks joined. Costs of a chunk are the means over its stage's chunks in the last whole step; a
-    schedule that cuts the model into other stages takes all stages as alike. Raises `AdviceError` where the phases are
-    not those of a pipeline, or some are missing, and where there is no such schedule or it cannot have these sizes.
+    measured: the ranks joined, or the run that their ranges tell of. Costs of a chunk are the means over its stage's
+    chunks in the last whole step; a schedule that cuts the model into other stages takes all stages as alike. Raises
+    `AdviceError` where the phases are not those of a pipeline, or some are missing, and where there is no such schedule
+    or it cannot have these sizes.
     """
     from weftrace.pipeline.generators.families import family_of, generate
     from weftrace.pipeline.measured.run_costs import costs_of_run
     from weftrace.pipeline.simulation import simulate
+    from weftrace.pipeline.slips.one_clock import on_one_clock
 
-    actions = pipeline_actions(inferred)
-    run = _last_step(actions)
+    run = _last_step(measured)
     own = _schedule_of(run)
+    run, clocks = on_one_clock(run, own)
     try:
         costs = costs_of_run(run, own)
         family = family_of(name)
@@ -106,7 +122,7 @@ def swap_schedule(inferred: Inferred, name: str) -> ScheduleSwap:
         measured_ns=int(run.actions.select(pl.col("end_ns").max() - pl.col("start_ns").min()).item()),
         simulated_ns=simulated_ns,
         after_ns=after_ns,
-        notes=(*_assumed(run.actions, other), *notes),
+        notes=(*_assumed(run, other), *notes, *filter(None, [clocks])),
     )
 
 
@@ -233,16 +249,19 @@ def _with_waits(chunks: pl.DataFrame) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(dtype) for name, dtype in RUN_SCHEMA.items())
 
 
-def _last_step(actions: pl.DataFrame) -> MeasuredRun:
+def _last_step(measured: Inferred | MeasuredRun) -> MeasuredRun:
     """The last of the steps that hold as many chunks as most do: the first and last of a recording are often cut."""
     from weftrace.pipeline.measured.runs import MeasuredRun
 
-    counts = actions.group_by("step").agg(pl.len().alias("number")).sort("step")
+    if isinstance(measured, Inferred):
+        actions = pipeline_actions(measured)
+        measured = MeasuredRun(actions=actions, basis="device", has_waits=True, source="the measured run")
+    counts = measured.actions.group_by("step").agg(pl.len().alias("number")).sort("step")
     usual = counts.get_column("number").mode().max()
     step = counts.filter(number=usual).get_column("step")[-1]
-    ranks = actions.get_column("rank").rank("dense") - 1  # of one pipeline, whatever ranks of the job these are
-    numbered = actions.with_columns(ranks.cast(pl.Int32).alias("rank")).filter(step=step)
-    return MeasuredRun(actions=numbered, basis="device", has_waits=True, source="the measured run")
+    ranks = pl.col("rank").rank("dense") - 1  # of one pipeline, whatever ranks of the job these are
+    actions = measured.actions.with_columns(ranks.cast(pl.Int32).alias("rank")).filter(step=step)
+    return replace(measured, actions=actions)
 
 
 def _schedule_of(run: MeasuredRun) -> Schedule:
@@ -294,9 +313,10 @@ def _fitted(costs: Costs, own: Schedule, other: Schedule) -> tuple[Costs, tuple[
     return (fitted.sliced(other.num_slices) if other.num_slices > 1 else fitted), told.notes
 
 
-def _assumed(actions: pl.DataFrame, other: Schedule) -> Iterator[str]:
-    done, wanted = (set(frame.get_column("kind").cast(pl.String)) for frame in (actions, other.actions))
-    yield "a chunk takes the mean of its stage's chunks of that kind, from first start to last end of its work"
+def _assumed(run: MeasuredRun, other: Schedule) -> Iterator[str]:
+    done, wanted = (set(frame.get_column("kind").cast(pl.String)) for frame in (run.actions, other.actions))
+    of = "from first start to last end of its work" if run.basis == "device" else "as long as its range on the host"
+    yield f"a chunk takes the mean of its stage's chunks of that kind, {of}"
     if "F&B" in wanted - done:
         yield "nothing overlapped was measured: an F&B is taken to take as long as F and B one after the other"
     if "W" in wanted - done:

@@ -13,7 +13,6 @@ from weftrace.cli import options, outputs
 
 if TYPE_CHECKING:
     from weftrace.advice.changes import Change
-    from weftrace.plan import Inferred
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -155,11 +154,7 @@ def command(
     if schedule is not None:
         _refuse_beside_schedule(changes, asks=asks)
         to = outputs.wanted(output, writes=SCHEDULE_SWAP, inputs=inputs, json=json, quiet=quiet)
-        _swap_schedule(
-            inferred_from(sources, level=LevelChoice.kernel, ranks=ranks, workers=workers, max_bytes=max_bytes),
-            schedule,
-            to,
-        )
+        _swap_schedule(sources, schedule, to, ranks=ranks, workers=workers, max_bytes=max_bytes)
         return
     _check_asked(changes, asks=asks, by=by)
     to = outputs.wanted(output, writes=SENSITIVITY if asks else WHAT_IF, inputs=inputs, json=json, quiet=quiet)
@@ -219,15 +214,20 @@ def _placement(path: str | None, placed_as: str | None) -> Change:
     return placement_swap(*told, name=path)
 
 
-def _swap_schedule(inferred: Inferred, name: str, to: outputs.Wanted) -> None:
+def _swap_schedule(
+    sources: list[str], name: str, to: outputs.Wanted, *, ranks: str | None, workers: int | None, max_bytes: str
+) -> None:
     """Another schedule, tried and handed out."""
     from weftrace.advice.kinds import SCHEDULE_SWAP
     from weftrace.advice.schedule_document import schedule_swap_report
-    from weftrace.advice.schedules import swap_schedule
+    from weftrace.advice.schedules import measured_pipeline, swap_schedule
 
+    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as source:
+        pass
     with working("simulating both schedules"):
-        found = swap_schedule(inferred, name)
-    outputs.deliver(schedule_swap_report(found, inferred), SCHEDULE_SWAP, to)
+        measured = measured_pipeline(source, workers=workers)
+        found = swap_schedule(measured, name)
+    outputs.deliver(schedule_swap_report(found, measured), SCHEDULE_SWAP, to)
 
 
 def _refuse_beside_schedule(changes: list[Change], *, asks: bool) -> None:
