@@ -177,3 +177,23 @@ def test_without_calls_some_repeats_may_wait_and_others_not() -> None:
     ])  # fmt: skip
     assert {(2, 1), (4, 3), (9, 8)} <= set(edges(ops, []))
     assert not any(waiter == 6 for waiter, _ in edges(ops, []))
+
+
+def short_sends(late_us: list[int]) -> Launched:
+    """Layers of: mlp on compute, a send of 3 µs after it, and the next layer's mlp after that: so many µs late."""
+    rows, now = [("mlp", COMPUTE, 0, 10, 50)], 50
+    for layer, late in enumerate(late_us):
+        rows += [
+            ("send", NETWORK, 2 * layer + 1, now + 2, now + 5),
+            ("mlp", COMPUTE, 2 * layer + 2, now + late, now + 60),
+        ]
+        now += 60
+    return launched(rows)
+
+
+def test_without_calls_a_start_that_is_always_a_little_late_after_another_op_waits_for_it() -> None:
+    assert {(2, 1), (4, 3), (6, 5)} <= set(edges(short_sends([7, 8, 6]), []))
+
+
+def test_one_that_is_so_only_now_and_then_does_not() -> None:
+    assert not {(2, 1), (4, 3), (6, 5)} & set(edges(short_sends([7, 1, 2]), []))

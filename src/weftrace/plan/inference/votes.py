@@ -28,6 +28,8 @@ from weftrace.units import US
 
 #: A waiter starts within this of the end of what it waited for; a start this much after all causes is late.
 SOON_NS = 10 * US
+#: Where no calls tell: a start this late has a cause too if at least so many repeats, nearly all, are and bind.
+SLIGHT_NS, FEWEST, ALWAYS = 3 * US, 3, 0.8
 #: Clocks of streams agree to this.
 CLOCK_NS = 1 * US
 #: Confidence in a wait for which nothing votes: the call stands there, and no other pair of streams is left for it.
@@ -110,6 +112,7 @@ def voted_waits(ops: Launched, at_ns: _Ints) -> Voted:
     num_open = 0
     if not calls.are_real:  # some wait in some repeats only, as the first layer of a step does not for the step before
         found += _bound(ops, _late_ops(ops, ready, alone=True), ready)
+        found += _bound(ops, _late_ops(ops, ready, always=True), ready, least=ALWAYS)
     if calls.are_real:
         placed = {int(calls.group[at[0]]) for _, at in found}
         more, num_open = _by_elimination(ops, calls, found, placed)
@@ -133,14 +136,16 @@ def _signatures(ops: Launched, at_ns: _Ints) -> _Ints:
     return _numbered(parts)
 
 
-def _late_ops(ops: Launched, ready: _Ints, *, alone: bool = False) -> Calls:
+def _late_ops(ops: Launched, ready: _Ints, *, alone: bool = False, always: bool = False) -> Calls:
     """In place of calls: every op of a group of repeats in which one at least started late, just before its launch.
-    alone: only those that did."""
+    alone: only those that did. always: a little late, in nearly all repeats."""
     previous = np.arange(len(ops)) - 1
     named = np.append(ops.name, -1)
     group = _numbered([named[previous], ops.name, ops.stream, ops.phase])
-    late = ops.start_ns - ready > SOON_NS
-    wanted = np.bincount(group, late, int(group.max(initial=-1)) + 1)[group] > 0
+    late = ops.start_ns - ready > (SLIGHT_NS if always else SOON_NS)
+    size = np.bincount(group, minlength=int(group.max(initial=-1)) + 1)
+    num_late = np.bincount(group, late, len(size))
+    wanted = ((size >= FEWEST) & (num_late >= ALWAYS * size) if always else num_late > 0)[group]
     chosen = np.flatnonzero(late if alone else wanted)
     return Calls(ops.at_ns[chosen], _numbered([group[chosen]]), False)
 
@@ -154,11 +159,11 @@ def _numbered(parts: list[_Ints]) -> _Ints:
 # --- waits that bind --------------------------------------------------------------------------------------------------
 
 
-def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _Ints]]:
+def _bound(ops: Launched, calls: Calls, ready: _Ints, least: float = 0) -> Iterator[tuple[Pair, _Ints]]:
     """Pairs of streams with the calls that each explains, most votes first; `ready` is moved on as they are found.
 
     First waits whose waiter is the next launch after the call, as it is where the two are written together; last such
-    for events that were recorded in the midst of a burst of launches.
+    for events that were recorded in the midst of a burst of launches. least: share of the repeats that must vote.
     """
     streams = np.unique(ops.stream)
     num_groups = int(calls.group.max(initial=-1)) + 1
@@ -171,7 +176,7 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints) -> Iterator[tuple[Pair, _I
         pairs = [pair for pair in _pairs(ops, calls, streams, ready, may_record) if pair.binds.any()]
         for number, pair in enumerate(pairs):
             votes = np.bincount(calls.group, pair.binds, num_groups)
-            fits = (votes > 0) & ~taken
+            fits = (votes > 0) & (votes >= least * size) & ~taken
             if turn == 0 and calls.are_real:
                 fits &= np.bincount(calls.group, pair.is_next, num_groups) == size
             of = np.flatnonzero(fits)
