@@ -69,8 +69,8 @@ class Hosted(InNotebook):
 def host_calls(work: Work, on_device: pl.DataFrame) -> pl.DataFrame:
     """Calls of `HOST_OPS` that launched something, block or may do so; of those inside others, the outer.
 
-    on_device: of `device_ops`. Threads of processes that launched nothing on this device are left out, and what may
-    block before the first launch or after the last work.
+    on_device: of `device_ops`. Threads of processes that launched nothing on this device are left out, and of a part of
+    a run what may block before its first launch or after its last work.
     """
     first, last = on_device.select(pl.col("launch_ts_ns").min(), pl.col("end_ns").max()).row(0)
     events = work.trace.events.with_row_index("call")
@@ -81,7 +81,7 @@ def host_calls(work: Work, on_device: pl.DataFrame) -> pl.DataFrame:
     links = calls.join(
         launched, left_on=(*_THREAD, "ts_ns"), right_on=("launch_pid", "launch_tid", "launch_ts_ns"), how="semi"
     )
-    inside = pl.col("ts_ns").is_between(first, last)
+    inside = pl.col("ts_ns").is_between(first, last) if work.whole else pl.lit(True)
     blocks = calls.filter(pl.col("name").is_in(may_block), inside).join(
         launched, left_on="pid", right_on="launch_pid", how="semi"
     )
