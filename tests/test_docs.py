@@ -29,7 +29,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
-QUOTING = ("start.md", "recording.md", "many-ranks.md")
+QUOTING = ("start.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md")
 SETTING_UP = ("pip", "python3", "git", "cd", "source", "apt-get", "sudo")
 BIN = Path(sys.executable).parent
 

@@ -18,6 +18,7 @@ from tests.advice.runs import two_streams
 from tests.cli.test_cli import Run, run
 from tests.conftest import ROOT
 from tests.tracefile import TraceFile
+from weftrace.advice.cli.whatif import complete_scale, complete_selector
 from weftrace.advice.kinds import SCHEMAS
 from weftrace.files.documents import read_document
 from weftrace.plan import deepseek_training_layers
@@ -159,6 +160,21 @@ def test_sensitivity_and_curves(run: Run, train: Path, tmp_path: Path) -> None:
     assert document["by"] == 0.05 and [curve["selector"] for curve in document["curves"]] == ["communication"]
     assert pl.read_csv(outputs[1])["selector"].to_list() == [row["selector"] for row in document["rows"]]
     assert "| ×0.5 |" in outputs[2].read_text()
+
+
+@pytest.mark.parametrize(
+    ("option", "begun", "completed"),
+    [
+        ("--scale", "communication.", "communication.data="),
+        ("--scale", "ph", "phase:"),
+        ("--scale", "gemm_fp", "gemm_fp8="),
+        ("--curve", "comp", "compute"),
+    ],
+)
+def test_selectors_are_completed(option: str, begun: str, completed: str) -> None:
+    """A class or family that is to be scaled comes with the sign that its factor follows."""
+    complete = {"--scale": complete_scale, "--curve": complete_selector}[option]
+    assert completed in complete(begun) and all(name.startswith(begun) for name in complete(begun))
 
 
 @pytest.mark.parametrize(

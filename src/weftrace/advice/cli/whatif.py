@@ -37,10 +37,16 @@ SELECTOR_HELP = (
 
 
 def complete_selector(incomplete: str) -> list[str]:
-    """Classes, and the forms of the other selectors: what a trace holds is known only when it is read."""
-    from weftrace.advice.changes import SCALABLE
+    """Classes, the forms of phases, ranks and kernels, and, once a letter is there, the families of weftrace's rules.
 
-    return [name for name in (*SCALABLE, "phase:", "rank:", "kernel:") if name.startswith(incomplete)]
+    What of these a trace holds is known only when it is read.
+    """
+    from weftrace.advice.changes import SCALABLE
+    from weftrace.trace import load_rules
+
+    families = sorted({rule.family for rule in load_rules().rules}) if incomplete else []
+    named = dict.fromkeys((*SCALABLE, "phase:", "rank:", "kernel:", *families))
+    return [name for name in named if name.startswith(incomplete)]
 
 
 def complete_scale(incomplete: str) -> list[str]:
