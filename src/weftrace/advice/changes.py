@@ -30,7 +30,7 @@ SCALABLE = ("compute", "communication", "communication.data", "communication.bar
             "host")  # fmt: skip
 _WHATS = {"host": ("host", "blocking")}
 #: Streams on which communication goes on beside the stream that it was on, from this number on.
-_APART = 1_000_000_000
+APART = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,7 +345,7 @@ def _overlapped(draft: Draft) -> Draft:
     op, on = (inferred.plan.waits.get_column(name).to_numpy() for name in ("op", "on"))
     between = on_device[op] & on_device[on] & (communicates[op] != communicates[on])
     dropped = int((between & draft.is_kept).sum())
-    streams = np.where(communicates, draft.stream + _APART, draft.stream).astype(np.int32)
+    streams = np.where(communicates, draft.stream + APART, draft.stream).astype(np.int32)
     longest = pl.DataFrame({"rank": inferred.plan.ops.get_column("rank"), "stream": streams, "ns": draft.duration_ns})
     longest = longest.filter(pl.Series(on_device)).group_by("rank", "stream").agg(pl.col("ns").sum())
     note = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,7 @@ class Report(InNotebook):
     document: ReportDocument
     timelines: tuple[TimelinePayload | None, ...] = ()
     analysis: Analysis | None = None
-    works: tuple[Work | None, ...] = ()
+    works: tuple[Work | None, ...] = field(default=(), compare=False)
 
     def _told(self) -> Iterable[tuple[str, str]]:
         yield "", self.document["headline"]

@@ -103,7 +103,7 @@ def test_the_band_is_filled_by_each_class_as_long_as_it_was(
 ) -> None:
     inferred = two_streams(tmp_path, num=150)
     path = critical_path_of(inferred)
-    page = open_html(page_of(inferred), color_scheme=scheme)
+    page = open_html(render_path_html(critical_path_report(inferred)), color_scheme=scheme)
     from_ns, to_ns = (round(each * path.span_ns) for each in part)
     page.evaluate(f"() => weftrace.picture.view.set({from_ns}, {to_ns})")
     page.wait_for_function(f"() => +document.querySelector('.path-frame canvas').dataset.start === {from_ns}")
@@ -117,9 +117,9 @@ def test_the_band_is_filled_by_each_class_as_long_as_it_was(
 
 def test_a_row_is_filled_as_long_as_the_path_was_on_it(open_html: Open, tmp_path: Path) -> None:
     """Of ops far thinner than a pixel too."""
-    inferred = two_streams(tmp_path, num=1500, more=0)
+    inferred = two_streams(tmp_path, num=600, more=0)
     path = critical_path_of(inferred)
-    page = open_html(page_of(inferred))
+    page = open_html(render_path_html(critical_path_report(inferred)))
     rows: Any = page.evaluate("() => weftrace.block.picture.rows.map(row => row.name)")
     row = rows.index("thread 0")
     top = 24 + 34 + 12 + 28 * sum(name.startswith("stream") for name in rows)

@@ -10,8 +10,10 @@ import numpy as np
 import polars as pl
 
 from tests.advice.runs import two_streams
+from weftrace.advice.changes import PerfectOverlap, parse_change
 from weftrace.advice.critical_paths import critical_path_of
 from weftrace.advice.render.picture import path_picture
+from weftrace.advice.whatifs import what_if
 
 
 def unpacked(column: Any) -> Any:
@@ -63,3 +65,11 @@ def test_hops_join_the_rows_of_the_path(tmp_path: Path) -> None:
     assert hops["from_row"] and all(a != b for a, b in zip(hops["from_row"], hops["to_row"], strict=True))
     names = {picture["rows"][at]["name"] for at in hops["from_row"]}
     assert "thread 0" in names
+
+
+def test_a_changed_plan_is_drawn_on_the_threads_that_it_had(tmp_path: Path) -> None:
+    answer = what_if(two_streams(tmp_path), [parse_change("host=0.5"), PerfectOverlap()])
+    picture = path_picture(answer.after, before=answer.before)
+    names = [row["name"] for row in picture["rows"]]
+    assert names == ["stream 7", "stream 20, apart", "thread 0"] and not picture["left_out_rows"]
+    assert None not in picture["causes"]

@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from weftrace.advice.changes import APART
 from weftrace.advice.critical_paths import CriticalPath
 from weftrace.errors import AdviceError
 from weftrace.files.sources import DEFAULT_MAX_BYTES
@@ -145,6 +146,8 @@ def _measured(inferred: Inferred, path: CriticalPath, at: int, zero_ns: int) -> 
 
 def stream_name(stream: int) -> str:
     """What a stream of an inferred plan is called."""
+    if stream >= APART:
+        return f"stream {stream - APART}, apart"
     return f"thread {stream - FIRST_THREAD}" if stream >= FIRST_THREAD else f"stream {stream}"
 
 

@@ -110,7 +110,7 @@ def render_what_if_html(report: WhatIfReport) -> str:
         "told": told,
         "roles": dict(CLASS_ROLES),
         "before": None if found is None else path_picture(found.before, max_ops=MAX_OPS // 2),
-        "after": None if found is None else path_picture(found.after, max_ops=MAX_OPS // 2),
+        "after": None if found is None else path_picture(found.after, before=found.before, max_ops=MAX_OPS // 2),
     }
     return render_page(
         "what_if.html",

@@ -79,10 +79,15 @@ class PathPicture(TypedDict):
     left_out_rows: int
 
 
-def path_picture(path: CriticalPath, *, max_ops: int = MAX_OPS) -> PathPicture:
-    """A critical path as `path_picture.js` draws it."""
+def path_picture(path: CriticalPath, *, before: CriticalPath | None = None, max_ops: int = MAX_OPS) -> PathPicture:
+    """A critical path as `path_picture.js` draws it.
+
+    before: of a changed plan the path of the plan that was changed, whose ops are the same: a change may take threads
+    apart, and each op of the host is drawn on the thread that it was on.
+    """
     begin = int(path.parts.item(0, "from_ns"))
-    ops, on_path = _ops(path, begin), _on_path(path, begin)
+    streams = _streams(path, before)
+    ops, on_path = _ops(path, streams, begin), _on_path(path, streams, begin)
     rows, num_rows = _rows(ops, on_path)
     ops = ops.join(rows.select("rank", "stream", "row"), on=("rank", "stream"), maintain_order="left")
     on_path = on_path.join(rows.select("rank", "stream", "row"), on=("rank", "stream"), maintain_order="left")
@@ -122,10 +127,19 @@ def path_picture(path: CriticalPath, *, max_ops: int = MAX_OPS) -> PathPicture:
     }
 
 
-def _ops(path: CriticalPath, begin: int) -> pl.DataFrame:
+def _streams(path: CriticalPath, before: CriticalPath | None) -> pl.Series:
+    """The stream or thread of each op, [ops]."""
+    own = path.times.plan.ops.get_column("stream")
+    if before is None or len(before.times.plan) != len(own):
+        return own
+    on_device = path.measured.get_column("event").is_not_null()
+    return own.zip_with(on_device, before.times.plan.ops.get_column("stream"))
+
+
+def _ops(path: CriticalPath, streams: pl.Series, begin: int) -> pl.DataFrame:
     """All ops within the span, cut at its ends: op, rank, stream, on_device, name, class_, start, dur, slack_ns."""
     what = pl.col("what").cast(pl.String).replace({"blocking": "host"}).cast(pl.Enum(CLASSES)).to_physical()
-    ops = path.times.ops.select("rank", "stream", pl.col("name").cast(pl.String), "start_ns", "end_ns").hstack(
+    ops = path.times.ops.select("rank", streams, pl.col("name").cast(pl.String), "start_ns", "end_ns").hstack(
         path.measured.select(class_=what, on_device=pl.col("event").is_not_null())
     )
     cut = ops.with_row_index("op").with_columns(
@@ -137,11 +151,12 @@ def _ops(path: CriticalPath, begin: int) -> pl.DataFrame:
     )
 
 
-def _on_path(path: CriticalPath, begin: int) -> pl.DataFrame:
+def _on_path(path: CriticalPath, streams: pl.Series, begin: int) -> pl.DataFrame:
     """The part of each op that lies on the path, in the path's order, which `place` keeps."""
     names = path.times.plan.ops.get_column("name").cast(pl.String)
     ops = path.path.with_row_index("place").select(
-        "place", "op", "rank", "stream", "confidence", pl.col("name").cast(pl.String), cause="reached_by",
+        "place", "op", "rank", streams.gather(path.path.get_column("op")), "confidence",
+        pl.col("name").cast(pl.String), cause="reached_by",
         class_=pl.col("class_").to_physical(), start=pl.col("from_ns").clip(begin) - begin,
         end=pl.col("until_ns").clip(begin) - begin, waited_for=names.gather(path.path.get_column("cause")),
     )  # fmt: skip
