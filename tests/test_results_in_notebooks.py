@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import weftrace.advice
 import weftrace.analysis
 import weftrace.plan
 import weftrace.report
@@ -16,7 +17,7 @@ import weftrace.trace
 from weftrace.notebook import InNotebook
 from weftrace.plan import deepseek_training_layers, longest_chain, simulate, timetable
 
-PACKAGES = (weftrace.analysis, weftrace.plan, weftrace.trace, weftrace.report)
+PACKAGES = (weftrace.analysis, weftrace.plan, weftrace.trace, weftrace.report, weftrace.advice)
 MOST_CHARACTERS = 5_000
 NO_RESULTS = {"Intervals"}  # two arrays, which show themselves
 
