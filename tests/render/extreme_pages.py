@@ -30,6 +30,7 @@ from weftrace.pipeline import Costs, compare
 from weftrace.pipeline.render.comparison_page import render_comparison_html
 from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.report import Report, analyze, render_html
+from weftrace.report.render.critical import path_blocks
 
 LONG = (
     "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, "
@@ -87,7 +88,7 @@ def modules(folder: Path) -> str:
 
 def one_rank(folder: Path) -> str:
     report = strained(folder, modules=True)
-    return render_html(report.document, report.timelines)
+    return render_html(report.document, report.timelines, path_blocks(report))
 
 
 def many_ranks(folder: Path) -> str:
