@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.advice.made import COMPUTE, SIDE, THREAD, call, inferred_of, kernel, launched_by, plan_of, send
+from weftrace.advice.changed_plans import changed
 from weftrace.advice.changes import (
     Change,
     NoBarrierWait,
@@ -12,11 +13,10 @@ from weftrace.advice.changes import (
     PerfectOverlap,
     Scale,
     SmSplit,
-    changed,
     parse_change,
     parse_sms,
-    selectors,
 )
+from weftrace.advice.selecting import selectors
 from weftrace.advice.whatifs import what_if
 from weftrace.errors import AdviceError
 from weftrace.plan import Inferred, Resource, Wait, timetable

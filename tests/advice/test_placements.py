@@ -9,7 +9,7 @@ import pytest
 
 from tests.tracefile import TraceFile
 from weftrace.advice.jobs import infer_job
-from weftrace.advice.placements import PlacementSwap, placed_durations, placement_swap
+from weftrace.advice.swaps.placements import PlacementSwap, placed_durations, placement_swap
 from weftrace.advice.whatifs import what_if
 from weftrace.errors import AdviceError
 from weftrace.plan import Inferred, Op, Plan, Resource, Wait, infer, simulate_ranks

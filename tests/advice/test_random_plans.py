@@ -13,7 +13,8 @@ from tests.advice.made import random_inferred
 from tests.fuzz import for_each_case
 from tests.plan.bellman_ford import Constraints, constraints_of, relaxed
 from tests.plan.random_plans import Frames
-from weftrace.advice.changes import NoHostGaps, PerfectOverlap, Scale, changed, draft_of, plan_of
+from weftrace.advice.changed_plans import changed, draft_of, plan_of
+from weftrace.advice.changes import NoHostGaps, PerfectOverlap, Scale
 from weftrace.advice.critical_paths import CriticalPath, critical_path_of, path_of
 from weftrace.advice.waterfalls import waterfall
 from weftrace.advice.whatifs import what_if

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from weftrace.advice.changes import Scale, selectors
+from weftrace.advice.changes import Scale
 from weftrace.advice.critical_paths import critical_path_of
 from weftrace.advice.jobs import infer_job
+from weftrace.advice.selecting import selectors
 from weftrace.advice.waterfalls import waterfall
 from weftrace.advice.whatifs import what_if
 from weftrace.plan import Inferred, infer

@@ -10,7 +10,7 @@ import pytest
 import weftrace as wt
 from tests.tracefile import TraceFile
 from weftrace.advice.changes import SmSplit
-from weftrace.advice.sm_splits import present_split, split_durations
+from weftrace.advice.swaps.sm_splits import present_split, split_durations
 from weftrace.advice.whatifs import what_if
 from weftrace.errors import AdviceError
 from weftrace.plan import Inferred, by_phase, infer

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from weftrace.lazy import lazily
 
 if TYPE_CHECKING:
+    from weftrace.advice.changed_plans import changed as changed
     from weftrace.advice.changes import Change as Change
     from weftrace.advice.changes import NoBarrierWait as NoBarrierWait
     from weftrace.advice.changes import NoHostGaps as NoHostGaps
     from weftrace.advice.changes import PerfectOverlap as PerfectOverlap
     from weftrace.advice.changes import Scale as Scale
     from weftrace.advice.changes import SmSplit as SmSplit
-    from weftrace.advice.changes import changed as changed
     from weftrace.advice.changes import parse_change as parse_change
     from weftrace.advice.critical_paths import CriticalPath as CriticalPath
     from weftrace.advice.critical_paths import critical_path_of as critical_path_of
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from weftrace.advice.document import CriticalPathReport as CriticalPathReport
     from weftrace.advice.document import critical_path_report as critical_path_report
     from weftrace.advice.jobs import infer_job as infer_job
-    from weftrace.advice.placements import PlacementSwap as PlacementSwap
-    from weftrace.advice.placements import placement_swap as placement_swap
     from weftrace.advice.replay_checks import ReplayChecks as ReplayChecks
     from weftrace.advice.replay_checks import check_replays as check_replays
-    from weftrace.advice.schedules import ScheduleSwap as ScheduleSwap
-    from weftrace.advice.schedules import swap_schedule as swap_schedule
     from weftrace.advice.sensitivities import Curve as Curve
     from weftrace.advice.sensitivities import Sensitivity as Sensitivity
     from weftrace.advice.sensitivities import curve as curve
     from weftrace.advice.sensitivities import sensitivity as sensitivity
+    from weftrace.advice.swaps.placements import PlacementSwap as PlacementSwap
+    from weftrace.advice.swaps.placements import placement_swap as placement_swap
+    from weftrace.advice.swaps.schedules import ScheduleSwap as ScheduleSwap
+    from weftrace.advice.swaps.schedules import swap_schedule as swap_schedule
     from weftrace.advice.waterfalls import Waterfall as Waterfall
     from weftrace.advice.waterfalls import waterfall as waterfall
     from weftrace.advice.whatif_document import SensitivityReport as SensitivityReport
@@ -50,16 +50,16 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
+            "weftrace.advice.changed_plans": ("changed",),
             "weftrace.advice.changes": (
-                "Change", "NoBarrierWait", "NoHostGaps", "PerfectOverlap", "Scale", "SmSplit", "changed",
-                "parse_change",
+                "Change", "NoBarrierWait", "NoHostGaps", "PerfectOverlap", "Scale", "SmSplit", "parse_change",
             ),
             "weftrace.advice.critical_paths": ("CriticalPath", "critical_path_of"),
             "weftrace.advice.deciding_ranks": ("decided_steps",),
             "weftrace.advice.document": ("CriticalPathReport", "critical_path_report"),
             "weftrace.advice.jobs": ("infer_job",),
-            "weftrace.advice.placements": ("PlacementSwap", "placement_swap"),
-            "weftrace.advice.schedules": ("ScheduleSwap", "swap_schedule"),
+            "weftrace.advice.swaps.placements": ("PlacementSwap", "placement_swap"),
+            "weftrace.advice.swaps.schedules": ("ScheduleSwap", "swap_schedule"),
             "weftrace.advice.sensitivities": ("Curve", "Sensitivity", "curve", "sensitivity"),
             "weftrace.advice.waterfalls": ("Waterfall", "waterfall"),
             "weftrace.advice.replay_checks": ("ReplayChecks", "check_replays"),

@@ -17,8 +17,8 @@ from weftrace.advice.render.tables import path_markdown, sensitivity_markdown, w
 from weftrace.advice.render.terminal import print_critical_path
 from weftrace.advice.render.whatif_terminal import print_sensitivity, print_what_if
 from weftrace.advice.replay_checks import CHECKS_SCHEMA, ReplayChecks, checks_table
-from weftrace.advice.schedule_document import SCHEDULE_SWAP_SCHEMA, ScheduleSwapReport, schedule_swap_table
 from weftrace.advice.sensitivities import Curve, Sensitivity
+from weftrace.advice.swaps.schedule_document import SCHEDULE_SWAP_SCHEMA, ScheduleSwapReport, schedule_swap_table
 from weftrace.advice.waterfalls import Waterfall, waterfall
 from weftrace.advice.whatif_document import (
     SENSITIVITY_SCHEMA,

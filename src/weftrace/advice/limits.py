@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.advice.changes import Change, NoBarrierWait, NoHostGaps, PerfectOverlap, Scale, SmSplit, selected
+from weftrace.advice.changes import Change, NoBarrierWait, NoHostGaps, PerfectOverlap, Scale, SmSplit
 from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath
+from weftrace.advice.selecting import selected
 from weftrace.analysis.intervals import covered, union
 from weftrace.plan.contention import load_slowdowns
 from weftrace.plan.inference.values import Inferred

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from weftrace.advice.changes import SCALABLE, Scale, changed, selected, selectors, span_ns
+from weftrace.advice.changed_plans import changed, span_ns
+from weftrace.advice.changes import SCALABLE, Scale
 from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath, critical_path_of
+from weftrace.advice.selecting import selected, selectors
 from weftrace.errors import AdviceError
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from weftrace.advice.changes import plan_of, span_ns, without
+from weftrace.advice.changed_plans import plan_of, span_ns, without
 from weftrace.advice.critical_paths import critical_path_of
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred

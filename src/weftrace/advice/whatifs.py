@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from weftrace.advice.changes import Change, Changed, changed
+from weftrace.advice.changed_plans import Changed, changed
+from weftrace.advice.changes import Change
 from weftrace.advice.critical_paths import CriticalPath, critical_path_of, path_of
 from weftrace.advice.limits import limits_of
 from weftrace.errors import AdviceError

@@ -9,7 +9,7 @@ import polars as pl
 
 from weftrace.analysis.time_account import Source, account_of
 from weftrace.notebook import InNotebook
-from weftrace.plan.inference.recorded import recorded_waits
+from weftrace.plan.inference.streams.recorded import recorded_waits
 
 Bound = Literal["compute", "communication", "chain"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weftrace.plan.inference.free_sms import drain_ns, sm_waits, told_sm_waits, waits_for_sms
-from weftrace.plan.inference.launch_order import Launched
+from weftrace.plan.inference.streams.free_sms import drain_ns, sm_waits, told_sm_waits, waits_for_sms
+from weftrace.plan.inference.streams.launch_order import Launched
 from weftrace.units import US
 
 

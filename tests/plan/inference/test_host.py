@@ -10,10 +10,10 @@ import pytest
 
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.plan import timetable
-from weftrace.plan.inference.device import device_ops
-from weftrace.plan.inference.host import host_calls
 from weftrace.plan.inference.inferring import infer
-from weftrace.plan.inference.launches import with_calls
+from weftrace.plan.inference.streams.device import device_ops
+from weftrace.plan.inference.streams.launches import with_calls
+from weftrace.plan.inference.threads.host import host_calls
 from weftrace.plan.inference.values import FIRST_THREAD, Inferred
 from weftrace.trace import Trace, open_trace, work_of
 from weftrace.units import US

@@ -7,7 +7,7 @@ from typing import Any
 
 import weftrace
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weftrace.plan.inference.recorded import Recorded, recorded_waits
+from weftrace.plan.inference.streams.recorded import Recorded, recorded_waits
 from weftrace.trace import Trace, work_of
 
 

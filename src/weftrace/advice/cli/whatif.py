@@ -207,7 +207,7 @@ def _changes(
 
 def _placement(path: str | None, placed_as: str | None) -> Change:
     """Raises `DocumentError` where a file is no placement, `typer.BadParameter` for an old one without a new."""
-    from weftrace.advice.placements import placement_swap
+    from weftrace.advice.swaps.placements import placement_swap
     from weftrace.experts.document import PLACEMENT_SCHEMA, SCHEMA
     from weftrace.files.documents import document_as, read_document
 
@@ -225,8 +225,8 @@ def _swap_schedule(
 ) -> None:
     """Another schedule, tried and handed out."""
     from weftrace.advice.kinds import SCHEDULE_SWAP
-    from weftrace.advice.schedule_document import schedule_swap_report
-    from weftrace.advice.schedules import measured_pipeline, swap_schedule
+    from weftrace.advice.swaps.schedule_document import schedule_swap_report
+    from weftrace.advice.swaps.schedules import measured_pipeline, swap_schedule
 
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as source:
         pass

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from weftrace.advice.changes import APART
+from weftrace.advice.changed_plans import APART
 from weftrace.advice.critical_paths import CriticalPath
 from weftrace.errors import AdviceError
 from weftrace.files.sources import DEFAULT_MAX_BYTES

@@ -10,19 +10,19 @@ import polars as pl
 
 from weftrace.errors import TraceError
 from weftrace.plan.as_traces import INVENTED_HOST
-from weftrace.plan.inference.crossings import wait_latency_ns
-from weftrace.plan.inference.device import device_ops, median_gap_ns
-from weftrace.plan.inference.free_sms import drain_ns, in_plan, sm_waits, told_sm_waits, waits_for_sms
-from weftrace.plan.inference.graphs import graph_latency_ns, missing_kernels
-from weftrace.plan.inference.host import WAITING, host_calls, host_waits, hosted, ready_for_gaps, without_gaps
 from weftrace.plan.inference.hostless import without_host
-from weftrace.plan.inference.launch_order import held_until, in_launch_order
-from weftrace.plan.inference.launches import launch_latency_ns, launch_waits, origin_waits
 from weftrace.plan.inference.phase_level import by_phase
-from weftrace.plan.inference.recorded import recorded_waits, stream_waits
-from weftrace.plan.inference.skew import later, skew_ns, told_skew
+from weftrace.plan.inference.streams.crossings import wait_latency_ns
+from weftrace.plan.inference.streams.device import device_ops, median_gap_ns
+from weftrace.plan.inference.streams.free_sms import drain_ns, in_plan, sm_waits, told_sm_waits, waits_for_sms
+from weftrace.plan.inference.streams.graphs import graph_latency_ns, missing_kernels
+from weftrace.plan.inference.streams.launch_order import held_until, in_launch_order
+from weftrace.plan.inference.streams.launches import launch_latency_ns, launch_waits, origin_waits
+from weftrace.plan.inference.streams.recorded import recorded_waits, stream_waits
+from weftrace.plan.inference.streams.skew import later, skew_ns, told_skew
+from weftrace.plan.inference.streams.votes import stream_wait_calls, voted_waits
+from weftrace.plan.inference.threads.host import WAITING, host_calls, host_waits, hosted, ready_for_gaps, without_gaps
 from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
-from weftrace.plan.inference.votes import stream_wait_calls, voted_waits
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import WAIT_SCHEMA
 from weftrace.trace import Trace

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.plan.inference.quiet import MOST_REPEATS, SHORTEST_NS, SOON_NS
+from weftrace.plan.inference.threads.quiet import MOST_REPEATS, SHORTEST_NS, SOON_NS
 from weftrace.trace.model import is_launch
 
 _NODE = "autograd::engine::evaluate_function"

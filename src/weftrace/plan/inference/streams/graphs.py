@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from weftrace.plan.inference.launches import MOST_LATENCY_NS, with_calls
+from weftrace.plan.inference.streams.launches import MOST_LATENCY_NS, with_calls
 from weftrace.trace.model import is_launch, on_device
 from weftrace.trace.work import Work
 

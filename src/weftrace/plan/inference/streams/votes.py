@@ -22,8 +22,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.plan.inference.launch_order import Launched
 from weftrace.plan.inference.medians import median_ns
+from weftrace.plan.inference.streams.launch_order import Launched
 from weftrace.units import US
 
 #: A waiter starts within this of the end of what it waited for; a start this much after all causes is late.

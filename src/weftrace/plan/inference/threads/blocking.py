@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from weftrace.plan.inference.recorded import TOLERANCE_NS, Recorded
+from weftrace.plan.inference.streams.recorded import TOLERANCE_NS, Recorded
 from weftrace.units import US
 
 #: Calls that wait for work.

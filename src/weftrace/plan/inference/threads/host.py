@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from weftrace.notebook import InNotebook
-from weftrace.plan.inference.blocking import ALLOCATES, BLOCKS, blocking_waits, own_copies
-from weftrace.plan.inference.full_queue import full_queue
-from weftrace.plan.inference.hand_overs import hand_overs
-from weftrace.plan.inference.quiet import quiet_stretches, waits_for_device
-from weftrace.plan.inference.recorded import Recorded
+from weftrace.plan.inference.streams.recorded import Recorded
+from weftrace.plan.inference.threads.blocking import ALLOCATES, BLOCKS, blocking_waits, own_copies
+from weftrace.plan.inference.threads.full_queue import full_queue
+from weftrace.plan.inference.threads.hand_overs import hand_overs
+from weftrace.plan.inference.threads.quiet import quiet_stretches, waits_for_device
 from weftrace.plan.inference.values import FIRST_THREAD
 from weftrace.trace.model import is_launch
 from weftrace.trace.work import Work

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.plan.inference.launch_order import Launched
+from weftrace.plan.inference.streams.launch_order import Launched
+from weftrace.plan.inference.streams.votes import SOON_NS
 from weftrace.plan.inference.values import SM_WAIT_SCHEMA
-from weftrace.plan.inference.votes import SOON_NS
 from weftrace.units import US, duration
 
 #: A kernel's last blocks drain within this before its end.

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.plan.inference.launches import linked
+from weftrace.plan.inference.streams.launches import linked
 
 _Ints = NDArray[np.int64]
 

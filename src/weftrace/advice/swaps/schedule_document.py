@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import Meta
 
 from weftrace.advice.document import source_of
-from weftrace.advice.schedules import ScheduleSwap
+from weftrace.advice.swaps.schedules import ScheduleSwap
 from weftrace.files.schemas import Count, DocumentSchema, Positive
 from weftrace.notebook import InNotebook
 from weftrace.plan import Inferred

@@ -1,0 +1,1 @@
+"""What each stream of a device ran, and what its ops waited for: launches, other streams, free SMs."""

@@ -1,0 +1,1 @@
+"""What the host's threads did and waited for."""
