@@ -33,8 +33,8 @@ def test_a_graphs_kernels_wait_for_the_start_of_their_launch_and_for_each_other(
     assert waits(inferred, "graph") == [(GEMM, "cudaGraphLaunch")] * 6
     assert inferred.plan.waits.get_column("since").unique().to_list() == ["start"]
     assert replayed_us(inferred, GEMM) == [
-        (1000 * i + 4 + 10 * node, 1000 * i + 14 + 10 * node) for i in range(2) for node in range(3)
-    ]  # no gap: the second of a graph was not launched 30 µs before the first had ended
+        (1000 * i + 4 + 12 * node, 1000 * i + 14 + 12 * node) for i in range(2) for node in range(3)
+    ]  # the gap of 2 is told by those that were launched long before the one ahead of them had ended
     assert inferred.notes == ()
 
 
