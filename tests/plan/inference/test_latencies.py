@@ -21,6 +21,12 @@ def test_a_gap_is_told_where_no_launch_and_no_other_stream_can_have_made_it(tmp_
     assert infer(file.kernel(GEMM, 265, 15, launch=258).trace(tmp_path)).kept.gap_ns == 2_000
 
 
+def test_a_gap_is_told_too_where_the_host_is_hardly_ahead(tmp_path: Path) -> None:
+    # stream 7   [14-40]2[42-60]    launches take 4; the second is made 20 before the first ends
+    file = TraceFile().kernel(GEMM, 14, 26, launch=10).kernel(GEMM, 42, 18, launch=20)
+    assert infer(file.trace(tmp_path)).kept.gap_ns == 2_000
+
+
 def test_a_launch_latency_is_told_by_a_device_that_had_nothing_to_do(tmp_path: Path) -> None:
     # stream 7   [106-140]            launched at 100, the call ends at 101: 5 µs; on stream 20 the same at 200
     # stream 20          [160-180]    launched at 130, while stream 7 worked: it may have waited

@@ -35,7 +35,7 @@ def device_ops(work: Work) -> pl.DataFrame:
 def median_gap_ns(ops: pl.DataFrame) -> int:
     """Between two ops back to back on one stream, the later launched so long before the earlier ended that its launch
     held nothing up, and no op of another stream ending between them, which the later may have waited for: the median;
-    0 where there are none.
+    0 where there are none. Of a host that is hardly ahead, as long before as takes the quickest launches twice over.
 
     ops: of `device_ops`.
     """
@@ -43,6 +43,10 @@ def median_gap_ns(ops: pl.DataFrame) -> int:
     gaps = ops.select(
         "start_ns", "launch_ts_ns", free_ns=pl.col("end_ns").shift(1).over("stream")
     ).join_asof(ends, left_on="start_ns", right_on="any_end_ns")  # fmt: skip
-    queued = gaps.filter(pl.col("free_ns") - pl.col("launch_ts_ns") > MOST_GAP_NS, free_ns=pl.col("any_end_ns"))
-    gap = queued.select(pl.col("start_ns") - pl.col("free_ns")).to_series()
-    return median_ns(gap.filter(gap.is_between(0, MOST_GAP_NS)))
+    gap, ahead = pl.col("start_ns") - pl.col("free_ns"), pl.col("free_ns") - pl.col("launch_ts_ns")
+    together = gaps.filter(gap.is_between(0, MOST_GAP_NS), free_ns=pl.col("any_end_ns")).select(gap=gap, ahead=ahead)
+    queued = together.filter(pl.col("ahead") > MOST_GAP_NS)
+    if queued.is_empty():
+        quickest = ops.select((pl.col("start_ns") - pl.col("launch_ts_ns")).quantile(0.1)).item()
+        queued = together.filter(pl.col("ahead") > 2 * (quickest or 0))
+    return median_ns(queued.get_column("gap"))
