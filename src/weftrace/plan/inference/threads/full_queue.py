@@ -20,7 +20,7 @@ LEAST_CALLS, LEAST_SHARE, SHORTEST_QUEUE = 5, 0.5, 64
 SAME_SHARE, SAME = 0.01, 8
 
 
-def full_queue(calls: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:
+def queued_launches(calls: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:
     """Launches that returned when the device had begun another op, and so made room: call, on_event (that op, whose
     start they waited for), confidence.
 

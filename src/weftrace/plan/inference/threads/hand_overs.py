@@ -33,7 +33,7 @@ HAND_OVERS: dict[str, pl.DataType] = {
 _Ints = NDArray[np.int64]
 
 
-def hand_overs(events: pl.DataFrame, calls: pl.DataFrame, stretches: pl.DataFrame) -> pl.DataFrame:
+def handed_over(events: pl.DataFrame, calls: pl.DataFrame, stretches: pl.DataFrame) -> pl.DataFrame:
     """Stretches in which a thread, outside operators, waited for another of its process: frame of `HAND_OVERS`.
 
     events: a trace's. calls: of `host_calls`. stretches: of `quiet_stretches`.

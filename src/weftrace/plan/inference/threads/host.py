@@ -13,8 +13,8 @@ import polars as pl
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.streams.recorded import Recorded
 from weftrace.plan.inference.threads.blocking import ALLOCATES, BLOCKS, blocking_waits, own_copies
-from weftrace.plan.inference.threads.full_queue import full_queue
-from weftrace.plan.inference.threads.hand_overs import hand_overs
+from weftrace.plan.inference.threads.full_queue import queued_launches
+from weftrace.plan.inference.threads.hand_overs import handed_over
 from weftrace.plan.inference.threads.quiet import quiet_stretches, waits_for_device
 from weftrace.plan.inference.values import FIRST_THREAD
 from weftrace.trace.model import is_launch
@@ -117,12 +117,12 @@ def hosted(work: Work, on_device: pl.DataFrame, calls: pl.DataFrame, recorded: R
     begins_ns = min(_first(calls), _first(on_device))
     ends_ns = max(int(part.get_column("end_ns").max()) for part in (calls, on_device))  # type: ignore[arg-type]
     stretches = quiet_stretches(work.trace.events, calls, begins_ns, ends_ns)
-    handed = hand_overs(work.trace.events, calls, stretches)
+    handed = handed_over(work.trace.events, calls, stretches)
     polled, quiet_ns, notes = waits_for_device(
         stretches.join(handed, on=("thread", "from_ns"), how="anti", maintain_order="left"), calls, on_device
     )
     copies = own_copies(calls, on_device, latency_ns)
-    queued = full_queue(calls, on_device)
+    queued = queued_launches(calls, on_device)
     blocking = blocking_waits(calls, on_device, recorded)
     waiting = pl.concat([handed.select(_STRETCH), polled.select(_STRETCH)])
     awaited = handed.select(pl.col("on_thread").alias("thread"), pl.col("since_ns").alias("at_ns")).unique()
