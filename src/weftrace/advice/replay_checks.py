@@ -10,12 +10,12 @@ from typing import Annotated, Final, TypedDict
 import polars as pl
 from msgspec import Meta
 
+from weftrace.advice.jobs import infer_job
 from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow, kept_told, replay_told, waits_told
 from weftrace.errors import WeftraceError
 from weftrace.files.schemas import Count, DocumentSchema
 from weftrace.files.sources import DEFAULT_MAX_BYTES
 from weftrace.notebook import InNotebook
-from weftrace.plan import infer
 from weftrace.plan.inference.values import SOURCES
 from weftrace.trace import Trace, read
 from weftrace.version import __version__
@@ -79,9 +79,9 @@ def check_replays(
 ) -> ReplayChecks:
     """Infer the plan of each source and replay it.
 
-    sources: files or open traces; each is taken by itself, so the ranks of a job are not joined. max_bytes: as
-    `weftrace.open` has it. on_progress: gets how many are done, and of how many. A file that cannot be used stands in
-    the result with its reason.
+    sources: files or open traces, each by itself with all its devices: the ranks of a job are not joined. max_bytes:
+    as `weftrace.open` has it. on_progress: gets how many are done, and of how many. A file that cannot be used stands
+    in the result with its reason.
     """
     listed, files = list(sources), list[CheckTold]()
     for number, source in enumerate(listed, 1):
@@ -106,7 +106,7 @@ def checks_table(document: ChecksDocument) -> pl.DataFrame:
 def _check(source: str | Trace, max_bytes: int) -> CheckTold:
     name = source if isinstance(source, str) else source.path or "trace"
     try:
-        inferred = infer(read(source, max_bytes=max_bytes) if isinstance(source, str) else source)
+        inferred = infer_job(read(source, max_bytes=max_bytes) if isinstance(source, str) else source)
     except WeftraceError as error:
         told = str(error).removeprefix(f"{name}: ")
         return {"name": name, "reason": told, "num_ops": 0, "num_events": 0, "waits": [], "kept": None, "replay": None}
