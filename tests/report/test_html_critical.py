@@ -12,8 +12,10 @@ import pytest
 import weftrace as wt
 from tests.advice.runs import trace_of, write_two_streams
 from tests.browser import Open
-from tests.tracefile import TraceFile
+from tests.tracefile import GEMM, TraceFile
 from weftrace.advice import critical_path_of
+from weftrace.advice.document import critical_path_report
+from weftrace.advice.render.page import render_path_html
 from weftrace.plan import infer
 from weftrace.report import build
 from weftrace.report.render import critical
@@ -70,15 +72,25 @@ def test_without_advice_there_is_no_tab(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert path_blocks(report) == [] and block_of(saved(report, tmp_path)) is None
 
 
-def test_why_there_is_no_path_is_said(open_html: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_of_a_kernel_that_takes_no_time_there_is_no_picture(open_html: Open, tmp_path: Path) -> None:
+    trace = TraceFile().kernel(GEMM, 100, 0).trace(tmp_path)
+    page = open_html(saved(wt.analyze(trace), tmp_path))
+    assert page.is_visible("#critical-sentence") and page.locator("#critical canvas").count() == 0
+    page = open_html(render_path_html(critical_path_report(infer(trace))))
+    assert page.is_hidden("#picture")
+
+
+def test_a_bug_in_advice_does_not_cost_the_report(
+    open_html: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from weftrace.advice import document
-    from weftrace.errors import AdviceError
 
     def fails(_: object) -> None:
-        raise AdviceError("this plan has no work on a device")
+        raise AssertionError("op 7", 3)
 
     report = wt.analyze(write_two_streams(tmp_path))
     monkeypatch.setattr(document, "critical_path_report", fails)
     page = open_html(saved(report, tmp_path))
-    assert page.inner_text("#critical-reason") == "this plan has no work on a device"
+    said = page.inner_text("#critical-reason")
+    assert said == "weftrace failed to find it, which is a bug: AssertionError: ('op 7', 3)"
     assert page.is_hidden("#critical-body")

@@ -40,7 +40,7 @@ def path_figure(path: CriticalPath) -> go.Figure:
     """
     go = plotly_objects()
     figure = go.Figure()
-    begin = path.parts.item(0, "from_ns")
+    begin = path.parts.item(0, "from_ns") if len(path.parts) else 0
     ops = path.path.select("stream", "rank", "class_", "from_ns", pl.col("until_ns").clip(begin)).with_columns(
         pl.col("from_ns").clip(begin)
     )

@@ -104,6 +104,8 @@ def render_path_html(report: CriticalPathReport, sensitivity: SensitivityReport 
 def render_what_if_html(report: WhatIfReport) -> str:
     """One self-contained page of a what-if, as text."""
     document, found = report.document, report.found
+    if found is not None and (found.before.parts.is_empty() or found.after.parts.is_empty()):
+        found = None
     told: Told = {**_replay(document), "weakest": weakest_words(document["weakest"])}
     block: WhatIfBlock = {
         "document": document,
@@ -148,6 +150,8 @@ def path_block(
 ) -> PathBlock:
     """What a page that shows a critical path holds of it."""
     document, path = report.document, report.path
+    if path is not None and path.parts.is_empty():
+        path = None  # nothing takes any time: there is nothing to draw
     unsure = pl.DataFrame() if path is None else path.path.filter(pl.col("confidence") < 1)
     return {
         "document": _shortened(document),

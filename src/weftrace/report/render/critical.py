@@ -41,3 +41,5 @@ def _block(work: Work) -> Mapping[str, Any]:
         return path_block(critical_path_report(infer(work)), max_ops=MAX_OPS)
     except WeftraceError as error:
         return {"reason": str(error)}
+    except Exception as error:  # a bug of ours in what is beside the report must not cost the report
+        return {"reason": f"weftrace failed to find it, which is a bug: {type(error).__name__}: {error}"}

@@ -35,12 +35,22 @@ function cards({ document: { replay, by_class, by_cause, weakest }, num_waits })
   const unsure = `${plural(num_waits, "wait")} on the path ${num_waits === 1 ? "is" : "are"} not certain`;
   return [
     card("replay_error", "Measured span", sentence(replay.span_ns), `replay ${signed(replay.error)}`),
-    card("critical_path", "Largest part", percent(largest.share, 0), `${largest.name}, ${sentence(largest.time_ns)}`),
-    card("critical_path", "Mostly reached by", cause.name, `${percent(cause.share, 0)} of the span`),
+    card("critical_path", "Largest part", percent(largest?.share, 0), largest ? toldOf(largest) : "nothing takes time"),
+    card(
+      "critical_path",
+      "Mostly reached by",
+      cause?.name ?? "–",
+      cause ? `${percent(cause.share, 0)} of the span` : "",
+    ),
     weakest
       ? card("weakest", "Weakest wait", percent(weakest.confidence, 0), num_waits ? unsure : weakest.name)
       : card("weakest", "Weakest wait", "100 %", "all waits on the path are sure"),
   ];
+}
+
+/** @param {page.PathBlock["document"]["by_class"][number]} part */
+function toldOf({ name, time_ns }) {
+  return `${name}, ${sentence(time_ns)}`;
 }
 
 /**
