@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -55,21 +56,18 @@ def render_page(
     Raises ValueError where a block holds a NaN or an infinity, which JSON cannot.
     """
     script, style = page_script(entry, home), "\n".join(_style(name, home) for name in styles)
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: _text(KIT if name == "base.html" else home, name)),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(template).render(
-        title=_speakable(title),
-        headline=tied(_speakable(headline)),
-        version=_speakable(version),
-        script=script,
-        style=style,
-        blocks=[(name, _json_block(value)) for name, value in (*blocks, (TERMS_BLOCK, dict(terms)))],
-        policy=content_policy(script, style),
+    return (
+        _templates(home)
+        .get_template(template)
+        .render(
+            title=_speakable(title),
+            headline=tied(_speakable(headline)),
+            version=_speakable(version),
+            script=script,
+            style=style,
+            blocks=[(name, _json_block(value)) for name, value in (*blocks, (TERMS_BLOCK, dict(terms)))],
+            policy=content_policy(script, style),
+        )
     )
 
 
@@ -81,6 +79,7 @@ def content_policy(script: str, style: str) -> str:
     )
 
 
+@cache
 def page_script(entry: str, home: str) -> str:
     """The module `entry` of `home` and all that it imports, as the text of one script, in the order of dependencies.
 
@@ -110,6 +109,18 @@ def short_numbers(value: Any, digits: int) -> Any:
 def tied(text: str) -> markupsafe.Markup:
     """Text as HTML, each number kept on one line with its unit: no line begins with the "%" of the one before."""
     return markupsafe.Markup(_QUANTITY.sub(r'<span class="tied">\g<0></span>', str(markupsafe.escape(text))))
+
+
+@cache
+def _templates(home: str) -> jinja2.Environment:
+    """The templates of a wing, each compiled once."""
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: _text(KIT if name == "base.html" else home, name)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def _visit(place: _Place, order: list[_Place], path: tuple[_Place, ...]) -> None:
