@@ -27,16 +27,16 @@ MOST_REPEATS = 0.75
 
 def quiet_stretches(events: pl.DataFrame, calls: pl.DataFrame, begins_ns: int, ends_ns: int) -> pl.DataFrame:
     """Stretches of time, outside its calls, in which a thread recorded neither start nor end of an operator or call:
-    thread, pid, from_ns, until_ns, wakes (name of what begins as the stretch ends, null for an end), inside (whether an
-    operator was running). By thread, in order. The first of a thread begins at `begins_ns`; none after `ends_ns`.
+    thread, pid, from_ns, until_ns, inside (whether an operator was running). By thread, in order. The first of a thread
+    begins at `begins_ns`; none after `ends_ns`.
 
     events: a trace's. calls: of `host_calls`.
     """
     threads = calls.select("thread", "pid", "tid").unique()
-    busy = events.filter(is_launch() | (pl.col("cat") == "cpu_op")).select("pid", "tid", "name", "ts_ns", "dur_ns")
+    busy = events.filter(is_launch() | (pl.col("cat") == "cpu_op")).select("pid", "tid", "ts_ns", "dur_ns")
     busy = busy.join(threads, on=("pid", "tid"))
-    starts = busy.select("thread", pl.col("ts_ns").alias("until_ns"), "name", "dur_ns")
-    ends = busy.select("thread", pl.col("ts_ns").alias("until_ns") + pl.col("dur_ns"), name=None, dur_ns=None)
+    starts = busy.select("thread", pl.col("ts_ns").alias("until_ns"), "dur_ns")
+    ends = busy.select("thread", pl.col("ts_ns").alias("until_ns") + pl.col("dur_ns"), dur_ns=None)
     points = pl.concat([starts, ends.cast(dict(starts.schema))])  # type: ignore[arg-type]
     points = points.sort("thread", "until_ns", "dur_ns", descending=[False, False, True], nulls_last=True)
     depth = pl.when(pl.col("dur_ns").is_null()).then(-1).otherwise(1).cum_sum()
@@ -50,7 +50,7 @@ def quiet_stretches(events: pl.DataFrame, calls: pl.DataFrame, begins_ns: int, e
     return (
         stretches.filter(outside)
         .join(threads, on="thread")
-        .select("thread", "pid", "from_ns", "until_ns", pl.col("name").cast(pl.String).alias("wakes"), "inside")
+        .select("thread", "pid", "from_ns", "until_ns", "inside")
         .sort("thread", "from_ns")
     )
 
