@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from weftrace.errors import AdviceError
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.replaying import ready_ns
+from weftrace.plan.inference.threads.host import WORK
 from weftrace.plan.inference.values import Inferred
 from weftrace.plan.times import Timetable, critical_path, slack_ns
-from weftrace.units import counted, duration, of_whole, percent
+from weftrace.units import duration, of_whole, percent
 
 #: What time on the path was spent with. launch: a call that launches, and the latency after it. dependency: what passes
 #: between the end of an op and the start of one that waited for it. SM wait: the part of an op in which it held SMs
@@ -189,9 +190,7 @@ def sentence_of(path: CriticalPath) -> str:
     of_class = path.parts.filter(pl.col("class_") == name)
     said = f"{_NAMES[name]} {percent(share, 0)} of the span: {of_whole(time_ns, path.span_ns)} on the critical path"
     if name in ("host", "launch"):
-        launched = path.path.filter(pl.col("what").is_in(ON_DEVICE)).get_column("reached_by").str.starts_with("launch")
-        late = f", where the device waits {counted(int(launched.sum()), 'time')} for a launch"
-        return f"{said}{late}{_beside(path, name)}{_on_rank(path)}."
+        return f"{said}{_in_operator(of_class, time_ns)}{_beside(path, name)}{_on_rank(path)}."
     phase, phase_ns = _largest(of_class, "phase")
     cause, cause_ns = _largest(of_class, "cause")
     most = ""
@@ -200,6 +199,15 @@ def sentence_of(path: CriticalPath) -> str:
     why = _HOW.get(cause, cause)
     how = f", {why}" if 2 * cause_ns > time_ns else f", {percent(cause_ns / time_ns, 0)} of it {why}"
     return f"{said}{most}{how}{_beside(path, name)}{_on_rank(path)}."
+
+
+def _in_operator(of_host: pl.DataFrame, time_ns: int) -> str:
+    """Which operator most of the host's time is in, where the file tells; "" where it does not."""
+    done, ns = _largest(of_host, "name")
+    operator = done.removeprefix(f"{WORK}: ")
+    if operator == done:
+        return ""
+    return f", most of it in {operator}" if 2 * ns > time_ns else f", {duration(ns)} of it in {operator}"
 
 
 def _beside(path: CriticalPath, name: str) -> str:

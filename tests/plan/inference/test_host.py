@@ -239,3 +239,16 @@ def test_recorded_runs_with_calls_that_block_replay(name: str, shared_data: Path
     replay = infer(trace).replay
     assert abs(replay.error) < 0.001
     assert abs(replay.worst_phase_ns) < 5 * US
+
+
+def test_work_of_a_thread_is_named_by_the_outermost_operator_that_it_prepares(tmp_path: Path) -> None:
+    # aten::linear [5                40]              aten::add [60   70]
+    #    aten::addmm [10        30]
+    # launch            [20-21]  [35-36]    [50-51]        [65-66]
+    file = TraceFile().host("aten::linear", 5, 35, cat="cpu_op").host("aten::addmm", 10, 20, cat="cpu_op")
+    file.host("aten::add", 60, 10, cat="cpu_op")
+    for at in (20, 35, 50, 65):
+        file.kernel(GEMM, at + 5, 2, launch=at)
+    assert [name for name, _ in rows(infer(file.trace(tmp_path)), "name", "duration_ns") if "host" in name] == [
+        "host work: aten::linear", "host work", "host work: aten::add",
+    ]  # fmt: skip

@@ -22,6 +22,7 @@ from weftrace.plan.inference.streams.recorded import recorded_waits, stream_wait
 from weftrace.plan.inference.streams.skew import later, skew_ns, told_skew
 from weftrace.plan.inference.streams.votes import stream_wait_calls, voted_waits
 from weftrace.plan.inference.threads.host import WAITING, host_calls, host_waits, hosted, ready_for_gaps, without_gaps
+from weftrace.plan.inference.threads.operators import named_by_operator
 from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import WAIT_SCHEMA
@@ -56,7 +57,7 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     graph_ns = graph_latency_ns(on_device, calls, latency_ns)
     recorded = recorded_waits(work.trace.events, later(work.events, skew), device=work.device)
     host = hosted(work, on_device, calls, recorded, latency_ns)
-    ops = _together(on_device, without_gaps(host, gap_ns), gap_ns)
+    ops = _together(on_device, named_by_operator(work, without_gaps(host, gap_ns)), gap_ns)
     launched = in_launch_order(ops, _phases(work, ops), gap_ns, latency_ns)
     launches, between = launch_waits(ops, latency_ns, graph_ns), stream_waits(ops, recorded)
     ready_ns, notes = held_until(launched, between), []
