@@ -89,6 +89,34 @@ def test_an_unsure_wait_on_the_new_path_is_named_with_its_votes() -> None:
     assert "unsure" not in limits(inferred_of(plan, votes={"send": (8, 1)}), scaled("compute", 0.9))
 
 
+def test_waits_that_held_nothing_up_may_hold_after_a_change() -> None:
+    guessed = inferred_of(layer().plan, votes={"send": (0, 0)})
+    told = limits(replace(guessed, num_open=3), scaled("compute", 0.9))
+    assert (
+        "of the waits between streams that held nothing up, 3 could not be placed and 1 is placed only by what was left"
+        in told
+    )
+    assert "held nothing up, 3 could not be placed: what" in limits(
+        replace(layer(), num_open=3), scaled("compute", 0.9)
+    )
+    assert "held nothing up" not in limits(layer(), scaled("compute", 0.9))
+
+
+def test_a_gap_that_was_never_seen_is_not_known() -> None:
+    # thread  [l 9][l 9][l 9]      each kernel of 3 ends before the next is launched; without the host they would touch
+    # 7            [3]  [3]  [3]
+    ops = []
+    for i in range(3):
+        ops += [call(f"launch {i}", 9), kernel(f"k{i}", 3, COMPUTE, launched_by(f"launch {i}"))]
+    told = limits(inferred_of(plan_of(*ops)), NoHostGaps())
+    assert "the gap between two is not known, and none is kept: on the new path 2 run right behind another" in told
+    assert "each µs between them would add 2.0 µs." in told
+    assert "not known" not in limits(inferred_of(plan_of(*ops)), scaled("launch", 0.9)), "none runs behind another"
+    assert "not known" not in limits(inferred_of(plan_of(*ops, gap_us=1)), NoHostGaps())
+    touching = [kernel("a", 3), kernel("b", 3)]
+    assert "not known" not in limits(inferred_of(plan_of(*ops, *touching)), NoHostGaps()), "two touch, so 0 was seen"
+
+
 def test_a_factor_beyond_what_equal_kernels_took_is_named() -> None:
     ops = [kernel("gemm", us) for us in (9, 10, 10, 12)] + [kernel("once", 5)]
     inferred = inferred_of(Plan.of([replace(op, id=None) for op in ops], name="repeated"))

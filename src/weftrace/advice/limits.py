@@ -15,7 +15,7 @@ from weftrace.analysis.intervals import covered, union
 from weftrace.plan.contention import load_slowdowns
 from weftrace.plan.inference.values import Inferred
 from weftrace.plan.times import Timetable
-from weftrace.units import counted, duration, of_whole, percent
+from weftrace.units import US, counted, duration, of_whole, percent
 
 #: A wait on the new path that is less sure than this is named.
 UNSURE = 0.5
@@ -37,6 +37,8 @@ def limits_of(
         found += _of_change(inferred, change)
     if (before.times.plan.ops.get_column("duration_ns") != after.times.plan.ops.get_column("duration_ns")).any():
         found += _of_sm_waits(inferred, after)
+    found += _of_hidden_waits(inferred)
+    found += _of_gaps(inferred, before, after)
     found += _of_contention(before, after)
     found += _of_ranks(inferred, changes)
     found += _of_host(before, after)
@@ -97,6 +99,42 @@ def _of_sm_waits(inferred: Inferred, after: CriticalPath) -> Iterator[str]:
             f"{counted(num, 'wait')} for free SMs {'stays' if num == 1 else 'stay'} with the same two kernels "
             f"({on_path} on the new path), though with other durations others may meet."
         )
+
+
+def _of_hidden_waits(inferred: Inferred) -> Iterator[str]:
+    """Waits between streams for which nothing votes are told by what is left, or not at all; then they may hold."""
+    guessed = inferred.edges.filter(pl.col("source") == "voted", pl.col("votes_for") == 0).height
+    told = [f"{inferred.num_open:,} could not be placed"] if inferred.num_open else []
+    told += [f"{guessed:,} {'is' if guessed == 1 else 'are'} placed only by what was left"] if guessed else []
+    if told:
+        yield (
+            f"of the waits between streams that held nothing up, {' and '.join(told)}: what they would hold up after "
+            "the change is not known."
+        )
+
+
+def _of_gaps(inferred: Inferred, before: CriticalPath, after: CriticalPath) -> Iterator[str]:
+    """Where no kernel was queued in time behind another, the gap between two is not in the file."""
+    was, becomes = (_num_behind(path) for path in (before, after))
+    if not inferred.kept.gap_ns and becomes > was and not _have_touched(inferred):
+        yield (
+            "no kernel was queued here until the one before it had ended, so the gap between two is not known, and "
+            f"none is kept: on the new path {becomes:,} run right behind another; each µs between them would add "
+            f"{duration(becomes * US)}."
+        )
+
+
+def _num_behind(path: CriticalPath) -> int:
+    """How many ops on the path started as the one before on their stream had ended."""
+    return path.path.filter(pl.col("what").is_in(ON_DEVICE), reached_by="stream order").height
+
+
+def _have_touched(inferred: Inferred) -> bool:
+    """Whether an op on a device was measured to start as the one before on its stream ended."""
+    ops = inferred.plan.ops.select("rank", "stream").hstack(inferred.measured.select("event", "start_ns", "end_ns"))
+    ops = ops.filter(pl.col("event").is_not_null())
+    touches = pl.col("start_ns") == pl.col("end_ns").shift(1).over("rank", "stream")
+    return bool(ops.select(touches.any()).item())
 
 
 def _of_contention(before: CriticalPath, after: CriticalPath) -> Iterator[str]:

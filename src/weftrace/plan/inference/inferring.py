@@ -60,12 +60,12 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     ops = _together(on_device, named_by_operator(work, without_gaps(host, gap_ns)), gap_ns)
     launched = in_launch_order(ops, _phases(work, ops), gap_ns, latency_ns)
     launches, between = launch_waits(ops, latency_ns, graph_ns), stream_waits(ops, recorded)
-    ready_ns, notes = held_until(launched, between), []
+    ready_ns, num_open = held_until(launched, between), 0
     if recorded.tells_streams:
         wait_ns = wait_latency_ns(ops, pl.concat([launches.select(between.columns), between]), gap_ns, latency_ns)
     else:
         voted = voted_waits(launched, stream_wait_calls(work.trace.events, int(ops.item(0, "origin_ns"))))
-        ready_ns, wait_ns, notes = voted.ready_ns, voted.latency_ns or 0, _open_calls(voted.num_open)
+        ready_ns, wait_ns, num_open = voted.ready_ns, voted.latency_ns or 0, voted.num_open
     sms = waits_for_sms(launched, ready_ns, work.num_sms)
     if not recorded.tells_streams:
         between = voted.counted(launched, sms.get_column("waiter"))
@@ -79,9 +79,10 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
         graph_latency_ns=graph_ns if (launches.get_column("source") == "graph").any() else 0,
         quiet_latency_ns=host.quiet_latency_ns, num_pinned=len(origin),
     )  # fmt: skip
-    notes += [*told_sm_waits(sms), *host.notes, *_pinned(work, origin), *missing_kernels(work, on_device)]
-    notes += told_skew(skew)
-    inferred = replace(_inferred(work, ops, waits, kept, notes), sm_waits=in_plan(launched, sms))
+    notes = [*_open_calls(num_open), *told_sm_waits(sms), *host.notes, *_pinned(work, origin)]
+    notes += [*missing_kernels(work, on_device), *told_skew(skew)]
+    inferred = _inferred(work, ops, waits, kept, notes)
+    inferred = replace(inferred, sm_waits=in_plan(launched, sms), num_open=num_open)
     if invented:
         inferred = without_host(inferred, "the host of this simulated run is invented, so the plan has none")
     return by_phase(inferred) if level == "phase" else inferred

@@ -84,6 +84,7 @@ def joined(
         origin_ns=origin,
         sm_waits=pl.concat(_moved(rank.sm_waits, int(first)) for rank, first in zip(ranks, first_op, strict=False)),
         kept=_kept(ranks, gap_ns, int((np.array(begins) > origin).sum())),
+        num_open=sum(rank.num_open for rank in ranks),
         notes=tuple(dict.fromkeys([*notes, *told, *(note for rank in ranks for note in rank.notes)])),
     )
 

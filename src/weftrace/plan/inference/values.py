@@ -89,7 +89,8 @@ class Inferred(InNotebook):
 
     plan: device events are its ops, and so are the calls of host threads and the time between them. works: what was
     measured, a rank each. measured: frame of `MEASURED_SCHEMA`; edges: of `EDGE_SCHEMA`. origin_ns: absolute time of
-    the plan's 0. notes: what could not be inferred, or was left out. sm_waits: frame of `SM_WAIT_SCHEMA`.
+    the plan's 0. notes: what could not be inferred, or was left out. sm_waits: frame of `SM_WAIT_SCHEMA`. num_open:
+    calls that make a stream wait, of which no vote told the streams.
     """
 
     plan: Plan
@@ -100,6 +101,7 @@ class Inferred(InNotebook):
     kept: Kept
     notes: tuple[str, ...] = ()
     sm_waits: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SM_WAIT_SCHEMA))
+    num_open: int = 0
 
     @cached_property
     def times(self) -> Timetable:
