@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tests.advice.made import (
@@ -119,6 +121,19 @@ def held() -> Inferred:
     """
     ops = kernel("a", 10), kernel("big", 40), kernel("c", 20, SIDE)
     return inferred_of(plan_of(*ops, kernel("wide", 15, SIDE, Wait(on="a"), Wait(on="big", lag_ns=-4_000, why="sm"))))
+
+
+def test_of_the_gap_before_a_call_what_the_call_took_is_its_own() -> None:
+    # thread  [launch 0 5][launch 1 5]1[launch 2 5]      measured; the plan keeps a gap of 2, and calls of 3, 3 and 4
+    ops = [call("launch 0", 5), call("launch 1", 3), call("launch 2", 4)]
+    ops += [kernel(f"k{i}", 1, COMPUTE, launched_by(f"launch {i}")) for i in range(3)]
+    inferred = inferred_of(plan_of(*ops, gap_us=2))
+    starts = {"launch 1": 5_000, "launch 2": 11_000}
+    began = inferred.plan.ops.get_column("name").cast(pl.String).replace_strict(starts, default=None)
+    measured = inferred.measured.with_columns(start_ns=pl.coalesce(began, "start_ns"))
+    path = critical_path_of(replace(inferred, measured=measured))
+    assert rows(path.by_class) == {"launch": 10, "host": 1, "compute": 1}
+    assert rows(path.by_cause) == {"thread order": 11, "launch": 1}
 
 
 def test_of_an_op_that_held_the_sms_what_the_next_could_have_used_is_sm_wait() -> None:

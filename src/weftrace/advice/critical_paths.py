@@ -175,7 +175,7 @@ def path_of(times: Timetable, measured: pl.DataFrame, edges: pl.DataFrame) -> Cr
         measured=measured,
         edges=edges,
         path=path,
-        parts=_parts(path, times, edges, begin),
+        parts=_parts(path, times, measured, edges, begin),
         span_ns=int(times.end_ns[last]) - begin,
         before_ns=max(0, begin - int(path.item(0, "from_ns") - path.item(0, "lag_ns"))),
         weakest=weakest_of(path),
@@ -260,13 +260,16 @@ def _told_path(path: pl.DataFrame, times: Timetable, measured: pl.DataFrame, edg
     return told.with_columns(what.alias("class_"), cause.alias("reached_by")).drop("on_host")
 
 
-def _parts(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, begin: int) -> pl.DataFrame:
+def _parts(
+    path: pl.DataFrame, times: Timetable, measured: pl.DataFrame, edges: pl.DataFrame, begin: int
+) -> pl.DataFrame:
     """The path as parts that lie end to end: of each op the time before it, its own, and that in which it held SMs.
 
     Where a negative lag reaches back before the cause's own part, that part is empty and the next one shorter.
     """
     start, lag, until = (path.get_column(name).to_numpy() for name in ("from_ns", "lag_ns", "until_ns"))
-    held = _held_from(path, times, edges, until)
+    held, taken = _held_from(path, times, edges, until), _taken_gap_ns(path, measured)
+    start, lag = start - taken, lag - taken
     bounds = np.column_stack([start - lag, start, np.minimum(np.maximum(held, start), until)]).ravel()
     bounds = np.append(bounds, until[-1])
     bounds = np.maximum(np.minimum.accumulate(bounds[::-1])[::-1], begin)
@@ -294,6 +297,17 @@ def _parts(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, begin: int
         family=pl.when(is_between).then(instead).otherwise(pl.coalesce("family", "name").cast(pl.String)),
     )
     return parts.select(pl.col(name).cast(dtype) for name, dtype in PART_SCHEMA.items())
+
+
+def _taken_gap_ns(path: pl.DataFrame, measured: pl.DataFrame) -> NDArray[np.int64]:
+    """Of each step of the path, what an op of a thread took itself of the gap before it: a plan has that gap before
+    each op and so much less in the op, though as measured the op may have begun sooner after the one before."""
+    begins, ends = (measured.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    op, cause = (path.get_column(name).fill_null(0).to_numpy() for name in ("op", "cause"))
+    lag = path.get_column("lag_ns").to_numpy()
+    on_thread = (path.get_column("reached_by") == "thread order").to_numpy()
+    taken: NDArray[np.int64] = np.where(on_thread, np.clip(lag - (begins[op] - ends[cause]), 0, np.maximum(lag, 0)), 0)
+    return taken
 
 
 def _held_from(path: pl.DataFrame, times: Timetable, edges: pl.DataFrame, until: NDArray[Any]) -> NDArray[np.int64]:
