@@ -157,6 +157,11 @@ def test_sensitivity_is_what_a_percent_of_each_would_save() -> None:
         sensitivity(layer(), by=0)
 
 
+def test_time_in_which_an_op_holds_sms_that_the_next_lacks_is_worth_as_much_as_the_rest_of_it() -> None:
+    rows = {row["selector"]: row for row in sensitivity(held()).table.iter_rows(named=True)}
+    assert (rows["big"]["critical_ns"], rows["big"]["saved_ns"]) == (36_000, 400), "until 4 before its end"
+
+
 def test_of_many_families_those_that_take_longest_are_listed_and_the_rest_counted() -> None:
     found = sensitivity(inferred_of(plan_of(*(kernel(f"k{i}", 1 + i) for i in range(25)))))
     families = found.table.filter(pl.col("kind") == "family").get_column("selector").to_list()

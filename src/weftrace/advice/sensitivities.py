@@ -187,9 +187,11 @@ def _row(inferred: Inferred, path: CriticalPath, selector: str, by: float) -> tu
 
 
 def _critical_ns(path: CriticalPath, mask: np.ndarray, selector: str) -> int:
-    """Time on the path: of a class as `by_class` has it, of others their work without what lies between ops."""
+    """Time on the path: of a class as `by_class` has it; of others all that their ops last there, SM wait included,
+    without what lies between ops."""
     name, _, role = selector.partition(".")
-    parts = path.parts.filter(pl.col("class_") == name if selector in SCALABLE else pl.col("class_").is_in(ON_DEVICE))
+    own = pl.col("class_").is_in((*ON_DEVICE, "SM wait"))
+    parts = path.parts.filter(pl.col("class_") == name if selector in SCALABLE else own)
     if role or selector not in SCALABLE:
         parts = parts.filter(pl.Series(mask[parts.get_column("op").to_numpy()]))
     return int(parts.select((pl.col("until_ns") - pl.col("from_ns")).sum()).item())
