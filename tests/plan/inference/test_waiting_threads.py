@@ -19,6 +19,11 @@ from weftrace.units import US
 NODE = "autograd::engine::evaluate_function: MmBackward0"
 
 
+def handed_over(node: str = NODE) -> list[tuple[str, str]]:
+    """What waits for what in `backward`: its thread for the forward's, then the forward's for its end."""
+    return [("host waits", "host work: aten::mm"), ("host waits", f"host work: {node}")]
+
+
 def operator(file: TraceFile, name: str, ts: float, dur: float, tid: int = 1) -> TraceFile:
     return file.host(name, ts, dur, cat="cpu_op", tid=tid)
 
@@ -89,7 +94,7 @@ def backward() -> TraceFile:
 def test_the_thread_of_a_backward_waits_for_the_forwards_which_waits_for_its_end(tmp_path: Path) -> None:
     inferred = infer(backward().trace(tmp_path))
     # thread 1's sign before is the end of its operator, at 20; thread 2's, at 400
-    assert waits(inferred, "autograd") == [("host waits", "host work"), ("host waits", "host work")]
+    assert waits(inferred, "autograd") == handed_over()
     stretches = inferred.measured.hstack(inferred.plan.ops.select("stream", "name", "duration_ns"))
     told = stretches.filter(pl.col("name").cast(pl.String) == "host waits").select(
         "stream", "start_ns", "end_ns", "duration_ns"
@@ -109,7 +114,7 @@ def test_a_node_whose_operator_begins_with_it_is_a_node(tmp_path: Path) -> None:
     for ts, dur in ((100, 20), (300, 100)):
         operator(file, "MmBackward0", ts, dur, tid=2)
     file.events.reverse()
-    assert waits(infer(file.trace(tmp_path)), "autograd") == [("host waits", "host work"), ("host waits", "host work")]
+    assert waits(infer(file.trace(tmp_path)), "autograd") == handed_over("MmBackward0")
 
 
 def test_what_the_backwards_thread_does_moves_the_forwards(tmp_path: Path) -> None:
@@ -140,6 +145,19 @@ def test_threads_that_take_turns_again_and_again_wait_for_each_other(
     after = timetable(inferred.plan.with_ops(duration_ns=longer))
     of_other = (inferred.plan.ops.get_column("stream") == FIRST_THREAD + 1).to_numpy()
     assert (after.end_ns[of_other].max() > inferred.times.end_ns[of_other].max()) == found
+
+
+@pytest.mark.parametrize(("pauses", "found"), [([300], True), ([100, 400, 700, 250], False)])
+def test_what_a_thread_does_unrecorded_before_it_hands_over_takes_as_long_each_time(
+    tmp_path: Path, pauses: list[int], found: bool
+) -> None:
+    # [1: 0-100]  300  [2: 400-500]  300  [1: 800-900] ...
+    file, at = TraceFile(), 0
+    for turn in range(12):
+        operator(file, "work", at + 10, 90, tid=1 + turn % 2)
+        file.kernel(GEMM, at + 30, 20, launch=at + 20, launch_tid=1 + turn % 2)
+        at += 100 + pauses[turn % len(pauses)]
+    assert bool(waits(infer(file.trace(tmp_path)), "thread")) == found
 
 
 def test_threads_that_work_side_by_side_wait_for_nobody(tmp_path: Path) -> None:

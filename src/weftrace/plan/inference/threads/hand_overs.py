@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.plan.inference.threads.quiet import MOST_REPEATS, SHORTEST_NS, SOON_NS
+from weftrace.plan.inference.threads.quiet import LONG_NS, MOST_REPEATS, SHORTEST_NS, SOON_NS
 from weftrace.trace.model import is_launch
 
 _NODE = "autograd::engine::evaluate_function"
@@ -104,10 +104,12 @@ def _signs(at: _Ints, moments: _Ints) -> tuple[_Ints, NDArray[np.bool_]]:
 
 def _voted(turns: pl.DataFrame) -> pl.DataFrame:
     """Of pairs of threads that take turns: the stretches in which the other began, and went quiet just before their
-    end."""
+    end, or as long before it each time: what it did in between is not recorded."""
     pair = ("thread", "on_thread")
-    soon = pl.col("after_ns") <= SHORTEST_NS
-    turns = turns.with_columns(is_for=pl.col("begins_quiet") & pl.col("ends_quiet") & soon)
+    is_turn = pl.col("begins_quiet") & pl.col("ends_quiet") & (pl.col("after_ns") <= LONG_NS)
+    usual_ns = pl.col("after_ns").filter(is_turn).median().over(pair)
+    soon = pl.col("after_ns").is_between(usual_ns - SHORTEST_NS, usual_ns + SHORTEST_NS)
+    turns = turns.with_columns(is_for=is_turn & (soon | (pl.col("after_ns") <= SHORTEST_NS)))
     turns = turns.with_columns(
         votes_for=pl.col("is_for").sum().over(pair), votes_against=(~pl.col("is_for")).sum().over(pair)
     )
