@@ -208,7 +208,7 @@ def test_strict_fails_where_the_replay_is_off(run: Run, train: Path, tmp_path: P
     assert run("critical-path", train, "--strict", "-q")[0] == 0
     late = TraceFile().kernel("a", 100, 50).kernel("b", 200, 100, stream=27, launch=150).write(tmp_path / "late.json")
     code, out, err = run("critical-path", late, "--strict")
-    assert code == 1 and "--strict: the replay is not to be trusted: its span is -20.0% off" in err
+    assert code == 1 and "--strict: the replay is not to be trusted: its span is -20.0 % off" in err
     assert "Take what follows for a hint." in told(out)
 
 

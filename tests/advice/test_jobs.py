@@ -57,3 +57,12 @@ def test_a_file_that_cannot_be_used_is_left_out_and_named(run: Run, traces: Path
     code, out, err = run("critical-path", traces, "--workers", "1")
     assert code == 0, err
     assert "left out:" in told(out) and "rank1.json" in told(out)
+
+
+def test_a_file_that_is_cut_short_is_told_of(run: Run, traces: Path) -> None:
+    cut = traces / "rank1.json"
+    cut.write_bytes(cut.read_bytes()[:-1_500])
+    code, out, err = run("critical-path", traces, "--workers", "1")
+    assert code == 0, err
+    assert "rank1.json: incomplete: " in told(out) and "; the plan is of what is left." in told(out)
+    assert "rank0.json: " not in told(out)

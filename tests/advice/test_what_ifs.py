@@ -179,6 +179,9 @@ def test_a_curve_tells_where_it_is_flat_and_how_steep_it_is() -> None:
     assert list(side.slopes_ns) == [0, 200]
     assert side.sentence == "s: flat up to ×1.5 at 50.0 µs, then up to 200 ns per percent; the replay is +0.0 % off."
     assert curve(inferred_of(plan), "a").sentence.startswith("a: 100 ns per percent from ×0.25 to ×2;")
+    little = inferred_of(plan_of(kernel("a", 2), kernel("c", 998)))
+    assert curve(little, "a").flat_until == 0.25  # 0.35 % in all, a small slope that nowhere bends
+    assert curve(little, "a").sentence.startswith("a: 20 ns per percent from ×0.25 to ×2;")
     assert curve(inferred_of(plan), "s", [0.1, 1]).sentence.startswith("s: flat from ×0.1 to ×1;")
     with pytest.raises(AdviceError, match="numbers of 0 or more"):
         curve(inferred_of(plan), "a", [-1])

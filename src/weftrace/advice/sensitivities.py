@@ -38,7 +38,8 @@ CURVE_SCHEMA: dict[str, pl.DataType] = {
 FACTORS = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
 #: Families, phases and ranks in a table, each: those that take longest.
 MOST_LISTED = 20
-#: A curve is straight where its slopes differ by less than this share, and flat while the span grows by less than that.
+#: A curve is straight where its slopes differ by less than this share, and flat while the span grows by less than that
+#: (and by a slope that is less than this share of the last).
 STRAIGHT, STILL = 0.1, 0.001
 
 
@@ -89,8 +90,12 @@ class Curve(InNotebook):
 
     @property
     def flat_until(self) -> float:
-        """The largest factor up to which the span grows by less than `STILL` of the replayed one."""
-        flat = self.points.filter(pl.col("span_ns") <= self.points.item(0, "span_ns") + STILL * self.replayed_ns)
+        """The largest factor up to which the span grows by less than `STILL` of the replayed one and, if it grows by
+        more later, by less than `STRAIGHT` of the last slope: a small slope that stays is none."""
+        factor, span = pl.col("factor"), pl.col("span_ns")
+        still = span - span.first() <= STILL * self.replayed_ns
+        steep = (span - span.first()) / (100 * (factor - factor.first())).clip(1e-9) > STRAIGHT * self.slopes_ns[1]
+        flat = self.points.filter(still & (~steep | still.last()))
         return float(flat.item(-1, "factor"))
 
     @property

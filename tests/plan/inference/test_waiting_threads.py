@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +12,7 @@ import weftrace
 from tests.plan.inference.test_host import call, replayed_us, rows, waits
 from tests.tracefile import DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.plan import Op, Plan, Resource, Wait, simulate, timetable
+from weftrace.plan.as_traces import INVENTED_HOST
 from weftrace.plan.inference.inferring import infer
 from weftrace.plan.inference.values import FIRST_THREAD, Inferred
 from weftrace.trace import Trace, open_trace
@@ -68,6 +70,12 @@ def test_once_is_no_repeat_and_said(tmp_path: Path) -> None:
     assert waits(inferred, "quiet") == []
     assert any("1 stretch in which the host recorded nothing" in note for note in inferred.notes)
     assert inferred.replay.error == pytest.approx(0, abs=0.005)
+
+
+def test_of_a_host_that_was_invented_nothing_is_told(tmp_path: Path) -> None:
+    trace = polling(1).trace(tmp_path)
+    inferred = infer(replace(trace, info={**trace.info, **INVENTED_HOST}))
+    assert inferred.notes == ("the host of this simulated run is invented, so the plan has none",)
 
 
 def test_a_thread_that_goes_on_at_other_times_did_not_wait(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from weftrace.advice.changed_plans import APART
 from weftrace.advice.critical_paths import CriticalPath
 from weftrace.errors import AdviceError
 from weftrace.files.sources import DEFAULT_MAX_BYTES
+from weftrace.plan.inference.threads.host import WAITING
 from weftrace.plan.inference.values import FIRST_THREAD, Inferred
 from weftrace.trace.chrome.annotate import Annotated, annotate, file_base_ns
 from weftrace.units import US, duration
@@ -154,11 +155,16 @@ def stream_name(stream: int) -> str:
 def _arrow(
     number: int, before: dict[str, Any], op: dict[str, Any], tid_of: dict[int, int], zero_ns: int
 ) -> Iterator[dict[str, Any]]:
-    """From inside the one before, as near to its end as it may be, to where the other starts."""
-    leaves = min(before["end_ns"] - 1, max(before["start_ns"], op["start_ns"]))
+    """From inside the one before, as near to its end as it may be, to where the other starts; inside the other where
+    that began to wait before: no arrow goes back in time, for Perfetto leaves such out."""
+    first, last = before["start_ns"], before["end_ns"] - 1
+    leaves = max(min(last, max(first, op["start_ns"])), first)
+    if op["what"] == "blocking" or op["title"] == WAITING:
+        leaves = max(min(last, op["end_ns"] - 1), first)
+    arrives = max(op["start_ns"], min(leaves, op["end_ns"] - 1))
     common = {"cat": "weftrace", "name": op["cause"], "id": number, "pid": PROCESS}
-    yield {"ph": "s", **common, "tid": tid_of[before["stream"]], "ts": _us(zero_ns + max(leaves, before["start_ns"]))}
-    yield {"ph": "f", "bp": "e", **common, "tid": tid_of[op["stream"]], "ts": _us(zero_ns + op["start_ns"])}
+    yield {"ph": "s", **common, "tid": tid_of[before["stream"]], "ts": _us(zero_ns + leaves)}
+    yield {"ph": "f", "bp": "e", **common, "tid": tid_of[op["stream"]], "ts": _us(zero_ns + arrives)}
 
 
 def _track(tid: int, name: str) -> Iterator[dict[str, Any]]:

@@ -28,6 +28,7 @@ from weftrace.plan.model import Plan
 from weftrace.plan.ops import WAIT_SCHEMA
 from weftrace.trace import Trace
 from weftrace.trace.work import Work, as_work
+from weftrace.units import counted
 
 #: What the steps of inference hand each other: a wait with where it comes from.
 WAITS = {**WAIT_SCHEMA, **EDGE_SCHEMA}
@@ -72,15 +73,17 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     invented = INVENTED_HOST.items() <= work.trace.info.items()
     origin = origin_waits(ops, latency_ns)
     origin = origin.clear() if invented else origin
+    threads = host_waits(ops, host)
+    threads = threads.clear() if invented else threads
     between = between.with_columns(lag_ns=pl.lit(wait_ns))
-    waits = [launches, between, sm_waits(launched, sms), host_waits(ops, host), origin]
+    waits = [launches, between, sm_waits(launched, sms), threads, origin]
     kept = Kept(
         gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=wait_ns, drain_ns=drain_ns(sms),
         graph_latency_ns=graph_ns if (launches.get_column("source") == "graph").any() else 0,
         quiet_latency_ns=host.quiet_latency_ns, num_pinned=len(origin),
     )  # fmt: skip
-    notes = [*_open_calls(num_open), *told_sm_waits(sms), *host.notes, *_pinned(work, origin)]
-    notes += [*missing_kernels(work, on_device), *told_skew(skew)]
+    notes = [*_open_calls(num_open), *told_sm_waits(sms), *(() if invented else host.notes), *_pinned(work, origin)]
+    notes += [*missing_kernels(work, on_device), *told_skew(skew), *_lost(work)]
     inferred = _inferred(work, ops, waits, kept, notes)
     inferred = replace(inferred, sm_waits=in_plan(launched, sms), num_open=num_open)
     if invented:
@@ -120,6 +123,17 @@ def _pinned(work: Work, origin: pl.DataFrame) -> list[str]:
             "what is before them on their stream, and where that was not what they waited for, they start too early."
         )
     return told
+
+
+def _lost(work: Work) -> list[str]:
+    """That the file was cut, or events of it could not be used: what they did and held up is not in the plan."""
+    quality = work.trace.quality
+    told = [f"incomplete: {quality.truncated}"] if quality.truncated else []
+    if quality.num_dropped:
+        told.append(f"without {counted(quality.num_dropped, 'event')} that could not be read")
+    if not told:
+        return []
+    return [f"{work.trace.path or 'the trace'}: {', '.join(told)}; the plan is of what is left."]
 
 
 def _open_calls(number: int) -> list[str]:

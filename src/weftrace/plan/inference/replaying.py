@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weftrace.notebook import InNotebook
 from weftrace.plan.times import Timetable
-from weftrace.units import US, duration
+from weftrace.units import US, duration, percent
 
 #: A start that nothing in the plan explains is late from here on.
 LATE_NS = 10 * US
@@ -57,13 +57,12 @@ class Replay(InNotebook):
         told = []
         most = MOST_ERROR * self.span_ns
         if abs(self.error) > MOST_ERROR:
-            told.append(f"its span is {self.error:+.1%} off")
+            told.append(f"its span is {100 * self.error:+.1f} % off")
         if abs(self.worst_phase_ns) > most:
             told.append(f"{self.worst_phase} ends {duration(abs(self.worst_phase_ns))} off")
         if self.unexplained_ns > max(most, self.late_ns / 2):
-            told.append(
-                f"no wait explains {self.unexplained:.0%} of the {duration(self.late_ns)} by which ops were late"
-            )
+            part = percent(self.unexplained, 0)
+            told.append(f"no wait explains {part} of the {duration(self.late_ns)} by which ops were late")
         return tuple(told)
 
     @property
