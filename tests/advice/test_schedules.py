@@ -9,7 +9,8 @@ import pytest
 
 from tests.tracefile import GEMM, TraceFile
 from weftrace.advice.jobs import infer_job
-from weftrace.advice.swaps.schedules import pipeline_actions, swap_schedule
+from weftrace.advice.swaps.chunks import pipeline_actions
+from weftrace.advice.swaps.schedules import swap_schedule
 from weftrace.errors import AdviceError
 from weftrace.pipeline import Costs, generate, simulate
 from weftrace.pipeline.as_plan import plan_of

@@ -13,7 +13,7 @@ from weftrace.notebook import InNotebook
 from weftrace.plan.times import Timetable
 from weftrace.units import US, duration, percent
 
-#: A start that nothing in the plan explains is late from here on.
+#: A start is late from here on after all that is known to have held it back.
 LATE_NS = 10 * US
 #: A replay that is off by more than this share of the span is not to be trusted.
 MOST_ERROR = 0.03

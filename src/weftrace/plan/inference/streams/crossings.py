@@ -1,31 +1,30 @@
-"""How soon after what it waited for does an op on another stream start?"""
+"""What did recorded waits for other streams hold up, and how soon after what it waited for does an op start?"""
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.plan.inference.medians import median_ns
+from weftrace.plan.inference.streams.launch_order import Launched
+from weftrace.plan.inference.streams.launches import MOST_LATENCY_NS
 
-#: A start later than this after the end of what was waited for had another reason.
-MOST_LATENCY_NS = 30_000
+_Ints = NDArray[np.int64]
 
 
-def wait_latency_ns(ops: pl.DataFrame, waits: pl.DataFrame, gap_ns: int, launch_latency_ns: int) -> int:
-    """From the end of an op to the start of one on another stream that waited for nothing else by then: the median;
-    0 where no op tells.
+def held_by(ops: Launched, waits: pl.DataFrame) -> tuple[_Ints, int]:
+    """`ready_ns` of each op with these waits, as measured, [N]; and how soon after the end of what it waited for an op
+    starts that waited for nothing else by then: the median, 0 where no op tells.
 
-    ops: all of the plan, with op, stream, start_ns, end_ns. waits: op, on, source: launches, and those between streams.
+    waits: for the ends of others; op and on, rows of the plan.
     """
-    end = ops.select(pl.col("op").alias("on"), pl.col("end_ns").alias("on_end_ns"))
-    launches = pl.col("source").is_in(("launch", "graph"))
-    ready = (
-        waits.filter(launches).join(end, on="on")
-        .group_by("op").agg(pl.col("on_end_ns").max() + launch_latency_ns)
-        .rename({"on_end_ns": "launched_ns"})
-    )  # fmt: skip
-    free = ops.select("op", "start_ns", free_ns=pl.col("end_ns").shift(1).over("stream") + gap_ns)
-    crossings = waits.filter(~launches).join(end, on="on").group_by("op").agg(pl.col("on_end_ns").max())
-    told = crossings.join(free, on="op").join(ready, on="op", how="left")
-    told = told.filter(pl.col("on_end_ns") >= pl.max_horizontal("free_ns", "launched_ns").fill_null(0))
-    latency = told.select(pl.col("start_ns") - pl.col("on_end_ns")).to_series()
-    return median_ns(latency.filter(latency.is_between(0, MOST_LATENCY_NS)))
+    order = np.argsort(ops.op)
+    op, on = (waits.get_column(name).to_numpy() for name in ("op", "on"))
+    known = np.isin(op, ops.op) & np.isin(on, ops.op)
+    waiter, awaited = (order[np.searchsorted(ops.op, rows[known], sorter=order)] for rows in (op, on))
+    ended_ns = np.full(len(ops), np.iinfo(np.int64).min)
+    np.maximum.at(ended_ns, waiter, ops.end_ns[awaited])
+    after_ns = pl.Series((ops.start_ns - ended_ns)[ended_ns >= ops.ready_ns])
+    latency_ns = median_ns(after_ns.filter(after_ns.is_between(0, MOST_LATENCY_NS)))
+    return np.maximum(ops.ready_ns, ended_ns), latency_ns

@@ -6,9 +6,10 @@ import polars as pl
 
 from weftrace.plan.inference.medians import median_ns
 from weftrace.trace.work import Work
+from weftrace.units import US
 
 #: A gap above this is no pause between two kernels back to back.
-MOST_GAP_NS = 30_000
+MOST_GAP_NS = 30 * US
 
 
 def device_ops(work: Work) -> pl.DataFrame:

@@ -59,14 +59,3 @@ def in_launch_order(ops: pl.DataFrame, phases: pl.DataFrame, gap_ns: int, latenc
         pl.col("call_start_ns").alias("at_ns"),
     )  # fmt: skip
     return Launched(**{name: numbers.get_column(name).cast(pl.Int64).to_numpy() for name in Launched.__slots__})
-
-
-def held_until(ops: Launched, waits: pl.DataFrame) -> _Ints:
-    """`ready_ns` of each op with waits for the ends of others (op, on: rows of the plan), as measured, [N]."""
-    order = np.argsort(ops.op)
-    op, on = (waits.get_column(name).to_numpy() for name in ("op", "on"))
-    known = np.isin(op, ops.op) & np.isin(on, ops.op)
-    waiter, awaited = (order[np.searchsorted(ops.op, rows[known], sorter=order)] for rows in (op, on))
-    ready = ops.ready_ns.copy()
-    np.maximum.at(ready, waiter, ops.end_ns[awaited])
-    return ready

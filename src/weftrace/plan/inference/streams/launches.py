@@ -5,13 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from weftrace.plan.inference.medians import median_ns
+from weftrace.plan.inference.replaying import LATE_NS
+from weftrace.units import US
 
-#: A start later than this after its call's end had another reason.
-MOST_LATENCY_NS = 30_000
-#: A first op that starts later than this after its launch was held up.
-LATE_NS = 10_000
+#: A start later than this after what let it start (its call, or the op that it waited for) had another reason.
+MOST_LATENCY_NS = 30 * US
 #: Clocks of streams agree to this.
-CLOCK_NS = 1_000
+CLOCK_NS = 1 * US
 
 
 def launch_waits(ops: pl.DataFrame, latency_ns: int, graph_ns: int) -> pl.DataFrame:

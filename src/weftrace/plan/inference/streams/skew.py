@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from weftrace.units import duration
+from weftrace.units import MS, duration
 
 #: Clocks differ where at least this share of the launched ops, and this many, begin before their launch call.
 LEAST_SHARE, LEAST_OPS = 0.02, 3
 #: What begins earlier than this before its call was joined to the wrong one.
-MOST_SKEW_NS = 10_000_000
+MOST_SKEW_NS = 10 * MS
 
 
 def skew_ns(on_device: pl.DataFrame) -> int:

@@ -24,14 +24,13 @@ from numpy.typing import NDArray
 
 from weftrace.plan.inference.medians import median_ns
 from weftrace.plan.inference.streams.launch_order import Launched
+from weftrace.plan.inference.streams.launches import CLOCK_NS
 from weftrace.units import US
 
 #: A waiter starts within this of the end of what it waited for; a start this much after all causes is late.
 SOON_NS = 10 * US
 #: Where no calls tell: a start this late has a cause too if at least so many repeats, nearly all, are and bind.
 SLIGHT_NS, FEWEST, ALWAYS = 3 * US, 3, 0.8
-#: Clocks of streams agree to this.
-CLOCK_NS = 1 * US
 #: Confidence in a wait for which nothing votes: the call stands there, and no other pair of streams is left for it.
 BY_ELIMINATION = 0.25
 _STREAM_WAITS = r"(?i)^(cuda|hip|cu)StreamWaitEvent"
@@ -66,12 +65,12 @@ class Pair(NamedTuple):
 class Voted:
     """waits: waiter and awaited, places in launch order, and binds, a row a repeat; rows that were voted on together
     share `group`. ready_ns: of each launched op, [N], with these waits. latency_ns: from the end of the awaited to the
-    start of the waiter, the median of those that bind; None without. num_open: calls that no pair of streams could be
-    found for."""
+    start of the waiter, the median of those that bind; 0 without any. num_open: calls that no pair of streams could
+    be found for."""
 
     waits: pl.DataFrame
     ready_ns: _Ints
-    latency_ns: int | None
+    latency_ns: int
     num_open: int
 
     def counted(self, ops: Launched, explained: pl.Series) -> pl.DataFrame:
@@ -343,5 +342,5 @@ def _told(ops: Launched, found: list[tuple[Pair, _Ints]], ready: _Ints, num_open
     between = ops.start_ns[bound.get_column("waiter")] - ops.end_ns[bound.get_column("awaited")]
     return Voted(
         waits=waits, ready_ns=ready, num_open=num_open,
-        latency_ns=median_ns(pl.Series(between)) if len(between) else None,
+        latency_ns=median_ns(pl.Series(between)),
     )  # fmt: skip
