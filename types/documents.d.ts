@@ -217,41 +217,6 @@ declare namespace replay_checks {
   }
 }
 
-declare namespace schedule_swap {
-  /** What a measured pipeline would take in another order. Makespans go from the first chunk's start to the last's end, over all ranks. */
-  interface Document {
-    schema: "weftrace.schedule_swap/1";
-    /** The version that wrote it. */
-    weftrace: string;
-    /** The traces. */
-    source: string;
-    device_name: string;
-    ranks: number[];
-    headline: string;
-    /** The one that was tried. */
-    schedule: string;
-    /** The one that was measured; "as measured" where it has no name. */
-    measured_schedule: string;
-    /** Which of the recorded steps. */
-    step: number;
-    num_ranks: number;
-    /** Of the measured schedule. */
-    num_stages: number;
-    num_micro_batches: number;
-    measured_ns: number;
-    /** The measured order, simulated with the means of its chunks. */
-    simulated_ns: number;
-    /** simulated_ns / measured_ns - 1. */
-    error: number;
-    /** The other order, simulated with the same. */
-    after_ns: number;
-    /** after_ns / simulated_ns - 1. */
-    change: number;
-    /** What was assumed. */
-    notes: string[];
-  }
-}
-
 declare namespace sensitivity {
   /** The span over the speed of one selection. */
   interface CurveTold {
@@ -354,6 +319,41 @@ declare namespace sensitivity {
     /** What saves most first, within each kind. */
     rows: SensitivityRow[];
     curves: CurveTold[];
+    notes: string[];
+  }
+}
+
+declare namespace schedule_swap {
+  /** What a measured pipeline would take in another order. Makespans go from the first chunk's start to the last's end, over all ranks. */
+  interface Document {
+    schema: "weftrace.schedule_swap/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    /** The traces. */
+    source: string;
+    device_name: string;
+    ranks: number[];
+    headline: string;
+    /** The one that was tried. */
+    schedule: string;
+    /** The one that was measured; "as measured" where it has no name. */
+    measured_schedule: string;
+    /** Which of the recorded steps. */
+    step: number;
+    num_ranks: number;
+    /** Of the measured schedule. */
+    num_stages: number;
+    num_micro_batches: number;
+    measured_ns: number;
+    /** The measured order, simulated with the means of its chunks. */
+    simulated_ns: number;
+    /** simulated_ns / measured_ns - 1. */
+    error: number;
+    /** The other order, simulated with the same. */
+    after_ns: number;
+    /** after_ns / simulated_ns - 1. */
+    change: number;
+    /** What was assumed. */
     notes: string[];
   }
 }
