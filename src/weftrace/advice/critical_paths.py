@@ -157,6 +157,11 @@ class CriticalPath(InNotebook):
         yield from ((str(name), f"{duration(ns)}, {percent(share)}") for name, ns, share in self.by_class.iter_rows())
 
 
+def own_class() -> pl.Expr:
+    """The class of an op's own time, over the column `what` of `Inferred.measured`."""
+    return pl.col("what").cast(pl.String).replace({"blocking": "host"}).cast(pl.Enum(CLASSES))
+
+
 def critical_path_of(inferred: Inferred) -> CriticalPath:
     """What decided the replayed span of a measured run. Raises `AdviceError` where nothing ran on a device."""
     return path_of(inferred.times, inferred.measured, inferred.edges)
@@ -256,8 +261,7 @@ def _told_path(path: pl.DataFrame, times: Timetable, measured: pl.DataFrame, edg
         .then(pl.col("source").replace(CAUSES).fill_null("thread order"))
         .otherwise(pl.col("reason").cast(pl.String))
     )
-    what = pl.col("what").cast(pl.String).replace({"blocking": "host"}).cast(pl.Enum(CLASSES))
-    return told.with_columns(what.alias("class_"), cause.alias("reached_by")).drop("on_host")
+    return told.with_columns(own_class().alias("class_"), cause.alias("reached_by")).drop("on_host")
 
 
 def _parts(

@@ -1,10 +1,8 @@
-"""Which rank, and what of it, decided how long each step took? "Step 7 was decided by rank 3's dispatch(F)." """
+"""Which rank, and what of it, decided how long each step took? Of step 7, rank 3, and of that its dispatch(F)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 
@@ -79,9 +77,3 @@ def _launched(path: CriticalPath) -> pl.DataFrame:
     steps = waits.with_columns(plan.ops.get_column("step").gather(waits.get_column("op")).alias("launched"))
     first = steps.sort("op").group_by("on", maintain_order=True).agg(pl.col("launched").drop_nulls().first())
     return first.rename({"on": "op"})
-
-
-def step_sentence(row: Mapping[str, Any]) -> str:
-    """A row of `decided_steps` in words."""
-    step = "what lies outside steps" if row["step"] is None else f"step {row['step']}"
-    return f"{step} was decided by rank {row['rank']}'s {row['what']}"

@@ -14,7 +14,7 @@ import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from weftrace.advice.critical_paths import CriticalPath, critical_path_of
+from weftrace.advice.critical_paths import NO_PHASE, CriticalPath, critical_path_of
 from weftrace.advice.deciding_ranks import decided_steps, path_in_step
 from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow, kept_told, replay_told, waits_told
 from weftrace.advice.waterfalls import waterfall
@@ -210,7 +210,7 @@ def weakest_told(path: CriticalPath) -> WeakestTold | None:
 def _slack(path: CriticalPath, inferred: Inferred) -> list[SlackRow]:
     """Of device work by phase, the least slack first."""
     slack: NDArray[np.int64] = path.slack_ns
-    ops = inferred.plan.ops.select(pl.col("phase").cast(pl.String).fill_null("outside phases"))
+    ops = inferred.plan.ops.select(pl.col("phase").cast(pl.String).fill_null(NO_PHASE))
     on_device = inferred.measured.get_column("event").is_not_null()
     rows = (
         ops.with_columns(slack_ns=pl.Series(slack))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weftrace.advice.critical_paths import CriticalPath
 from weftrace.advice.document import PATH_SCHEMA, CriticalPathReport, parts_table
@@ -30,44 +29,12 @@ from weftrace.advice.whatif_document import (
     worth_of,
 )
 from weftrace.errors import OutputError
-from weftrace.files.documents import document_as
-from weftrace.files.schemas import DocumentSchema
-from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, text_writer
+from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, report_kind
 
 if TYPE_CHECKING:
-    import polars as pl
-    from rich.console import Console
-
     from weftrace.plan import Inferred
 
 SCHEMAS = (PATH_SCHEMA, WHAT_IF_SCHEMA, SENSITIVITY_SCHEMA, CHECKS_SCHEMA, SCHEDULE_SWAP_SCHEMA)
-
-
-def _kind(
-    report: type[Any],
-    schema: DocumentSchema,
-    show: Callable[[Any, Console], None],
-    table: Callable[[Any], pl.DataFrame],
-    markdown: Callable[[Any], str],
-    page: Callable[[Any], str] | None = None,
-) -> Kind:
-    """Of a report that can be made of its document alone."""
-
-    def load(document: Mapping[str, Any], what: str) -> Any:
-        return report(document=document_as(document, schema.document, schema=schema.schema, what=what))
-
-    return Kind(
-        value=report,
-        schema=schema.schema,
-        document=lambda value: value.document,
-        load=load,
-        show=lambda value, console: show(value.document, console),
-        save={
-            ".csv": text_writer(lambda value: table(value.document).write_csv()),
-            ".md": text_writer(lambda value: markdown(value.document)),
-            **({".html": text_writer(page)} if page is not None else {}),
-        },
-    )
 
 
 def _annotate(report: CriticalPathReport, path: str) -> None:
@@ -88,7 +55,9 @@ def _page(report: CriticalPathReport) -> str:
     return render_path_html(report, None if report.inferred is None else worth_of(report.inferred))
 
 
-_FROM_DOCUMENT = _kind(CriticalPathReport, PATH_SCHEMA, print_critical_path, parts_table, path_markdown, _page)
+_FROM_DOCUMENT = report_kind(
+    CriticalPathReport, PATH_SCHEMA, show=print_critical_path, table=parts_table, markdown=path_markdown, page=_page
+)
 CRITICAL_PATH = replace(
     _FROM_DOCUMENT,
     save={**_FROM_DOCUMENT.save, **{f"annotated{suffix}": _annotate for suffix in DOCUMENT_SUFFIXES}},
@@ -97,10 +66,13 @@ CRITICAL_PATH = replace(
         "waterfall": lambda report: waterfall_figure(waterfall(_made_of(report)[0])),
     },
 )
-WHAT_IF = _kind(WhatIfReport, WHAT_IF_SCHEMA, print_what_if, what_if_table, what_if_markdown, render_what_if_html)
-SENSITIVITY = _kind(
-    SensitivityReport, SENSITIVITY_SCHEMA, print_sensitivity, sensitivity_table, sensitivity_markdown,
-    render_sensitivity_html,
+WHAT_IF = report_kind(
+    WhatIfReport, WHAT_IF_SCHEMA, show=print_what_if, table=what_if_table, markdown=what_if_markdown,
+    page=render_what_if_html,
+)  # fmt: skip
+SENSITIVITY = report_kind(
+    SensitivityReport, SENSITIVITY_SCHEMA, show=print_sensitivity, table=sensitivity_table,
+    markdown=sensitivity_markdown, page=render_sensitivity_html,
 )  # fmt: skip
 #: What Python works with; the commands' documents are made of these.
 VALUES = (
@@ -109,9 +81,10 @@ VALUES = (
     Kind(value=Sensitivity, figures={"sensitivity": sensitivity_figure}),
     Kind(value=Curve, figures={"curve": curve_figure}),
 )
-CHECKS = _kind(ReplayChecks, CHECKS_SCHEMA, print_checks, checks_table, checks_markdown)
-SCHEDULE_SWAP = _kind(
-    ScheduleSwapReport, SCHEDULE_SWAP_SCHEMA, print_schedule_swap, schedule_swap_table, schedule_swap_markdown
-)
+CHECKS = report_kind(ReplayChecks, CHECKS_SCHEMA, show=print_checks, table=checks_table, markdown=checks_markdown)
+SCHEDULE_SWAP = report_kind(
+    ScheduleSwapReport, SCHEDULE_SWAP_SCHEMA, show=print_schedule_swap, table=schedule_swap_table,
+    markdown=schedule_swap_markdown,
+)  # fmt: skip
 
 KINDS: tuple[Kind, ...] = (CRITICAL_PATH, WHAT_IF, SENSITIVITY, CHECKS, SCHEDULE_SWAP, *VALUES)

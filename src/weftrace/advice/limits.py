@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from weftrace.advice.changes import Change, NoBarrierWait, NoHostGaps, PerfectOverlap, Scale, SmSplit
 from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath
+from weftrace.advice.parts_beside import part_beside
 from weftrace.advice.selecting import selected
-from weftrace.analysis.intervals import covered, union
+from weftrace.advice.swaps.placements import PlacementSwap
 from weftrace.plan.contention import load_slowdowns
 from weftrace.plan.inference.values import Inferred
 from weftrace.plan.times import Timetable
@@ -40,7 +41,7 @@ def limits_of(
     found += _of_hidden_waits(inferred)
     found += _of_gaps(inferred, before, after)
     found += _of_contention(before, after)
-    found += _of_ranks(inferred, changes)
+    found += _of_ranks(inferred)
     found += _of_host(before, after)
     found += _of_votes(after)
     return tuple(dict.fromkeys(found))
@@ -62,8 +63,8 @@ def _of_change(inferred: Inferred, change: Change) -> Iterator[str]:
             )
         case NoHostGaps():
             yield "no host is that fast; a captured graph comes near to it."
-        case NoBarrierWait() | SmSplit():
-            pass
+        case NoBarrierWait() | SmSplit() | PlacementSwap():
+            pass  # the last two say in their notes what they assume
 
 
 def _of_scale(inferred: Inferred, change: Scale) -> Iterator[str]:
@@ -154,16 +155,9 @@ def _of_contention(before: CriticalPath, after: CriticalPath) -> Iterator[str]:
 
 
 def _beside(times: Timetable, measured: pl.DataFrame) -> NDArray[np.float64]:
-    """Of each op that computes, the share of its time during which its rank communicates; 0 of others."""
-    what, at = measured.get_column("what"), measured.get_column("at").to_numpy()
-    computes, communicates = (what == "compute").to_numpy(), (what == "communication").to_numpy()
-    beside = np.zeros(len(what), np.float64)
-    for rank in np.unique(at):
-        mine, others = computes & (at == rank), communicates & (at == rank)
-        cover = union(times.start_ns[others], times.end_ns[others])
-        start, end = times.start_ns[mine], times.end_ns[mine]
-        beside[mine] = covered(cover, start, end) / np.maximum(end - start, 1)
-    return beside
+    """Of each op, the part of its time during which its rank communicates."""
+    communicates = (measured.get_column("what") == "communication").to_numpy()
+    return part_beside(measured.get_column("at").to_numpy(), times.start_ns, times.end_ns, communicates)
 
 
 def _duration_ns(times: Timetable) -> NDArray[np.int64]:
@@ -181,7 +175,7 @@ def _lost(path: CriticalPath) -> NDArray[np.float64]:
     return lost
 
 
-def _of_ranks(inferred: Inferred, changes: tuple[Change, ...]) -> Iterator[str]:
+def _of_ranks(inferred: Inferred) -> Iterator[str]:
     """Of one rank of several: when the others come to a collective is not in the plan."""
     communicates = (inferred.measured.get_column("what") == "communication").any()
     alone = len(inferred.plan.ranks) == 1 and (inferred.plan.world_size or 2) > 1

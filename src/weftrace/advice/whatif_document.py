@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, TypedDict, cast
@@ -202,11 +203,15 @@ def what_if_table(document: WhatIfDocument) -> pl.DataFrame:
         ("class", document["before"], document["after"]),
         ("phase", document["before_phases"], document["after_phases"]),
     ):
-        both = {row["name"]: [row["time_ns"], 0] for row in before}
-        for row in after:
-            both.setdefault(row["name"], [0, 0])[1] = row["time_ns"]
+        both = before_and_after(before, after)
         tables += [{"by": by, "name": name, "before_ns": old, "after_ns": new} for name, (old, new) in both.items()]
     return pl.DataFrame(tables, infer_schema_length=None)
+
+
+def before_and_after(before: Sequence[PartRow], after: Sequence[PartRow]) -> dict[str, tuple[int, int]]:
+    """Name -> its ns on the path before and after; 0 where it is not on it."""
+    was, becomes = ({row["name"]: row["time_ns"] for row in rows} for rows in (before, after))
+    return {name: (was.get(name, 0), becomes.get(name, 0)) for name in {**was, **becomes}}
 
 
 def sensitivity_table(document: SensitivityDocument) -> pl.DataFrame:

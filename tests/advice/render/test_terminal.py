@@ -17,6 +17,7 @@ from weftrace.advice.kinds import CHECKS as CHECKS_KIND
 from weftrace.advice.kinds import CRITICAL_PATH, SCHEMAS
 from weftrace.advice.kinds import SENSITIVITY as SENSITIVITY_KIND
 from weftrace.advice.kinds import WHAT_IF as WHAT_IF_KIND
+from weftrace.advice.render.whatif_terminal import print_what_if
 from weftrace.kinds import Kind
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -50,6 +51,13 @@ def test_it_reads_as_the_golden_does(name: str) -> None:
 def test_no_line_is_wider_than_the_console(width: int) -> None:
     for name in SHOWN:
         assert max(map(len, printed(name, width).splitlines())) <= width, name
+
+
+def test_what_a_table_of_two_paths_leaves_out_is_one_row_more() -> None:
+    file = io.StringIO()
+    print_what_if(WHAT_IF, Console(file=file, width=80), top=1)  # 6.2 and 3.0 ms before; after 8.8, and 0.2 idle
+    row = next(line.split() for line in file.getvalue().splitlines() if "2 more" in line)
+    assert row == ["2", "more", "3,000.0", "32.6", "%", "200.0", "2.2", "%"]
 
 
 def test_the_documents_are_what_their_types_say() -> None:

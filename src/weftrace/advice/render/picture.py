@@ -10,7 +10,7 @@ from typing import TypedDict
 import numpy as np
 import polars as pl
 
-from weftrace.advice.critical_paths import CLASSES, CriticalPath
+from weftrace.advice.critical_paths import CLASSES, CriticalPath, own_class
 from weftrace.advice.render.colours import CLASS_ROLES
 from weftrace.advice.render.overlay import stream_name
 from weftrace.render.packed import PackedColumn, packed
@@ -138,9 +138,8 @@ def _streams(path: CriticalPath, before: CriticalPath | None) -> pl.Series:
 
 def _ops(path: CriticalPath, streams: pl.Series, begin: int) -> pl.DataFrame:
     """All ops within the span, cut at its ends: op, rank, stream, on_device, name, class_, start, dur, slack_ns."""
-    what = pl.col("what").cast(pl.String).replace({"blocking": "host"}).cast(pl.Enum(CLASSES)).to_physical()
     ops = path.times.ops.select("rank", streams, pl.col("name").cast(pl.String), "start_ns", "end_ns").hstack(
-        path.measured.select(class_=what, on_device=pl.col("event").is_not_null())
+        path.measured.select(class_=own_class().to_physical(), on_device=pl.col("event").is_not_null())
     )
     cut = ops.with_row_index("op").with_columns(
         pl.col("start_ns", "end_ns").clip(begin, begin + path.span_ns) - begin, slack_ns=pl.Series(path.slack_ns)

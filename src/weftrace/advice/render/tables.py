@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from weftrace.advice.document import CriticalPathDocument, PartRow
 from weftrace.advice.render.words import off, replay_words, saved_words, weakest_words
-from weftrace.advice.whatif_document import SensitivityDocument, WhatIfDocument
+from weftrace.advice.whatif_document import SensitivityDocument, WhatIfDocument, before_and_after
 from weftrace.render.console_text import clean
 from weftrace.units import duration, percent
 
@@ -42,10 +42,8 @@ def what_if_markdown(document: WhatIfDocument) -> str:
         ["with the change", duration(document["after_ns"])],
         ["saved", duration(document["saved_ns"])],
     ]
-    after = {row["name"]: row["time_ns"] for row in document["after"]}
-    before = {row["name"]: row["time_ns"] for row in document["before"]}
-    names = dict.fromkeys([*before, *after])
-    classes = [[name, duration(before.get(name, 0)), duration(after.get(name, 0))] for name in names]
+    both = before_and_after(document["before"], document["after"])
+    classes = [[name, duration(old), duration(new)] for name, (old, new) in both.items()]
     return _page(
         document["headline"],
         replay_words(document["replay"]),

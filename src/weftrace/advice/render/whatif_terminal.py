@@ -8,7 +8,7 @@ from rich.text import Text
 from weftrace.advice.document import PartRow
 from weftrace.advice.render.terminal import TOP, notes_block, opening, replay_block, waits_block
 from weftrace.advice.render.words import off, saved_words, weakest_words
-from weftrace.advice.whatif_document import CurveTold, SensitivityDocument, WhatIfDocument
+from weftrace.advice.whatif_document import CurveTold, SensitivityDocument, WhatIfDocument, before_and_after
 from weftrace.render.console_parts import WARNING, frame, print_blocks, section, table, unit_for
 from weftrace.render.console_text import clean
 from weftrace.units import percent
@@ -69,16 +69,14 @@ def _spans(document: WhatIfDocument, width: int) -> RenderableType:
 
 
 def _both(title: str, before: list[PartRow], after: list[PartRow], width: int, top: int) -> RenderableType:
-    times = {row["name"]: [row["time_ns"], 0] for row in before}
-    for row in after:
-        times.setdefault(row["name"], [0, 0])[1] = row["time_ns"]
+    times = before_and_after(before, after)
     total = max(sum(old for old, _ in times.values()), 1), max(sum(new for _, new in times.values()), 1)
     unit = unit_for(max(total))
     ranked = sorted(times.items(), key=lambda item: -max(item[1]))
-    lines = [
-        [clean(name), unit(old), percent(old / total[0]), unit(new), percent(new / total[1])]
-        for name, (old, new) in ranked[:top]
-    ]
+    shown = [(clean(name), old, new) for name, (old, new) in ranked[:top]]
+    if left := [spent for _, spent in ranked[top:]]:
+        shown.append((f"{len(left):,} more", sum(old for old, _ in left), sum(new for _, new in left)))
+    lines = [[name, unit(old), percent(old / total[0]), unit(new), percent(new / total[1])] for name, old, new in shown]
     heads = (unit.name, "before", "share", "after", "share ")
     return Group(section(title), table(heads, lines, width, left=heads[:1]))
 

@@ -20,9 +20,9 @@ PATH_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "replay_error": (
             "Replay error",
-            "Replayed span / measured span, less 1. The replay keeps measured durations, one gap, one launch latency "
-            "and the waits that are listed, and nothing else. It is not to be trusted where the span or a phase's end "
-            "is more than 3 % of the span off, or most of what was late is unexplained.",
+            "Replayed span / measured span, less 1. The replay keeps measured durations, a few medians (one gap, one "
+            "latency a kind of wait) and the waits that are listed, and nothing else. It is not to be trusted where "
+            "the span or a phase's end is more than 3 % of the span off, or most of what was late is unexplained.",
         ),
         "vote": (
             "Vote",
