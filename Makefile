@@ -62,9 +62,11 @@ $(DEEPSPEED)/.ready: constraints.txt | $(VENV)/.ready-dev
 	@DS_BUILD_OPS=0 $(DEEPSPEED)/bin/python $(INSTALL) --no-build-isolation --group deepspeed
 	@touch $@
 
-demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk, DualPipe beside 1F1B, and the three published profiles; write pages to out/
+demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and ask its critical path, DualPipe beside 1F1B, the three published profiles; pages in out/
 	@mkdir -p out
 	@$(BIN)/weftrace demo -o out/demo.html -o out/demo.json -o out/demo.trace.json.gz
+	@$(BIN)/weftrace critical-path out/demo.trace.json.gz -q -o out/path.html
+	@$(BIN)/weftrace whatif out/demo.trace.json.gz --scale communication=1.25 -q -o out/whatif.html
 	@echo
 	@$(BIN)/weftrace pipeline show 1f1b --stages 8 --micro-batches 20
 	@echo
@@ -75,7 +77,8 @@ demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk, DualPipe beside 1
 		$(BIN)/weftrace profile $$kind -q -o out/$$kind.html -o out/$$kind/ || exit 1; \
 	done
 	@echo
-	@echo "open out/demo.html, out/pipelines.html, out/train.html, out/prefill.html and out/decode.html in a browser,"
+	@echo "open out/demo.html, out/path.html, out/whatif.html, out/pipelines.html, out/train.html, out/prefill.html"
+	@echo "and out/decode.html in a browser,"
 	@echo "and out/demo.trace.json.gz, or the traces in out/train, out/prefill and out/decode, in Perfetto or chrome://tracing"
 
 test: $(VENV)/.ready-dev ## run the tests
