@@ -10,6 +10,7 @@ import pytest
 from tests.advice.made import COMPUTE, SIDE, call, inferred_of, kernel, launched_by, plan_of
 from tests.advice.test_critical_paths import held, layer, overlapped, starved
 from weftrace.advice.changes import Change, NoHostGaps, PerfectOverlap, Scale
+from weftrace.advice.critical_paths import critical_path_of
 from weftrace.advice.sensitivities import curve, sensitivity
 from weftrace.advice.waterfalls import waterfall
 from weftrace.advice.whatifs import what_if
@@ -87,6 +88,20 @@ def test_an_unsure_wait_on_the_new_path_is_named_with_its_votes() -> None:
     told = limits(inferred_of(plan, votes={"send": (2, 3)}), scaled("compute", 0.9))
     assert "1 wait on the new path is unsure, the least with a confidence of 0.33 (voted, 2 for and 3 against)" in told
     assert "unsure" not in limits(inferred_of(plan, votes={"send": (8, 1)}), scaled("compute", 0.9))
+
+
+def test_a_host_that_recorded_nothing_may_have_waited() -> None:
+    # thread  [launch a 10][ host work 80 ][launch b 10]      80 of the 105 after a's start are outside operators
+    inferred = inferred_of(plan_of(
+        call("launch a", 10), kernel("a", 20, COMPUTE, launched_by("launch a")), call("host work", 80),
+        call("launch b", 10), kernel("b", 15, COMPUTE, launched_by("launch b")),
+    ))  # fmt: skip
+    told = limits(inferred, scaled("compute", 0.5))
+    assert (
+        "80.0 of 97.5 µs are host time outside operators, in stretches of 50.0 µs and more: it counts as work" in told
+    )
+    assert "most of it outside operators, at work or waiting" in critical_path_of(inferred).sentence
+    assert "outside operators" not in limits(inferred, scaled("host", 0.05)) + limits(starved(), scaled("host", 0.9))
 
 
 def test_waits_that_held_nothing_up_may_hold_after_a_change() -> None:

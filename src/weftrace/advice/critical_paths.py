@@ -207,8 +207,10 @@ def sentence_of(path: CriticalPath) -> str:
 
 
 def _in_operator(of_host: pl.DataFrame, time_ns: int) -> str:
-    """Which operator most of the host's time is in, where the file tells; "" where it does not."""
+    """Which operator most of the host's time is in, or that it is in none; "" where calls take most."""
     done, ns = _largest(of_host, "name")
+    if done == WORK and 2 * ns > time_ns:
+        return ", most of it outside operators, at work or waiting"
     operator = done.removeprefix(f"{WORK}: ")
     if operator == done:
         return ""

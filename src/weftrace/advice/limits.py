@@ -14,6 +14,8 @@ from weftrace.advice.parts_beside import part_beside
 from weftrace.advice.selecting import selected
 from weftrace.advice.swaps.placements import PlacementSwap
 from weftrace.plan.contention import load_slowdowns
+from weftrace.plan.inference.threads.host import WORK
+from weftrace.plan.inference.threads.quiet import SHORTEST_NS
 from weftrace.plan.inference.values import Inferred
 from weftrace.plan.times import Timetable
 from weftrace.units import US, counted, duration, of_whole, percent
@@ -43,6 +45,7 @@ def limits_of(
     found += _of_contention(before, after)
     found += _of_ranks(inferred)
     found += _of_host(before, after)
+    found += _of_silence(after)
     found += _of_votes(after)
     return tuple(dict.fromkeys(found))
 
@@ -194,6 +197,19 @@ def _of_host(before: CriticalPath, after: CriticalPath) -> Iterator[str]:
             f"the host decides {percent(becomes, 0)} of the span then, {percent(was, 0)} before; on the path the "
             f"device waits {counted(late[1], 'time')} for a launch, {counted(late[0], 'time')} before. How the host "
             "would keep up is not in the trace."
+        )
+
+
+def _of_silence(after: CriticalPath) -> Iterator[str]:
+    """Whether much of the new path is a thread's that recorded nothing: it may have waited for what is changed."""
+    lasts = after.measured.select(pl.col("end_ns") - pl.col("start_ns")).to_series()
+    parts = after.parts.filter(pl.col("name") == WORK, lasts.gather(after.parts.get_column("op")) >= SHORTEST_NS)
+    silent = int(parts.select((pl.col("until_ns") - pl.col("from_ns")).sum()).item())
+    if silent > MUCH_HOST * after.span_ns:
+        yield (
+            f"{of_whole(silent, after.span_ns)} are host time outside operators, in stretches of "
+            f"{duration(SHORTEST_NS)} and more: it counts as work, and stays even where the thread waited for "
+            "something that is faster or slower now."
         )
 
 

@@ -172,6 +172,7 @@ def test_the_waterfall_is_as_wide_as_its_bars(open_html: Open, tmp_path: Path) -
 
 def test_an_op_tells_why_it_ran_then(open_html: Open, tmp_path: Path) -> None:
     page = open_html(page_of(two_streams(tmp_path)))
+    page.locator(".path-frame canvas").first.scroll_into_view_if_needed()
     place: Any = page.evaluate("""() => {
       const {view, data} = weftrace.picture, {path, block} = data;
       const row = block.rows.findIndex(each => each.on_device && each.path_count > 1);

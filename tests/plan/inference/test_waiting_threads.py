@@ -232,3 +232,17 @@ def open_again(trace: Trace, folder: Path) -> Trace:
     read = open_trace(folder / "run.json")
     assert isinstance(read, Trace)
     return read
+
+
+def test_silence_before_an_operator_is_not_told_to_be_the_operators(tmp_path: Path) -> None:
+    # thread  [mm 0-20: launch 5-10]   nothing recorded   [to 3020-3040: launch 3030-3035]
+    file = TraceFile()
+    for name, ts in (("aten::mm", 0), ("aten::to", 3020)):
+        operator(file, name, ts, 20)
+        file.kernel(GEMM, ts + 40, 10, launch=ts + 5 if ts == 0 else ts + 10)
+    inferred = infer(file.trace(tmp_path))
+    of_host = [row for row in rows(inferred, "name", "duration_ns") if row[0].startswith("host work")]
+    # from the first launch's end to where the second operator begins, and from there to its launch
+    assert [name for name, _ in of_host] == ["host work", "host work: aten::to"]
+    assert of_host[0][1] > 3_000 and of_host[1][1] <= 10
+    assert inferred.replay.error == pytest.approx(0, abs=0.005)

@@ -125,8 +125,10 @@ def hosted(work: Work, on_device: pl.DataFrame, calls: pl.DataFrame, recorded: R
     queued = queued_launches(calls, on_device)
     blocking = blocking_waits(calls, on_device, recorded)
     waiting = pl.concat([handed.select(_STRETCH), polled.select(_STRETCH)])
-    awaited = handed.select(pl.col("on_thread").alias("thread"), pl.col("since_ns").alias("at_ns")).unique()
-    ops = _with_work_between(_kept(calls, copies, queued, blocking), waiting, awaited, begins_ns)
+    awaited = handed.select(pl.col("on_thread").alias("thread"), pl.col("since_ns").alias("at_ns"))
+    silent = stretches.filter(~pl.col("inside")).select("thread", pl.col("until_ns").alias("at_ns"))
+    cuts = pl.concat([awaited, silent]).unique()
+    ops = _with_work_between(_kept(calls, copies, queued, blocking), waiting, cuts, begins_ns)
     waits = pl.concat([
         _in_schema(_at_calls(ops, pl.concat([blocking, copies.select(blocking.columns)]))),
         _in_schema(_at_calls(ops, queued).with_columns(since=pl.lit("start"))),
@@ -163,11 +165,10 @@ def _kept(calls: pl.DataFrame, copies: pl.DataFrame, queued: pl.DataFrame, block
     return pl.concat([first, second]).drop("launched_ns").sort("thread", "start_ns", "end_ns", maintain_order=True)
 
 
-def _with_work_between(
-    calls: pl.DataFrame, waiting: pl.DataFrame, awaited: pl.DataFrame, begins_ns: int
-) -> pl.DataFrame:
-    """Calls and stretches of waiting, and between them, and before the first of a thread, its work. Work is cut where
-    another thread waited until then: awaited, of thread and at_ns."""
+def _with_work_between(calls: pl.DataFrame, waiting: pl.DataFrame, cuts: pl.DataFrame, begins_ns: int) -> pl.DataFrame:
+    """Calls and stretches of waiting, and between them, and before the first of a thread, its work. cuts: where work is
+    two ops, of thread and at_ns: where another thread waited until then, and where its thread, outside operators, had
+    recorded nothing for a while, so that this is not told to be of the operator that begins there."""
     stretches = waiting.select(
         "thread",
         pl.lit(WAITING).alias("name"),
@@ -175,8 +176,10 @@ def _with_work_between(
         pl.col("from_ns").alias("start_ns"),
         pl.col("until_ns").alias("end_ns"),
     )
-    cuts = awaited.select("thread", pl.col("at_ns").alias("start_ns"), pl.col("at_ns").alias("end_ns"))
-    told = pl.concat([stretches, calls, cuts], how="diagonal").sort("thread", "start_ns", "end_ns", maintain_order=True)
+    points = cuts.select("thread", pl.col("at_ns").alias("start_ns"), pl.col("at_ns").alias("end_ns"))
+    told = pl.concat([stretches, calls, points], how="diagonal").sort(
+        "thread", "start_ns", "end_ns", maintain_order=True
+    )
     between = told.select(
         "thread",
         pl.lit(WORK).alias("name"),
