@@ -56,3 +56,15 @@ def test_a_median_of_whole_microseconds_lies_between_them() -> None:
     assert median_ns(pl.Series([2_000, 2_000])) == 2_000
     assert median_ns(pl.Series([1_999, 2_000, 3_000])) == 2_000
     assert median_ns(pl.Series([], dtype=pl.Int64)) == 0
+
+
+def test_ops_that_overlap_on_one_stream_are_counted(tmp_path: Path) -> None:
+    # stream 7   [100-140]            the second begins 10 before the first ends, as a programmatic dependent launch may
+    #                 [130-180]
+    file = TraceFile().kernel(GEMM, 100, 40, launch=10).kernel(GEMM, 130, 50, launch=20)
+    assert [note for note in infer(file.trace(tmp_path)).notes if "overlapped" in note] == [
+        "1 op on a device overlapped the next on the same stream, by 10.0 µs together: each counts until the next "
+        "begins, and however long it takes, the next begins at its end."
+    ]
+    apart = TraceFile().kernel(GEMM, 100, 40, launch=10).kernel(GEMM, 142, 38, launch=20)
+    assert not any("overlapped" in note for note in infer(apart.trace(tmp_path)).notes)

@@ -13,7 +13,7 @@ from weftrace.plan.inference.assembling import assembled, phases_of, together
 from weftrace.plan.inference.hostless import without_host
 from weftrace.plan.inference.phase_level import by_phase
 from weftrace.plan.inference.streams.between import between_streams
-from weftrace.plan.inference.streams.device import device_ops, median_gap_ns
+from weftrace.plan.inference.streams.device import device_ops, median_gap_ns, told_overlaps
 from weftrace.plan.inference.streams.graphs import graph_latency_ns, missing_kernels
 from weftrace.plan.inference.streams.launch_order import in_launch_order
 from weftrace.plan.inference.streams.launches import launch_latency_ns, launch_waits, origin_waits
@@ -68,7 +68,7 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
         quiet_latency_ns=host.quiet_latency_ns, num_pinned=len(origin),
     )  # fmt: skip
     notes = [*between.notes, *(() if is_invented else host.notes), *_pinned(work, origin)]
-    notes += [*missing_kernels(work, on_device), *told_skew(skew), *_lost(work)]
+    notes += [*missing_kernels(work, on_device), *told_overlaps(work, on_device), *told_skew(skew), *_lost(work)]
     inferred = assembled(work, ops, waits, kept, notes)
     inferred = replace(inferred, sm_waits=between.sm_waits, num_open=between.num_open)
     if is_invented:

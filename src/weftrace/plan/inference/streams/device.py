@@ -6,10 +6,12 @@ import polars as pl
 
 from weftrace.plan.inference.medians import median_ns
 from weftrace.trace.work import Work
-from weftrace.units import US
+from weftrace.units import US, counted, duration
 
 #: A gap above this is no pause between two kernels back to back.
 MOST_GAP_NS = 30 * US
+#: Stamps of one stream agree to this.
+CLOCK_NS = 1 * US
 
 
 def device_ops(work: Work) -> pl.DataFrame:
@@ -31,6 +33,20 @@ def device_ops(work: Work) -> pl.DataFrame:
         "name", "kind", "family", "role", "num_blocks", "persistent", "phase", "step",
         "launch_pid", "launch_tid", "launch_ts_ns", "link", "graph_id",
     )  # fmt: skip
+
+
+def told_overlaps(work: Work, ops: pl.DataFrame) -> list[str]:
+    """Ops of which the next on their stream begins before they end, as programmatic dependent launches do. ops: of
+    `device_ops`."""
+    cut_ns = work.events.get_column("end_ns").gather(ops.get_column("event")) - ops.get_column("end_ns")
+    cut_ns = cut_ns.filter(cut_ns > CLOCK_NS)
+    if cut_ns.is_empty():
+        return []
+    return [
+        f"{counted(len(cut_ns), 'op')} on a device overlapped the next on the same stream, by "
+        f"{duration(int(cut_ns.sum()))} together: each counts until the next begins, and however long it takes, the "
+        "next begins at its end."
+    ]
 
 
 def median_gap_ns(ops: pl.DataFrame) -> int:
