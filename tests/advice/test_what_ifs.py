@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from tests.advice.made import COMPUTE, SIDE, call, inferred_of, kernel, launched_by, plan_of
+from tests.advice.made import COMPUTE, SIDE, call, inferred_of, kernel, launched_by, plan_of, send
 from tests.advice.test_critical_paths import held, layer, overlapped, starved
 from weftrace.advice.changes import Change, NoHostGaps, PerfectOverlap, Scale
 from weftrace.advice.critical_paths import critical_path_of
@@ -67,6 +67,10 @@ def test_what_no_longer_runs_beside_each_other_no_longer_slows_each_other_down()
     assert "kernels compute beside communication for 22 % of their time then, 75 % before" in told
     assert "kernels on the new path are about 3.1 µs too long for it" in told
     assert "beside communication" not in limits(overlapped(), scaled("communication", 0.99))
+    # 7  [k 100]    beside send for half of its time, then for all of it; but by then send alone is the path
+    # 27 [send 50]
+    apart = inferred_of(plan_of(kernel("k", 100), send("send", 50)))
+    assert "beside communication" not in limits(apart, scaled("send", 4))
 
 
 def test_a_host_that_falls_behind_is_said() -> None:

@@ -26,6 +26,8 @@ UNSURE = 0.5
 MUCH_HOST = 0.1
 #: Shares that differ by less are called the same.
 NOTABLE = 0.02
+#: What kernels on the new path lose or gain beside communication is told from this share of it on.
+LEAST = 0.001
 #: Kernels beside communication are named where the share of their time changes by more than this.
 MUCH_BESIDE = 0.05
 
@@ -150,6 +152,8 @@ def _of_contention(before: CriticalPath, after: CriticalPath) -> Iterator[str]:
         return
     rows = after.path.get_column("op").unique().to_numpy()
     less = float(((was - becomes) * lasts * _lost(after))[rows].sum())
+    if abs(less) < LEAST * after.span_ns:
+        return
     worth = f"kernels on the new path are about {duration(abs(less))} too {'long' if less > 0 else 'short'} for it"
     yield (
         f"kernels compute beside communication for {percent(shares[1], 0)} of their time then, {percent(shares[0], 0)} "
