@@ -121,7 +121,7 @@ PATH_SCHEMA = DocumentSchema(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CriticalPathReport(InNotebook):
     """A critical path as its document: what is shown and saved. path, inferred: what it was made of, from which a page
     and the overlay are drawn; None for one that was read from a file."""
@@ -171,7 +171,9 @@ def critical_path_document(path: CriticalPath, inferred: Inferred, step: int | N
         "weakest": weakest_told(path),
         "waterfall": [] if step is not None else cast(list[BarRow], waterfall(inferred).bars.to_dicts()),
         "slack": _slack(path, inferred),
-        "parts": path.parts.with_columns(pl.col("class_").cast(pl.String)).to_dict(as_series=False),
+        "parts": path.parts.with_columns(pl.col("class_").cast(pl.String))
+        .rename({"class_": "class"})
+        .to_dict(as_series=False),
         "notes": list(inferred.notes),
     }
 
@@ -182,8 +184,9 @@ def parts_table(document: CriticalPathDocument) -> pl.DataFrame:
 
 
 def source_of(inferred: Inferred) -> str:
-    """The trace's file, or the first of a job's and how many there are."""
-    paths = [work.trace.path or "trace" for work in inferred.works]
+    """The trace's file, or the first of a job's and how many there are. A process may drive several devices."""
+    traces = {id(work.trace): work.trace.path or "trace" for work in inferred.works}
+    paths = list(traces.values())
     return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1:,} more"
 
 

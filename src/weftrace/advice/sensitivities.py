@@ -43,7 +43,7 @@ MOST_LISTED = 20
 STRAIGHT, STILL = 0.1, 0.001
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Sensitivity(InNotebook):
     """What it saves to make each class, family, phase and rank faster by `by` (0.01: 1 %), alone.
 
@@ -66,7 +66,7 @@ class Sensitivity(InNotebook):
         yield "sensitivity", self.sentence
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Curve(InNotebook):
     """The replayed span over the speed of one selection. points: frame of `CURVE_SCHEMA`, ascending factors.
 
@@ -148,6 +148,8 @@ def sentence_of(found: Sensitivity) -> str:
     if found.table.is_empty():
         return "Nothing takes time."
     kinds = found.table.sort("saved_ns", descending=True, maintain_order=True).unique("kind", maintain_order=True)
+    same = ("critical_ns", "saved_ns")  # a family that is all of its class, say: told once
+    kinds = kinds.unique(same, keep="first", maintain_order=True)
     best = [row for row in kinds.iter_rows(named=True) if row["kind"] != "rank" and row["saved_ns"] > 0]
     if not best:
         return f"Nothing that is {faster} alone makes the span shorter."
