@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.plan.inference.streams.launch_order import Launched
-from weftrace.plan.inference.streams.votes import SOON_NS
+from weftrace.plan.inference.streams.pairs import SOON_NS
 from weftrace.plan.inference.values import SM_WAIT_SCHEMA
 from weftrace.units import US, duration
 
