@@ -115,5 +115,8 @@ class Inferred(InNotebook):
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "ops", f"{len(self.plan):,}"
-        yield from ((str(source), f"{count:,} waits") for source, count in self.edges["source"].value_counts().rows())
+        yield from (
+            (str(source), f"{count:,} waits")
+            for source, count in self.edges["source"].value_counts().sort("source").rows()
+        )
         yield "replay", f"{duration(self.replay.replayed_ns)}, measured {duration(self.replay.span_ns)}"

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.plan.inference.confidence import BY_ELIMINATION, by_votes
 from weftrace.plan.inference.medians import median_ns
 from weftrace.plan.inference.streams.elimination import by_elimination
 from weftrace.plan.inference.streams.launch_order import Launched
@@ -28,8 +29,6 @@ from weftrace.units import US
 
 #: Where no calls tell: a start this late has a cause too if at least so many repeats, nearly all, are and bind.
 SLIGHT_NS, FEWEST, ALWAYS = 3 * US, 3, 0.8
-#: Confidence in a wait for which nothing votes: the call stands there, and no other pair of streams is left for it.
-BY_ELIMINATION = 0.25
 _STREAM_WAITS = r"(?i)^(cuda|hip|cu)StreamWaitEvent"
 _MOST_ROUNDS = 8  # each takes away what it explains; on recorded traces nothing is left to vote on well before
 
@@ -62,8 +61,7 @@ class Voted:
             pl.Series("is_late", late[self.waits.get_column("waiter").to_numpy()]),
             votes_for=pl.col("binds").sum().over("group"),
         ).with_columns(votes_against=(pl.col("is_late") & ~pl.col("binds")).sum().over("group"))
-        share = pl.col("votes_for") / (pl.col("votes_for") + pl.col("votes_against") + 1)
-        sure = pl.when(pl.col("votes_for") > 0).then(share).otherwise(BY_ELIMINATION)
+        sure = pl.when(pl.col("votes_for") > 0).then(by_votes()).otherwise(BY_ELIMINATION)
         votes = votes.with_columns(confidence=sure).sort("confidence", descending=True, maintain_order=True)
         votes = votes.unique(("op", "on"), keep="first", maintain_order=True).sort("op", "on")
         return votes.select(
