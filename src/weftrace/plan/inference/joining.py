@@ -7,7 +7,7 @@ rank all of that is its duration; here the waiting is what the meet makes of the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields
 
 import numpy as np
 import polars as pl
@@ -199,11 +199,11 @@ def _met(events: pl.DataFrame, members: pl.DataFrame, measured: pl.DataFrame) ->
 
 
 def _kept(ranks: Sequence[Inferred], gap_ns: int, num_later: int) -> Kept:
-    latency, wait = (
-        int(np.median([getattr(rank.kept, name) for rank in ranks]))
-        for name in ("launch_latency_ns", "wait_latency_ns")
-    )
-    return replace(
-        ranks[0].kept, gap_ns=gap_ns, launch_latency_ns=latency, wait_latency_ns=wait,
-        num_pinned=sum(rank.kept.num_pinned for rank in ranks) + num_later,
-    )  # fmt: skip
+    """Of each latency the median over the ranks, of streams that are pinned the sum."""
+    kept = [rank.kept for rank in ranks]
+    medians = {
+        each.name: int(np.median([getattr(one, each.name) for one in kept]))
+        for each in fields(Kept)
+        if each.name not in ("gap_ns", "num_pinned")
+    }
+    return Kept(gap_ns=gap_ns, num_pinned=sum(one.num_pinned for one in kept) + num_later, **medians)
