@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from weftrace.errors import PlanError
 from weftrace.plan.inference.values import EDGE_SCHEMA, Inferred, Kept
+from weftrace.plan.inference.waits import as_waits
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import WAIT_SCHEMA
 from weftrace.units import MS, counted, duration
@@ -139,17 +140,8 @@ def _begins(ops: pl.DataFrame, waits: pl.DataFrame, first_op: _Ints, after_ns: _
     free[waits.get_column("op").to_numpy()] = False
     zero = np.flatnonzero(free & (after_ns[of_rank] == 0))[0]
     late = np.flatnonzero(free & (after_ns[of_rank] > 0))
-    return pl.DataFrame({"op": late}).select(
-        pl.col("op").cast(pl.UInt32),
-        pl.lit(zero, pl.UInt32).alias("on"),
-        pl.lit("start", WAIT_SCHEMA["since"]).alias("since"),
-        pl.Series("lag_ns", after_ns[of_rank[late]], pl.Int64),
-        pl.lit("data", WAIT_SCHEMA["why"]).alias("why"),
-        pl.lit("origin", EDGE_SCHEMA["source"]).alias("source"),
-        pl.lit(None, pl.Int32).alias("votes_for"),
-        pl.lit(None, pl.Int32).alias("votes_against"),
-        pl.lit(1.0).alias("confidence"),
-    )
+    began = pl.DataFrame({"op": late, "lag_ns": after_ns[of_rank[late]]})
+    return as_waits(began.with_columns(on=pl.lit(zero), since=pl.lit("start"), source=pl.lit("origin")))
 
 
 def _events(ranks: Sequence[Inferred], first_op: _Ints) -> pl.DataFrame:
