@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weftrace.errors import OutputError
 
 if TYPE_CHECKING:
-    import polars as pl
     from rich.console import Console
-
-    from weftrace.files.schemas import DocumentSchema
 
 #: Endings of a document's file: JSON, plain or compressed.
 DOCUMENT_SUFFIXES = (".json", ".json.gz", ".json.zst")
@@ -67,38 +64,6 @@ def text_writer(text: Callable[[Any], str]) -> Callable[[Any, str], object]:
         write_output(path, [text(value)])
 
     return write
-
-
-def report_kind(
-    report: type,
-    schema: DocumentSchema,
-    *,
-    show: Callable[[Any, Console], None],
-    table: Callable[[Any], pl.DataFrame],
-    markdown: Callable[[Any], str] | None = None,
-    page: Callable[[Any], str] | None = None,
-) -> Kind:
-    """Of a report that can be made of its document alone, its field `document`: shown, a table and Markdown are made of
-    that, a page of the report."""
-
-    def load(document: Mapping[str, Any], what: str) -> Any:
-        from weftrace.files.documents import document_as
-
-        return report(document=document_as(document, schema.document, schema=schema.schema, what=what))
-
-    save = {".csv": text_writer(lambda value: table(value.document).write_csv())}
-    if markdown is not None:
-        save[".md"] = text_writer(lambda value: markdown(value.document))
-    if page is not None:
-        save[".html"] = text_writer(page)
-    return Kind(
-        value=report,
-        schema=schema.schema,
-        document=lambda value: value.document,
-        load=load,
-        show=lambda value, console: show(value.document, console),
-        save=save,
-    )
 
 
 def made_of(value: type, kind: Kind, prepared: Callable[[Any], Any]) -> Kind:

@@ -17,6 +17,7 @@ from weftrace.advice.swaps.placements import PlacementSwap, placed_durations
 from weftrace.advice.swaps.sm_splits import split_durations
 from weftrace.errors import AdviceError
 from weftrace.plan.inference.values import EDGE_SCHEMA, FIRST_THREAD, Inferred
+from weftrace.plan.inference.waits import as_waits
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import WAIT_SCHEMA
 from weftrace.plan.times import timetable
@@ -239,12 +240,6 @@ def _with_threads(draft: Draft, waits: pl.DataFrame, edges: pl.DataFrame) -> tup
     order = ops.filter(kind="host").select("op", on=pl.col("op").shift(1).over("rank", "stream"))
     assert draft.thread_gap_ns is not None
     gaps = np.rint(draft.thread_gap_ns).astype(np.int64)
-    order = order.drop_nulls("on").with_columns(
-        since=pl.lit("end"), lag_ns=pl.lit(pl.Series(gaps)).gather("op"), why=pl.lit("host"), confidence=pl.lit(1.0)
-    )
-    before = pl.DataFrame(
-        [order.get_column(name).cast(dtype) if name in order.columns else pl.Series(name, [None] * len(order), dtype)
-         for name, dtype in (WAIT_SCHEMA | EDGE_SCHEMA).items()]
-    )  # fmt: skip
-    both = pl.concat([before, waits.hstack(edges)]).sort("op", maintain_order=True)
+    order = order.drop_nulls("on").with_columns(lag_ns=pl.lit(pl.Series(gaps)).gather("op"), why=pl.lit("host"))
+    both = pl.concat([as_waits(order), waits.hstack(edges)]).sort("op", maintain_order=True)
     return both.select(*WAIT_SCHEMA), both.select(*EDGE_SCHEMA)

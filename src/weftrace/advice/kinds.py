@@ -29,7 +29,8 @@ from weftrace.advice.whatif_document import (
     worth_of,
 )
 from weftrace.errors import OutputError
-from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, report_kind
+from weftrace.files.reports import report_kind
+from weftrace.kinds import DOCUMENT_SUFFIXES, Kind
 
 if TYPE_CHECKING:
     from weftrace.plan import Inferred

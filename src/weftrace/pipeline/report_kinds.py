@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from weftrace.kinds import made_of, report_kind
+from weftrace.files.reports import report_kind
+from weftrace.kinds import made_of
 from weftrace.pipeline.choices.document import (
     RECOMMENDATION_SCHEMA,
     RecommendationReport,

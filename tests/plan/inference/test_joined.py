@@ -206,3 +206,13 @@ def test_two_recorded_ranks_become_one_plan() -> None:
     assert inferred.notes[1] == "5 of 5 collectives hold the ranks together"
     assert inferred.notes[0].startswith("traces of 2 of 128 ranks: what these waited for the others")
     assert inferred.plan.ops["meet"].drop_nulls().value_counts()["count"].to_list() == [2] * 5
+
+
+def test_latencies_of_joined_ranks_are_the_medians_of_theirs() -> None:
+    ranks = [infer_job([trace]) for trace in simulate_ranks(job(LATE)).values()]
+    ranks = [
+        replace(rank, kept=replace(rank.kept, drain_ns=drain, graph_latency_ns=graph, num_pinned=1))
+        for rank, drain, graph in zip(ranks, (18_000, 20_000), (0, 5_000), strict=True)
+    ]
+    kept = joined(ranks, pl.DataFrame(schema=MEMBERS)).kept
+    assert (kept.drain_ns, kept.graph_latency_ns, kept.num_pinned) == (19_000, 2_500, 2)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from weftrace.plan.inference.confidence import BY_ELIMINATION
 from weftrace.plan.inference.streams.launch_order import Launched
-from weftrace.plan.inference.streams.votes import BY_ELIMINATION, voted_waits
+from weftrace.plan.inference.streams.votes import voted_waits
 from weftrace.units import US
 
 COMPUTE, NETWORK, SIDE = 7, 27, 23

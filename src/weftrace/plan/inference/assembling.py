@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import polars as pl
 
 from weftrace.plan.inference.threads.host import WAITING, ready_for_gaps
 from weftrace.plan.inference.values import EDGE_SCHEMA, MEASURED_SCHEMA, Inferred, Kept
+from weftrace.plan.inference.waits import as_waits
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import WAIT_SCHEMA
 from weftrace.trace.work import Work
-
-#: What the steps of inference hand each other: a wait with where it comes from.
-WAITS = {**WAIT_SCHEMA, **EDGE_SCHEMA}
-_CERTAIN: dict[str, Any] = {
-    "since": "end", "lag_ns": 0, "why": "data", "votes_for": None, "votes_against": None, "confidence": 1.0,
-}  # fmt: skip
 
 
 def together(on_device: pl.DataFrame, on_host: pl.DataFrame, gap_ns: int) -> pl.DataFrame:
@@ -50,7 +44,7 @@ def assembled(
 
     ops: of `together`. waits: frames of op and on, and of the other columns of `WAITS` those that are told.
     """
-    edges = pl.concat([_in_schema(frame) for frame in waits]).sort("op", maintain_order=True)
+    edges = pl.concat([as_waits(frame) for frame in waits]).sort("op", maintain_order=True)
     edges, contradicted = _causal(ops, edges)
     told = phases_of(work, ops)
     plan_ops = ops.select(
@@ -108,12 +102,3 @@ def _causal(ops: pl.DataFrame, edges: pl.DataFrame) -> tuple[pl.DataFrame, list[
 def _sms(work: Work) -> pl.Expr:
     """SMs that a kernel holds, where it holds one a block."""
     return pl.when(pl.col("persistent") & (pl.col("num_blocks") <= (work.num_sms or 0))).then("num_blocks")
-
-
-def _in_schema(waits: pl.DataFrame) -> pl.DataFrame:
-    """Waits with all columns of `WAITS`; what is not told is certain, without a lag."""
-    columns = [
-        pl.col(name).cast(dtype) if name in waits.columns else pl.lit(_CERTAIN[name], dtype).alias(name)
-        for name, dtype in WAITS.items()
-    ]
-    return waits.select(columns)

@@ -19,7 +19,7 @@ from weftrace.plan.inference.streams.launch_order import in_launch_order
 from weftrace.plan.inference.streams.launches import launch_latency_ns, launch_waits, origin_waits
 from weftrace.plan.inference.streams.recorded import recorded_waits
 from weftrace.plan.inference.streams.skew import later, skew_ns, told_skew
-from weftrace.plan.inference.threads.host import host_calls, host_waits, hosted, without_gaps
+from weftrace.plan.inference.threads.host import Hosted, host_calls, host_waits, hosted, without_gaps
 from weftrace.plan.inference.threads.operators import named_by_operator
 from weftrace.plan.inference.values import Inferred, Kept
 from weftrace.trace import Trace
@@ -51,17 +51,16 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     latency_ns = launch_latency_ns(on_device, calls)
     graph_ns = graph_latency_ns(on_device, calls, latency_ns)
     # the ops, and what each waited for
+    is_invented = INVENTED_HOST.items() <= work.trace.info.items()
     host = hosted(work, on_device, calls, recorded, latency_ns)
+    host = Hosted(ops=host.ops, waits=host.waits.clear()) if is_invented else host
     ops = together(on_device, named_by_operator(work, without_gaps(host, gap_ns)), gap_ns)
     launched = in_launch_order(ops, phases_of(work, ops), gap_ns, latency_ns)
     launches = launch_waits(ops, latency_ns, graph_ns)
     between = between_streams(work, ops, launched, recorded)
-    is_invented = INVENTED_HOST.items() <= work.trace.info.items()
     origin = origin_waits(ops, latency_ns)
     origin = origin.clear() if is_invented else origin
-    threads = host_waits(ops, host)
-    threads = threads.clear() if is_invented else threads
-    waits = [launches, between.crossings, between.for_sms, threads, origin]
+    waits = [launches, between.crossings, between.for_sms, host_waits(ops, host), origin]
     kept = Kept(
         gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=between.wait_latency_ns, drain_ns=between.drain_ns,
         graph_latency_ns=graph_ns if (launches.get_column("source") == "graph").any() else 0,

@@ -7,7 +7,7 @@ rank all of that is its duration; here the waiting is what the meet makes of the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from weftrace.errors import PlanError
 from weftrace.plan.inference.values import EDGE_SCHEMA, Inferred, Kept
+from weftrace.plan.inference.waits import as_waits
 from weftrace.plan.model import Plan
 from weftrace.plan.ops import WAIT_SCHEMA
 from weftrace.units import MS, counted, duration
@@ -139,17 +140,8 @@ def _begins(ops: pl.DataFrame, waits: pl.DataFrame, first_op: _Ints, after_ns: _
     free[waits.get_column("op").to_numpy()] = False
     zero = np.flatnonzero(free & (after_ns[of_rank] == 0))[0]
     late = np.flatnonzero(free & (after_ns[of_rank] > 0))
-    return pl.DataFrame({"op": late}).select(
-        pl.col("op").cast(pl.UInt32),
-        pl.lit(zero, pl.UInt32).alias("on"),
-        pl.lit("start", WAIT_SCHEMA["since"]).alias("since"),
-        pl.Series("lag_ns", after_ns[of_rank[late]], pl.Int64),
-        pl.lit("data", WAIT_SCHEMA["why"]).alias("why"),
-        pl.lit("origin", EDGE_SCHEMA["source"]).alias("source"),
-        pl.lit(None, pl.Int32).alias("votes_for"),
-        pl.lit(None, pl.Int32).alias("votes_against"),
-        pl.lit(1.0).alias("confidence"),
-    )
+    began = pl.DataFrame({"op": late, "lag_ns": after_ns[of_rank[late]]})
+    return as_waits(began.with_columns(on=pl.lit(zero), since=pl.lit("start"), source=pl.lit("origin")))
 
 
 def _events(ranks: Sequence[Inferred], first_op: _Ints) -> pl.DataFrame:
@@ -199,11 +191,11 @@ def _met(events: pl.DataFrame, members: pl.DataFrame, measured: pl.DataFrame) ->
 
 
 def _kept(ranks: Sequence[Inferred], gap_ns: int, num_later: int) -> Kept:
-    latency, wait = (
-        int(np.median([getattr(rank.kept, name) for rank in ranks]))
-        for name in ("launch_latency_ns", "wait_latency_ns")
-    )
-    return replace(
-        ranks[0].kept, gap_ns=gap_ns, launch_latency_ns=latency, wait_latency_ns=wait,
-        num_pinned=sum(rank.kept.num_pinned for rank in ranks) + num_later,
-    )  # fmt: skip
+    """Of each latency the median over the ranks, of streams that are pinned the sum."""
+    kept = [rank.kept for rank in ranks]
+    medians = {
+        each.name: int(np.median([getattr(one, each.name) for one in kept]))
+        for each in fields(Kept)
+        if each.name not in ("gap_ns", "num_pinned")
+    }
+    return Kept(gap_ns=gap_ns, num_pinned=sum(one.num_pinned for one in kept) + num_later, **medians)

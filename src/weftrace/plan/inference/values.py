@@ -65,6 +65,8 @@ SM_WAIT_SCHEMA: dict[str, pl.DataType] = {
 class Kept(InNotebook):
     """All that a replay keeps of a run besides measured durations and the listed waits. Times in ns.
 
+    Of joined ranks: the medians of theirs, and the sum of `num_pinned`.
+
     gap_ns: between two ops back to back on a stream, the median. launch_latency_ns: from the end of a launch call to
     the start of what it launched on a free stream, the median; wait_latency_ns: from the end of an op to the start of
     one on another stream that waited for it, the median. drain_ns: how long before the end of a kernel its SMs are
@@ -115,5 +117,8 @@ class Inferred(InNotebook):
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "ops", f"{len(self.plan):,}"
-        yield from ((str(source), f"{count:,} waits") for source, count in self.edges["source"].value_counts().rows())
+        yield from (
+            (str(source), f"{count:,} waits")
+            for source, count in self.edges["source"].value_counts().sort("source").rows()
+        )
         yield "replay", f"{duration(self.replay.replayed_ns)}, measured {duration(self.replay.span_ns)}"

@@ -89,7 +89,7 @@ function fillsOf({ start, dur, kind }, count, first, last) {
 }
 
 /**
- * How long the path is in each class within a stretch of time; position in `classes` -> ns.
+ * How long the path is in each class; position in `classes` -> ns.
  * @param {PathData} data
  */
 export function classTimes({ parts, block }) {

@@ -12,8 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.plan.inference.confidence import by_votes
 from weftrace.plan.inference.streams.launch_order import Launched
-from weftrace.plan.inference.streams.votes import SOON_NS
+from weftrace.plan.inference.streams.pairs import SOON_NS
 from weftrace.plan.inference.values import SM_WAIT_SCHEMA
 from weftrace.units import US, duration
 
@@ -93,7 +94,7 @@ def sm_waits(ops: Launched, found: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
     return votes.filter("at_its_end").select(
         "op", "on", "votes_for", "votes_against", lag_ns=pl.lit(-drain_ns(found)),
-        confidence=pl.col("votes_for") / (pl.col("votes_for") + pl.col("votes_against") + 1),
+        confidence=by_votes(),
         why=pl.lit("sm"), source=pl.lit("sm"),
     )  # fmt: skip
 

@@ -13,52 +13,27 @@ late are voted on as if one stood before each.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.plan.inference.confidence import BY_ELIMINATION, by_votes
 from weftrace.plan.inference.medians import median_ns
+from weftrace.plan.inference.streams.elimination import by_elimination
 from weftrace.plan.inference.streams.launch_order import Launched
-from weftrace.plan.inference.streams.launches import CLOCK_NS
+from weftrace.plan.inference.streams.pairs import SOON_NS, Calls, Pair, burst_ends, members_of, pairs_of
 from weftrace.units import US
 
-#: A waiter starts within this of the end of what it waited for; a start this much after all causes is late.
-SOON_NS = 10 * US
 #: Where no calls tell: a start this late has a cause too if at least so many repeats, nearly all, are and bind.
 SLIGHT_NS, FEWEST, ALWAYS = 3 * US, 3, 0.8
-#: Confidence in a wait for which nothing votes: the call stands there, and no other pair of streams is left for it.
-BY_ELIMINATION = 0.25
 _STREAM_WAITS = r"(?i)^(cuda|hip|cu)StreamWaitEvent"
-_MOST_ROUNDS = 8
+_MOST_ROUNDS = 8  # each takes away what it explains; on recorded traces nothing is left to vote on well before
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
-
-
-class Calls(NamedTuple):
-    """Calls that make a stream wait, in order of time: start, ns from the plan's 0, and the group of repeats of each.
-    are_real: False where the file has none, and late ops stand for them."""
-
-    at_ns: _Ints
-    group: _Ints
-    are_real: bool
-
-
-class Pair(NamedTuple):
-    """Of one pair of streams, for each call: waiter and awaited as places in launch order, -1 for none; whether the
-    wait binds; whether the waiter is the next launch after the call, and no other call is between."""
-
-    waiting: int
-    other: int
-    waiter: _Ints
-    awaited: _Ints
-    binds: _Bools
-    is_next: _Bools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,8 +61,7 @@ class Voted:
             pl.Series("is_late", late[self.waits.get_column("waiter").to_numpy()]),
             votes_for=pl.col("binds").sum().over("group"),
         ).with_columns(votes_against=(pl.col("is_late") & ~pl.col("binds")).sum().over("group"))
-        share = pl.col("votes_for") / (pl.col("votes_for") + pl.col("votes_against") + 1)
-        sure = pl.when(pl.col("votes_for") > 0).then(share).otherwise(BY_ELIMINATION)
+        sure = pl.when(pl.col("votes_for") > 0).then(by_votes()).otherwise(BY_ELIMINATION)
         votes = votes.with_columns(confidence=sure).sort("confidence", descending=True, maintain_order=True)
         votes = votes.unique(("op", "on"), keep="first", maintain_order=True).sort("op", "on")
         return votes.select(
@@ -109,13 +83,12 @@ def voted_waits(ops: Launched, at_ns: _Ints) -> Voted:
     calls = Calls(at_ns, _signatures(ops, at_ns), True) if len(at_ns) else _late_ops(ops, ready)
     found = list(_bound(ops, calls, ready))
     num_open = 0
-    if not calls.are_real:  # some wait in some repeats only, as the first layer of a step does not for the step before
+    if calls.are_real:
+        more, num_open = by_elimination(ops, calls, found)
+        found += more
+    else:  # some wait in some repeats only, as the first layer of a step does not for the step before
         found += _bound(ops, _late_ops(ops, ready, alone=True), ready)
         found += _bound(ops, _late_ops(ops, ready, always=True), ready, least=ALWAYS)
-    if calls.are_real:
-        placed = {int(calls.group[at[0]]) for _, at in found}
-        more, num_open = _by_elimination(ops, calls, found, placed)
-        found += more
     return _told(ops, found, ready, num_open)
 
 
@@ -166,13 +139,13 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints, least: float = 0) -> Itera
     """
     streams = np.unique(ops.stream)
     num_groups = int(calls.group.max(initial=-1)) + 1
-    members = _members(calls.group)
+    members = members_of(calls.group)
     size = np.bincount(calls.group, minlength=num_groups)
     taken = np.zeros(num_groups, bool)
-    may_record = _burst_ends(ops, calls)
+    may_record = burst_ends(ops, calls)
     for turn in range(_MOST_ROUNDS):
         rows = []
-        pairs = [pair for pair in _pairs(ops, calls, streams, ready, may_record) if pair.binds.any()]
+        pairs = [pair for pair in pairs_of(ops, calls, streams, ready, may_record) if pair.binds.any()]
         for number, pair in enumerate(pairs):
             votes = np.bincount(calls.group, pair.binds, num_groups)
             fits = (votes > 0) & (votes >= least * size) & ~taken
@@ -206,126 +179,6 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints, least: float = 0) -> Itera
             taken[group] = calls.are_real  # such a call waits once; an op that stands for one may wait for several
             np.maximum.at(ready, pair.waiter[at], ops.end_ns[pair.awaited[at]])
             yield pair, at
-
-
-def _pairs(ops: Launched, calls: Calls, streams: _Ints, ready: _Ints, may_record: _Bools) -> Iterator[Pair]:
-    next_launch = np.searchsorted(ops.at_ns, calls.at_ns, side="left")
-    next_launch[:-1][np.diff(next_launch) == 0] = len(ops)  # another call stands between
-    for waiting in streams.tolist():
-        waiter = _next_on(ops, waiting, calls.at_ns)
-        for other in streams.tolist():
-            if other == waiting:
-                continue
-            awaited = _awaited(ops, np.flatnonzero((ops.stream == other) & may_record), waiter, calls)
-            there = awaited >= 0
-            end = ops.end_ns[awaited]
-            binds = there & (end > ready[waiter] + CLOCK_NS) & (ops.start_ns[waiter] - end <= SOON_NS)
-            yield Pair(waiting, other, waiter, awaited, binds, (waiter == next_launch) & (waiter >= 0))
-
-
-def _next_on(ops: Launched, stream: int, at_ns: _Ints) -> _Ints:
-    """Place in launch order of the next op on a stream after each time; -1 where there is none."""
-    places = np.append(np.flatnonzero(ops.stream == stream), -1)
-    found: _Ints = places[np.searchsorted(ops.at_ns[places[:-1]], at_ns, side="left")]
-    return found
-
-
-def _awaited(ops: Launched, places: _Ints, waiter: _Ints, calls: Calls) -> _Ints:
-    """Of each call the latest of these places, counted back from the call, that in no repeat ends after its waiter
-    starts; -1 where there is none."""
-    before = np.searchsorted(ops.at_ns[places], calls.at_ns, side="left")
-    ended = np.searchsorted(np.maximum.accumulate(ops.end_ns[places]), ops.start_ns[waiter] + CLOCK_NS, side="right")
-    there = waiter >= 0
-    back = np.zeros(int(calls.group.max(initial=-1)) + 1, np.int64)
-    np.maximum.at(back, calls.group[there], np.maximum(before - ended, 0)[there])
-    at = before - 1 - back[calls.group]
-    if not len(places):
-        return np.full(len(waiter), -1, np.int64)
-    found: _Ints = np.where(there & (at >= 0), places[np.maximum(at, 0)], -1)
-    return found
-
-
-def _burst_ends(ops: Launched, calls: Calls) -> _Bools:
-    """Whether an event may have been recorded after each op: not in the midst of launches on one stream, of one phase,
-    without anything between."""
-    if not calls.are_real:
-        return np.ones(len(ops), bool)
-    number = np.searchsorted(calls.at_ns, ops.at_ns, side="left")  # calls before each launch
-    goes_on = (np.diff(ops.stream) == 0) & (np.diff(ops.phase) == 0) & (np.diff(number) == 0)
-    return np.append(~goes_on, True)
-
-
-def _members(group: _Ints) -> list[_Ints]:
-    """The calls of each group, ascending."""
-    order = np.argsort(group, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(group))[:-1]) if len(group) else []
-
-
-# --- calls for which nothing votes ------------------------------------------------------------------------------------
-
-
-class _Order:
-    """For each stream, which ops on the others it is known to come after, along its own launches."""
-
-    def __init__(self, ops: Launched) -> None:
-        self.number = {int(stream): at for at, stream in enumerate(np.unique(ops.stream))}
-        self.of = ops.stream
-        self.places: list[list[int]] = [[] for _ in self.number]
-        self.known: list[list[_Ints]] = [[] for _ in self.number]
-
-    def at(self, place: int) -> _Ints:
-        """The latest place on each stream that is known to have ended before this one starts, [K]."""
-        stream = self.number[int(self.of[place])]
-        last = bisect_right(self.places[stream], place) - 1
-        return self.known[stream][last].copy() if last >= 0 else np.full(len(self.number), -1, np.int64)
-
-    def add(self, waiter: int, awaited: int) -> None:
-        """Waits are added in order of their waiters on each stream."""
-        known = np.maximum(self.at(waiter), self.at(awaited))
-        other = self.number[int(self.of[awaited])]
-        known[other] = max(int(known[other]), awaited)
-        stream = self.number[int(self.of[waiter])]
-        self.places[stream].append(waiter)
-        self.known[stream].append(known)
-
-    def knows(self, waiter: int, awaited: int) -> bool:
-        return bool(self.at(waiter)[self.number[int(self.of[awaited])]] >= awaited)
-
-
-def _by_elimination(
-    ops: Launched, calls: Calls, found: list[tuple[Pair, _Ints]], placed: set[int]
-) -> tuple[list[tuple[Pair, _Ints]], int]:
-    """Pairs for the groups of calls that are left, where one pair alone is not ordered already; how many stay open."""
-    order = _Order(ops)
-    told = sorted((int(pair.waiter[i]), int(pair.awaited[i])) for pair, at in found for i in at)
-    for waiter, awaited in told:
-        order.add(waiter, awaited)
-    members = _members(calls.group)
-    left = [group for group in range(len(members)) if group not in placed]
-    pairs = list(_pairs(ops, calls, np.unique(ops.stream), ops.ready_ns, _burst_ends(ops, calls))) if left else []
-    more: list[tuple[Pair, _Ints]] = []
-    num_open, main = 0, _main_stream(ops)
-    for group in left:
-        of = members[group]
-        new = []
-        for pair in pairs:
-            at = of[pair.awaited[of] >= 0]
-            if len(at) and not all(order.knows(int(pair.waiter[i]), int(pair.awaited[i])) for i in at[-2:]):
-                new.append((pair, at))
-        if any(pair.is_next[of].all() for pair in pairs):  # it belongs to the launch that follows, new or not
-            new = [(pair, at) for pair, at in new if pair.is_next[of].all()]
-        if len(new) > 1:  # most waits are forks from the stream that does most, and joins with it
-            new = [(pair, at) for pair, at in new if main in (pair.waiting, pair.other)] or new
-        if len(new) == 1:
-            more.append(new[0])
-        num_open += len(of) if len(new) > 1 else 0
-    return more, num_open
-
-
-def _main_stream(ops: Launched) -> int:
-    """The stream with most ops; of several the one that was launched to first; -1 without ops."""
-    streams, first, num = np.unique(ops.stream, return_index=True, return_counts=True)
-    return int(streams[np.lexsort((first, -num))[0]]) if len(streams) else -1
 
 
 # --- what was found ---------------------------------------------------------------------------------------------------

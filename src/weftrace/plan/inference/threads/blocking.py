@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from weftrace.plan.inference.confidence import BY_TIMES
 from weftrace.plan.inference.streams.recorded import TOLERANCE_NS, Recorded
 from weftrace.units import US
 
@@ -20,8 +21,6 @@ ALLOCATES = r"^(cuda|hip)(Malloc|Free|HostAlloc|HostMalloc|HostFree)"
 NEAR_NS = 50 * US
 #: A call shorter than this did not visibly wait, unless its name says that it does.
 VISIBLE_NS = 20 * US
-#: Confidence in a wait that only times tell.
-BY_TIMES = 0.75
 
 _OF_EVENT = r"EventSynchronize"
 _COPIES = r"(?i)memcpy"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from weftrace.plan.inference.confidence import BY_TIMES
 from weftrace.plan.inference.streams.launches import with_calls
-from weftrace.plan.inference.threads.blocking import BY_TIMES, NEAR_NS
+from weftrace.plan.inference.threads.blocking import NEAR_NS
 
 #: Launches that take as long as this, or as this many quick ones (the quickest tenth), are asked why.
 LONG_NS, TIMES_QUICK = NEAR_NS, 3

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.plan.inference.confidence import by_votes
 from weftrace.plan.inference.threads.quiet import LONG_NS, MOST_REPEATS, SHORTEST_NS, SOON_NS
 from weftrace.trace.model import is_launch
 
@@ -119,5 +120,5 @@ def _voted(turns: pl.DataFrame) -> pl.DataFrame:
     sure = sure.join(ways, on=pair, how="semi").sort("after_ns").unique(("thread", "from_ns"), keep="first")
     return sure.with_columns(
         source=pl.lit("thread"),
-        confidence=pl.col("votes_for") / (pl.col("votes_for") + pl.col("votes_against") + 1),
+        confidence=by_votes(),
     )

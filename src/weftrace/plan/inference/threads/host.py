@@ -17,6 +17,7 @@ from weftrace.plan.inference.threads.full_queue import queued_launches
 from weftrace.plan.inference.threads.hand_overs import handed_over
 from weftrace.plan.inference.threads.quiet import quiet_stretches, waits_for_device
 from weftrace.plan.inference.values import FIRST_THREAD
+from weftrace.plan.inference.waits import in_schema
 from weftrace.trace.model import is_launch
 from weftrace.trace.work import Work
 
@@ -130,10 +131,10 @@ def hosted(work: Work, on_device: pl.DataFrame, calls: pl.DataFrame, recorded: R
     cuts = pl.concat([awaited, silent]).unique()
     ops = _with_work_between(_kept(calls, copies, queued, blocking), waiting, cuts, begins_ns)
     waits = pl.concat([
-        _in_schema(_at_calls(ops, pl.concat([blocking, copies.select(blocking.columns)]))),
-        _in_schema(_at_calls(ops, queued).with_columns(since=pl.lit("start"))),
-        _in_schema(_at_stretches(ops, _last_ops(ops, handed))),
-        _in_schema(_at_stretches(ops, polled.with_columns(source=pl.lit("quiet"), lag_ns=pl.lit(quiet_ns)))),
+        _as_waits(_at_calls(ops, pl.concat([blocking, copies.select(blocking.columns)]))),
+        _as_waits(_at_calls(ops, queued).with_columns(since=pl.lit("start"))),
+        _as_waits(_at_stretches(ops, _last_ops(ops, handed))),
+        _as_waits(_at_stretches(ops, polled.with_columns(source=pl.lit("quiet"), lag_ns=pl.lit(quiet_ns)))),
     ])  # fmt: skip
     return Hosted(ops=_released(ops, waits, on_device), waits=waits, quiet_latency_ns=quiet_ns or 0, notes=tuple(notes))
 
@@ -219,13 +220,9 @@ def _last_ops(ops: pl.DataFrame, handed: pl.DataFrame) -> pl.DataFrame:
     return found.filter(pl.col("on_host").is_not_null())
 
 
-def _in_schema(waits: pl.DataFrame) -> pl.DataFrame:
-    """Waits with all columns of `HOST_WAITS`; for the end, without a lag, and certain where not told."""
-    default = {"since": "end", "lag_ns": 0, "confidence": 1.0}
-    return waits.select(
-        (pl.col(name) if name in waits.columns else pl.lit(default.get(name))).cast(dtype).alias(name)
-        for name, dtype in HOST_WAITS.items()
-    )
+def _as_waits(told: pl.DataFrame) -> pl.DataFrame:
+    """A frame of `HOST_WAITS`: for the end, without a lag, and certain where not told."""
+    return in_schema(told, HOST_WAITS, {"since": "end", "lag_ns": 0, "confidence": 1.0})
 
 
 def _released(ops: pl.DataFrame, waits: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from weftrace.plan.inference.confidence import by_votes
 from weftrace.trace.model import is_launch
 from weftrace.units import MS, US, duration
 
@@ -74,7 +75,7 @@ def waits_for_device(
     unsure = voted.filter("is_for", back=0).join(best, on="stretch", how="anti").unique("stretch")
     waits = best.sort("stretch").select(
         "thread", "from_ns", "until_ns", "on_event", "votes_for", "votes_against",
-        confidence=pl.col("votes_for") / (pl.col("votes_for") + pl.col("votes_against") + 1),
+        confidence=by_votes(),
     )  # fmt: skip
     after = best.select(pl.col("until_ns") - pl.col("event_end_ns")).to_series()
     lag = after.quantile(0.5, "higher")  # of two in the middle the later: what is early hides what it waited for
