@@ -73,6 +73,7 @@ def test_a_path_is_written_and_read_back(run: Run, train: Path, tmp_path: Path) 
     assert sum(bar["time_ns"] for bar in document["waterfall"]) == document["replay"]["span_ns"]
     parts = pl.read_csv(outputs[1])
     assert (parts["until_ns"] - parts["from_ns"]).sum() == span
+    assert set(parts["class"]) <= {row["name"] for row in document["by_class"]}
     markdown = outputs[2].read_text()
     assert markdown.startswith("**") and "| class | on the path | share |" in markdown
     again = wt.load(outputs[0])
@@ -186,6 +187,7 @@ def test_selectors_are_completed(option: str, begun: str, completed: str) -> Non
         (["whatif"], 2, "say what to try"),
         (["whatif", "--sensitivity", "--no-host-gaps"], 2, "it tries each selection alone"),
         (["whatif", "--no-host-gaps", "--by", "1%"], 2, "no meaning without --sensitivity"),
+        (["whatif", "--no-host-gaps", "-o", "annotated.json.gz"], 2, "has no trace to be drawn into"),
         (["critical-path", "-o", "path.docx"], 2, ".csv"),
     ],
 )

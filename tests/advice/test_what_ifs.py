@@ -73,6 +73,19 @@ def test_what_no_longer_runs_beside_each_other_no_longer_slows_each_other_down()
     assert "beside communication" not in limits(apart, scaled("send", 4))
 
 
+def test_what_kernels_cost_each_other_off_the_new_path_is_not_said() -> None:
+    # k1, k2 and k3, which are beside communication, are 30 of 31 then and were 30 of 40, and never on the path
+    assert "beside communication" not in limits(overlapped(), scaled("kernel:k0", 0.1))
+
+
+def test_a_family_whose_name_others_begin_with_says_what_is_not_in_it() -> None:
+    plan = plan_of(kernel("a", 10), kernel("b", 30), kernel("c", 20))
+    inferred = inferred_of(plan, families={"a": "gemm", "b": "gemm_fp8", "c": "gemm_grouped"})
+    said = "gemm is one kernel family, 10.0 µs in all; not in it: gemm_fp8 (30.0 µs), gemm_grouped (20.0 µs)."
+    assert said in limits(inferred, scaled("gemm", 0.9))
+    assert "kernel family" not in limits(inferred, scaled("gemm_fp8", 0.9)) + limits(inferred, scaled("compute", 0.9))
+
+
 def test_a_host_that_falls_behind_is_said() -> None:
     # thread  [l 9][l 9][l 9]      launches every 9, kernels of 10: twice as fast, the device waits for the host
     ops = []

@@ -171,7 +171,9 @@ def critical_path_document(path: CriticalPath, inferred: Inferred, step: int | N
         "weakest": weakest_told(path),
         "waterfall": [] if step is not None else cast(list[BarRow], waterfall(inferred).bars.to_dicts()),
         "slack": _slack(path, inferred),
-        "parts": path.parts.with_columns(pl.col("class_").cast(pl.String)).to_dict(as_series=False),
+        "parts": path.parts.with_columns(pl.col("class_").cast(pl.String))
+        .rename({"class_": "class"})
+        .to_dict(as_series=False),
         "notes": list(inferred.notes),
     }
 

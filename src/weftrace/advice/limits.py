@@ -73,7 +73,9 @@ def _of_change(inferred: Inferred, change: Change) -> Iterator[str]:
 
 
 def _of_scale(inferred: Inferred, change: Scale) -> Iterator[str]:
-    """Whether equal kernels were ever seen as fast, or as slow, as they are to be."""
+    """Families that a selector's name may be taken to mean; whether equal kernels were ever seen as fast, or as slow,
+    as they are to be."""
+    yield from _of_namesakes(inferred, change.selector)
     seen = _seen(inferred, change.selector)
     if change.factor == 1 or seen is None or seen[0] <= change.factor <= seen[1]:
         return
@@ -81,6 +83,19 @@ def _of_scale(inferred: Inferred, change: Scale) -> Iterator[str]:
         f"kernels of {change.selector} with one name in one phase took between ×{seen[0]:.2f} and ×{seen[1]:.2f} of "
         f"their median in this trace; ×{change.factor:g} is beyond what it shows."
     )
+
+
+def _of_namesakes(inferred: Inferred, selector: str) -> Iterator[str]:
+    """That `gemm` is a family of its own, and gemm_fp8 another."""
+    family = pl.col("family").cast(pl.String)
+    ops = inferred.measured.select(family, "event").hstack(inferred.plan.ops.select("duration_ns"))
+    times = ops.filter(pl.col("event").is_not_null(), family.eq(selector) | family.str.starts_with(f"{selector}_"))
+    times = times.group_by("family", maintain_order=True).agg(pl.col("duration_ns").sum()).sort("family")
+    told = {name: duration(time_ns) for name, time_ns in times.iter_rows()}
+    if len(told) > 1 and selector in told:
+        own = told.pop(selector)
+        others = ", ".join(f"{name} ({time})" for name, time in told.items())
+        yield f"{selector} is one kernel family, {own} in all; not in it: {others}."
 
 
 def _seen(inferred: Inferred, selector: str) -> tuple[float, float] | None:
@@ -146,8 +161,10 @@ def _have_touched(inferred: Inferred) -> bool:
 def _of_contention(before: CriticalPath, after: CriticalPath) -> Iterator[str]:
     """Kernels beside each other slow each other down: durations hold what that cost in the run, not afterwards."""
     was, becomes = (_beside(path.times, path.measured) for path in (before, after))
-    lasts = _duration_ns(after.times) * (after.measured.get_column("what") == "compute").to_numpy()
-    shares = [float((beside * lasts).sum()) / max(float(lasts.sum()), 1) for beside in (was, becomes)]
+    computes = (after.measured.get_column("what") == "compute").to_numpy()
+    lasted, lasts = (_duration_ns(path.times) * computes for path in (before, after))
+    each = ((was, lasted), (becomes, lasts))
+    shares = [float((beside * took).sum()) / max(float(took.sum()), 1) for beside, took in each]
     if abs(shares[1] - shares[0]) <= MUCH_BESIDE:
         return
     rows = after.path.get_column("op").unique().to_numpy()

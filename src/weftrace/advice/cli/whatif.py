@@ -163,6 +163,7 @@ def command(
         _swap_schedule(sources, schedule, to, ranks=ranks, workers=workers, max_bytes=max_bytes)
         return
     _check_asked(changes, asks=asks, by=by)
+    _refuse_traces(output)
     to = outputs.wanted(output, writes=SENSITIVITY if asks else WHAT_IF, inputs=inputs, json=json, quiet=quiet)
     inferred = inferred_from(sources, level=level, ranks=ranks, workers=workers, max_bytes=max_bytes)
     from weftrace.advice import sensitivities, whatifs
@@ -241,6 +242,15 @@ def _refuse_beside_schedule(changes: list[Change], *, asks: bool) -> None:
         raise typer.BadParameter(
             "it simulates both schedules from measured chunks, and takes no other change", param_hint="--schedule"
         )
+
+
+def _refuse_traces(output: list[str] | None) -> None:
+    """`critical-path` writes a trace with its path; a changed plan was never recorded."""
+    for path in output or ():
+        if path.lower().endswith(("annotated.json", "annotated.json.gz", "annotated.json.zst")):
+            raise typer.BadParameter(
+                f"{path}: a change has no trace to be drawn into; give the document another name", param_hint="--output"
+            )
 
 
 def _check_asked(changes: list[Change], *, asks: bool, by: str | None) -> None:
