@@ -53,6 +53,10 @@ def test_what_was_measured_and_assumed_is_said() -> None:
     assert (swap.num_ranks, swap.num_stages, swap.num_micro_batches) == (4, 4, 8)
     assert any("nothing overlapped was measured" in note for note in swap.notes)
     assert any("no weight gradient was measured" in note for note in swap.notes)
+    assert any(
+        "each stage is on 2 ranks then: that takes memory for 2 times the weights" in note for note in swap.notes
+    )
+    assert not any("times the weights" in note for note in swap_schedule(measured("dualpipe"), "1f1b").notes)
     assert swap.sentence.startswith("DualPipe instead of 1F1B: ")
 
 

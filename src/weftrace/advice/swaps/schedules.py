@@ -117,7 +117,7 @@ def swap_schedule(measured: Inferred | MeasuredRun, name: str) -> ScheduleSwap:
         measured_ns=int(run.actions.select(pl.col("end_ns").max() - pl.col("start_ns").min()).item()),
         simulated_ns=simulated_ns,
         after_ns=after_ns,
-        notes=(*_assumed(run, other), *notes, *filter(None, [clocks])),
+        notes=(*_assumed(run, own, other), *notes, *filter(None, [clocks])),
     )
 
 
@@ -185,7 +185,7 @@ def _fitted(costs: Costs, own: Schedule, other: Schedule) -> tuple[Costs, tuple[
     return (fitted.sliced(other.num_slices) if other.num_slices > 1 else fitted), told.notes
 
 
-def _assumed(run: MeasuredRun, other: Schedule) -> Iterator[str]:
+def _assumed(run: MeasuredRun, own: Schedule, other: Schedule) -> Iterator[str]:
     done, wanted = (set(frame.get_column("kind").cast(pl.String)) for frame in (run.actions, other.actions))
     of = "from first start to last end of its work" if run.basis == "device" else "as long as its range on the host"
     yield f"a chunk takes the mean of its stage's chunks of that kind, {of}"
@@ -193,3 +193,8 @@ def _assumed(run: MeasuredRun, other: Schedule) -> Iterator[str]:
         yield "nothing overlapped was measured: an F&B is taken to take as long as F and B one after the other"
     if "W" in wanted - done:
         yield "no weight gradient was measured by itself: W is taken to take no time, and I as long as B"
+    if (copies := other.num_replicas) > own.num_replicas:
+        yield (
+            f"each stage is on {copies} ranks then: that takes memory for {copies} times the weights, and the sum of "
+            "the copies' gradients at a step's end is not counted"
+        )
