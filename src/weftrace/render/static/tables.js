@@ -97,7 +97,7 @@ export function sortableTable({
   /** @param {Row[]} next */
   function setRows(next) {
     current = next;
-    const times = columns.filter((column) => column.kind === "time");
+    const times = columns.filter((column) => column.kind === "time" && !column.text); // a text has units of its own
     const largest = times.map((column) =>
       next.reduce((most, row) => Math.max(most, Math.abs(Number(sortValue(column, row) ?? 0))), 0),
     );

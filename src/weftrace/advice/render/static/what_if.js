@@ -63,7 +63,7 @@ function cards({ replay, after_ns, saved_ns: saved, change, bottleneck }) {
     card("replay_error", "Before, replayed", sentence(replay.replayed_ns), `measured ${sentence(replay.span_ns)}`),
     card("saved", "After", sentence(after_ns), signed(change)),
     card("saved", saved < 0 ? "Costs" : "Saves", sentence(Math.abs(saved)), `replay ${signed(replay.error)} off`),
-    card("critical_path", "Decides then", bottleneck, `most of ${sentence(after_ns)}`),
+    card("critical_path", "Decides then", bottleneck, `most of ${sentence(after_ns)}`, "word"),
   ];
 }
 
