@@ -219,3 +219,12 @@ def test_sentences_name_the_largest_part_what_it_is_made_of_and_why_it_ran() -> 
 
 def test_every_source_of_a_wait_has_words() -> None:
     assert set(CAUSES) == set(SOURCES)
+
+
+def test_values_show_their_first_fact_and_no_screens_of_numbers() -> None:
+    inferred = layer()
+    path, answer = critical_path_of(inferred), what_if(inferred, [Scale(selector="compute", factor=0.5)])
+    assert repr(inferred).startswith("<Inferred: ops: ")
+    assert repr(path) == f"<CriticalPath: path: {path.sentence}>"
+    for value in (inferred, path, answer, waterfall(inferred), sensitivity(inferred), curve(inferred, "compute")):
+        assert len(repr(value)) < 300 and "\n" not in repr(value)

@@ -78,7 +78,7 @@ class WeakestEdge(InNotebook):
     confidence: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CriticalPath(InNotebook):
     """The chain that decides when the last op on a device ends, over the replayed span of the devices.
 

@@ -121,7 +121,7 @@ PATH_SCHEMA = DocumentSchema(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CriticalPathReport(InNotebook):
     """A critical path as its document: what is shown and saved. path, inferred: what it was made of, from which a page
     and the overlay are drawn; None for one that was read from a file."""

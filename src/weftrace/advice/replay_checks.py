@@ -51,7 +51,7 @@ CHECKS_SCHEMA = DocumentSchema(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ReplayChecks(InNotebook):
     """Files and how far the replay of each is off, as a document."""
 

@@ -43,7 +43,7 @@ MOST_LISTED = 20
 STRAIGHT, STILL = 0.1, 0.001
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Sensitivity(InNotebook):
     """What it saves to make each class, family, phase and rank faster by `by` (0.01: 1 %), alone.
 
@@ -66,7 +66,7 @@ class Sensitivity(InNotebook):
         yield "sensitivity", self.sentence
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Curve(InNotebook):
     """The replayed span over the speed of one selection. points: frame of `CURVE_SCHEMA`, ascending factors.
 

@@ -22,7 +22,7 @@ BAR_SCHEMA: dict[str, pl.DataType] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Waterfall(InNotebook):
     """The measured span as the classes on the critical path and the replay's error; `time_ns` add up to `span_ns`.
 

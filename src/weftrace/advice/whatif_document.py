@@ -113,7 +113,7 @@ SENSITIVITY_SCHEMA = DocumentSchema(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class WhatIfReport(InNotebook):
     """A what-if as its document: what is shown and saved. found: what it was made of; None of one read from a file."""
 
@@ -124,7 +124,7 @@ class WhatIfReport(InNotebook):
         return [("headline", self.document["headline"])]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SensitivityReport(InNotebook):
     """A sensitivity and its curves as their document: what is shown and saved."""
 

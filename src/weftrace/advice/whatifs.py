@@ -17,7 +17,7 @@ from weftrace.plan.times import timetable
 from weftrace.units import duration, percent
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WhatIf(InNotebook):
     """A change tried on the plan of a measured run. Times in ns, from the first start on a device to the last end.
 

@@ -56,7 +56,7 @@ SCHEDULE_SWAP_SCHEMA = DocumentSchema(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScheduleSwapReport(InNotebook):
     """A swapped schedule as its document: what is shown and saved."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # imported where a schedule is asked for: all else here works
     from weftrace.pipeline.schedule import Schedule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScheduleSwap(InNotebook):
     """What another schedule would take. Makespans in ns, from the first start of a chunk to the last end, of all ranks.
 

@@ -83,7 +83,7 @@ class Kept(InNotebook):
     num_pinned: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Inferred(InNotebook):
     """The plan of a measured run.
 
