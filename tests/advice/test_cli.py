@@ -219,3 +219,10 @@ def test_an_input_is_never_overwritten(run: Run, train: Path) -> None:
         before = train.read_bytes()
         code, _, err = run(*command, "-o", train)
         assert (code, train.read_bytes()) == (2, before) and "is an input" in told(err)
+
+
+def test_one_file_of_two_devices_is_one_file(run: Run, tmp_path: Path) -> None:
+    file = TraceFile().kernel("a", 100, 50).kernel("b", 100, 60, device=1, launch=90)
+    code, out, err = run("critical-path", file.write(tmp_path / "two.json"))
+    assert code == 0, err
+    assert "two.json · " in told(out) and "2 ranks" in told(out) and "more" not in told(out)
