@@ -165,9 +165,11 @@ def _of_contention(before: CriticalPath, after: CriticalPath) -> Iterator[str]:
     lasted, lasts = (_duration_ns(path.times) * computes for path in (before, after))
     each = ((was, lasted), (becomes, lasts))
     shares = [float((beside * took).sum()) / max(float(took.sum()), 1) for beside, took in each]
+    if abs(shares[1] - shares[0]) <= MUCH_BESIDE:
+        return
     rows = after.path.get_column("op").unique().to_numpy()
     less = float(((was - becomes) * lasts * _lost(after))[rows].sum())
-    if abs(shares[1] - shares[0]) <= MUCH_BESIDE or abs(less) < LEAST * after.span_ns:
+    if abs(less) < LEAST * after.span_ns:
         return
     worth = f"kernels on the new path are about {duration(abs(less))} too {'long' if less > 0 else 'short'} for it"
     yield (

@@ -229,7 +229,7 @@ def test_long_names_stay_within_page_and_cards(open_html: Open, tmp_path: Path, 
     for at in range(0, 900, 300):
         file.host(name, at, 20).kernel(GEMM, at + 20, 50, launch=at + 5).kernel(DISPATCH, at + 80, 200, launch=at + 8)
     inferred = infer(file.trace(tmp_path))
-    answer = what_if_report(what_if(inferred, [parse_change("communication=9")]), inferred)
+    answer = what_if_report(what_if(inferred, [parse_change("communication=5")]), inferred)
     assert answer.document["bottleneck"] == "communication"
     for html in (page_of(inferred), render_what_if_html(answer)):
         page = open_html(html, viewport={"width": width, "height": 900})
