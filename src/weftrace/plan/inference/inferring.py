@@ -66,8 +66,8 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
         graph_latency_ns=graph_ns if (launches.get_column("source") == "graph").any() else 0,
         quiet_latency_ns=host.quiet_latency_ns, num_pinned=len(origin),
     )  # fmt: skip
-    notes = [*between.notes, *(() if is_invented else host.notes), *_pinned(work, origin)]
-    notes += [*missing_kernels(work, on_device), *told_overlaps(work, on_device), *told_skew(skew), *_lost(work)]
+    notes = [*between.notes, *host.notes, *_pinned(work, origin), *missing_kernels(work, on_device)]
+    notes += [*told_overlaps(work, on_device), *told_skew(skew), *_lost(work)]
     inferred = assembled(work, ops, waits, kept, notes)
     inferred = replace(inferred, sm_waits=between.sm_waits, num_open=between.num_open)
     if is_invented:
