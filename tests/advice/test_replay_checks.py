@@ -49,3 +49,12 @@ def test_the_command_prints_a_line_a_file_and_writes_what_is_read_back(run: Run,
     assert outputs[1].read_text().count("\n") == 3 and "| a |" in outputs[2].read_text()
     assert run("critical-path", "--check", late, "--strict", "-q")[0] == 1
     assert run("critical-path", "--check", host, "-q")[0] == 3
+
+
+def test_sources_of_waits_are_headed_by_the_docs_words(run: Run, tmp_path: Path) -> None:
+    # one stream was held up by what ran before the recording: its first kernel starts long after its launch
+    late = TraceFile(window=False).kernel("a", 500, 50, launch=10).kernel("b", 552, 50, launch=20)
+    code, out, err = run("critical-path", "--check", late.write(tmp_path / "late.json"), "-o", tmp_path / "checks.md")
+    assert code == 0, err
+    heads = (tmp_path / "checks.md").read_text().splitlines()[2]
+    assert heads.endswith("| launch | start |") and "origin" not in out

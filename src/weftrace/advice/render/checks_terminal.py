@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.advice.render.tables import markdown_cell, markdown_table
-from weftrace.advice.render.words import off
+from weftrace.advice.render.words import SOURCE_HEADS, off
 from weftrace.advice.replay_checks import ChecksDocument, CheckTold
 from weftrace.plan.inference.replaying import LATE_NS
 from weftrace.plan.inference.values import SOURCES
@@ -46,7 +46,7 @@ def print_checks(document: ChecksDocument, console: Console) -> None:
             ),
             Group(
                 section("Waits", "by where they come from"),
-                table(("file", *sources), waits, width, left=HEADS[:1], shorten=shorten_start),
+                table(("file", *_heads(sources)), waits, width, left=HEADS[:1], shorten=shorten_start),
             ),
         ]
     if doubts := [(name, file["replay"]) for name, file in zip(_names(files), files, strict=True) if file["replay"]]:
@@ -73,7 +73,7 @@ def checks_markdown(document: ChecksDocument) -> str:
         for file in document["files"]
         if file["replay"] is None
     ]
-    parts = [headline(document), markdown_table([*HEADS, *BASIS_HEADS, *sources], lines), "\n".join(reasons)]
+    parts = [headline(document), markdown_table([*HEADS, *BASIS_HEADS, *_heads(sources)], lines), "\n".join(reasons)]
     return "\n\n".join([*filter(None, parts), f"weftrace {document['weftrace']}"]) + "\n"
 
 
@@ -121,6 +121,10 @@ def _basis(file: CheckTold) -> list[str]:
 def _waits(file: CheckTold, sources: Sequence[str]) -> list[str]:
     counts = {row["source"]: row["count"] for row in file["waits"]}
     return [f"{counts[source]:,}" if source in counts else "–" for source in sources]
+
+
+def _heads(sources: Sequence[str]) -> list[str]:
+    return [SOURCE_HEADS.get(source, source) for source in sources]
 
 
 def _sources(files: Sequence[CheckTold]) -> list[str]:
