@@ -246,3 +246,14 @@ def test_silence_before_an_operator_is_not_told_to_be_the_operators(tmp_path: Pa
     assert [name for name, _ in of_host] == ["host work", "host work: aten::to"]
     assert of_host[0][1] > 3_000 and of_host[1][1] <= 10
     assert inferred.replay.error == pytest.approx(0, abs=0.005)
+
+
+def test_a_thread_does_not_poll_for_a_kernel_that_begins_after_it_has_gone_on(tmp_path: Path) -> None:
+    # In each of three layers the host is quiet for 2 ms, and goes on 50 us before the GEMM that it launched before
+    # begins, which is so short that it ends within the time that counts as "just then".
+    file = TraceFile()
+    for at in range(0, 9_000, 3_000):
+        file.kernel(GEMM, at + 2_060, 10, launch=at).kernel(GEMM, at + 2_100, 10, launch=at + 2_010)
+    inferred = infer(file.trace(tmp_path))
+    assert "host waits" not in inferred.plan.ops.get_column("name").cast(pl.String)
+    assert not any("clocks" in note for note in inferred.notes)

@@ -84,13 +84,14 @@ def waits_for_device(
 
 def _candidates(stretches: pl.DataFrame, calls: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:
     """Each stretch with the kernels that its thread launched last before it: back (how many before), kernel, on_event,
-    event_end_ns, and next, the name of the kernel that the thread launched next."""
+    event_start_ns, event_end_ns, and next, the name of the kernel that the thread launched next."""
     launched = on_device.filter(pl.col("launch_ts_ns").is_not_null()).join(
         calls.select("thread", "pid", "tid").unique(), left_on=("launch_pid", "launch_tid"), right_on=("pid", "tid")
     )
     launched = launched.sort("thread", "launch_ts_ns", "event").select(
         "thread", pl.col("launch_ts_ns").alias("from_ns"), pl.col("event").alias("on_event"), "name",
-        pl.col("end_ns").alias("event_end_ns"), pl.int_range(pl.len()).over("thread").alias("place"),
+        pl.col("start_ns").alias("event_start_ns"), pl.col("end_ns").alias("event_end_ns"),
+        pl.int_range(pl.len()).over("thread").alias("place"),
     )  # fmt: skip
     last = stretches.sort("from_ns").join_asof(
         launched.select("thread", "from_ns", "place").sort("from_ns"), on="from_ns", by="thread", check_sortedness=False
@@ -106,7 +107,7 @@ def _candidates(stretches: pl.DataFrame, calls: pl.DataFrame, on_device: pl.Data
 
 def _votes(tried: pl.DataFrame) -> pl.DataFrame:
     after = pl.col("until_ns") - pl.col("event_end_ns")
-    held = pl.col("event_end_ns") > pl.col("from_ns")
+    held = (pl.col("event_end_ns") > pl.col("from_ns")) & (pl.col("event_start_ns") < pl.col("until_ns"))
     group = ("back", "kernel", "next")
     return tried.with_columns(is_for=held & after.is_between(-SOON_NS, SOON_NS)).with_columns(
         votes_for=pl.col("is_for").sum().over(group), votes_against=(~pl.col("is_for")).sum().over(group)
