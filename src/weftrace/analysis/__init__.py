@@ -29,6 +29,7 @@ from weftrace.analysis.phase_times import phase_means, phases
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
 from weftrace.analysis.time_account import Account, Breakdown, account_of, breakdown
+from weftrace.analysis.time_owners import own_times
 
 __all__ = [
     "Account",
@@ -65,6 +66,7 @@ __all__ = [
     "operators",
     "outside_steps",
     "overlap",
+    "own_times",
     "phase_means",
     "phases",
     "quality",

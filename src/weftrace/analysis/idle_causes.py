@@ -63,7 +63,8 @@ def idle(source: Trace | Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> I
 
 
 def idle_gaps(work: Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> pl.DataFrame:
-    """Each gap of the whole device, or what of it is in the window: row (of the event that ends it), gap_ns, cause."""
+    """Each gap of the whole device, or what of it is in the window: row (of the event that ends it), from_ns
+    (absolute), gap_ns, cause."""
     return _gaps(_by_start(work), None, threshold_ns, work.window_ns)
 
 
@@ -91,7 +92,7 @@ def _gaps(events: pl.DataFrame, by: str | None, threshold_ns: int, window_ns: tu
     if window_ns is not None:
         inside = pl.col("start_ns").clip(*window_ns), pl.col("idle_from_ns").clip(*window_ns)
         gaps = gaps.with_columns(inside).filter(gap > 0)
-    return gaps.select("row", "stream", gap.alias("gap_ns"), "cause")
+    return gaps.select("row", "stream", pl.col("idle_from_ns").alias("from_ns"), gap.alias("gap_ns"), "cause")
 
 
 def _totals(gaps: pl.DataFrame) -> dict[str, int]:
