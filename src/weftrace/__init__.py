@@ -26,6 +26,7 @@ from weftrace.wings import WINGS, public_names
 if TYPE_CHECKING:  # what a type checker sees; wings.py names the wings' own
     from weftrace import analysis as analysis
     from weftrace import capture as capture
+    from weftrace import comparison as comparison
     from weftrace import experts as experts
     from weftrace import facts as facts
     from weftrace import flops as flops
@@ -34,6 +35,8 @@ if TYPE_CHECKING:  # what a type checker sees; wings.py names the wings' own
     from weftrace import report as report
     from weftrace import trace as trace
     from weftrace import workers as workers
+    from weftrace.comparison import Diff as Diff
+    from weftrace.comparison import diff as diff
     from weftrace.doors import figure as figure
     from weftrace.doors import load as load
     from weftrace.doors import save as save

@@ -12,7 +12,7 @@ from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import breakdown, steps
 from weftrace.analysis.time_account import Breakdown
 from weftrace.analysis.time_owners import PARTS, own_times
-from weftrace.trace import Trace, open_trace, work_of
+from weftrace.trace import Trace, read_chrome, work_of
 from weftrace.units import US
 
 
@@ -56,7 +56,7 @@ def test_by_pencil(tmp_path: Path) -> None:
         .kernel("Memcpy DtoD (Device -> Device)", 280, 60, launch=13, stream=40, cat="gpu_memcpy")
         .kernel(GEMM, 1000, 100, launch=900)
     )  # fmt: skip
-    work = work_of(open_trace(file.write(tmp_path / "trace.json")))
+    work = work_of(read_chrome(file.write(tmp_path / "trace.json")))
     rows = own_times(work).select("part", "cause", "num", "raw_ns", "union_ns", "own_ns")
     assert [(part, cause, num, *(ns // US for ns in times)) for part, cause, num, *times in rows.iter_rows()] == [
         ("compute", None, 1, 100, 100, 100),

@@ -1,0 +1,82 @@
+"""What changed from one run to another: `diff`, and what it returns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from weftrace.comparison.exact_changes import changes_of, summed
+from weftrace.comparison.noise import Spread, is_noise, spread_of
+from weftrace.comparison.runs import Run, run_of
+from weftrace.comparison.sides import Side, sides_of
+from weftrace.comparison.verdicts import Verdict, verdict_of
+from weftrace.notebook import InNotebook
+from weftrace.trace.job import Job
+from weftrace.trace.kernels import KernelRules
+from weftrace.trace.model import Trace
+from weftrace.units import duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Diff(InNotebook):
+    """What changed in a step, from the one run to the other. Times in ns, of a step, mean over ranks.
+
+    before, after: the two sides. verdict: whether they may be compared. spans: of each side the median step, with its
+    spread. changes: a row a kernel of one part, cause, operator and phase, see `changes_of`; sum them with `by`.
+    remainder_ns: change of the median step - change of the mean step, which is what the changes add up to.
+    is_noise: whether the steps' lengths differ by no more than they do within a run; None where one step tells nothing.
+    """
+
+    before: Side
+    after: Side
+    verdict: Verdict
+    spans: tuple[Spread, Spread]
+    changes: pl.DataFrame
+    is_noise: bool | None
+
+    @property
+    def change_ns(self) -> int:
+        """Of the median step."""
+        return self.spans[1].median_ns - self.spans[0].median_ns
+
+    @property
+    def remainder_ns(self) -> int:
+        return self.change_ns - int(self.changes.get_column("change_ns").sum())
+
+    def by(self, *columns: str) -> pl.DataFrame:
+        """The changes summed over all but these columns of `changes`, the largest first."""
+        return summed(self.changes, columns)
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "verdict", self.verdict.word
+        yield "step", " → ".join(duration(spread.median_ns) for spread in self.spans)
+        for part, change_ns in self.by("part").select("part", "change_ns").iter_rows():
+            yield part, duration(change_ns)
+
+
+def diff(
+    before: str | os.PathLike[str] | Trace | Job | Run,
+    after: str | os.PathLike[str] | Trace | Job | Run,
+    *,
+    rules: KernelRules | None = None,
+    workers: int | None = None,
+    on_done: Callable[[str], None] | None = None,
+) -> Diff:
+    """Compare two runs: traces, jobs of many ranks, or paths of these.
+
+    rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. Raises TraceError where one of them
+    cannot be read.
+    """
+    runs = [run_of(source, rules=rules, workers=workers, on_done=on_done) for source in (before, after)]
+    one, other = sides_of(*runs)
+    return Diff(
+        before=one,
+        after=other,
+        verdict=verdict_of(one, other),
+        spans=(spread_of(one.spans_ns), spread_of(other.spans_ns)),
+        changes=changes_of(one, other),
+        is_noise=is_noise(one.spans_ns, other.spans_ns),
+    )
