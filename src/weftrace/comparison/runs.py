@@ -26,7 +26,7 @@ SHARE_SCHEMA: dict[str, pl.DataType] = {
     "part": pl.String(),  # one of `PARTS`
     "cause": pl.String(),  # of idle time: host_wait, dependency_wait, kernel_gap, unknown; of communication: its role
     "kind": pl.String(),
-    "family": pl.String(),
+    "family": pl.String(),  # of communication, which collective, where that is known
     "kernel": pl.String(),  # of idle time, what ends the gap; so are kind, family, operator and phase
     "operator": pl.String(),  # the innermost that launched it; null where none is known
     "phase": pl.String(),
@@ -35,6 +35,10 @@ SHARE_SCHEMA: dict[str, pl.DataType] = {
     "union_ns": pl.Int64(),  # by which they lengthen the time of their class (`own_times`)
     "own_ns": pl.Int64(),  # by which they lengthen the part
 }
+#: A part that jobs of several ranks have beside `PARTS`: communication or idle time in which a rank waited for the last
+#: to come. Its cause is the rank with which the waiting began: "rank 2".
+WAITING = "waiting for late ranks"
+
 LABELS = ("part", "cause", "kind", "family", "kernel", "operator", "phase")
 SUMS = ("num", "raw_ns", "union_ns", "own_ns")
 
@@ -146,7 +150,8 @@ def rank_run(work: Work) -> RankRun:
 
 def _shares(work: Work, owned: pl.DataFrame) -> pl.DataFrame:
     every = work.around.events
-    labels = every.select("row", "kind", "family", pl.col("name").alias("kernel"), "role", "phase")
+    family = pl.when(pl.col("kind") == "communication").then(pl.coalesce("collective", "family")).otherwise("family")
+    labels = every.select("row", "kind", family.alias("family"), pl.col("name").alias("kernel"), "role", "phase")
     labels = labels.with_columns(_operators(work, every), _phase_names(work, every))
     is_idle = pl.col("part") == "idle"
     rows = owned.join(labels, on="row", how="left").with_columns(

@@ -1,0 +1,262 @@
+"""What changed, in sentences: the first names the largest change of a step and its cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.comparison.diffs import Diff
+from weftrace.comparison.noise import is_noise
+from weftrace.comparison.runs import WAITING
+from weftrace.comparison.sides import Side
+from weftrace.units import percent, short_time
+
+#: By what a kernel's own time changes, see `changes_of`.
+EFFECTS = ("number", "duration", "overlap", "kernel")
+
+_MOST_CAUSES = 6
+_WORTH = 0.02  # of the sum of all causes' sizes: a smaller cause is not told
+_BESIDE = 0.25  # of the largest cause: a cause the other way that is larger is told with it
+_LEADS = 2.0  # times the next effect: then one effect alone is told
+_ALL = 0.9  # of a part's change: a family with more of it is told in its place
+_MOST = 0.5  # and one with more than this beside it
+_SAME = 0.0005  # of a step: what changes by less is "as long"
+
+_IDLE = {
+    "host_wait": "idle time in which the host had launched nothing",
+    "dependency_wait": "idle time in which queued work waited for an event or another stream",
+    "kernel_gap": "idle time between kernels that follow each other",
+    "unknown": "idle time whose cause is not told",
+}
+
+
+_GROUPS = ("part", "cause", "family")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """A change of one part by one family of kernels. Times in ns of a step.
+
+    part, cause: as in `Diff.changes`. family: of the kernels; of idle time, of those that end the gaps. change_ns: of
+    their own time. effect: by what most of it is (`EFFECTS`); None where no effect leads. sentence: all of it in words,
+    without a full stop.
+    """
+
+    part: str
+    cause: str | None
+    family: str | None
+    change_ns: int
+    effect: str | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """A cause that is still to be put in words. values: `CHANGE_COLUMNS` of it."""
+
+    part: str
+    cause: str | None
+    family: str | None
+    change_ns: int
+    effect: str | None
+    values: dict[str, Any]
+
+
+def headline(diff: Diff) -> str:
+    """The result in a sentence or two."""
+    verdict = diff.verdict
+    if verdict.word == "not comparable":
+        reason = verdict.reasons[0] if verdict.reasons else "they differ"
+        spans = f" Their steps take {short_time(diff.spans[0].median_ns)} and {short_time(diff.spans[1].median_ns)}."
+        return f"Not comparable: {reason}. No cause is told.{spans if min(_medians(diff)) else ''}"
+    told = causes(diff)
+    if not told and not diff.change_ns:
+        return f"Nothing changed: {_step(diff)} takes {short_time(diff.spans[0].median_ns)} in both."
+    lead = _length(diff)
+    if diff.is_noise:
+        if not (found := [each for each in told if _is_sure(diff, each)]):
+            return f"Within the noise: {lead[0].lower()}{lead[1:]}, and steps of one run differ by as much."
+        return f"{lead}, which is within the noise; but {found[0].sentence}."
+    return " ".join((f"{lead}{_because(diff, told)}.", *_unsure(diff)))
+
+
+def causes(diff: Diff, most: int = _MOST_CAUSES) -> tuple[Cause, ...]:
+    """The changes by part and family of kernels, the largest first, but for those that are too small to matter."""
+    groups = diff.by(*_GROUPS).filter(pl.col("change_ns") != 0)
+    whole = max(1, int(groups.get_column("change_ns").abs().sum()))
+    large = groups.filter(pl.col("change_ns").abs() >= _WORTH * whole).head(most)
+    return tuple(_cause(diff, row) for row in large.iter_rows(named=True))
+
+
+def _cause(diff: Diff, row: dict[str, Any]) -> Cause:
+    part, cause, family, change_ns = (row[name] for name in ("part", "cause", "family", "change_ns"))
+    effects = sorted(((row[f"by_{name}_ns"], name) for name in EFFECTS), key=lambda each: -abs(each[0]))
+    (first_ns, first), (second_ns, _) = effects[:2]
+    leads = abs(first_ns) >= _LEADS * abs(second_ns) and first_ns * change_ns > 0
+    effect = first if leads else None
+    changes = diff.changes.filter(*(pl.col(name).eq_missing(row[name]) for name in _GROUPS))
+    told = _Told(part=part, cause=cause, family=family, change_ns=change_ns, effect=effect, values=row)
+    return Cause(
+        part=part, cause=cause, family=family, change_ns=change_ns, effect=effect, sentence=_sentence(told, changes)
+    )
+
+
+def _sentence(told: _Told, changes: pl.DataFrame) -> str:
+    size = _size(told.change_ns)
+    more = "more" if told.change_ns > 0 else "less"
+    family = _named(told.family)
+    if told.part == WAITING:
+        return f"ranks wait {short_time(abs(told.change_ns))} {more} for {told.cause}, which is late"
+    if told.part == "idle":
+        return f"{_part_words('idle', told.cause)}, before {family} kernels: {size}{_how(told, 'gap')}"
+    what = {"compute": f"{family} kernels", "exposed communication": f"exposed {family}"}.get(
+        told.part, f"copies ({family}) with no kernel beside them"
+    )
+    if told.cause == "barrier" and told.family != "barrier":
+        what += " (waiting, no data)"
+    if told.effect == "kernel":
+        return f"{what} {size}: {_other_kernels(changes)}"
+    return f"{what} {size}{_how(told, 'kernel')}"
+
+
+def _how(told: _Told, noun: str) -> str:
+    """By what: number, duration or overlap, with the values of both sides."""
+    values = told.values
+    n0, n1 = values["before_num"], values["after_num"]
+    if told.effect == "number":
+        return f", {_count(n0)} → {_count(n1)} {noun}s a step"
+    if told.effect == "duration" and n0 and n1:
+        mean0, mean1 = values["before_raw_ns"] / n0, values["after_raw_ns"] / n1
+        length = "take" if noun == "kernel" else "last"
+        return f", they {length} {_times(mean0, mean1)} as long" if mean0 else ""
+    if told.effect == "overlap":
+        raw0, raw1 = values["before_raw_ns"], values["after_raw_ns"]
+        if told.part == "compute":
+            return f", they run {'less' if told.change_ns > 0 else 'more'} beside other kernels"
+        shares = [values[f"{side}_ns"] / raw if raw else 0.0 for side, raw in (("before", raw0), ("after", raw1))]
+        return (
+            f", {'less' if told.change_ns > 0 else 'more'} of it hidden: {percent(1 - shares[0])} → "
+            f"{percent(1 - shares[1])}, the kernels take {_times(raw0 / n0, raw1 / n1) if n0 and n1 and raw0 else '?'} "
+            "as long"
+        )
+    return ""
+
+
+def _other_kernels(changes: pl.DataFrame) -> str:
+    one_side = changes.filter((pl.col("before_num") == 0) | (pl.col("after_num") == 0))
+    by_name = one_side.group_by("kernel").agg(pl.col("before_ns", "after_ns").sum())
+    gone = by_name.filter(pl.col("before_ns") > 0).sort("before_ns", "kernel", descending=[True, False])
+    new = by_name.filter(pl.col("after_ns") > 0).sort("after_ns", "kernel", descending=[True, False])
+    if gone.height and new.height:
+        return f"other kernels do it, {_short(new.item(0, 'kernel'))} for {_short(gone.item(0, 'kernel'))}"
+    side = new if new.height else gone
+    name = _short(side.item(0, "kernel")) if side.height else "kernels"
+    return f"{name}{' and others' if side.height > 1 else ''} {'new' if new.height else 'gone'}"
+
+
+def _length(diff: Diff) -> str:
+    """A step takes so much longer."""
+    before, after = _medians(diff)
+    change, subject = after - before, _step(diff)
+    subject = subject[0].upper() + subject[1:]
+    spans = f"{short_time(before)} → {short_time(after)}"
+    if abs(change) < _SAME * max(before, 1):
+        return f"{subject} takes as long as before ({spans})"
+    relative = f", {change / before:+.1%}".replace("-", "−").replace("%", " %") if before else ""
+    return f"{subject} takes {short_time(abs(change))} {'longer' if change > 0 else 'less'} ({spans}{relative})"
+
+
+def _because(diff: Diff, told: tuple[Cause, ...]) -> str:
+    """The part that changed most in the direction of the step, and the largest against it where it matters."""
+    parts = diff.by("part", "cause").filter(pl.col("change_ns") != 0)
+    if parts.is_empty():
+        return ""
+    along = parts.filter(pl.col("change_ns") * diff.change_ns > 0)
+    lead = (along if along.height else parts).row(0, named=True)
+    against = parts.filter(pl.col("change_ns") * lead["change_ns"] < 0)
+    sentence = f": {_part_told(lead, told)}"
+    if against.height and abs(against.item(0, "change_ns")) >= _BESIDE * abs(lead["change_ns"]):
+        sentence += f"; against it, {_part_told(against.row(0, named=True), told)}"
+    return sentence
+
+
+def _part_told(part: dict[str, Any], told: tuple[Cause, ...]) -> str:
+    """A part's change, by the family that has most of it; nearly all of it is that family's change alone."""
+    change_ns = part["change_ns"]
+    own = [c for c in told if c.part == part["part"] and c.cause == part["cause"] and c.change_ns * change_ns > 0]
+    if own and (own[0].change_ns >= _ALL * change_ns if change_ns > 0 else own[0].change_ns <= _ALL * change_ns):
+        return own[0].sentence
+    words = f"{_part_words(part['part'], part['cause'])} {_size(change_ns)}"
+    return f"{words}, most of it: {own[0].sentence}" if own and own[0].change_ns / change_ns >= _MOST else words
+
+
+def _part_words(part: str, cause: str | None) -> str:
+    if part == "idle":
+        return _IDLE.get(cause or "", "idle time")
+    if part == WAITING:
+        return f"waiting for {cause}, which is late"
+    if part == "exposed communication" and cause == "barrier":
+        return "exposed communication kernels that wait and move nothing"
+    return {"exposed memory": "copies with no kernel beside them"}.get(part, part)
+
+
+def _size(change_ns: int) -> str:
+    return f"{'+' if change_ns > 0 else '−'}{short_time(abs(change_ns))}"
+
+
+def _unsure(diff: Diff) -> Iterator[str]:
+    if diff.is_noise is None:
+        yield (
+            "One step of each tells nothing of noise."
+            if _has_steps(diff)
+            else ("The files record no steps: each is taken as one, and noise is not known.")
+        )
+
+
+def _is_sure(diff: Diff, cause: Cause) -> bool:
+    """Whether a cause is more than noise, asked of all causes at once."""
+    number = diff.changes.select(_GROUPS).n_unique()
+    one, other = (
+        side.shares.filter(*(pl.col(name).eq_missing(getattr(cause, name)) for name in _GROUPS))
+        for side in (diff.before, diff.after)
+    )
+    steps = [_of_steps(side, rows) for side, rows in ((diff.before, one), (diff.after, other))]
+    return is_noise(*steps, num_asked=number) is False
+
+
+def _of_steps(side: Side, rows: pl.DataFrame) -> NDArray[np.float64]:
+    return replace(side, shares=rows).spans_ns
+
+
+def _has_steps(diff: Diff) -> bool:
+    return bool(diff.before.steady.steps and diff.after.steady.steps)
+
+
+def _step(diff: Diff) -> str:
+    return "a step" if _has_steps(diff) else "the recording"
+
+
+def _medians(diff: Diff) -> tuple[int, int]:
+    return diff.spans[0].median_ns, diff.spans[1].median_ns
+
+
+def _times(before: float, after: float) -> str:
+    return f"{after / before:.2f} times"
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}" if abs(number - round(number)) < 0.005 else f"{number:,.1f}"
+
+
+def _named(family: str | None) -> str:
+    return "unnamed" if family is None else family.replace("_", "-")
+
+
+def _short(kernel: str, most: int = 48) -> str:
+    name = kernel.removeprefix("void ").split("(")[0]
+    return name if len(name) <= most else f"{name[: most - 1]}…"
