@@ -468,6 +468,157 @@ declare namespace what_if {
   }
 }
 
+declare namespace diff {
+  /** A step that is left out. */
+  interface DroppedStep {
+    step: number;
+    why: string;
+  }
+  /** What both runs, or one of them, say of themselves. */
+  interface FactRow {
+    name: string;
+    before: string;
+    after: string;
+  }
+  /** A limit that was asked for, and whether it was met. */
+  interface GateRow {
+    /** As it was written: `exposed`, `family:gemm`. */
+    figure: string;
+    /** On which side of the limit it fails. */
+    direction: "above" | "below";
+    /** By how much it may change, as it was written: 5%, 300us. */
+    limit: string;
+    /** What before and after are in. */
+    unit: "ns" | "number" | "share";
+    /** Null where it is undefined. */
+    before: number | null;
+    after: number | null;
+    /** Whether it is no larger than what steps of one run differ by; null where one step tells nothing. */
+    is_noise: boolean | null;
+    /** Null where the runs are not comparable: gates are not judged. */
+    is_met: boolean | null;
+    sentence: string;
+  }
+  /** For how long the other ranks waited, exposed, because this one began a collective last; mean over ranks. */
+  interface LatenessRow {
+    rank: number;
+    before_ns: number;
+    after_ns: number;
+    change_ns: number;
+  }
+  /** A family, kernel, operator or phase: what it adds to a step, idle time that it ends left out. */
+  interface MoverRow {
+    name: string;
+    /** Compute, communication, memory or fused; null of several. */
+    kind: string | null;
+    status: "both" | "gone" | "new" | "replaced";
+    /** Of one that is gone: what stands in its place. */
+    replaced_by: string | null;
+    /** name, or the rule by which two names are taken for one. */
+    matched_by: string;
+    /** Own time: by which it lengthens the step. */
+    before_ns: number;
+    after_ns: number;
+    change_ns: number;
+    /** Launches in a step. */
+    before_num: number;
+    after_num: number;
+    /** Durations in a step, hidden or not. */
+    before_raw_ns: number;
+    after_raw_ns: number;
+    by_number_ns: number;
+    by_duration_ns: number;
+    by_overlap_ns: number;
+    by_kernel_ns: number;
+    /** Whether it is no larger than what steps of one run differ by; null where one step tells nothing. */
+    is_noise: boolean | null;
+  }
+  /** Who changed, each list with the largest change first. */
+  interface Movers {
+    family: MoverRow[];
+    kernel: MoverRow[];
+    operator: MoverRow[];
+    phase: MoverRow[];
+  }
+  /** A part of a step and its cause. All rows and `remainder_ns` add up to `change_ns` of the document, exactly. */
+  interface PartRow {
+    part: string;
+    /** Of idle time: what was waited for. Of communication: data or barrier; of waiting, for whom. */
+    cause: string | null;
+    before_ns: number;
+    after_ns: number;
+    change_ns: number;
+    /** Of change_ns: more or fewer launches, or gaps. */
+    by_number_ns: number;
+    /** Of change_ns: longer or shorter ones. */
+    by_duration_ns: number;
+    /** Of change_ns: hidden more or less, or beside its like. */
+    by_overlap_ns: number;
+    /** Of change_ns: kernels that one run alone has. */
+    by_kernel_ns: number;
+    /** Whether it is no larger than what steps of one run differ by; null where one step tells nothing. */
+    is_noise: boolean | null;
+  }
+  /** A device of a rank that both runs have. */
+  interface RankTold {
+    rank: number | null;
+    device: number | null;
+    path: string;
+    simulated: boolean;
+  }
+  /** One of the two runs, as far as it is compared. */
+  interface SideTold {
+    source: string;
+    ranks: RankTold[];
+    steps: StepTold[];
+    dropped: DroppedStep[];
+    /** Of the steps' lengths. */
+    median_ns: number;
+    /** Their lower quartile. */
+    low_ns: number;
+    /** Their upper quartile. */
+    high_ns: number;
+    /** Files that could not be used, and why. */
+    failures: string[];
+    notes: string[];
+  }
+  /** A step that counts. */
+  interface StepTold {
+    /** Null where the run has no steps: the whole recording is the one. */
+    step: number | null;
+    /** Its length, mean over ranks. */
+    span_ns: number;
+  }
+  /** Whether what changed may be read as the effect of a change. */
+  interface VerdictTold {
+    word: "comparable" | "comparable, but" | "not comparable";
+    /** What differs, the gravest first. */
+    reasons: string[];
+    facts: FactRow[];
+  }
+  /** What changed in a step, from one run to another. */
+  interface Document {
+    schema: "weftrace.diff/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    before: SideTold;
+    after: SideTold;
+    verdict: VerdictTold;
+    headline: string;
+    /** Whether the steps' lengths differ by no more than within a run; null: one step tells nothing. */
+    is_noise: boolean | null;
+    /** Of the median step. */
+    change_ns: number;
+    /** Change of the median step less that of the mean step. */
+    remainder_ns: number;
+    parts: PartRow[];
+    movers: Movers;
+    /** Of jobs of several ranks; the largest change first. */
+    lateness: LatenessRow[];
+    gates: GateRow[];
+  }
+}
+
 declare namespace placement {
   interface BeforeAndAfter {
     /** The placement before, or the published EPLB on the same loads; null where it has no answer. */

@@ -58,6 +58,10 @@ class AdviceError(WeftraceError):
     """A change cannot be tried on a plan: what it names is not there, or it says two things of one op."""
 
 
+class ComparisonError(WeftraceError):
+    """Two runs cannot be compared as it was asked: a gate that means nothing, a name that neither run has."""
+
+
 class LoadsError(WeftraceError):
     """Expert loads cannot be used: a file or an array that is not loads, NaN, a negative count, the wrong shape."""
 

@@ -34,7 +34,7 @@ WINGS = (
     Wing("pipeline"),
     Wing("moe", command="profile"),
     Wing("advice", command="whatif"),
-    Wing("comparison", (("diffs", ("Diff", "diff")),), is_shown=False, command="diff"),
+    Wing("comparison", (("diffs", ("Diff", "diff")),), command="diff"),
     Wing("capture", is_shown=False),
 )
 

@@ -1,0 +1,276 @@
+"""A comparison as JSON values, versioned (`weftrace.diff/1`): the two sides, the verdict, what changed, the gates.
+
+Times are whole ns of one step, mean over the steps that count and over the ranks that both runs have, unless a field
+says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypedDict, cast
+
+import polars as pl
+from msgspec import Meta
+
+from weftrace.analysis.time_owners import PARTS
+from weftrace.comparison.diffs import Diff
+from weftrace.comparison.gates import GateRow, IsNoise
+from weftrace.comparison.noise import Spread, is_noise
+from weftrace.comparison.runs import WAITING
+from weftrace.comparison.sides import Side
+from weftrace.comparison.stories import headline
+from weftrace.files.schemas import Amount, Count, DocumentSchema
+from weftrace.notebook import InNotebook
+from weftrace.version import __version__
+
+SCHEMA: Final = "weftrace.diff/1"
+
+
+class RankTold(TypedDict):
+    """A device of a rank that both runs have."""
+
+    rank: int | None
+    device: int | None
+    path: str
+    simulated: bool
+
+
+class StepTold(TypedDict):
+    """A step that counts."""
+
+    step: Annotated[int | None, Meta(description="Null where the run has no steps: the whole recording is the one.")]
+    span_ns: Annotated[Count, Meta(description="Its length, mean over ranks.")]
+
+
+class DroppedStep(TypedDict):
+    """A step that is left out."""
+
+    step: int
+    why: str
+
+
+class SideTold(TypedDict):
+    """One of the two runs, as far as it is compared."""
+
+    source: str
+    ranks: list[RankTold]
+    steps: list[StepTold]
+    dropped: list[DroppedStep]
+    median_ns: Annotated[Count, Meta(description="Of the steps' lengths.")]
+    low_ns: Annotated[Count, Meta(description="Their lower quartile.")]
+    high_ns: Annotated[Count, Meta(description="Their upper quartile.")]
+    failures: Annotated[list[str], Meta(description="Files that could not be used, and why.")]
+    notes: list[str]
+
+
+class FactRow(TypedDict):
+    """What both runs, or one of them, say of themselves."""
+
+    name: str
+    before: str
+    after: str
+
+
+class VerdictTold(TypedDict):
+    """Whether what changed may be read as the effect of a change."""
+
+    word: Literal["comparable", "comparable, but", "not comparable"]
+    reasons: Annotated[list[str], Meta(description="What differs, the gravest first.")]
+    facts: list[FactRow]
+
+
+class PartRow(TypedDict):
+    """A part of a step and its cause. All rows and `remainder_ns` add up to `change_ns` of the document, exactly."""
+
+    part: str
+    cause: Annotated[
+        str | None,
+        Meta(description="Of idle time: what was waited for. Of communication: data or barrier; of waiting, for whom."),
+    ]
+    before_ns: int
+    after_ns: int
+    change_ns: int
+    by_number_ns: Annotated[int, Meta(description="Of change_ns: more or fewer launches, or gaps.")]
+    by_duration_ns: Annotated[int, Meta(description="Of change_ns: longer or shorter ones.")]
+    by_overlap_ns: Annotated[int, Meta(description="Of change_ns: hidden more or less, or beside its like.")]
+    by_kernel_ns: Annotated[int, Meta(description="Of change_ns: kernels that one run alone has.")]
+    is_noise: IsNoise
+
+
+class MoverRow(TypedDict):
+    """A family, kernel, operator or phase: what it adds to a step, idle time that it ends left out."""
+
+    name: str
+    kind: Annotated[str | None, Meta(description="Compute, communication, memory or fused; null of several.")]
+    status: Literal["both", "new", "gone", "replaced"]
+    replaced_by: Annotated[str | None, Meta(description="Of one that is gone: what stands in its place.")]
+    matched_by: Annotated[str, Meta(description="name, or the rule by which two names are taken for one.")]
+    before_ns: Annotated[int, Meta(description="Own time: by which it lengthens the step.")]
+    after_ns: int
+    change_ns: int
+    before_num: Annotated[Amount, Meta(description="Launches in a step.")]
+    after_num: Amount
+    before_raw_ns: Annotated[Amount, Meta(description="Durations in a step, hidden or not.")]
+    after_raw_ns: Amount
+    by_number_ns: int
+    by_duration_ns: int
+    by_overlap_ns: int
+    by_kernel_ns: int
+    is_noise: IsNoise
+
+
+class Movers(TypedDict):
+    """Who changed, each list with the largest change first."""
+
+    family: list[MoverRow]
+    kernel: list[MoverRow]
+    operator: list[MoverRow]
+    phase: list[MoverRow]
+
+
+class LatenessRow(TypedDict):
+    """For how long the other ranks waited, exposed, because this one began a collective last; mean over ranks."""
+
+    rank: int
+    before_ns: int
+    after_ns: int
+    change_ns: int
+
+
+class DiffDocument(TypedDict):
+    """What changed in a step, from one run to another."""
+
+    schema: str
+    weftrace: Annotated[str, Meta(description="The version that wrote it.")]
+    before: SideTold
+    after: SideTold
+    verdict: VerdictTold
+    headline: str
+    is_noise: Annotated[
+        bool | None,
+        Meta(
+            description="Whether the steps' lengths differ by no more than within a run; null: one step tells nothing."
+        ),
+    ]
+    change_ns: Annotated[int, Meta(description="Of the median step.")]
+    remainder_ns: Annotated[int, Meta(description="Change of the median step less that of the mean step.")]
+    parts: list[PartRow]
+    movers: Movers
+    lateness: Annotated[list[LatenessRow], Meta(description="Of jobs of several ranks; the largest change first.")]
+    gates: list[GateRow]
+
+
+DIFF_SCHEMA = DocumentSchema(
+    document=DiffDocument,
+    schema=SCHEMA,
+    title="What changed in a step, from one run to another",
+    file=Path(__file__).with_name("diff.schema.json"),
+)
+
+LEVELS: Final = ("family", "kernel", "operator", "phase")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DiffReport(InNotebook):
+    """A comparison as its document: what is shown and saved. diff: what it was made of, from which pictures are drawn;
+    None for one that was read from a file."""
+
+    document: DiffDocument
+    diff: Diff | None = None
+
+    def _told(self) -> list[tuple[str, str]]:
+        return [("verdict", self.document["verdict"]["word"]), ("headline", self.document["headline"])]
+
+
+def diff_report(diff: Diff, gates: Sequence[GateRow] = ()) -> DiffReport:
+    """A comparison as a value that can be shown and saved. gates: as `gates.judged` returns them."""
+    return DiffReport(document=diff_document(diff, gates), diff=diff)
+
+
+def diff_document(diff: Diff, gates: Sequence[GateRow] = ()) -> DiffDocument:
+    """As JSON-able values."""
+    return {
+        "schema": SCHEMA,
+        "weftrace": __version__,
+        "before": _side(diff.before, diff.spans[0]),
+        "after": _side(diff.after, diff.spans[1]),
+        "verdict": {
+            "word": diff.verdict.word,
+            "reasons": list(diff.verdict.reasons),
+            "facts": [{"name": name, "before": one, "after": other} for name, one, other in diff.verdict.facts],
+        },
+        "headline": headline(diff),
+        "is_noise": diff.is_noise,
+        "change_ns": diff.change_ns,
+        "remainder_ns": diff.remainder_ns,
+        "parts": part_rows(diff),
+        "movers": cast(Movers, {level: _movers(diff, level) for level in LEVELS}),
+        "lateness": [],
+        "gates": list(gates),
+    }
+
+
+def part_rows(diff: Diff) -> list[PartRow]:
+    """The parts in the order in which one hides the next, of each the causes with the largest change first."""
+    rows = diff.by("part", "cause")
+    in_order = (*PARTS[:2], WAITING, *PARTS[2:])
+    rows = rows.sort(pl.col("part").replace_strict({part: at for at, part in enumerate(in_order)}), maintain_order=True)
+    per_step = [_per_step(side, ("part", "cause")) for side in (diff.before, diff.after)]
+    told: list[PartRow] = []
+    for row in rows.select(pl.exclude(r"^.*_(num|raw_ns)$")).to_dicts():
+        key = row["part"], row["cause"]
+        values = [steps.get(key, [0.0] * side.num_steps) for steps, side in zip(per_step, _sides(diff), strict=True)]
+        told.append(cast(PartRow, {**row, "is_noise": is_noise(*values, num_asked=rows.height)}))
+    return told
+
+
+def _sides(diff: Diff) -> tuple[Side, Side]:
+    return diff.before, diff.after
+
+
+def _per_step(side: Side, by: tuple[str, str]) -> dict[tuple[str, str | None], list[float]]:
+    """Key -> own time in each step."""
+    return {(row[0], row[1]): list(row[2:]) for row in side.per_step(by).iter_rows()}
+
+
+def _side(side: Side, spread: Spread) -> SideTold:
+    steps = side.steady.steps or (None,)
+    return {
+        "source": side.run.source,
+        "ranks": [
+            {"rank": rank.rank, "device": rank.device, "path": rank.path, "simulated": rank.simulated}
+            for rank in side.ranks
+        ],
+        "steps": [
+            {"step": step, "span_ns": round(span_ns)}
+            for step, span_ns in zip(steps, side.spans_ns.tolist(), strict=True)
+        ],
+        "dropped": [{"step": step, "why": why} for step, why in side.steady.dropped],
+        "median_ns": spread.median_ns,
+        "low_ns": spread.low_ns,
+        "high_ns": spread.high_ns,
+        "failures": [failure.error for failure in side.run.failures],
+        "notes": list(side.run.notes),
+    }
+
+
+def _movers(diff: Diff, level: str) -> list[MoverRow]:
+    """Until names are aligned by rule: those that are spelled alike."""
+    from weftrace.comparison.exact_changes import summed
+
+    of_work = diff.changes.filter(pl.col("part") != "idle", pl.col(level).is_not_null())
+    kinds = of_work.group_by(level).agg(
+        pl.when(pl.col("kind").n_unique() == 1).then(pl.col("kind").first()).alias("kind")
+    )
+    rows = summed(of_work, [level]).join(kinds, on=level, how="left", maintain_order="left").rename({level: "name"})
+    status = (
+        pl.when(pl.col("before_num") == 0).then(pl.lit("new"))
+        .when(pl.col("after_num") == 0).then(pl.lit("gone")).otherwise(pl.lit("both"))
+    )  # fmt: skip
+    rows = rows.with_columns(
+        status.alias("status"), matched_by=pl.lit("name"), replaced_by=pl.lit(None, dtype=pl.String),
+        is_noise=pl.lit(None, dtype=pl.Boolean),
+    )  # fmt: skip
+    return cast(list[MoverRow], rows.select(*MoverRow.__annotations__).to_dicts())

@@ -1,0 +1,348 @@
+"""Gates: by how much may a figure change? What `weftrace diff --fail-above` and `--fail-below` hold it to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Annotated, Literal, TypedDict
+
+import numpy as np
+import polars as pl
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from weftrace.analysis.time_owners import PARTS
+from weftrace.comparison.diffs import Diff
+from weftrace.comparison.noise import is_noise
+from weftrace.comparison.runs import WAITING
+from weftrace.comparison.sides import Side
+from weftrace.errors import ComparisonError
+from weftrace.units import MS, US, S, percent, short_time
+
+Steps = NDArray[np.float64]
+Unit = Literal["ns", "share", "number"]
+Direction = Literal["above", "below"]
+
+IsNoise = Annotated[
+    bool | None,
+    Meta(
+        description="Whether it is no larger than what steps of one run differ by; null where one step tells nothing."
+    ),
+]
+
+
+class GateRow(TypedDict):
+    """A limit that was asked for, and whether it was met."""
+
+    figure: Annotated[str, Meta(description="As it was written: `exposed`, `family:gemm`.")]
+    direction: Annotated[Direction, Meta(description="On which side of the limit it fails.")]
+    limit: Annotated[str, Meta(description="By how much it may change, as it was written: 5%, 300us.")]
+    unit: Annotated[Unit, Meta(description="What before and after are in.")]
+    before: Annotated[float | None, Meta(description="Null where it is undefined.")]
+    after: float | None
+    is_noise: IsNoise
+    is_met: Annotated[bool | None, Meta(description="Null where the runs are not comparable: gates are not judged.")]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A number of a step that may be held to a limit.
+
+    name: what stands before the colon, if any. takes: what stands behind it: NAME, say. measured: of a side and of what
+    is behind the colon, the number in each step that counts, mean over ranks: [steps]. known: what may stand there.
+    typical: of the steps' numbers, the one that is compared.
+    """
+
+    name: str
+    measured: Callable[[Side, str], Steps]
+    takes: str = ""
+    unit: Unit = "ns"
+    known: Callable[[Side], set[str]] = lambda side: set()
+    typical: Callable[[Steps], float] = lambda steps: float(np.mean(steps))
+
+    @property
+    def form(self) -> str:
+        return f"{self.name}:{self.takes}" if self.takes else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """A limit of a figure. what: behind the figure's colon. text: the limit as it was written. by: it, as a part of
+    the figure before (is_part), else in the figure's unit."""
+
+    figure: Figure
+    what: str
+    direction: Direction
+    text: str
+    by: Fraction
+    is_part: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.figure.name}:{self.what}" if self.figure.takes else self.figure.name
+
+
+def parse_gate(text: str, direction: Direction) -> Gate:
+    """ "exposed=5%", "family:gemm=300us", "launches=10". Raises `ComparisonError` for what means nothing."""
+    named, equals, limit = text.rpartition("=")
+    if not equals or not named.strip():
+        raise ComparisonError(f"{text!r} is no gate: write NAME=LIMIT, such as exposed=5% or idle=300us.")
+    name, colon, what = named.strip().partition(":")
+    figure = _figure(name.strip(), what, has_colon=bool(colon))
+    by, is_part = _limit(limit.strip(), figure.unit)
+    return Gate(figure=figure, what=what, direction=direction, text=limit.strip(), by=by, is_part=is_part)
+
+
+def judged(diff: Diff, gates: Sequence[Gate], *, beyond_noise: bool = False) -> list[GateRow]:
+    """Each gate with its figure on both sides, and whether it is met.
+
+    beyond_noise: a change that is within the noise is none. Of runs that are not comparable nothing is judged. Raises
+    `ComparisonError` where a gate names what neither run has, with the nearest name.
+    """
+    if diff.verdict.word == "not comparable":
+        return [_not_judged(gate) for gate in gates]
+    return [_judged(diff, gate, len(gates), beyond_noise=beyond_noise) for gate in gates]
+
+
+def _judged(diff: Diff, gate: Gate, num_asked: int, *, beyond_noise: bool) -> GateRow:
+    _check_known(diff, gate)
+    steps = [gate.figure.measured(side, gate.what) for side in (diff.before, diff.after)]
+    before, after = (_typical(gate.figure, each) for each in steps)
+    noise = is_noise(*steps, num_asked=num_asked) if before is not None and after is not None else None
+    fits = _is_within(gate, before, after)
+    return {
+        "figure": gate.name,
+        "direction": gate.direction,
+        "limit": gate.text,
+        "unit": gate.figure.unit,
+        "before": before,
+        "after": after,
+        "is_noise": noise,
+        "is_met": fits or (beyond_noise and noise is True),
+        "sentence": _sentence(gate, before, after, noise, is_met=fits),
+    }
+
+
+def _not_judged(gate: Gate) -> GateRow:
+    return {
+        "figure": gate.name, "direction": gate.direction, "limit": gate.text, "unit": gate.figure.unit, "before": None,
+        "after": None, "is_noise": None, "is_met": None,
+        "sentence": f"{gate.name}: not judged, the runs are not comparable",
+    }  # fmt: skip
+
+
+def _typical(figure: Figure, steps: Steps) -> float | None:
+    """Whole ns, so that a limit is met to the nanosecond; None where a share has no whole."""
+    if np.isnan(steps).any():
+        return None
+    value = figure.typical(steps)
+    return float(round(value)) if figure.unit == "ns" else value
+
+
+def _is_within(gate: Gate, before: float | None, after: float | None) -> bool:
+    if before is None or after is None:
+        return before is after
+    rise = Fraction(after) - Fraction(before)
+    if gate.figure.unit == "share":
+        rise = rise.limit_denominator(10**9)  # 0.6 - 0.2 is 0.4
+    allowed = gate.by * Fraction(before) if gate.is_part else gate.by
+    return (rise if gate.direction == "above" else -rise) <= allowed
+
+
+def _sentence(gate: Gate, before: float | None, after: float | None, noise: bool | None, *, is_met: bool) -> str:
+    unit = gate.figure.unit
+    said = f"{gate.name}: {figure_text(before, unit)} → {figure_text(after, unit)}"
+    if before is None or after is None:
+        return f"{said}: a share of nothing; nothing can be said of its change"
+    is_points = unit == "share"
+    by = f"{gate.text.removesuffix('%').strip()} points" if is_points else _limit_text(gate)
+    allowed = f"it may {'rise' if gate.direction == 'above' else 'fall'} by {by}"
+    if gate.is_part and not before and not is_met:
+        changed = "new, which no percentage of 0 allows"
+    else:
+        changed = change_text(before, after, unit, is_part=gate.is_part)
+    noise_told = "" if noise is False or before == after else "; noise is not known: one step"
+    return f"{said}, {changed}; {allowed}{'; within the noise' if noise and before != after else noise_told}"
+
+
+def _limit_text(gate: Gate) -> str:
+    if gate.is_part:
+        return f"{gate.text.removesuffix('%').strip()} %"
+    return figure_text(float(gate.by), gate.figure.unit)
+
+
+def figure_text(value: float | None, unit: Unit) -> str:
+    """A figure for a person: "80.0 µs", "20.0 %", "5"."""
+    if value is None:
+        return "undefined"
+    return short_time(value) if unit == "ns" else percent(value) if unit == "share" else f"{value:,.6g}"
+
+
+def change_text(before: float, after: float, unit: Unit, *, is_part: bool = True) -> str:
+    """Its change: "+30.0 %" of what it was, "−40.0 µs"; of a share "+40.0 points"."""
+    change = after - before
+    sign = "+" if change > 0 else "−" if change < 0 else "±"
+    if unit == "share":
+        return f"{sign}{abs(100 * change):.1f} points"
+    if is_part and (before or not change):
+        return f"{sign}{percent(abs(change / before) if before else 0.0)}"
+    return f"{sign}{figure_text(abs(change), unit)}"
+
+
+# From text to a figure and a limit
+
+
+def _figure(name: str, what: str, *, has_colon: bool) -> Figure:
+    """The figure of that name, which takes something behind a colon or does not."""
+    of_name = [figure for figure in FIGURES if figure.name == name]
+    if not of_name:
+        near = get_close_matches(name.lower(), {figure.name for figure in FIGURES}, n=1, cutoff=0.5)
+        told = f" Did you mean {near[0]}?" if near else ""
+        raise ComparisonError(
+            f"there is no figure {name!r}.{told} There are {', '.join(figure.form for figure in FIGURES)}."
+        )
+    fitting = [figure for figure in of_name if bool(figure.takes) == has_colon]
+    if not fitting:
+        form = of_name[0].form
+        takes = f"write {form}" if of_name[0].takes else f"{name} takes no name behind a colon"
+        raise ComparisonError(f"{name}: {takes}." if of_name[0].takes else f"{takes}.")
+    (figure,) = fitting
+    if has_colon and not what:
+        raise ComparisonError(f"{name}: names nothing; write {figure.form}.")
+    if name == "rank" and not what.isdecimal():
+        raise ComparisonError(f"rank:{what}: {what!r} is no rank.")
+    if name == "kernel":
+        _check_pattern(what)
+    return figure
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        pl.select(pl.lit("").str.contains(pattern))
+    except pl.exceptions.ComputeError as error:
+        raise ComparisonError(
+            f"kernel:{pattern}: {pattern!r} is no regular expression (look-around is not known)."
+        ) from error
+
+
+_TIMES: Mapping[str, int] = {"ns": 1, "us": US, "µs": US, "μs": US, "ms": MS, "s": S}  # µ may be one of two letters
+_WRITTEN: Mapping[Unit, tuple[str, str]] = {
+    "ns": ("a time", "5% or 300us"),
+    "number": ("a number", "5% or 10"),
+    "share": ("a share", "2%, which is two points"),
+}
+
+
+def _limit(text: str, unit: Unit) -> tuple[Fraction, bool]:
+    """A limit, and whether it is a part of the figure before. Of a share, % are points."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|[nuµμm]?s|)", text)
+    what, examples = _WRITTEN[unit]
+    if match is None:
+        raise ComparisonError(f"{text!r} is no limit: write it as {examples}.")
+    size, ending = Fraction(match[1]), match[2]
+    if ending == "%":
+        return size / 100, unit != "share"
+    if (unit == "ns" and ending) or (unit == "number" and not ending):
+        return size * _TIMES.get(ending, 1), False
+    raise ComparisonError(f"{text!r} is no limit of {what}: write it as {examples}.")
+
+
+def _check_known(diff: Diff, gate: Gate) -> None:
+    """Raises where neither run has what a gate names."""
+    sides = diff.before, diff.after
+    known = set.union(*(gate.figure.known(side) for side in sides))
+    if gate.figure.name == "lateness" and not known:
+        raise ComparisonError("lateness: told of jobs of several ranks, whose collectives match; here there are none.")
+    if not gate.figure.takes or gate.what in known:
+        return
+    if gate.figure.name == "kernel":
+        if any(side.shares.select(_is_kernel(gate.what).any()).item() for side in sides):
+            return
+        raise ComparisonError(f"{gate.name}: it fits no kernel of either run.")
+    if gate.figure.name == "rank":
+        raise ComparisonError(f"{gate.name}: not in both runs, which have rank {', '.join(sorted(known, key=int))}.")
+    near = get_close_matches(gate.what, known, n=3, cutoff=0.4)
+    told = f" Did you mean {' or '.join(f'{gate.figure.name}:{each}' for each in near)}?" if near else ""
+    raise ComparisonError(f"{gate.name}: neither run has it.{told}")
+
+
+# From a side to the number in each of its steps
+
+
+def _sum(column: str, rows: Callable[[str], pl.Expr]) -> Callable[[Side, str], Steps]:
+    return lambda side, what: _in_steps(side, rows(what), column)
+
+
+def _in_steps(side: Side, rows: pl.Expr, column: str) -> Steps:
+    return replace(side, shares=side.shares.filter(rows)).per_step((), column).to_numpy().reshape(-1)
+
+
+def _names(column: str, rows: pl.Expr) -> Callable[[Side], set[str]]:
+    return lambda side: set(side.shares.filter(rows).get_column(column).drop_nulls().cast(pl.String).unique())
+
+
+def _is_kernel(pattern: str) -> pl.Expr:
+    return _IS_WORK & pl.col("kernel").cast(pl.String).str.contains(pattern)
+
+
+def _hidden(side: Side, _: str) -> Steps:
+    union = _in_steps(side, _IS_COMMUNICATION, "union_ns")
+    own = _in_steps(side, _IS_COMMUNICATION, "own_ns")
+    shares: Steps = np.divide(union - own, union, out=np.full(len(union), np.nan), where=union > 0)
+    return shares
+
+
+def _of_rank(side: Side, what: str) -> Steps:
+    """The length of each step of one rank, mean over its devices."""
+    at = [at for at, rank in enumerate(side.ranks) if rank.rank == int(what)]
+    own = replace(side, ranks=tuple(side.ranks[each] for each in at), shares=side.shares.filter(pl.col("at").is_in(at)))
+    return own.spans_ns
+
+
+def _median(steps: Steps) -> float:
+    return float(np.median(steps))
+
+
+def _part(part: str) -> Callable[[str], pl.Expr]:
+    return lambda what: pl.col("part").eq(part) & (pl.col("cause").eq(what) if what else pl.lit(True))
+
+
+def _label(column: str) -> Callable[[str], pl.Expr]:
+    return lambda what: _IS_WORK & pl.col(column).cast(pl.String).eq(what)
+
+
+_IS_WORK = pl.col("part") != "idle"  # a gap bears the labels of the kernel that ends it
+_IS_COMMUNICATION = _IS_WORK & (pl.col("kind") == "communication")
+_COMPUTE, _EXPOSED, _MEMORY, _IDLE = PARTS
+
+#: All of them, as `weftrace diff --figures` lists them.
+FIGURES = (
+    Figure(name="span", measured=lambda side, _: side.spans_ns, typical=_median),
+    Figure(name="compute", measured=_sum("own_ns", _part(_COMPUTE))),
+    Figure(name="exposed", measured=_sum("own_ns", _part(_EXPOSED))),
+    Figure(
+        name="exposed", takes="ROLE", measured=_sum("own_ns", _part(_EXPOSED)),
+        known=_names("cause", _part(_EXPOSED)("")),
+    ),
+    Figure(name="lateness", measured=_sum("own_ns", _part(WAITING)), known=_names("cause", _part(WAITING)(""))),
+    Figure(name="memory", measured=_sum("own_ns", _part(_MEMORY))),
+    Figure(name="idle", measured=_sum("own_ns", _part(_IDLE))),
+    Figure(name="idle", takes="CAUSE", measured=_sum("own_ns", _part(_IDLE)), known=_names("cause", _part(_IDLE)(""))),
+    Figure(name="communication", measured=_sum("union_ns", lambda _: _IS_COMMUNICATION)),
+    Figure(name="hidden", unit="share", measured=_hidden),
+    Figure(name="launches", unit="number", measured=_sum("num", lambda _: _IS_WORK)),
+    Figure(name="family", takes="NAME", measured=_sum("raw_ns", _label("family")), known=_names("family", _IS_WORK)),
+    Figure(name="kernel", takes="REGEX", measured=_sum("raw_ns", _is_kernel)),
+    Figure(
+        name="operator", takes="NAME", measured=_sum("raw_ns", _label("operator")), known=_names("operator", _IS_WORK)
+    ),
+    Figure(name="phase", takes="NAME", measured=_sum("raw_ns", _label("phase")), known=_names("phase", _IS_WORK)),
+    Figure(
+        name="rank", takes="N", measured=_of_rank, typical=_median,
+        known=lambda side: {str(rank.rank) for rank in side.ranks if rank.rank is not None},
+    ),
+)  # fmt: skip
