@@ -231,14 +231,18 @@ def test_a_click_opens_the_rank_at_the_time_in_view(open_html: Any) -> None:
 
 def test_steps_pairs_and_worst_collectives(open_html: Any) -> None:
     page = open_html(render_html(job_documents.late_job(4), []))
-    pixel = """([grid, row, column]) => {
+    # A map that was laid out anew is painted in the next frame, and has no place for a cell before.
+    pixel = """async ([grid, row, column]) => {
+      const map = weftrace.job[grid === "step-map" ? "steps" : "pairs"];
+      const placed = () => (map.grid ?? map).place(row, column);
+      for (let frame = 0; !placed() && frame < 1000; frame += 1) await new Promise(requestAnimationFrame);
       const canvas = document.querySelector(`#${grid} canvas`), at = canvas.getBoundingClientRect();
-      const place = weftrace.job[grid === "step-map" ? "steps" : "pairs"];
-      const { x, y } = (place.grid ?? place).place(row, column);
+      const { x, y } = placed();
       const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
       copy.drawImage(canvas, 0, 0);
-      const found = [...copy.getImageData(x - at.left, y - at.top, 1, 1).data].slice(0, 3);
-      return "#" + found.map((c) => c.toString(16).padStart(2, "0")).join("");
+      const [r, g, b, opaque] = copy.getImageData(x - at.left, y - at.top, 1, 1).data;
+      if (opaque !== 255) throw new Error(`nothing is painted in row ${row}, column ${column}`);
+      return "#" + [r, g, b].map((c) => c.toString(16).padStart(2, "0")).join("");
     }"""
     role = "(role) => getComputedStyle(document.documentElement).getPropertyValue(`--${role}`).trim()"
     waiting, raised = page.evaluate(role, "waiting"), page.evaluate(role, "raised")

@@ -162,22 +162,16 @@ export function heatGrid(holder, name, onPick) {
       paint();
     },
     /**
-     * The middle of a cell in the window; for tests.
+     * The middle of a cell in the window, null until the map is painted as it stands; for tests.
      * @param {number} row
      * @param {number} column
      */
     place: (row, column) => {
+      if (!place) return null;
       const box = canvas.getBoundingClientRect();
-      const { left, wide, tall, rowsPer, columnsPer } = place ?? {
-        left: 0,
-        wide: 0,
-        tall: 0,
-        rowsPer: 1,
-        columnsPer: 1,
-      };
       return {
-        x: box.left + left + (Math.floor(column / columnsPer) + 0.5) * wide,
-        y: box.top + TOP + (Math.floor(row / rowsPer) + 0.5) * tall,
+        x: box.left + place.left + (Math.floor(column / place.columnsPer) + 0.5) * place.wide,
+        y: box.top + TOP + (Math.floor(row / place.rowsPer) + 0.5) * place.tall,
       };
     },
   };
