@@ -43,8 +43,7 @@ def test_ties_never_make_ranks_tell_more_than_they_do() -> None:
 
 
 def test_students_t_from_its_middle_to_its_far_tail() -> None:
-    t, freedom = np.meshgrid([0.0, 0.1, 1.0, 4.0, 40.0, 1e4], [1.0, 1.7, 4.0, 18.0, 500.0])
-    t, freedom = t.ravel(), freedom.ravel()
+    t, freedom = (grid.ravel() for grid in np.meshgrid([0.0, 0.1, 1.0, 4.0, 40.0, 1e4], [1.0, 1.7, 4.0, 18.0, 500.0]))
     assert np.allclose(student_p(t, freedom), 2 * stats.t.sf(t, freedom), rtol=1e-8, atol=1e-250)
     for p in (0.5, 0.02, 1e-4):
         assert np.allclose(student_t(p, np.array([1.3, 4.0, 18.0])), stats.t.isf(p / 2, [1.3, 4.0, 18.0]), rtol=1e-9)

@@ -61,7 +61,7 @@ def rank_p(before_GS: Array, after_GS: Array) -> Array:
         above += (value[:, None] > before_GS).sum(axis=1) + (value[:, None] == before_GS).sum(axis=1) / 2
     few = np.ceil(np.minimum(above, num[0] * num[1] - above)).astype(np.int64)  # a half is rounded to the likelier side
     if num[0] * num[1] <= _EXACT:
-        return np.minimum(1.0, 2 * _at_most(*sorted(num))[few])
+        return np.asarray(np.minimum(1.0, 2 * _at_most(*sorted(num))[few]), np.float64)
     middle, scatter = num[0] * num[1] / 2, math.sqrt(num[0] * num[1] * (sum(num) + 1) / 12)
     return np.array([math.erfc(max(0.0, middle - u - 0.5) / scatter / math.sqrt(2)) for u in few.tolist()])
 
@@ -82,7 +82,7 @@ def _at_most(m: int, n: int) -> Array:
     return np.asarray(total / total[-1], np.float64)
 
 
-# --- Student's t: SciPy is no dependency --------------------------------------------------------------------------------
+# --- Student's t: SciPy is no dependency -----------------------------------------------------------------------------
 
 
 def student_p(t: Array, freedom: Array) -> Array:
