@@ -27,7 +27,8 @@ class Diff(InNotebook):
     before, after: the two sides. verdict: whether they may be compared. spans: of each side the median step, with its
     spread. changes: a row a kernel of one part, cause, operator and phase, see `changes_of`; sum them with `by`.
     remainder_ns: change of the median step - change of the mean step, which is what the changes add up to.
-    is_noise: whether the steps' lengths differ by no more than they do within a run; None where one step tells nothing.
+    is_noise: whether the steps' lengths differ by no more than they do within a run, asked at once with every family's
+    time; None where one step tells nothing.
     """
 
     before: Side
@@ -72,11 +73,12 @@ def diff(
     """
     runs = [run_of(source, rules=rules, workers=workers, on_done=on_done) for source in (before, after)]
     one, other = sides_of(*runs)
+    changes = changes_of(one, other)
     return Diff(
         before=one,
         after=other,
         verdict=verdict_of(one, other),
         spans=(spread_of(one.spans_ns), spread_of(other.spans_ns)),
-        changes=changes_of(one, other),
-        is_noise=is_noise(one.spans_ns, other.spans_ns),
+        changes=changes,
+        is_noise=is_noise(one.spans_ns, other.spans_ns, num_asked=1 + changes.get_column("family").n_unique()),
     )

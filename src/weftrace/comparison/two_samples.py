@@ -1,0 +1,133 @@
+"""Could two samples be of one distribution? p-values of two tests, for many pairs of samples at once."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_EXACT = 2500  # products of sample sizes up to which the rank sum's distribution is counted out
+_TINY = 1e-300
+
+
+def errors_of(before_GS: Array, after_GS: Array) -> tuple[tuple[Array, Array], ...]:
+    """How far chance alone moves the difference of means of each row: standard error and degrees of freedom, once
+    (Student) taking it that both samples scatter alike, once (Welch) that each scatters by itself. Two or more columns.
+
+    B. L. Welch, *The generalization of "Student's" problem when several different population variances are involved*,
+    1947. By itself, of 2 samples against 10, it finds at a level of 0.002 ten times what it should.
+    """
+    n0, n1 = before_GS.shape[1], after_GS.shape[1]
+    v0, v1 = before_GS.var(axis=1, ddof=1), after_GS.var(axis=1, ddof=1)
+    of0, of1 = v0 / n0, v1 / n1
+    below = of0**2 / (n0 - 1) + of1**2 / (n1 - 1)
+    all_but_two = np.full_like(v0, n0 + n1 - 2)
+    alike = ((n0 - 1) * v0 + (n1 - 1) * v1) / all_but_two * (1 / n0 + 1 / n1)
+    freedom = np.where(below > 0, (of0 + of1) ** 2 / np.maximum(below, _TINY), all_but_two)
+    return (np.sqrt(alike), all_but_two), (np.sqrt(of0 + of1), freedom)
+
+
+def mean_p(before_GS: Array, after_GS: Array) -> Array:
+    """How often chance alone makes the means of each row differ by as much: the larger of Student's p and Welch's,
+    two-sided."""
+    change = np.abs(after_GS.mean(axis=1) - before_GS.mean(axis=1))
+    p = np.zeros_like(change)
+    for error, freedom in errors_of(before_GS, after_GS):
+        t = np.divide(change, error, out=np.full_like(change, np.inf), where=error > 0)
+        p = np.maximum(p, student_p(t, freedom))
+    return np.where(change == 0, 1.0, p)
+
+
+def margin_of(before_GS: Array, after_GS: Array, p: float) -> Array:
+    """By how much the true difference of the means of each row may lie on either side of the found one: further away
+    with probability p at most. By the same rule as `mean_p`."""
+    of = [error * student_t(p, freedom) for error, freedom in errors_of(before_GS, after_GS)]
+    return np.asarray(np.maximum(*of), np.float64)
+
+
+def rank_p(before_GS: Array, after_GS: Array) -> Array:
+    """Wilcoxon's rank sum, two-sided p of each row: no odd value weighs more than its rank. Ties count a half.
+
+    H. B. Mann, D. R. Whitney, *On a test of whether one of two random variables is stochastically larger*, 1947: exact
+    for samples of up to 50; for larger ones by the normal distribution.
+    """
+    num = before_GS.shape[1], after_GS.shape[1]
+    above = np.zeros(len(before_GS))
+    for value in after_GS.T:
+        above += (value[:, None] > before_GS).sum(axis=1) + (value[:, None] == before_GS).sum(axis=1) / 2
+    few = np.ceil(np.minimum(above, num[0] * num[1] - above)).astype(np.int64)  # a half is rounded to the likelier side
+    if num[0] * num[1] <= _EXACT:
+        return np.asarray(np.minimum(1.0, 2 * _at_most(*sorted(num))[few]), np.float64)
+    middle, scatter = num[0] * num[1] / 2, math.sqrt(num[0] * num[1] * (sum(num) + 1) / 12)
+    return np.array([math.erfc(max(0.0, middle - u - 0.5) / scatter / math.sqrt(2)) for u in few.tolist()])
+
+
+@lru_cache(maxsize=64)
+def _at_most(m: int, n: int) -> Array:
+    """P(U <= u) for u = 0 ... m n, of samples of one distribution: the largest of all is of either sample."""
+    ways = [np.ones(1) for _ in range(n + 1)]
+    for i in range(1, m + 1):
+        row = [np.ones(1)]
+        for j in range(1, n + 1):
+            here = np.zeros(i * j + 1)
+            here[j:] += ways[j]  # it is of the first sample and stands above all j of the other
+            here[: i * (j - 1) + 1] += row[j - 1]
+            row.append(here)
+        ways = row
+    total = np.cumsum(ways[n])
+    return np.asarray(total / total[-1], np.float64)
+
+
+# --- Student's t: SciPy is no dependency -----------------------------------------------------------------------------
+
+
+def student_p(t: Array, freedom: Array) -> Array:
+    """P(|T| >= t) of Student's t, t >= 0: the incomplete beta function at freedom / (freedom + t^2)."""
+    with np.errstate(over="ignore"):
+        x = freedom / (freedom + t**2)
+    return _beta(x, freedom / 2, np.full_like(x, 0.5))
+
+
+def student_t(p: float, freedom: Array) -> Array:
+    """The t that |T| reaches with probability p, by bisection: 0.02 and 18 degrees of freedom give 2.55."""
+    low, high = np.zeros_like(freedom), np.ones_like(freedom)
+    while np.any(short := student_p(high, freedom) > p):
+        high = np.where(short, 2 * high, high)
+    for _ in range(40):
+        middle = (low + high) / 2
+        is_short = student_p(middle, freedom) > p
+        low, high = np.where(is_short, middle, low), np.where(is_short, high, middle)
+    return high
+
+
+def _beta(x: Array, a: Array, b: Array) -> Array:
+    """The regularized incomplete beta function I_x(a, b), by its continued fraction on the side where that converges.
+
+    NIST Digital Library of Mathematical Functions, 8.17.22.
+    """
+    turn = x > (a + 1) / (a + b + 2)
+    x, a, b = np.where(turn, 1 - x, x), np.where(turn, b, a), np.where(turn, a, b)
+    log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        front = log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * np.log(x) + b * np.log1p(-x)
+    value = np.where(x > 0, np.exp(front) / a / _fraction(x, a, b), 0.0)
+    return np.asarray(np.where(turn, 1 - value, value), np.float64)
+
+
+def _fraction(x: Array, a: Array, b: Array) -> Array:
+    """1 + d1 / (1 + d2 / (1 + ...)), from the top down (Lentz)."""
+    value, c, d = np.ones_like(x), np.ones_like(x), np.zeros_like(x)
+    for m in range(200):
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        even = (m + 1) * (b - m - 1) * x / ((a + 2 * m + 1) * (a + 2 * m + 2))
+        for term in (odd, even):
+            d = 1 / (1 + term * d)
+            c = 1 + term / c
+            value = value * c * d
+        if np.all(np.abs(c * d - 1) < 1e-15):
+            break
+    return value
