@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.comparison.diffs import Diff
+from weftrace.comparison.exact_changes import summed
 from weftrace.comparison.noise import is_noise
 from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
@@ -86,8 +87,14 @@ def headline(diff: Diff) -> str:
 
 
 def causes(diff: Diff, most: int = _MOST_CAUSES) -> tuple[Cause, ...]:
-    """The changes by part and family of kernels, the largest first, but for those that are too small to matter."""
-    groups = diff.by(*_GROUPS).filter(pl.col("change_ns") != 0)
+    """The changes by part and family of kernels, the largest first, but for those that are too small to matter.
+
+    Idle time of one cause that became idle time of another is told by what is left of it, without a cause.
+    """
+    net, gross = (each.sum().over("part", "family") for each in (pl.col("change_ns"), pl.col("change_ns").abs()))
+    is_another = (pl.col("part") == "idle") & (net.abs() < _MOST * gross)
+    by_cause = diff.by(*_GROUPS).with_columns(pl.when(~is_another).then("cause").alias("cause"))
+    groups = summed(by_cause, _GROUPS).filter(pl.col("change_ns") != 0)
     whole = max(1, int(groups.get_column("change_ns").abs().sum()))
     large = groups.filter(pl.col("change_ns").abs() >= _WORTH * whole).head(most)
     return tuple(_cause(diff, row) for row in large.iter_rows(named=True))
@@ -173,26 +180,37 @@ def _length(diff: Diff) -> str:
 
 def _because(diff: Diff, told: tuple[Cause, ...]) -> str:
     """The part that changed most in the direction of the step, and the largest against it where it matters."""
-    parts = diff.by("part", "cause").filter(pl.col("change_ns") != 0)
+    parts = diff.by("part").filter(pl.col("change_ns") != 0)
     if parts.is_empty():
         return ""
     along = parts.filter(pl.col("change_ns") * diff.change_ns > 0)
     lead = (along if along.height else parts).row(0, named=True)
     against = parts.filter(pl.col("change_ns") * lead["change_ns"] < 0)
-    sentence = f": {_part_told(lead, told)}"
+    sentence = f": {_part_told(diff, lead, told)}"
     if against.height and abs(against.item(0, "change_ns")) >= _BESIDE * abs(lead["change_ns"]):
-        sentence += f"; against it, {_part_told(against.row(0, named=True), told)}"
+        sentence += f"; against it, {_part_told(diff, against.row(0, named=True), told)}"
     return sentence
 
 
-def _part_told(part: dict[str, Any], told: tuple[Cause, ...]) -> str:
-    """A part's change, by the family that has most of it; nearly all of it is that family's change alone."""
+def _part_told(diff: Diff, part: dict[str, Any], told: tuple[Cause, ...]) -> str:
+    """A part's change, by the family that has most of it; nearly all of it is that family's change alone. Where a
+    family has more than all, what the others make up for is told.
+
+    Idle time of one cause may become that of another without a change of its length: then no cause is told.
+    """
     change_ns = part["change_ns"]
-    own = [c for c in told if c.part == part["part"] and c.cause == part["cause"] and c.change_ns * change_ns > 0]
-    if own and (own[0].change_ns >= _ALL * change_ns if change_ns > 0 else own[0].change_ns <= _ALL * change_ns):
-        return own[0].sentence
-    words = f"{_part_words(part['part'], part['cause'])} {_size(change_ns)}"
-    return f"{words}, most of it: {own[0].sentence}" if own and own[0].change_ns / change_ns >= _MOST else words
+    own = [each for each in told if each.part == part["part"] and each.change_ns * change_ns > 0]
+    by_cause = diff.by("part", "cause").filter(pl.col("part") == part["part"]).row(0, named=True)
+    is_one = _ALL <= by_cause["change_ns"] / change_ns <= 1 / _ALL
+    if is_one or part["part"] != "idle":
+        own = [each for each in own if not is_one or each.cause == by_cause["cause"]]
+        if own and own[0].change_ns / change_ns >= _ALL:
+            rest_ns = change_ns - own[0].change_ns
+            beside = f" (other {_part_words(part['part'], None)} {_size(rest_ns)})"
+            return own[0].sentence + (beside if abs(rest_ns) >= _BESIDE * abs(own[0].change_ns) else "")
+    words = f"{_part_words(part['part'], by_cause['cause'] if is_one else None)} {_size(change_ns)}"
+    is_most = is_one and own and own[0].change_ns / change_ns >= _MOST
+    return f"{words}, most of it: {own[0].sentence}" if is_most else words
 
 
 def _part_words(part: str, cause: str | None) -> str:
@@ -221,8 +239,9 @@ def _unsure(diff: Diff) -> Iterator[str]:
 def _is_sure(diff: Diff, cause: Cause) -> bool:
     """Whether a cause is more than noise, asked of all causes at once."""
     number = diff.changes.select(_GROUPS).n_unique()
+    names = [name for name in _GROUPS if name != "cause" or cause.cause or cause.part != "idle"]
     one, other = (
-        side.shares.filter(*(pl.col(name).eq_missing(getattr(cause, name)) for name in _GROUPS))
+        side.shares.filter(*(pl.col(name).eq_missing(getattr(cause, name)) for name in names))
         for side in (diff.before, diff.after)
     )
     steps = [_of_steps(side, rows) for side, rows in ((diff.before, one), (diff.after, other))]
