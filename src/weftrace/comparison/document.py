@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypedDict, cast
 
+import numpy as np
 import polars as pl
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from weftrace.analysis.time_owners import PARTS
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.gates import GateRow, IsNoise
-from weftrace.comparison.noise import Spread, is_noise
+from weftrace.comparison.noise import Spread, are_noise
 from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
 from weftrace.comparison.stories import headline
@@ -217,22 +219,18 @@ def part_rows(diff: Diff) -> list[PartRow]:
     rows = diff.by("part", "cause")
     in_order = (*PARTS[:2], WAITING, *PARTS[2:])
     rows = rows.sort(pl.col("part").replace_strict({part: at for at, part in enumerate(in_order)}), maintain_order=True)
-    per_step = [_per_step(side, ("part", "cause")) for side in (diff.before, diff.after)]
-    told: list[PartRow] = []
-    for row in rows.select(pl.exclude(r"^.*_(num|raw_ns)$")).to_dicts():
-        key = row["part"], row["cause"]
-        values = [steps.get(key, [0.0] * side.num_steps) for steps, side in zip(per_step, _sides(diff), strict=True)]
-        told.append(cast(PartRow, {**row, "is_noise": is_noise(*values, num_asked=rows.height)}))
-    return told
+    keys = [(row["part"], row["cause"]) for row in rows.iter_rows(named=True)]
+    within = are_noise(*(_in_steps(side, keys) for side in (diff.before, diff.after))) if keys else None
+    told = rows.select(pl.exclude(r"^.*_(num|raw_ns)$")).to_dicts()
+    return [
+        cast(PartRow, {**row, "is_noise": None if within is None else bool(within[at])}) for at, row in enumerate(told)
+    ]
 
 
-def _sides(diff: Diff) -> tuple[Side, Side]:
-    return diff.before, diff.after
-
-
-def _per_step(side: Side, by: tuple[str, str]) -> dict[tuple[str, str | None], list[float]]:
-    """Key -> own time in each step."""
-    return {(row[0], row[1]): list(row[2:]) for row in side.per_step(by).iter_rows()}
+def _in_steps(side: Side, keys: Sequence[tuple[str, str | None]]) -> NDArray[np.float64]:
+    """Own time of each part and cause in each step: [rows, steps]; 0 of what the side has not."""
+    known = {(row[0], row[1]): row[2:] for row in side.per_step(("part", "cause")).iter_rows()}
+    return np.array([known.get(key, (0.0,) * side.num_steps) for key in keys], np.float64)
 
 
 def _side(side: Side, spread: Spread) -> SideTold:

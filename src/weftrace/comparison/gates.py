@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from weftrace.analysis.time_owners import PARTS
 from weftrace.comparison.diffs import Diff
-from weftrace.comparison.noise import is_noise
+from weftrace.comparison.noise import are_noise
 from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
 from weftrace.errors import ComparisonError
 from weftrace.units import MS, US, S, percent, short_time
+
+_FINE = 1e6  # shares and numbers are asked about in millionths, where times are in ns
 
 Steps = NDArray[np.float64]
 Unit = Literal["ns", "share", "number"]
@@ -105,14 +107,32 @@ def judged(diff: Diff, gates: Sequence[Gate], *, beyond_noise: bool = False) -> 
     """
     if diff.verdict.word == "not comparable":
         return [_not_judged(gate) for gate in gates]
-    return [_judged(diff, gate, len(gates), beyond_noise=beyond_noise) for gate in gates]
+    for gate in gates:
+        _check_known(diff, gate)
+    steps = [tuple(gate.figure.measured(side, gate.what) for side in (diff.before, diff.after)) for gate in gates]
+    noise = _noise([gate.figure.unit for gate in gates], steps)
+    return [
+        _judged(gate, before, after, is_noise=within, beyond_noise=beyond_noise)
+        for gate, (before, after), within in zip(gates, steps, noise, strict=True)
+    ]
 
 
-def _judged(diff: Diff, gate: Gate, num_asked: int, *, beyond_noise: bool) -> GateRow:
-    _check_known(diff, gate)
-    steps = [gate.figure.measured(side, gate.what) for side in (diff.before, diff.after)]
-    before, after = (_typical(gate.figure, each) for each in steps)
-    noise = is_noise(*steps, num_asked=num_asked) if before is not None and after is not None else None
+def _noise(units: Sequence[Unit], steps: Sequence[tuple[Steps, ...]]) -> list[bool | None]:
+    """Of each figure whether its change is within the noise, asked of all gates at once; None where nothing tells."""
+    found: list[bool | None] = [None] * len(steps)
+    told = [at for at, sides in enumerate(steps) if not any(np.isnan(side).any() for side in sides)]
+    if not told:
+        return found
+    scales = [_FINE if units[at] != "ns" else 1.0 for at in told]
+    values = [np.stack([scale * steps[at][side] for at, scale in zip(told, scales, strict=True)]) for side in (0, 1)]
+    within = are_noise(*values)
+    for place, at in enumerate(told):
+        found[at] = None if within is None else bool(within[place])
+    return found
+
+
+def _judged(gate: Gate, one: Steps, other: Steps, *, is_noise: bool | None, beyond_noise: bool) -> GateRow:
+    before, after = (_typical(gate.figure, each) for each in (one, other))
     fits = _is_within(gate, before, after)
     return {
         "figure": gate.name,
@@ -121,9 +141,9 @@ def _judged(diff: Diff, gate: Gate, num_asked: int, *, beyond_noise: bool) -> Ga
         "unit": gate.figure.unit,
         "before": before,
         "after": after,
-        "is_noise": noise,
-        "is_met": fits or (beyond_noise and noise is True),
-        "sentence": _sentence(gate, before, after, noise, is_met=fits),
+        "is_noise": is_noise,
+        "is_met": fits or (beyond_noise and is_noise is True),
+        "sentence": _sentence(gate, before, after, is_noise, is_met=fits),
     }
 
 

@@ -2,27 +2,210 @@
 
 from __future__ import annotations
 
-from rich.console import Console, RenderableType
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from weftrace.comparison.document import DiffDocument
-from weftrace.render.console_parts import BOLD, print_blocks, table, unit_for
-from weftrace.render.console_text import clean
+from weftrace.comparison.document import LEVELS, DiffDocument, FactRow, MoverRow
+from weftrace.comparison.gates import figure_text
+from weftrace.comparison.render.words import (
+    FIGURE_TERMS,
+    LEVEL_TERMS,
+    LIMITS,
+    gate_change,
+    gate_limit,
+    gate_result,
+    launches_words,
+    part_words,
+    ranks_words,
+    rows_of,
+    steps_words,
+    verdict_words,
+    why_words,
+)
+from weftrace.render import palette
+from weftrace.render.console_parts import BOLD, DIM, ERROR, WARNING, Unit, print_blocks, section, table, unit_for
+from weftrace.render.console_text import clean, joined, kernel_label, shorten_middle, shorten_start
 
 MAX_WIDTH = 140
 TOP = 8
+_BAR = 10
+_LEFT = ("", "why", "noise", "result")
 
 
 def print_diff(document: DiffDocument, console: Console, top: int = TOP) -> None:
-    """Print a `weftrace.diff/1` document: verdict, sentence, parts. top: rows of each table, at most."""
+    """Print a `weftrace.diff/1` document: the sentence and the verdict, the parts that add up, who moved, the gates.
+
+    top: rows of each table of movers, at most; a line more says what is left out.
+    """
     width = min(console.width, MAX_WIDTH)
-    unit = unit_for(document["before"]["median_ns"])
-    lines = [
-        [f"{row['part']}, {row['cause'] or ''}", unit(row["before_ns"]), unit(row["after_ns"]), unit(row["change_ns"])]
-        for row in document["parts"][:top]
-    ]
-    blocks: list[RenderableType] = [
-        Text(clean(document["headline"]), style=BOLD),
-        table((unit.name, "before", "after", "change"), lines, width, left=(unit.name,)),
-    ]
+    before, after = document["before"], document["after"]
+    unit = unit_for(max(before["median_ns"], after["median_ns"]))
+    names = [shorten_start(clean(side["source"]), (width - 30) // 2) for side in (before, after)]
+    title = joined([Text("weftrace diff", style=BOLD), " → ".join(names), ranks_words(before)], " · ")
+    blocks: list[RenderableType] = [title, _opening(document), _standing(document)]
+    if facts := [row for row in document["verdict"]["facts"] if row["before"] != row["after"]]:
+        blocks.append(_facts(facts, width))
+    if document["parts"]:
+        blocks.append(_parts(document, unit, width))
+    if document["verdict"]["word"] != "not comparable":
+        moved = [(level, rows) for level in LEVELS if (rows := rows_of(document, level))]
+        blocks += [_movers(rows, level, unit, width, top) for level, rows in moved]
+    if document["lateness"]:
+        blocks.append(_lateness(document, unit, width))
+    if document["gates"]:
+        blocks.append(_gates(document, width))
     print_blocks(blocks, console, width)
+
+
+def _opening(document: DiffDocument) -> RenderableType:
+    """Whether the two may be compared, then what changed."""
+    style = {"comparable": DIM, "comparable, but": WARNING, "not comparable": ERROR}[document["verdict"]["word"]]
+    return Group(Text(clean(verdict_words(document)), style=style), Text(clean(document["headline"]), style=BOLD))
+
+
+def _standing(document: DiffDocument) -> RenderableType:
+    """Of both sides the steps that count, files that failed, and what is missing."""
+    lines = []
+    for name, side in (("before", document["before"]), ("after", document["after"])):
+        lines.append(Text(clean(f"{name + ':':<7} {steps_words(side)}"), style=DIM))
+        lines += [Text(clean(f"{name}: {each}"), style=WARNING) for each in (*side["failures"][:8], *side["notes"])]
+    return Group(*lines)
+
+
+def _facts(facts: Sequence[FactRow], width: int) -> RenderableType:
+    room = max(12, (width - 24) // 2)
+    lines = [
+        [clean(row["name"]), *(shorten_middle(clean(text), room) for text in (row["before"], row["after"]))]
+        for row in facts
+    ]
+    heads = ("what differs", "before", "after")
+    return table(heads, lines, width, left=heads)
+
+
+def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
+    """The waterfall: all rows, and the remainder, add up to the change of the median step."""
+    parts = [row for row in document["parts"] if row["before_ns"] or row["after_ns"]]
+    remainder_ns = document["remainder_ns"]
+    most = max(1, abs(remainder_ns), *(abs(row["change_ns"]) for row in parts))
+    tells_why = document["verdict"]["word"] != "not comparable"
+    lines = [
+        [
+            clean(part_words(row["part"], row["cause"])),
+            unit(row["before_ns"]),
+            unit(row["after_ns"]),
+            signed(row["change_ns"], unit),
+            _bar(row["change_ns"], most),
+            why_words(row) if tells_why else "",
+            _noise(row["is_noise"]),
+        ]
+        for row in parts
+    ]
+    if remainder_ns:
+        lines.append(["median less mean step", "", "", signed(remainder_ns, unit), _bar(remainder_ns, most), "", ""])
+    step = [unit(document["before"]["median_ns"]), unit(document["after"]["median_ns"])]
+    lines.append(["step", *step, signed(document["change_ns"], unit), "", "", _noise(document["is_noise"])])
+    heads = (unit.name, "before", "after", "change", "", "why", "noise")
+    shown = _without_empty(heads, lines)
+    note = "mean step; the changes add up"
+    return Group(
+        section("What a step is made of", note), table(*shown, width, left=(heads[0], *_LEFT), bold=len(lines) - 1)
+    )
+
+
+def _movers(rows: Sequence[MoverRow], level: str, unit: Unit, width: int, top: int) -> RenderableType:
+    """Those whose time changed, the largest change first."""
+    moved = [row for row in rows if row["change_ns"]]
+    lines = [
+        [
+            clean(row["name"] if row["replaced_by"] is None else f"{row['name']} → {row['replaced_by']}"),
+            unit(row["before_ns"]),
+            unit(row["after_ns"]),
+            signed(row["change_ns"], unit),
+            launches_words(row),
+            row["status"] if row["status"] != "both" else why_words(row),
+            _noise(row["is_noise"]),
+        ]
+        for row in moved[:top]
+    ]
+    if left := moved[top:]:
+        lines.append([f"{len(left):,} more", *_sums(left, unit), "", "", ""])
+    heads = (unit.name, "before", "after", "change", "launches", "why", "noise")
+    shorten = kernel_label if level == "kernel" else shorten_middle
+    same = len(rows) - len(moved)
+    note = f"what each adds to the step{f'; {same:,} unchanged' if same else ''}"
+    shown = table(*_without_empty(heads, lines), width, left=(heads[0], *_LEFT), shorten=shorten)
+    return Group(section(LEVEL_TERMS[level], note), shown)
+
+
+def _gates(document: DiffDocument, width: int) -> RenderableType:
+    """A line a gate: the figure on both sides, its limit, whether it was met."""
+    lines = [
+        [
+            clean(gate["figure"]),
+            "–" if gate["is_met"] is None else figure_text(gate["before"], gate["unit"]),
+            "–" if gate["is_met"] is None else figure_text(gate["after"], gate["unit"]),
+            gate_change(gate),
+            gate_limit(gate),
+            _noise(gate["is_noise"]),
+            gate_result(gate["is_met"]),
+        ]
+        for gate in document["gates"]
+    ]
+    heads = ("gate", "before", "after", "change", "limit", "noise", "result")
+    colours = [palette.EXPOSED if gate["is_met"] is False else None for gate in document["gates"]]
+    shown = _without_empty(heads, lines)
+    return Group(section("Gates"), table(*shown, width, left=(heads[0], *_LEFT), coloured=("result", colours)))
+
+
+def _lateness(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
+    lines = [
+        [f"rank {row['rank']}", unit(row["before_ns"]), unit(row["after_ns"]), signed(row["change_ns"], unit)]
+        for row in document["lateness"]
+    ]
+    heads = (unit.name, "before", "after", "change")
+    return Group(
+        section("Late ranks", "for how long others waited for each"), table(heads, lines, width, left=heads[:1])
+    )
+
+
+def _sums(rows: Iterable[MoverRow], unit: Unit) -> list[str]:
+    before, after = sum(row["before_ns"] for row in rows), sum(row["after_ns"] for row in rows)
+    return [unit(before), unit(after), signed(after - before, unit)]
+
+
+def signed(time_ns: int, unit: Unit) -> str:
+    """A change in the unit of its table, with its sign; 0 where that is all that is seen of it."""
+    shown = unit(abs(time_ns))
+    if not any(digit in shown for digit in "123456789"):
+        return shown
+    return f"{'+' if time_ns > 0 else '−'}{shown}"
+
+
+def _without_empty(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[list[str]]]:
+    """A table without the columns in which nothing stands."""
+    kept = [at for at in range(len(heads)) if any(line[at] for line in lines)]
+    return tuple(heads[at] for at in kept), [[line[at] for at in kept] for line in lines]
+
+
+def _noise(is_noise: bool | None) -> str:
+    return "within" if is_noise else ""
+
+
+def _bar(change_ns: int, most: int) -> str:
+    """Growth is full, what fell is hollow."""
+    return ("█" if change_ns > 0 else "░") * round(_BAR * abs(change_ns) / most)
+
+
+def print_figures(console: Console) -> None:
+    """Every figure that a gate may hold, and what it is."""
+    room = max(map(len, FIGURE_TERMS)) + 2
+    told = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    told.add_column(no_wrap=True, min_width=room)
+    told.add_column()
+    for form, meaning in FIGURE_TERMS.items():
+        told.add_row(Text(form, style=BOLD), Text(meaning))
+    note = "of a step, mean over the steps that count and over the ranks that both have"
+    print_blocks([section("Figures", note), told, Text(LIMITS)], console, min(console.width, MAX_WIDTH))

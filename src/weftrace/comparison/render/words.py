@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import cast
+
+from weftrace.comparison.document import DiffDocument, MoverRow, PartRow, SideTold
+from weftrace.comparison.gates import GateRow, change_text
+from weftrace.units import counted, short_time
 
 #: Form of a figure, as `gates.FIGURES` has it -> what it is, of a step, mean over ranks.
 FIGURE_TERMS: Mapping[str, str] = MappingProxyType(
@@ -28,3 +33,113 @@ FIGURE_TERMS: Mapping[str, str] = MappingProxyType(
         "rank:N": "The length of the steps of one rank: median over the steps that count.",
     }
 )
+
+#: How limits are written.
+LIMITS = (
+    "A limit is a percentage of the figure before (5%), a time (300us, 2ms), or a number where the figure is one. What "
+    "was 0 before has no percentage: anything new is above it."
+)
+
+#: Levels of movers -> the heading of their table.
+LEVEL_TERMS: Mapping[str, str] = MappingProxyType(
+    {"family": "Kernel families", "kernel": "Kernels", "operator": "Operators", "phase": "Phases"}
+)
+_CAUSES: Mapping[str, str] = MappingProxyType(
+    {
+        "host_wait": "host wait",
+        "dependency_wait": "dependency wait",
+        "kernel_gap": "gaps between kernels",
+        "unknown": "cause unknown",
+        "barrier": "barriers",
+    }
+)
+_EFFECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "by_number_ns": ("more of them", "fewer of them"),
+        "by_duration_ns": ("longer", "shorter"),
+        "by_overlap_ns": ("less hidden", "more hidden"),
+        "by_kernel_ns": ("new", "gone"),
+    }
+)
+
+
+def part_words(part: str, cause: str | None) -> str:
+    """A part and its cause: "idle: host wait"; of communication that moves data, the part alone."""
+    if cause is None or (part == "exposed communication" and cause == "data"):
+        return part
+    return f"{part}: {_CAUSES.get(cause, cause)}"
+
+
+def why_words(row: PartRow | MoverRow) -> str:
+    """By what most of a change came about: "longer", "fewer of them", "less hidden", "new"; nothing of no change."""
+    if not row["change_ns"]:
+        return ""
+    effects = {key: cast(int, row.get(key)) for key in _EFFECTS}
+    most = max(effects, key=lambda key: effects[key] if row["change_ns"] > 0 else -effects[key])
+    return _EFFECTS[most][row["change_ns"] < 0]
+
+
+def verdict_words(document: DiffDocument) -> str:
+    """The verdict in a line, the reasons with it."""
+    verdict = document["verdict"]
+    if verdict["word"] == "comparable":
+        return "Comparable" + (", and within the noise." if document["is_noise"] else ".")
+    word = {"comparable, but": "Comparable, but", "not comparable": "Not comparable"}[verdict["word"]]
+    return f"{word}: {'; '.join(verdict['reasons'])}."
+
+
+def steps_words(side: SideTold) -> str:
+    """How many steps count, how their lengths lie, and which were left out."""
+    steps, dropped = side["steps"], side["dropped"]
+    if not steps:
+        return "nothing that both have"
+    median = f"median {short_time(side['median_ns'])}"
+    if steps[0]["step"] is None:
+        return f"no steps: the whole recording, {short_time(side['median_ns'])}"
+    said = f"{counted(len(steps), 'step')}, {median if len(steps) > 1 else short_time(side['median_ns'])}"
+    if len(steps) > 1:
+        said += f" (quartiles {short_time(side['low_ns'])}, {short_time(side['high_ns'])})"
+    if dropped:
+        said += "; without " + ", ".join(f"{each['step']} ({each['why'].split(':')[0]})" for each in dropped[:3])
+        said += f" and {len(dropped) - 3} more" if len(dropped) > 3 else ""
+    return said
+
+
+def ranks_words(side: SideTold) -> str:
+    """Of which rank, or of how many."""
+    ranks = [rank["rank"] for rank in side["ranks"]]
+    if len(ranks) != 1:
+        return counted(len(ranks), "rank")
+    return "one device" if ranks[0] is None else f"rank {ranks[0]}"
+
+
+def launches_words(row: MoverRow) -> str:
+    """Launches in a step: "3", "3 → 2"."""
+    before, after = (f"{row[key]:,.4g}" for key in ("before_num", "after_num"))
+    return before if before == after else f"{before} → {after}"
+
+
+def gate_result(is_met: bool | None) -> str:
+    """ "met", "FAILED", or "not judged"."""
+    return "not judged" if is_met is None else "met" if is_met else "FAILED"
+
+
+def gate_change(gate: GateRow) -> str:
+    """The change of a gate's figure, in what its limit is in: "+30.0 %", "−40.0 µs", "+2.0 points", "new"."""
+    before, after = gate["before"], gate["after"]
+    if before is None or after is None:
+        return "–"
+    is_part = gate["limit"].endswith("%")
+    return "new" if is_part and not before and after else change_text(before, after, gate["unit"], is_part=is_part)
+
+
+def gate_limit(gate: GateRow) -> str:
+    """What is allowed: "+5%", "−300us", of a share "−2 points"."""
+    limit = gate["limit"].removesuffix("%").strip() + " points" if gate["unit"] == "share" else gate["limit"]
+    return f"{'+' if gate['direction'] == 'above' else '−'}{limit}"
+
+
+def rows_of(document: DiffDocument, level: str) -> list[MoverRow]:
+    """The movers of a level, none where nothing of it changed."""
+    rows: list[MoverRow] = dict(document["movers"])[level]  # type: ignore[assignment]
+    return rows if any(row["change_ns"] for row in rows) else []

@@ -1,0 +1,143 @@
+"""`weftrace diff` as a person meets it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import Run, run
+from tests.comparison.written import Step
+from tests.comparison.written import run as written
+from weftrace.comparison.cli.diff import complete_gate
+from weftrace.files.documents import read_document
+
+__all__ = ["run"]  # the fixture
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Gemms take 130 µs for 100, and more of the all-reduce is hidden; see `Step`."""
+    folder = tmp_path_factory.mktemp("diff")
+    after = Step(gemms_us=(130, 130, 130), hidden_us=60, extra={"void mine::extra(float*)": 10.0})
+    runs = [written(folder, [step] * 4, name=name) for name, step in (("before", Step()), ("after", after))]
+    return runs[0].path, runs[1].path
+
+
+def test_a_trace_with_itself_is_empty_and_passes_any_gate(run: Run, pair: tuple[str, str]) -> None:
+    gates = [each for name in ("span", "exposed", "idle", "launches") for each in ("--fail-above", f"{name}=0%")]
+    code, out, err = run("diff", pair[0], pair[0], *gates, "--fail-below", "hidden=0%")
+    assert (code, err) == (0, "")
+    assert "Nothing changed" in out and "Kernel families" not in out
+    assert out.count(" met") == 5
+
+
+def test_the_sentence_comes_first_then_parts_that_add_up_then_movers(run: Run, pair: tuple[str, str]) -> None:
+    code, out, err = run("diff", *pair)
+    assert (code, err) == (0, "")
+    title, opening, *_ = out.split("\n\n")
+    assert title.startswith("weftrace diff · ") and " → " in title and title.endswith("rank 0")
+    assert opening.startswith("Comparable.\nA step takes 60.0 µs longer (615 µs → 675 µs")
+    heads = [
+        line.split("  ")[0] for line in out.splitlines() if re.match(r"What a step|Kernel|Operator|Phase|Gate", line)
+    ]
+    assert heads == ["What a step is made of", "Kernel families", "Kernels"]
+    rows = {name: [float(each.replace("−", "-")) for each in numbers] for name, *numbers in (
+        re.split(r"  +", line.strip())[:4]
+        for line in out.splitlines() if re.match(r"(compute|exposed communication|idle: host wait|step) ", line)
+    )}  # fmt: skip
+    assert rows["step"] == [615.0, 675.0, 60.0]
+    assert sum(change for name, (_, _, change) in rows.items() if name != "step") == pytest.approx(60.0)
+    assert re.search(r"gemm +300\.0 +390\.0 +\+90\.0 +3 +longer", out)
+    assert re.search(r"mine::extra +0\.0 +10\.0 +\+10\.0 +0 → 1 +new", out)
+    assert "\x1b[" not in out
+
+
+def test_each_gate_that_fails_is_a_line_and_the_exit_is_1(run: Run, pair: tuple[str, str]) -> None:
+    asked = ("--fail-above", "family:gemm=5%", "--fail-above", "exposed=5%", "--fail-above", "kernel:mine=5%")
+    code, out, err = run("diff", *pair, *asked, "--fail-below", "exposed=10us", "--fail-below", "span=0%")
+    assert code == 1
+    assert err.splitlines() == [
+        "weftrace: --fail-above family:gemm: 300 µs → 390 µs, +30.0 %; it may rise by 5 %",
+        "weftrace: --fail-above kernel:mine: 0 ns → 10.0 µs, new, which no percentage of 0 allows; it may rise by 5 %",
+        "weftrace: --fail-below exposed: 80.0 µs → 40.0 µs, −40.0 µs; it may fall by 10.0 µs",
+    ]
+    assert out.count("FAILED") == 3 and out.count(" met") == 2
+
+
+def test_gates_stand_in_the_document_with_values_and_results(run: Run, pair: tuple[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "diff.json"
+    code, out, _ = run("diff", *pair, "--fail-above", "hidden=10%", "--json", "-o", path)
+    assert code == 1
+    document = json.loads(out)
+    assert document == read_document(path)
+    (gate,) = document["gates"]
+    assert (gate["figure"], gate["limit"], gate["is_met"]) == ("hidden", "10%", False)
+    assert (gate["before"], gate["after"]) == (pytest.approx(0.2), pytest.approx(0.6))
+    code, out, _ = run("diff", *pair, "-q")
+    assert (code, out) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--fail-above", "expsoed=5%"), "Did you mean exposed?"),
+        (("--fail-below", "span=5"), "write it as 5% or 300us"),
+        (("--fail-above", "family:gem=5%"), "family:gem: neither run has it. Did you mean family:gemm?"),
+        (("--beyond-noise",), "it has no meaning without --fail-above or --fail-below"),
+    ],
+)
+def test_a_wrong_gate_is_wrong_usage(run: Run, pair: tuple[str, str], arguments: tuple[str, ...], said: str) -> None:
+    code, out, err = run("diff", *pair, *arguments)
+    assert (code, out) == (2, "")
+    assert said in " ".join(err.replace("│", " ").split())
+
+
+def test_runs_that_cannot_be_compared_exit_3_and_no_gate_is_judged(run: Run, tmp_path: Path) -> None:
+    one, other = (written(tmp_path, [Step()] * 3, name=f"r{rank}", rank=rank, world_size=2).path for rank in (0, 1))
+    code, out, err = run("diff", one, other, "--fail-above", "span=1%")
+    assert code == 3
+    assert err.startswith("weftrace: not comparable: different ranks") and err.endswith("; gates are not judged\n")
+    assert "Not comparable: different ranks" in out and "not judged" in out
+    assert "Kernel families" not in out and "why" not in out
+
+
+def test_a_missing_input_and_an_input_as_output_are_refused(run: Run, pair: tuple[str, str], tmp_path: Path) -> None:
+    code, _, err = run("diff", pair[0], tmp_path / "nothing.json")
+    assert code == 3 and "nothing.json" in err
+    code, _, err = run("diff", *pair, "-o", pair[1])
+    assert code == 2 and "never overwritten" in " ".join(err.replace("│", " ").split())
+
+
+def test_figures_are_listed_with_what_they_are(run: Run) -> None:
+    from weftrace.comparison.render.words import FIGURE_TERMS
+
+    code, out, _ = run("diff", "--figures")
+    assert code == 0
+    told = " ".join(out.split())
+    assert all(" ".join(f"{form} {meaning}".split()) in told for form, meaning in FIGURE_TERMS.items())
+
+
+def test_names_of_figures_are_completed() -> None:
+    assert complete_gate("ex") == ["exposed=", "exposed:"]
+    assert complete_gate("fam") == ["family:"]
+    assert "family:gemm=" in complete_gate("family:g")
+
+
+def test_a_saved_comparison_prints_what_the_command_printed(run: Run, pair: tuple[str, str], tmp_path: Path) -> None:
+    import weftrace as wt
+    from weftrace.comparison.document import DiffReport
+
+    path = tmp_path / "diff.json.gz"
+    _, printed, _ = run("diff", *pair, "--fail-above", "span=20%", "-o", path)
+    again = wt.load(path)
+    assert isinstance(again, DiffReport)
+    from rich.console import Console
+
+    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    wt.show(again, console)
+    assert [line.rstrip() for line in console.export_text().splitlines()] == [
+        line.rstrip() for line in printed.splitlines()
+    ]
