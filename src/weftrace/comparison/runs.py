@@ -121,8 +121,8 @@ def run_of(
 
 
 def _devices(trace: Trace, rules: KernelRules | None, *, keep_work: bool = False) -> list[RankRun]:
-    ranks = [rank_run(work) for work in works_of(trace, rules=rules)]
-    return ranks if not keep_work else [replace(r, work=w) for r, w in zip(ranks, works_of(trace), strict=True)]
+    works = works_of(trace, rules=rules)
+    return [replace(rank_run(work), work=work if keep_work else None) for work in works]
 
 
 def _in_order(rank: RankRun) -> tuple[bool, int, int, str]:
@@ -149,18 +149,22 @@ def rank_run(work: Work) -> RankRun:
 
 
 def _shares(work: Work, owned: pl.DataFrame) -> pl.DataFrame:
-    every = work.around.events
-    family = pl.when(pl.col("kind") == "communication").then(pl.coalesce("collective", "family")).otherwise("family")
-    labels = every.select("row", "kind", family.alias("family"), pl.col("name").alias("kernel"), "role", "phase")
-    labels = labels.with_columns(_operators(work, every), _phase_names(work, every))
     is_idle = pl.col("part") == "idle"
-    rows = owned.join(labels, on="row", how="left").with_columns(
+    rows = owned.join(event_labels(work), on="row", how="left").with_columns(
         pl.when(is_idle).then("cause").otherwise(pl.col("role").cast(pl.String)).alias("cause")
     )
     summed = rows.group_by("step", *LABELS).agg(pl.col(SUMS).sum())
     return summed.select(pl.col(name).cast(dtype) for name, dtype in SHARE_SCHEMA.items()).sort(
         "step", *LABELS, nulls_last=True
     )
+
+
+def event_labels(work: Work) -> pl.DataFrame:
+    """Whose each event of a device is: row (in the trace's events), kind, family, kernel, role, operator, phase."""
+    every = work.around.events
+    family = pl.when(pl.col("kind") == "communication").then(pl.coalesce("collective", "family")).otherwise("family")
+    labels = every.select("row", "kind", family.alias("family"), pl.col("name").alias("kernel"), "role", "phase")
+    return labels.with_columns(_operators(work, every), _phase_names(work, every))
 
 
 def _operators(work: Work, events: pl.DataFrame) -> pl.Series:

@@ -46,14 +46,16 @@ const MICRO_BATCH = /(?:^|\D)([01])\)?$/; // ATTN0, DISPATCH1, attn(1): DeepSeek
  * The lanes of a rank, or of a plan, that hold any box. A box also knows its row and its lane's name.
  * @param {page.Lanes} rank
  * @param {Record<"compute" | "communication", number[]> | null} unions of all its events, where the page has them
+ * @param {page.Lane[]} [beside] lanes of another picture, which has the same colours
  * @returns {LaneBoxes}
  */
-export function laneBoxes(rank, unions) {
+export function laneBoxes(rank, unions, beside = []) {
   const lanes = rank.lanes.filter((lane) => lane.boxes.length);
   const byRow = lanes.map((lane, row) =>
     lane.boxes.map((box) => ({ ...box, row, lane: lane.lane })).sort((a, b) => a.start_ns - b.start_ns),
   );
   const boxes = byRow.flat();
+  const others = beside.flatMap((lane) => lane.boxes.map((box) => ({ ...box, row: 0, lane: lane.lane })));
   const computeRows = lanes.flatMap((lane, row) => (classOf(lane.lane) === "compute" ? [row] : []));
   const between = Math.max(0, Math.min(computeRows.at(-1) ?? -1, lanes.length - 2));
   return {
@@ -61,7 +63,7 @@ export function laneBoxes(rank, unions) {
     boxes,
     byRow,
     fills: lanes.map((lane) => fillOf(exact(lane, unions) ?? lane.busy)),
-    hues: huesFor(boxes),
+    hues: huesFor([...boxes, ...others]),
     computeRows,
     between,
   };

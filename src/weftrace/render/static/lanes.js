@@ -38,13 +38,15 @@ const PARTS = {
  */
 
 /**
- * The lane picture in its section: {show(rank, timeline), view, mark(window), range(range), boxes(), place(box)}.
+ * The lane picture in its section: {show(rank, timeline), view, mark(window), range(range), boxes(), place(box),
+ * extent()}.
  * @template {{ num: number, left_out: Record<string, number> }} Timeline
  * @param {Handlers<Timeline>} handlers
+ * @param {string} [at] what its elements' ids begin with; of several on one page, one alone has buttons and a lead
  */
-export function lanePicture({ accounts, onBox, onRange }) {
-  const canvas = byId("lanes-canvas", HTMLCanvasElement);
-  const frame = byId("lanes-frame");
+export function lanePicture({ accounts, onBox, onRange }, at = "lanes") {
+  const canvas = byId(`${at}-canvas`, HTMLCanvasElement);
+  const frame = byId(`${at}-frame`);
   const view = new Viewport(0, 1);
   /** @type {Picture | null} */
   let picture = null;
@@ -65,13 +67,13 @@ export function lanePicture({ accounts, onBox, onRange }) {
     draw();
   });
   onTheme(() => {
-    if (picture) showLegend(picture);
+    if (picture) showLegend(byId(`${at}-legend`), picture);
     draw();
   });
   new ResizeObserver(draw).observe(frame);
-  byId("lanes-fit").addEventListener("click", () => view.glide(...view.home));
-  byId("lanes-in").addEventListener("click", () => view.zoom(0.6));
-  byId("lanes-out").addEventListener("click", () => view.zoom(1 / 0.6));
+  onClick(`${at}-fit`, () => view.glide(...view.home));
+  onClick(`${at}-in`, () => view.zoom(0.6));
+  onClick(`${at}-out`, () => view.zoom(1 / 0.6));
   attachGestures(canvas, view, {
     left: () => 0,
     width,
@@ -110,21 +112,23 @@ export function lanePicture({ accounts, onBox, onRange }) {
   /**
    * @param {page.Lanes} rank
    * @param {Timeline | null} timeline
+   * @param {page.Lane[]} [beside] lanes of another picture, which has the same colours
    */
-  function show(rank, timeline) {
-    const lanes = laneBoxes(rank, timeline?.num && !timeline.left_out.device ? accounts(timeline) : null);
+  function show(rank, timeline, beside = []) {
+    const lanes = laneBoxes(rank, timeline?.num && !timeline.left_out.device ? accounts(timeline) : null, beside);
     picture = { rank, ...lanes, ...fates(rank, timeline), at: laneGeometry(lanes.lanes.length, lanes.between) };
     hovered = null;
     focused = null;
     marked = null;
     ranged = null;
     const empty = picture.boxes.length === 0;
-    byId("lanes-empty").hidden = !empty;
-    byId("lanes-lead").hidden = rank.communication_ns === 0 || rank.basis === "host"; // it speaks of a device
-    byId("lanes-picture").hidden = empty;
+    byId(`${at}-empty`).hidden = !empty;
+    const lead = document.getElementById(`${at}-lead`);
+    if (lead) lead.hidden = rank.communication_ns === 0 || rank.basis === "host"; // it speaks of a device
+    byId(`${at}-picture`).hidden = empty;
     if (empty) return;
-    showLabels(picture);
-    showLegend(picture);
+    showLabels(byId(`${at}-gutter`), picture);
+    showLegend(byId(`${at}-legend`), picture);
     canvas.setAttribute("aria-label", described(picture));
     view.reset(0, rank.span_ns);
     paint();
@@ -149,7 +153,7 @@ export function lanePicture({ accounts, onBox, onRange }) {
   /** @param {Box} box */
   function choose(box) {
     focused = box;
-    byId("lanes-live").textContent = boxWords(box);
+    byId(`${at}-live`).textContent = boxWords(box);
     onBox(box);
     draw();
   }
@@ -173,7 +177,7 @@ export function lanePicture({ accounts, onBox, onRange }) {
     if (focused) {
       const outside = focused.start_ns < view.start || focused.end_ns > view.end;
       if (outside) view.pan(focused.start_ns - view.start - 0.1 * view.length);
-      byId("lanes-live").textContent = boxWords(focused);
+      byId(`${at}-live`).textContent = boxWords(focused);
     }
     draw();
     return true;
@@ -246,6 +250,11 @@ export function lanePicture({ accounts, onBox, onRange }) {
     },
     boxes: () => picture?.boxes ?? [],
     place,
+    /** Where its bands begin and end, in pixels from its top. */
+    extent: () => {
+      const { tops, band } = picture?.at ?? laneGeometry(1, 0);
+      return [tops[0] ?? 0, (tops.at(-1) ?? 0) + band];
+    },
   };
 }
 
@@ -278,8 +287,19 @@ function across({ byRow }, from, step, viewStart) {
   return others.reduce((best, box) => (away(box) < away(best) ? box : best), first) ?? from;
 }
 
-/** @param {Picture} picture */
-function showLabels({ rank, lanes, at }) {
+/**
+ * @param {string} id of a button, which this page may have
+ * @param {() => void} act
+ */
+function onClick(id, act) {
+  document.getElementById(id)?.addEventListener("click", act);
+}
+
+/**
+ * @param {HTMLElement} gutter
+ * @param {Picture} picture
+ */
+function showLabels(gutter, { rank, lanes, at }) {
   const labels = lanes.map((lane, row) =>
     h(
       "div",
@@ -297,7 +317,7 @@ function showLabels({ rank, lanes, at }) {
     { class: "lane-label strip-label", style: { top: `${at.strip}px`, height: `${STRIP}px` } },
     h("span", { text: "communication is" }),
   );
-  fill(byId("lanes-gutter"), labels, lanes.length > 1 ? strip : null);
+  fill(gutter, labels, lanes.length > 1 ? strip : null);
 }
 
 /** @param {number[]} streams */
@@ -305,8 +325,11 @@ function streamWords(streams) {
   return streams.length ? `stream${streams.length > 1 ? "s" : ""} ${streams.join(", ")}` : "";
 }
 
-/** @param {Picture} picture */
-function showLegend({ hues, rank, boxes }) {
+/**
+ * @param {HTMLElement} legend
+ * @param {Picture} picture
+ */
+function showLegend(legend, { hues, rank, boxes }) {
   const colors = palette();
   /**
    * @param {string} color
@@ -318,7 +341,7 @@ function showLegend({ hues, rank, boxes }) {
   const hatched = (fate) => h("span", { class: "key" }, h("i", { class: `swatch hatch-${fate}` }), defined(fate, fate));
   const communicates = rank.communication_ns > 0;
   fill(
-    byId("lanes-legend"),
+    legend,
     hues.legend.map(([role, label]) => key(colors[role], label)),
     communicates ? key(colors.hidden, defined("hidden", "hidden")) : null,
     communicates ? hatched("exposed") : null,

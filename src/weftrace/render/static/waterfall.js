@@ -25,24 +25,26 @@ const LETTER = 6.6; // pixels of a letter of a name
  * @param {HTMLElement} holder
  * @param {Bar[]} bars
  * @param {string} label what it shows, for readers of the screen
+ * @param {number} [begin_ns] where its axis begins; bars that begin there are drawn torn
  */
-export function waterfall(holder, bars, label) {
-  return drawnToWidth(holder, (width) => draw(bars, label, width));
+export function waterfall(holder, bars, label, begin_ns = 0) {
+  return drawnToWidth(holder, (width) => draw(bars, label, width, begin_ns));
 }
 
 /**
  * @param {Bar[]} bars
  * @param {string} label
  * @param {number} width
+ * @param {number} begin_ns
  */
-function draw(bars, label, width) {
+function draw(bars, label, width, begin_ns) {
   const narrow = width < 560;
   const left = Math.min(150, 14 + LETTER * Math.max(0, ...bars.map((bar) => bar.name.length)));
   const right = narrow ? 12 : Math.min(330, 12 + LETTER * Math.max(0, ...bars.map((bar) => bar.told.length)));
   const row = narrow ? ROW + 16 : ROW;
   const height = TOP + row * bars.length + AXIS;
-  const low = Math.min(0, ...bars.map((bar) => Math.min(bar.from_ns, bar.to_ns)));
-  const high = Math.max(1, ...bars.map((bar) => Math.max(bar.from_ns, bar.to_ns)));
+  const low = Math.min(begin_ns, ...bars.map((bar) => Math.min(bar.from_ns, bar.to_ns)));
+  const high = Math.max(begin_ns + 1, ...bars.map((bar) => Math.max(bar.from_ns, bar.to_ns)));
   /** @param {number} ns */
   const x = (ns) => left + ((ns - low) / (high - low)) * (width - left - right);
   const { values } = roundTicks(low, high, Math.max(2, Math.floor((width - left - right) / 110)));
@@ -56,7 +58,23 @@ function draw(bars, label, width) {
     bars.map((bar, i) =>
       drawBar(bar, { x, y: TOP + row * i, left, narrow, next: bars[i + 1] ? TOP + row * (i + 1) : 0 }),
     ),
+    begin_ns
+      ? bars.map((bar, i) =>
+          bar.from_ns === begin_ns ? svg("path", { class: "fall-torn", d: tear(left + 12, TOP + row * i) }) : null,
+        )
+      : [],
   );
+}
+
+/**
+ * A zigzag across a bar: its beginning is not drawn.
+ * @param {number} x
+ * @param {number} y
+ */
+function tear(x, y) {
+  const top = y + (ROW - BAR) / 2 - 1;
+  const points = [0, 1, 2, 3, 4].map((at) => `${x + (at % 2 ? 4 : -4)} ${top + (at * (BAR + 2)) / 4}`);
+  return `M${points.join("L")}`;
 }
 
 /**

@@ -1,0 +1,96 @@
+// The page of a comparison: what changed, whether that is more than noise, and both steps side by side.
+
+import { card } from "render/cards.js";
+import { byId, fill, h } from "render/dom.js";
+import { plural, sentence } from "render/format.js";
+import { showNotes, signed } from "render/path_tables.js";
+import { startPage } from "render/start.js";
+import { sortableTable } from "render/tables.js";
+import { showFall } from "./fall.js";
+import { moverTable } from "./movers.js";
+import { pictures } from "./pictures.js";
+import { showSteps } from "./steps.js";
+import { changed } from "./told.js";
+
+/**
+ * @typedef {page.DiffBlock} Block
+ * @typedef {Block["document"]} Diff
+ * @typedef {Diff["verdict"]["facts"][number]} Fact
+ */
+
+startPage("weftrace-diff", (/** @type {Block} */ block) => {
+  const { document: found, ranks } = block;
+  showVerdict(found.verdict);
+  fill(byId("cards"), cards(found));
+  showNotes(byId("notes"), notesOf(found));
+  const bars = showFall(block);
+  const drawn = pictures(ranks);
+  const movers = moverTable(block, drawn);
+  showSteps(found, drawn);
+  showFacts(found.verdict.facts);
+  return { block, bars, pictures: drawn, movers };
+});
+
+/** @param {Diff["verdict"]} verdict */
+function showVerdict({ word, reasons }) {
+  const looks = { comparable: "ok", "comparable, but": "warn", "not comparable": "warn" };
+  const box = byId("verdict");
+  box.classList.add(looks[word]);
+  const whole = { comparable: "Comparable.", "comparable, but": "Comparable, but:", "not comparable": "Not comparable:" };
+  const [first, ...others] = reasons;
+  fill(
+    box,
+    h("b", { text: whole[word] }),
+    first ? ` ${first}.` : null,
+    others.map((reason) => h("span", { class: "verdict-reason", text: ` ${reason}.` })),
+  );
+}
+
+/** @param {Diff} found */
+function cards({ before, after, change_ns, is_noise, verdict }) {
+  const noise = { true: "within the noise of steps", false: "more than steps of one run differ by" };
+  const told = is_noise === null ? "one step: noise is not known" : noise[is_noise ? "true" : "false"];
+  /** @param {Diff["before"]} side */
+  const of = ({ steps, ranks }) => `median of ${plural(steps.length, "step")}${ranks.length > 1 ? `, mean of ${ranks.length} ranks` : ""}`;
+  return [
+    card("median_step", "Before", sentence(before.median_ns), of(before)),
+    card("median_step", "After", sentence(after.median_ns), of(after)),
+    card("change", "Change", changed(change_ns), before.median_ns ? signed(change_ns / before.median_ns) : ""),
+    card("noise", "Noise", is_noise === null ? "unknown" : is_noise ? "within" : "beyond", told, "word"),
+    card("verdict", "Verdict", verdict.word.replace(", but", " …"), plural(verdict.reasons.length, "reservation"), "word"),
+  ];
+}
+
+/** @param {Diff} found */
+function notesOf({ before, after }) {
+  return /** @type {const} */ ([
+    ["before", before],
+    ["after", after],
+  ]).flatMap(([word, side]) => [...side.failures, ...side.notes].map((note) => `${word}: ${note}`));
+}
+
+/** @param {Fact[]} rows */
+function showFacts(rows) {
+  byId("facts-box").hidden = rows.length === 0;
+  /** @type {import("render/tables.js").Column<Fact>[]} */
+  const columns = [
+    { key: "name", label: "what", kind: "text" },
+    { key: "before", label: "before", kind: "text" },
+    { key: "after", label: "after", kind: "text" },
+    {
+      key: "differs",
+      label: "differs",
+      kind: "text",
+      value: (row) => Number(row.before !== row.after),
+      text: (row) => (row.before === row.after ? "" : "differs"),
+    },
+  ];
+  const table = sortableTable({
+    name: "facts",
+    columns,
+    rows,
+    sort: { key: "differs", down: true },
+    rowClass: (row) => (row.before === row.after ? "" : "differs"),
+  });
+  fill(byId("fact-table"), table.element);
+}

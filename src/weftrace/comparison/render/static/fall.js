@@ -1,0 +1,54 @@
+// From the median step before to the one after: each part's change, then the remainder, then what is reached.
+
+import { byId } from "render/dom.js";
+import { duration } from "render/format.js";
+import { waterfall } from "render/waterfall.js";
+import { changed, EFFECTS } from "./told.js";
+
+/**
+ * @typedef {page.DiffBlock} Block
+ * @typedef {Block["bars"][number]} Bar
+ */
+
+const WORTH = 0.1; // of a bar: an effect that is less of it is not told beside it
+
+/** @param {Block} block */
+export function showFall({ document: { before, after, verdict }, bars, begin_ns }) {
+  const alike = verdict.word !== "not comparable";
+  let end = before.median_ns;
+  const steps = bars.map((bar) => {
+    const from_ns = end;
+    end += bar.change_ns;
+    const role = bar.is_noise ? `${bar.role} noise` : bar.role;
+    return { name: bar.name, role, from_ns, to_ns: end, told: toldOf(bar, alike), saved_ns: null };
+  });
+  const whole = { role: "whole", from_ns: begin_ns, saved_ns: null };
+  const all = [
+    { ...whole, name: "before", to_ns: before.median_ns, told: duration(before.median_ns, 4) },
+    ...steps,
+    { ...whole, name: "after", to_ns: after.median_ns, told: duration(after.median_ns, 4) },
+  ];
+  const cut = begin_ns ? ` The axis begins at ${duration(begin_ns, 4)}, so that changes can be seen.` : "";
+  byId("fall-lead").textContent =
+    `The change of each part of a step, mean over steps and ranks; the bars lead from the median step before to the median step after.${cut}`;
+  waterfall(
+    byId("waterfall"),
+    all,
+    `From ${duration(before.median_ns)} to ${duration(after.median_ns)}: ${bars.map((bar) => `${bar.name} ${changed(bar.change_ns)}`).join(", ")}`,
+    begin_ns,
+  );
+  return all;
+}
+
+/**
+ * @param {Bar} bar
+ * @param {boolean} alike whether causes may be told
+ */
+function toldOf(bar, alike) {
+  const effects = EFFECTS.map(([key, word]) => ({ word, ns: bar[key] }))
+    .filter(({ ns }) => alike && Math.abs(ns) > WORTH * Math.abs(bar.change_ns))
+    .sort((a, b) => Math.abs(b.ns) - Math.abs(a.ns))
+    .slice(0, 2);
+  const by = effects.length ? `, by ${effects.map(({ word, ns }) => `${word} ${changed(ns)}`).join(", ")}` : "";
+  return `${changed(bar.change_ns)}${bar.is_noise ? ", within the noise" : by}`;
+}

@@ -1,0 +1,133 @@
+// Which start of a phase before is which after, and the lines that join the two lane pictures there.
+
+import { sizedContext } from "render/dom.js";
+import { palette, SANS } from "render/theme.js";
+
+/**
+ * The start of the same occurrence of a phase in both steps. nth: from 0, within the step.
+ * @typedef {{ name: string, nth: number, before_ns: number, after_ns: number }} Join
+ *
+ * What both steps have as often, in order of time; and names that one has more often than the other, which are not
+ * joined: which is which would be a guess.
+ * @typedef {{ joins: Join[], apart: { name: string, before: number, after: number }[] }} Joins
+ *
+ * Where lines are drawn, in pixels of the box that holds both pictures.
+ * @typedef {{ left: number, width: number, height: number, top: number, bottom: number }} Place
+ *
+ * @typedef {import("render/axis.js").View} View
+ */
+
+const ROOM = 12; // pixels of width for each line: of lines that are nearer to each other, the first is drawn
+
+/**
+ * @param {page.Lane[]} before
+ * @param {page.Lane[]} after
+ * @returns {Joins}
+ */
+export function joinsOf(before, after) {
+  const [one, other] = [startsOf(before), startsOf(after)];
+  /** @type {Joins} */
+  const found = { joins: [], apart: [] };
+  for (const name of new Set([...one.keys(), ...other.keys()])) {
+    const [a, b] = [one.get(name) ?? [], other.get(name) ?? []];
+    if (a.length !== b.length) found.apart.push({ name, before: a.length, after: b.length });
+    else a.forEach((before_ns, nth) => found.joins.push({ name, nth, before_ns, after_ns: b[nth] }));
+  }
+  found.joins.sort((a, b) => a.before_ns - b.before_ns);
+  return found;
+}
+
+/**
+ * When each occurrence of each phase begins; where there are no phases, each communication.
+ * @param {page.Lane[]} lanes
+ * @returns {Map<string, number[]>}
+ */
+export function startsOf(lanes) {
+  const boxes = lanes.flatMap((lane) => lane.boxes.map((box) => ({ ...box, lane: lane.lane })));
+  const phased = boxes.some((box) => box.phase !== null);
+  const own = boxes.filter((box) => (phased ? box.phase !== null : box.lane === "communication"));
+  /** @type {Map<string | number, { name: string, start_ns: number }>} */
+  const first = new Map();
+  own.forEach((box, at) => {
+    const key = box.phase ?? `box ${at}`;
+    const seen = first.get(key);
+    if (!seen || box.start_ns < seen.start_ns) first.set(key, { name: box.name, start_ns: box.start_ns });
+  });
+  /** @type {Map<string, number[]>} */
+  const starts = new Map();
+  for (const { name, start_ns } of first.values()) starts.set(name, [...(starts.get(name) ?? []), start_ns]);
+  for (const times of starts.values()) times.sort((a, b) => a - b);
+  return starts;
+}
+
+/**
+ * The joins of which any end is in view, as far as there is room; and the ends of the steps.
+ * @param {Join[]} joins
+ * @param {{ before: View, after: View }} views
+ * @param {number} width
+ */
+export function joinsInView(joins, views, width) {
+  const [at, to] = [pixelsOf(views.before, width), pixelsOf(views.after, width)];
+  let last = -Infinity;
+  return joins.filter(({ before_ns, after_ns }) => {
+    const [x0, x1] = [at(before_ns), to(after_ns)];
+    const seen = Math.max(x0, x1) >= 0 && Math.min(x0, x1) <= width && x0 - last >= ROOM;
+    if (seen) last = x0;
+    return seen;
+  });
+}
+
+/**
+ * @param {HTMLCanvasElement} canvas
+ * @param {Join[]} seen
+ * @param {{ before: number, after: number }} ends of the steps
+ * @param {{ before: View, after: View }} views
+ * @param {Place} place
+ * @param {string} late what stands at the line of the ends
+ */
+export function paintJoins(canvas, seen, ends, views, place, late) {
+  const colors = palette();
+  const { left, width, height, top, bottom } = place;
+  const context = sizedContext(canvas, left + width, height);
+  context.clearRect(0, 0, left + width, height);
+  context.save();
+  context.beginPath();
+  context.rect(left, 0, width, height);
+  context.clip();
+  const [at, to] = [pixelsOf(views.before, width), pixelsOf(views.after, width)];
+  /**
+   * @param {number} x0
+   * @param {number} x1
+   */
+  const line = (x0, x1) => {
+    context.beginPath();
+    context.moveTo(left + x0, top);
+    context.lineTo(left + x1, bottom);
+    context.stroke();
+  };
+  context.strokeStyle = colors.text;
+  context.globalAlpha = 0.45;
+  context.lineWidth = 1;
+  for (const { before_ns, after_ns } of seen) line(at(before_ns), to(after_ns));
+  context.globalAlpha = 1;
+  context.strokeStyle = colors.accent;
+  context.lineWidth = 2;
+  line(at(ends.before), to(ends.after));
+  context.restore();
+  const x = left + (at(ends.before) + to(ends.after)) / 2;
+  if (x < left || x > left + width + 1) return;
+  context.font = `600 11px ${SANS}`;
+  context.fillStyle = colors.accent;
+  context.textAlign = x > left + width / 2 ? "right" : "left";
+  context.textBaseline = "middle";
+  context.fillText(late, x + (x > left + width / 2 ? -8 : 8), top + 9);
+}
+
+/**
+ * @param {View} view
+ * @param {number} width
+ * @returns {(ns: number) => number}
+ */
+function pixelsOf(view, width) {
+  return (ns) => ((ns - view.start) / view.length) * width;
+}

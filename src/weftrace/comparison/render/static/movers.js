@@ -1,0 +1,220 @@
+// Who moved: families, kernels, operators, phases. A row opens both steps where it ran.
+
+import { byId, fill, h } from "render/dom.js";
+import { duration, grouped, plural } from "render/format.js";
+import { kernelName, kindChip, sortableTable } from "render/tables.js";
+import { changed } from "./told.js";
+
+/**
+ * @typedef {page.DiffBlock} Block
+ * @typedef {page.Mover} Mover
+ * @typedef {"family" | "kernel" | "operator" | "phase"} Level
+ * @typedef {NonNullable<ReturnType<typeof import("./pictures.js").pictures>>} Pictures
+ * @typedef {import("./streams.js").Events} Events
+ */
+
+const LEVELS = /** @type {const} */ (["family", "kernel", "operator", "phase"]);
+const LABELS = { family: "Kernel family", kernel: "Kernel", operator: "Operator", phase: "Phase" };
+
+/**
+ * The table, with a switch for what a row is: {show(level), open(level, mover)}.
+ * @param {Block} block
+ * @param {Pictures | null} pictures
+ */
+export function moverTable({ document: { movers, verdict } }, pictures) {
+  const alike = verdict.word !== "not comparable";
+  const lists = LEVELS.filter((level) => movers[level].length);
+  byId("mover-lead").textContent =
+    `Own time of a step: by how much each lengthens it, mean over steps and ranks; idle time is nobody's.${
+      pictures ? " A row opens both steps above where it ran." : ""
+    }`;
+  show(lists[0] ?? "family");
+  return { show, open };
+
+  /** @param {Level} chosen */
+  function show(chosen) {
+    const buttons = lists.map((level) =>
+      h("button", {
+        type: "button",
+        text: LABELS[level],
+        "aria-pressed": String(level === chosen),
+        on: { click: () => show(level) },
+      }),
+    );
+    fill(byId("mover-by"), buttons);
+    const rows = movers[chosen];
+    const table = sortableTable({
+      name: `movers-${chosen}`,
+      columns: columnsOf(chosen, rows, alike),
+      rows,
+      sort: { key: "change_ns", down: true },
+      limit: 15,
+      onRow: pictures ? (row) => open(chosen, row) : undefined,
+      rowClass: (row) => (row.is_noise ? "noise" : ""),
+      empty: "Nothing ran.",
+    });
+    fill(byId("mover-table"), table.element);
+  }
+
+  /**
+   * @param {Level} level
+   * @param {Mover} mover
+   */
+  function open(level, mover) {
+    if (!pictures) return;
+    const before = eventsOf(pictures.streams.before.events(), pictures, "before", level, mover.name);
+    const after = eventsOf(pictures.streams.after.events(), pictures, "after", level, mover.replaced_by ?? mover.name);
+    const of = after.length ? after : before;
+    const events = pictures.streams[after.length ? "after" : "before"].events();
+    const longest = events ? of.reduce((best, at, nth) => (events.dur[at] > events.dur[of[best]] ? nth : best), 0) : 0;
+    walk(pictures, mover.name, { before, after }, { nth: longest, longest });
+  }
+}
+
+/**
+ * The buttons above the streams: which of a mover's events is seen.
+ * @param {Pictures} pictures
+ * @param {string} name
+ * @param {{ before: number[], after: number[] }} events
+ * @param {{ nth: number, longest: number }} at
+ */
+function walk(pictures, name, events, { nth, longest }) {
+  const num = Math.max(events.before.length, events.after.length);
+  const box = byId("marked");
+  const counted = `${events.before.length} before, ${events.after.length} after in these steps`;
+  if (num) pictures.open(events, nth, num > 1 ? `${name} ${nth + 1}` : name);
+  /**
+   * @param {string} text
+   * @param {string} label
+   * @param {number} to
+   */
+  const button = (text, label, to) =>
+    h("button", {
+      type: "button",
+      text,
+      "aria-label": label,
+      disabled: to < 0 || to >= num,
+      on: { click: () => walk(pictures, name, events, { nth: to, longest }) },
+    });
+  const clear = () => {
+    pictures.streams.before.mark(null);
+    pictures.streams.after.mark(null);
+    pictures.align({ before: 0, after: 0, what: "" });
+    fill(box);
+  };
+  fill(
+    box,
+    h("b", { text: name.slice(0, 120) }),
+    h("span", { class: "muted", text: num ? counted : "none of it runs in the steps shown: choose another step" }),
+    num > 1 ? button("First", "Its first event", 0) : null,
+    num > 1 ? button("Longest", "Its longest event", longest) : null,
+    num > 1 ? button("◂", "The one before", nth - 1) : null,
+    num > 1 ? h("span", { text: `${nth + 1} of ${num}` }) : null,
+    num > 1 ? button("▸", "The next one", nth + 1) : null,
+    h("button", { type: "button", text: "Clear", on: { click: clear } }),
+  );
+}
+
+/**
+ * The events of a mover in a step, in order of time.
+ * @param {Events | null} events
+ * @param {Pictures} pictures
+ * @param {"before" | "after"} run
+ * @param {Level} level
+ * @param {string} name
+ */
+function eventsOf(events, pictures, run, level, name) {
+  if (!events) return [];
+  const labels = pictures.labels(run);
+  const own = new Set(labels.flatMap((label, at) => (label[level] === name ? [at] : [])));
+  /** @type {number[]} */
+  const found = [];
+  events.label.forEach((label, at) => own.has(label) && found.push(at));
+  return found.sort((a, b) => events.start[a] - events.start[b]);
+}
+
+/**
+ * @param {Level} level
+ * @param {Mover[]} rows
+ * @param {boolean} alike whether causes may be told
+ * @returns {import("render/tables.js").Column<Mover>[]}
+ */
+function columnsOf(level, rows, alike) {
+  const most = Math.max(1, ...rows.map((row) => Math.abs(row.change_ns)));
+  /**
+   * @param {keyof Mover & string} key
+   * @param {string} label
+   * @param {string} def
+   * @returns {import("render/tables.js").Column<Mover>}
+   */
+  const effect = (key, label, def) => ({ key, label, kind: "time", def });
+  return [
+    {
+      key: "name",
+      label: LABELS[level].toLowerCase(),
+      kind: "text",
+      wide: level === "kernel" || level === "operator",
+      node: (row) => nameOf(level, row),
+    },
+    { key: "change_ns", label: "change", kind: "time", def: "own_time", bar: (row) => Math.abs(row.change_ns) / most },
+    { key: "before_ns", label: "before", kind: "time" },
+    { key: "after_ns", label: "after", kind: "time" },
+    {
+      key: "launches",
+      label: "launches",
+      kind: "count",
+      value: (row) => row.after_num - row.before_num,
+      text: (row) => `${count(row.before_num)} → ${count(row.after_num)}`,
+    },
+    {
+      key: "mean",
+      label: "mean duration",
+      kind: "count",
+      value: (row) => (mean(row, "after") ?? 0) - (mean(row, "before") ?? 0),
+      text: (row) => `${duration(mean(row, "before"))} → ${duration(mean(row, "after"))}`,
+    },
+    ...(alike
+      ? [
+          effect("by_number_ns", "by number", "by_number"),
+          effect("by_duration_ns", "by duration", "by_duration"),
+          effect("by_overlap_ns", "by overlap", "by_overlap"),
+          effect("by_kernel_ns", "by other kernels", "by_kernel"),
+        ]
+      : []),
+  ];
+}
+
+/**
+ * @param {Level} level
+ * @param {Mover} row
+ */
+function nameOf(level, row) {
+  const chips = [
+    row.kind && level !== "phase" ? kindChip(row.kind) : null,
+    row.status === "both" ? null : h("span", { class: "chip warn", text: row.status }),
+    row.is_noise ? h("span", { class: "chip plain", text: "noise" }) : null,
+  ];
+  const rule = row.matched_by === "name" ? "" : `matched by ${row.matched_by}`;
+  const other = row.replaced_by ? `by ${row.replaced_by}` : rule;
+  return h(
+    "span",
+    { class: "mover" },
+    level === "kernel" ? kernelName(row.name) : h("span", { text: row.name }),
+    chips,
+    other ? h("small", { class: "muted", text: ` ${other.slice(0, 120)}`, title: other }) : null,
+  );
+}
+
+/** @param {number} num */
+function count(num) {
+  return grouped(num, Number.isInteger(num) ? 0 : 1);
+}
+
+/**
+ * @param {Mover} row
+ * @param {"before" | "after"} run
+ */
+function mean(row, run) {
+  const num = row[`${run}_num`];
+  return num ? row[`${run}_raw_ns`] / num : null;
+}

@@ -1,0 +1,93 @@
+// The lengths of both runs' steps: how far they lie apart, beside how far the steps of one run do.
+
+import { byId, fill, h } from "render/dom.js";
+import { duration, plural } from "render/format.js";
+import { drawnToWidth, roundTicks, svg } from "render/svg.js";
+
+/**
+ * @typedef {page.DiffBlock["document"]} Diff
+ * @typedef {NonNullable<ReturnType<typeof import("./pictures.js").pictures>>} Pictures
+ */
+
+const ROW = 54;
+const LEFT = 62;
+const RIGHT = 16;
+const AXIS = 26;
+const RUNS = /** @type {const} */ (["before", "after"]);
+
+/**
+ * @param {Diff} found
+ * @param {Pictures | null} pictures
+ */
+export function showSteps(found, pictures) {
+  const told = RUNS.map((run) => {
+    const { low_ns, high_ns, steps } = found[run];
+    return `${run}: half of ${plural(steps.length, "step")} within ${duration(low_ns, 4)} to ${duration(high_ns, 4)}`;
+  });
+  byId("step-lead").textContent = `A dot is a step, the bar the half of them in the middle, its line the median. ${told.join("; ")}.`;
+  drawnToWidth(byId("step-chart"), (width) => chart(found, pictures, width));
+  const dropped = RUNS.flatMap((run) => found[run].dropped.map(({ step, why }) => `Left out ${run}: step ${step}, ${why}.`));
+  byId("dropped").hidden = dropped.length === 0;
+  fill(
+    byId("dropped"),
+    dropped.map((text) => h("li", { text })),
+  );
+}
+
+/**
+ * @param {Diff} found
+ * @param {Pictures | null} pictures
+ * @param {number} width
+ */
+function chart(found, pictures, width) {
+  const lengths = RUNS.flatMap((run) => found[run].steps.map((step) => step.span_ns));
+  const [least, most] = [Math.min(...lengths), Math.max(...lengths)];
+  const margin = Math.max(1, 0.08 * (most - least), most === least ? 0.02 * most : 0);
+  const [low, high] = [least - margin, most + margin];
+  const height = RUNS.length * ROW + AXIS;
+  /** @param {number} ns */
+  const x = (ns) => LEFT + ((ns - low) / (high - low)) * (width - LEFT - RIGHT);
+  const { values } = roundTicks(low, high, Math.max(2, Math.floor((width - LEFT - RIGHT) / 110)));
+  return svg(
+    "svg",
+    { class: "chart", width, height, role: "img", "aria-label": "Lengths of the steps of both runs" },
+    values.map((value) => [
+      svg("line", { class: "grid", x1: x(value), x2: x(value), y1: 0, y2: height - AXIS }),
+      svg("text", { class: "tick", x: x(value), y: height - 8, "text-anchor": "middle", text: duration(value, 4) }),
+    ]),
+    RUNS.map((run, at) => row(found, pictures, run, ROW * at + ROW / 2, x)),
+  );
+}
+
+/**
+ * @param {Diff} found
+ * @param {Pictures | null} pictures
+ * @param {"before" | "after"} run
+ * @param {number} y
+ * @param {(ns: number) => number} x
+ */
+function row(found, pictures, run, y, x) {
+  const { low_ns, high_ns, median_ns, steps } = found[run];
+  const drawn = pictures?.stepsOf(run) ?? [];
+  return [
+    svg("text", { x: LEFT - 10, y, "text-anchor": "end", "dominant-baseline": "central", text: run }),
+    svg("rect", { class: "spread", x: x(low_ns), y: y - 14, width: Math.max(1, x(high_ns) - x(low_ns)), height: 28 }),
+    steps.map(({ step, span_ns }, nth) => {
+      const at = step === null ? -1 : drawn.indexOf(step);
+      const where = y + (((nth * 5) % 7) - 3) * 3; // so that steps of one length do not hide each other
+      return svg(
+        "circle",
+        {
+          class: `step-dot ${run}${at < 0 ? "" : " drawn"}`,
+          cx: x(span_ns),
+          cy: where,
+          r: 4,
+          data: { ns: span_ns },
+          on: at < 0 ? {} : { click: () => pictures?.show({ [run]: at }) },
+        },
+        svg("title", { text: `step ${step ?? "–"}: ${duration(span_ns, 4)}` }),
+      );
+    }),
+    svg("line", { class: "spread-median", x1: x(median_ns), x2: x(median_ns), y1: y - 18, y2: y + 18 }),
+  ];
+}

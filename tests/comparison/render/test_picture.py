@@ -1,0 +1,96 @@
+"""What the lane pictures of a comparison are drawn from is what was measured in those steps."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tests.comparison.render.phased import changed, phased
+from weftrace.analysis import breakdown
+from weftrace.comparison import diff
+from weftrace.comparison.render.picture import RunPicture, rank_pictures, shown_steps
+from weftrace.trace import open_trace
+
+
+def numbers(column: Any) -> list[int]:
+    return np.frombuffer(base64.b64decode(column["data"]), f"<{column['type']}").astype(np.int64).tolist()  # type: ignore[no-any-return]
+
+
+def runs_of(found: Any) -> list[RunPicture]:
+    return [rank[word] for rank in rank_pictures(found) for word in ("before", "after")]  # type: ignore[literal-required]
+
+
+def test_each_step_is_as_long_and_as_busy_as_measured(tmp_path: Path) -> None:
+    found = changed(tmp_path)
+    for side, run in zip((found.before, found.after), runs_of(found), strict=True):
+        work = side.ranks[0].work
+        assert work is not None and len(run["steps"]) == run["num_steps"] == len(side.steady.steps)
+        for step in run["steps"]:
+            assert step["step"] is not None
+            told, lanes = breakdown(work.of_step(step["step"])), step["lanes"]
+            assert lanes["span_ns"] == told.span_ns and lanes["exposed_communication_ns"] == told.exposed_communication_ns
+            assert sum(busy for _, _, busy in lanes["exposed"]) == told.exposed_communication_ns
+            assert sum(busy for _, _, busy in lanes["hidden"]) == told.hidden_communication_ns
+            assert [lane["busy_ns"] for lane in lanes["lanes"]] == [told.compute_ns, told.communication_ns]
+            assert sum(busy for _, _, busy in lanes["busy"]) == told.busy_ns
+            assert all(0 <= box["start_ns"] <= box["end_ns"] <= told.span_ns for lane in lanes["lanes"] for box in lane["boxes"])
+
+
+def test_the_first_step_shown_is_the_median_one(tmp_path: Path) -> None:
+    found = changed(tmp_path)
+    for side, run in zip((found.before, found.after), runs_of(found), strict=True):
+        lengths = sorted(step["lanes"]["span_ns"] for step in run["steps"])
+        assert run["steps"][run["shown"]]["lanes"]["span_ns"] == lengths[(len(lengths) - 1) // 2]
+        assert shown_steps(side)[0] == list(side.steady.steps)
+
+
+def test_of_many_steps_some_are_shown_from_the_shortest_to_the_longest(tmp_path: Path) -> None:
+    trace = phased(tmp_path, "many", gemm_us=[50 + at % 7 for at in range(40)])
+    side = diff(trace, trace).before
+    steps, middle = shown_steps(side, 5)
+    spans = dict(zip(side.steady.steps, side.spans_ns.tolist(), strict=True))
+    assert 5 <= len(steps) <= 6 and min(spans.values()) in [spans[step] for step in steps]  # type: ignore[index]
+    assert max(spans.values()) in [spans[step] for step in steps]  # type: ignore[index]
+    assert spans[steps[middle]] == np.median(list(spans.values()))  # type: ignore[index]
+
+
+def test_every_event_of_a_step_is_listed_with_all_its_names(tmp_path: Path) -> None:
+    found = changed(tmp_path)
+    (run, _) = runs_of(found)
+    shares = found.before.ranks[0].shares
+    for step in run["steps"]:
+        labels = [run["labels"][at] for at in numbers(step["label"])]
+        rows = pl.DataFrame(labels).with_columns(dur=pl.Series(numbers(step["dur"])))
+        assert sum(row["count"] for row in step["rows"]) == rows.height and step["left_out"] == 0
+        for level in ("family", "kernel", "operator", "phase"):
+            told = dict(rows.group_by(level).agg(pl.col("dur").sum()).iter_rows())
+            measured = shares.filter(pl.col("step") == step["step"], pl.col("part") != "idle").group_by(level)
+            assert told == dict(measured.agg(pl.col("raw_ns").sum()).iter_rows())
+
+
+def test_a_trace_without_steps_is_one_picture(tmp_path: Path) -> None:
+    from tests.tracefile import GEMM, TraceFile
+
+    trace = TraceFile().kernel(GEMM, 0, 50).kernel(GEMM, 60, 50).trace(tmp_path)
+    (rank,) = rank_pictures(diff(trace, trace))
+    assert rank["before"] is not None and [step["step"] for step in rank["before"]["steps"]] == [None]
+    assert rank["before"]["steps"][0]["lanes"]["span_ns"] == 110_000
+
+
+def test_ranks_of_a_job_are_read_again_and_said_where_they_are_gone(tmp_path: Path) -> None:
+    for name, scale in (("one", 1.0), ("other", 1.3)):
+        (tmp_path / name).mkdir()
+        for rank in range(3):
+            trace = phased(tmp_path, f"{name}-{rank}", gemm_us=[(50 + 5 * rank) * scale] * 4, rank=rank)
+            Path(trace.path).rename(tmp_path / name / f"rank{rank}.json")
+    found = diff(open_trace(tmp_path / "one"), open_trace(tmp_path / "other"))
+    pictures = rank_pictures(found)
+    assert [rank["name"] for rank in pictures] == ["rank 2", "rank 1", "rank 0"]
+    assert all(rank["before"] and rank["after"] and not rank["missing"] for rank in pictures)
+    (tmp_path / "other" / "rank1.json").unlink()
+    second = rank_pictures(found)[1]
+    assert second["before"] is not None and second["after"] is None and "after" in second["missing"][0]
