@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import typer
 
 from tests.tracefile import DISPATCH, GEMM, TraceFile
-from weftrace.cli.main import main
+from weftrace.cli.main import app, main, with_command
 from weftrace.errors import ClusterWarning
 
 T = TypeVar("T")
@@ -537,3 +538,16 @@ def test_a_closed_pipe_is_no_error(train: Path) -> None:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()
+
+
+def test_of_the_commands_only_the_one_asked_for_is_built() -> None:
+    """And it is the same; who asks for one that is not there is still told which there are."""
+    whole: Any = typer.main.get_command(app)
+    for name, command in whole.commands.items():
+        alone: Any = typer.main.get_command(with_command(name))
+        assert list(alone.commands) == [name]
+        (found,) = alone.commands.values()
+        assert [option.opts for option in found.params] == [option.opts for option in command.params]
+        assert sorted(getattr(found, "commands", ())) == sorted(getattr(command, "commands", ()))
+        assert [option.opts for option in alone.params] == [option.opts for option in whole.params]
+    assert with_command("repot") is with_command("--help") is app
