@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from weftrace.comparison.alignment.aligning import Alignment, aligned
+from weftrace.comparison.alignment.told_apart import told_apart
 from weftrace.comparison.exact_changes import changes_of, summed
 from weftrace.comparison.noise import Spread, is_noise, spread_of
 from weftrace.comparison.runs import Run, run_of
@@ -36,6 +38,7 @@ class Diff(InNotebook):
     verdict: Verdict
     spans: tuple[Spread, Spread]
     changes: pl.DataFrame
+    alignment: Alignment
     is_noise: bool | None
 
     @property
@@ -71,16 +74,15 @@ def diff(
     rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. Raises TraceError where one of them
     cannot be read.
     """
-    runs = [
-        run_of(source, rules=rules, workers=workers, keep_work=True, on_done=on_done) for source in (before, after)
-    ]
-    one, other = sides_of(*runs)
-    changes = changes_of(one, other)
+    runs = [run_of(source, rules=rules, workers=workers, keep_work=True, on_done=on_done) for source in (before, after)]
+    one, other, alignment = aligned(*sides_of(*runs))
+    changes = told_apart(changes_of(one, other))
     return Diff(
         before=one,
         after=other,
         verdict=verdict_of(one, other),
         spans=(spread_of(one.spans_ns), spread_of(other.spans_ns)),
         changes=changes,
+        alignment=alignment,
         is_noise=is_noise(one.spans_ns, other.spans_ns, num_asked=1 + changes.get_column("family").n_unique()),
     )

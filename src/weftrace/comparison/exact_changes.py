@@ -32,7 +32,7 @@ def changes_of(before: Side, after: Side) -> pl.DataFrame:
     rows = one.join(other, on=LABELS, how="full", coalesce=True, nulls_equal=True).with_columns(
         pl.col(r"^(before|after)_.*$").fill_null(0)
     )
-    return _with_effects(rows.sort(LABELS, nulls_last=True)).select(*LABELS, *CHANGE_COLUMNS)
+    return effects_of(rows.sort(LABELS, nulls_last=True)).select(*LABELS, *CHANGE_COLUMNS)
 
 
 def summed(changes: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -60,7 +60,8 @@ def _apportioned(totals: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
     return np.asarray(whole, np.int64)
 
 
-def _with_effects(rows: pl.DataFrame) -> pl.DataFrame:
+def effects_of(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with change_ns and its effects, from number, duration and own time of both sides; see `changes_of`."""
     change = pl.col("after_ns") - pl.col("before_ns")
     is_both = (pl.col("before_num") > 0) & (pl.col("after_num") > 0)
     n0, n1, r0, r1 = (pl.col(c) for c in ("before_num", "after_num", "before_raw_ns", "after_raw_ns"))

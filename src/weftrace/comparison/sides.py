@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,10 +75,10 @@ def _side(run: Run, ranks: Sequence[RankRun]) -> Side:
     return Side(run=run, ranks=tuple(ranks), steady=steady, shares=summed)
 
 
-def renamed(side: Side, kernels: dict[str, str]) -> Side:
-    """A side with its kernels under the names by which they are aligned."""
-    names = pl.col("kernel").replace(kernels)
-    shares = (
-        side.shares.with_columns(names).group_by("at", "step", *LABELS, maintain_order=True).agg(pl.col(SUMS).sum())
-    )
-    return replace(side, shares=shares)
+def renamed(side: Side, names: Mapping[str, Mapping[str, str]]) -> Side:
+    """A side with kernels, operators and phases under the names by which they are aligned: label -> its own -> that."""
+    changed = [pl.col(label).replace(dict(each)) for label, each in names.items() if each]
+    if not changed:
+        return side
+    shares = side.shares.with_columns(changed)
+    return replace(side, shares=shares.group_by("at", "step", *LABELS, maintain_order=True).agg(pl.col(SUMS).sum()))
