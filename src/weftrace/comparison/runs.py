@@ -155,16 +155,17 @@ def _together(source: str, ranks: list[RankRun], failures: Sequence[Failure]) ->
     """Ranks in order, but for those that are of no sum, with what each waited for others."""
     ordered, renumbered = placed(sorted(ranks, key=by_rank))
     apart = apart_of(ordered)
-    counted, notes = _with_waits([rank for rank, why in zip(ordered, apart, strict=True) if why is None])
+    counted, notes = with_waits([rank for rank, why in zip(ordered, apart, strict=True) if why is None])
     said = (*renumbered, *apart_notes(ordered, apart, lambda number: "left out"), *notes)
     return Run(source=source, ranks=counted, failures=tuple(failures), notes=said)
 
 
-def _with_waits(ranks: Sequence[RankRun]) -> tuple[tuple[RankRun, ...], tuple[str, ...]]:
+def with_waits(ranks: Sequence[RankRun]) -> tuple[tuple[RankRun, ...], tuple[str, ...]]:
+    """The ranks with what each waited for another of them, and how that was told."""
     clock_of = ["(simulated)" if rank.simulated else rank.path for rank in ranks]  # a plan's ranks are on one clock
     found = lateness_of(meetings_of([rank.arrivals for rank in ranks], clock_of)) if len(ranks) > 1 else None
     if found is None:
-        return tuple(ranks), ()
+        return tuple(replace(rank, waits=None) for rank in ranks), ()
     shared = [StepShares(shares=rank.shares, pieces=rank.pieces, exposed=rank.exposed) for rank in ranks]
     waits = waiting_shares(shared, names_of(ranks), found.began)
     return tuple(replace(rank, waits=rows) for rank, rows in zip(ranks, waits, strict=True)), found.notes

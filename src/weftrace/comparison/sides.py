@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.analysis.ranks_apart import names_of
-from weftrace.comparison.runs import LABELS, SHARE_SCHEMA, SUMS, RankRun, Run
+from weftrace.comparison.runs import LABELS, SHARE_SCHEMA, SUMS, RankRun, Run, with_waits
 from weftrace.comparison.steady_steps import SteadySteps, steady_steps
 from weftrace.units import duration
 
@@ -62,9 +62,15 @@ def sides_of(before: Run, after: Run) -> tuple[Side, Side]:
     """Both sides, with the ranks that both have: by number (and device, where a process drove several), or the only one
     of each. Waiting for late ranks is a part of its own where it is known of all of them."""
     pairs = _pairs(before, after)
-    is_split = all(rank.waits is not None for pair in pairs for rank in pair)
-    one, other = ([pair[number] for pair in pairs] for number in (0, 1))
+    one, other = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    if len({rank.world_size for rank in (*one, *other)}) == 1:  # files are missing, so who waited for whom is asked
+        one, other = _among(one, before), _among(other, after)  # of those alone that both have
+    is_split = all(rank.waits is not None for rank in (*one, *other))
     return _side(before, one, is_split=is_split), _side(after, other, is_split=is_split)
+
+
+def _among(ranks: list[RankRun], run: Run) -> list[RankRun]:
+    return list(with_waits(ranks)[0]) if len(ranks) < len(run.ranks) else ranks
 
 
 def notes_of(before: Side, after: Side) -> tuple[str, ...]:
@@ -72,10 +78,9 @@ def notes_of(before: Side, after: Side) -> tuple[str, ...]:
     names = "before", "after"
     told = [f"{name}: {note}" for name, side in zip(names, (before, after), strict=True) for note in side.run.notes]
     told += [note for name, side in zip(names, (before, after), strict=True) for note in _unpaired(name, side)]
-    waits = [[rank.waits is not None for rank in side.ranks] for side in (before, after)]
-    if any(map(all, waits)) != all(map(all, waits)) and len(before.ranks) > 1:
-        without = names[[all(each) for each in waits].index(False)]
-        told.append(f"{without}: no two ranks share a collective, so waiting for late ranks is told of neither run")
+    is_known = [all(rank.waits is not None for rank in side.ranks) for side in (before, after)]
+    if any(is_known) and not all(is_known):
+        told.append(f"{names[is_known.index(False)]}: nothing tells who waited for whom, so it is told of neither run")
     return tuple(told)
 
 
@@ -94,7 +99,8 @@ def _key(rank: RankRun, with_device: bool) -> tuple[object, ...]:
 
 def _unpaired(name: str, side: Side) -> Iterator[str]:
     """Ranks that the other run does not have, a few at a time."""
-    left = [rank for rank in side.run.ranks if all(rank is not each for each in side.ranks)]
+    compared = {(rank.path, rank.rank, rank.device) for rank in side.ranks}
+    left = [rank for rank in side.run.ranks if (rank.path, rank.rank, rank.device) not in compared]
     if not left:
         return
     times = [f"{called} ({duration(_step_ns(rank))} a step)" for called, rank in zip(names_of(left), left, strict=True)]
