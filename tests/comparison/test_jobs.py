@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.comparison.test_late_ranks import MS, US, WAITING, meets_of_plan, work_and_meet
+from tests.comparison.test_late_ranks import meets_of_plan, work_and_meet
 from weftrace.comparison.diffs import diff
-from weftrace.comparison.runs import run_of
+from weftrace.comparison.runs import WAITING, run_of
 from weftrace.errors import TraceError
 from weftrace.plan import simulate_ranks
+from weftrace.units import MS, US
 
 
 @pytest.fixture(scope="module")
