@@ -73,7 +73,7 @@ def test_ranks_of_another_world_and_files_without_device_work_are_in_no_sum(tmp_
     assert [rank.apart is None for rank in analysis.ranks] == [True, True, False, False]
     assert analysis.world_size == 2 and [clock.rank for clock in analysis.clocks] == [0, 1]
     assert analysis.notes == (
-        "rank 3 (trace3.json) holds no device work: in no sum, shown by itself",
+        "rank 3 (trace3.json) holds no device work: in no sum and shown by itself",
         "files of different jobs? they record world sizes 2, 8: rank 2 (trace2.json) is in no sum and shown by itself",
     )
     alone = tmp_path / "alone"

@@ -13,7 +13,7 @@ from weftrace.analysis.busy_stretches import Stretches, stretches_of
 from weftrace.analysis.clocks import END_TOGETHER, Array, ClockOffset, offsets_of
 from weftrace.analysis.intervals import union
 from weftrace.analysis.meetings import Meetings, meetings_of
-from weftrace.analysis.root_blame import Waiting, blame
+from weftrace.analysis.root_blame import Blame, Waiting, blame
 from weftrace.notebook import InNotebook
 from weftrace.units import MS, US, duration
 
@@ -25,7 +25,8 @@ _SKEW_NS = 1 * MS  # by which profilers may start apart without a word
 _ABOVE = 1.3  # times the mean of what begins with a rank, and
 _PART, _MOSTLY = 1 / 3, 0.5  # of all waiting; or of its collectives that it came last into, and `_ABOVE` times any
 # other's: then a rank stands out
-_SURE = 0.5  # of the waiting must be in waits beyond twice the uncertainty, else no rank is called late
+_SURELY = 2  # times the uncertainty: beyond it a wait is told from clocks that disagree, and
+_SURE = 0.5  # of the waiting must be in such, else no rank is called late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -45,6 +46,8 @@ class Lateness(InNotebook):
     stands out so, or waiting does not stand above the uncertainty.
     pairs: waiter, last, waiting_ns, count. collectives: by kind, sends and receives too. worst: those with most
     waiting. steps: step, at, caused_ns, suffered_ns. waits: of each rank when it waited, on its own clock.
+    began: a row a wait and rank with which it began: wait (its number), at (who waited), start_ns, end_ns (own clock),
+    origin, part (of the wait; they add up to 1); without waits that are within the clocks' uncertainty.
     uncertainty_ns: how far apart ends of one collective lie, median. clocks_applied: whether some clock was corrected.
     ahead_ns: of each rank how far its clock was corrected, in the middle of its collectives.
     """
@@ -56,6 +59,7 @@ class Lateness(InNotebook):
     worst: pl.DataFrame
     steps: pl.DataFrame
     waits: tuple[Stretches, ...]
+    began: pl.DataFrame
     num_matched: int
     num_unmatched: int
     num_by_sequence: int
@@ -98,9 +102,10 @@ def lateness_of(meetings: Meetings) -> Lateness | None:
     split = _split(meetings.members, uncertainty_ns)
     members, met = split.members, split.met
     mine, counted = members.filter("counted"), met.filter("counted")
-    ranks = _ranks(mine, counted, number, blame(split.waiting, number))
+    blamed = blame(split.waiting, number)
+    ranks = _ranks(mine, counted, number, blamed.origin_ns)
     waiting_ns = mine.get_column("waiting_ns").to_numpy()
-    sure_ns = int(waiting_ns[waiting_ns > 2 * uncertainty_ns].sum())
+    sure_ns = int(waiting_ns[waiting_ns > _SURELY * uncertainty_ns].sum())
     is_told = sure_ns > 0 and sure_ns >= _SURE * int(waiting_ns.sum())
     return Lateness(
         ranks=ranks,
@@ -110,6 +115,7 @@ def lateness_of(meetings: Meetings) -> Lateness | None:
         worst=counted.sort("waiting_ns", "meeting", descending=[True, False]).head(_MOST_WORST),
         steps=_steps(mine),
         waits=tuple(_waits(mine.filter(pl.col("at") == at)) for at in range(number)),
+        began=_began(members, blamed, _SURELY * uncertainty_ns),
         num_matched=met.height,
         num_unmatched=meetings.num_unmatched,
         num_by_sequence=int(met.get_column("by_sequence").sum()),
@@ -243,6 +249,18 @@ def _ranks(members: pl.DataFrame, met: pl.DataFrame, number: int, origin_ns: Arr
     every = every.join(own, on="at", how="left", maintain_order="left")
     counts = ("caused_ns", "origin_ns", "suffered_ns", "transfer_ns", "num_last", "num_matched")
     return every.select("at", *(pl.col(name).fill_null(0).cast(pl.Int64) for name in counts))
+
+
+def _began(members: pl.DataFrame, blamed: Blame, beyond_ns: int) -> pl.DataFrame:
+    waits = members.select("at", "arrival_ns", "waiting_ns")[blamed.row]
+    return waits.select(
+        pl.Series("wait", blamed.row),
+        "at",
+        pl.col("arrival_ns").alias("start_ns"),
+        (pl.col("arrival_ns") + pl.col("waiting_ns")).alias("end_ns"),
+        pl.Series("origin", blamed.origin, dtype=pl.Int32),
+        pl.Series("part", blamed.part),
+    ).filter(pl.col("end_ns") - pl.col("start_ns") > beyond_ns)
 
 
 def _stands_out(ranks: pl.DataFrame) -> int | None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal, get_args
 
 import polars as pl
 
@@ -25,6 +22,7 @@ from weftrace.analysis.launch_delays import Queueing, queueing
 from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
+from weftrace.analysis.ranks_apart import Apart, apart_notes, apart_of, by_rank, placed
 from weftrace.analysis.slow_work import ALL, TIMES_SCHEMA, SlowWork, slow_work
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
 from weftrace.analysis.time_account import Breakdown, account_of
@@ -32,14 +30,8 @@ from weftrace.notebook import InNotebook
 from weftrace.trace.code_names import By
 from weftrace.trace.job import Failure
 from weftrace.trace.model import SmUnit, Trace
-from weftrace.trace.plain.values import PLACES, SHOWN
-from weftrace.trace.plain.workers import called
 from weftrace.trace.work import Basis, StepBy, Work, as_work
 from weftrace.units import duration, percent
-
-#: Why a rank's file is in no sum of its job: it holds no device work where others do, it records another world size
-#: than most, or another file of the same rank comes first.
-Apart = Literal["host", "world", "duplicate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -165,15 +157,10 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = ()) -> RankAnalysis
     )
 
 
-def by_rank(rank: RankAnalysis) -> tuple[bool, int, int, str]:
-    """The key that puts ranks in order: by rank, unknown ones last, then device, then path."""
-    return (rank.rank is None, rank.rank or 0, rank.device or 0, rank.path)
-
-
 def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failure]) -> Analysis:
     """Ranks put together: in order, those told that are of no sum, with the offsets of the others' clocks."""
     ordered, renumbered = placed(sorted(ranks, key=by_rank))
-    ordered = [replace(r, apart=reason) for r, reason in zip(ordered, _apart(ordered), strict=True)]
+    ordered = [replace(r, apart=reason) for r, reason in zip(ordered, apart_of(ordered), strict=True)]
     counted = [r for r in ordered if r.apart is None]
     clock_of = ["(simulated)" if r.simulated else r.path for r in counted]  # all ranks of a plan are on one clock
     meetings = meetings_of([r.arrivals for r in counted], clock_of)
@@ -187,29 +174,8 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
         clocks=clocks if len(clocks) > 1 else (),
         lateness=lateness_of(meetings),
         slow_work=_slow_work(counted),
-        notes=(*renumbered, *_notes(ordered)),
+        notes=(*renumbered, *apart_notes(ordered, [r.apart for r in ordered], _in_no_sum)),
     )
-
-
-def placed(ranks: list[RankAnalysis]) -> tuple[list[RankAnalysis], tuple[str, ...]]:
-    """Ranks of several plain files by the names that tell them apart in the job; numbered anew where each file, which
-    knows only its own, has numbered them from 0. And what is to be said of that.
-    """
-    told = [dict(rank.places) for rank in ranks]
-    if len({rank.path for rank in ranks}) < 2 or not all(told):
-        return ranks, ()
-    varied = [place for place in SHOWN if len({places.get(place) for places in told}) > 1]
-    names = [" ".join(f"{PLACES[place]} {places[place]}" for place in varied if place in places) for places in told]
-    is_told = len(set(names)) == len(ranks)
-    if not is_told:
-        names = [called(rank.rank, name) for rank, name in zip(ranks, names, strict=True)]
-    ranks = [replace(rank, name=name or rank.name) for rank, name in zip(ranks, names, strict=True)]
-    if not is_told or len({rank.rank for rank in ranks}) == len(ranks):
-        return ranks, ()
-    ranks = sorted(ranks, key=lambda rank: [dict(rank.places).get(place, -1) for place in PLACES])
-    order = ", then ".join(PLACES[place] for place in PLACES if place in varied)
-    ranks = [replace(rank, rank=number) for number, rank in enumerate(ranks)]
-    return ranks, (f"the files number their ranks each for itself: here they count from 0, in order of {order}",)
 
 
 def _slow_work(ranks: list[RankAnalysis]) -> SlowWork | None:
@@ -228,74 +194,5 @@ def _compute_times(rank: RankAnalysis) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(whole, schema=TIMES_SCHEMA, orient="row"), named.select(*TIMES_SCHEMA)])
 
 
-def _apart(ranks: list[RankAnalysis]) -> list[Apart | None]:
-    """Why each rank is in no sum of the job: what it holds is another thing, of another job, or there already."""
-    found: dict[str, Apart] = {}  # by file
-    if len({r.path for r in ranks}) > 1 and any(r.basis == "device" for r in ranks):
-        found |= {r.path: "host" for r in ranks if r.basis != "device"}
-    worlds = Counter(world for world, _ in {(r.world_size, r.path) for r in ranks if r.path not in found} if world)
-    if len(worlds) > 1:
-        most = max(worlds.values())
-        world = next(r.world_size for r in ranks if r.path not in found and worlds[r.world_size or 0] == most)
-        found |= {r.path: "world" for r in ranks if r.path not in found and (r.world_size or world) != world}
-    first: dict[int, str] = {}
-    for r in ranks:
-        if r.rank is not None and r.path not in found and first.setdefault(r.rank, r.path) != r.path:
-            found[r.path] = "duplicate"
-    return [found.get(r.path) for r in ranks]
-
-
-def _notes(ranks: list[RankAnalysis]) -> Iterator[str]:
-    named = {reason: _named(r for r in ranks if r.apart == reason) for reason in get_args(Apart)}
-    if (names := named["host"])[0]:
-        yield f"{names[0]} {'holds' if names[1] == 1 else 'hold'} no device work: in no sum, shown by {_self(names[1])}"
-    counted = [r for r in ranks if r.apart is None]
-    if again := {r.rank: r.path for r in ranks if r.apart == "duplicate"}:
-        which = sorted({Path(r.path).name for r in ranks if r.apart == "duplicate"})
-        yield (
-            f"several files say that they are rank {_listed(sorted(n for n in again if n is not None))}: "
-            f"{_listed(which)} {'is' if len(which) == 1 else 'are'} in no sum and shown by {_self(len(which))}, "
-            "the first file counts"
-        )
-    num_files = len({r.path for r in counted})  # a process that drove several devices has one
-    unknown = len({r.path for r in counted if r.rank is None})
-    if unknown and num_files > 1:
-        said = (
-            "file does not say its rank, and its name does"
-            if unknown == 1
-            else "files do not say their rank, and their names do"
-        )
-        yield f"{unknown:,} {said} not tell it"
-    if (names := named["world"])[0]:
-        sizes = sorted({r.world_size for r in ranks if r.world_size and r.apart != "host"})
-        verb = "is" if names[1] == 1 else "are"
-        yield (
-            f"files of different jobs? they record world sizes {_listed(sizes)}: "
-            f"{names[0]} {verb} in no sum and shown by {_self(names[1])}"
-        )
-        return
-    world = next((r.world_size for r in counted if r.world_size), None)
-    present = len({r.rank for r in counted if r.rank is not None})
-    if world and num_files > 1 and present < world:
-        yield f"{world - present:,} of {world:,} ranks have no file here: sums and means are over those that have"
-
-
-def name_of(rank: RankAnalysis) -> str:
-    """What a rank is called where its file matters: "rank 2 (trace2.json)", or its file alone."""
-    file = Path(rank.path).name
-    return file if rank.rank is None else f"rank {rank.rank} ({file})"
-
-
-def _named(ranks: Iterable[RankAnalysis]) -> tuple[str, int]:
-    """The names of ranks, each file once, and how many they are."""
-    names = list(dict.fromkeys(name_of(r) for r in ranks))
-    return _listed(names), len(names)
-
-
-def _self(number: int) -> str:
-    return "itself" if number == 1 else "themselves"
-
-
-def _listed(values: Sequence[int | str]) -> str:
-    shown = ", ".join(map(str, values[:5]))
-    return shown + (f" and {len(values) - 5:,} more" if len(values) > 5 else "")
+def _in_no_sum(number: int) -> str:
+    return f"in no sum and shown by {'itself' if number == 1 else 'themselves'}"

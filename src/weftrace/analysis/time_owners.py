@@ -18,6 +18,7 @@ OWN_SCHEMA: dict[str, pl.DataType] = {
     "part": pl.String(),  # compute, exposed communication, exposed memory, idle
     "cause": pl.String(),  # of idle time, as in `IdleCauses`: host_wait, dependency_wait, kernel_gap, unknown
     "num": pl.Int64(),  # 1 where the event, or the gap, starts in this step, else 0
+    "from_ns": pl.Int64(),  # absolute: from here on it lengthens the union, for union_ns
     "raw_ns": pl.Int64(),  # its duration, what of it is in the step
     "union_ns": pl.Int64(),  # by which it lengthens |events of its class|, events taken in order of start
     "own_ns": pl.Int64(),  # of union_ns, what is in its part: all of compute, what of the others nothing before hides
@@ -72,6 +73,7 @@ def _of_events(events: pl.DataFrame, part: str, cover: Intervals, windows: pl.Da
             "part": pl.repeat(part, len(at), dtype=pl.String, eager=True),
             "cause": pl.repeat(None, len(at), dtype=pl.String, eager=True),
             "num": is_first,
+            "from_ns": union_from,
             "raw_ns": to_ns - from_ns,
             "union_ns": union_to - union_from,
             "own_ns": union_to - union_from - covered(cover, union_from, union_to),
@@ -90,6 +92,7 @@ def _of_gaps(account: Account, windows: pl.DataFrame, threshold_ns: int) -> pl.D
             "part": pl.repeat(PARTS[3], len(at), dtype=pl.String, eager=True),
             "cause": gaps.get_column("cause").gather(at),
             "num": is_first,
+            "from_ns": from_ns,
             **dict.fromkeys(("raw_ns", "union_ns", "own_ns"), to_ns - from_ns),
         }
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -12,14 +11,24 @@ from weftrace.comparison.alignment.aligning import Alignment, aligned
 from weftrace.comparison.alignment.told_apart import told_apart
 from weftrace.comparison.exact_changes import changes_of, summed
 from weftrace.comparison.noise import Spread, is_noise, spread_of
-from weftrace.comparison.runs import Run, run_of
-from weftrace.comparison.sides import Side, sides_of
+from weftrace.comparison.runs import Source, run_of
+from weftrace.comparison.sides import Side, notes_of, of_rank, sides_of
 from weftrace.comparison.verdicts import Verdict, verdict_of
 from weftrace.notebook import InNotebook
-from weftrace.trace.job import Job
 from weftrace.trace.kernels import KernelRules
-from weftrace.trace.model import Trace
 from weftrace.units import duration
+
+#: Columns of `Diff.by_rank`.
+RANK_SCHEMA: dict[str, pl.DataType] = {
+    "rank": pl.Int64(),
+    "device": pl.Int64(),
+    "before_ns": pl.Int64(),
+    "after_ns": pl.Int64(),
+    "change_ns": pl.Int64(),
+    "part": pl.String(),
+    "cause": pl.String(),
+    "part_change_ns": pl.Int64(),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -50,9 +59,29 @@ class Diff(InNotebook):
     def remainder_ns(self) -> int:
         return self.change_ns - int(self.changes.get_column("change_ns").sum())
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the runs say of themselves: what is missing or left out; ranks that one alone has."""
+        return notes_of(self.before, self.after)
+
     def by(self, *columns: str) -> pl.DataFrame:
         """The changes summed over all but these columns of `changes`, the largest first."""
         return summed(self.changes, columns)
+
+    def of_rank(self, at: int) -> pl.DataFrame:
+        """The changes of one rank, by its position in `before.ranks`: as `changes`, of a step of this rank."""
+        return changes_of(of_rank(self.before, at), of_rank(self.after, at))
+
+    def by_rank(self) -> pl.DataFrame:
+        """Whose step changed: a row a rank that both have, in order: `RANK_SCHEMA`. before_ns, after_ns, change_ns: of
+        its mean step; part, cause and part_change_ns: what changed most of it. Of a pipeline, ranks are stages."""
+        rows = []
+        for at, rank in enumerate(self.before.ranks):
+            parts = summed(self.of_rank(at), ("part", "cause"))
+            times = parts.select(pl.col("before_ns", "after_ns", "change_ns").sum()).row(0)
+            most = parts.select("part", "cause", "change_ns").head(1).rows() or [(None, None, 0)]
+            rows.append((rank.rank, rank.device, *times, *most[0]))
+        return pl.DataFrame(rows, schema=RANK_SCHEMA, orient="row")
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "verdict", self.verdict.word
@@ -62,8 +91,8 @@ class Diff(InNotebook):
 
 
 def diff(
-    before: str | os.PathLike[str] | Trace | Job | Run,
-    after: str | os.PathLike[str] | Trace | Job | Run,
+    before: Source,
+    after: Source,
     *,
     rules: KernelRules | None = None,
     workers: int | None = None,

@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import polars as pl
 
-from weftrace.analysis import account_of, arrivals
+from weftrace.analysis import arrivals
+from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.analysis.intervals import EMPTY, Intervals
-from weftrace.analysis.operator_times import operator_rows
-from weftrace.analysis.time_owners import own_times
+from weftrace.analysis.late_ranks import lateness_of
+from weftrace.analysis.meetings import meetings_of
+from weftrace.analysis.ranks_apart import apart_notes, apart_of, by_rank, names_of, placed
+from weftrace.analysis.step_shares import LABELS as LABELS
+from weftrace.analysis.step_shares import PIECE_SCHEMA, StepShares, step_shares
+from weftrace.analysis.step_shares import SHARE_SCHEMA as SHARE_SCHEMA
+from weftrace.analysis.step_shares import SUMS as SUMS
+from weftrace.analysis.step_shares import WAITING as WAITING
+from weftrace.analysis.step_shares import event_labels as event_labels
+from weftrace.analysis.waiting_shares import waiting_shares
+from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.trace.device_windows import step_windows
 from weftrace.trace.job import Failure, Job, open_trace
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Basis, Work, works_of
-
-#: Columns of `RankRun.shares`: a row a step and a kernel of one kind, operator and phase. Times in ns, sums.
-SHARE_SCHEMA: dict[str, pl.DataType] = {
-    "step": pl.Int64(),  # null outside of all steps, and where there are none
-    "part": pl.String(),  # one of `PARTS`
-    "cause": pl.String(),  # of idle time: host_wait, dependency_wait, kernel_gap, unknown; of communication: its role
-    "kind": pl.String(),
-    "family": pl.String(),  # of communication, which collective, where that is known
-    "kernel": pl.String(),  # of idle time, what ends the gap; so are kind, family, operator and phase
-    "operator": pl.String(),  # the innermost that launched it; null where none is known
-    "phase": pl.String(),
-    "num": pl.Int64(),  # launches; of idle time, gaps
-    "raw_ns": pl.Int64(),  # durations
-    "union_ns": pl.Int64(),  # by which they lengthen the time of their class (`own_times`)
-    "own_ns": pl.Int64(),  # by which they lengthen the part
-}
-#: A part that jobs of several ranks have beside `PARTS`: communication or idle time in which a rank waited for the last
-#: to come. Its cause is the rank with which the waiting began: "rank 2".
-WAITING = "waiting for late ranks"
-
-LABELS = ("part", "cause", "kind", "family", "kernel", "operator", "phase")
-SUMS = ("num", "raw_ns", "union_ns", "own_ns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -49,8 +37,11 @@ class RankRun(InNotebook):
 
     shares: a frame of `SHARE_SCHEMA`; own_ns adds up to each step's window exactly. windows: step, start_ns, end_ns
     (absolute) of each step; empty without steps. span_ns: from the first device start to the last end.
-    exposed: when communication was exposed, arrivals: at its collectives; what lateness is told from.
+    waits: rows that split waiting for late ranks from shares (`waiting_shares`); None where that is not known: of a
+    single rank, or where no two share a collective. pieces, exposed: see `StepShares`; with arrivals, at its
+    collectives, what lateness is told from.
     facts: what the file says of device, versions and settings, by name. work: all of it, where a page needs it again.
+    name, places: see `RankAnalysis`.
     """
 
     rank: int | None
@@ -62,8 +53,12 @@ class RankRun(InNotebook):
     span_ns: int
     shares: pl.DataFrame
     windows: pl.DataFrame
-    arrivals: pl.DataFrame
+    arrivals: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=ARRIVAL_SCHEMA))
+    pieces: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=PIECE_SCHEMA))
     exposed: Intervals = EMPTY
+    waits: pl.DataFrame | None = None
+    name: str = ""
+    places: tuple[tuple[str, int], ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     work: Work | None = None
 
@@ -80,7 +75,8 @@ class RankRun(InNotebook):
 class Run(InNotebook):
     """One of the two runs that are compared: a trace, a job of many ranks, or what a saved report holds of them.
 
-    ranks: in order of rank, then device. failures: files that could not be used. notes: what is missing.
+    ranks: in order of rank, then device, without those that count in no sum of their job (`apart_of`). failures: files
+    that could not be used. notes: what is missing or left out, and how lateness was told.
     """
 
     source: str
@@ -91,10 +87,15 @@ class Run(InNotebook):
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "source", self.source
         yield "ranks", str(len(self.ranks))
+        yield from (("", note) for note in self.notes)
+
+
+#: What can be compared. Several traces are those of a job's ranks, as `simulate_ranks` gives them.
+Source = str | os.PathLike[str] | Trace | Job | Run | Mapping[int, Trace]
 
 
 def run_of(
-    source: str | os.PathLike[str] | Trace | Job | Run,
+    source: Source,
     *,
     rules: KernelRules | None = None,
     workers: int | None = None,
@@ -108,30 +109,29 @@ def run_of(
     """
     if isinstance(source, Run):
         return source
+    if isinstance(source, Mapping):
+        ranks = [rank for trace in source.values() for rank in _devices(trace, rules)]
+        return _together("in memory", ranks, ())
     if not isinstance(source, Trace | Job):
         source = open_trace(source, workers=workers)
     if isinstance(source, Trace):
-        name, ranks, failures = source.path or "in memory", _devices(source, rules, keep_work=keep_work), []
-    else:
-        outcomes = source.map(partial(_devices, rules=rules), workers=workers, on_done=on_done)
-        ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
-        failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
-        name = source.source
-    return Run(source=name, ranks=tuple(sorted(ranks, key=_in_order)), failures=tuple(failures))
+        return _together(source.path or "in memory", _devices(source, rules, keep_work=keep_work), ())
+    outcomes = source.map(partial(_devices, rules=rules), workers=workers, on_done=on_done)
+    failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
+    if not ranks:
+        raise TraceError(failures[0].error if failures else f"{source.source}: no trace is there.")
+    return _together(source.source, ranks, failures)
 
 
 def _devices(trace: Trace, rules: KernelRules | None, *, keep_work: bool = False) -> list[RankRun]:
-    works = works_of(trace, rules=rules)
-    return [replace(rank_run(work), work=work if keep_work else None) for work in works]
-
-
-def _in_order(rank: RankRun) -> tuple[bool, int, int, str]:
-    return (rank.rank is None, rank.rank or 0, rank.device or 0, rank.path)
+    return [replace(rank_run(work), work=work if keep_work else None) for work in works_of(trace, rules=rules)]
 
 
 def rank_run(work: Work) -> RankRun:
     """What of one device is compared."""
-    account = account_of(work)
+    shared = step_shares(work)
+    worker = work.trace.plain.workers[0] if work.trace.plain else None
     return RankRun(
         rank=work.trace.rank,
         device=work.device,
@@ -140,39 +140,32 @@ def rank_run(work: Work) -> RankRun:
         basis=work.basis,
         simulated=work.trace.simulated,
         span_ns=work.end_ns - work.start_ns,
-        shares=_shares(work, own_times(account)),
+        shares=shared.shares,
         windows=step_windows(work.events),
         arrivals=arrivals(work),
-        exposed=account.exposed,
+        pieces=shared.pieces,
+        exposed=shared.exposed,
+        name=worker.name if worker else "",
+        places=worker.places if worker else (),
         facts={},
     )
 
 
-def _shares(work: Work, owned: pl.DataFrame) -> pl.DataFrame:
-    is_idle = pl.col("part") == "idle"
-    rows = owned.join(event_labels(work), on="row", how="left").with_columns(
-        pl.when(is_idle).then("cause").otherwise(pl.col("role").cast(pl.String)).alias("cause")
-    )
-    summed = rows.group_by("step", *LABELS).agg(pl.col(SUMS).sum())
-    return summed.select(pl.col(name).cast(dtype) for name, dtype in SHARE_SCHEMA.items()).sort(
-        "step", *LABELS, nulls_last=True
-    )
+def _together(source: str, ranks: list[RankRun], failures: Sequence[Failure]) -> Run:
+    """Ranks in order, but for those that are of no sum, with what each waited for others."""
+    ordered, renumbered = placed(sorted(ranks, key=by_rank))
+    apart = apart_of(ordered)
+    counted, notes = with_waits([rank for rank, why in zip(ordered, apart, strict=True) if why is None])
+    said = (*renumbered, *apart_notes(ordered, apart, lambda number: "left out"), *notes)
+    return Run(source=source, ranks=counted, failures=tuple(failures), notes=said)
 
 
-def event_labels(work: Work) -> pl.DataFrame:
-    """Whose each event of a device is: row (in the trace's events), kind, family, kernel, role, operator, phase."""
-    every = work.around.events
-    family = pl.when(pl.col("kind") == "communication").then(pl.coalesce("collective", "family")).otherwise("family")
-    labels = every.select("row", "kind", family.alias("family"), pl.col("name").alias("kernel"), "role", "phase")
-    return labels.with_columns(_operators(work, every), _phase_names(work, every))
-
-
-def _operators(work: Work, events: pl.DataFrame) -> pl.Series:
-    names = work.trace.events.get_column("name")
-    if work.basis != "device":
-        return pl.Series("operator", [None] * events.height, dtype=names.dtype)
-    return names.gather(operator_rows(work.trace.events, events)).alias("operator")
-
-
-def _phase_names(work: Work, events: pl.DataFrame) -> pl.Series:
-    return work.phases.get_column("name").gather(events.get_column("phase")).alias("phase")
+def with_waits(ranks: Sequence[RankRun]) -> tuple[tuple[RankRun, ...], tuple[str, ...]]:
+    """The ranks with what each waited for another of them, and how that was told."""
+    clock_of = ["(simulated)" if rank.simulated else rank.path for rank in ranks]  # a plan's ranks are on one clock
+    found = lateness_of(meetings_of([rank.arrivals for rank in ranks], clock_of)) if len(ranks) > 1 else None
+    if found is None:
+        return tuple(replace(rank, waits=None) for rank in ranks), ()
+    shared = [StepShares(shares=rank.shares, pieces=rank.pieces, exposed=rank.exposed) for rank in ranks]
+    waits = waiting_shares(shared, names_of(ranks), found.began)
+    return tuple(replace(rank, waits=rows) for rank, rows in zip(ranks, waits, strict=True)), found.notes

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.comparison.runs import LABELS, SUMS, RankRun, Run
+from weftrace.analysis.ranks_apart import names_of
+from weftrace.comparison.runs import LABELS, SHARE_SCHEMA, SUMS, RankRun, Run, with_waits
 from weftrace.comparison.steady_steps import SteadySteps, steady_steps
+from weftrace.units import duration
+
+_MOST_NAMED = 8
+_NOTHING = pl.DataFrame(schema={"at": pl.Int32(), **SHARE_SCHEMA})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -53,26 +59,79 @@ class Side:
 
 
 def sides_of(before: Run, after: Run) -> tuple[Side, Side]:
-    """Both sides, with the ranks that both have: by number, or the only one of each."""
+    """Both sides, with the ranks that both have: by number (and device, where a process drove several), or the only one
+    of each. Waiting for late ranks is a part of its own where it is known of all of them."""
+    pairs = _pairs(before, after)
+    one, other = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    if len({rank.world_size for rank in (*one, *other)}) == 1:  # files are missing, so who waited for whom is asked
+        one, other = _among(one, before), _among(other, after)  # of those alone that both have
+    is_split = all(rank.waits is not None for rank in (*one, *other))
+    return _side(before, one, is_split=is_split), _side(after, other, is_split=is_split)
+
+
+def _among(ranks: list[RankRun], run: Run) -> list[RankRun]:
+    return list(with_waits(ranks)[0]) if len(ranks) < len(run.ranks) else ranks
+
+
+def notes_of(before: Side, after: Side) -> tuple[str, ...]:
+    """What the two runs say of themselves, and the ranks that one alone has, with their time."""
+    names = "before", "after"
+    told = [f"{name}: {note}" for name, side in zip(names, (before, after), strict=True) for note in side.run.notes]
+    told += [note for name, side in zip(names, (before, after), strict=True) for note in _unpaired(name, side)]
+    is_known = [all(rank.waits is not None for rank in side.ranks) for side in (before, after)]
+    if any(is_known) and not all(is_known):
+        told.append(f"{names[is_known.index(False)]}: nothing tells who waited for whom, so it is told of neither run")
+    return tuple(told)
+
+
+def _pairs(before: Run, after: Run) -> list[tuple[RankRun, RankRun]]:
     if len(before.ranks) == len(after.ranks) == 1:
-        return _side(before, before.ranks), _side(after, after.ranks)
-    key = [{(rank.rank, rank.device): rank for rank in run.ranks} for run in (before, after)]
-    common = [each for each in key[0] if each in key[1]]
-    return _side(before, [key[0][each] for each in common]), _side(after, [key[1][each] for each in common])
+        return [(before.ranks[0], after.ranks[0])]
+    with_device = any(len({rank.rank for rank in run.ranks}) < len(run.ranks) for run in (before, after))
+    one, other = ({_key(rank, with_device): rank for rank in run.ranks} for run in (before, after))
+    return [(one[key], other[key]) for key in one if key in other]
 
 
-def _side(run: Run, ranks: Sequence[RankRun]) -> Side:
+def _key(rank: RankRun, with_device: bool) -> tuple[object, ...]:
+    number = PurePath(rank.path).name if rank.rank is None else rank.rank
+    return (number, rank.device) if with_device else (number,)
+
+
+def _unpaired(name: str, side: Side) -> Iterator[str]:
+    """Ranks that the other run does not have, a few at a time."""
+    compared = {(rank.path, rank.rank, rank.device) for rank in side.ranks}
+    left = [rank for rank in side.run.ranks if (rank.path, rank.rank, rank.device) not in compared]
+    if not left:
+        return
+    times = [f"{called} ({duration(_step_ns(rank))} a step)" for called, rank in zip(names_of(left), left, strict=True)]
+    shown = ", ".join(times[:_MOST_NAMED]) + (f" and {len(left) - _MOST_NAMED:,} more" * (len(left) > _MOST_NAMED))
+    yield f"{name} alone has {shown}: compared with nothing"
+
+
+def _step_ns(rank: RankRun) -> int:
+    """The mean step of a rank; the whole recording where it has none."""
+    steps = rank.windows.height
+    return round((rank.windows["end_ns"] - rank.windows["start_ns"]).sum() / steps) if steps else rank.span_ns
+
+
+def _side(run: Run, ranks: Sequence[RankRun], *, is_split: bool) -> Side:
     steady = steady_steps(ranks)
-    schema = {"at": pl.Int32(), **(ranks[0].shares.schema if ranks else {})}
-    shares = [
-        rank.shares.filter(pl.col("step").is_in(steady.steps) if steady.steps else pl.lit(True)).with_columns(
-            **({} if steady.steps else {"step": pl.lit(None, dtype=pl.Int64)}), at=pl.lit(at, dtype=pl.Int32)
-        )
-        for at, rank in enumerate(ranks)
-    ]
-    every = pl.concat([each.select(*schema) for each in shares]) if shares else pl.DataFrame(schema=schema)
-    summed = every.group_by("at", "step", *LABELS, maintain_order=True).agg(pl.col(SUMS).sum())
+    schema = {"at": pl.Int32(), **SHARE_SCHEMA}
+    every = pl.concat([_rows(rank, at, steady.steps, is_split) for at, rank in enumerate(ranks)] or [_NOTHING])
+    summed = every.select(*schema).group_by("at", "step", *LABELS, maintain_order=True).agg(pl.col(SUMS).sum())
     return Side(run=run, ranks=tuple(ranks), steady=steady, shares=summed)
+
+
+def _rows(rank: RankRun, at: int, steps: tuple[int, ...], is_split: bool) -> pl.DataFrame:
+    rows = rank.shares if rank.waits is None or not is_split else pl.concat((rank.shares, rank.waits))
+    step = {} if steps else {"step": pl.lit(None, dtype=pl.Int64)}
+    chosen = rows.filter(pl.col("step").is_in(steps) if steps else pl.lit(True))
+    return chosen.with_columns(at=pl.lit(at, dtype=pl.Int32), **step)
+
+
+def of_rank(side: Side, at: int) -> Side:
+    """One rank of a side, by its position."""
+    return replace(side, ranks=side.ranks[at : at + 1], shares=side.shares.filter(pl.col("at") == at))
 
 
 def renamed(side: Side, names: Mapping[str, Mapping[str, str]]) -> Side:

@@ -12,6 +12,7 @@ from weftrace.analysis.busy_stretches import Stretches
 from weftrace.analysis.intervals import union
 from weftrace.analysis.late_ranks import Lateness
 from weftrace.analysis.rank import Analysis, RankAnalysis
+from weftrace.analysis.ranks_apart import names_of
 from weftrace.report.document_types import (
     LateCollectiveDocument,
     LatenessDocument,
@@ -69,17 +70,18 @@ def _worst(found: Lateness, zero: int) -> list[WorstCollectiveDocument]:
 
 
 def _ranks(ranks: Sequence[RankAnalysis], found: Lateness) -> list[LateRankDocument]:
-    several = len({(r.rank, r.path) for r in ranks}) < len(ranks)  # some process drove several devices
     told = [
         {
             "rank": r.rank,
             "device": r.device,
             "path": PurePath(r.path).name or r.path,
-            "name": _name(r, several),
+            "name": name,
             **row,
             "exposed_ns": min(row["suffered_ns"], _exposed(r, waits)),
         }
-        for r, row, waits in zip(ranks, found.ranks.drop("at").to_dicts(), found.waits, strict=True)
+        for r, name, row, waits in zip(
+            ranks, names_of(ranks), found.ranks.drop("at").to_dicts(), found.waits, strict=True
+        )
     ]
     return cast(list[LateRankDocument], told)
 
@@ -88,13 +90,6 @@ def _exposed(rank: RankAnalysis, waits: Stretches) -> int:
     """Waiting that nothing was computed beside: in exposed communication, or in idle time."""
     waited, busy = (union(part.starts, part.ends) for part in (waits, rank.busy))
     return (waited & rank.overlap.exposed).total_ns + (waited - busy).total_ns
-
-
-def _name(rank: RankAnalysis, with_device: bool) -> str:
-    if rank.name:  # a plain trace's, which has no devices
-        return rank.name
-    name = PurePath(rank.path).name if rank.rank is None else f"rank {rank.rank}"
-    return f"{name}, device {rank.device}" if with_device and rank.device is not None else name
 
 
 def _steps(found: Lateness, number: int) -> list[LateStepDocument]:

@@ -1,0 +1,112 @@
+"""Whose is the time of each step? Every nanosecond of it, by part, kernel, operator and phase, in sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from weftrace.analysis.intervals import Intervals
+from weftrace.analysis.operator_times import operator_rows
+from weftrace.analysis.time_account import Source, account_of
+from weftrace.analysis.time_owners import own_times
+from weftrace.trace.work import Work
+
+#: Columns of `StepShares.shares`: a row a step and a kernel of one kind, operator and phase. Times in ns, sums.
+SHARE_SCHEMA: dict[str, pl.DataType] = {
+    "step": pl.Int64(),  # null outside of all steps, and where there are none
+    "part": pl.String(),  # one of `PARTS`, or `WAITING`
+    "cause": pl.String(),  # of idle time: host_wait, dependency_wait, kernel_gap, unknown; of communication: its role
+    "kind": pl.String(),
+    "family": pl.String(),  # of communication, which collective, where that is known
+    "kernel": pl.String(),  # of idle time, what ends the gap; so are kind, family, operator and phase
+    "operator": pl.String(),  # the innermost that launched it; null where none is known
+    "phase": pl.String(),
+    "num": pl.Int64(),  # launches; of idle time, gaps
+    "raw_ns": pl.Int64(),  # durations
+    "union_ns": pl.Int64(),  # by which they lengthen the time of their class (`own_times`)
+    "own_ns": pl.Int64(),  # by which they lengthen the part
+}
+#: A part that jobs of several ranks have beside `PARTS`: communication or idle time in which a rank waited for the last
+#: to come. Its cause is the rank with which the waiting began: "rank 2".
+WAITING = "waiting for late ranks"
+
+LABELS = ("part", "cause", "kind", "family", "kernel", "operator", "phase")
+SUMS = ("num", "raw_ns", "union_ns", "own_ns")
+
+#: Columns of `StepShares.pieces`, in order of start, none over another.
+PIECE_SCHEMA: dict[str, pl.DataType] = {
+    "start_ns": pl.Int64(),  # absolute
+    "end_ns": pl.Int64(),
+    "share": pl.UInt32(),  # row of `shares` that holds it
+    "is_idle": pl.Boolean(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepShares:
+    """The time of one device, shared out.
+
+    shares: a frame of `SHARE_SCHEMA`; own_ns adds up to each step's window exactly. pieces: when communication ran, and
+    when idle time was that communication ended, a frame of `PIECE_SCHEMA`; exposed: what of it nothing was computed
+    beside. Waiting for late ranks lies there (`waiting_shares`).
+    """
+
+    shares: pl.DataFrame
+    pieces: pl.DataFrame
+    exposed: Intervals
+
+
+def step_shares(source: Source) -> StepShares:
+    """Share out the time of a device. Raises as `account_of` does."""
+    account = account_of(source)
+    rows = _labelled(account.work, own_times(account))
+    rows = rows.with_columns(_may_wait(account.work, rows)).with_row_index("piece")
+    summed = rows.group_by("step", *LABELS).agg(pl.col(SUMS).sum(), pl.col("piece").filter("may_wait").alias("pieces"))
+    casts = [pl.col(name).cast(dtype) for name, dtype in SHARE_SCHEMA.items()]
+    shares = summed.select(*casts, "pieces").sort("step", *LABELS, nulls_last=True)
+    held = shares.select("pieces").with_row_index("share").filter(pl.col("pieces").list.len() > 0).explode("pieces")
+    pieces = rows.filter("may_wait").select(
+        pl.col("from_ns").alias("start_ns"),
+        (pl.col("from_ns") + pl.col("union_ns")).alias("end_ns"),
+        held.sort("pieces").get_column("share"),
+        (pl.col("part") == "idle").alias("is_idle"),
+    )
+    return StepShares(
+        shares=shares.drop("pieces"), pieces=pieces.select(*PIECE_SCHEMA).sort("start_ns"), exposed=account.exposed
+    )
+
+
+def event_labels(work: Work) -> pl.DataFrame:
+    """Whose each event of a device is: row (in the trace's events), kind, family, kernel, role, operator, phase."""
+    every = work.around.events
+    family = pl.when(pl.col("kind") == "communication").then(pl.coalesce("collective", "family")).otherwise("family")
+    labels = every.select("row", "kind", family.alias("family"), pl.col("name").alias("kernel"), "role", "phase")
+    return labels.with_columns(_operators(work, every), _phase_names(work, every))
+
+
+def _labelled(work: Work, owned: pl.DataFrame) -> pl.DataFrame:
+    cause = pl.when(pl.col("part") == "idle").then("cause").otherwise(pl.col("role").cast(pl.String))
+    labelled = owned.join(event_labels(work), on="row", how="left", maintain_order="left")
+    return labelled.with_columns(cause.alias("cause"))
+
+
+def _operators(work: Work, events: pl.DataFrame) -> pl.Series:
+    names = work.trace.events.get_column("name")
+    if work.basis != "device":
+        return pl.Series("operator", [None] * events.height, dtype=names.dtype)
+    return names.gather(operator_rows(work.trace.events, events)).alias("operator")
+
+
+def _phase_names(work: Work, events: pl.DataFrame) -> pl.Series:
+    return work.phases.get_column("name").gather(events.get_column("phase")).alias("phase")
+
+
+def _may_wait(work: Work, rows: pl.DataFrame) -> pl.Series:
+    """Communication, and idle time up to the start of one: where only transfers are recorded, ranks wait there."""
+    starts = work.events.filter(pl.col("kind") == "communication").get_column("start_ns").to_numpy()
+    part, end_ns = rows.get_column("part"), rows.get_column("from_ns") + rows.get_column("union_ns")
+    is_before = pl.Series(np.isin(end_ns.to_numpy(), starts)) & (part == "idle")
+    is_piece = (rows.get_column("union_ns") > 0) & ((part == "exposed communication") | is_before)
+    return is_piece.alias("may_wait")

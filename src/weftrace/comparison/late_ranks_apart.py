@@ -1,0 +1,60 @@
+"""For which ranks do the others wait longer than before, and what did these themselves do longer?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from weftrace.analysis.ranks_apart import names_of
+from weftrace.comparison.diffs import Diff
+from weftrace.comparison.exact_changes import summed
+from weftrace.comparison.runs import WAITING
+from weftrace.notebook import InNotebook
+from weftrace.units import duration
+
+_BY = ("part", "cause", "family")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class LateRank(InNotebook):
+    """A rank for which others waited. Times in ns of a step, mean over ranks and over the steps that count.
+
+    name: as `cause` of the part "waiting for late ranks". rank: its number, None where it has none or only one run has
+    it. before_ns, after_ns: waiting of all ranks that began with it. own: what changed on the rank itself, a row a
+    part, cause and family as in `Diff.by`, of a step of this rank, the largest first, without its own waiting for
+    others; None where only one run has it.
+    """
+
+    name: str
+    rank: int | None
+    before_ns: int
+    after_ns: int
+    own: pl.DataFrame | None
+
+    @property
+    def change_ns(self) -> int:
+        return self.after_ns - self.before_ns
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "rank", self.name
+        yield "others wait for it", f"{duration(self.before_ns)} → {duration(self.after_ns)}"
+
+
+def late_ranks(found: Diff) -> tuple[LateRank, ...]:
+    """The ranks for which others waited in either run, the largest change first; none where that is not known."""
+    names = {name: at for at, name in enumerate(names_of(found.before.ranks))}
+    waits = found.by("part", "cause").filter(pl.col("part") == WAITING)
+    return tuple(
+        _late_rank(found, name, names.get(name), before_ns, after_ns)
+        for name, before_ns, after_ns in waits.select("cause", "before_ns", "after_ns").iter_rows()
+    )
+
+
+def _late_rank(found: Diff, name: str, at: int | None, before_ns: int, after_ns: int) -> LateRank:
+    if at is None:
+        return LateRank(name=name, rank=None, before_ns=before_ns, after_ns=after_ns, own=None)
+    own = summed(found.of_rank(at).filter(pl.col("part") != WAITING), _BY).filter(pl.col("change_ns") != 0)
+    rank = found.before.ranks[at].rank
+    return LateRank(name=name, rank=rank, before_ns=before_ns, after_ns=after_ns, own=own)
