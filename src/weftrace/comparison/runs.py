@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
 import polars as pl
 
 from weftrace.analysis import account_of, arrivals
 from weftrace.analysis.intervals import EMPTY, Intervals
 from weftrace.analysis.operator_times import operator_rows
 from weftrace.analysis.time_owners import own_times
+from weftrace.comparison.facts import facts_of
 from weftrace.notebook import InNotebook
 from weftrace.trace.device_windows import step_windows
 from weftrace.trace.job import Failure, Job, open_trace
@@ -50,7 +52,11 @@ class RankRun(InNotebook):
     shares: a frame of `SHARE_SCHEMA`; own_ns adds up to each step's window exactly. windows: step, start_ns, end_ns
     (absolute) of each step; empty without steps. span_ns: from the first device start to the last end.
     exposed: when communication was exposed, arrivals: at its collectives; what lateness is told from.
-    facts: what the file says of device, versions and settings, by name. work: all of it, where a page needs it again.
+    seam_ns: how windows end: the time from the last device end to the next window's start, or by which the step's work
+    reaches into that, median over steps; None of fewer than two windows. Nothing ends the last window, which may
+    differ from the others by as much.
+    facts: what the file says of device, versions and settings, by name (`facts_of`). work: all of it, where a page
+    needs it again.
     """
 
     rank: int | None
@@ -64,6 +70,7 @@ class RankRun(InNotebook):
     windows: pl.DataFrame
     arrivals: pl.DataFrame
     exposed: Intervals = EMPTY
+    seam_ns: int | None = None
     facts: dict[str, str] = field(default_factory=dict)
     work: Work | None = None
 
@@ -132,6 +139,8 @@ def _in_order(rank: RankRun) -> tuple[bool, int, int, str]:
 def rank_run(work: Work) -> RankRun:
     """What of one device is compared."""
     account = account_of(work)
+    launched_by = operator_rows(work.trace.events, work.events) if work.basis == "device" else None
+    windows = step_windows(work.events)
     return RankRun(
         rank=work.trace.rank,
         device=work.device,
@@ -140,17 +149,28 @@ def rank_run(work: Work) -> RankRun:
         basis=work.basis,
         simulated=work.trace.simulated,
         span_ns=work.end_ns - work.start_ns,
-        shares=_shares(work, own_times(account)),
-        windows=step_windows(work.events),
+        shares=_shares(work, own_times(account), launched_by),
+        windows=windows,
         arrivals=arrivals(work),
         exposed=account.exposed,
-        facts={},
+        facts=facts_of(work, launched_by),
+        seam_ns=_seam(work.events, windows),
     )
 
 
-def _shares(work: Work, owned: pl.DataFrame) -> pl.DataFrame:
+def _seam(events: pl.DataFrame, windows: pl.DataFrame) -> int | None:
+    """See `RankRun.seam_ns`."""
+    starts = windows.get_column("start_ns").to_numpy()[1:]
+    if not len(starts):
+        return None
+    reach = np.maximum.accumulate(events.get_column("end_ns").to_numpy())
+    before = np.searchsorted(events.get_column("start_ns").to_numpy(), starts)
+    return int(np.median(np.abs(starts - reach[np.maximum(before - 1, 0)])))
+
+
+def _shares(work: Work, owned: pl.DataFrame, launched_by: pl.Series | None) -> pl.DataFrame:
     is_idle = pl.col("part") == "idle"
-    rows = owned.join(event_labels(work), on="row", how="left").with_columns(
+    rows = owned.join(event_labels(work, launched_by), on="row", how="left").with_columns(
         pl.when(is_idle).then("cause").otherwise(pl.col("role").cast(pl.String)).alias("cause")
     )
     summed = rows.group_by("step", *LABELS).agg(pl.col(SUMS).sum())
@@ -159,19 +179,23 @@ def _shares(work: Work, owned: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def event_labels(work: Work) -> pl.DataFrame:
-    """Whose each event of a device is: row (in the trace's events), kind, family, kernel, role, operator, phase."""
+def event_labels(work: Work, launched_by: pl.Series | None = None) -> pl.DataFrame:
+    """Whose each event of a device is: row (in the trace's events), kind, family, kernel, role, operator, phase.
+
+    launched_by: `operator_rows` of the events, where they are at hand.
+    """
     every = work.around.events
     family = pl.when(pl.col("kind") == "communication").then(pl.coalesce("collective", "family")).otherwise("family")
     labels = every.select("row", "kind", family.alias("family"), pl.col("name").alias("kernel"), "role", "phase")
-    return labels.with_columns(_operators(work, every), _phase_names(work, every))
+    return labels.with_columns(_operators(work, every, launched_by), _phase_names(work, every))
 
 
-def _operators(work: Work, events: pl.DataFrame) -> pl.Series:
+def _operators(work: Work, events: pl.DataFrame, launched_by: pl.Series | None) -> pl.Series:
     names = work.trace.events.get_column("name")
     if work.basis != "device":
         return pl.Series("operator", [None] * events.height, dtype=names.dtype)
-    return names.gather(operator_rows(work.trace.events, events)).alias("operator")
+    rows = operator_rows(work.trace.events, events) if launched_by is None else launched_by
+    return names.gather(rows).alias("operator")
 
 
 def _phase_names(work: Work, events: pl.DataFrame) -> pl.Series:
