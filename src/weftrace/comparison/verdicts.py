@@ -46,7 +46,7 @@ from weftrace.units import counted
 #: "not comparable" refuses to state a cause; "within the noise" is said where the runs are comparable.
 Word = Literal["comparable", "comparable, but", "not comparable"]
 
-_OTHER_WORK = 0.1  # of the launches of a step
+_OTHER_WORK = 0.25  # of the launches of a step
 _MUCH, _NONE = 10, 1  # percent of the time of kernels: a dtype that has this much of the one run, and less of the other
 _FIRST = 5  # calls that take longest: their shapes are looked for in the other run
 _SET_ASIDE = 0.02  # of a device's memory
