@@ -72,6 +72,7 @@ def test_steps_that_do_not_scatter_show_any_change() -> None:
     assert is_noise([100.0, 100.0], [100.0, 100.0]) is True
     assert is_noise([100.0, 100.0], [101.0, 101.0]) is False
     assert is_noise([1e9 / 3, 1e9 / 3], [(1e9 + 1e-6) / 3] * 2) is True  # rounding is no change
+    assert is_noise([0.2, 0.2], [0.6, 0.6]) is False  # a share, as gates ask of
 
 
 def test_of_one_step_noise_is_unknown() -> None:

@@ -58,10 +58,10 @@ class StepShares:
     exposed: Intervals
 
 
-def step_shares(source: Source) -> StepShares:
-    """Share out the time of a device. Raises as `account_of` does."""
+def step_shares(source: Source, *, launched_by: pl.Series | None = None) -> StepShares:
+    """Share out the time of a device. launched_by: see `event_labels`. Raises as `account_of` does."""
     account = account_of(source)
-    rows = _labelled(account.work, own_times(account))
+    rows = _labelled(account.work, own_times(account), launched_by)
     rows = rows.with_columns(_may_wait(account.work, rows)).with_row_index("piece")
     summed = rows.group_by("step", *LABELS).agg(pl.col(SUMS).sum(), pl.col("piece").filter("may_wait").alias("pieces"))
     casts = [pl.col(name).cast(dtype) for name, dtype in SHARE_SCHEMA.items()]
@@ -78,25 +78,29 @@ def step_shares(source: Source) -> StepShares:
     )
 
 
-def event_labels(work: Work) -> pl.DataFrame:
-    """Whose each event of a device is: row (in the trace's events), kind, family, kernel, role, operator, phase."""
+def event_labels(work: Work, launched_by: pl.Series | None = None) -> pl.DataFrame:
+    """Whose each event of a device is: row (in the trace's events), kind, family, kernel, role, operator, phase.
+
+    launched_by: `operator_rows` of the events, where they are at hand.
+    """
     every = work.around.events
     family = pl.when(pl.col("kind") == "communication").then(pl.coalesce("collective", "family")).otherwise("family")
     labels = every.select("row", "kind", family.alias("family"), pl.col("name").alias("kernel"), "role", "phase")
-    return labels.with_columns(_operators(work, every), _phase_names(work, every))
+    return labels.with_columns(_operators(work, every, launched_by), _phase_names(work, every))
 
 
-def _labelled(work: Work, owned: pl.DataFrame) -> pl.DataFrame:
+def _labelled(work: Work, owned: pl.DataFrame, launched_by: pl.Series | None) -> pl.DataFrame:
     cause = pl.when(pl.col("part") == "idle").then("cause").otherwise(pl.col("role").cast(pl.String))
-    labelled = owned.join(event_labels(work), on="row", how="left", maintain_order="left")
+    labelled = owned.join(event_labels(work, launched_by), on="row", how="left", maintain_order="left")
     return labelled.with_columns(cause.alias("cause"))
 
 
-def _operators(work: Work, events: pl.DataFrame) -> pl.Series:
+def _operators(work: Work, events: pl.DataFrame, launched_by: pl.Series | None) -> pl.Series:
     names = work.trace.events.get_column("name")
     if work.basis != "device":
         return pl.Series("operator", [None] * events.height, dtype=names.dtype)
-    return names.gather(operator_rows(work.trace.events, events)).alias("operator")
+    rows = operator_rows(work.trace.events, events) if launched_by is None else launched_by
+    return names.gather(rows).alias("operator")
 
 
 def _phase_names(work: Work, events: pl.DataFrame) -> pl.Series:

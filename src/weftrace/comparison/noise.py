@@ -21,7 +21,7 @@ from weftrace.comparison.two_samples import margin_of, mean_p, rank_p
 LEVEL = 0.02
 #: Said wherever a change is called more than noise.
 ONE_RUN_EACH = "steps of one run each: runs of the same can differ by more (clocks, temperature, other nodes)"
-_NOTHING_NS = 0.5  # means over ranks and steps are rounded; half a nanosecond is no change
+_ROUNDING = 1e-12  # of a value: means over ranks and steps are floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,8 @@ def are_noise(before_GS: ArrayLike, after_GS: ArrayLike, *, num_asked: int | Non
     before, after = np.asarray(before_GS, np.float64), np.asarray(after_GS, np.float64)
     if min(before.shape[1], after.shape[1]) < 2:
         return None
-    no_change = np.abs(after.mean(axis=1) - before.mean(axis=1)) < _NOTHING_NS
+    one, other = before.mean(axis=1), after.mean(axis=1)
+    no_change = np.abs(other - one) <= _ROUNDING * np.maximum(np.abs(one), np.abs(other))
     num = max(len(before), num_asked or 0)
     found = np.zeros(len(before), np.bool_)
     for test in (mean_p, rank_p):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
 import polars as pl
 
 from weftrace.analysis import arrivals
@@ -14,6 +15,7 @@ from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.analysis.intervals import EMPTY, Intervals
 from weftrace.analysis.late_ranks import lateness_of
 from weftrace.analysis.meetings import meetings_of
+from weftrace.analysis.operator_times import operator_rows
 from weftrace.analysis.ranks_apart import apart_notes, apart_of, by_rank, names_of, placed
 from weftrace.analysis.step_shares import LABELS as LABELS
 from weftrace.analysis.step_shares import PIECE_SCHEMA, StepShares, step_shares
@@ -22,6 +24,7 @@ from weftrace.analysis.step_shares import SUMS as SUMS
 from weftrace.analysis.step_shares import WAITING as WAITING
 from weftrace.analysis.step_shares import event_labels as event_labels
 from weftrace.analysis.waiting_shares import waiting_shares
+from weftrace.comparison.facts import facts_of
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.trace.device_windows import step_windows
@@ -40,8 +43,12 @@ class RankRun(InNotebook):
     waits: rows that split waiting for late ranks from shares (`waiting_shares`); None where that is not known: of a
     single rank, or where no two share a collective. pieces, exposed: see `StepShares`; with arrivals, at its
     collectives, what lateness is told from.
-    facts: what the file says of device, versions and settings, by name. work: all of it, where a page needs it again.
     name, places: see `RankAnalysis`.
+    seam_ns: how windows end: the time from the last device end to the next window's start, or by which the step's work
+    reaches into that, median over steps; None of fewer than two windows. Nothing ends the last window, which may
+    differ from the others by as much.
+    facts: what the file says of device, versions and settings, by name (`facts_of`). work: all of it, where a page
+    needs it again.
     """
 
     rank: int | None
@@ -59,6 +66,7 @@ class RankRun(InNotebook):
     waits: pl.DataFrame | None = None
     name: str = ""
     places: tuple[tuple[str, int], ...] = ()
+    seam_ns: int | None = None
     facts: dict[str, str] = field(default_factory=dict)
     work: Work | None = None
 
@@ -130,7 +138,9 @@ def _devices(trace: Trace, rules: KernelRules | None, *, keep_work: bool = False
 
 def rank_run(work: Work) -> RankRun:
     """What of one device is compared."""
-    shared = step_shares(work)
+    launched_by = operator_rows(work.trace.events, work.events) if work.basis == "device" else None
+    windows = step_windows(work.events)
+    shared = step_shares(work, launched_by=launched_by)
     worker = work.trace.plain.workers[0] if work.trace.plain else None
     return RankRun(
         rank=work.trace.rank,
@@ -141,13 +151,14 @@ def rank_run(work: Work) -> RankRun:
         simulated=work.trace.simulated,
         span_ns=work.end_ns - work.start_ns,
         shares=shared.shares,
-        windows=step_windows(work.events),
+        windows=windows,
         arrivals=arrivals(work),
         pieces=shared.pieces,
         exposed=shared.exposed,
         name=worker.name if worker else "",
         places=worker.places if worker else (),
-        facts={},
+        facts=facts_of(work, launched_by),
+        seam_ns=_seam(work.events, windows),
     )
 
 
@@ -169,3 +180,13 @@ def with_waits(ranks: Sequence[RankRun]) -> tuple[tuple[RankRun, ...], tuple[str
     shared = [StepShares(shares=rank.shares, pieces=rank.pieces, exposed=rank.exposed) for rank in ranks]
     waits = waiting_shares(shared, names_of(ranks), found.began)
     return tuple(replace(rank, waits=rows) for rank, rows in zip(ranks, waits, strict=True)), found.notes
+
+
+def _seam(events: pl.DataFrame, windows: pl.DataFrame) -> int | None:
+    """See `RankRun.seam_ns`."""
+    starts = windows.get_column("start_ns").to_numpy()[1:]
+    if not len(starts):
+        return None
+    reach = np.maximum.accumulate(events.get_column("end_ns").to_numpy())
+    before = np.searchsorted(events.get_column("start_ns").to_numpy(), starts)
+    return int(np.median(np.abs(starts - reach[np.maximum(before - 1, 0)])))

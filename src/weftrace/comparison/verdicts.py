@@ -1,14 +1,59 @@
-"""May the two runs be compared, and may a cause be told? What both say of themselves, side by side."""
+"""May the two runs be compared, and may a cause be told? What both say of themselves, side by side.
+
+A cause may be told where both runs could have been the same and one thing was changed: another batch or shape, another
+dtype, version, setting, way of recording, fewer launches. All of that is told as a reason, "comparable, but", for the
+change may be the effect of it. A simulated run may be held against a measured one in the same way.
+
+No cause may be told where times of a step differ for so many reasons at once that none can be picked out ("not
+comparable"; the numbers stand): another model or maker of device, another number of ranks in the world, different ranks
+of one job (they do different work), no rank in common, times of host operators against times of a device, and a step
+against a recording without steps.
+
+Only differences are reasons: what both lack, or both suffer from alike, says nothing against comparing them.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+import polars as pl
+
+from weftrace.comparison.facts import (
+    BACKEND,
+    COLLECTIVE_DTYPES,
+    DAMAGE,
+    DEVICE,
+    DIGEST,
+    EXTRAS,
+    KERNEL_DTYPES,
+    MEMORY,
+    OPERATOR_DTYPES,
+    SETTING,
+    SHAPES,
+    SMS,
+    VENDOR,
+    VERSION,
+)
+from weftrace.comparison.runs import RankRun, Run
 from weftrace.comparison.sides import Side
+from weftrace.comparison.two_samples import mean_p
+from weftrace.units import counted
 
 #: "not comparable" refuses to state a cause; "within the noise" is said where the runs are comparable.
 Word = Literal["comparable", "comparable, but", "not comparable"]
+
+_OTHER_WORK = 0.25  # of the launches of a step
+_MUCH, _NONE = 10, 1  # percent of the time of kernels: a dtype that has this much of the one run, and less of the other
+_FIRST = 5  # calls that take longest: their shapes are looked for in the other run
+_SET_ASIDE = 0.02  # of a device's memory
+_DRIFT = 0.03  # by how much steps of a run grow, from its first half to its second
+_SURE = 0.01  # that they do
+_UNKNOWN = "not recorded"
+_BASES = {"device": "kernels of a device", "host": "operators of the host", "ranges": "ranges", "none": "nothing"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,16 +70,256 @@ class Verdict:
 
 
 def verdict_of(before: Side, after: Side) -> Verdict:
-    """Judge two sides."""
-    facts = (("ranks", _ranks(before), _ranks(after)),)
+    """Judge two sides by the rule at the head of this module. A trace and itself are comparable, without a reason."""
+    facts = tuple(_facts(before, after))
+    refused = tuple(_refusals(before, after))
+    reasons = (*refused, *(_caveats(before, after) if before.ranks else ()))
+    return Verdict(
+        word="not comparable" if refused else "comparable, but" if reasons else "comparable",
+        reasons=reasons,
+        facts=facts,
+    )
+
+
+# --- why no cause may be told ---------------------------------------------------------------------------------------
+
+
+def _refusals(before: Side, after: Side) -> Iterator[str]:
     if not before.ranks:
-        return Verdict(word="not comparable", reasons=("no rank is in both",), facts=facts)
+        yield f"no rank is in both: {_ranks(before.run)} before, {_ranks(after.run)} after"
+        return
     alone = before.ranks[0].rank, after.ranks[0].rank
     if len(before.ranks) == 1 and None not in alone and alone[0] != alone[1]:
-        reason = f"different ranks: the one is rank {alone[0]}, the other rank {alone[1]}"
-        return Verdict(word="not comparable", reasons=(reason,), facts=facts)
-    return Verdict(word="comparable", facts=facts)
+        yield f"different ranks do different work: rank {alone[0]} before, rank {alone[1]} after"
+    worlds = _world(before), _world(after)
+    if None not in worlds and worlds[0] != worlds[1]:
+        yield f"the worlds differ: {counted(worlds[0] or 0, 'rank')} before, {counted(worlds[1] or 0, 'rank')} after"
+    yield from _differing(before, after, "the devices differ", _device, _other_device)
+    yield from _differing(before, after, "what is timed differs", _timed)
+    if bool(before.steady.steps) != bool(after.steady.steps):
+        yield f"a step is held against a whole recording: {_steps(before)} before, {_steps(after)} after"
 
 
-def _ranks(side: Side) -> str:
-    return ", ".join("unknown" if rank.rank is None else str(rank.rank) for rank in side.run.ranks[:8])
+def _device(rank: RankRun) -> str | None:
+    name, sms = rank.facts.get(DEVICE) or rank.facts.get(VENDOR), rank.facts.get(SMS)
+    return f"{name or 'a device'} of {sms} multiprocessors" if sms else name
+
+
+def _other_device(one: RankRun, other: RankRun) -> bool:
+    """Of another maker, model or number of SMs. What one of them does not tell is taken to be the same; and a simulated
+    one is of the device that it stands for."""
+    pairs = [(one.facts.get(name), other.facts.get(name)) for name in (VENDOR, DEVICE, SMS)]
+    return one.simulated == other.simulated and any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
+def _world(side: Side) -> int | None:
+    return max((rank.world_size for rank in side.run.ranks if rank.world_size), default=None)
+
+
+# --- what else may have made the difference ---------------------------------------------------------------------------
+
+
+def _caveats(before: Side, after: Side) -> Iterator[str]:
+    yield from _differing(before, after, "the sources differ", _source)
+    yield from _other_ranks(before, after)
+    yield from _unread(before, after)
+    yield from _differing(before, after, "the files are not alike whole", lambda r: r.facts.get(DAMAGE, "whole"))
+    yield from _other_shapes(before, after)
+    yield from _other_dtypes(before, after)
+    for name in _names(before, after, SETTING):
+        yield from _differing(before, after, f"{name.removeprefix(SETTING)} differs", _fact(name), is_one_enough=True)
+    yield from _other_work(before, after)
+    yield from _differing(before, after, "the communication libraries differ", _fact(BACKEND))
+    for name in _names(before, after, VERSION):
+        yield from _differing(before, after, f"the {name} differs", _fact(name))
+    yield from _differing(before, after, "the device memories differ", _fact(MEMORY), _other_memory)
+    yield from _differing(before, after, "they were recorded otherwise, and recording slows the host", _fact(EXTRAS))
+    yield from _drifting(before, after)
+
+
+def _other_ranks(before: Side, after: Side) -> Iterator[str]:
+    of = [{(rank.rank, rank.device) for rank in side.run.ranks} for side in (before, after)]
+    if len(before.ranks) < max(len(before.run.ranks), len(after.run.ranks)) and of[0] != of[1]:
+        both = len({rank.rank for rank in before.ranks})
+        yield f"the ranks differ: {_ranks(before.run)} before, {_ranks(after.run)} after; {both} in both"
+
+
+def _unread(before: Side, after: Side) -> Iterator[str]:
+    lost = [{failure.path.replace("\\", "/").rsplit("/", 1)[-1] for failure in s.run.failures} for s in (before, after)]
+    if lost[0] != lost[1]:
+        told = [f"{len(each)} ({min(each)})" if each else "0" for each in lost]
+        yield f"files that could not be read: {told[0]} before, {told[1]} after"
+
+
+def _other_shapes(before: Side, after: Side) -> Iterator[str]:
+    """Of the calls that take longest in the one run, those that the other has with other shapes alone."""
+    found: dict[str, tuple[str, str]] = {}
+    for one, other in zip(before.ranks, after.ranks, strict=True):
+        lines = [rank.facts.get(SHAPES, "").split("\n") for rank in (one, other)]
+        if not all(lines[0]) or not all(lines[1]):
+            continue
+        alone = [_by_operator([line for line in mine if line not in theirs]) for mine, theirs in (lines, lines[::-1])]
+        for operator in (line.partition(" ")[0] for line in (*lines[0][:_FIRST], *lines[1][:_FIRST])):
+            if operator in alone[0] and operator in alone[1]:
+                found.setdefault(operator, (alone[0][operator], alone[1][operator]))
+    if found:
+        operator, (one_shape, other_shape) = next(iter(found.items()))
+        more = f", and {counted(len(found) - 1, 'more operator')}" if len(found) > 1 else ""
+        yield f"the shapes differ: {operator} of {one_shape} before, of {other_shape} after{more}"
+
+
+def _by_operator(lines: Sequence[str]) -> dict[str, str]:
+    """Operator -> the shapes of its longest call."""
+    return {operator: shapes for operator, _, shapes in (line.partition(" ") for line in reversed(lines))}
+
+
+def _other_dtypes(before: Side, after: Side) -> Iterator[str]:
+    yield from _differing(before, after, f"the {COLLECTIVE_DTYPES} differ", _fact(COLLECTIVE_DTYPES))
+    for name in (OPERATOR_DTYPES, KERNEL_DTYPES):
+
+        def differ(one: RankRun, other: RankRun, name: str = name) -> bool:
+            share = [_percents(rank.facts.get(name, "")) for rank in (one, other)]
+            return all(share) and any(
+                max(s.get(dtype, 0) for s in share) >= _MUCH and min(s.get(dtype, 0) for s in share) < _NONE
+                for dtype in share[0] | share[1]
+            )
+
+        yield from _differing(before, after, f"the {name} differ", _fact(name), differ)
+
+
+def _percents(text: str) -> dict[str, int]:
+    """Of "bf16 83 %, fp32 12 %"."""
+    words = [each.split(" ") for each in text.split(", ") if each]
+    return {word[0]: int(word[1]) for word in words}
+
+
+def _other_work(before: Side, after: Side) -> Iterator[str]:
+    num = _launches(before), _launches(after)
+    what = "a step launches" if before.steady.steps else "the recording holds"
+    if abs(num[1] - num[0]) > _OTHER_WORK * max(num):
+        yield (
+            f"{what} another number of kernels and copies: {num[0]:,.0f} before, {num[1]:,.0f} after; "
+            "they were fused or split, or the work is another"
+        )
+
+
+def _other_memory(one: RankRun, other: RankRun) -> bool:
+    """More apart than drivers set aside. Of another device it is no news."""
+    told = [rank.facts[MEMORY].split(" ") for rank in (one, other)]
+    (low, unit), (high, other_unit) = sorted((float(number), unit) for number, unit in told)
+    return not _other_device(one, other) and (unit != other_unit or high - low > _SET_ASIDE * high)
+
+
+def _launches(side: Side) -> float:
+    is_work = pl.col("part").is_in(("compute", "exposed communication", "exposed memory"))
+    return float(side.shares.filter(is_work).get_column("num").sum()) / max(1, side.num_cells)
+
+
+def _drifting(before: Side, after: Side) -> Iterator[str]:
+    """Steps that grow, or shrink, in the one run alone: it had not settled."""
+    drift = _drift(before), _drift(after)
+    if abs(drift[1] - drift[0]) > _DRIFT:
+        told = [f"{100 * each:+.1f} %".replace("+0.0", "0.0") for each in drift]
+        yield f"steps of a run drift, from its first half to its second: by {told[0]} before, {told[1]} after"
+
+
+def _drift(side: Side) -> float:
+    """By what part the second half of the steps is longer than the first; 0 where that may be chance."""
+    spans = side.spans_ns if side.ranks else np.zeros(0)
+    half = len(spans) // 2
+    if half < 2 or not spans.any():
+        return 0.0
+    first, second = spans[:half], spans[len(spans) - half :]
+    return float(second.mean() / first.mean() - 1) if mean_p(first[None], second[None])[0] < _SURE else 0.0
+
+
+# --- one fact of many ranks, told once --------------------------------------------------------------------------------
+
+
+def _source(rank: RankRun) -> str:
+    return "simulated" if rank.simulated else "measured"
+
+
+def _timed(rank: RankRun) -> str:
+    return _BASES[rank.basis]
+
+
+def _fact(name: str) -> Callable[[RankRun], str | None]:
+    return lambda rank: rank.facts.get(name)
+
+
+def _names(before: Side, after: Side, start: str) -> list[str]:
+    return sorted({name for rank in (*before.ranks, *after.ranks) for name in rank.facts if name.startswith(start)})
+
+
+def _differing(
+    before: Side,
+    after: Side,
+    what: str,
+    value: Callable[[RankRun], str | None],
+    differ: Callable[[RankRun, RankRun], bool] | None = None,
+    *,
+    is_one_enough: bool = False,
+) -> Iterator[str]:
+    """A sentence where a fact differs between a rank and itself; with how many ranks, where it is not all.
+
+    is_one_enough: whether a fact that one of the two does not tell differs from one that the other tells.
+    """
+    pairs = Counter[tuple[str, str]]()
+    for one, other in zip(before.ranks, after.ranks, strict=True):
+        told = value(one), value(other)
+        is_known = None not in told or (is_one_enough and told != (None, None))
+        if is_known and (differ(one, other) if differ else told[0] != told[1]):
+            pairs[told[0] or _UNKNOWN, told[1] or _UNKNOWN] += 1
+    if pairs:
+        (one_text, other_text), _ = pairs.most_common(1)[0]
+        num = sum(pairs.values())
+        on = f" (on {num} of {counted(len(before.ranks), 'rank')})" if num < len(before.ranks) else ""
+        yield f"{what}: {one_text} before, {other_text} after{on}"
+
+
+def _facts(before: Side, after: Side) -> Iterator[tuple[str, str, str]]:
+    yield "ranks", _ranks(before.run), _ranks(after.run)
+    for name, of in (("world size", lambda s: str(_world(s) or "")), ("steps compared", _steps)):
+        if any(told := (of(before), of(after))):
+            yield name, told[0] or _UNKNOWN, told[1] or _UNKNOWN
+    yield "launches a step", f"{_launches(before):,.0f}", f"{_launches(after):,.0f}"
+    yield (
+        "source",
+        _each(before, lambda r: "simulated" if r.simulated else "measured"),
+        _each(after, lambda r: "simulated" if r.simulated else "measured"),
+    )
+    yield "timed", _each(before, lambda r: _BASES[r.basis]), _each(after, lambda r: _BASES[r.basis])
+    known = (DEVICE, SMS, MEMORY, VENDOR, BACKEND, OPERATOR_DTYPES, KERNEL_DTYPES, COLLECTIVE_DTYPES, DIGEST, EXTRAS)
+    for name in (*known, DAMAGE, *_names(before, after, SETTING), *_names(before, after, VERSION)):
+        one, other = _each(before, _fact(name)), _each(after, _fact(name))
+        if one or other:
+            yield name.removeprefix(SETTING), one or _UNKNOWN, other or _UNKNOWN
+    longest = [_each(side, lambda rank: rank.facts.get(SHAPES, "").partition("\n")[0]) for side in (before, after)]
+    if any(longest):
+        yield "longest call", longest[0] or _UNKNOWN, longest[1] or _UNKNOWN
+
+
+def _each(side: Side, value: Callable[[RankRun], str | None]) -> str:
+    """What most ranks tell; and how many tell something else."""
+    told = Counter(filter(None, (value(rank) for rank in side.ranks))).most_common()
+    others = len(told) - 1
+    return f"{told[0][0]} (and {counted(others, 'other')})" if others > 0 else told[0][0] if told else ""
+
+
+def _steps(side: Side) -> str:
+    num, dropped = len(side.steady.steps), len(side.steady.dropped)
+    if not num:
+        return "no steps, the whole recording"
+    return counted(num, "step") if not dropped else f"{num} of {counted(num + dropped, 'step')}"
+
+
+def _ranks(run: Run) -> str:
+    """ "rank 0", "ranks 0-7": at most three stretches of numbers."""
+    known = sorted({rank.rank for rank in run.ranks if rank.rank is not None})
+    if not known:
+        return counted(len(run.ranks), "rank") + " without a number" if run.ranks else "no rank"
+    ends = [at for at, rank in enumerate(known) if at + 1 == len(known) or known[at + 1] != rank + 1]
+    stretches = [(known[start], known[end]) for start, end in zip((0, *(e + 1 for e in ends)), ends, strict=False)]
+    told = [str(low) if low == high else f"{low}–{high}" for low, high in stretches]
+    return ("rank " if len(known) == 1 else "ranks ") + ", ".join(told[:3]) + (" ..." if len(told) > 3 else "")
