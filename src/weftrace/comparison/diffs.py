@@ -71,9 +71,7 @@ def diff(
     rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. Raises TraceError where one of them
     cannot be read.
     """
-    runs = [
-        run_of(source, rules=rules, workers=workers, keep_work=True, on_done=on_done) for source in (before, after)
-    ]
+    runs = [run_of(source, rules=rules, workers=workers, keep_work=True, on_done=on_done) for source in (before, after)]
     one, other = sides_of(*runs)
     changes = changes_of(one, other)
     return Diff(
