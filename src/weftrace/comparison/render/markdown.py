@@ -8,7 +8,7 @@ import polars as pl
 
 from weftrace.comparison.document import LEVELS, DiffDocument, MoverRow, SideTold
 from weftrace.comparison.gates import figure_text
-from weftrace.comparison.render.terminal import signed
+from weftrace.comparison.render.terminal import is_seen, signed
 from weftrace.comparison.render.words import (
     LEVEL_TERMS,
     NOISE_LIMITS,
@@ -89,7 +89,7 @@ def _parts(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
         for row in document["parts"]
         if row["before_ns"] or row["after_ns"]
     ]
-    if document["remainder_ns"]:
+    if is_seen(document["remainder_ns"], unit):
         lines.append(["median less mean step", "", "", signed(document["remainder_ns"], unit), "", ""])
     step = [unit(document["before"]["median_ns"]), unit(document["after"]["median_ns"])]
     lines.append(["**step**", *(f"**{each}**" for each in (*step, signed(document["change_ns"], unit))), "", ""])
@@ -97,7 +97,7 @@ def _parts(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
 
 
 def _movers(document: DiffDocument, level: str, unit: Unit, top: int) -> str:
-    moved = [row for row in rows_of(document, level) if row["change_ns"]]
+    moved = [row for row in rows_of(document, level) if is_seen(row["change_ns"], unit)]
     if not moved:
         return ""
     lines = [
@@ -124,7 +124,7 @@ def _name(row: MoverRow, level: str) -> str:
 
 def _folded(document: DiffDocument, level: str, unit: Unit) -> str:
     """Who moved; of families only where the table above them left some out."""
-    moved = sum(1 for row in rows_of(document, level) if row["change_ns"])
+    moved = sum(is_seen(row["change_ns"], unit) for row in rows_of(document, level))
     if level == "family" and moved <= _TOP:
         return ""
     table = _movers(document, level, unit, _FOLDED)

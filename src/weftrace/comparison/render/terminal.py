@@ -55,8 +55,12 @@ def print_diff(document: DiffDocument, console: Console, top: int = TOP) -> None
     if document["parts"]:
         blocks.append(_parts(document, unit, width))
     if document["verdict"]["word"] != "not comparable":
-        moved = [(level, rows) for level in LEVELS if (rows := rows_of(document, level))]
-        blocks += [_movers(rows, level, unit, width, top) for level, rows in moved]
+        tables = [(level, rows_of(document, level)) for level in LEVELS]
+        blocks += [
+            _movers(rows, level, unit, width, top)
+            for level, rows in tables
+            if any(is_seen(row["change_ns"], unit) for row in rows)
+        ]
     if document["lateness"]:
         blocks.append(_lateness(document, unit, width))
     if document["gates"]:
@@ -111,7 +115,7 @@ def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
         ]
         for row in parts
     ]
-    if remainder_ns:
+    if is_seen(remainder_ns, unit):
         lines.append(["median less mean step", "", "", signed(remainder_ns, unit), _bar(remainder_ns, most), "", ""])
     step = [unit(document["before"]["median_ns"]), unit(document["after"]["median_ns"])]
     lines.append(
@@ -134,7 +138,7 @@ def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
 
 def _movers(rows: Sequence[MoverRow], level: str, unit: Unit, width: int, top: int) -> RenderableType:
     """Those whose time changed, the largest change first."""
-    moved = [row for row in rows if row["change_ns"]]
+    moved = [row for row in rows if is_seen(row["change_ns"], unit)]
     lines = [
         [
             clean(mover_name(row)),
@@ -196,9 +200,12 @@ def _sums(rows: Iterable[MoverRow], unit: Unit) -> list[str]:
 def signed(time_ns: int, unit: Unit) -> str:
     """A change in the unit of its table, with its sign; 0 where that is all that is seen of it."""
     shown = unit(abs(time_ns))
-    if not any(digit in shown for digit in "123456789"):
-        return shown
-    return f"{'+' if time_ns > 0 else '−'}{shown}"
+    return f"{'+' if time_ns > 0 else '−'}{shown}" if is_seen(time_ns, unit) else shown
+
+
+def is_seen(time_ns: int, unit: Unit) -> bool:
+    """Whether more than zeros is shown of it."""
+    return any(digit in unit(abs(time_ns)) for digit in "123456789")
 
 
 def _without_empty(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[list[str]]]:
