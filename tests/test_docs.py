@@ -26,6 +26,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.comparison.written import write_pair
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
@@ -111,6 +113,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the traces that the documents name: simulated, so that nothing outside the repository is needed.
 
     train.json.gz: four of DeepSeek-V3's training layers. traces/rank0.json.gz … rank3.json.gz: the same on four ranks.
+    before.json.gz, after.json.gz, before/, after/: two runs to compare, see `write_pair`.
     """
     import weftrace
     from weftrace.plan import deepseek_training_layers
@@ -121,6 +124,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "traces").mkdir()
     for rank in range(4):
         weftrace.save(replace(trace, rank=rank, world_size=4), folder / "traces" / f"rank{rank}.json.gz")
+    write_pair(folder)
     return folder
 
 

@@ -9,13 +9,13 @@ from pathlib import PurePath
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.advice.render.tables import markdown_cell, markdown_table
 from weftrace.advice.render.words import SOURCE_HEADS, off
 from weftrace.advice.replay_checks import ChecksDocument, CheckTold
 from weftrace.plan.inference.replaying import LATE_NS
 from weftrace.plan.inference.values import SOURCES
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined, shorten_start
+from weftrace.render.markdown import markdown_cell, markdown_table
 from weftrace.units import MS, counted, duration, percent, short_time
 
 MAX_WIDTH = 140

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rich.console import Console, RenderableType
 
-from weftrace.advice.render.tables import markdown_cell, markdown_table
 from weftrace.advice.render.terminal import notes_block, opening
 from weftrace.advice.render.words import off
 from weftrace.advice.swaps.schedule_document import ScheduleSwapDocument
 from weftrace.render.console_parts import print_blocks, table
 from weftrace.render.console_text import clean
+from weftrace.render.markdown import markdown_cell, markdown_table
 from weftrace.units import counted, duration
 
 MAX_WIDTH = 140

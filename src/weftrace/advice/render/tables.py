@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from weftrace.advice.document import CriticalPathDocument, PartRow
 from weftrace.advice.render.words import off, replay_words, saved_words, weakest_words
 from weftrace.advice.whatif_document import SensitivityDocument, WhatIfDocument, before_and_after
-from weftrace.render.console_text import clean
+from weftrace.render.markdown import markdown_cell, markdown_table
 from weftrace.units import duration, percent
 
 _TOP = 12
@@ -80,23 +80,6 @@ def sensitivity_markdown(document: SensitivityDocument) -> str:
         source=document["source"],
         notes=document["notes"],
     )
-
-
-def markdown_table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A pipe table: the first column to the left, the others, which are numbers, to the right.
-
-    lines: cells that are Markdown already: see `markdown_cell`.
-    """
-    rule = ["---", *("--:" for _ in heads[1:])]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *lines))
-
-
-def markdown_cell(text: str) -> str:
-    """Text that no reader of Markdown takes for a column's end, a tag or an emphasis."""
-    told = clean(text).replace("\\", "\\\\")
-    for mark in "`*_[]<>|#":
-        told = told.replace(mark, f"\\{mark}")
-    return told
 
 
 def _page(headline: str, *parts: str, version: str, source: str, notes: Sequence[str]) -> str:

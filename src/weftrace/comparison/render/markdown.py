@@ -1,19 +1,162 @@
-"""A comparison as Markdown, made for a pull request, and as a table of movers."""
+"""A comparison as Markdown, made for a pull request: what fits on a screen, the rest folded. And its movers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import polars as pl
 
-from weftrace.comparison.document import LEVELS, DiffDocument, MoverRow
-from weftrace.render.console_text import clean
+from weftrace.comparison.document import LEVELS, DiffDocument, MoverRow, SideTold
+from weftrace.comparison.gates import figure_text
+from weftrace.comparison.render.terminal import is_seen, signed
+from weftrace.comparison.render.words import (
+    LEVEL_TERMS,
+    NOISE_LIMITS,
+    gate_change,
+    gate_limit,
+    gate_result,
+    launches_words,
+    mover_name,
+    mover_words,
+    noise_words,
+    part_words,
+    ranks_words,
+    rows_of,
+    steps_words,
+    verdict_words,
+    why_words,
+)
+from weftrace.render.console_parts import Unit, unit_for
+from weftrace.render.console_text import kernel_label
+from weftrace.render.markdown import markdown_cell, markdown_table
+
+_TOP = 5  # movers that are seen without unfolding
+_FOLDED = 15  # of each level
+_WIDTH = 60  # of a kernel's name
 
 
 def diff_markdown(document: DiffDocument) -> str:
-    """The headline."""
-    return f"**{clean(document['headline'])}**\n"
+    """Headline, verdict, gates, the parts of a step, the families that moved most; folded, who else and what of."""
+    unit = unit_for(max(document["before"]["median_ns"], document["after"]["median_ns"]))
+    tells_cause = document["verdict"]["word"] != "not comparable"
+    parts = [
+        f"**{markdown_cell(document['headline'])}**",
+        markdown_cell(verdict_words(document)) if tells_cause or len(document["verdict"]["reasons"]) > 1 else "",
+        _gates(document),
+        _parts(document, unit, tells_cause=tells_cause),
+        _movers(document, "family", unit, _TOP) if tells_cause else "",
+        *(_folded(document, level, unit) for level in LEVELS if tells_cause),
+        _runs(document),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def movers_table(document: DiffDocument) -> pl.DataFrame:
     """The movers of all levels, a row each."""
-    rows = [{"level": level, **row} for level in LEVELS for row in document["movers"][level]]
+    rows = [{"level": level, **row} for level in LEVELS for row in dict(document["movers"])[level]]  # type: ignore[attr-defined]
     return pl.DataFrame(rows, schema=["level", *MoverRow.__annotations__], infer_schema_length=None)
+
+
+def _gates(document: DiffDocument) -> str:
+    lines = [
+        [
+            markdown_cell(gate["figure"]),
+            figure_text(gate["before"], gate["unit"]) if gate["is_met"] is not None else "–",
+            figure_text(gate["after"], gate["unit"]) if gate["is_met"] is not None else "–",
+            gate_change(gate),
+            gate_limit(gate),
+            noise_words(gate),
+            f"{_MARKS[gate['is_met']]} {gate_result(gate['is_met'])}",
+        ]
+        for gate in document["gates"]
+    ]
+    return _table(("gate", "before", "after", "change", "limit", "noise", "result"), lines) if lines else ""
+
+
+_MARKS = {True: "✅", False: "❌", None: "➖"}
+
+
+def _parts(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
+    lines = [
+        [
+            part_words(row["part"], row["cause"]),
+            unit(row["before_ns"]),
+            unit(row["after_ns"]),
+            signed(row["change_ns"], unit),
+            why_words(row) if tells_cause else "",
+            noise_words(row),
+        ]
+        for row in document["parts"]
+        if row["before_ns"] or row["after_ns"]
+    ]
+    if is_seen(document["remainder_ns"], unit):
+        lines.append(["median less mean step", "", "", signed(document["remainder_ns"], unit), "", ""])
+    step = [unit(document["before"]["median_ns"]), unit(document["after"]["median_ns"])]
+    lines.append(["**step**", *(f"**{each}**" for each in (*step, signed(document["change_ns"], unit))), "", ""])
+    return _table((f"part of a step, {unit.name}", "before", "after", "change", "why", "noise"), lines)
+
+
+def _movers(document: DiffDocument, level: str, unit: Unit, top: int) -> str:
+    moved = [row for row in rows_of(document, level) if is_seen(row["change_ns"], unit)]
+    if not moved:
+        return ""
+    lines = [
+        [
+            markdown_cell(_name(row, level)),
+            unit(row["before_ns"]),
+            unit(row["after_ns"]),
+            signed(row["change_ns"], unit),
+            launches_words(row),
+            mover_words(row),
+            noise_words(row),
+        ]
+        for row in moved[:top]
+    ]
+    if left := len(moved) - top:
+        lines += [[f"{left:,} more", *[""] * 6]] if left > 0 else []
+    heads = (f"{LEVEL_TERMS[level].lower()}, {unit.name}", "before", "after", "change", "launches", "why", "noise")
+    return _table(heads, lines)
+
+
+def _name(row: MoverRow, level: str) -> str:
+    return kernel_label(mover_name(row), _WIDTH) if level == "kernel" else mover_name(row)
+
+
+def _folded(document: DiffDocument, level: str, unit: Unit) -> str:
+    """Who moved; of families only where the table above them left some out."""
+    moved = sum(is_seen(row["change_ns"], unit) for row in rows_of(document, level))
+    if level == "family" and moved <= _TOP:
+        return ""
+    table = _movers(document, level, unit, _FOLDED)
+    return _details(f"{LEVEL_TERMS[level]} that moved", table) if table else ""
+
+
+def _runs(document: DiffDocument) -> str:
+    """What was compared with what, what both say of themselves, and what was left out."""
+    told = [f"- {name}: {_side(document['before' if name == 'before' else 'after'])}" for name in ("before", "after")]
+    facts = document["verdict"]["facts"]
+    lines = [[markdown_cell(row["name"]), markdown_cell(row["before"]), markdown_cell(row["after"])] for row in facts]
+    table = markdown_table(("", "before", "after"), lines) if lines else ""
+    several = "mean over " if len(document["before"]["ranks"]) > 1 else ""
+    note = f"Times are of a step, {several}{ranks_words(document['before'])}. {NOISE_LIMITS}"
+    text = "\n\n".join(filter(None, ["\n".join(told), table, note, f"weftrace {document['weftrace']}"]))
+    return _details("What was compared", text)
+
+
+def _side(side: SideTold) -> str:
+    dropped = [f"without step {each['step']}: {each['why']}" for each in side["dropped"]]
+    return "; ".join(
+        markdown_cell(text)
+        for text in (side["source"], steps_words({**side, "dropped": []}), *dropped, *side["failures"], *side["notes"])
+    )
+
+
+def _details(summary: str, text: str) -> str:
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
+
+
+def _table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Without the columns in which nothing stands."""
+    rows = list(lines)
+    kept = [at for at in range(len(heads)) if any(line[at] for line in rows)]
+    return markdown_table([heads[at] for at in kept], [[line[at] for at in kept] for line in rows])

@@ -14,10 +14,14 @@ from weftrace.comparison.render.words import (
     FIGURE_TERMS,
     LEVEL_TERMS,
     LIMITS,
+    NOISE_LIMITS,
     gate_change,
     gate_limit,
     gate_result,
     launches_words,
+    mover_name,
+    mover_words,
+    noise_words,
     part_words,
     ranks_words,
     rows_of,
@@ -43,7 +47,7 @@ def print_diff(document: DiffDocument, console: Console, top: int = TOP) -> None
     width = min(console.width, MAX_WIDTH)
     before, after = document["before"], document["after"]
     unit = unit_for(max(before["median_ns"], after["median_ns"]))
-    names = [shorten_start(clean(side["source"]), (width - 30) // 2) for side in (before, after)]
+    names = [shorten_start(clean(side["source"]), (width - 36) // 2) for side in (before, after)]
     title = joined([Text("weftrace diff", style=BOLD), " → ".join(names), ranks_words(before)], " · ")
     blocks: list[RenderableType] = [title, _opening(document), _standing(document)]
     if facts := [row for row in document["verdict"]["facts"] if row["before"] != row["after"]]:
@@ -51,19 +55,27 @@ def print_diff(document: DiffDocument, console: Console, top: int = TOP) -> None
     if document["parts"]:
         blocks.append(_parts(document, unit, width))
     if document["verdict"]["word"] != "not comparable":
-        moved = [(level, rows) for level in LEVELS if (rows := rows_of(document, level))]
-        blocks += [_movers(rows, level, unit, width, top) for level, rows in moved]
+        tables = [(level, rows_of(document, level)) for level in LEVELS]
+        blocks += [
+            _movers(rows, level, unit, width, top)
+            for level, rows in tables
+            if any(is_seen(row["change_ns"], unit) for row in rows)
+        ]
     if document["lateness"]:
         blocks.append(_lateness(document, unit, width))
     if document["gates"]:
         blocks.append(_gates(document, width))
+    if document["is_noise"] is not None:
+        blocks.append(Text(NOISE_LIMITS, style=DIM))
     print_blocks(blocks, console, width)
 
 
 def _opening(document: DiffDocument) -> RenderableType:
     """Whether the two may be compared, then what changed."""
     style = {"comparable": DIM, "comparable, but": WARNING, "not comparable": ERROR}[document["verdict"]["word"]]
-    return Group(Text(clean(verdict_words(document)), style=style), Text(clean(document["headline"]), style=BOLD))
+    verdict, headline = Text(clean(verdict_words(document)), style=style), Text(clean(document["headline"]), style=BOLD)
+    several = len(document["verdict"]["reasons"]) > 1 or document["verdict"]["word"] != "not comparable"
+    return Group(verdict, headline) if several else headline  # which says the one reason
 
 
 def _standing(document: DiffDocument) -> RenderableType:
@@ -99,14 +111,23 @@ def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
             signed(row["change_ns"], unit),
             _bar(row["change_ns"], most),
             why_words(row) if tells_why else "",
-            _noise(row["is_noise"]),
+            noise_words(row),
         ]
         for row in parts
     ]
-    if remainder_ns:
+    if is_seen(remainder_ns, unit):
         lines.append(["median less mean step", "", "", signed(remainder_ns, unit), _bar(remainder_ns, most), "", ""])
     step = [unit(document["before"]["median_ns"]), unit(document["after"]["median_ns"])]
-    lines.append(["step", *step, signed(document["change_ns"], unit), "", "", _noise(document["is_noise"])])
+    lines.append(
+        [
+            "step",
+            *step,
+            signed(document["change_ns"], unit),
+            "",
+            "",
+            "within" if document["is_noise"] and document["change_ns"] else "",
+        ]
+    )
     heads = (unit.name, "before", "after", "change", "", "why", "noise")
     shown = _without_empty(heads, lines)
     note = "mean step; the changes add up"
@@ -117,16 +138,16 @@ def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
 
 def _movers(rows: Sequence[MoverRow], level: str, unit: Unit, width: int, top: int) -> RenderableType:
     """Those whose time changed, the largest change first."""
-    moved = [row for row in rows if row["change_ns"]]
+    moved = [row for row in rows if is_seen(row["change_ns"], unit)]
     lines = [
         [
-            clean(row["name"] if row["replaced_by"] is None else f"{row['name']} → {row['replaced_by']}"),
+            clean(mover_name(row)),
             unit(row["before_ns"]),
             unit(row["after_ns"]),
             signed(row["change_ns"], unit),
             launches_words(row),
-            row["status"] if row["status"] != "both" else why_words(row),
-            _noise(row["is_noise"]),
+            mover_words(row),
+            noise_words(row),
         ]
         for row in moved[:top]
     ]
@@ -149,7 +170,7 @@ def _gates(document: DiffDocument, width: int) -> RenderableType:
             "–" if gate["is_met"] is None else figure_text(gate["after"], gate["unit"]),
             gate_change(gate),
             gate_limit(gate),
-            _noise(gate["is_noise"]),
+            noise_words(gate),
             gate_result(gate["is_met"]),
         ]
         for gate in document["gates"]
@@ -179,19 +200,18 @@ def _sums(rows: Iterable[MoverRow], unit: Unit) -> list[str]:
 def signed(time_ns: int, unit: Unit) -> str:
     """A change in the unit of its table, with its sign; 0 where that is all that is seen of it."""
     shown = unit(abs(time_ns))
-    if not any(digit in shown for digit in "123456789"):
-        return shown
-    return f"{'+' if time_ns > 0 else '−'}{shown}"
+    return f"{'+' if time_ns > 0 else '−'}{shown}" if is_seen(time_ns, unit) else shown
+
+
+def is_seen(time_ns: int, unit: Unit) -> bool:
+    """Whether more than zeros is shown of it."""
+    return any(digit in unit(abs(time_ns)) for digit in "123456789")
 
 
 def _without_empty(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[list[str]]]:
     """A table without the columns in which nothing stands."""
     kept = [at for at in range(len(heads)) if any(line[at] for line in lines)]
     return tuple(heads[at] for at in kept), [[line[at] for at in kept] for line in lines]
-
-
-def _noise(is_noise: bool | None) -> str:
-    return "within" if is_noise else ""
 
 
 def _bar(change_ns: int, most: int) -> str:

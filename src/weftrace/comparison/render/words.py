@@ -8,6 +8,7 @@ from typing import cast
 
 from weftrace.comparison.document import DiffDocument, MoverRow, PartRow, SideTold
 from weftrace.comparison.gates import GateRow, change_text
+from weftrace.comparison.noise import ONE_RUN_EACH
 from weftrace.units import counted, short_time
 
 #: Form of a figure, as `gates.FIGURES` has it -> what it is, of a step, mean over ranks.
@@ -39,6 +40,9 @@ LIMITS = (
     "A limit is a percentage of the figure before (5%), a time (300us, 2ms), or a number where the figure is one. What "
     "was 0 before has no percentage: anything new is above it."
 )
+
+#: What a verdict of noise cannot see.
+NOISE_LIMITS = f"Noise is told from {ONE_RUN_EACH}."
 
 #: Levels of movers -> the heading of their table.
 LEVEL_TERMS: Mapping[str, str] = MappingProxyType(
@@ -76,16 +80,33 @@ def why_words(row: PartRow | MoverRow) -> str:
         return ""
     effects = {key: cast(int, row.get(key)) for key in _EFFECTS}
     most = max(effects, key=lambda key: effects[key] if row["change_ns"] > 0 else -effects[key])
+    if most == "by_kernel_ns" and row["before_ns"] and row["after_ns"]:
+        return "other kernels"
     return _EFFECTS[most][row["change_ns"] < 0]
 
 
+def mover_words(row: MoverRow) -> str:
+    """Why a mover moved: that it is new, gone or replaced, else by what most of its change came about."""
+    return row["status"] if row["status"] != "both" else why_words(row)
+
+
+def mover_name(row: MoverRow) -> str:
+    """Of one that was replaced, by what."""
+    return row["name"] if row["replaced_by"] is None else f"{row['name']} → {row['replaced_by']}"
+
+
+def noise_words(row: PartRow | MoverRow | GateRow) -> str:
+    """ "within" the noise, of a change that is one."""
+    before, after = ("before_ns", "after_ns") if "before_ns" in row else ("before", "after")
+    return "within" if row["is_noise"] and dict(row)[before] != dict(row)[after] else ""
+
+
 def verdict_words(document: DiffDocument) -> str:
-    """The verdict in a line, the reasons with it."""
-    verdict = document["verdict"]
-    if verdict["word"] == "comparable":
-        return "Comparable" + (", and within the noise." if document["is_noise"] else ".")
-    word = {"comparable, but": "Comparable, but", "not comparable": "Not comparable"}[verdict["word"]]
-    return f"{word}: {'; '.join(verdict['reasons'])}."
+    """The verdict in a line, with the reasons; of runs that are not comparable the headline has the first."""
+    word, reasons = document["verdict"]["word"], "; ".join(document["verdict"]["reasons"])
+    if word == "comparable":
+        return "Comparable."
+    return f"{word[0].upper()}{word[1:]}: {reasons}."
 
 
 def steps_words(side: SideTold) -> str:
@@ -140,6 +161,6 @@ def gate_limit(gate: GateRow) -> str:
 
 
 def rows_of(document: DiffDocument, level: str) -> list[MoverRow]:
-    """The movers of a level, none where nothing of it changed."""
+    """The movers of a level."""
     rows: list[MoverRow] = dict(document["movers"])[level]  # type: ignore[assignment]
-    return rows if any(row["change_ns"] for row in rows) else []
+    return rows
