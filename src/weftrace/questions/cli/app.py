@@ -13,16 +13,17 @@ from weftrace.errors import QueryError
 
 EPILOG = """[bold]Examples[/bold]
 
-weftrace query --schema                                    the tables, and what each column means
+weftrace query --schema                            the tables, and what each column means
 
-weftrace query train.json.gz "select family, sum(end_ns - start_ns) / 1e6 as ms from work group by family
-order by ms desc"                                          time by kernel family
+weftrace query --schema work                       those of one table
+
+weftrace query train.json.gz "select family, sum(dur_ns) / 1e6 as ms from work group by family order by ms desc"
 
 weftrace query train.json.gz "select next_name, cause, dur_ns from gaps order by dur_ns desc limit 10" --human
 
-weftrace query traces/ "select rank, idle_ns from ranks order by rank" -o idle.csv     all ranks of a job together
+weftrace query traces/ "select rank, idle_ns from ranks order by rank" -o idle.csv
 
-weftrace query train.json.gz --sql-file question.sql --json     SQL from a file; - is standard input
+weftrace query train.json.gz --sql-file question.sql --json
 
 Tables: events, work, gaps, phases, steps, collectives, kernels, queue, ranks. Times are whole ns."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
 from rich.cells import cell_len
@@ -13,7 +13,7 @@ from rich.text import Text
 from weftrace.questions.asking import Answer
 from weftrace.questions.columns import TABLES, Table
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
-from weftrace.render.console_text import clean, kernel_label, shorten_middle
+from weftrace.render.console_text import clean, kernel_label, shorten_middle, shorten_start
 from weftrace.units import counted, duration
 
 MAX_WIDTH = 200
@@ -21,9 +21,11 @@ LIMIT = 40
 _GAP = 2
 _LEAST = 12  # characters of a column of text, at least, where the width is short
 _NOTHING = "–"
-_KERNELS = frozenset(
-    ("name", "kernel", "next_name", "prev_name")
-)  # columns of names that are shortened as kernels' are
+_LEAST_FIRST = 6  # of the first column, as `table` reserves
+_SHORTENED: dict[str, Callable[[str, int], str]] = {
+    **dict.fromkeys(("name", "kernel", "next_name", "prev_name"), kernel_label),
+    "path": shorten_start,
+}
 
 
 def print_answer(answer: Answer, console: Console, *, limit: int = LIMIT, human: bool = False) -> None:
@@ -114,6 +116,7 @@ def _fitted(heads: Sequence[str], columns: list[list[str]], left: Sequence[str],
     """Columns of text shortened until all columns fit: the widest gives way first, and none to under a few letters."""
     needed = [max(map(cell_len, (head, *column))) for head, column in zip(heads, columns, strict=True)]
     least = [max(cell_len(head), _LEAST) if head in left else need for head, need in zip(heads, needed, strict=True)]
+    needed[0] = max(needed[0], _LEAST_FIRST)
     room = width - _GAP * len(heads)
     while sum(needed) > room:
         widest = max(range(len(needed)), key=lambda at: needed[at] - least[at])
@@ -121,10 +124,7 @@ def _fitted(heads: Sequence[str], columns: list[list[str]], left: Sequence[str],
             break
         needed[widest] -= 1
     return [
-        [
-            cell if cell_len(cell) <= need else (kernel_label if head in _KERNELS else shorten_middle)(cell, need)
-            for cell in column
-        ]
+        [cell if cell_len(cell) <= need else _SHORTENED.get(head, shorten_middle)(cell, need) for cell in column]
         for head, column, need in zip(heads, columns, needed, strict=True)
     ]
 
