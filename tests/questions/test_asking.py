@@ -14,7 +14,7 @@ import pytest
 import weftrace as wt
 from tests.questions.test_tables import pencil
 from weftrace.errors import QueryError, QueryWarning, TraceError
-from weftrace.questions import asking, building
+from weftrace.questions import building
 from weftrace.questions.asking import ask, needed, query, tables
 from weftrace.questions.columns import TABLES
 from weftrace.trace import Job, Trace, open_trace
@@ -179,9 +179,12 @@ def test_of_a_job_only_what_is_asked_is_kept_and_nothing_is_left(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     kept: list[tuple[str, ...]] = []
     scan = pl.scan_parquet
-    monkeypatch.setattr(
-        asking.pl, "scan_parquet", lambda path: kept.append(tuple(scan(path).collect_schema())) or scan(path)
-    )
+
+    def scanned(path: Path) -> pl.LazyFrame:
+        kept.append(tuple(scan(path).collect_schema()))
+        return scan(path)
+
+    monkeypatch.setattr(pl, "scan_parquet", scanned)
     assert query(open_trace(folder), "select max(dur_ns) from work where kind = 'compute'", workers=1).item() == 110_000
     assert kept == [("kind", "dur_ns")]
     assert list(tmp_path.iterdir()) == []
