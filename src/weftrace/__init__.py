@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what a type checker sees; wings.py names the wings' own
     from weftrace import flops as flops
     from weftrace import pipeline as pipeline
     from weftrace import plan as plan
+    from weftrace import questions as questions
     from weftrace import report as report
     from weftrace import trace as trace
     from weftrace import workers as workers
@@ -50,6 +51,7 @@ if TYPE_CHECKING:  # what a type checker sees; wings.py names the wings' own
     from weftrace.flops import profile as profile
     from weftrace.plan import Plan as Plan
     from weftrace.plan import simulate as simulate
+    from weftrace.questions import query as query
     from weftrace.report import Report as Report
     from weftrace.report import analyze as analyze
     from weftrace.trace import Job as Job

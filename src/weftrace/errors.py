@@ -62,6 +62,14 @@ class ComparisonError(WeftraceError):
     """Two runs cannot be compared as it was asked: a gate that means nothing, a name that neither run has."""
 
 
+class QueryError(WeftraceError):
+    """A question cannot be asked: SQL that is not understood, or a table or column that is not there."""
+
+
+class QueryWarning(UserWarning):
+    """A question was answered without some ranks of a job, which could not be read."""
+
+
 class LoadsError(WeftraceError):
     """Expert loads cannot be used: a file or an array that is not loads, NaN, a negative count, the wrong shape."""
 

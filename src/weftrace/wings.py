@@ -35,6 +35,7 @@ WINGS = (
     Wing("moe", command="profile"),
     Wing("advice", command="whatif"),
     Wing("comparison", (("diffs", ("Diff", "diff")),), command="diff"),
+    Wing("questions", (("asking", ("query",)),), command="query"),
     Wing("capture", is_shown=False),
 )
 

@@ -1,0 +1,181 @@
+"""A question in SQL: what of which tables it needs, told before anything is read; then those tables, and the answer.
+
+The SQL is planned twice. First over tables without rows, whose scans note which columns Polars asks them for: so a
+misspelt column is told at once, and only what is needed is built. Then over the tables.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from weftrace.errors import QueryWarning, TraceError
+from weftrace.notebook import InNotebook
+from weftrace.questions.building import Needs, build
+from weftrace.questions.columns import TABLES, table_named
+from weftrace.questions.misread import explained, words_of
+from weftrace.trace import Failure, Job, KernelRules, Outcome, Trace, open_trace
+
+#: What Polars raises for SQL that it cannot run.
+_SQL_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answer(InNotebook):
+    """What a question gave.
+
+    frame: its rows. read: how many rows each table that it needs has. failures: files of a job that could not be used.
+    """
+
+    source: str
+    sql: str
+    frame: pl.DataFrame
+    read: Mapping[str, int] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        yield "rows", f"{self.frame.height:,}"
+        yield "columns", ", ".join(self.frame.columns)
+
+
+def query(
+    source: str | os.PathLike[str] | Trace | Job,
+    sql: str,
+    *,
+    rules: KernelRules | None = None,
+    workers: int | None = None,
+) -> pl.DataFrame:
+    """The rows that a question in SQL gives, asked of the tables of a trace, or of all ranks of a job together.
+
+    source: what `weftrace.open` opens, or gave. sql: a SELECT over the tables of `weftrace query --schema` (times are
+    integer ns), in Polars' dialect; nothing is ever written. rules: kernel rules, weftrace's own by default. workers:
+    see `Job.map`; ranks are read one after another in each, and only the columns that the SQL needs are kept of them.
+
+    Raises QueryError where the SQL cannot be run, naming the nearest table or column, and TraceError where nothing can
+    be read. Warns (QueryWarning) of ranks that cannot be read; the others answer.
+    """
+    answer = ask(source, sql, rules=rules, workers=workers)
+    for failure in answer.failures:
+        warnings.warn(failure.error, QueryWarning, stacklevel=2)
+    return answer.frame
+
+
+def ask(
+    source: str | os.PathLike[str] | Trace | Job,
+    sql: str,
+    *,
+    rules: KernelRules | None = None,
+    workers: int | None = None,
+    on_done: Callable[[str], None] | None = None,
+) -> Answer:
+    """As `query`, with what was read for it. on_done: see `Job.map`."""
+    needs = needed(sql)
+    opened = source if isinstance(source, Trace | Job) else open_trace(source, workers=workers)
+    if isinstance(opened, Trace):
+        built = build(opened, needs, rules=rules)
+        read = {name: frame.height for name, frame in built.items()}
+        frame = _run(sql, {name: frame.lazy() for name, frame in built.items()})
+        return Answer(source=opened.path or "in memory", sql=sql, frame=frame, read=read)
+    with tempfile.TemporaryDirectory(prefix="weftrace-query-") as folder:
+        write = partial(_write, needs=needs, folder=folder, rules=rules)
+        failures = _told(opened, opened.map(write, workers=workers, on_done=on_done))
+        scans = {name: pl.scan_parquet(Path(folder, name, "*.parquet")) for name in needs}
+        read = {name: int(scan.select(pl.len()).collect().item()) for name, scan in scans.items()}
+        frame = _run(sql, scans, engine="streaming")
+    return Answer(source=opened.source, sql=sql, frame=frame, read=read, failures=failures)
+
+
+def tables(
+    source: str | os.PathLike[str] | Trace | Job,
+    *names: str,
+    rules: KernelRules | None = None,
+    workers: int | None = None,
+) -> dict[str, pl.LazyFrame]:
+    """The tables that questions are asked of, by name, for Polars' own expressions: all, or those that are named.
+
+    Of a job they hold the rows of all ranks, in memory. Raises and warns as `query` does.
+    """
+    needs = {name: tuple(table_named(name).schema) for name in names or TABLES}
+    opened = source if isinstance(source, Trace | Job) else open_trace(source, workers=workers)
+    if isinstance(opened, Trace):
+        return {name: frame.lazy() for name, frame in build(opened, needs, rules=rules).items()}
+    outcomes = opened.map(partial(build, needs=needs, rules=rules), workers=workers)
+    for failure in _told(opened, outcomes):
+        warnings.warn(failure.error, QueryWarning, stacklevel=2)
+    built = [outcome.value for outcome in outcomes if outcome.value is not None]
+    return {name: pl.concat([each[name] for each in built]).lazy() for name in needs}
+
+
+def needed(sql: str) -> dict[str, tuple[str, ...]]:
+    """Which tables SQL reads, and which columns of each. Raises QueryError where it cannot be run.
+
+    What only runs over rows could tell is needed wholly: the second table of a join whose first one is empty, say.
+    """
+    words = words_of(sql)
+    asked: dict[str, set[str]] = {}
+    try:
+        plan = pl.SQLContext({name: _noting(name, asked) for name in TABLES}).execute(sql)
+        plan.collect_schema()
+    except _SQL_ERRORS as error:
+        raise explained(error, sql, words) from error
+    try:
+        plan.collect()
+    except _SQL_ERRORS:  # of values, not of names: the rows will tell
+        asked.clear()
+    for name in words.names & TABLES.keys() if words.first not in ("show", "explain") else ():
+        asked.setdefault(name, set(TABLES[name].schema))
+    return {name: tuple(c for c in table.schema if c in asked[name]) for name, table in TABLES.items() if name in asked}
+
+
+def _noting(name: str, asked: dict[str, set[str]]) -> pl.LazyFrame:
+    """A table without rows, whose scan notes what is asked of it."""
+    schema = TABLES[name].schema
+
+    def scan(columns: list[str] | None, predicate: pl.Expr | None, *_: int | None) -> Iterator[pl.DataFrame]:
+        asked.setdefault(name, set()).update(schema if columns is None else columns)
+        empty = pl.DataFrame(schema=schema)
+        if predicate is not None:
+            empty = empty.filter(predicate)
+        yield empty if columns is None else empty.select(columns)
+
+    return register_io_source(scan, schema=schema)
+
+
+def _run(
+    sql: str, frames: Mapping[str, pl.LazyFrame], *, engine: Literal["auto", "streaming"] = "auto"
+) -> pl.DataFrame:
+    """The rows; of SQL that names a table in passing, that table without rows."""
+    every = {name: frames.get(name, pl.LazyFrame(schema=table.schema)) for name, table in TABLES.items()}
+    try:
+        frame = pl.SQLContext(every).execute(sql).collect(engine=engine)
+    except _SQL_ERRORS as error:
+        raise explained(error, sql, words_of(sql)) from error
+    return frame.with_columns(pl.col(pl.Decimal).cast(pl.Float64))
+
+
+def _write(trace: Trace, *, needs: Needs, folder: str, rules: KernelRules | None) -> None:
+    """What is needed of one rank, in files of their own."""
+    for name, frame in build(trace, needs, rules=rules).items():
+        place = Path(folder, name)
+        place.mkdir(exist_ok=True)
+        rank = "" if trace.rank is None else f"{trace.rank:08}"
+        handle, path = tempfile.mkstemp(prefix=f"{rank}-", suffix=".parquet", dir=place)
+        os.close(handle)
+        frame.write_parquet(path, compression="lz4")
+
+
+def _told(job: Job, outcomes: list[Outcome[None]] | list[Outcome[dict[str, pl.DataFrame]]]) -> tuple[Failure, ...]:
+    """What failed. Raises TraceError where that is everything."""
+    failures = tuple(outcome.failure for outcome in outcomes if outcome.failure is not None)
+    if len(failures) == len(outcomes):
+        raise TraceError(failures[0].error if failures else f"{job.source}: holds no traces.")
+    return failures

@@ -1,0 +1,1 @@
+"""`weftrace query`: options in, a question asked, the answer handed out."""

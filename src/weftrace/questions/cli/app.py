@@ -1,0 +1,128 @@
+"""`weftrace query`: SQL over the events, kernels, gaps, phases and steps of a trace or a job."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weftrace.cli import options, outputs
+from weftrace.errors import QueryError
+
+EPILOG = """[bold]Examples[/bold]
+
+weftrace query --schema                            the tables, and what each column means
+
+weftrace query --schema work                       those of one table
+
+weftrace query train.json.gz "select family, sum(dur_ns) / 1e6 as ms from work group by family order by ms desc"
+
+weftrace query train.json.gz "select next_name, cause, dur_ns from gaps order by dur_ns desc limit 10" --human
+
+weftrace query traces/ "select rank, idle_ns from ranks order by rank" -o idle.csv
+
+weftrace query train.json.gz --sql-file question.sql --json
+
+Tables: events, work, gaps, phases, steps, collectives, kernels, queue, ranks. Times are whole ns."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the wing's command to weftrace's."""
+    app.command("query", epilog=EPILOG)(command)
+
+
+def command(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TRACE... SQL",
+            help="A trace, a folder or a glob, as in weftrace report, then one SELECT over the tables of --schema.",
+            show_default=False,
+        ),
+    ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Instead: the tables and what each column means; of TABLE... alone.")
+    ] = False,
+    sql_file: Annotated[
+        str | None,
+        typer.Option("--sql-file", help="Read the SQL from a file, - for stdin.", metavar="FILE", show_default=False),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", help="Rows shown in the terminal; 0 for all.", min=0)] = 40,
+    human: Annotated[bool, typer.Option("--human", help="Show columns that end in _ns as 12.4 µs, 129.0 ms.")] = False,
+    ranks: options.Ranks = None,
+    kernels: options.Kernels = None,
+    workers: options.Workers = None,
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
+    output: outputs.Output = None,
+    json: outputs.Json = False,
+    quiet: outputs.Quiet = False,
+) -> None:
+    """Ask what no report foresaw, in SQL: kernels, gaps, phases, steps, collectives of a trace or of all ranks."""
+    given = list(arguments or ())
+    if schema:
+        _show_schema(given, output, json=json)
+        return
+    sources, sql = _split(given, sql_file)
+    from weftrace.questions.asking import ask, needed
+    from weftrace.questions.kinds import ANSWER
+    from weftrace.questions.render.terminal import print_answer
+
+    needed(sql)  # what is wrong with it is told before a trace is looked for
+    inputs = options.inputs_of(sources, sql_file if sql_file != "-" else None)
+    to = outputs.wanted(output, writes=ANSWER, inputs=inputs, json=json, quiet=quiet)
+    rules = options.load_kernels(kernels)
+    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as source:
+        pass
+    with outputs.progress_bar("reading ranks") as on_progress:
+        num, done = len(inputs), []
+
+        def on_done(path: str) -> None:
+            done.append(path)
+            on_progress(len(done), num)
+
+        answer = ask(source, sql, rules=rules, workers=workers, on_done=on_done)
+    outputs.deliver(
+        answer, ANSWER, to, show=lambda answer, console: print_answer(answer, console, limit=limit, human=human)
+    )
+    options.tell_failures([failure.error for failure in answer.failures])
+
+
+def _show_schema(names: list[str], output: list[str] | None, *, json: bool) -> None:
+    from weftrace.questions.columns import TABLES, table_named
+    from weftrace.questions.document import tables_document
+    from weftrace.questions.render.terminal import print_tables
+
+    if output:
+        raise typer.BadParameter("--schema prints; as JSON with --json", param_hint="--output")
+    chosen = [table_named(name).name for name in names] or list(TABLES)
+    if json:
+        outputs.print_json(tables_document(*chosen))
+    else:
+        print_tables(chosen, outputs.stdout())
+
+
+def _split(given: list[str], sql_file: str | None) -> tuple[list[str], str]:
+    """The traces, and the SQL: the last argument, or what a file holds. Raises `typer.BadParameter`."""
+    if sql_file is not None:
+        if not given:
+            raise typer.BadParameter("name a trace to ask", param_hint="TRACE")
+        return given, _read(sql_file)
+    if not given:
+        raise typer.BadParameter('give a trace and SQL: train.json.gz "select ..."; or --schema', param_hint="TRACE")
+    *sources, sql = given
+    if not sources and " " in sql:
+        raise typer.BadParameter(f"a trace goes before the SQL {sql!r}", param_hint="TRACE")
+    if not sources or (" " not in sql and Path(sql).exists()):
+        raise typer.BadParameter(f'SQL goes after the traces: {sql} "select ..."', param_hint="SQL")
+    return sources, sys.stdin.read() if sql == "-" else sql
+
+
+def _read(path: str) -> str:
+    if path == "-":
+        return sys.stdin.read()
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise QueryError(f"{path}: cannot be read as SQL: {error}") from error

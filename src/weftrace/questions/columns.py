@@ -1,0 +1,304 @@
+"""The tables that questions are asked of: every column with its type and what it means, each said once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeAlias
+
+import polars as pl
+
+from weftrace.errors import QueryError
+
+Dtype: TypeAlias = pl.DataType
+
+_UNITS = {"_ns": "ns", "_bytes": "bytes", "_GBps": "GB/s"}
+_INT, _FLOAT, _TEXT, _BOOL = pl.Int64(), pl.Float64(), pl.String(), pl.Boolean()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """meaning: how it is counted, for a person. Where there is nothing to tell, a value is null."""
+
+    name: str
+    dtype: Dtype
+    meaning: str
+
+    @property
+    def unit(self) -> str:
+        """What its numbers are in, told by the end of its name; empty for counts, names and the like."""
+        return next((unit for ending, unit in _UNITS.items() if self.name.endswith(ending)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """meaning: what a row is."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+
+    @property
+    def schema(self) -> dict[str, Dtype]:
+        return {column.name: column.dtype for column in self.columns}
+
+
+_RANK = Column("rank", _INT, "Rank that the file is of; null where neither the file nor its name tells it.")
+_DEVICE = Column("device", _INT, "Number of the device; null of work that no device did.")
+_START = Column("start_ns", _INT, "Start, absolute.")
+_END = Column("end_ns", _INT, "End, absolute.")
+_DUR = Column("dur_ns", _INT, "end_ns - start_ns.")
+_AT = Column("at_ns", _INT, "start_ns, counted from the first event of the file.")
+_TIMES = (_START, _END, _DUR, _AT)
+_ROW = Column("event", _INT, "Number of the event in its file: its row of table events, where it is event too.")
+_STEP = Column(
+    "step", _INT, "ProfilerStep in whose window of the device's time it starts; null outside of all windows."
+)
+_PHASE_NAME = Column("phase", _TEXT, "Innermost annotation (record_function, NVTX) that holds its launch.")
+_PHASE_ID = Column("phase_id", _INT, "The same phase in table phases.")
+_OPERATOR = Column("operator", _TEXT, "Innermost PyTorch operator that holds its launch.")
+_NAME = Column("name", _TEXT, "Name, as the profiler wrote it.")
+_KIND = Column("kind", _TEXT, "compute, communication, memory (copies and sets), or fused: computes and communicates.")
+_FAMILY = Column("family", _TEXT, "Family of kernels: gemm, attention, norm ..., by weftrace's kernel rules.")
+_STREAM = Column("stream", _INT, "Stream of the device.")
+_COLLECTIVE = Column("collective", _TEXT, "all_reduce, all_gather, dispatch ...; null of what is no communication.")
+_ROLE = Column("role", _TEXT, "Of communication: data, which moves some, or barrier, which only notifies and waits.")
+_PAYLOAD = Column("payload_bytes", _INT, "Of a collective, the larger of what goes in and comes out, where recorded.")
+_GROUP = Column("process_group", _TEXT, "Process group of a collective, by name.")
+_GROUP_SIZE = Column("group_size", _INT, "Ranks in that group.")
+_GROUP_RANKS = Column("group_ranks", _TEXT, "These ranks, as the profiler wrote them.")
+_SEQ = Column("comm_seq", _INT, "Number of the collective in its group: the same on all its ranks.")
+_TYPE = Column("dtype", _TEXT, "Type of the elements of a collective.")
+_SRC = Column("src_rank", _INT, "Of a receive: the rank that it is from.")
+_DST = Column("dst_rank", _INT, "Of a send: the rank that it is for.")
+_OWN = Column(
+    "own_ns", _INT, "By which it lengthens its part of the span: own_ns and idle time add up to the span, exactly."
+)
+_EXPOSED = Column(
+    "exposed_ns", _INT, "Of communication: what no compute covers, nor communication that started earlier; of memory: "
+    "what neither covers; 0 of the rest. Adds up to the exposed time of the device, exactly.",
+)  # fmt: skip
+_HIDDEN = Column(
+    "hidden_ns", _INT, "Of communication and memory: what is covered so. exposed_ns + hidden_ns add up to the union of "
+    "communication, or of memory, exactly.",
+)  # fmt: skip
+_LAYER = Column("layer", _INT, "Layer, where a plan or the range's name tells it.")
+_MICRO_BATCH = Column("micro_batch", _INT, "Micro-batch, where a plan or the range's name tells it.")
+_CAUSES = (
+    Column("host_wait_ns", _INT, "Idle before what was launched after the gap had begun."),
+    Column("dependency_wait_ns", _INT, "Idle before what was launched in time: an event or another stream held it."),
+    Column("kernel_gap_ns", _INT, "Idle for less than 30 µs before what was launched in time: back-to-back kernels."),
+    Column("unknown_wait_ns", _INT, "Idle before what has no launch in the file."),
+)
+_CAUSE_NAMES = "host_wait, dependency_wait, kernel_gap, or unknown where no launch is recorded"
+#: Columns of a stretch of time that is accounted for.
+_PARTS = (
+    Column("span_ns", _INT, "Length: compute_ns + exposed_communication_ns + exposed_memory_ns + idle_ns, exactly."),
+    Column("compute_ns", _INT, "Time in which compute ran, fused kernels too."),
+    Column("communication_ns", _INT, "Time in which communication ran."),
+    Column("hidden_communication_ns", _INT, "Of that, with compute beside it."),
+    Column("exposed_communication_ns", _INT, "Of that, without compute."),
+    Column("memory_ns", _INT, "Time in which copies or sets ran."),
+    Column("exposed_memory_ns", _INT, "Of that, with neither compute nor communication beside it."),
+    Column("idle_ns", _INT, "Time in which nothing ran."),
+    *_CAUSES,
+)
+
+_EVENTS = Table(
+    "events",
+    "An event of the file, of host or device, in the order of the file. No kernel is classified for it.",
+    (
+        _RANK, _ROW, _NAME,
+        Column("cat", _TEXT, "The profiler's category: kernel, gpu_memcpy, cpu_op, cuda_runtime, user_annotation ..."),
+        Column("pid", _TEXT, "Process, or device."),
+        Column("tid", _TEXT, "Thread, or stream."),
+        *_TIMES,
+        Column("device", _INT, "Number of the device, of what is on one."),
+        _STREAM,
+        Column("correlation", _INT, "The same number on a device event and its launch call."),
+        Column("external_id", _INT, "The same number on a launch call and its operator."),
+        Column("flow_id", _INT, "The same number at both ends of a flow arrow."),
+        Column("graph_id", _INT, "CUDA graph that launched it."),
+        Column("graph_node_id", _INT, "Its node of that graph."),
+        Column("num_blocks", _INT, "Blocks of the launch grid."),
+        Column("num_threads", _INT, "Threads of a block."),
+        Column("grid", _TEXT, "Launch grid, where it is more than [num_blocks, 1, 1]."),
+        Column("block", _TEXT, "Block, where it is more than [num_threads, 1, 1]."),
+        Column("registers", _INT, "Registers of a thread."),
+        Column("shared_bytes", _INT, "Shared memory of a block."),
+        Column("occupancy", _INT, "Percent, as the profiler estimates it."),
+        Column("moved_bytes", _INT, "Of a copy or set."),
+        Column("sequence", _INT, "Autograd's number of the operator: the same on forward and backward."),
+        Column("forward_thread", _INT, "Of a backward operator, the thread of its forward."),
+        Column("input_shapes", _TEXT, "Shapes of an operator's arguments, as JSON."),
+        Column("input_types", _TEXT, "Their types, as JSON."),
+        Column("call_stack", _TEXT, "Of an operator, innermost frame first, where the file has it."),
+        Column("collective", _TEXT, "Collective, in the words of the profiler."),
+        Column("in_elems", _INT, "Elements that go into a collective."),
+        Column("out_elems", _INT, "Elements that come out of it."),
+        _TYPE, _GROUP, _GROUP_SIZE, _GROUP_RANKS, _SEQ, _SRC, _DST,
+        Column("wait_stream", _INT, "Of a recorded wait: the stream waited for."),
+        Column("wait_correlation", _INT, "Of a recorded wait: correlation of the event waited for."),
+        Column("op_kind", _TEXT, "Of a simulated event: the class of its op in the plan."),
+        _LAYER, _MICRO_BATCH,
+    ),
+)  # fmt: skip
+_WORK = Table(
+    "work",
+    "A kernel, copy or set of a device, classed, joined to what launched it, in order of start.",
+    (
+        _RANK, _DEVICE, _ROW, _NAME, _KIND, _FAMILY, _COLLECTIVE, _ROLE, _STREAM, *_TIMES, _STEP,
+        Column("launched_step", _INT, "ProfilerStep that launched it."),
+        _PHASE_NAME, _PHASE_ID, _OPERATOR,
+        Column("operator_event", _INT, "That operator in table events: one number a call."),
+        Column("part", _TEXT, "What own_ns adds to: compute, exposed communication, exposed memory."),
+        _OWN, _EXPOSED, _HIDDEN,
+        Column("gap_before_ns", _INT, "For how long the whole device was idle until it started; 0 where it was busy."),
+        Column("gap_cause", _TEXT, f"Why: {_CAUSE_NAMES}; null without a gap."),
+        Column("launch_ns", _INT, "Start of its launch call, absolute."),
+        Column("launch_delay_ns", _INT, "start_ns - launch_ns: how far the device is behind the host."),
+        Column("launch_tid", _TEXT, "Thread that launched it."),
+        Column("num_blocks", _INT, "Blocks of the launch grid."),
+        Column("sms", _INT, "min(blocks, SMs of the device): an upper bound, but where persistent."),
+        Column("persistent", _BOOL, "Whether it holds one block per SM, so that sms is exact."),
+        Column("moved_bytes", _INT, "Of a copy or set."),
+        _PAYLOAD, _TYPE, _GROUP, _GROUP_SIZE, _GROUP_RANKS, _SEQ, _SRC, _DST,
+        Column("rule", _TEXT, "Kernel rule that named it; null: none did, and it counts as compute."),
+    ),
+)  # fmt: skip
+_GAPS = Table(
+    "gaps",
+    "A stretch in which a device was idle, between its first and its last event.",
+    (
+        _RANK, _DEVICE, *_TIMES, _STEP,
+        Column("cause", _TEXT, f"Told by the event that ends it: {_CAUSE_NAMES}."),
+        Column("prev_event", _INT, "The event that ended as the gap began, in table events."),
+        Column("prev_name", _TEXT, "Its name."),
+        Column("next_event", _INT, "The event that ends the gap, in table events."),
+        Column("next_name", _TEXT, "Its name."),
+        Column("next_kind", _TEXT, "Its kind, as in work."),
+        Column("next_family", _TEXT, "Its family."),
+        Column("next_stream", _INT, "Its stream."),
+        Column("next_operator", _TEXT, "The operator that launched it."),
+        Column("next_phase", _TEXT, "The annotation that holds its launch."),
+        Column("next_launch_ns", _INT, "Start of its launch call, absolute: after start_ns where the host was late."),
+    ),
+)  # fmt: skip
+_PHASES = Table(
+    "phases",
+    "One occurrence of a host annotation with the device events launched in it, in order of the device.",
+    (
+        _RANK, _DEVICE, Column("phase_id", _INT, "Number of the phase, as in work."),
+        Column("name", _TEXT, "Name of the annotation, without layer and micro-batch."),
+        Column("occurrence", _INT, "How many of this name came before it in its step."),
+        Column("step", _INT, "ProfilerStep whose host range it starts in."),
+        _LAYER, _MICRO_BATCH,
+        Column("lane", _TEXT, "communication or compute: where most of its busy time is."),
+        Column("start_ns", _INT, "First start of its device events, absolute."),
+        Column("end_ns", _INT, "Last end of its device events, absolute."),
+        _DUR, _AT,
+        Column("busy_ns", _INT, "Time in which some event of it ran."),
+        Column("compute_ns", _INT, "Time in which compute of it ran."),
+        Column("communication_ns", _INT, "Time in which communication of it ran."),
+        Column("data_ns", _INT, "Of that, in kernels that move data rather than wait."),
+        Column("hidden_ns", _INT, "Of communication_ns, with any compute of the device beside it."),
+        Column("exposed_ns", _INT, "Of communication_ns, without: communication_ns - hidden_ns."),
+        Column("sms", _INT, "SMs of its persistent kernels."),
+        Column("stream", _INT, "The stream that it used most."),
+        Column("num_events", _INT, "Its device events."),
+        Column("host_start_ns", _INT, "Start of the annotation on the host, absolute."),
+        Column("host_end_ns", _INT, "Its end there."),
+        Column("host_dur_ns", _INT, "host_end_ns - host_start_ns."),
+        Column("tid", _TEXT, "Thread of the annotation."),
+    ),
+)  # fmt: skip
+_STEPS = Table(
+    "steps",
+    "A ProfilerStep: its window of the device's time, with all that ran in it. Where a file has no steps, one row, "
+    "step null, of all its device work.",
+    (
+        _RANK, _DEVICE, Column("step", _INT, "Number of the ProfilerStep."), _START, _END, _AT, *_PARTS,
+        Column("num_events", _INT, "Device events that start in the window."),
+        Column("num_gaps", _INT, "Gaps that start in it."),
+        Column("host_start_ns", _INT, "Start of the ProfilerStep on the host, absolute."),
+        Column("host_end_ns", _INT, "Its end there."),
+    ),
+)  # fmt: skip
+_COLLECTIVES = Table(
+    "collectives",
+    "An event of communication, as in work.",
+    (
+        _RANK, _DEVICE, _ROW, _COLLECTIVE, _ROLE, _NAME, _STREAM, *_TIMES, _STEP, _PHASE_NAME, _PHASE_ID, _OPERATOR,
+        _EXPOSED, _HIDDEN, _PAYLOAD,
+        Column("algbw_GBps", _FLOAT, "payload_bytes / dur_ns, in units of 10^9 bytes a second."),
+        Column("busbw_GBps", _FLOAT, "algbw times NCCL's factor: all-reduce 2(n-1)/n, all-gather, reduce-scatter and "
+               "all-to-all (n-1)/n, others 1."),
+        _TYPE, _GROUP, _GROUP_SIZE, _GROUP_RANKS, _SEQ, _SRC, _DST,
+        Column("launch_delay_ns", _INT, "start - start of its launch call."),
+    ),
+)  # fmt: skip
+_KERNELS = Table(
+    "kernels",
+    "All device events of one name, kind and family on a device.",
+    (
+        _RANK, _DEVICE, _NAME, _KIND, _FAMILY,
+        Column("num_events", _INT, "How many there are."),
+        Column("total_ns", _INT, "Sum of their durations."),
+        Column("own_ns", _INT, "Sum of own_ns, as in work."),
+        Column("share", _FLOAT, "total_ns / the sum over all kernels of the device."),
+        Column("mean_ns", _INT, "Mean duration."),
+        Column("p50_ns", _INT, "Median duration."),
+        Column("p99_ns", _INT, "99 % are no longer."),
+        Column("min_ns", _INT, "The shortest."),
+        Column("max_ns", _INT, "The longest."),
+        Column("sms", _INT, "min(blocks, SMs of the device), the value that held longest."),
+        Column("sms_exact", _BOOL, "Whether they hold one block per SM; else sms is an upper bound."),
+    ),
+)  # fmt: skip
+_QUEUE = Table(
+    "queue",
+    "A stretch of time in which as many device events were launched and not yet started.",
+    (
+        _RANK, _DEVICE, *_TIMES,
+        Column("queue_length", _INT, "Launches made minus device events started. Events without a launch count not."),
+    ),
+)  # fmt: skip
+_RANKS = Table(
+    "ranks",
+    "A device of a rank: what its file says, and its whole time.",
+    (
+        _RANK, _DEVICE, Column("path", _TEXT, "File."),
+        Column("world_size", _INT, "Ranks of the job, as the file says."),
+        Column("device_name", _TEXT, "Name of the device."),
+        Column("num_sms", _INT, "Its SMs, or compute units on AMD."),
+        Column("basis", _TEXT, "What work holds: device events; host operators or ranges where there are none."),
+        Column("simulated", _BOOL, "Whether weftrace simulated the trace."),
+        Column("start_ns", _INT, "First device start, absolute."),
+        Column("end_ns", _INT, "Last device end, absolute."),
+        _AT, *_PARTS,
+        Column("num_events", _INT, "Device events."),
+        Column("num_steps", _INT, "ProfilerSteps that launched work."),
+        Column("num_unlinked", _INT, "Device events without a launch in the file."),
+        Column("num_clipped", _INT, "Device events whose duration was cut, for it contradicts the recording."),
+        Column("num_dropped", _INT, "Events of the file that could not be read."),
+    ),
+)  # fmt: skip
+
+TABLES: dict[str, Table] = {
+    table.name: table for table in (_EVENTS, _WORK, _GAPS, _PHASES, _STEPS, _COLLECTIVES, _KERNELS, _QUEUE, _RANKS)
+}
+
+
+def table_named(name: str) -> Table:
+    """Raises QueryError, with the nearest, where there is none."""
+    if name not in TABLES:
+        near = get_close_matches(name.lower(), TABLES, 1)
+        hint = f" Do you mean {near[0]}?" if near else ""
+        raise QueryError(f"there is no table {name}.{hint} Tables: {', '.join(TABLES)}.")
+    return TABLES[name]
+
+
+def tables_with(column: str) -> Iterator[str]:
+    """Names of the tables that have a column."""
+    return (table.name for table in TABLES.values() if column in table.schema)

@@ -1,0 +1,43 @@
+"""What can be done with the values of the wing: see `weftrace.kinds`."""
+
+from __future__ import annotations
+
+import io
+
+import polars as pl
+
+from weftrace.files.output import write_output
+from weftrace.kinds import Kind, text_writer
+from weftrace.questions.asking import Answer
+from weftrace.questions.document import QUERY_SCHEMA, SCHEMA, TABLES_SCHEMA, answer_document, answer_of
+from weftrace.questions.render.terminal import markdown, print_answer
+
+SCHEMAS = (QUERY_SCHEMA, TABLES_SCHEMA)
+
+
+def _csv(answer: Answer) -> str:
+    """Numbers as they are; lists, which CSV has not, as text."""
+    nested = [name for name, dtype in answer.frame.schema.items() if dtype.is_nested()]
+    texts = [
+        pl.Series(name, [None if value is None else str(value) for value in answer.frame.get_column(name).to_list()])
+        for name in nested
+    ]
+    return answer.frame.with_columns(texts).write_csv()
+
+
+def _save_parquet(answer: Answer, path: str) -> None:
+    buffer = io.BytesIO()
+    answer.frame.write_parquet(buffer, compression="zstd")
+    write_output(path, [buffer.getvalue()])
+
+
+ANSWER = Kind(
+    value=Answer,
+    schema=SCHEMA,
+    document=answer_document,
+    load=answer_of,
+    show=lambda answer, console: print_answer(answer, console),
+    save={".csv": text_writer(_csv), ".md": text_writer(markdown), ".parquet": _save_parquet},
+)
+
+KINDS: tuple[Kind, ...] = (ANSWER,)

@@ -1,0 +1,151 @@
+"""SQL that cannot be run, told to a person: what is not there and what is nearest, or where the text goes wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import pairwise
+
+from weftrace.errors import QueryError
+from weftrace.questions.columns import TABLES, table_named, tables_with
+
+_STATEMENTS = ("select", "with", "from", "values", "show", "explain")
+_SUPPORTED = "A question is a SELECT (WITH ... SELECT too); SHOW TABLES and EXPLAIN SELECT work as well."
+# Strings, quoted names, comments, words, and what a word is called with.
+_TOKENS = re.compile(
+    r"'(?:[^']|'')*'|(?P<quoted>\"[^\"]*\"|`[^`]*`)|--[^\n]*|/\*.*?\*/|(?P<word>[A-Za-z_]\w*)|(?P<open>\()|\S",
+    re.DOTALL,
+)
+#: Functions worth naming where one is not known.
+FUNCTIONS = (
+    "count", "sum", "avg", "min", "max", "median", "quantile_cont", "quantile_disc", "stddev", "variance", "first",
+    "last", "string_agg", "array_agg", "corr", "abs", "ceil", "floor", "round", "sqrt", "ln", "log10", "exp", "pow",
+    "greatest", "least", "coalesce", "nullif", "if", "concat", "upper", "lower", "length", "substr", "left", "right",
+    "replace", "starts_with", "ends_with", "regexp_like", "strpos", "row_number", "rank", "dense_rank", "lag", "lead",
+    "first_value", "last_value", "ntile",
+)  # fmt: skip
+_OTHERWISE = {
+    **dict.fromkeys(("percentile_cont", "percentile", "quantile", "approx_quantile"), "quantile_cont(x, 0.5)"),
+    **dict.fromkeys(("arg_max", "max_by"), "row_number() over (partition by ... order by ... desc)"),
+    "any_value": "first(x)", "mean": "avg(x)", "group_concat": "string_agg(x, ', ')", "ifnull": "coalesce(x, 0)",
+    "contains": "x like '%text%'",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """first: the word that SQL begins with. names: every name in it, whatever it names. aliases: those after an AS."""
+
+    first: str
+    names: frozenset[str]
+    aliases: frozenset[str]
+
+
+def words_of(sql: str) -> Words:
+    """The words of SQL. Raises QueryError for what is not a question, and for what reads files."""
+    found: list[str] = []
+    for token in _TOKENS.finditer(sql):
+        if token["open"] and found and re.match(r"(?i)(read|scan)_", found[-1]):
+            raise QueryError(f"{found[-1]}(...) reads another file; questions are asked of the trace's tables alone.")
+        if word := token["word"] or (token["quoted"] or "")[1:-1]:
+            found.append(word)
+        elif not token["open"] and not token["quoted"] and token[0].startswith(("'", "--", "/*")):
+            continue
+    first = found[0].lower() if found else ""
+    if not found:
+        raise QueryError(f"there is no SQL. {_SUPPORTED}")
+    second = found[1].lower() if len(found) > 1 else ""
+    if first in ("describe", "desc") or (first == "show" and second != "tables"):
+        raise QueryError("what columns a table has is told by: weftrace query --schema TABLE")
+    if first == "explain" and second not in ("select", "with", "from", "analyze"):
+        raise QueryError(f"only a SELECT is explained. {_SUPPORTED}")
+    if first not in _STATEMENTS:
+        near = get_close_matches(first, _STATEMENTS, 1)
+        hint = f" Do you mean {near[0]}?" if near else ""
+        raise QueryError(f"SQL that begins with {found[0]} is not run: a trace is only read.{hint} {_SUPPORTED}")
+    aliases = [word for before, word in pairwise(found) if before.lower() == "as"]
+    return Words(first, frozenset(found), frozenset(aliases))
+
+
+def explained(error: BaseException, sql: str, words: Words) -> QueryError:
+    """What Polars says of SQL, in words of the tables."""
+    told = str(error)
+    first = (told.splitlines() or [type(error).__name__])[0]
+    for pattern, tell in _TOLD:
+        if found := re.search(pattern, first):
+            return QueryError(tell(found[1], sql, words))
+    if found := re.search(r"sql parser error: (.*?)(?: at Line: (\d+), Column: (\d+))?$", first):
+        return QueryError(_misspelt(found[1], sql, int(found[2] or 0), int(found[3] or 0)))
+    return QueryError(f"the SQL cannot be run: {first[:300]}")
+
+
+def _no_table(name: str, sql: str, words: Words) -> str:
+    try:
+        table_named(name)
+    except QueryError as error:
+        return str(error)
+    return f"table {name} cannot be used so."
+
+
+def _no_column(name: str, sql: str, words: Words) -> str:
+    used = [TABLES[word] for word in TABLES if word in words.names]
+    known = dict.fromkeys(column for table in used for column in table.schema)
+    parts = [f"there is no column {name}."]
+    if name in words.aliases:
+        parts.append(f"{name} is a name that SELECT gives, which WHERE does not know yet: repeat what it stands for.")
+    elif elsewhere := [table for table in tables_with(name) if table not in words.names]:
+        parts.append(f"Tables with such a column: {', '.join(elsewhere)}.")
+    else:
+        parts[0] += _nearest(name, known)
+    parts += [f"Columns of {table.name}: {', '.join(table.schema)}." for table in used]
+    return " ".join(parts)
+
+
+def _no_function(name: str, sql: str, words: Words) -> str:
+    if name.lower() in _OTHERWISE:
+        return f"there is no function {name}; write {_OTHERWISE[name.lower()]}."
+    return (
+        f"there is no function {name}.{_nearest(name, FUNCTIONS)} Among those that there are: {', '.join(FUNCTIONS)}."
+    )
+
+
+def _one_alone(name: str, sql: str, words: Words) -> str:
+    return "one question at a time: leave out all but one of the statements."
+
+
+def _no_statement(name: str, sql: str, words: Words) -> str:
+    return f"such a statement is not run: a trace is only read. {_SUPPORTED}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    lower = {each.lower(): each for each in known}
+    near = (
+        get_close_matches(name.lower(), lower, 1, 0.6)
+        or [each for each in lower if len(name) > 2 and name.lower() in each][:1]
+    )
+    return f" Do you mean {lower[near[0]]}?" if near else ""
+
+
+def _misspelt(what: str, sql: str, line: int, column: int) -> str:
+    """What the parser says, and the line with a mark below the place; without a place, at its end."""
+    lines = sql.rstrip().splitlines() or [""]
+    line, column = (line, column) if 0 < line <= len(lines) else (len(lines), len(lines[-1]) + 1)
+    text = lines[line - 1]
+    from_, width = max(0, column - 50), 70
+    shown = ("…" if from_ else "") + text[from_ : from_ + width] + ("…" if len(text) > from_ + width else "")
+    mark = " " * (column - 1 - from_ + bool(from_)) + "^"
+    said = what.replace("found: EOF", "found: the end of the text")
+    return f"the SQL is not understood in line {line}: {said[:1].lower()}{said[1:200]}\n  {shown}\n  {mark}"
+
+
+_TOLD = (
+    (r"relation '(.*?)' was not found", _no_table),
+    (r"no table or struct column named '(.*?)' found", _no_table),
+    (r"unable to find column \"(.*?)\"", _no_column),
+    (r"no column named '(.*?)' found", _no_column),
+    (r"unsupported function '(.*?)'", _no_function),
+    (r"(one \(and only one\)) statement", _one_alone),
+    (r"(statement type is not supported|operation is currently unsupported)", _no_statement),
+)

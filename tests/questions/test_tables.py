@@ -1,0 +1,207 @@
+"""Do the tables hold what the analyses say? By pencil, and on random traces in sums that are exact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from hypothesis import given, settings
+
+from tests.analysis.random_traces import few_rules, random_work, traces
+from tests.trace.plain.pipeline_job import artefact, simulate, slow, write
+from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
+from weftrace.analysis import breakdown, idle, queueing, steps
+from weftrace.questions.building import build
+from weftrace.questions.columns import TABLES
+from weftrace.trace import Trace, open_trace
+from weftrace.units import US
+
+COPY = "Memcpy DtoD (Device -> Device)"
+EVERYTHING = {name: tuple(table.schema) for name, table in TABLES.items()}
+
+
+#: What NCCL records of it: 3 million elements of 2 bytes.
+OF_6_MB: dict[str, Any] = {
+    "Collective name": "allreduce", "dtype": "BFloat16", "In msg nelems": 3_000_000, "Out msg nelems": 3_000_000,
+    "Group size": 4, "Process Group Name": "dp",
+}  # fmt: skip
+
+
+def pencil(folder: Path, *, rank: int | None = 0) -> Trace:
+    """One step; two gemms, an all-reduce half behind them, a copy, a gap that the host makes. In µs:
+
+    host    ProfilerStep#3 [5 ......................................................... 1200]
+            attn(F) [8 - 14] with aten::mm [9.5 - 10.8]     mlp(F) [890 - 910] with aten::mm [895 - 905]
+            launches at 10 11 12 13 ..................................... 900
+    7       [gemm 100-200]                                                [gemm 1000-1100]
+    20            [gemm 150-260]
+    30            [all-reduce 150-300]
+    40                         [copy 280-340]
+    """
+    return (
+        TraceFile(rank=rank, world_size=4)
+        .host("ProfilerStep#3", 5, 1195).host("attn(F)", 8, 6).host("mlp(F)", 890, 20)
+        .host("aten::mm", 9.5, 1.3, cat="cpu_op").host("aten::mm", 895, 10, cat="cpu_op")
+        .kernel(GEMM, 100, 100, launch=10, blocks=200).kernel(GEMM, 150, 110, launch=11, stream=20)
+        .kernel(ALL_REDUCE, 150, 150, launch=12, stream=30, **OF_6_MB)
+        .kernel(COPY, 280, 60, launch=13, stream=40, cat="gpu_memcpy")
+        .kernel(GEMM, 1000, 100, launch=900)
+    ).trace(folder)  # fmt: skip
+
+
+def rows(trace: Trace, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """A table's rows; times in µs."""
+    frame = build(trace, {table: columns})[table].select(columns)
+    in_us = [name for name in columns if name.endswith("_ns")]
+    return frame.with_columns(pl.col(in_us) // US).rows()
+
+
+def total(frame: pl.DataFrame, column: str) -> int:
+    return int(frame.get_column(column).sum())
+
+
+def test_whose_time_it_is_by_pencil(tmp_path: Path) -> None:
+    found = rows(pencil(tmp_path), "work", "part", "own_ns", "exposed_ns", "hidden_ns", "gap_before_ns", "gap_cause")
+    assert found == [
+        ("compute", 100, 0, 0, 0, None),
+        ("compute", 60, 0, 0, 0, None),
+        ("exposed communication", 40, 40, 110, 0, None),
+        ("exposed memory", 40, 40, 20, 0, None),
+        ("compute", 100, 0, 0, 660, "host_wait"),
+    ]
+
+
+def test_what_launched_work_by_pencil(tmp_path: Path) -> None:
+    trace = pencil(tmp_path)
+    columns = ("rank", "device", "step", "launched_step", "phase", "operator", "launch_delay_ns", "at_ns", "sms")
+    found = rows(trace, "work", *columns)
+    assert found == [
+        (0, 0, 3, 3, "attn(F)", "aten::mm", 90, 95, 132),
+        (0, 0, 3, 3, "attn(F)", None, 139, 145, None),
+        (0, 0, 3, 3, "attn(F)", None, 138, 145, None),
+        (0, 0, 3, 3, "attn(F)", None, 267, 275, None),
+        (0, 0, 3, 3, "mlp(F)", "aten::mm", 100, 995, None),
+    ]
+    events, work = (build(trace, {name: EVERYTHING[name]})[name] for name in ("events", "work"))
+    named = events.select("event", "name", "start_ns", "end_ns").rename({"event": "operator_event"})
+    called = work.drop_nulls("operator_event").join(named, on="operator_event")
+    assert called["name_right"].to_list() == ["aten::mm"] * 2
+    assert (called["launch_ns"] >= called["start_ns_right"]).all() and (
+        called["launch_ns"] <= called["end_ns_right"]
+    ).all()
+
+
+def test_gaps_by_pencil(tmp_path: Path) -> None:
+    columns = (
+        "at_ns",
+        "dur_ns",
+        "step",
+        "cause",
+        "prev_name",
+        "next_name",
+        "next_operator",
+        "next_phase",
+        "next_stream",
+    )
+    assert rows(pencil(tmp_path), "gaps", *columns) == [(335, 660, 3, "host_wait", COPY, GEMM, "aten::mm", "mlp(F)", 7)]
+
+
+def test_steps_phases_and_ranks_by_pencil(tmp_path: Path) -> None:
+    trace = pencil(tmp_path)
+    parts = ("span_ns", "compute_ns", "communication_ns", "hidden_communication_ns", "exposed_communication_ns",
+             "memory_ns", "exposed_memory_ns", "idle_ns", "host_wait_ns", "kernel_gap_ns", "num_events")  # fmt: skip
+    whole = (1000, 260, 150, 110, 40, 60, 40, 660, 660, 0, 5)
+    assert rows(trace, "steps", "step", "num_gaps", *parts) == [(3, 1, *whole)]
+    assert rows(trace, "ranks", "rank", "world_size", "num_steps", "device_name", *parts) == [
+        (0, 4, 1, "NVIDIA H800", *whole)
+    ]
+    columns = ("name", "step", "dur_ns", "busy_ns", "compute_ns", "communication_ns", "exposed_ns", "host_dur_ns")
+    assert rows(trace, "phases", *columns) == [
+        ("attn(F)", 3, 240, 240, 160, 150, 40, 6),
+        ("mlp(F)", 3, 100, 100, 100, 0, 0, 20),
+    ]
+
+
+def test_collectives_kernels_and_the_queue_by_pencil(tmp_path: Path) -> None:
+    """6 MB in 150 µs are 40 GB/s; an all-reduce over 4 ranks moves 2 x 3/4 of that."""
+    trace = pencil(tmp_path)
+    columns = ("collective", "process_group", "group_size", "payload_bytes", "algbw_GBps", "busbw_GBps", "hidden_ns")
+    assert rows(trace, "collectives", *columns) == [("all_reduce", "dp", 4, 6_000_000, 40.0, 60.0, 110)]
+    kernels = rows(trace, "kernels", "name", "num_events", "total_ns", "own_ns", "min_ns", "max_ns")
+    assert kernels[0] == (GEMM, 3, 310, 260, 100, 110)
+    queue = rows(trace, "queue", "at_ns", "dur_ns", "queue_length")
+    assert queue == [
+        (5, 1, 1), (6, 1, 2), (7, 1, 3), (8, 87, 4), (95, 50, 3), (145, 130, 1), (275, 620, 0), (895, 100, 1),
+        (995, 100, 0),
+    ]  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(trace=traces())
+def test_tables_add_up_to_the_analyses(trace: Trace) -> None:
+    built = build(trace, EVERYTHING, rules=few_rules())
+    work = random_work(trace)
+    told, causes = breakdown(work), idle(work)
+    rank = built["ranks"].row(0, named=True)
+    for name in ("span_ns", "compute_ns", "communication_ns", "hidden_communication_ns", "exposed_communication_ns",
+                 "memory_ns", "exposed_memory_ns", "idle_ns"):  # fmt: skip
+        assert rank[name] == getattr(told, name), name
+    assert rank["unknown_wait_ns"] == causes.unknown_ns and rank["host_wait_ns"] == causes.host_wait_ns
+    each = built["work"]
+    assert total(each, "own_ns") + total(built["gaps"], "dur_ns") == told.span_ns
+    moved, copied = (each.filter(pl.col("kind") == kind) for kind in ("communication", "memory"))
+    assert moved["exposed_ns"].sum() == told.exposed_communication_ns
+    assert moved["hidden_ns"].sum() == told.hidden_communication_ns
+    assert total(copied, "exposed_ns") + total(copied, "hidden_ns") == told.memory_ns
+    assert each["gap_before_ns"].sum() == told.idle_ns == built["gaps"]["dur_ns"].sum()
+    assert built["kernels"]["own_ns"].sum() == each["own_ns"].sum()
+    assert built["kernels"]["num_events"].sum() == each.height == rank["num_events"]
+    queued = built["queue"].filter(pl.col("dur_ns") > 0)
+    assert max([0, *built["queue"]["queue_length"]]) == queueing(work).queue_max
+    assert queued["at_ns"].is_sorted()
+
+
+@settings(max_examples=40, deadline=None)
+@given(trace=traces())
+def test_steps_are_those_of_the_analysis(trace: Trace) -> None:
+    frame = build(trace, {"steps": EVERYTHING["steps"], "work": EVERYTHING["work"]}, rules=few_rules())
+    told = steps(random_work(trace))
+    names = ("span_ns", "compute_ns", "communication_ns", "exposed_communication_ns", "memory_ns", "exposed_memory_ns",
+             "idle_ns")  # fmt: skip
+    expected = [(each.step, *(getattr(each.breakdown, name) for name in names)) for each in told]
+    found = frame["steps"].select("step", *names).rows()
+    assert (found if told else [(None, *found[0][1:])]) == (expected or found)
+    counted = frame["work"].group_by("step").len().sort("step").rows()
+    assert {row[0]: row[1] for row in counted if row[0] is not None} == {
+        step: num for step, num in frame["steps"].select("step", "num_events").rows() if num and step is not None
+    }
+
+
+def test_a_plain_trace_gives_a_row_a_piece_and_a_rank_each(tmp_path: Path) -> None:
+    """Its ranges are cut where their own thread communicates: several pieces are of one event."""
+    path = write(tmp_path / "t.json", artefact(simulate(2, 3, cost=slow(0, 0, 1.6), steps=(1, 2), transfers_only=True)))
+    trace = open_trace(path)
+    assert isinstance(trace, Trace)
+    built = build(trace, EVERYTHING)
+    assert sorted(built["ranks"]["rank"].to_list()) == list(range(6))
+    summed = built["work"].group_by("rank").agg(pl.col("own_ns").sum()).sort("rank")["own_ns"]
+    idle_ns = built["ranks"].sort("rank").select(pl.col("span_ns") - pl.col("idle_ns")).to_series()
+    assert summed.to_list() == idle_ns.to_list()
+    assert built["events"]["rank"].n_unique() == 6
+
+
+def test_a_column_alone_is_what_it_is_among_all(tmp_path: Path) -> None:
+    """What is built depends on what is asked for; what it holds does not."""
+    trace = pencil(tmp_path)
+    for name, everything in build(trace, EVERYTHING, rules=few_rules()).items():
+        assert dict(everything.schema) == TABLES[name].schema
+        for column in everything.columns:
+            assert build(trace, {name: (column,)}, rules=few_rules())[name].equals(everything.select(column)), (name, column)
+
+
+def test_a_trace_without_work_has_empty_tables(tmp_path: Path) -> None:
+    trace = TraceFile(rank=None).host("a range", 0, 10).trace(tmp_path)
+    built = build(trace, EVERYTHING)
+    assert {name: frame.height for name, frame in built.items() if frame.height} == {"events": 1}
+    assert {name: dict(frame.schema) for name, frame in built.items()} == {n: t.schema for n, t in TABLES.items()}
