@@ -32,12 +32,18 @@ def test_each_step_is_as_long_and_as_busy_as_measured(tmp_path: Path) -> None:
         for step in run["steps"]:
             assert step["step"] is not None
             told, lanes = breakdown(work.of_step(step["step"])), step["lanes"]
-            assert lanes["span_ns"] == told.span_ns and lanes["exposed_communication_ns"] == told.exposed_communication_ns
+            assert (
+                lanes["span_ns"] == told.span_ns and lanes["exposed_communication_ns"] == told.exposed_communication_ns
+            )
             assert sum(busy for _, _, busy in lanes["exposed"]) == told.exposed_communication_ns
             assert sum(busy for _, _, busy in lanes["hidden"]) == told.hidden_communication_ns
             assert [lane["busy_ns"] for lane in lanes["lanes"]] == [told.compute_ns, told.communication_ns]
             assert sum(busy for _, _, busy in lanes["busy"]) == told.busy_ns
-            assert all(0 <= box["start_ns"] <= box["end_ns"] <= told.span_ns for lane in lanes["lanes"] for box in lane["boxes"])
+            assert all(
+                0 <= box["start_ns"] <= box["end_ns"] <= told.span_ns
+                for lane in lanes["lanes"]
+                for box in lane["boxes"]
+            )
 
 
 def test_the_first_step_shown_is_the_median_one(tmp_path: Path) -> None:
