@@ -26,6 +26,7 @@ from benchmarks.tasks import chromium
 MB = 1e6
 NUM_STACK_BYTES = 200_000_000
 BUSY_LOAD = 0.7
+TASKS_IN_TURN = ("both", "compared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -483,6 +484,35 @@ def inference(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     )
 
 
+def comparison(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """Two files of 100 MB compared, against reading both alone, in turns; its memory against that of reading one."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = run(["benchmarks.comparison", "made", folder]).facts
+        pair = [files["before"], files["after"]]
+        size = "{:.0f} and {:.0f} MB".format(*(num / MB for num in files["num_bytes"]))
+        say(f"weftrace reads and compares {size} (runs: {options.num_runs}, in turns) ...")
+        runs = [
+            [run(["benchmarks.comparison", task, *pair]) for task in TASKS_IN_TURN] for _ in range(options.num_runs)
+        ]
+    both, compared = (min((turn[n] for turn in runs), key=lambda done: done.inside_s) for n in (0, 1))
+    say("  {headline} ({num_rows:,} rows)".format(**compared.facts))
+    ratio = compared.inside_s / both.inside_s
+    yield Result(
+        question=f"two traces of {size} compared",
+        weftrace=f"{compared.inside_s:.2f} s",
+        other=f"reading both {both.inside_s:.2f} s",
+        ratio=ratio,
+        target="< 1.3x",
+        met=ratio < 1.3,
+    )
+    yield Result(
+        question="the same: peak memory",
+        weftrace=f"{compared.peak_bytes / MB:,.0f} MB",
+        other=f"reading both {both.peak_bytes / MB:,.0f} MB",
+        ratio=compared.peak_bytes / both.peak_bytes,
+    )
+
+
 def expert_layers(runs: str) -> Iterator[Result]:
     """A model of experts whose ranks wait for each other at every dispatch and combine, once and in a sweep."""
     say("weftrace runs 61 layers of experts on 64 ranks, with random routing and joint barriers ...")
@@ -530,6 +560,7 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "pipeline": pipeline,
     "profiles": profiles,
     "inference": inference,
+    "comparison": comparison,
 }
 
 
@@ -592,7 +623,7 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        metavar="read|cores|ranks|cluster|modules|page|experts|flops|plan|pipeline|profiles",
+        metavar="read|cores|ranks|cluster|modules|page|experts|flops|plan|pipeline|profiles|inference|comparison",
         help="which ones to run (default: all)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")

@@ -11,6 +11,7 @@ from weftrace.analysis.intervals import Intervals
 from weftrace.analysis.operator_times import operator_rows
 from weftrace.analysis.time_account import Source, account_of
 from weftrace.analysis.time_owners import own_times
+from weftrace.trace.kernels import classify, load_rules
 from weftrace.trace.work import Work
 
 #: Columns of `StepShares.shares`: a row a step and a kernel of one kind, operator and phase. Times in ns, sums.
@@ -33,6 +34,7 @@ SHARE_SCHEMA: dict[str, pl.DataType] = {
 WAITING = "waiting for late ranks"
 
 LABELS = ("part", "cause", "kind", "family", "kernel", "operator", "phase")
+_SIMULATED = "^weftrace::sim::[a-z]+::"  # the head of a simulated kernel's name, see `plan.as_traces`
 SUMS = ("num", "raw_ns", "union_ns", "own_ns")
 
 #: Columns of `StepShares.pieces`, in order of start, none over another.
@@ -84,8 +86,7 @@ def event_labels(work: Work, launched_by: pl.Series | None = None) -> pl.DataFra
     launched_by: `operator_rows` of the events, where they are at hand.
     """
     every = work.around.events
-    family = pl.when(pl.col("kind") == "communication").then(pl.coalesce("collective", "family")).otherwise("family")
-    labels = every.select("row", "kind", family.alias("family"), pl.col("name").alias("kernel"), "role", "phase")
+    labels = every.select("row", "kind", _families(every), pl.col("name").alias("kernel"), "role", "phase")
     return labels.with_columns(_operators(work, every, launched_by), _phase_names(work, every))
 
 
@@ -93,6 +94,21 @@ def _labelled(work: Work, owned: pl.DataFrame, launched_by: pl.Series | None) ->
     cause = pl.when(pl.col("part") == "idle").then("cause").otherwise(pl.col("role").cast(pl.String))
     labelled = owned.join(event_labels(work, launched_by), on="row", how="left", maintain_order="left")
     return labelled.with_columns(cause.alias("cause"))
+
+
+def _families(events: pl.DataFrame) -> pl.Series:
+    """Of communication, which collective. Of a simulated kernel, the family of the kernel that its op is named after,
+    else that name: elsewhere all of them are of the family "simulated"."""
+    is_communication, is_simulated = pl.col("kind") == "communication", pl.col("family") == "simulated"
+    family = pl.when(is_communication).then(pl.coalesce("collective", "family")).otherwise("family").cast(pl.String)
+    families = events.select(family.alias("family")).to_series()
+    simulated = events.select(is_simulated & ~is_communication).to_series()
+    if not simulated.any():
+        return families
+    names = events.get_column("name").cast(pl.String).str.replace(_SIMULATED, "")
+    classes = classify(names, load_rules())
+    known = classes.get_column("family").zip_with(classes.get_column("rule").is_not_null(), names)
+    return families.zip_with(~simulated, known).alias("family")
 
 
 def _operators(work: Work, events: pl.DataFrame, launched_by: pl.Series | None) -> pl.Series:

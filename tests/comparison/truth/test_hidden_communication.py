@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from weftrace.comparison import Diff, diff
@@ -20,7 +22,7 @@ def layers(*, overlap: bool, slower: float = 1.0, network: float = 1.0) -> Plan:
     ops: list[Op] = []
     for step in range(4):
         for layer in range(8):
-            of = {"step": step, "layer": layer}
+            of: dict[str, Any] = {"step": step, "layer": layer}
             at = len(ops)
             last = (Wait(at - 2), Wait(at - 1)) if at else ()  # the layer before
             gemm_ns = round(2 * MS * (slower if overlap else 1))

@@ -12,6 +12,8 @@ import pytest
 from tests.comparison.truth.copies import read, slower, write
 from weftrace.comparison import Diff, Run, diff, run_of
 from weftrace.comparison.stories import headline
+from weftrace.moe.requests import Request, profile_of
+from weftrace.plan import simulate
 from weftrace.trace import Trace, open_trace, work_of
 
 FILES = {
@@ -77,3 +79,20 @@ def test_where_nothing_moves_it_is_named_and_what_makes_up_for_it(
     assert row["by_overlap_ns"] <= 0
     assert f"{family.replace('_', '-')} kernels +" in headline(found)
     assert "against it" in headline(found)
+
+
+@pytest.mark.parametrize(("kind", "name", "family"), [
+    ("train", "flash::flash_fwd_kernel<core>", "attention"),
+    ("train", "combine", "combine"),
+    ("prefill", "deep_gemm::m_grouped_fp8_gemm_kernel<w13>", "gemm_grouped"),
+    ("decode", "combine", "combine"),
+])  # fmt: skip
+def test_an_op_of_a_simulated_profile_is_named_by_its_family(kind: Any, name: str, family: str) -> None:
+    """The layers of a profile without overlap, where an op has nothing beside it that hides it."""
+    plan = profile_of(Request(kind=kind, layers=2, overlap="none")).plan
+    times = pl.when(pl.col("name").cast(pl.String) == name).then(1.3).otherwise(1.0)
+    found = diff(simulate(plan), simulate(plan.with_ops(duration_ns=pl.col("duration_ns") * times)))
+    first = found.by("family").row(0, named=True)
+    assert (first["family"], first["change_ns"]) == (family, pytest.approx(found.change_ns, rel=0.05))
+    assert first["by_duration_ns"] == pytest.approx(first["change_ns"], rel=0.01)
+    assert f"{family.replace('_', '-')}" in headline(found).partition(": ")[2]
