@@ -28,7 +28,9 @@ def read(path: Path) -> Trace:
 
 def other_numbers(name: str) -> str:
     """64 -> 67 wherever a number stands alone among template arguments; that of an OpaqueType is a type."""
-    return re.sub(r"(?<!OpaqueType<)(?<=[<,])( ?)(\d{1,5})(?=u?l?[,>])", lambda found: f"{found[1]}{int(found[2]) + 3}", name)
+    return re.sub(
+        r"(?<!OpaqueType<)(?<=[<,])( ?)(\d{1,5})(?=u?l?[,>])", lambda found: f"{found[1]}{int(found[2]) + 3}", name
+    )
 
 
 def test_a_trace_whose_templates_have_other_numbers_has_no_change_and_no_kernel_of_its_own(shared_data: Path) -> None:
@@ -67,4 +69,4 @@ def test_two_vendors_kernels_of_an_operator_replace_each_other_and_torchs_own_ar
     assert set(rest["status"]) == {"both"}
     assert set(rest["matched_by"]) == {"name", "template numbers"}
     for level in ("family", "kernel", "operator", "phase"):
-        assert movers_of(found, level)["change_ns"].sum() == found.changes["change_ns"].sum()  # type: ignore[arg-type]
+        assert movers_of(found, level)["change_ns"].sum() == found.changes["change_ns"].sum()

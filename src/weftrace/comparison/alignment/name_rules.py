@@ -100,7 +100,8 @@ def _word_without_tiles(word: str) -> str:
 # A literal among template arguments: 128, 2ul, -2, (int)8; of a mangled name Li128E. A type is coded by numbers of ten
 # digits and more (Marlin's), by an enumeration's cast, (deep_gemm::GemmType)0, and by the bytes of an OpaqueType<4>.
 _NUMBER = re.compile(
-    r"(?<=[<,])(?<!OpaqueType<)\s*(?:\((?:unsigned )?(?:int|long|short|char|unsigned)\))?-?\d{1,9}(?:u|l|ul|ull|ll)?\s*(?=[,>])"
+    r"(?<=[<,])(?<!OpaqueType<)\s*(?:\((?:unsigned )?(?:int|long|short|char|unsigned)\))?"
+    r"-?\d{1,9}(?:u|l|ul|ull|ll)?\s*(?=[,>])"
 )
 _MANGLED = re.compile(r"(?<![A-Za-z])L[ijlmstxy]n?\d{1,9}E|(?<=[EIi])L[ijlmstxy]n?\d{1,9}E")
 _BOOLEAN = re.compile(r"(?<=[<,])\s*(?:true|false|\(bool\)[01])\s*(?=[,>])|(?<=[EI])Lb[01]E")
