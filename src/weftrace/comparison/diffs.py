@@ -70,7 +70,7 @@ class Diff(InNotebook):
 
     def of_rank(self, at: int) -> pl.DataFrame:
         """The changes of one rank, by its position in `before.ranks`: as `changes`, of a step of this rank."""
-        return changes_of(of_rank(self.before, at), of_rank(self.after, at))
+        return told_apart(changes_of(of_rank(self.before, at), of_rank(self.after, at)))
 
     def by_rank(self) -> pl.DataFrame:
         """Whose step changed: a row a rank that both have, in order: `RANK_SCHEMA`. before_ns, after_ns, change_ns: of

@@ -45,7 +45,7 @@ SAME = [
     ("template numbers", CK.format(1, 1), CK.format(4, 1)),
     ("template arguments", FLASH.format("fwd", "64", "half_t", "true"), FLASH.format("fwd", "64", "half_t", "false")),
     ("template arguments", LAMBDA.format(2, "float"), LAMBDA.format(3, "float")),
-    ("template arguments", "void f<4, at::native::Add<float>, at::detail::Array<char*, 3> >(int)",
+    ("template numbers", "void f<4, at::native::Add<float>, at::detail::Array<char*, 3> >(int)",
      "void f<8, at::native::Add<float>, std::array<char*, 3ul> >(int)"),
 ]  # fmt: skip
 
@@ -79,6 +79,7 @@ OTHER = [
      "void marlin::Marlin<__nv_bfloat16, 2814749767172868l, 256>(int)"),
     ("void f<4, at::native::Add<float> >(int)", "void f<4, at::native::Mul<float> >(int)"),
     ("void cast<__nv_fp8x2_e4m3, 128>(int)", "void cast<__nv_fp8x2_e5m2, 128>(int)"),
+    ("void f<128, at::native::OpaqueType<4> >(int)", "void f<128, at::native::OpaqueType<2> >(int)"),
     ("void copy<fp8x4>(int)", "void copy<fp16x4>(int)"),
     ("void foo(float*, int)", "void foo(half*, int)"),
     ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"),

@@ -97,10 +97,11 @@ def _word_without_tiles(word: str) -> str:
 
 # ------------------------------------------------------------------------------------------------ template arguments
 
-# A literal among template arguments: 128, 2ul, -2, (int)8; of a mangled name Li128E. A number of ten digits and more
-# codes a type (Marlin's), and so does an enumeration's cast, (deep_gemm::GemmType)0.
+# A literal among template arguments: 128, 2ul, -2, (int)8; of a mangled name Li128E. A type is coded by numbers of ten
+# digits and more (Marlin's), by an enumeration's cast, (deep_gemm::GemmType)0, and by the bytes of an OpaqueType<4>.
 _NUMBER = re.compile(
-    r"(?<=[<,])\s*(?:\((?:unsigned )?(?:int|long|short|char|unsigned)\))?-?\d{1,9}(?:u|l|ul|ull|ll)?\s*(?=[,>])"
+    r"(?<=[<,])(?<!OpaqueType<)\s*(?:\((?:unsigned )?(?:int|long|short|char|unsigned)\))?"
+    r"-?\d{1,9}(?:u|l|ul|ull|ll)?\s*(?=[,>])"
 )
 _MANGLED = re.compile(r"(?<![A-Za-z])L[ijlmstxy]n?\d{1,9}E|(?<=[EIi])L[ijlmstxy]n?\d{1,9}E")
 _BOOLEAN = re.compile(r"(?<=[<,])\s*(?:true|false|\(bool\)[01])\s*(?=[,>])|(?<=[EI])Lb[01]E")
@@ -110,11 +111,11 @@ _ARRAY = re.compile(r"at::detail::Array<")  # until torch 2.3; std::array since
 
 def _without_numbers(name: str) -> str:
     name = _MANGLED.sub(f"L{HOLE}E", name) if name.startswith("_Z") else name
-    return _tidy(_NUMBER.sub(HOLE, name))
+    return _tidy(_NUMBER.sub(HOLE, _ARRAY.sub("std::array<", name)))
 
 
 def _without_arguments(name: str) -> str:
-    return _tidy(_ARRAY.sub("std::array<", _LAMBDA.sub("", _BOOLEAN.sub(HOLE, name))))
+    return _tidy(_LAMBDA.sub("", _BOOLEAN.sub(HOLE, name)))
 
 
 def _tidy(name: str) -> str:

@@ -127,5 +127,6 @@ def _shortened(document: DiffDocument) -> DiffDocument:
 
 
 def _named(row: MoverRow) -> MoverRow:
-    other = row["replaced_by"]
-    return {**row, "name": row["name"][:MAX_NAME], "replaced_by": None if other is None else other[:MAX_NAME]}
+    names = ("name", "before_name", "after_name", "replaced_by")
+    fits = {key: value[:MAX_NAME] if key in names and isinstance(value, str) else value for key, value in row.items()}
+    return cast(MoverRow, fits)

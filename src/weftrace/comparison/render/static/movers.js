@@ -61,8 +61,8 @@ export function moverTable({ document: { movers, verdict } }, pictures) {
    */
   function open(level, mover) {
     if (!pictures) return;
-    const before = eventsOf(pictures.streams.before.events(), pictures, "before", level, mover.name);
-    const after = eventsOf(pictures.streams.after.events(), pictures, "after", level, mover.replaced_by ?? mover.name);
+    const before = eventsOf(pictures.streams.before.events(), pictures, "before", level, mover.before_name);
+    const after = eventsOf(pictures.streams.after.events(), pictures, "after", level, mover.after_name);
     const of = after.length ? after : before;
     const events = pictures.streams[after.length ? "after" : "before"].events();
     const longest = events ? of.reduce((best, at, nth) => (events.dur[at] > events.dur[of[best]] ? nth : best), 0) : 0;
@@ -118,10 +118,10 @@ function walk(pictures, name, events, { nth, longest }) {
  * @param {Pictures} pictures
  * @param {"before" | "after"} run
  * @param {Level} level
- * @param {string} name
+ * @param {string | null} name as this run has it; null where it has none
  */
 function eventsOf(events, pictures, run, level, name) {
-  if (!events) return [];
+  if (!events || name === null) return [];
   const labels = pictures.labels(run);
   const own = new Set(labels.flatMap((label, at) => (label[level] === name ? [at] : [])));
   /** @type {number[]} */
@@ -191,7 +191,7 @@ function nameOf(level, row) {
     row.status === "both" ? null : h("span", { class: "chip warn", text: row.status }),
     row.is_noise ? h("span", { class: "chip plain", text: "noise" }) : null,
   ];
-  const rule = row.matched_by === "name" ? "" : `matched by ${row.matched_by}`;
+  const rule = row.matched_by === "name" || !row.matched_by ? "" : `matched by ${row.matched_by}`;
   const other = row.replaced_by ? `by ${row.replaced_by}` : rule;
   return h(
     "span",
