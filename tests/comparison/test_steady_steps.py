@@ -75,7 +75,7 @@ def test_a_step_is_odd_by_its_mean_over_ranks() -> None:
 @pytest.mark.parametrize(("tail_ms", "num"), [(0, 4), (10, 3)])
 def test_whether_the_last_step_is_whole_is_seen_in_a_trace(tail_ms: int, num: int) -> None:
     """Steps that idle before the next, as one that waits for its data does: the last shows no such idle time."""
-    ops = []
+    ops: list[Op] = []
     for step in range(4):
         after = (Wait(on=len(ops) - 1, lag_ns=tail_ms * MS),) if ops else ()
         ops += [

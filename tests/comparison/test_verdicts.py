@@ -54,13 +54,11 @@ def written(
 def judged(tmp_path: Path) -> Callable[..., Verdict]:
     """The verdict of a run before, as it is written by default, and one after."""
 
-    def judge(before: dict[str, Any], after: dict[str, Any]) -> Verdict:
-        for name, how in (("before", before), ("after", after)):
-            (tmp_path / name).mkdir(exist_ok=True)
-        one, other = (
-            run_of(written(**how).trace(tmp_path / name))
-            for name, how in zip("before after".split(), (before, after), strict=True)
-        )
+    def judge(*hows: dict[str, Any]) -> Verdict:
+        folders = [tmp_path / name for name in ("before", "after")]
+        for folder in folders:
+            folder.mkdir(exist_ok=True)
+        one, other = (run_of(written(**how).trace(folder)) for folder, how in zip(folders, hows, strict=True))
         return verdict_of(*sides_of(one, other))
 
     return judge
