@@ -28,7 +28,8 @@ _EXTRAS = {"record_shapes": "shapes", "with_stack": "stacks", "profile_memory": 
            "with_modules": "modules"}  # fmt: skip
 # What a file says of itself alone: no setting of the run.
 _OF_THE_FILE = re.compile(
-    r"(?i)^weftrace|^(trace_?name|user_?name|host_?name|host|displayTimeUnit|baseTimeNanoseconds)$|(_id|time|path|date)$"
+    r"(?i)^weftrace|^(trace_?name|user_?name|host_?name|host|plan|displayTimeUnit|baseTimeNanoseconds)$"
+    r"|(_id|_ns|time|path|date)$"
 )
 _OF_THE_RECORDING = {f"capture.{name}" for name in ("host", "overhead", "schedule", "stretches", "problems", "steps",
                                                     "dropped_steps", "cut_short", "with")}  # fmt: skip
@@ -154,8 +155,8 @@ def _first_dtype(types: str | None) -> str | None:
 def _vendor(trace: Trace) -> str:
     """Whose device it is, as its name tells, else the names of the calls that drove it."""
     names = {device.name.split(" ")[0] for device in trace.devices} & {"AMD", "NVIDIA", "Intel"}
-    if names:
-        return min(names)
+    if names or trace.simulated:  # a simulated call is called as CUDA's
+        return min(names, default="")
     called = trace.events.filter(is_launch()).get_column("name").unique().cast(pl.String)
     for vendor, start in (("AMD", "hip"), ("NVIDIA", "cu"), ("Intel", "ur")):
         if called.str.starts_with(start).any():

@@ -29,8 +29,9 @@ class SteadySteps:
 def steady_steps(ranks: Sequence[RankRun]) -> SteadySteps:
     """Of the steps that all ranks have, those that are as most are. Left out are
 
-    - the last, where its window may be off by more than 2 % of the median step: no next step ends it. By how much is
-      told by the others' ends (`RankRun.seam_ns`); where they do not tell, the last of three or more is left out;
+    - the last, where its window may be off by more than 2 % of the median step on any rank, for no next step ends it.
+      By how much is told by the others' ends (`RankRun.seam_ns`); where they do not tell, the last of three or more is
+      left out;
     - those whose length, mean over ranks, is far from the median: six times the median distance from it, and 20 % of
       it. Not where more than one in five is so (one of three or four may be): then steps are of several kinds, and none
       is odd; nor of two steps, of which it cannot be told which is the usual one.
@@ -57,7 +58,7 @@ def steady_steps(ranks: Sequence[RankRun]) -> SteadySteps:
 
 def _ends_well(ranks: Sequence[RankRun], middle: float, num: int) -> bool:
     seams = [rank.seam_ns for rank in ranks if rank.seam_ns is not None]
-    return float(np.median(seams)) <= _SEAM * middle if seams else num < 3
+    return max(seams) <= _SEAM * middle if seams else num < 3
 
 
 def _is_odd(lengths: NDArray[np.float64], among: NDArray[np.bool_]) -> NDArray[np.bool_]:

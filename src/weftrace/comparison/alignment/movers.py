@@ -138,5 +138,5 @@ def _noise(diff: Diff, changes: pl.DataFrame, movers: pl.DataFrame) -> pl.Series
         rows = replace(side, shares=shares).per_step(_KEY)
         rows = movers.select(_KEY).join(rows, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
         steps.append(rows.drop(_KEY).fill_null(0).to_numpy())
-    told = are_noise(*steps) if movers.height else None
+    told = are_noise(*steps, num_asked=movers.height + 1) if movers.height else None  # the span is asked with them
     return pl.Series("is_noise", [None] * movers.height if told is None else told, dtype=pl.Boolean)

@@ -101,8 +101,11 @@ def devices(facts: Mapping[str, Any]) -> Iterator[Device]:
 
 
 def info(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The plain values of the file, as texts; and how it was made, where weftrace wrote it or captured it."""
+    """The plain values of the file, as texts, with NCCL's version, which Kineto puts beside the rank; and how it was
+    made, where weftrace wrote it or captured it."""
     told = {clean(key): clean(str(value)) for key, value in facts.items() if isinstance(value, _PLAIN)}
+    if nccl := text_of(distributed(facts).get("nccl_version")):
+        told.setdefault("nccl_version", nccl)
     configured = _configuration(facts)
     if configured:
         told.pop(CONFIGURATION_KEY, None)  # JSON within a text is the same once more

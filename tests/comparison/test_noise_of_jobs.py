@@ -1,0 +1,73 @@
+"""Noise through the whole house: jobs of plans with jittered durations, simulated, read, compared.
+
+Few draws: many are in `test_noise`. Of 200 pairs of these jobs, 198 were within the noise.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import polars as pl
+import pytest
+
+from weftrace.comparison import Diff, Run, diff, run_of
+from weftrace.comparison.alignment.movers import movers_of
+from weftrace.comparison.stories import headline
+from weftrace.plan import Op, Plan, Resource, simulate_ranks
+from weftrace.units import US
+
+RUNS = 20
+#: Of a step of a rank: name, kind, how often, µs of each.
+STEP = (
+    ("flash_fwd_kernel", "compute", 4, 300),
+    ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_nn_n_tilesize128x128x64_cublas", "compute", 6, 500),
+    ("all_reduce", "communication", 1, 250),
+    ("layer_norm_kernel", "compute", 8, 40),
+    ("multi_tensor_apply_kernel_adam", "compute", 1, 400),
+)
+
+
+@cache
+def jittered(seed: int, slower: str = "") -> Run:
+    """A job of two ranks and ten steps; each op takes 2 % more or less by itself, one family 5 % more."""
+    rng = np.random.default_rng(seed)
+    ops = [
+        Op(name=name, kind="communication" if kind == "communication" else "compute", step=step,
+           resource=Resource(rank=rank, stream=7), meet=step if kind == "communication" else None,
+           duration_ns=round(us * US * (1 + 0.02 * rng.standard_normal()) * (1.05 if name == slower else 1)))
+        for rank in range(2) for step in range(10) for name, kind, num, us in STEP for _ in range(num)
+    ]  # fmt: skip
+    return run_of(simulate_ranks(Plan.of(ops, name="job")))
+
+
+def called(found: Diff) -> list[tuple[str, str]]:
+    """Families whose time is called changed, the largest change first: name and part."""
+    assert found.verdict.word == "comparable", found.verdict.reasons
+    return list(movers_of(found, "family").filter(pl.col("is_noise") == False).select("name", "part").iter_rows())  # noqa: E712
+
+
+def test_a_job_and_its_like_are_within_the_noise_in_95_of_100() -> None:
+    quiet = 0
+    for seed in range(RUNS):
+        found = diff(jittered(seed), jittered(RUNS + seed))
+        quiet += found.is_noise is True and not called(found) and headline(found).startswith("Within the noise")
+    assert quiet >= 0.95 * RUNS
+
+
+@pytest.mark.parametrize(("slower", "family"), [(STEP[0][0], "attention"), (STEP[4][0], "optimizer")])
+def test_a_family_that_takes_five_percent_longer_is_found_and_named_first_in_95_of_100(
+    slower: str, family: str
+) -> None:
+    """The optimizer has a single kernel a step."""
+    named = 0
+    for seed in range(RUNS):
+        found = diff(jittered(seed), jittered(2 * RUNS + seed, slower))
+        named += called(found)[:1] == [(family, "compute")] and f"{family} kernels +" in headline(found)
+    assert named >= 0.95 * RUNS
+
+
+def test_what_was_kept_of_ten_simulated_steps() -> None:
+    found = diff(jittered(0), jittered(0))
+    assert found.before.steady.steps == tuple(range(10))
+    assert not called(found) and found.change_ns == 0
