@@ -75,12 +75,17 @@ def test_only_what_a_question_needs_is_built(sql: str, expected: dict[str, tuple
     assert {name: set(columns) for name, columns in found.items()} == {n: set(c) for n, c in expected.items()}
 
 
-def test_all_of_a_table_is_needed_where_only_rows_would_tell() -> None:
-    """A cross join with nothing asks nothing of its other tables."""
-    found = needed("select * from events cross join steps")
-    assert {name: len(columns) for name, columns in found.items()} == {
-        name: len(TABLES[name].columns) for name in ("events", "steps")
-    }
+def test_all_sides_of_joins_are_asked() -> None:
+    """Polars does not look at the other side of a join with nothing: rows must be there, and stay."""
+    twice = """with w as (
+                 select rank, step, dur_ns, row_number() over (partition by rank order by start_ns) as nth from work)
+               select a.nth, a.step, b.dur_ns from w a join w b on a.nth = b.nth where a.rank = 0 and b.rank = 3"""
+    for _ in range(5):
+        assert set(needed(twice)["work"]) == {"rank", "step", "dur_ns", "start_ns"}
+    found = needed("select s.step, e.name from steps s cross join events e where e.name = 'no such' and s.step > 9")
+    assert found == {"events": ("name",), "steps": ("step",)}
+    late = "select s.step from (select name, count(*) as num from work group by name) w join steps s on w.num > 7"
+    assert set(needed(late)) == {"work", "steps"}
 
 
 def test_a_question_about_events_classifies_no_kernels(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,6 +115,10 @@ def test_a_wrong_name_is_told_before_a_trace_is_looked_for() -> None:
         ("select FAMILY from work", "Do you mean family"),
         ("select idle_ns from work", r"Tables with such a column: steps, ranks\."),
         ("select dur_ns as d from work where d > 3", "d is a name that SELECT gives, which WHERE does not know yet"),
+        (
+            "with w as (select name, kind from work) select own_ns from w",
+            "own_ns of work is not there where it is used: an inner SELECT leaves it out. There are: name, kind",
+        ),
         ("select name from wrok", r"no table wrok\. Do you mean work\? Tables: events, work, gaps"),
         ("select name from work where", "(?s)in line 1: expected: an expression, found: the end of the text\n"),
         ("select name,, kind from work", "(?s)found: ,\n  select name,, kind from work\n {14}\\^$"),

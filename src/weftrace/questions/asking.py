@@ -1,6 +1,6 @@
 """A question in SQL: what of which tables it needs, told before anything is read; then those tables, and the answer.
 
-The SQL is planned twice. First over tables without rows, whose scans note which columns Polars asks them for: so a
+The SQL is planned twice. First over tables of one row, whose scans note which columns Polars asks them for: so a
 misspelt column is told at once, and only what is needed is built. Then over the tables.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +26,8 @@ from weftrace.questions.columns import TABLES, table_named
 from weftrace.questions.misread import explained, words_of
 from weftrace.trace import Failure, Job, KernelRules, Outcome, Trace, open_trace
 
+#: Each scan by itself, so that each is counted and asked.
+_APART = pl.QueryOptFlags(comm_subplan_elim=False)
 #: What Polars raises for SQL that it cannot run.
 _SQL_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
@@ -118,36 +121,41 @@ def tables(
 def needed(sql: str) -> dict[str, tuple[str, ...]]:
     """Which tables SQL reads, and which columns of each. Raises QueryError where it cannot be run.
 
-    What only runs over rows could tell is needed wholly: the second table of a join whose first one is empty, say.
+    Of a plan that comes to an end before all its scans were asked (a join of nothing with something), all columns.
     """
     words = words_of(sql)
-    asked: dict[str, set[str]] = {}
+    asked: list[tuple[str, Collection[str]]] = []
     try:
         plan = pl.SQLContext({name: _noting(name, asked) for name in TABLES}).execute(sql)
         plan.collect_schema()
     except _SQL_ERRORS as error:
         raise explained(error, sql, words) from error
-    try:
-        plan.collect()
-    except _SQL_ERRORS:  # of values, not of names: the rows will tell
-        asked.clear()
-    for name in words.names & TABLES.keys() if words.first not in ("show", "explain") else ():
-        asked.setdefault(name, set(TABLES[name].schema))
-    return {name: tuple(c for c in table.schema if c in asked[name]) for name, table in TABLES.items() if name in asked}
+    num_scans = plan.explain(optimizations=_APART).count("PYTHON SCAN")
+    with suppress(*_SQL_ERRORS):  # of values, not of names: the rows will tell
+        plan.collect(optimizations=_APART, engine="in-memory")
+    if len(asked) < num_scans:
+        asked += [(name, TABLES[name].schema) for name in words.names & TABLES.keys()]
+    noted: dict[str, set[str]] = {}
+    for name, columns in asked:
+        noted.setdefault(name, set()).update(columns)
+    return {name: tuple(c for c in table.schema if c in noted[name]) for name, table in TABLES.items() if name in noted}
 
 
-def _noting(name: str, asked: dict[str, set[str]]) -> pl.LazyFrame:
-    """A table without rows, whose scan notes what is asked of it."""
-    schema = TABLES[name].schema
+def _noting(name: str, asked: list[tuple[str, Collection[str]]]) -> pl.LazyFrame:
+    """A table of one row, whose scan notes what is asked of it. The row fits all: of an empty table, joins would not
+    ask their other side."""
+    schema, row = TABLES[name].schema, _row(name)
 
-    def scan(columns: list[str] | None, predicate: pl.Expr | None, *_: int | None) -> Iterator[pl.DataFrame]:
-        asked.setdefault(name, set()).update(schema if columns is None else columns)
-        empty = pl.DataFrame(schema=schema)
-        if predicate is not None:
-            empty = empty.filter(predicate)
-        yield empty if columns is None else empty.select(columns)
+    def scan(columns: list[str] | None, *_: object) -> Iterator[pl.DataFrame]:
+        asked.append((name, schema if columns is None else columns))
+        yield row if columns is None else row.select(columns)
 
     return register_io_source(scan, schema=schema)
+
+
+@cache
+def _row(name: str) -> pl.DataFrame:
+    return pl.DataFrame([pl.Series(column, [1]).cast(dtype) for column, dtype in TABLES[name].schema.items()])
 
 
 def _run(

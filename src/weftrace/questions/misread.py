@@ -73,6 +73,10 @@ def explained(error: BaseException, sql: str, words: Words) -> QueryError:
     """What Polars says of SQL, in words of the tables."""
     told = str(error)
     first = (told.splitlines() or [type(error).__name__])[0]
+    if (found := re.search(r"unable to find column \"(.*?)\"; valid columns: \[(.*)\]", first)) and (
+        found[1] in _known(words) - words.aliases
+    ):
+        return QueryError(_not_passed_on(found[1], found[2].replace('"', ""), words))
     for pattern, tell in _TOLD:
         if found := re.search(pattern, first):
             return QueryError(tell(found[1], sql, words))
@@ -87,6 +91,16 @@ def _no_table(name: str, sql: str, words: Words) -> str:
     except QueryError as error:
         return str(error)
     return f"table {name} cannot be used so."
+
+
+def _known(words: Words) -> set[str]:
+    """Columns of the tables that SQL names."""
+    return {column for word in words.names & TABLES.keys() for column in TABLES[word].schema}
+
+
+def _not_passed_on(name: str, there: str, words: Words) -> str:
+    has = ", ".join(table for table in tables_with(name) if table in words.names)
+    return f"column {name} of {has} is not there where it is used: an inner SELECT leaves it out. There are: {there}."
 
 
 def _no_column(name: str, sql: str, words: Words) -> str:
