@@ -162,6 +162,13 @@ def test_innermost_agrees_with_trying_all(ranges: list[tuple[int, int]], points:
     assert innermost(starts, ends, np.array(points, np.int64)).tolist() == expected
 
 
+def test_ranges_may_lie_in_each_other_however_deep() -> None:
+    """300 ranges, each in the one before: at moment p the last of them that has not ended is number 299 - (p - 300)."""
+    starts, ends = np.arange(300), 600 - np.arange(300)
+    points = np.array([-1, 0, 7, 299, 300, 301, 400, 599, 600])
+    assert innermost(starts, ends, points).tolist() == [-1, 0, 7, 299, 299, 298, 199, 0, -1]
+
+
 def test_a_ranges_name_tells_layer_and_micro_batch_as_a_plans_arguments_do(tmp_path: Path) -> None:
     # a run has only names, a simulation has arguments: both are told alike
     run, plan = TraceFile(), TraceFile()

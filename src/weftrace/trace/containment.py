@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from weftrace.trace.kernels import HOST_FAMILY, KernelRules, classify
 
 _AT_ONCE = 1 << 18  # host events that are looked at together
+_MOST_ROUNDS = 64  # of looking at all at once: ranges lie in each other less deep than that, as a rule
 _RANGE = ("pid", "tid", "ts_ns", "dur_ns")
 
 #: What a collective's host record says of its kernels.
@@ -60,6 +61,34 @@ def innermost(starts: NDArray[np.int64], ends: NDArray[np.int64], points: NDArra
 
     starts must ascend; of ranges that start together the later index counts as inner.
     """
+    if (around := _ending_later(ends)) is None:
+        return _one_by_one(starts, ends, points)
+    found: NDArray[np.int64] = np.searchsorted(starts, points, "right") - 1
+    left = np.flatnonzero(found >= 0)
+    for _ in range(_MOST_ROUNDS):
+        left = left[ends[found[left]] <= points[left]]  # those have ended; what they lie in ends later
+        if not len(left):
+            return found
+        found[left] = around[found[left]]
+        left = left[found[left] >= 0]
+    return _one_by_one(starts, ends, points)
+
+
+def _ending_later(ends: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """For each range the last one before it that ends later; -1 where none does. None where this takes too long."""
+    around = np.arange(-1, len(ends) - 1)
+    left = np.flatnonzero(around >= 0)
+    for _ in range(_MOST_ROUNDS):
+        left = left[ends[around[left]] <= ends[left]]  # none from there on ends later, nor do those that it passed over
+        if not len(left):
+            return around
+        around[left] = around[around[left]]
+        left = left[around[left] >= 0]
+    return None
+
+
+def _one_by_one(starts: NDArray[np.int64], ends: NDArray[np.int64], points: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same, in a time that does not depend on how deep ranges lie in each other."""
     order = np.argsort(points, kind="stable")
     found = np.full(len(points), -1, np.int64)
     start_list, end_list, point_list = starts.tolist(), ends.tolist(), points[order].tolist()
