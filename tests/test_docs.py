@@ -31,7 +31,7 @@ from tests.comparison.written import write_pair
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
-QUOTING = ("start.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md")
+QUOTING = ("start.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md", "diff.md")
 SETTING_UP = ("pip", "python3", "git", "cd", "source", "apt-get", "sudo")
 BIN = Path(sys.executable).parent
 

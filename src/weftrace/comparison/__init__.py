@@ -17,6 +17,11 @@ from weftrace.lazy import lazily
 if TYPE_CHECKING:
     from weftrace.comparison.diffs import Diff as Diff
     from weftrace.comparison.diffs import diff as diff
+    from weftrace.comparison.document import DiffReport as DiffReport
+    from weftrace.comparison.document import diff_report as diff_report
+    from weftrace.comparison.gates import Gate as Gate
+    from weftrace.comparison.gates import judged as judged
+    from weftrace.comparison.gates import parse_gate as parse_gate
     from weftrace.comparison.runs import Run as Run
     from weftrace.comparison.runs import run_of as run_of
     from weftrace.comparison.verdicts import Verdict as Verdict
@@ -28,6 +33,8 @@ if not TYPE_CHECKING:
         __name__,
         {
             "weftrace.comparison.diffs": ("Diff", "diff"),
+            "weftrace.comparison.document": ("DiffReport", "diff_report"),
+            "weftrace.comparison.gates": ("Gate", "judged", "parse_gate"),
             "weftrace.comparison.runs": ("Run", "run_of"),
             "weftrace.comparison.verdicts": ("Verdict",),
         },
