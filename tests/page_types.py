@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from weftrace.advice.render.page import PathBlock, SensitivityBlock, WhatIfBlock
+from weftrace.comparison.render.page import DiffBlock
 from weftrace.experts.render.page import MoveColumns
 from weftrace.flops.render.block import FlopsBlock
 from weftrace.moe.render.page import ProfileBlock
@@ -35,6 +36,7 @@ BLOCKS = {
     "path": PathBlock,
     "what_if": WhatIfBlock,
     "sensitivity": SensitivityBlock,
+    "diff": DiffBlock,
 }
 WIDTH = 120
 
@@ -46,7 +48,8 @@ def text() -> str:
     parts = ["// Made by `make types` from the schemas of documents and the types of page blocks. Do not edit.\n"]
     for schema in _schemas():
         _, _, *path, _ = schema["$id"].split(":")
-        name = "_".join(path) if path[0] == "profile" else path[-1]  # flops have a sweep too
+        # Flops have a sweep and a diff too.
+        name = "_".join(path) if path[0] == "profile" or path == ["flops", "diff"] else path[-1]
         parts.append(namespace(name, {**schema.get("$defs", {}), "Document": schema}))
     for name, block in BLOCKS.items():
         (root,), defs = msgspec.json.schema_components([block])

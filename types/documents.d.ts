@@ -821,7 +821,7 @@ declare namespace replay {
   }
 }
 
-declare namespace diff {
+declare namespace flops_diff {
   /** One number of a place in two reports. */
   interface ChangeTold {
     /** Of a module, children included; null: the whole model. */
@@ -4043,5 +4043,285 @@ declare namespace sensitivity_block {
     kept: string;
     replay: string;
     weakest: string;
+  }
+}
+
+declare namespace diff_block {
+  /** What the page of a comparison holds. document: of long lists of movers the first rows. bars: of the waterfall. begin_ns: where its axis begins. ranks: pictures; none of a comparison that was read from a file. */
+  interface Block {
+    bars: BarTold[];
+    begin_ns: number;
+    document: DiffDocument;
+    ranks: RankPicture[];
+  }
+  /** A bar between the step before and the one after. All of them add up to the change of the median step, exactly. role: its colour. is_noise: None where it is not asked, or one step tells nothing. */
+  interface BarTold {
+    by_duration_ns: number;
+    by_kernel_ns: number;
+    by_number_ns: number;
+    by_overlap_ns: number;
+    change_ns: number;
+    is_noise: boolean | null;
+    name: string;
+    role: string;
+  }
+  /** What changed in a step, from one run to another. */
+  interface DiffDocument {
+    after: SideTold;
+    before: SideTold;
+    /** Of the median step. */
+    change_ns: number;
+    gates: GateRow[];
+    headline: string;
+    /** Whether the steps' lengths differ by no more than within a run; null: one step tells nothing. */
+    is_noise: boolean | null;
+    /** Of jobs of several ranks; the largest change first. */
+    lateness: LatenessRow[];
+    movers: Movers;
+    parts: PartRow[];
+    /** Change of the median step less that of the mean step. */
+    remainder_ns: number;
+    schema: string;
+    verdict: VerdictTold;
+    /** The version that wrote it. */
+    weftrace: string;
+  }
+  /** One of the two runs, as far as it is compared. */
+  interface SideTold {
+    dropped: DroppedStep[];
+    /** Files that could not be used, and why. */
+    failures: string[];
+    /** Their upper quartile. */
+    high_ns: number;
+    /** Their lower quartile. */
+    low_ns: number;
+    /** Of the steps' lengths. */
+    median_ns: number;
+    notes: string[];
+    ranks: RankTold[];
+    source: string;
+    steps: StepTold[];
+  }
+  /** A step that is left out. */
+  interface DroppedStep {
+    step: number;
+    why: string;
+  }
+  /** A device of a rank that both runs have. */
+  interface RankTold {
+    device: number | null;
+    path: string;
+    rank: number | null;
+    simulated: boolean;
+  }
+  /** A step that counts. */
+  interface StepTold {
+    /** Its length, mean over ranks. */
+    span_ns: number;
+    /** Null where the run has no steps: the whole recording is the one. */
+    step: number | null;
+  }
+  /** A limit that was asked for, and whether it was met. */
+  interface GateRow {
+    after: number | null;
+    /** Null where it is undefined. */
+    before: number | null;
+    /** On which side of the limit it fails. */
+    direction: "above" | "below";
+    /** As it was written: `exposed`, `family:gemm`. */
+    figure: string;
+    /** Null where the runs are not comparable: gates are not judged. */
+    is_met: boolean | null;
+    /** Whether it is no larger than what steps of one run differ by; null where one step tells nothing. */
+    is_noise: boolean | null;
+    /** By how much it may change, as it was written: 5%, 300us. */
+    limit: string;
+    sentence: string;
+    /** What before and after are in. */
+    unit: "ns" | "number" | "share";
+  }
+  /** For how long the other ranks waited, exposed, because this one began a collective last; mean over ranks. */
+  interface LatenessRow {
+    after_ns: number;
+    before_ns: number;
+    change_ns: number;
+    rank: number;
+  }
+  /** Who changed, each list with the largest change first. */
+  interface Movers {
+    family: MoverRow[];
+    kernel: MoverRow[];
+    operator: MoverRow[];
+    phase: MoverRow[];
+  }
+  /** A family, kernel, operator or phase: what it adds to a step, idle time that it ends left out. */
+  interface MoverRow {
+    after_ns: number;
+    after_num: number;
+    after_raw_ns: number;
+    /** Own time: by which it lengthens the step. */
+    before_ns: number;
+    /** Launches in a step. */
+    before_num: number;
+    /** Durations in a step, hidden or not. */
+    before_raw_ns: number;
+    by_duration_ns: number;
+    by_kernel_ns: number;
+    by_number_ns: number;
+    by_overlap_ns: number;
+    change_ns: number;
+    /** Whether it is no larger than what steps of one run differ by; null where one step tells nothing. */
+    is_noise: boolean | null;
+    /** Compute, communication, memory or fused; null of several. */
+    kind: string | null;
+    /** name, or the rule by which two names are taken for one. */
+    matched_by: string;
+    name: string;
+    /** Of one that is gone: what stands in its place. */
+    replaced_by: string | null;
+    status: "both" | "gone" | "new" | "replaced";
+  }
+  /** A part of a step and its cause. All rows and `remainder_ns` add up to `change_ns` of the document, exactly. */
+  interface PartRow {
+    after_ns: number;
+    before_ns: number;
+    /** Of change_ns: longer or shorter ones. */
+    by_duration_ns: number;
+    /** Of change_ns: kernels that one run alone has. */
+    by_kernel_ns: number;
+    /** Of change_ns: more or fewer launches, or gaps. */
+    by_number_ns: number;
+    /** Of change_ns: hidden more or less, or beside its like. */
+    by_overlap_ns: number;
+    /** Of idle time: what was waited for. Of communication: data or barrier; of waiting, for whom. */
+    cause: string | null;
+    change_ns: number;
+    /** Whether it is no larger than what steps of one run differ by; null where one step tells nothing. */
+    is_noise: boolean | null;
+    part: string;
+  }
+  /** Whether what changed may be read as the effect of a change. */
+  interface VerdictTold {
+    facts: FactRow[];
+    /** What differs, the gravest first. */
+    reasons: string[];
+    word: "comparable" | "comparable, but" | "not comparable";
+  }
+  /** What both runs, or one of them, say of themselves. */
+  interface FactRow {
+    after: string;
+    before: string;
+    name: string;
+  }
+  /** A rank, before and after. missing: why one of them is not drawn, or "" */
+  interface RankPicture {
+    after: RunPicture | null;
+    before: RunPicture | null;
+    missing: string[];
+    name: string;
+  }
+  /** A rank of one of the two runs. shown: position in `steps` of the median step. num_steps: of how many. */
+  interface RunPicture {
+    labels: LabelRow[];
+    num_steps: number;
+    shown: number;
+    steps: StepPicture[];
+  }
+  /** Whose an event is, by all the names that a mover may have. */
+  interface LabelRow {
+    family: string;
+    kernel: string;
+    kind: string;
+    operator: string | null;
+    phase: string | null;
+  }
+  /** A step of a rank: its lanes, and the events of its device by stream and start. start, dur: ns; label: position in `RunPicture.labels`. left_out: events that are not listed, the shortest. */
+  interface StepPicture {
+    dur: PackedColumn;
+    label: PackedColumn;
+    lanes: PlannedPicture;
+    left_out: number;
+    rows: EventRow[];
+    start: PackedColumn;
+    step: number | null;
+  }
+  /** Little-endian numbers in base64. */
+  interface PackedColumn {
+    data: string;
+    type: "f8" | "u1" | "u2" | "u4";
+  }
+  /** Lanes of a plan, which knows what waits for what across them. hidden: communication beside which some compute ran. */
+  interface PlannedPicture {
+    arrows: ArrowDocument[];
+    basis: "device" | "host" | "none" | "ranges";
+    busy: number[][];
+    /** A duration in nanoseconds. */
+    communication_ns: number;
+    device: number | null;
+    device_name: string;
+    exposed: number[][];
+    /** A duration in nanoseconds. */
+    exposed_communication_ns: number;
+    hidden: number[][];
+    hidden_fraction: number | null;
+    lanes: LaneDocument[];
+    name: string;
+    num_exposed: number;
+    rank: number | null;
+    simulated: boolean;
+    /** A duration in nanoseconds. */
+    span_ns: number;
+  }
+  /** What waits for what: work of one lane for the end of another's. Lanes are told by their place in the picture. */
+  interface ArrowDocument {
+    from_lane: number;
+    from_ns: number;
+    /** Whether the one that waits began just then: nothing else held it longer. */
+    held: boolean;
+    to_lane: number;
+    to_ns: number;
+  }
+  /** One band of the lane picture: compute, communication, or whatever its name says. */
+  interface LaneDocument {
+    boxes: BoxDocument[];
+    /** When it ran, in order: what pictures fill. */
+    busy: number[][];
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    lane: string;
+    /** What `sms` counts: compute units (CUs) on AMD. */
+    sm_unit: "CUs" | "SMs";
+    /** SMs that it holds; null where no launch grid is recorded. */
+    sms: number | null;
+    /** False where sms is an upper bound. */
+    sms_exact: boolean;
+    streams: number[];
+  }
+  /** One stretch of a phase, or of a kernel family outside phases. It spans no wait of 30 µs or more, but in a lane of thousands of boxes, where only the longest waits part them. */
+  interface BoxDocument {
+    /** A duration in nanoseconds. */
+    busy_ns: number;
+    /** Forward, backward, weight gradient; null where none is told. */
+    direction: "B" | "F" | "W" | null;
+    end_ns: number;
+    /** Which occurrence of the name it is, from 0. */
+    index: number;
+    /** What a plan says of a simulated phase; null where nothing does. */
+    layer: number | null;
+    /** As layer. */
+    micro_batch: number | null;
+    name: string;
+    /** Of a transfer that holds no SM: the kernel that issues it, it, the kernel that ends it. */
+    part?: "issue" | "receive" | "transfer";
+    /** Number of the phase in the trace; boxes of one phase share it. */
+    phase: number | null;
+    sms: number | null;
+    start_ns: number;
+  }
+  /** A stream: its events in `StepPicture.start`, `dur` and `label`. */
+  interface EventRow {
+    count: number;
+    first: number;
+    stream: number;
   }
 }

@@ -69,6 +69,13 @@ declare namespace page {
   type WhatIfBlock = what_if_block.Block;
   type SensitivityBlock = sensitivity_block.Block;
 
+  /** A comparison of two runs: `DiffBlock`. */
+  type DiffBlock = diff_block.Block;
+  type Mover = DiffBlock["document"]["movers"]["kernel"][number];
+  type RankPicture = DiffBlock["ranks"][number];
+  type RunPicture = NonNullable<RankPicture["before"]>;
+  type StepPicture = RunPicture["steps"][number];
+
   type Flops = flops_block.Block;
   type PhaseName = Flops["phases"][number]["phase"];
 }

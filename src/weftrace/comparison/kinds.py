@@ -5,13 +5,16 @@ from __future__ import annotations
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.document import DIFF_SCHEMA, DiffReport, diff_report
 from weftrace.comparison.render.markdown import diff_markdown, movers_table
+from weftrace.comparison.render.page import render_diff_html
 from weftrace.comparison.render.terminal import print_diff
 from weftrace.files.reports import report_kind
 from weftrace.kinds import Kind, made_of
 
 SCHEMAS = (DIFF_SCHEMA,)
 
-REPORT = report_kind(DiffReport, DIFF_SCHEMA, show=print_diff, table=movers_table, markdown=diff_markdown)
+REPORT = report_kind(
+    DiffReport, DIFF_SCHEMA, show=print_diff, table=movers_table, markdown=diff_markdown, page=render_diff_html
+)
 #: What Python works with; the command's document is made of it.
 DIFF = made_of(Diff, REPORT, diff_report)
 

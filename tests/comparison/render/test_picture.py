@@ -10,18 +10,23 @@ import numpy as np
 import polars as pl
 
 from tests.comparison.render.phased import changed, phased
+from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis import breakdown
 from weftrace.comparison import diff
+from weftrace.comparison.diffs import Diff
 from weftrace.comparison.render.picture import RunPicture, rank_pictures, shown_steps
-from weftrace.trace import open_trace
+from weftrace.comparison.runs import Run, run_of
 
 
 def numbers(column: Any) -> list[int]:
     return np.frombuffer(base64.b64decode(column["data"]), f"<{column['type']}").astype(np.int64).tolist()  # type: ignore[no-any-return]
 
 
-def runs_of(found: Any) -> list[RunPicture]:
-    return [rank[word] for rank in rank_pictures(found) for word in ("before", "after")]  # type: ignore[literal-required]
+def runs_of(found: Diff) -> list[RunPicture]:
+    """Of the only rank, before and after."""
+    (rank,) = rank_pictures(found)
+    assert rank["before"] is not None and rank["after"] is not None
+    return [rank["before"], rank["after"]]
 
 
 def test_each_step_is_as_long_and_as_busy_as_measured(tmp_path: Path) -> None:
@@ -79,24 +84,21 @@ def test_every_event_of_a_step_is_listed_with_all_its_names(tmp_path: Path) -> N
 
 
 def test_a_trace_without_steps_is_one_picture(tmp_path: Path) -> None:
-    from tests.tracefile import GEMM, TraceFile
-
     trace = TraceFile().kernel(GEMM, 0, 50).kernel(GEMM, 60, 50).trace(tmp_path)
     (rank,) = rank_pictures(diff(trace, trace))
     assert rank["before"] is not None and [step["step"] for step in rank["before"]["steps"]] == [None]
     assert rank["before"]["steps"][0]["lanes"]["span_ns"] == 110_000
 
 
-def test_ranks_of_a_job_are_read_again_and_said_where_they_are_gone(tmp_path: Path) -> None:
+def test_ranks_without_their_work_are_read_again_and_said_where_they_are_gone(tmp_path: Path) -> None:
+    runs = []
     for name, scale in (("one", 1.0), ("other", 1.3)):
-        (tmp_path / name).mkdir()
-        for rank in range(3):
-            trace = phased(tmp_path, f"{name}-{rank}", gemm_us=[(50 + 5 * rank) * scale] * 4, rank=rank)
-            Path(trace.path).rename(tmp_path / name / f"rank{rank}.json")
-    found = diff(open_trace(tmp_path / "one"), open_trace(tmp_path / "other"))
+        traces = [phased(tmp_path, f"{name}{at}", gemm_us=[(50 + 5 * at) * scale] * 4, rank=at) for at in range(3)]
+        runs.append(Run(source=name, ranks=tuple(run_of(trace).ranks[0] for trace in traces)))
+    found = diff(*runs)
     pictures = rank_pictures(found)
     assert [rank["name"] for rank in pictures] == ["rank 2", "rank 1", "rank 0"]
     assert all(rank["before"] and rank["after"] and not rank["missing"] for rank in pictures)
-    (tmp_path / "other" / "rank1.json").unlink()
+    Path(runs[1].ranks[1].path).unlink()
     second = rank_pictures(found)[1]
     assert second["before"] is not None and second["after"] is None and "after" in second["missing"][0]

@@ -17,7 +17,7 @@ from weftrace.comparison.diffs import Diff
 from weftrace.comparison.runs import RankRun, event_labels
 from weftrace.comparison.sides import Side
 from weftrace.errors import WeftraceError
-from weftrace.render.lane_types import PlannedPicture
+from weftrace.render.lane_types import BoxDocument, PlannedPicture
 from weftrace.render.packed import PackedColumn, packed
 from weftrace.trace.job import open_trace
 from weftrace.trace.model import Trace
@@ -218,9 +218,9 @@ def lane_picture(work: Work) -> PlannedPicture:
     }  # fmt: skip
 
 
-def _boxes(lane: Lane, zero: int) -> list[object]:
+def _boxes(lane: Lane, zero: int) -> list[BoxDocument]:
     boxes = coarser(lane.boxes, MAX_BOXES).with_columns(pl.col("start_ns", "end_ns") - zero)
-    return boxes.to_dicts()
+    return cast(list[BoxDocument], boxes.to_dicts())
 
 
 def _listed(stretches: Stretches, zero: int) -> list[list[int]]:

@@ -57,6 +57,10 @@ _CAUSES: Mapping[str, str] = MappingProxyType(
         "barrier": "barriers",
     }
 )
+_SHORT = (
+    ("exposed communication", "exposed comm."), ("waiting for late ranks", "waiting"),
+    ("gaps between kernels", "kernel gaps"), ("dependency wait", "dependency"), ("cause unknown", "unknown"),
+)  # fmt: skip
 _EFFECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "by_number_ns": ("more of them", "fewer of them"),
@@ -72,6 +76,14 @@ def part_words(part: str, cause: str | None) -> str:
     if cause is None or (part == "exposed communication" and cause == "data"):
         return part
     return f"{part}: {_CAUSES.get(cause, cause)}"
+
+
+def part_label(part: str, cause: str | None) -> str:
+    """The same in few letters, for the axis of a picture: "exposed comm.", "idle: kernel gaps", "waiting: rank 2"."""
+    words = part_words(part, cause)
+    for long, short in _SHORT:
+        words = words.replace(long, short)
+    return words
 
 
 def why_words(row: PartRow | MoverRow) -> str:
@@ -164,3 +176,57 @@ def rows_of(document: DiffDocument, level: str) -> list[MoverRow]:
     """The movers of a level."""
     rows: list[MoverRow] = dict(document["movers"])[level]  # type: ignore[assignment]
     return rows
+
+
+#: Terms of the page and the docs: key -> (term, what it means).
+DIFF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "median_step": (
+            "Median step",
+            "The median length of the steps that count, each the mean over ranks. The last step of three or more does "
+            "not count, for no next step ends it, nor does one far from the others. A run without steps is one step.",
+        ),
+        "change": ("Change", "The median step after less the median step before."),
+        "remainder": (
+            "Remainder",
+            "The change of the median step less that of the mean step. Parts are means, so that they add up; the "
+            "remainder is what the median leaves out of them.",
+        ),
+        "noise": (
+            "Noise",
+            "What the steps of one run differ by. A change is within the noise where the steps of both runs differ by "
+            "no more than that; with one step of either, noise is not known.",
+        ),
+        "verdict": (
+            "Verdict",
+            "Whether what changed may be read as the effect of a change: comparable; comparable, but with what "
+            "differs beside it; not comparable, and then no cause is told.",
+        ),
+        "own_time": (
+            "Own time",
+            "By how much an event lengthens its step. Each nanosecond of a step has one owner, so own times add up to "
+            "its parts. Communication beside computation owns none of it.",
+        ),
+        "by_number": ("By number", "(n1 − n0) × the mean own time of a launch: there are more or fewer of them."),
+        "by_duration": (
+            "By duration",
+            "Mean number × (d1 − d0) × the mean share of a duration that is its own: they take longer or shorter.",
+        ),
+        "by_overlap": (
+            "By overlap",
+            "The rest of a kernel that both runs have: more or less of it is hidden, or runs beside its like.",
+        ),
+        "by_kernel": ("By other kernels", "Own time of kernels that one run alone has: new, gone, or replaced."),
+        "exposed": (
+            "Exposed communication",
+            "Time during which communication ran and no compute kernel did. The GPU waits for the network.",
+        ),
+        "hidden": ("Hidden communication", "Communication time during which some compute kernel ran too."),
+        "idle": ("Idle", "Time of a step during which nothing ran on the device."),
+        "sms": (
+            "SMs",
+            "Streaming multiprocessors that the lane's persistent kernels hold; with ≤, an upper bound from the "
+            "largest launch grid. On AMD, compute units.",
+        ),
+    }
+)

@@ -36,7 +36,11 @@ function showVerdict({ word, reasons }) {
   const looks = { comparable: "ok", "comparable, but": "warn", "not comparable": "warn" };
   const box = byId("verdict");
   box.classList.add(looks[word]);
-  const whole = { comparable: "Comparable.", "comparable, but": "Comparable, but:", "not comparable": "Not comparable:" };
+  const whole = {
+    comparable: "Comparable.",
+    "comparable, but": "Comparable, but:",
+    "not comparable": "Not comparable:",
+  };
   const [first, ...others] = reasons;
   fill(
     box,
@@ -51,13 +55,20 @@ function cards({ before, after, change_ns, is_noise, verdict }) {
   const noise = { true: "within the noise of steps", false: "more than steps of one run differ by" };
   const told = is_noise === null ? "one step: noise is not known" : noise[is_noise ? "true" : "false"];
   /** @param {Diff["before"]} side */
-  const of = ({ steps, ranks }) => `median of ${plural(steps.length, "step")}${ranks.length > 1 ? `, mean of ${ranks.length} ranks` : ""}`;
+  const of = ({ steps, ranks }) =>
+    `median of ${plural(steps.length, "step")}${ranks.length > 1 ? `, mean of ${ranks.length} ranks` : ""}`;
   return [
     card("median_step", "Before", sentence(before.median_ns), of(before)),
     card("median_step", "After", sentence(after.median_ns), of(after)),
     card("change", "Change", changed(change_ns), before.median_ns ? signed(change_ns / before.median_ns) : ""),
     card("noise", "Noise", is_noise === null ? "unknown" : is_noise ? "within" : "beyond", told, "word"),
-    card("verdict", "Verdict", verdict.word.replace(", but", " …"), plural(verdict.reasons.length, "reservation"), "word"),
+    card(
+      "verdict",
+      "Verdict",
+      verdict.word.replace(", but", " …"),
+      plural(verdict.reasons.length, "reservation"),
+      "word",
+    ),
   ];
 }
 

@@ -30,13 +30,11 @@ export function showFall({ document: { before, after, verdict }, bars, begin_ns 
   ];
   const cut = begin_ns ? ` The axis begins at ${duration(begin_ns, 4)}, so that changes can be seen.` : "";
   byId("fall-lead").textContent =
-    `The change of each part of a step, mean over steps and ranks; the bars lead from the median step before to the median step after.${cut}`;
-  waterfall(
-    byId("waterfall"),
-    all,
-    `From ${duration(before.median_ns)} to ${duration(after.median_ns)}: ${bars.map((bar) => `${bar.name} ${changed(bar.change_ns)}`).join(", ")}`,
-    begin_ns,
-  );
+    "The change of each part of a step, mean over steps and ranks; the bars lead from the median step before to the " +
+    `median step after.${cut}`;
+  const each = bars.map((bar) => `${bar.name} ${changed(bar.change_ns)}`).join(", ");
+  const label = `From ${duration(before.median_ns)} to ${duration(after.median_ns)}: ${each || "nothing changed"}`;
+  waterfall(byId("waterfall"), all, label, begin_ns);
   return all;
 }
 

@@ -114,13 +114,16 @@ export function paintJoins(canvas, seen, ends, views, place, late) {
   context.lineWidth = 2;
   line(at(ends.before), to(ends.after));
   context.restore();
-  const x = left + (at(ends.before) + to(ends.after)) / 2;
-  if (x < left || x > left + width + 1) return;
+  const [x0, x1] = [at(ends.before), to(ends.after)];
+  if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > width) return;
   context.font = `600 11px ${SANS}`;
   context.fillStyle = colors.accent;
-  context.textAlign = x > left + width / 2 ? "right" : "left";
+  const room = context.measureText(late).width + 10;
+  const before = x1 >= x0 ? x0 >= room : x0 + room > width; // beside the line, on the side from which it leans away
+  const x = Math.min(Math.max(x0 + (before ? -8 : 8), before ? room : 0), before ? width : width - room);
+  context.textAlign = before ? "right" : "left";
   context.textBaseline = "middle";
-  context.fillText(late, x + (x > left + width / 2 ? -8 : 8), top + 9);
+  context.fillText(late, left + x, top + 9);
 }
 
 /**

@@ -1,9 +1,8 @@
 // Who moved: families, kernels, operators, phases. A row opens both steps where it ran.
 
 import { byId, fill, h } from "render/dom.js";
-import { duration, grouped, plural } from "render/format.js";
+import { duration, grouped } from "render/format.js";
 import { kernelName, kindChip, sortableTable } from "render/tables.js";
-import { changed } from "./told.js";
 
 /**
  * @typedef {page.DiffBlock} Block
@@ -97,9 +96,7 @@ function walk(pictures, name, events, { nth, longest }) {
       on: { click: () => walk(pictures, name, events, { nth: to, longest }) },
     });
   const clear = () => {
-    pictures.streams.before.mark(null);
-    pictures.streams.after.mark(null);
-    pictures.align({ before: 0, after: 0, what: "" });
+    pictures.clear();
     fill(box);
   };
   fill(

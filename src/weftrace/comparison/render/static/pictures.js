@@ -22,7 +22,7 @@ import { joinedViews } from "./views.js";
 
 const RUNS = /** @type {const} */ (["before", "after"]);
 const START = { before: 0, after: 0, what: "" };
-const MARGIN = 8; // of a moved event's length is seen on each side of it
+const MARGIN = 4; // of a moved event's length is seen on each side of it
 const LEAST = 0.004; // of the step is seen around it, at least
 
 /**
@@ -58,7 +58,20 @@ export function pictures(ranks) {
   onTheme(draw);
   new ResizeObserver(draw).observe(byId("both"));
   show();
-  return { show: choose, align, open, streams, lanes, steps, joins: () => joins, zeros: views.zeros, seen, labels, stepsOf };
+  return {
+    show: choose,
+    align,
+    open,
+    streams,
+    lanes,
+    steps,
+    joins: () => joins,
+    zeros: views.zeros,
+    seen,
+    labels,
+    stepsOf,
+    clear,
+  };
 
   /** @param {Run} run */
   function lanesOf(run) {
@@ -176,22 +189,42 @@ export function pictures(ranks) {
     align(before && after ? { before: before.start, after: after.start, what } : START);
     const { before: step } = steps();
     const room = Math.max(MARGIN * Math.max(before?.dur ?? 0, after?.dur ?? 0), LEAST * step.lanes.span_ns);
+    RUNS.forEach((run, at) => {
+      const event = found[at];
+      lanes[run].range(event && [event.start, event.start + event.dur]);
+    });
     lanes[before ? "before" : "after"].view.glide(first.start - room, first.start + first.dur + room);
     byId("both").scrollIntoView({ block: "start" });
+  }
+
+  /** No event is marked any more. */
+  function clear() {
+    for (const run of RUNS) {
+      streams[run].mark(null);
+      lanes[run].range(null);
+    }
+    align(START);
   }
 
   function showChosen() {
     fill(
       byId("chosen"),
       drawn.length > 1
-        ? select("rank", drawn, drawn.indexOf(rank), (each) => each.name, (at) => choose({ rank: at }))
+        ? select(
+            "rank",
+            drawn,
+            drawn.indexOf(rank),
+            (each) => each.name,
+            (at) => choose({ rank: at }),
+          )
         : null,
       ...RUNS.map((run) => {
         const of = rank[run];
         if (!of || of.steps.length < 2) return null;
         const rest = of.num_steps > of.steps.length ? ` (${of.steps.length} of ${of.num_steps})` : "";
         /** @param {Step} step @param {number} at */
-        const told = (step, at) => `${step.step} · ${duration(step.lanes.span_ns, 4)}${at === of.shown ? ", median" : ""}`;
+        const told = (step, at) =>
+          `${step.step} · ${duration(step.lanes.span_ns, 4)}${at === of.shown ? ", median" : ""}`;
         return select(`step ${run}${rest}`, of.steps, shown[run], told, (at) => choose({ [run]: at }));
       }),
     );

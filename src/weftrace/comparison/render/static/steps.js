@@ -24,9 +24,12 @@ export function showSteps(found, pictures) {
     const { low_ns, high_ns, steps } = found[run];
     return `${run}: half of ${plural(steps.length, "step")} within ${duration(low_ns, 4)} to ${duration(high_ns, 4)}`;
   });
-  byId("step-lead").textContent = `A dot is a step, the bar the half of them in the middle, its line the median. ${told.join("; ")}.`;
+  byId("step-lead").textContent =
+    `A dot is a step, the bar the half of them in the middle, its line the median. ${told.join("; ")}.`;
   drawnToWidth(byId("step-chart"), (width) => chart(found, pictures, width));
-  const dropped = RUNS.flatMap((run) => found[run].dropped.map(({ step, why }) => `Left out ${run}: step ${step}, ${why}.`));
+  const dropped = RUNS.flatMap((run) =>
+    found[run].dropped.map(({ step, why }) => `Left out ${run}: step ${step}, ${why}.`),
+  );
   byId("dropped").hidden = dropped.length === 0;
   fill(
     byId("dropped"),

@@ -126,7 +126,10 @@ export function streamPicture(holder, name, view) {
       sums = durationSums(events);
       hits = null;
       const all = plural(events.num, "event");
-      canvas.setAttribute("aria-label", `Streams of the step ${name}: ${all} on ${plural(step.rows.length, "stream")}.`);
+      canvas.setAttribute(
+        "aria-label",
+        `Streams of the step ${name}: ${all} on ${plural(step.rows.length, "stream")}.`,
+      );
       said.hidden = step.left_out === 0;
       said.textContent = `Not listed of the step ${name}: its ${plural(step.left_out, "shortest event")}.`;
       fill(gutter, gutterOf(name, step.rows));

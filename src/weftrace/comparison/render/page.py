@@ -1,0 +1,131 @@
+"""HTML of a comparison: both steps side by side, what changed as bars that add up, who moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, TypedDict, cast
+
+from weftrace.comparison.document import LEVELS, DiffDocument, DiffReport, MoverRow, Movers, PartRow
+from weftrace.comparison.render.picture import MAX_NAME, RankPicture, rank_pictures
+from weftrace.comparison.render.words import DIFF_TERMS, part_label
+from weftrace.render.page import render_page
+
+#: The package that holds the page's template and static files.
+HOME = "weftrace.comparison.render"
+STYLES = ("render/page.css", "render/charts.css", "render/path.css", "diff.css")
+
+#: Rows of each list of movers that a page holds at most, those that changed most.
+MAX_ROWS = 400
+#: Bars of changes; the smallest beyond them are one, "others".
+MAX_BARS = 12
+
+EFFECTS: Final = ("by_number_ns", "by_duration_ns", "by_overlap_ns", "by_kernel_ns")
+ROLES: Mapping[str, str] = {
+    "compute": "compute", "exposed communication": "exposed", "exposed memory": "memory", "idle": "idle",
+    "waiting for late ranks": "waiting",
+}  # fmt: skip
+
+_ROOM = 0.5  # of the axis: changes that fill less of it are seen on one that does not begin at 0
+
+
+class BarTold(TypedDict):
+    """A bar between the step before and the one after. All of them add up to the change of the median step, exactly.
+
+    role: its colour. is_noise: None where it is not asked, or one step tells nothing.
+    """
+
+    name: str
+    role: str
+    change_ns: int
+    by_number_ns: int
+    by_duration_ns: int
+    by_overlap_ns: int
+    by_kernel_ns: int
+    is_noise: bool | None
+
+
+class DiffBlock(TypedDict):
+    """What the page of a comparison holds. document: of long lists of movers the first rows. bars: of the waterfall.
+    begin_ns: where its axis begins. ranks: pictures; none of a comparison that was read from a file."""
+
+    document: DiffDocument
+    bars: list[BarTold]
+    begin_ns: int
+    ranks: list[RankPicture]
+
+
+def render_diff_html(report: DiffReport) -> str:
+    """One self-contained page of a comparison, as text."""
+    document = report.document
+    return render_page(
+        "diff.html",
+        home=HOME,
+        entry="diff",
+        styles=STYLES,
+        blocks=[("weftrace-diff", diff_block(report))],
+        terms=DIFF_TERMS,
+        title=f"{document['before']['source']} → {document['after']['source']}",
+        headline=document["headline"],
+        version=document["weftrace"],
+    )
+
+
+def diff_block(report: DiffReport) -> DiffBlock:
+    """What the page holds of a comparison."""
+    document = report.document
+    bars = bars_of(document)
+    return {
+        "document": _shortened(document),
+        "bars": bars,
+        "begin_ns": axis_begin(document["before"]["median_ns"], bars),
+        "ranks": [] if report.diff is None else rank_pictures(report.diff),
+    }
+
+
+def bars_of(document: DiffDocument, most: int = MAX_BARS) -> list[BarTold]:
+    """The parts that changed, in the document's order, then others, then the remainder."""
+    parts = [part for part in document["parts"] if part["change_ns"]]
+    large = sorted(parts, key=lambda part: -abs(part["change_ns"]))[:most]
+    small = [part for part in parts if part not in large]
+    bars = [_bar(part_label(part["part"], part["cause"]), [part]) for part in parts if part in large]
+    if small:
+        bars.append(_bar("others", small))
+    if document["remainder_ns"]:
+        effects = dict.fromkeys(EFFECTS, 0)
+        told = {"name": "remainder", "role": "error", "change_ns": document["remainder_ns"], **effects}
+        bars.append(cast(BarTold, {**told, "is_noise": None}))
+    return bars
+
+
+def _bar(name: str, parts: Sequence[PartRow]) -> BarTold:
+    sums = {key: sum(part[key] for part in parts) for key in ("change_ns", *EFFECTS)}
+    role, is_noise = (ROLES.get(parts[0]["part"], ""), parts[0]["is_noise"]) if len(parts) == 1 else ("", None)
+    return cast(BarTold, {"name": name, "role": role, **sums, "is_noise": is_noise})
+
+
+def axis_begin(before_ns: int, bars: Sequence[BarTold]) -> int:
+    """Where the axis of a waterfall begins: 0, or a round number near to where the changes are, which are then at least
+    half of it."""
+    levels = [before_ns]
+    for bar in bars:
+        levels.append(levels[-1] + bar["change_ns"])
+    low, reach = min(levels), max(levels) - min(levels)
+    if reach >= _ROOM * max(levels) or not reach:
+        return 0
+    raw = low - reach
+    if raw <= 0:
+        return 0
+    unit = 10 ** max(0, math.floor(math.log10(reach)))
+    return int(raw // unit * unit)
+
+
+def _shortened(document: DiffDocument) -> DiffDocument:
+    """With names and lists of movers that fit a page."""
+    movers = {level: [_named(row) for row in document["movers"][level][:MAX_ROWS]] for level in LEVELS}
+    return {**document, "movers": cast(Movers, movers)}
+
+
+def _named(row: MoverRow) -> MoverRow:
+    other = row["replaced_by"]
+    return {**row, "name": row["name"][:MAX_NAME], "replaced_by": None if other is None else other[:MAX_NAME]}
