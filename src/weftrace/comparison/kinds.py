@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.document import DIFF_SCHEMA, DiffReport, diff_report
+from weftrace.comparison.render.figures import movers_figure, steps_figure, waterfall_figure
 from weftrace.comparison.render.markdown import diff_markdown, movers_table
 from weftrace.comparison.render.page import render_diff_html
 from weftrace.comparison.render.terminal import print_diff
@@ -12,8 +15,11 @@ from weftrace.kinds import Kind, made_of
 
 SCHEMAS = (DIFF_SCHEMA,)
 
-REPORT = report_kind(
+_FROM_DOCUMENT = report_kind(
     DiffReport, DIFF_SCHEMA, show=print_diff, table=movers_table, markdown=diff_markdown, page=render_diff_html
+)
+REPORT = replace(
+    _FROM_DOCUMENT, figures={"waterfall": waterfall_figure, "movers": movers_figure, "steps": steps_figure}
 )
 #: What Python works with; the command's document is made of it.
 DIFF = made_of(Diff, REPORT, diff_report)
