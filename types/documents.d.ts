@@ -508,14 +508,22 @@ declare namespace diff {
   }
   /** A family, kernel, operator or phase: what it adds to a step, idle time that it ends left out. */
   interface MoverRow {
+    /** Of the step, whose time it is; a name has a row a part and cause. */
+    part: string;
+    /** Of communication: data or barrier; of waiting, for whom. */
+    cause: string | null;
+    /** Common to both runs; … where names differ that are summed. */
     name: string;
-    /** Compute, communication, memory or fused; null of several. */
+    /** As the run has it; of several, the one with most time. */
+    before_name: string | null;
+    after_name: string | null;
+    /** Compute, communication, memory or fused, of most of its time. */
     kind: string | null;
     status: "both" | "gone" | "new" | "replaced";
-    /** Of one that is gone: what stands in its place. */
+    /** Of replaced kernels: what stands in their place, and adds. */
     replaced_by: string | null;
-    /** name, or the rule by which two names are taken for one. */
-    matched_by: string;
+    /** Name, or the rule by which names are one; of replaced, what both launch from; null of others. */
+    matched_by: string | null;
     /** Own time: by which it lengthens the step. */
     before_ns: number;
     after_ns: number;

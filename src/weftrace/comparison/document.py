@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypedDict, cast
+from typing import Annotated, Final, Literal, TypedDict, cast, get_args
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from weftrace.analysis.time_owners import PARTS
+from weftrace.comparison.alignment.movers import Level, movers_of
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.gates import GateRow, IsNoise
 from weftrace.comparison.noise import Spread, are_noise
@@ -104,11 +105,20 @@ class PartRow(TypedDict):
 class MoverRow(TypedDict):
     """A family, kernel, operator or phase: what it adds to a step, idle time that it ends left out."""
 
-    name: str
-    kind: Annotated[str | None, Meta(description="Compute, communication, memory or fused; null of several.")]
+    part: Annotated[str, Meta(description="Of the step, whose time it is; a name has a row a part and cause.")]
+    cause: Annotated[str | None, Meta(description="Of communication: data or barrier; of waiting, for whom.")]
+    name: Annotated[str, Meta(description="Common to both runs; … where names differ that are summed.")]
+    before_name: Annotated[str | None, Meta(description="As the run has it; of several, the one with most time.")]
+    after_name: str | None
+    kind: Annotated[str | None, Meta(description="Compute, communication, memory or fused, of most of its time.")]
     status: Literal["both", "new", "gone", "replaced"]
-    replaced_by: Annotated[str | None, Meta(description="Of one that is gone: what stands in its place.")]
-    matched_by: Annotated[str, Meta(description="name, or the rule by which two names are taken for one.")]
+    replaced_by: Annotated[str | None, Meta(description="Of replaced kernels: what stands in their place, and adds.")]
+    matched_by: Annotated[
+        str | None,
+        Meta(
+            description="Name, or the rule by which names are one; of replaced, what both launch from; null of others."
+        ),
+    ]
     before_ns: Annotated[int, Meta(description="Own time: by which it lengthens the step.")]
     after_ns: int
     change_ns: int
@@ -171,7 +181,7 @@ DIFF_SCHEMA = DocumentSchema(
     file=Path(__file__).with_name("diff.schema.json"),
 )
 
-LEVELS: Final = ("family", "kernel", "operator", "phase")
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -254,21 +264,7 @@ def _side(side: Side, spread: Spread) -> SideTold:
     }
 
 
-def _movers(diff: Diff, level: str) -> list[MoverRow]:
-    """Until names are aligned by rule: those that are spelled alike."""
-    from weftrace.comparison.exact_changes import summed
-
-    of_work = diff.changes.filter(pl.col("part") != "idle", pl.col(level).is_not_null())
-    kinds = of_work.group_by(level).agg(
-        pl.when(pl.col("kind").n_unique() == 1).then(pl.col("kind").first()).alias("kind")
-    )
-    rows = summed(of_work, [level]).join(kinds, on=level, how="left", maintain_order="left").rename({level: "name"})
-    status = (
-        pl.when(pl.col("before_num") == 0).then(pl.lit("new"))
-        .when(pl.col("after_num") == 0).then(pl.lit("gone")).otherwise(pl.lit("both"))
-    )  # fmt: skip
-    rows = rows.with_columns(
-        status.alias("status"), matched_by=pl.lit("name"), replaced_by=pl.lit(None, dtype=pl.String),
-        is_noise=pl.lit(None, dtype=pl.Boolean),
-    )  # fmt: skip
-    return cast(list[MoverRow], rows.select(*MoverRow.__annotations__).to_dicts())
+def _movers(diff: Diff, level: Level) -> list[MoverRow]:
+    rows = movers_of(diff, level).filter(pl.col("part") != "idle", pl.col("name").is_not_null())
+    own = (pl.col(f"{side}_names").list.first().alias(f"{side}_name") for side in ("before", "after"))
+    return cast(list[MoverRow], rows.with_columns(own).select(*MoverRow.__annotations__).to_dicts())
