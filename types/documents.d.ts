@@ -2333,6 +2333,64 @@ declare namespace plan {
   }
 }
 
+declare namespace query {
+  /** A column of the answer. */
+  interface AnswerColumn {
+    name: string;
+    /** As Polars calls it: Int64, Float64, String, Boolean. */
+    type: string;
+  }
+  /** A file of a job that could not be used: the answer is without its rows. */
+  interface FileFailed {
+    path: string;
+    error: string;
+  }
+  /** A table that the question needed. */
+  interface TableRead {
+    table: string;
+    rows: number;
+  }
+  /** A question in SQL and the rows that it gave. */
+  interface Document {
+    schema: "weftrace.query/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    source: string;
+    sql: string;
+    read: TableRead[];
+    failures: FileFailed[];
+    columns: AnswerColumn[];
+    num_rows: number;
+    /** Column -> value. What is no number (NaN, infinity) is null. */
+    rows: Record<string, unknown>[];
+  }
+}
+
+declare namespace query_tables {
+  /** A column of a table. */
+  interface ColumnTold {
+    name: string;
+    type: string;
+    /** Empty for counts and names. */
+    unit: string;
+    meaning: string;
+  }
+  /** A table that questions are asked of. */
+  interface TableTold {
+    name: string;
+    /** What a row is. */
+    meaning: string;
+    columns: ColumnTold[];
+  }
+  /** The tables that `weftrace query` is asked of. */
+  interface Document {
+    schema: "weftrace.query_tables/1";
+    /** The version that wrote it. */
+    weftrace: string;
+    tables: TableTold[];
+  }
+}
+
 declare namespace report {
   /** One stretch of a phase, or of a kernel family outside phases. It spans no wait of 30 µs or more, but in a lane of thousands of boxes, where only the longest waits part them. */
   interface BoxDocument {
@@ -4164,9 +4222,12 @@ declare namespace diff_block {
   }
   /** A family, kernel, operator or phase: what it adds to a step, idle time that it ends left out. */
   interface MoverRow {
+    after_name: string | null;
     after_ns: number;
     after_num: number;
     after_raw_ns: number;
+    /** As the run has it; of several, the one with most time. */
+    before_name: string | null;
     /** Own time: by which it lengthens the step. */
     before_ns: number;
     /** Launches in a step. */
@@ -4177,15 +4238,20 @@ declare namespace diff_block {
     by_kernel_ns: number;
     by_number_ns: number;
     by_overlap_ns: number;
+    /** Of communication: data or barrier; of waiting, for whom. */
+    cause: string | null;
     change_ns: number;
     /** Whether it is no larger than what steps of one run differ by; null where one step tells nothing. */
     is_noise: boolean | null;
-    /** Compute, communication, memory or fused; null of several. */
+    /** Compute, communication, memory or fused, of most of its time. */
     kind: string | null;
-    /** name, or the rule by which two names are taken for one. */
-    matched_by: string;
+    /** Name, or the rule by which names are one; of replaced, what both launch from; null of others. */
+    matched_by: string | null;
+    /** Common to both runs; … where names differ that are summed. */
     name: string;
-    /** Of one that is gone: what stands in its place. */
+    /** Of the step, whose time it is; a name has a row a part and cause. */
+    part: string;
+    /** Of replaced kernels: what stands in their place, and adds. */
     replaced_by: string | null;
     status: "both" | "gone" | "new" | "replaced";
   }
@@ -4235,13 +4301,15 @@ declare namespace diff_block {
     shown: number;
     steps: StepPicture[];
   }
-  /** Whose an event is, by all the names that a mover may have. */
+  /** Whose an event is, by all the names that a mover may have. name: of the kernel, as its run has it; the others are those by which both runs are aligned. replacement: a number that kernels in each other's place share. */
   interface LabelRow {
     family: string;
     kernel: string;
     kind: string;
+    name: string;
     operator: string | null;
     phase: string | null;
+    replacement: number | null;
   }
   /** A step of a rank: its lanes, and the events of its device by stream and start. start, dur: ns; label: position in `RunPicture.labels`. left_out: events that are not listed, the shortest. */
   interface StepPicture {

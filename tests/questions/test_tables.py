@@ -197,7 +197,10 @@ def test_a_column_alone_is_what_it_is_among_all(tmp_path: Path) -> None:
     for name, everything in build(trace, EVERYTHING, rules=few_rules()).items():
         assert dict(everything.schema) == TABLES[name].schema
         for column in everything.columns:
-            assert build(trace, {name: (column,)}, rules=few_rules())[name].equals(everything.select(column)), (name, column)
+            assert build(trace, {name: (column,)}, rules=few_rules())[name].equals(everything.select(column)), (
+                name,
+                column,
+            )
 
 
 def test_a_trace_without_work_has_empty_tables(tmp_path: Path) -> None:
