@@ -46,7 +46,7 @@ export function moverTable({ document: { movers, verdict } }, pictures) {
       name: `movers-${chosen}`,
       columns: columnsOf(chosen, rows, alike),
       rows,
-      sort: { key: "change_ns", down: true },
+      sort: { key: "", down: false }, // as the document has them: the largest change first, whatever its sign
       limit: 15,
       onRow: pictures ? (row) => open(chosen, row) : undefined,
       rowClass: (row) => (row.is_noise ? "noise" : ""),
