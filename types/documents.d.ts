@@ -4301,13 +4301,15 @@ declare namespace diff_block {
     shown: number;
     steps: StepPicture[];
   }
-  /** Whose an event is, by all the names that a mover may have. */
+  /** Whose an event is, by all the names that a mover may have. name: of the kernel, as its run has it; the others are those by which both runs are aligned. replacement: a number that kernels in each other's place share. */
   interface LabelRow {
     family: string;
     kernel: string;
     kind: string;
+    name: string;
     operator: string | null;
     phase: string | null;
+    replacement: number | null;
   }
   /** A step of a rank: its lanes, and the events of its device by stream and start. start, dur: ns; label: position in `RunPicture.labels`. left_out: events that are not listed, the shortest. */
   interface StepPicture {

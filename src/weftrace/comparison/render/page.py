@@ -26,6 +26,7 @@ ROLES: Mapping[str, str] = {
     "waiting for late ranks": "waiting",
 }  # fmt: skip
 
+_NAMES = ("name", "before_name", "after_name", "replaced_by")
 _ROOM = 0.5  # of the axis: changes that fill less of it are seen on one that does not begin at 0
 
 
@@ -127,6 +128,5 @@ def _shortened(document: DiffDocument) -> DiffDocument:
 
 
 def _named(row: MoverRow) -> MoverRow:
-    names = ("name", "before_name", "after_name", "replaced_by")
-    fits = {key: value[:MAX_NAME] if key in names and isinstance(value, str) else value for key, value in row.items()}
-    return cast(MoverRow, fits)
+    names = {key: None if row[key] is None else row[key][:MAX_NAME] for key in _NAMES}  # type: ignore[literal-required]
+    return cast(MoverRow, {**row, **names})

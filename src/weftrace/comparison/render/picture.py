@@ -39,13 +39,17 @@ LEVELS = ("family", "kernel", "operator", "phase")
 
 
 class LabelRow(TypedDict):
-    """Whose an event is, by all the names that a mover may have."""
+    """Whose an event is, by all the names that a mover may have. name: of the kernel, as its run has it; the others are
+    those by which both runs are aligned. replacement: a number that kernels in each other's place share.
+    """
 
+    name: str
     kind: str
     family: str
     kernel: str
     operator: str | None
     phase: str | None
+    replacement: int | None
 
 
 class EventRow(TypedDict):
@@ -117,7 +121,7 @@ def _rank_picture(diff: Diff, at: int) -> RankPicture:
     missing: list[str] = []
     for word, side in (("before", diff.before), ("after", diff.after)):
         work = _work_again(side.ranks[at])
-        found.append(None if isinstance(work, str) else run_picture(side, work))
+        found.append(None if isinstance(work, str) else run_picture(side, work, _labels(diff, side, work)))
         missing += [f"{word}: {work}"] if isinstance(work, str) else []
     return {"name": _name(diff.after.ranks[at]), "before": found[0], "after": found[1], "missing": missing}
 
@@ -139,13 +143,12 @@ def _work_again(rank: RankRun) -> Work | str:
     return next((w for w in works if w.device == rank.device and w.trace.rank == rank.rank), "its events are not kept")
 
 
-def run_picture(side: Side, work: Work) -> RunPicture:
-    """The steps of a rank that a page shows."""
+def run_picture(side: Side, work: Work, labelled: pl.DataFrame) -> RunPicture:
+    """The steps of a rank that a page shows. labelled: of each event of the device whose it is, by row."""
     steps, shown = shown_steps(side)
-    labelled = _labels(work)
-    labels = labelled.select("kind", *LEVELS).unique(maintain_order=True).with_row_index("label")
-    codes = labelled.join(labels, on=("kind", *LEVELS), nulls_equal=True, maintain_order="left")
-    coded = codes.select("row", "label")
+    names = [name for name in labelled.columns if name != "row"]
+    labels = labelled.select(names).unique(maintain_order=True).with_row_index("label")
+    coded = labelled.join(labels, on=names, nulls_equal=True, maintain_order="left").select("row", "label")
     most = MAX_EVENTS // len(steps)
     return {
         "steps": [_step_picture(work, step, coded, most) for step in steps],
@@ -155,10 +158,19 @@ def run_picture(side: Side, work: Work) -> RunPicture:
     }
 
 
-def _labels(work: Work) -> pl.DataFrame:
+def _labels(diff: Diff, side: Side, work: Work) -> pl.DataFrame:
     """Of each event of the device whose it is: row, then the columns of `LabelRow`."""
-    labels = event_labels(work).select("row", pl.col("kind", *LEVELS).cast(pl.String))
-    return labels.with_columns(pl.col(LEVELS).str.slice(0, MAX_NAME))
+    is_before = side is diff.before
+    labels = event_labels(work).select("row", pl.col("kind", *LEVELS).cast(pl.String), name="kernel")
+    for level in LEVELS:
+        partners = diff.alignment.of(level)
+        names = {name: each.name for each in partners for name in (each.before if is_before else each.after)}
+        labels = labels.with_columns(pl.col(level).replace(names))
+    places = ("kernel", "operator", "phase")
+    replaced = diff.changes.filter(pl.col("replacement").is_not_null()).select(*places, "replacement").unique(places)
+    labels = labels.join(replaced, on=places, how="left", nulls_equal=True, maintain_order="left")
+    cut = (pl.col(name).cast(pl.String).str.slice(0, MAX_NAME) for name in ("name", *LEVELS))
+    return labels.select("row", "kind", *cut, "replacement")
 
 
 def _step_picture(work: Work, step: int | None, coded: pl.DataFrame, most: int) -> StepPicture:

@@ -41,12 +41,18 @@ function showVerdict({ word, reasons }) {
     "comparable, but": "Comparable, but:",
     "not comparable": "Not comparable:",
   };
-  const [first, ...others] = reasons;
+  const alone = reasons.length === 1;
   fill(
     box,
     h("b", { text: whole[word] }),
-    first ? ` ${first}.` : null,
-    others.map((reason) => h("span", { class: "verdict-reason", text: ` ${reason}.` })),
+    alone ? ` ${reasons[0]}.` : null,
+    alone || !reasons.length
+      ? null
+      : h(
+          "ul",
+          {},
+          reasons.map((reason) => h("li", { text: reason })),
+        ),
   );
 }
 
@@ -86,8 +92,8 @@ function showFacts(rows) {
   /** @type {import("render/tables.js").Column<Fact>[]} */
   const columns = [
     { key: "name", label: "what", kind: "text" },
-    { key: "before", label: "before", kind: "text" },
-    { key: "after", label: "after", kind: "text" },
+    { key: "before", label: "before", kind: "text", node: (row) => h("span", { class: "fact", text: row.before }) },
+    { key: "after", label: "after", kind: "text", node: (row) => h("span", { class: "fact", text: row.after }) },
     {
       key: "differs",
       label: "differs",

@@ -25,7 +25,9 @@ const ROOM = 12; // pixels of width for each line: of lines that are nearer to e
  * @returns {Joins}
  */
 export function joinsOf(before, after) {
-  const [one, other] = [startsOf(before), startsOf(after)];
+  const phased = [before, after].map((lanes) => lanes.some((lane) => lane.boxes.some((box) => box.phase !== null)));
+  const own = phased.some(Boolean); // of files without phases, whatever has a name
+  const [one, other] = [startsOf(before, own), startsOf(after, own)];
   /** @type {Joins} */
   const found = { joins: [], apart: [] };
   for (const name of new Set([...one.keys(), ...other.keys()])) {
@@ -38,20 +40,20 @@ export function joinsOf(before, after) {
 }
 
 /**
- * When each occurrence of each phase begins; where there are no phases, each communication.
+ * When each occurrence of each phase begins; of what is in no phase, each box.
  * @param {page.Lane[]} lanes
+ * @param {boolean} [phased] phases alone
  * @returns {Map<string, number[]>}
  */
-export function startsOf(lanes) {
-  const boxes = lanes.flatMap((lane) => lane.boxes.map((box) => ({ ...box, lane: lane.lane })));
-  const phased = boxes.some((box) => box.phase !== null);
-  const own = boxes.filter((box) => (phased ? box.phase !== null : box.lane === "communication"));
+export function startsOf(lanes, phased = false) {
   /** @type {Map<string | number, { name: string, start_ns: number }>} */
   const first = new Map();
-  own.forEach((box, at) => {
-    const key = box.phase ?? `box ${at}`;
+  const boxes = lanes.flatMap((lane) => lane.boxes);
+  boxes.forEach(({ name, phase, start_ns }, at) => {
+    if (phased && phase === null) return;
+    const key = phase ?? `box ${at}`;
     const seen = first.get(key);
-    if (!seen || box.start_ns < seen.start_ns) first.set(key, { name: box.name, start_ns: box.start_ns });
+    if (!seen || start_ns < seen.start_ns) first.set(key, { name, start_ns });
   });
   /** @type {Map<string, number[]>} */
   const starts = new Map();

@@ -2,14 +2,14 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, grouped } from "render/format.js";
-import { kernelName, kindChip, sortableTable } from "render/tables.js";
+import { kernelName, sortableTable } from "render/tables.js";
 
 /**
  * @typedef {page.DiffBlock} Block
  * @typedef {page.Mover} Mover
  * @typedef {"family" | "kernel" | "operator" | "phase"} Level
  * @typedef {NonNullable<ReturnType<typeof import("./pictures.js").pictures>>} Pictures
- * @typedef {import("./streams.js").Events} Events
+ * @typedef {page.RunPicture["labels"][number]} Label
  */
 
 const LEVELS = /** @type {const} */ (["family", "kernel", "operator", "phase"]);
@@ -46,7 +46,7 @@ export function moverTable({ document: { movers, verdict } }, pictures) {
       name: `movers-${chosen}`,
       columns: columnsOf(chosen, rows, alike),
       rows,
-      sort: { key: "change_ns", down: true },
+      sort: { key: "", down: false }, // as the document has them: the largest change first, whatever its sign
       limit: 15,
       onRow: pictures ? (row) => open(chosen, row) : undefined,
       rowClass: (row) => (row.is_noise ? "noise" : ""),
@@ -61,8 +61,8 @@ export function moverTable({ document: { movers, verdict } }, pictures) {
    */
   function open(level, mover) {
     if (!pictures) return;
-    const before = eventsOf(pictures.streams.before.events(), pictures, "before", level, mover.before_name);
-    const after = eventsOf(pictures.streams.after.events(), pictures, "after", level, mover.after_name);
+    const before = eventsOf(pictures, "before", level, mover);
+    const after = eventsOf(pictures, "after", level, mover);
     const of = after.length ? after : before;
     const events = pictures.streams[after.length ? "after" : "before"].events();
     const longest = events ? of.reduce((best, at, nth) => (events.dur[at] > events.dur[of[best]] ? nth : best), 0) : 0;
@@ -113,21 +113,27 @@ function walk(pictures, name, events, { nth, longest }) {
 }
 
 /**
- * The events of a mover in a step, in order of time.
- * @param {Events | null} events
+ * The events of a mover in the step shown, in order of time; of kernels in each other's place, all of them.
  * @param {Pictures} pictures
  * @param {"before" | "after"} run
  * @param {Level} level
- * @param {string | null} name as this run has it; null where it has none
+ * @param {Mover} mover
  */
-function eventsOf(events, pictures, run, level, name) {
-  if (!events || name === null) return [];
+function eventsOf(pictures, run, level, mover) {
+  const events = pictures.streams[run].events();
   const labels = pictures.labels(run);
-  const own = new Set(labels.flatMap((label, at) => (label[level] === name ? [at] : [])));
+  const own = mover[`${run}_name`];
+  const together = labels.find((label) => mover.status === "replaced" && label.name === own)?.replacement ?? null;
+  /** @param {Label} label */
+  const isOwn = (label) =>
+    mover.status === "replaced"
+      ? label.name === own || (together !== null && label.replacement === together)
+      : label[level] === mover.name;
+  const codes = new Set(labels.flatMap((label, at) => (isOwn(label) ? [at] : [])));
   /** @type {number[]} */
   const found = [];
-  events.label.forEach((label, at) => own.has(label) && found.push(at));
-  return found.sort((a, b) => events.start[a] - events.start[b]);
+  events?.label.forEach((label, at) => codes.has(label) && found.push(at));
+  return found.sort((a, b) => (events ? events.start[a] - events.start[b] : 0));
 }
 
 /**
@@ -186,12 +192,13 @@ function columnsOf(level, rows, alike) {
  * @param {Mover} row
  */
 function nameOf(level, row) {
+  const part = row.cause && row.cause !== "data" ? `${row.part}: ${row.cause}` : row.part;
   const chips = [
-    row.kind && level !== "phase" ? kindChip(row.kind) : null,
+    h("span", { class: "chip plain", text: part }),
     row.status === "both" ? null : h("span", { class: "chip warn", text: row.status }),
     row.is_noise ? h("span", { class: "chip plain", text: "noise" }) : null,
   ];
-  const rule = row.matched_by === "name" || !row.matched_by ? "" : `matched by ${row.matched_by}`;
+  const rule = row.matched_by === "name" || row.matched_by === null ? "" : `matched by ${row.matched_by}`;
   const other = row.replaced_by ? `by ${row.replaced_by}` : rule;
   return h(
     "span",

@@ -21,7 +21,8 @@ const RUNS = /** @type {const} */ (["before", "after"]);
  */
 export function showSteps(found, pictures) {
   const told = RUNS.map((run) => {
-    const { low_ns, high_ns, steps } = found[run];
+    const { low_ns, median_ns, high_ns, steps } = found[run];
+    if (steps.length < 2) return `${run}: one, ${duration(median_ns, 4)}`;
     return `${run}: half of ${plural(steps.length, "step")} within ${duration(low_ns, 4)} to ${duration(high_ns, 4)}`;
   });
   byId("step-lead").textContent =

@@ -37,7 +37,7 @@ export function eventsOf({ labels }, step) {
     name: label,
     label,
     kind: Uint8Array.from(label, (at) => kinds[at]),
-    names: labels.map(({ kernel }) => kernel),
+    names: labels.map(({ name }) => name),
     className: KINDS,
     rows: step.rows,
   };
@@ -183,7 +183,7 @@ function summed(chosen, num) {
  * @param {number} at
  */
 function tip(events, label, at) {
-  return tipRows(label.kernel.slice(0, 200), palette()[label.kind], [
+  return tipRows(label.name.slice(0, 200), palette()[label.kind], [
     ["from", duration(events.start[at], 5)],
     ["takes", duration(events.dur[at], 4)],
     ["family", label.family],
