@@ -19,8 +19,9 @@ def work(kernel: str, operator: str | None, num: int, mean_ns: int, *, phase: st
     return (step, "compute", None, family, kernel, operator, phase, num, num * mean_ns, num * mean_ns)
 
 
-def gap(kernel: str | None, operator: str | None, num: int, mean_ns: int, *, phase: str | None = "F") -> Row:
-    return (0, "idle", "host_wait", "gemm", kernel, operator, phase, num, num * mean_ns, num * mean_ns)
+def gap(kernel: str | None, operator: str | None, num: int, mean_ns: int, *, phase: str | None = "F",
+        cause: str = "host_wait") -> Row:  # fmt: skip
+    return (0, "idle", cause, "gemm", kernel, operator, phase, num, num * mean_ns, num * mean_ns)
 
 
 def run_of_rows(rows: Sequence[Row], num_steps: int = 1) -> Run:

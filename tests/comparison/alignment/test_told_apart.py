@@ -86,6 +86,14 @@ def test_gaps_before_a_kernel_in_anothers_place_are_longer_gaps() -> None:
     assert effects(before, after) == (0, 60, 0, -40)
 
 
+def test_gaps_of_another_cause_before_a_kernel_are_no_more_gaps_than_before() -> None:
+    """Two gaps of 40 for the host, then two of 25 between kernels: - 30 by duration."""
+    before, after = [gap("a", "aten::mm", 2, 40)], [gap("a", "aten::mm", 2, 25, cause="kernel_gap")]
+    assert effects(before, after) == (0, -30, 0, 0)
+    by_cause = diff_of(before, after).by("cause").sort("change_ns")
+    assert by_cause.select("change_ns", "by_number_ns", "by_duration_ns").rows() == [(-80, -80, 0), (50, 80, -30)]
+
+
 def test_the_end_of_a_step_is_no_kernel() -> None:
     assert effects([gap(None, None, 1, 5)], []) == (-5, 0, 0, 0)
 

@@ -11,9 +11,15 @@ from weftrace.comparison.exact_changes import effects_of
 #: Columns that `told_apart` adds to the changes.
 STATUS_COLUMNS = ("status", "replacement", "replaced_in")
 
-_KERNEL = ("part", "cause", "kind", "family", "kernel")
-# Where work of one kernel may have moved from and to, the nearest first.
-_PLACES = ((*_KERNEL, "phase"), (*_KERNEL, "operator"), _KERNEL)
+_KERNEL = ("part", "kind", "family", "kernel")
+# Where work of one kernel may have moved from and to, the nearest first. Gaps before it may have another cause.
+_PLACES = (
+    (*_KERNEL, "cause", "phase"),
+    (*_KERNEL, "cause", "operator"),
+    (*_KERNEL, "cause"),
+    (*_KERNEL, "operator", "phase"),
+    _KERNEL,
+)
 _BEFORE, _AFTER = pl.col("before_num") + pl.col("before_raw_ns") > 0, pl.col("after_num") + pl.col("after_raw_ns") > 0
 
 
@@ -45,16 +51,22 @@ def _moved(rows: pl.DataFrame) -> pl.DataFrame:
     alone = rows.filter("_both", _BEFORE != _AFTER).with_columns(
         by_number_ns="change_ns", by_kernel_ns=pl.lit(0, pl.Int64)
     )
-    rest, done = rows.join(alone, on="_row", how="anti"), list[pl.DataFrame]()
+    rest = rows.join(alone, on="_row", how="anti")
     of_both = pl.when("_both").then("by_kernel_ns").otherwise(0)  # no launch of it began here, yet it ran
     rest = rest.with_columns(pl.col("by_number_ns") + of_both, pl.col("by_kernel_ns") - of_both)
-    for place in _PLACES:
-        sides = [alone.filter(each).select(place).unique() for each in (_BEFORE, _AFTER)]
+    return pl.concat([rest, *_split_where_both(alone, _PLACES)])
+
+
+def _split_where_both(rows: pl.DataFrame, places: Sequence[Sequence[str]]) -> list[pl.DataFrame]:
+    """Rows of one run each, split by effects in the first kind of place that both runs have; the others as they are."""
+    done = []
+    for place in places:
+        sides = [rows.filter(each).select(place).unique() for each in (_BEFORE, _AFTER)]
         pairs = sides[0].join(sides[1], on=place, how="semi", nulls_equal=True)
-        there = alone.join(pairs, on=place, how="semi", nulls_equal=True)
-        alone = alone.join(there, on="_row", how="anti")
+        there = rows.join(pairs, on=place, how="semi", nulls_equal=True)
+        rows = rows.join(there, on="_row", how="anti")
         done.append(_split(there, place))
-    return pl.concat([rest, alone, *done]) if rows.height else rows
+    return [rows, *done]
 
 
 def _split(rows: pl.DataFrame, place: Sequence[str]) -> pl.DataFrame:
@@ -79,14 +91,10 @@ def _split(rows: pl.DataFrame, place: Sequence[str]) -> pl.DataFrame:
 
 def _gaps_of_replaced(rows: pl.DataFrame) -> pl.DataFrame:
     """A gap before a kernel in another's place is as a gap before that other: more of them, or longer ones."""
-    place = ("part", "cause", "replacement")
     gaps = rows.filter(pl.col("part") == "idle", pl.col("replacement").is_not_null())
     gaps = gaps.with_columns(by_number_ns="change_ns", by_kernel_ns=pl.lit(0, pl.Int64))
-    both = gaps.group_by(place).agg(_BEFORE.any().alias("_one"), _AFTER.any().alias("_other"))
-    both = both.filter("_one", "_other")
-    there = gaps.join(both, on=place, how="semi", nulls_equal=True)
     rest = rows.join(gaps, on="_row", how="anti")
-    return pl.concat([rest, gaps.join(there, on="_row", how="anti"), _split(there, place)])
+    return pl.concat([rest, *_split_where_both(gaps, (("part", "cause", "replacement"), ("part", "replacement")))])
 
 
 def _replaced(rows: pl.DataFrame) -> pl.DataFrame:
