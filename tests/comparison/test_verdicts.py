@@ -245,3 +245,13 @@ def test_nccls_version_is_read_from_beside_the_rank(judged: Callable[..., Verdic
     world = {"backend": "nccl", "rank": 0, "world_size": 1}
     of = [{"facts": {"distributedInfo": world | {"nccl_version": version}}} for version in ("2.20.5", "2.21")]
     assert judged(*of).reasons == ("the version of nccl differs: 2.20.5 before, 2.21 after",)
+
+
+def test_a_bare_number_in_a_name_may_count_runs(tmp_path: Path) -> None:
+    """trace_1.json and trace_2.json: the one before and after a change as often as two ranks."""
+    paths = [written(rank=None).write(tmp_path / name) for name in ("trace_1.json", "trace_2.json", "rank3.json")]
+    verdict = verdict_of(*sides_of(run_of(paths[0]), run_of(paths[1])))
+    assert verdict.word == "comparable, but"
+    assert verdict.reasons == ("they may be of different ranks: 1 before, 2 after, as numbers in their names say",)
+    (renamed := paths[0].with_name("rank2.json")).write_text(paths[0].read_text())
+    assert verdict_of(*sides_of(run_of(renamed), run_of(paths[2]))).word == "not comparable"

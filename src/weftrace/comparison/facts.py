@@ -17,7 +17,7 @@ from weftrace.units import size
 DEVICE, VENDOR, SMS, MEMORY = "device", "vendor", "multiprocessors", "device memory"
 KERNEL_DTYPES, OPERATOR_DTYPES, COLLECTIVE_DTYPES = "dtypes of kernels", "dtypes of operators", "dtypes of collectives"
 SHAPES, DIGEST = "shapes", "digest of shapes"
-EXTRAS, DAMAGE, BACKEND = "recorded", "damage", "backend"
+EXTRAS, DAMAGE, BACKEND, MACHINE = "recorded", "damage", "backend", "machine"
 #: A setting of the run, or a version of what it ran on, begins with one of these.
 SETTING, VERSION = "setting: ", "version of "
 
@@ -71,6 +71,7 @@ def _told(work: Work, operator_rows: pl.Series | None) -> Iterator[tuple[str, st
     yield from _of_operators(work, operator_rows)
     yield EXTRAS, _extras(trace)
     yield DAMAGE, _damage(trace)
+    yield MACHINE, trace.info.get("capture.host", trace.info.get("hostname", ""))
     yield from _versions(trace.info)
     yield from _settings(trace.info)
 

@@ -30,6 +30,7 @@ from weftrace.comparison.facts import (
     DIGEST,
     EXTRAS,
     KERNEL_DTYPES,
+    MACHINE,
     MEMORY,
     OPERATOR_DTYPES,
     SETTING,
@@ -88,9 +89,9 @@ def _refusals(before: Side, after: Side) -> Iterator[str]:
     if not before.ranks:
         yield f"no rank is in both: {_ranks(before.run)} before, {_ranks(after.run)} after"
         return
-    alone = before.ranks[0].rank, after.ranks[0].rank
-    if len(before.ranks) == 1 and None not in alone and alone[0] != alone[1]:
-        yield f"different ranks do different work: rank {alone[0]} before, rank {alone[1]} after"
+    alone = before.ranks[0], after.ranks[0]
+    if _are_other_ranks(before, after) and all(map(_is_rank_sure, alone)):
+        yield f"different ranks do different work: rank {alone[0].rank} before, rank {alone[1].rank} after"
     worlds = _world(before), _world(after)
     if None not in worlds and worlds[0] != worlds[1]:
         yield f"the worlds differ: {counted(worlds[0] or 0, 'rank')} before, {counted(worlds[1] or 0, 'rank')} after"
@@ -98,6 +99,18 @@ def _refusals(before: Side, after: Side) -> Iterator[str]:
     yield from _differing(before, after, "what is timed differs", _timed)
     if bool(before.steady.steps) != bool(after.steady.steps):
         yield f"a step is held against a whole recording: {_steps(before)} before, {_steps(after)} after"
+
+
+def _are_other_ranks(before: Side, after: Side) -> bool:
+    """Of two traces of a rank each: sides pair those, whatever their numbers."""
+    alone = before.ranks[0].rank, after.ranks[0].rank
+    return len(before.ranks) == 1 and None not in alone and alone[0] != alone[1]
+
+
+def _is_rank_sure(rank: RankRun) -> bool:
+    """Not a bare number in the name of a file, which may as well count runs: trace_1.json, trace_2.json."""
+    name = rank.path.replace("\\", "/").rsplit("/", 1)[-1].lower()
+    return rank.world_size is not None or "rank" in name or "worker" in name
 
 
 def _device(rank: RankRun) -> str | None:
@@ -138,6 +151,9 @@ def _caveats(before: Side, after: Side) -> Iterator[str]:
 
 
 def _other_ranks(before: Side, after: Side) -> Iterator[str]:
+    one, other = before.ranks[0], after.ranks[0]
+    if _are_other_ranks(before, after) and not (_is_rank_sure(one) and _is_rank_sure(other)):
+        yield f"they may be of different ranks: {one.rank} before, {other.rank} after, as numbers in their names say"
     of = [{(rank.rank, rank.device) for rank in side.run.ranks} for side in (before, after)]
     if len(before.ranks) < max(len(before.run.ranks), len(after.run.ranks)) and of[0] != of[1]:
         both = len({rank.rank for rank in before.ranks})
@@ -290,7 +306,8 @@ def _facts(before: Side, after: Side) -> Iterator[tuple[str, str, str]]:
         _each(after, lambda r: "simulated" if r.simulated else "measured"),
     )
     yield "timed", _each(before, lambda r: _BASES[r.basis]), _each(after, lambda r: _BASES[r.basis])
-    known = (DEVICE, SMS, MEMORY, VENDOR, BACKEND, OPERATOR_DTYPES, KERNEL_DTYPES, COLLECTIVE_DTYPES, DIGEST, EXTRAS)
+    known = (DEVICE, SMS, MEMORY, VENDOR, BACKEND, OPERATOR_DTYPES, KERNEL_DTYPES, COLLECTIVE_DTYPES, DIGEST, EXTRAS,
+             MACHINE)  # fmt: skip
     for name in (*known, DAMAGE, *_names(before, after, SETTING), *_names(before, after, VERSION)):
         one, other = _each(before, _fact(name)), _each(after, _fact(name))
         if one or other:
