@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.tracefile import GEMM, TraceFile
+from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.comparison import Run, Verdict, run_of
 from weftrace.comparison.sides import Side, sides_of
 from weftrace.comparison.steady_steps import SteadySteps
@@ -30,7 +30,7 @@ def written(
     steps: int = 3,
     facts: dict[str, Any] | None = None,
     device: dict[str, Any] | None = None,
-    grows_us: float = 0,
+    sends: str = "BFloat16",
     **of: Any,
 ) -> TraceFile:
     """Steps of kernels of 100 µs, each launched by an operator of these shapes."""
@@ -41,10 +41,13 @@ def written(
     for step in range(max(1, steps)):
         start = at
         for kernel in kernels:
-            us = 100 + step * grows_us + step % 2
+            us = 100 + step % 2
             file.host("aten::mm", at, 8, cat="cpu_op", **{"Input Dims": shapes, "Input type": '["c10::BFloat16"]'})
             file.kernel(kernel, at + 10, us, launch=at + 2)
             at += us + 10
+        file.kernel(
+            ALL_REDUCE, at - 20, 20, launch=start + 3, stream=20, dtype=sends, **{"Collective name": "allreduce"}
+        )
         if steps:
             file.host(f"ProfilerStep#{step + 5}", start - 1, at - start)
     return file
@@ -115,13 +118,21 @@ def test_no_cause_is_told_where_too_much_differs(
         (
             {"kernels": (GEMM,) * 4},
             [
-                "a step launches another number of kernels and copies: 2 before, 4 after; they were fused or split, "
+                "a step launches another number of kernels and copies: 3 before, 5 after; they were fused or split, "
                 "or the work is another"
             ],
         ),
         ({"facts": {"traceName": "/home/x.json", "trace_id": "B4", "username": "x"}}, []),
         ({"steps": 5}, []),  # steps are compared, not recordings
         ({"rank": None}, []),
+        (
+            {"facts": {"distributedInfo": {"backend": "gloo", "rank": 0, "world_size": 1}}},
+            ["the communication libraries differ: nccl before, gloo after"],
+        ),
+        (
+            {"sends": "Float8_e4m3fn"},
+            ["the dtypes of collectives differ: BFloat16 before, Float8_e4m3fn after"],
+        ),
     ],
 )
 def test_what_may_be_the_cause_is_a_reason_with_both_values(
@@ -129,6 +140,7 @@ def test_what_may_be_the_cause_is_a_reason_with_both_values(
 ) -> None:
     verdict = judged({}, after)
     assert (verdict.word, list(verdict.reasons)) == ("comparable, but" if sentences else "comparable", sentences)
+    assert judged(after, {}).word == verdict.word
 
 
 def test_a_file_and_itself_are_comparable_however_damaged(tmp_path: Path) -> None:
@@ -238,7 +250,7 @@ def test_what_a_verdict_tells_of_versions_dtypes_and_steps(judged: Callable[...,
     assert facts["version of hip runtime"] == ("not recorded", "6.4.43483")
     assert facts["dtypes of operators"] == ("bf16 100 %", "bf16 100 %")
     assert facts["device"] == ("NVIDIA H800",) * 2
-    assert facts["launches a step"] == ("2", "2")
+    assert facts["launches a step"] == ("3", "3")
 
 
 def test_nccls_version_is_read_from_beside_the_rank(judged: Callable[..., Verdict]) -> None:
@@ -255,3 +267,33 @@ def test_a_bare_number_in_a_name_may_count_runs(tmp_path: Path) -> None:
     assert verdict.reasons == ("they may be of different ranks: 1 before, 2 after, as numbers in their names say",)
     (renamed := paths[0].with_name("rank2.json")).write_text(paths[0].read_text())
     assert verdict_of(*sides_of(run_of(renamed), run_of(paths[2]))).word == "not comparable"
+
+
+def test_recordings_without_steps_that_hold_more_of_them_are_told(judged: Callable[..., Verdict]) -> None:
+    (reason,) = judged({"steps": 0, "kernels": (GEMM,) * 10}, {"steps": 0, "kernels": (GEMM,) * 11}).reasons
+    assert reason.startswith("the recording holds another number of kernels and copies: 11 before, 12 after")
+
+
+@pytest.mark.parametrize("name", ["tracelens-h100-bert-small.json.gz", "tracelens-mi300-bert-small.json.gz"])
+def test_what_a_recorded_trace_tells_of_itself(shared_data: Path, name: str) -> None:
+    (rank,) = run_of(shared_data / name).ranks
+    of_both = {
+        "dtypes of kernels": "bf16 100 %",
+        "dtypes of operators": "bf16 100 %",
+        "digest of shapes": "0744692d, of 16 calls that differ in operator or shapes",
+        "recorded": "with shapes, stacks, memory, FLOPs, modules",
+    }
+    own = {
+        "tracelens-h100-bert-small.json.gz": {"device": "NVIDIA H100 80GB HBM3", "version of cuda runtime": "12.4"},
+        "tracelens-mi300-bert-small.json.gz": {"vendor": "AMD", "version of hip runtime": "6.4.43483"},
+    }
+    assert rank.facts.items() >= (of_both | own[name]).items()
+
+
+def test_the_two_ranks_of_a_recorded_job_are_no_before_and_after(shared_data: Path) -> None:
+    before, after = (run_of(shared_data / "hta-two-ranks" / f"sampled_rank-{rank}.json.gz") for rank in (0, 1))
+    verdict = verdict_of(*sides_of(before, after))
+    assert verdict.word == "not comparable"
+    assert verdict.reasons[0] == "different ranks do different work: rank 0 before, rank 1 after"
+    of_itself = verdict_of(*sides_of(after, after))
+    assert (of_itself.word, of_itself.reasons) == ("comparable", ())

@@ -48,6 +48,7 @@ from weftrace.units import counted
 Word = Literal["comparable", "comparable, but", "not comparable"]
 
 _OTHER_WORK = 0.25  # of the launches of a step
+_OTHER_RECORDING = 0.02  # of the launches of a recording without steps, which may hold more of them than the other
 _MUCH, _NONE = 10, 1  # percent of the time of kernels: a dtype that has this much of the one run, and less of the other
 _FIRST = 5  # calls that take longest: their shapes are looked for in the other run
 _SET_ASIDE = 0.02  # of a device's memory
@@ -211,8 +212,8 @@ def _percents(text: str) -> dict[str, int]:
 
 def _other_work(before: Side, after: Side) -> Iterator[str]:
     num = _launches(before), _launches(after)
-    what = "a step launches" if before.steady.steps else "the recording holds"
-    if abs(num[1] - num[0]) > _OTHER_WORK * max(num):
+    what, much = ("a step launches", _OTHER_WORK) if before.steady.steps else ("the recording holds", _OTHER_RECORDING)
+    if abs(num[1] - num[0]) > much * max(num):
         yield (
             f"{what} another number of kernels and copies: {num[0]:,.0f} before, {num[1]:,.0f} after; "
             "they were fused or split, or the work is another"
