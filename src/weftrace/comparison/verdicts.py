@@ -145,7 +145,7 @@ def _caveats(before: Side, after: Side) -> Iterator[str]:
     yield from _other_work(before, after)
     yield from _differing(before, after, "the communication libraries differ", _fact(BACKEND))
     for name in _names(before, after, VERSION):
-        yield from _differing(before, after, f"the {name} differs", _fact(name))
+        yield from _differing(before, after, f"the version of {name.removeprefix(VERSION)} differs", _fact(name))
     yield from _differing(before, after, "the device memories differ", _fact(MEMORY), _other_memory)
     yield from _differing(before, after, "they were recorded otherwise, and recording slows the host", _fact(EXTRAS))
     yield from _drifting(before, after)
@@ -312,10 +312,16 @@ def _facts(before: Side, after: Side) -> Iterator[tuple[str, str, str]]:
     for name in (*known, DAMAGE, *_names(before, after, SETTING), *_names(before, after, VERSION)):
         one, other = _each(before, _fact(name)), _each(after, _fact(name))
         if one or other:
-            yield name.removeprefix(SETTING), one or _UNKNOWN, other or _UNKNOWN
-    longest = [_each(side, lambda rank: rank.facts.get(SHAPES, "").partition("\n")[0]) for side in (before, after)]
-    if any(longest):
-        yield "longest call", longest[0] or _UNKNOWN, longest[1] or _UNKNOWN
+            yield name.removeprefix(SETTING).removeprefix(VERSION), one or _UNKNOWN, other or _UNKNOWN
+    yield from _shapes_of_longest(before, after)
+
+
+def _shapes_of_longest(before: Side, after: Side) -> Iterator[tuple[str, str, str]]:
+    """Of the operator that takes longest before, the shapes of its longest call in both, on the first rank."""
+    lines = [side.ranks[0].facts.get(SHAPES, "").split("\n") if side.ranks else [""] for side in (before, after)]
+    operator = lines[0][0].partition(" ")[0]
+    if operator and all(operator in _by_operator(each) for each in lines):
+        yield f"shapes of {operator}", _by_operator(lines[0])[operator], _by_operator(lines[1])[operator]
 
 
 def _each(side: Side, value: Callable[[RankRun], str | None]) -> str:
