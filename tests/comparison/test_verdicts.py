@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.tracefile import GEMM, TraceFile
+from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
 from weftrace.comparison import Run, Verdict, run_of
 from weftrace.comparison.sides import Side, sides_of
 from weftrace.comparison.steady_steps import SteadySteps
@@ -30,7 +30,7 @@ def written(
     steps: int = 3,
     facts: dict[str, Any] | None = None,
     device: dict[str, Any] | None = None,
-    grows_us: float = 0,
+    sends: str = "BFloat16",
     **of: Any,
 ) -> TraceFile:
     """Steps of kernels of 100 µs, each launched by an operator of these shapes."""
@@ -41,10 +41,12 @@ def written(
     for step in range(max(1, steps)):
         start = at
         for kernel in kernels:
-            us = 100 + step * grows_us + step % 2
+            us = 100 + step % 2
             file.host("aten::mm", at, 8, cat="cpu_op", **{"Input Dims": shapes, "Input type": '["c10::BFloat16"]'})
             file.kernel(kernel, at + 10, us, launch=at + 2)
             at += us + 10
+        told = {**collective("allreduce"), "dtype": sends}
+        file.kernel(ALL_REDUCE, at - 20, 20, launch=start + 3, stream=20, **told)
         if steps:
             file.host(f"ProfilerStep#{step + 5}", start - 1, at - start)
     return file
@@ -96,7 +98,7 @@ def test_no_cause_is_told_where_too_much_differs(
             [f"the shapes differ: aten::mm of {SHAPES} before, of [[1024,768],[768,3072]] after"],
         ),
         ({"kernels": (HALF_GEMM,) * 2}, ["the dtypes of kernels differ: bf16 100 % before, fp16 100 % after"]),
-        ({"facts": {"cuda_runtime_version": 12080}}, ["the version of cuda runtime differs: 12.4 before, 12.8 after"]),
+        ({"facts": {"cuda_runtime_version": 12080}}, ["the version of CUDA runtime differs: 12.4 before, 12.8 after"]),
         (
             {"facts": {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 1, "nccl_version": "2.20.5"}}},
             [],  # the other does not tell
@@ -115,13 +117,21 @@ def test_no_cause_is_told_where_too_much_differs(
         (
             {"kernels": (GEMM,) * 4},
             [
-                "a step launches another number of kernels and copies: 2 before, 4 after; they were fused or split, "
+                "a step launches another number of kernels and copies: 3 before, 5 after; they were fused or split, "
                 "or the work is another"
             ],
         ),
         ({"facts": {"traceName": "/home/x.json", "trace_id": "B4", "username": "x"}}, []),
         ({"steps": 5}, []),  # steps are compared, not recordings
         ({"rank": None}, []),
+        (
+            {"facts": {"distributedInfo": {"backend": "gloo", "rank": 0, "world_size": 1}}},
+            ["the communication libraries differ: nccl before, gloo after"],
+        ),
+        (
+            {"sends": "Float8_e4m3fn"},
+            ["the dtypes of collectives differ: BFloat16 before, Float8_e4m3fn after"],
+        ),
     ],
 )
 def test_what_may_be_the_cause_is_a_reason_with_both_values(
@@ -129,6 +139,7 @@ def test_what_may_be_the_cause_is_a_reason_with_both_values(
 ) -> None:
     verdict = judged({}, after)
     assert (verdict.word, list(verdict.reasons)) == ("comparable, but" if sentences else "comparable", sentences)
+    assert judged(after, {}).word == verdict.word
 
 
 def test_a_file_and_itself_are_comparable_however_damaged(tmp_path: Path) -> None:
@@ -148,17 +159,17 @@ def _of_ranks(run: Run, ranks: Iterable[int], **changes: Any) -> Run:
 def test_of_many_ranks_a_reason_is_told_once(tmp_path: Path) -> None:
     run = run_of(written().trace(tmp_path))
     before, after = _of_ranks(run, range(8)), _of_ranks(run, range(7))
-    facts = run.ranks[0].facts | {"version of nccl": "2.20"}
+    facts = run.ranks[0].facts | {"version: NCCL": "2.20"}
     before = replace(before, ranks=tuple(replace(rank, facts=facts) for rank in before.ranks))
-    newer = [facts | {"version of nccl": "2.21"} if rank.rank in (1, 2, 3) else facts for rank in after.ranks]
+    newer = [facts | {"version: NCCL": "2.21"} if rank.rank in (1, 2, 3) else facts for rank in after.ranks]
     after = replace(after, ranks=tuple(replace(r, facts=of) for r, of in zip(after.ranks, newer, strict=True)))
     verdict = verdict_of(*sides_of(before, after))
     assert verdict.word == "comparable, but"
     assert verdict.reasons == (
         "the ranks differ: ranks 0–7 before, ranks 0–6 after; 7 in both",
-        "the version of nccl differs: 2.20 before, 2.21 after (on 3 of 7 ranks)",
+        "the version of NCCL differs: 2.20 before, 2.21 after (on 3 of 7 ranks)",
     )
-    assert ("version of nccl", "2.20", "2.20 (and 1 other)") in verdict.facts
+    assert ("NCCL", "2.20", "2.20 (and 1 other)") in verdict.facts
     assert ("ranks", "ranks 0–7", "ranks 0–6") in verdict.facts
 
 
@@ -209,7 +220,7 @@ def test_facts_stay_small_where_a_run_has_many_shapes(tmp_path: Path) -> None:
         file.kernel(GEMM, at * 100 + 10, 20, launch=at * 100 + 2)
     facts = run_of(file.trace(tmp_path)).ranks[0].facts
     assert len(facts["shapes"].split("\n")) == 40
-    assert facts["digest of shapes"].endswith("of 500 calls that differ in operator or shapes")
+    assert facts["digest of shapes"].endswith("of 500 calls that differ")
     assert sum(map(len, facts.values())) < 8_000
 
 
@@ -235,13 +246,54 @@ def test_what_a_verdict_tells_of_versions_dtypes_and_steps(judged: Callable[...,
         for name, before, after in judged({}, {"facts": {"hip_runtime_version": "60443483"}}).facts
     }
     assert facts["steps compared"] == ("2 of 3 steps",) * 2
-    assert facts["version of hip runtime"] == ("not recorded", "6.4.43483")
+    assert facts["HIP runtime"] == ("not recorded", "6.4.43483")
     assert facts["dtypes of operators"] == ("bf16 100 %", "bf16 100 %")
     assert facts["device"] == ("NVIDIA H800",) * 2
-    assert facts["launches a step"] == ("2", "2")
+    assert facts["shapes of aten::mm"] == (SHAPES,) * 2
+    assert facts["launches a step"] == ("3", "3")
 
 
 def test_nccls_version_is_read_from_beside_the_rank(judged: Callable[..., Verdict]) -> None:
     world = {"backend": "nccl", "rank": 0, "world_size": 1}
     of = [{"facts": {"distributedInfo": world | {"nccl_version": version}}} for version in ("2.20.5", "2.21")]
-    assert judged(*of).reasons == ("the version of nccl differs: 2.20.5 before, 2.21 after",)
+    assert judged(*of).reasons == ("the version of NCCL differs: 2.20.5 before, 2.21 after",)
+
+
+def test_a_bare_number_in_a_name_may_count_runs(tmp_path: Path) -> None:
+    """trace_1.json and trace_2.json: the one before and after a change as often as two ranks."""
+    paths = [written(rank=None).write(tmp_path / name) for name in ("trace_1.json", "trace_2.json", "rank3.json")]
+    verdict = verdict_of(*sides_of(run_of(paths[0]), run_of(paths[1])))
+    assert verdict.word == "comparable, but"
+    assert verdict.reasons == ("they may be of different ranks: 1 before, 2 after, as numbers in their names say",)
+    (renamed := paths[0].with_name("rank2.json")).write_text(paths[0].read_text())
+    assert verdict_of(*sides_of(run_of(renamed), run_of(paths[2]))).word == "not comparable"
+
+
+def test_recordings_without_steps_that_hold_more_of_them_are_told(judged: Callable[..., Verdict]) -> None:
+    (reason,) = judged({"steps": 0, "kernels": (GEMM,) * 10}, {"steps": 0, "kernels": (GEMM,) * 11}).reasons
+    assert reason.startswith("the recording holds another number of kernels and copies: 11 before, 12 after")
+
+
+@pytest.mark.parametrize("name", ["tracelens-h100-bert-small.json.gz", "tracelens-mi300-bert-small.json.gz"])
+def test_what_a_recorded_trace_tells_of_itself(shared_data: Path, name: str) -> None:
+    (rank,) = run_of(shared_data / name).ranks
+    of_both = {
+        "dtypes of kernels": "bf16 100 %",
+        "dtypes of operators": "bf16 100 %",
+        "digest of shapes": "0744692d, of 16 calls that differ",
+        "recorded": "with shapes, stacks, memory, FLOPs, modules",
+    }
+    own = {
+        "tracelens-h100-bert-small.json.gz": {"device": "NVIDIA H100 80GB HBM3", "version: CUDA runtime": "12.4"},
+        "tracelens-mi300-bert-small.json.gz": {"vendor": "AMD", "version: HIP runtime": "6.4.43483"},
+    }
+    assert rank.facts.items() >= (of_both | own[name]).items()
+
+
+def test_the_two_ranks_of_a_recorded_job_are_no_before_and_after(shared_data: Path) -> None:
+    before, after = (run_of(shared_data / "hta-two-ranks" / f"sampled_rank-{rank}.json.gz") for rank in (0, 1))
+    verdict = verdict_of(*sides_of(before, after))
+    assert verdict.word == "not comparable"
+    assert verdict.reasons[0] == "different ranks do different work: rank 0 before, rank 1 after"
+    of_itself = verdict_of(*sides_of(after, after))
+    assert (of_itself.word, of_itself.reasons) == ("comparable", ())

@@ -11,15 +11,15 @@ import polars as pl
 
 from weftrace.trace.model import CONFIGURED, Trace, is_launch
 from weftrace.trace.work import Work
-from weftrace.units import size
+from weftrace.units import counted, size
 
 #: Names of facts that rules of `verdicts` ask for; the others are versions and settings.
 DEVICE, VENDOR, SMS, MEMORY = "device", "vendor", "multiprocessors", "device memory"
 KERNEL_DTYPES, OPERATOR_DTYPES, COLLECTIVE_DTYPES = "dtypes of kernels", "dtypes of operators", "dtypes of collectives"
 SHAPES, DIGEST = "shapes", "digest of shapes"
-EXTRAS, DAMAGE, BACKEND = "recorded", "damage", "backend"
+EXTRAS, DAMAGE, BACKEND, MACHINE = "recorded", "damage", "backend", "machine"
 #: A setting of the run, or a version of what it ran on, begins with one of these.
-SETTING, VERSION = "setting: ", "version of "
+SETTING, VERSION = "setting: ", "version: "
 
 _MOST_SHAPES = 40  # calls that are kept, longest first
 _MOST_TEXT = 160  # characters of each text
@@ -71,6 +71,7 @@ def _told(work: Work, operator_rows: pl.Series | None) -> Iterator[tuple[str, st
     yield from _of_operators(work, operator_rows)
     yield EXTRAS, _extras(trace)
     yield DAMAGE, _damage(trace)
+    yield MACHINE, trace.info.get("capture.host", trace.info.get("hostname", ""))
     yield from _versions(trace.info)
     yield from _settings(trace.info)
 
@@ -124,7 +125,7 @@ def _of_operators(work: Work, operator_rows: pl.Series | None) -> Iterator[tuple
     yield SHAPES, "\n".join(_short(call) for call in by_call.get_column("call").head(_MOST_SHAPES))
     lines = "\n".join(sorted(by_call.get_column("call")))
     digest = hashlib.blake2b(lines.encode(), digest_size=4).hexdigest()
-    yield DIGEST, f"{digest}, of {by_call.height:,} calls that differ in operator or shapes"
+    yield DIGEST, f"{digest}, of {counted(by_call.height, 'call')} that differ"
     dtype = pl.Series([_first_dtype(types) for types in every.get_column("input_types")], dtype=pl.String)
     of = every.with_columns(dtype.alias("dtype")).drop_nulls("dtype").group_by("dtype").agg(pl.col("ns").sum())
     whole = max(1, int(of.get_column("ns").sum()))
@@ -188,9 +189,17 @@ def _damage(trace: Trace) -> str:
 def _versions(info: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in sorted(info.items()):
         if name in _CAPTURED_VERSIONS:
-            yield f"{VERSION}{name.removeprefix('capture.')}", value
+            yield f"{VERSION}{_of_what(name.removeprefix('capture.'))}", value
         elif (match := re.fullmatch(r"(?i)(.+?)[_ ]?version", name)) and name != "schemaVersion":
-            yield f"{VERSION}{match[1].replace('_', ' ')}", _version(match[1].lower(), value)
+            yield f"{VERSION}{_of_what(match[1])}", _version(match[1].lower(), value)
+
+
+def _of_what(name: str) -> str:
+    """ "CUDA runtime" of cuda_runtime."""
+    words = name.replace("_", " ").split()
+    return " ".join(
+        word.upper() if word.lower() in ("cuda", "hip", "nccl", "rccl", "cupti") else word for word in words
+    )
 
 
 def _version(of: str, value: str) -> str:

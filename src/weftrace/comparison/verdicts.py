@@ -30,6 +30,7 @@ from weftrace.comparison.facts import (
     DIGEST,
     EXTRAS,
     KERNEL_DTYPES,
+    MACHINE,
     MEMORY,
     OPERATOR_DTYPES,
     SETTING,
@@ -47,6 +48,7 @@ from weftrace.units import counted
 Word = Literal["comparable", "comparable, but", "not comparable"]
 
 _OTHER_WORK = 0.25  # of the launches of a step
+_OTHER_RECORDING = 0.02  # of the launches of a recording without steps, which may hold more of them than the other
 _MUCH, _NONE = 10, 1  # percent of the time of kernels: a dtype that has this much of the one run, and less of the other
 _FIRST = 5  # calls that take longest: their shapes are looked for in the other run
 _SET_ASIDE = 0.02  # of a device's memory
@@ -88,9 +90,9 @@ def _refusals(before: Side, after: Side) -> Iterator[str]:
     if not before.ranks:
         yield f"no rank is in both: {_ranks(before.run)} before, {_ranks(after.run)} after"
         return
-    alone = before.ranks[0].rank, after.ranks[0].rank
-    if len(before.ranks) == 1 and None not in alone and alone[0] != alone[1]:
-        yield f"different ranks do different work: rank {alone[0]} before, rank {alone[1]} after"
+    alone = before.ranks[0], after.ranks[0]
+    if _are_other_ranks(before, after) and all(map(_is_rank_sure, alone)):
+        yield f"different ranks do different work: rank {alone[0].rank} before, rank {alone[1].rank} after"
     worlds = _world(before), _world(after)
     if None not in worlds and worlds[0] != worlds[1]:
         yield f"the worlds differ: {counted(worlds[0] or 0, 'rank')} before, {counted(worlds[1] or 0, 'rank')} after"
@@ -98,6 +100,18 @@ def _refusals(before: Side, after: Side) -> Iterator[str]:
     yield from _differing(before, after, "what is timed differs", _timed)
     if bool(before.steady.steps) != bool(after.steady.steps):
         yield f"a step is held against a whole recording: {_steps(before)} before, {_steps(after)} after"
+
+
+def _are_other_ranks(before: Side, after: Side) -> bool:
+    """Of two traces of a rank each: sides pair those, whatever their numbers."""
+    alone = before.ranks[0].rank, after.ranks[0].rank
+    return len(before.ranks) == 1 and None not in alone and alone[0] != alone[1]
+
+
+def _is_rank_sure(rank: RankRun) -> bool:
+    """Not a bare number in the name of a file, which may as well count runs: trace_1.json, trace_2.json."""
+    name = rank.path.replace("\\", "/").rsplit("/", 1)[-1].lower()
+    return rank.world_size is not None or "rank" in name or "worker" in name
 
 
 def _device(rank: RankRun) -> str | None:
@@ -131,13 +145,16 @@ def _caveats(before: Side, after: Side) -> Iterator[str]:
     yield from _other_work(before, after)
     yield from _differing(before, after, "the communication libraries differ", _fact(BACKEND))
     for name in _names(before, after, VERSION):
-        yield from _differing(before, after, f"the {name} differs", _fact(name))
+        yield from _differing(before, after, f"the version of {name.removeprefix(VERSION)} differs", _fact(name))
     yield from _differing(before, after, "the device memories differ", _fact(MEMORY), _other_memory)
     yield from _differing(before, after, "they were recorded otherwise, and recording slows the host", _fact(EXTRAS))
     yield from _drifting(before, after)
 
 
 def _other_ranks(before: Side, after: Side) -> Iterator[str]:
+    one, other = before.ranks[0], after.ranks[0]
+    if _are_other_ranks(before, after) and not (_is_rank_sure(one) and _is_rank_sure(other)):
+        yield f"they may be of different ranks: {one.rank} before, {other.rank} after, as numbers in their names say"
     of = [{(rank.rank, rank.device) for rank in side.run.ranks} for side in (before, after)]
     if len(before.ranks) < max(len(before.run.ranks), len(after.run.ranks)) and of[0] != of[1]:
         both = len({rank.rank for rank in before.ranks})
@@ -195,8 +212,8 @@ def _percents(text: str) -> dict[str, int]:
 
 def _other_work(before: Side, after: Side) -> Iterator[str]:
     num = _launches(before), _launches(after)
-    what = "a step launches" if before.steady.steps else "the recording holds"
-    if abs(num[1] - num[0]) > _OTHER_WORK * max(num):
+    what, much = ("a step launches", _OTHER_WORK) if before.steady.steps else ("the recording holds", _OTHER_RECORDING)
+    if abs(num[1] - num[0]) > much * max(num):
         yield (
             f"{what} another number of kernels and copies: {num[0]:,.0f} before, {num[1]:,.0f} after; "
             "they were fused or split, or the work is another"
@@ -290,14 +307,21 @@ def _facts(before: Side, after: Side) -> Iterator[tuple[str, str, str]]:
         _each(after, lambda r: "simulated" if r.simulated else "measured"),
     )
     yield "timed", _each(before, lambda r: _BASES[r.basis]), _each(after, lambda r: _BASES[r.basis])
-    known = (DEVICE, SMS, MEMORY, VENDOR, BACKEND, OPERATOR_DTYPES, KERNEL_DTYPES, COLLECTIVE_DTYPES, DIGEST, EXTRAS)
+    known = (DEVICE, SMS, MEMORY, VENDOR, BACKEND, OPERATOR_DTYPES, KERNEL_DTYPES, COLLECTIVE_DTYPES, DIGEST, EXTRAS,
+             MACHINE)  # fmt: skip
     for name in (*known, DAMAGE, *_names(before, after, SETTING), *_names(before, after, VERSION)):
         one, other = _each(before, _fact(name)), _each(after, _fact(name))
         if one or other:
-            yield name.removeprefix(SETTING), one or _UNKNOWN, other or _UNKNOWN
-    longest = [_each(side, lambda rank: rank.facts.get(SHAPES, "").partition("\n")[0]) for side in (before, after)]
-    if any(longest):
-        yield "longest call", longest[0] or _UNKNOWN, longest[1] or _UNKNOWN
+            yield name.removeprefix(SETTING).removeprefix(VERSION), one or _UNKNOWN, other or _UNKNOWN
+    yield from _shapes_of_longest(before, after)
+
+
+def _shapes_of_longest(before: Side, after: Side) -> Iterator[tuple[str, str, str]]:
+    """Of the operator that takes longest before, the shapes of its longest call in both, on the first rank."""
+    lines = [side.ranks[0].facts.get(SHAPES, "").split("\n") if side.ranks else [""] for side in (before, after)]
+    operator = lines[0][0].partition(" ")[0]
+    if operator and all(operator in _by_operator(each) for each in lines):
+        yield f"shapes of {operator}", _by_operator(lines[0])[operator], _by_operator(lines[1])[operator]
 
 
 def _each(side: Side, value: Callable[[RankRun], str | None]) -> str:
