@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -116,7 +117,7 @@ def written(folder: Path) -> Path:
     return file.write(folder / "written.json")
 
 
-def _recorded(kind: str, elements: int, ranks: int, group: str, seq: int, dtype: str = "BFloat16") -> dict[str, object]:
+def _recorded(kind: str, elements: int, ranks: int, group: str, seq: int, dtype: str = "BFloat16") -> dict[str, Any]:
     """What PyTorch's profiler writes of a collective."""
     sizes = {"In msg nelems": elements // (ranks if kind == "allgather" else 1), "Out msg nelems": elements}
     return {

@@ -218,7 +218,7 @@ def test_8_kernels_that_vary(run_file: Path, ran: list[Ran]) -> None:
 
 def test_9_hidden_communication_by_phase(run_file: Path, ran: list[Ran]) -> None:
     computing = microseconds(ran, lambda kernel: not kernel.moves)
-    totals = {}
+    totals: dict[str, tuple[int, int]] = {}
     for row in query(open_trace(run_file), "select * from phases").to_dicts():
         begin, end = row["host_start_ns"] // 1000, row["host_end_ns"] // 1000
 
