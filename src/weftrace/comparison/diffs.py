@@ -96,14 +96,19 @@ def diff(
     *,
     rules: KernelRules | None = None,
     workers: int | None = None,
+    steps_by: str | None = None,
     on_done: Callable[[str], None] | None = None,
 ) -> Diff:
     """Compare two runs: traces, jobs of many ranks, or paths of these.
 
-    rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. Raises TraceError where one of them
-    cannot be read.
+    rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. steps_by: name of the ranges that
+    stand for steps, see `with_steps`. Raises TraceError where one of them cannot be read, ComparisonError where
+    steps_by names no two ranges.
     """
-    runs = [run_of(source, rules=rules, workers=workers, keep_work=True, on_done=on_done) for source in (before, after)]
+    runs = [
+        run_of(source, rules=rules, workers=workers, keep_work=True, steps_by=steps_by, on_done=on_done)
+        for source in (before, after)
+    ]
     one, other, alignment = aligned(*sides_of(*runs))
     changes = told_apart(changes_of(one, other))
     return Diff(

@@ -25,6 +25,7 @@ from weftrace.analysis.step_shares import WAITING as WAITING
 from weftrace.analysis.step_shares import event_labels as event_labels
 from weftrace.analysis.waiting_shares import waiting_shares
 from weftrace.comparison.facts import facts_of
+from weftrace.comparison.named_steps import with_steps
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.trace.device_windows import step_windows
@@ -48,7 +49,8 @@ class RankRun(InNotebook):
     reaches into that, median over steps; None of fewer than two windows. Nothing ends the last window, which may
     differ from the others by as much.
     facts: what the file says of device, versions and settings, by name (`facts_of`). work: all of it, where a page
-    needs it again.
+    needs it again. steps_by: what ranges of the host are called that stand for steps (`with_steps`); None where a
+    profiler recorded steps, or there are none.
     """
 
     rank: int | None
@@ -69,6 +71,7 @@ class RankRun(InNotebook):
     seam_ns: int | None = None
     facts: dict[str, str] = field(default_factory=dict)
     work: Work | None = None
+    steps_by: str | None = None
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -108,23 +111,27 @@ def run_of(
     rules: KernelRules | None = None,
     workers: int | None = None,
     keep_work: bool = False,
+    steps_by: str | None = None,
     on_done: Callable[[str], None] | None = None,
 ) -> Run:
     """What of a trace or a job is compared. A path may name either.
 
     rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. keep_work: of a single trace, keep
-    its work for the page. Raises TraceError where nothing can be read.
+    its work for the page. steps_by: see `with_steps`. Raises TraceError where nothing can be read, ComparisonError
+    where steps_by names no two ranges.
     """
     if isinstance(source, Run):
         return source
     if isinstance(source, Mapping):
-        ranks = [rank for trace in source.values() for rank in _devices(trace, rules)]
+        ranks = [rank for trace in source.values() for rank in _devices(trace, rules, steps_by=steps_by)]
         return _together("in memory", ranks, ())
     if not isinstance(source, Trace | Job):
         source = open_trace(source, workers=workers)
     if isinstance(source, Trace):
-        return _together(source.path or "in memory", _devices(source, rules, keep_work=keep_work), ())
-    outcomes = source.map(partial(_devices, rules=rules), workers=workers, on_done=on_done)
+        return _together(
+            source.path or "in memory", _devices(source, rules, keep_work=keep_work, steps_by=steps_by), ()
+        )
+    outcomes = source.map(partial(_devices, rules=rules, steps_by=steps_by), workers=workers, on_done=on_done)
     failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
     ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
     if not ranks:
@@ -132,8 +139,12 @@ def run_of(
     return _together(source.source, ranks, failures)
 
 
-def _devices(trace: Trace, rules: KernelRules | None, *, keep_work: bool = False) -> list[RankRun]:
-    return [replace(rank_run(work), work=work if keep_work else None) for work in works_of(trace, rules=rules)]
+def _devices(
+    trace: Trace, rules: KernelRules | None, *, keep_work: bool = False, steps_by: str | None = None
+) -> list[RankRun]:
+    trace, name = with_steps(trace, steps_by)
+    works = works_of(trace, rules=rules)
+    return [replace(rank_run(work), work=work if keep_work else None, steps_by=name) for work in works]
 
 
 def rank_run(work: Work) -> RankRun:

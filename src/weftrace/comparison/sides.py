@@ -16,6 +16,7 @@ from weftrace.comparison.steady_steps import SteadySteps, steady_steps
 from weftrace.units import duration
 
 _MOST_NAMED = 8
+_NO_WINDOWS = pl.DataFrame(schema={"step": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64})
 _NOTHING = pl.DataFrame(schema={"at": pl.Int32(), **SHARE_SCHEMA})
 
 
@@ -63,10 +64,18 @@ def sides_of(before: Run, after: Run) -> tuple[Side, Side]:
     of each. Waiting for late ranks is a part of its own where it is known of all of them."""
     pairs = _pairs(before, after)
     one, other = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    if len({rank.steps_by for rank in (*one, *other)}) > 1:  # ranges of one name stand for no others
+        one, other = _without_named_steps(one), _without_named_steps(other)
     if len({rank.world_size for rank in (*one, *other)}) == 1:  # files are missing, so who waited for whom is asked
         one, other = _among(one, before), _among(other, after)  # of those alone that both have
     is_split = all(rank.waits is not None for rank in (*one, *other))
     return _side(before, one, is_split=is_split), _side(after, other, is_split=is_split)
+
+
+def _without_named_steps(ranks: list[RankRun]) -> list[RankRun]:
+    """Whole recordings, where ranges stand for steps."""
+    whole = {"windows": _NO_WINDOWS, "seam_ns": None, "steps_by": None}
+    return [replace(rank, **whole) if rank.steps_by else rank for rank in ranks]  # type: ignore[arg-type]
 
 
 def _among(ranks: list[RankRun], run: Run) -> list[RankRun]:
@@ -119,6 +128,9 @@ def _side(run: Run, ranks: Sequence[RankRun], *, is_split: bool) -> Side:
     schema = {"at": pl.Int32(), **SHARE_SCHEMA}
     every = pl.concat([_rows(rank, at, steady.steps, is_split) for at, rank in enumerate(ranks)] or [_NOTHING])
     summed = every.select(*schema).group_by("at", "step", *LABELS, maintain_order=True).agg(pl.col(SUMS).sum())
+    named = {rank.steps_by for rank in ranks if rank.steps_by}
+    notes = tuple(f"a step is from one range {name!r} to the next" for name in named)
+    run = replace(run, notes=(*run.notes, *notes))
     return Side(run=run, ranks=tuple(ranks), steady=steady, shares=summed)
 
 

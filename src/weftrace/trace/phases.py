@@ -20,7 +20,7 @@ from weftrace.trace.model import is_annotation, is_launch
 
 _STEP = r"^ProfilerStep#(\d{1,18})$"
 # Ranges that name one operation rather than a part of the step.
-_NOT_A_PHASE = r"^(ProfilerStep#|PyTorch Profiler|nccl:|gloo:|mpi:|ucc:|xccl:|c10d::|record_param_comms)"
+NOT_A_PHASE = r"^(ProfilerStep#|PyTorch Profiler|nccl:|gloo:|mpi:|ucc:|xccl:|c10d::|record_param_comms)"
 
 PHASE_SCHEMA: dict[str, pl.DataType] = {
     "phase": pl.Int32(),  # row number, in order of host start
@@ -41,7 +41,7 @@ def find_phases(events: pl.DataFrame) -> pl.DataFrame:
     ranges = _numbers_read(events.filter(is_annotation()).with_columns(pl.col("name").cast(pl.String)))
     steps = find_steps(events)
     phases = (
-        ranges.filter(~pl.col("name").str.contains(_NOT_A_PHASE))
+        ranges.filter(~pl.col("name").str.contains(NOT_A_PHASE))
         .select(
             "name",
             pl.col("ts_ns").alias("host_start_ns"),

@@ -23,6 +23,8 @@ weftrace diff before.json.gz after.json.gz                       what changed in
 
 weftrace diff before/ after/ -o diff.html -o diff.md             two jobs; a page, and Markdown for a pull request
 
+weftrace diff before.json.gz after.json.gz --steps-by 'execute_*'      iterations of an engine that records no steps
+
 weftrace diff 'before/rank*.json.gz' after/ --ranks 0-3          a glob in quotes; some of the ranks
 
 weftrace diff before/ after/ --fail-above span=2% --fail-above exposed=5%      exit 1 where one grew by more
@@ -68,6 +70,16 @@ def command(
     kernels: options.Kernels = None,
     workers: options.Workers = None,
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
+    steps_by: Annotated[
+        str | None,
+        typer.Option(
+            "--steps-by",
+            help="Name of the ranges that stand for steps (annotations, operators, calls such as cudaGraphLaunch; * is "
+            "any text, # any number), in place of the profiler's.",
+            metavar="NAME",
+            show_default="the profiler's, else annotations that repeat",
+        ),
+    ] = None,
     fail_above: Annotated[
         list[str] | None,
         typer.Option(
@@ -122,7 +134,7 @@ def command(
         raise typer.BadParameter("it has no meaning without --fail-above or --fail-below", param_hint="--beyond-noise")
     inputs = options.inputs_of([before, after], *(kernels or ()))
     to = outputs.wanted(output, writes=REPORT, inputs=inputs, json=json, quiet=quiet)
-    runs = [_run(path, ranks, kernels, workers, max_bytes) for path in (before, after)]
+    runs = [_run(path, ranks, kernels, workers, max_bytes, steps_by) for path in (before, after)]
     from weftrace.comparison.diffs import diff
     from weftrace.comparison.document import diff_report
     from weftrace.comparison.gates import judged
@@ -143,7 +155,14 @@ def _gates(texts: Sequence[str] | None, direction: Direction, option: str) -> li
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-def _run(path: str, ranks: str | None, kernels: list[Path] | None, workers: int | None, max_bytes: str) -> Run:
+def _run(
+    path: str,
+    ranks: str | None,
+    kernels: list[Path] | None,
+    workers: int | None,
+    max_bytes: str,
+    steps_by: str | None,
+) -> Run:
     """What of one side is compared; its events are not kept."""
     from weftrace.comparison.runs import run_of
 
@@ -151,7 +170,8 @@ def _run(path: str, ranks: str | None, kernels: list[Path] | None, workers: int 
         options.opened([path], ranks=ranks, max_bytes=max_bytes, workers=workers) as source,
         options.rank_progress(source) as on_done,
     ):
-        return run_of(source, rules=options.load_kernels(kernels), workers=workers, on_done=on_done)
+        rules = options.load_kernels(kernels)
+        return run_of(source, rules=rules, workers=workers, steps_by=steps_by, on_done=on_done)
 
 
 def _exit(document: DiffDocument, *, is_told: bool) -> None:
