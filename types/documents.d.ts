@@ -499,12 +499,17 @@ declare namespace diff {
     is_met: boolean | null;
     sentence: string;
   }
-  /** For how long the other ranks waited, exposed, because this one began a collective last; mean over ranks. */
+  /** For how long ranks waited because this one came last: of a step, mean over ranks. */
   interface LatenessRow {
-    rank: number;
+    /** As `cause` of its part: rank 2. */
+    name: string;
+    /** Null where it has no number, or one run alone has it. */
+    rank: number | null;
     before_ns: number;
     after_ns: number;
     change_ns: number;
+    /** What changed on it, the largest first, without its own waiting. */
+    own: OwnRow[];
   }
   /** A family, kernel, operator or phase: what it adds to a step, idle time that it ends left out. */
   interface MoverRow {
@@ -548,6 +553,13 @@ declare namespace diff {
     operator: MoverRow[];
     phase: MoverRow[];
   }
+  /** What changed on a rank itself, in a step of this rank. */
+  interface OwnRow {
+    part: string;
+    cause: string | null;
+    family: string | null;
+    change_ns: number;
+  }
   /** A part of a step and its cause. All rows and `remainder_ns` add up to `change_ns` of the document, exactly. */
   interface PartRow {
     part: string;
@@ -566,6 +578,17 @@ declare namespace diff {
     by_kernel_ns: number;
     /** Whether it is no larger than what steps of one run differ by; null where one step tells nothing. */
     is_noise: boolean | null;
+  }
+  /** A rank that both runs have, in order: its mean step, and what changed most of it. */
+  interface RankRow {
+    rank: number | null;
+    device: number | null;
+    before_ns: number;
+    after_ns: number;
+    change_ns: number;
+    part: string | null;
+    cause: string | null;
+    part_change_ns: number;
   }
   /** A device of a rank that both runs have. */
   interface RankTold {
@@ -588,7 +611,6 @@ declare namespace diff {
     high_ns: number;
     /** Files that could not be used, and why. */
     failures: string[];
-    notes: string[];
   }
   /** A step that counts. */
   interface StepTold {
@@ -623,7 +645,11 @@ declare namespace diff {
     movers: Movers;
     /** Of jobs of several ranks; the largest change first. */
     lateness: LatenessRow[];
+    /** Of jobs of several ranks. */
+    by_rank: RankRow[];
     gates: GateRow[];
+    /** What is missing or left out, and which ranks one run alone has. */
+    notes: string[];
   }
 }
 
@@ -4135,6 +4161,8 @@ declare namespace diff_block {
   interface DiffDocument {
     after: SideTold;
     before: SideTold;
+    /** Of jobs of several ranks. */
+    by_rank: RankRow[];
     /** Of the median step. */
     change_ns: number;
     gates: GateRow[];
@@ -4144,6 +4172,8 @@ declare namespace diff_block {
     /** Of jobs of several ranks; the largest change first. */
     lateness: LatenessRow[];
     movers: Movers;
+    /** What is missing or left out, and which ranks one run alone has. */
+    notes: string[];
     parts: PartRow[];
     /** Change of the median step less that of the mean step. */
     remainder_ns: number;
@@ -4163,7 +4193,6 @@ declare namespace diff_block {
     low_ns: number;
     /** Of the steps' lengths. */
     median_ns: number;
-    notes: string[];
     ranks: RankTold[];
     source: string;
     steps: StepTold[];
@@ -4187,6 +4216,17 @@ declare namespace diff_block {
     /** Null where the run has no steps: the whole recording is the one. */
     step: number | null;
   }
+  /** A rank that both runs have, in order: its mean step, and what changed most of it. */
+  interface RankRow {
+    after_ns: number;
+    before_ns: number;
+    cause: string | null;
+    change_ns: number;
+    device: number | null;
+    part: string | null;
+    part_change_ns: number;
+    rank: number | null;
+  }
   /** A limit that was asked for, and whether it was met. */
   interface GateRow {
     after: number | null;
@@ -4206,12 +4246,24 @@ declare namespace diff_block {
     /** What before and after are in. */
     unit: "ns" | "number" | "share";
   }
-  /** For how long the other ranks waited, exposed, because this one began a collective last; mean over ranks. */
+  /** For how long ranks waited because this one came last: of a step, mean over ranks. */
   interface LatenessRow {
     after_ns: number;
     before_ns: number;
     change_ns: number;
-    rank: number;
+    /** As `cause` of its part: rank 2. */
+    name: string;
+    /** What changed on it, the largest first, without its own waiting. */
+    own: OwnRow[];
+    /** Null where it has no number, or one run alone has it. */
+    rank: number | null;
+  }
+  /** What changed on a rank itself, in a step of this rank. */
+  interface OwnRow {
+    cause: string | null;
+    change_ns: number;
+    family: string | null;
+    part: string;
   }
   /** Who changed, each list with the largest change first. */
   interface Movers {

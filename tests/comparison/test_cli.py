@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_cli import Run, run
+from tests.comparison.test_late_ranks import work_and_meet
 from tests.comparison.written import Step
 from tests.comparison.written import run as written
 from weftrace.comparison.cli.diff import complete_gate
@@ -118,6 +119,18 @@ def test_figures_are_listed_with_what_they_are(run: Run) -> None:
     assert code == 0
     told = " ".join(out.split())
     assert all(" ".join(f"{form} {meaning}".split()) in told for form, meaning in FIGURE_TERMS.items())
+
+
+def test_a_late_rank_is_told_with_what_it_did_itself(run: Run, tmp_path: Path) -> None:
+    before = work_and_meet(4).write(tmp_path / "before")
+    after = work_and_meet(4, late=2, delay=300_000).write(tmp_path / "after")
+    code, out, err = run("diff", before, after, "--workers", "1", "--fail-above", "lateness=50us")
+    assert code == 1
+    assert "ranks wait 224 µs more for rank 2, which is late." in " ".join(out.split())
+    assert re.search(r"^rank 2 +0\.8 +225\.1 +\+224\.4 +gemm \+300 µs *$", out, re.MULTILINE)
+    assert re.search(r"^waiting for late ranks +3\.0 +226\.0 ", out, re.MULTILINE)
+    assert re.search(r"^rank 0 +\S+ +\S+ +\+298\.1 +waiting for late ranks: rank 2 +\+299\.5 *$", out, re.MULTILINE)
+    assert err.startswith("weftrace: --fail-above lateness: 2.97 µs → 226 µs, +223 µs; it may rise by 50.0 µs")
 
 
 def test_names_of_figures_are_completed() -> None:

@@ -167,3 +167,16 @@ def test_a_name_that_no_run_has_is_refused_with_the_nearest(slower: Diff, text: 
 
 def test_every_figure_is_defined_in_words() -> None:
     assert list(FIGURE_TERMS) == [figure.form for figure in FIGURES]
+
+
+def test_a_kernel_is_named_as_either_run_spells_it(tmp_path: Path) -> None:
+    """Names that differ in template arguments alone are taken for one."""
+    spelled = [f"void mine::scale<{size}>(float*)" for size in (128, 256)]
+    runs = [
+        run(tmp_path, [Step(extra={name: us})] * 3, name=str(us))
+        for name, us in zip(spelled, (10.0, 12.0), strict=True)
+    ]
+    found = wt.diff(*runs)
+    for asked in ("kernel:scale<128>", "kernel:scale<256>", "kernel:mine::scale"):
+        (row,) = judged(found, [parse_gate(f"{asked}=10%", "above")])
+        assert (row["before"], row["after"], row["is_met"]) == (10_000, 12_000, False), row["sentence"]

@@ -20,6 +20,7 @@ from weftrace.analysis.time_owners import PARTS
 from weftrace.comparison.alignment.movers import Level, movers_of
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.gates import GateRow, IsNoise
+from weftrace.comparison.late_ranks_apart import late_ranks
 from weftrace.comparison.noise import Spread, are_noise
 from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
@@ -65,7 +66,6 @@ class SideTold(TypedDict):
     low_ns: Annotated[Count, Meta(description="Their lower quartile.")]
     high_ns: Annotated[Count, Meta(description="Their upper quartile.")]
     failures: Annotated[list[str], Meta(description="Files that could not be used, and why.")]
-    notes: list[str]
 
 
 class FactRow(TypedDict):
@@ -142,13 +142,37 @@ class Movers(TypedDict):
     phase: list[MoverRow]
 
 
-class LatenessRow(TypedDict):
-    """For how long the other ranks waited, exposed, because this one began a collective last; mean over ranks."""
+class OwnRow(TypedDict):
+    """What changed on a rank itself, in a step of this rank."""
 
-    rank: int
+    part: str
+    cause: str | None
+    family: str | None
+    change_ns: int
+
+
+class LatenessRow(TypedDict):
+    """For how long ranks waited because this one came last: of a step, mean over ranks."""
+
+    name: Annotated[str, Meta(description="As `cause` of its part: rank 2.")]
+    rank: Annotated[int | None, Meta(description="Null where it has no number, or one run alone has it.")]
     before_ns: int
     after_ns: int
     change_ns: int
+    own: Annotated[list[OwnRow], Meta(description="What changed on it, the largest first, without its own waiting.")]
+
+
+class RankRow(TypedDict):
+    """A rank that both runs have, in order: its mean step, and what changed most of it."""
+
+    rank: int | None
+    device: int | None
+    before_ns: int
+    after_ns: int
+    change_ns: int
+    part: str | None
+    cause: str | None
+    part_change_ns: int
 
 
 class DiffDocument(TypedDict):
@@ -171,7 +195,9 @@ class DiffDocument(TypedDict):
     parts: list[PartRow]
     movers: Movers
     lateness: Annotated[list[LatenessRow], Meta(description="Of jobs of several ranks; the largest change first.")]
+    by_rank: Annotated[list[RankRow], Meta(description="Of jobs of several ranks.")]
     gates: list[GateRow]
+    notes: Annotated[list[str], Meta(description="What is missing or left out, and which ranks one run alone has.")]
 
 
 DIFF_SCHEMA = DocumentSchema(
@@ -180,6 +206,8 @@ DIFF_SCHEMA = DocumentSchema(
     title="What changed in a step, from one run to another",
     file=Path(__file__).with_name("diff.schema.json"),
 )
+
+_OWN = 5  # changes of a late rank that are told
 
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
@@ -219,8 +247,10 @@ def diff_document(diff: Diff, gates: Sequence[GateRow] = ()) -> DiffDocument:
         "remainder_ns": diff.remainder_ns,
         "parts": part_rows(diff),
         "movers": cast(Movers, {level: _movers(diff, level) for level in LEVELS}),
-        "lateness": [],
+        "lateness": _lateness(diff),
+        "by_rank": cast(list[RankRow], diff.by_rank().to_dicts()) if len(diff.before.ranks) > 1 else [],
         "gates": list(gates),
+        "notes": list(diff.notes),
     }
 
 
@@ -260,8 +290,23 @@ def _side(side: Side, spread: Spread) -> SideTold:
         "low_ns": spread.low_ns,
         "high_ns": spread.high_ns,
         "failures": [failure.error for failure in side.run.failures],
-        "notes": list(side.run.notes),
     }
+
+
+def _lateness(diff: Diff) -> list[LatenessRow]:
+    return [
+        {
+            "name": late.name,
+            "rank": late.rank,
+            "before_ns": late.before_ns,
+            "after_ns": late.after_ns,
+            "change_ns": late.change_ns,
+            "own": []
+            if late.own is None
+            else cast(list[OwnRow], late.own.head(_OWN).select(*OwnRow.__annotations__).to_dicts()),
+        }
+        for late in late_ranks(diff)
+    ]
 
 
 def _movers(diff: Diff, level: Level) -> list[MoverRow]:

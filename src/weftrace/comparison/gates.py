@@ -54,14 +54,15 @@ class GateRow(TypedDict):
 class Figure:
     """A number of a step that may be held to a limit.
 
-    name: what stands before the colon, if any. takes: what stands behind it: NAME, say. measured: of a side and of what
-    is behind the colon, the number in each step that counts, mean over ranks: [steps]. known: what may stand there.
-    typical: of the steps' numbers, the one that is compared.
+    name: what stands before the colon, if any. takes: what stands behind it: NAME, say. measured: of a side and of
+    the names that stand there, the number in each step that counts, mean over ranks: [steps]. known: names that may.
+    is_aligned: both runs may spell them otherwise. typical: of the steps' numbers, the one that is compared.
     """
 
     name: str
-    measured: Callable[[Side, str], Steps]
+    measured: Callable[[Side, Sequence[str]], Steps]
     takes: str = ""
+    is_aligned: bool = False
     unit: Unit = "ns"
     known: Callable[[Side], set[str]] = lambda side: set()
     typical: Callable[[Steps], float] = lambda steps: float(np.mean(steps))
@@ -107,9 +108,11 @@ def judged(diff: Diff, gates: Sequence[Gate], *, beyond_noise: bool = False) -> 
     """
     if diff.verdict.word == "not comparable":
         return [_not_judged(gate) for gate in gates]
-    for gate in gates:
-        _check_known(diff, gate)
-    steps = [tuple(gate.figure.measured(side, gate.what) for side in (diff.before, diff.after)) for gate in gates]
+    named = [_named(diff, gate) for gate in gates]
+    steps = [
+        tuple(gate.figure.measured(side, names) for side in (diff.before, diff.after))
+        for gate, names in zip(gates, named, strict=True)
+    ]
     noise = _noise([gate.figure.unit for gate in gates], steps)
     return [
         _judged(gate, before, after, is_noise=within, beyond_noise=beyond_noise)
@@ -271,30 +274,34 @@ def _limit(text: str, unit: Unit) -> tuple[Fraction, bool]:
     raise ComparisonError(f"{text!r} is no limit of {what}: write it as {examples}.")
 
 
-def _check_known(diff: Diff, gate: Gate) -> None:
-    """Raises where neither run has what a gate names."""
-    sides = diff.before, diff.after
-    known = set.union(*(gate.figure.known(side) for side in sides))
-    if gate.figure.name == "lateness" and not known:
+def _named(diff: Diff, gate: Gate) -> list[str]:
+    """What stands behind a gate's colon: names as both runs are aligned by. Raises where neither run has any."""
+    figure, sides = gate.figure, (diff.before, diff.after)
+    own = {name: name for side in sides for name in sorted(figure.known(side))}
+    if figure.name == "lateness" and not own:
         raise ComparisonError("lateness: told of jobs of several ranks, whose collectives match; here there are none.")
-    if not gate.figure.takes or gate.what in known:
-        return
-    if gate.figure.name == "kernel":
-        if any(side.shares.select(_is_kernel(gate.what).any()).item() for side in sides):
-            return
+    if not figure.takes:
+        return []
+    if figure.is_aligned:  # each run's own spelling is as good
+        own |= {name: both.name for both in diff.alignment.of(figure.name) for name in (*both.before, *both.after)}
+    spelled = pl.Series(list(own), dtype=pl.String)
+    fits = spelled.str.contains(gate.what) if figure.name == "kernel" else spelled == gate.what
+    if found := list(dict.fromkeys(own[name] for name in spelled.filter(fits))):
+        return found
+    if figure.name == "kernel":
         raise ComparisonError(f"{gate.name}: it fits no kernel of either run.")
-    if gate.figure.name == "rank":
-        raise ComparisonError(f"{gate.name}: not in both runs, which have rank {', '.join(sorted(known, key=int))}.")
-    near = get_close_matches(gate.what, known, n=3, cutoff=0.4)
-    told = f" Did you mean {' or '.join(f'{gate.figure.name}:{each}' for each in near)}?" if near else ""
+    if figure.name == "rank":
+        raise ComparisonError(f"{gate.name}: not in both runs, which have rank {', '.join(sorted(own, key=int))}.")
+    near = get_close_matches(gate.what, own, n=3, cutoff=0.4)
+    told = f" Did you mean {' or '.join(f'{figure.name}:{each}' for each in near)}?" if near else ""
     raise ComparisonError(f"{gate.name}: neither run has it.{told}")
 
 
 # From a side to the number in each of its steps
 
 
-def _sum(column: str, rows: Callable[[str], pl.Expr]) -> Callable[[Side, str], Steps]:
-    return lambda side, what: _in_steps(side, rows(what), column)
+def _sum(column: str, rows: Callable[[Sequence[str]], pl.Expr]) -> Callable[[Side, Sequence[str]], Steps]:
+    return lambda side, names: _in_steps(side, rows(names), column)
 
 
 def _in_steps(side: Side, rows: pl.Expr, column: str) -> Steps:
@@ -305,20 +312,16 @@ def _names(column: str, rows: pl.Expr) -> Callable[[Side], set[str]]:
     return lambda side: set(side.shares.filter(rows).get_column(column).drop_nulls().cast(pl.String).unique())
 
 
-def _is_kernel(pattern: str) -> pl.Expr:
-    return _IS_WORK & pl.col("kernel").cast(pl.String).str.contains(pattern)
-
-
-def _hidden(side: Side, _: str) -> Steps:
+def _hidden(side: Side, _: Sequence[str]) -> Steps:
     union = _in_steps(side, _IS_COMMUNICATION, "union_ns")
     own = _in_steps(side, _IS_COMMUNICATION, "own_ns")
     shares: Steps = np.divide(union - own, union, out=np.full(len(union), np.nan), where=union > 0)
     return shares
 
 
-def _of_rank(side: Side, what: str) -> Steps:
+def _of_rank(side: Side, names: Sequence[str]) -> Steps:
     """The length of each step of one rank, mean over its devices."""
-    at = [at for at, rank in enumerate(side.ranks) if rank.rank == int(what)]
+    at = [at for at, rank in enumerate(side.ranks) if str(rank.rank) in names]
     own = replace(side, ranks=tuple(side.ranks[each] for each in at), shares=side.shares.filter(pl.col("at").is_in(at)))
     return own.spans_ns
 
@@ -327,15 +330,23 @@ def _median(steps: Steps) -> float:
     return float(np.median(steps))
 
 
-def _part(part: str) -> Callable[[str], pl.Expr]:
-    return lambda what: pl.col("part").eq(part) & (pl.col("cause").eq(what) if what else pl.lit(True))
+def _part(part: str) -> Callable[[Sequence[str]], pl.Expr]:
+    return lambda causes: pl.col("part").eq(part) & (pl.col("cause").is_in(causes) if causes else pl.lit(True))
 
 
-def _label(column: str) -> Callable[[str], pl.Expr]:
-    return lambda what: _IS_WORK & pl.col(column).cast(pl.String).eq(what)
+def _of(label: str) -> Figure:
+    """Durations of the work that bears one of the names."""
+    return Figure(
+        name=label,
+        takes="REGEX" if label == "kernel" else "NAME",
+        is_aligned=True,
+        measured=_sum("raw_ns", lambda names: _IS_WORK & pl.col(label).cast(pl.String).is_in(names)),
+        known=_names(label, _IS_WORK),
+    )
 
 
 _IS_WORK = pl.col("part") != "idle"  # a gap bears the labels of the kernel that ends it
+_IS_LAUNCHED = _IS_WORK & (pl.col("part") != WAITING)  # whose number is that of waits
 _IS_COMMUNICATION = _IS_WORK & (pl.col("kind") == "communication")
 _COMPUTE, _EXPOSED, _MEMORY, _IDLE = PARTS
 
@@ -346,21 +357,19 @@ FIGURES = (
     Figure(name="exposed", measured=_sum("own_ns", _part(_EXPOSED))),
     Figure(
         name="exposed", takes="ROLE", measured=_sum("own_ns", _part(_EXPOSED)),
-        known=_names("cause", _part(_EXPOSED)("")),
+        known=_names("cause", _part(_EXPOSED)([])),
     ),
-    Figure(name="lateness", measured=_sum("own_ns", _part(WAITING)), known=_names("cause", _part(WAITING)(""))),
+    Figure(name="lateness", measured=_sum("own_ns", _part(WAITING)), known=_names("cause", _part(WAITING)([]))),
     Figure(name="memory", measured=_sum("own_ns", _part(_MEMORY))),
     Figure(name="idle", measured=_sum("own_ns", _part(_IDLE))),
-    Figure(name="idle", takes="CAUSE", measured=_sum("own_ns", _part(_IDLE)), known=_names("cause", _part(_IDLE)(""))),
+    Figure(name="idle", takes="CAUSE", measured=_sum("own_ns", _part(_IDLE)), known=_names("cause", _part(_IDLE)([]))),
     Figure(name="communication", measured=_sum("union_ns", lambda _: _IS_COMMUNICATION)),
     Figure(name="hidden", unit="share", measured=_hidden),
-    Figure(name="launches", unit="number", measured=_sum("num", lambda _: _IS_WORK)),
-    Figure(name="family", takes="NAME", measured=_sum("raw_ns", _label("family")), known=_names("family", _IS_WORK)),
-    Figure(name="kernel", takes="REGEX", measured=_sum("raw_ns", _is_kernel)),
-    Figure(
-        name="operator", takes="NAME", measured=_sum("raw_ns", _label("operator")), known=_names("operator", _IS_WORK)
-    ),
-    Figure(name="phase", takes="NAME", measured=_sum("raw_ns", _label("phase")), known=_names("phase", _IS_WORK)),
+    Figure(name="launches", unit="number", measured=_sum("num", lambda _: _IS_LAUNCHED)),
+    _of("family"),
+    _of("kernel"),
+    _of("operator"),
+    _of("phase"),
     Figure(
         name="rank", takes="N", measured=_of_rank, typical=_median,
         known=lambda side: {str(rank.rank) for rank in side.ranks if rank.rank is not None},

@@ -19,7 +19,9 @@ from weftrace.comparison.render.words import (
     mover_name,
     mover_words,
     noise_words,
+    own_words,
     part_words,
+    parts_of,
     ranks_words,
     rows_of,
     steps_words,
@@ -45,6 +47,7 @@ def diff_markdown(document: DiffDocument) -> str:
         _gates(document),
         _parts(document, unit, tells_cause=tells_cause),
         _movers(document, "family", unit, _TOP) if tells_cause else "",
+        _lateness(document, unit, tells_cause=tells_cause),
         *(_folded(document, level, unit) for level in LEVELS if tells_cause),
         _runs(document),
     ]
@@ -86,8 +89,7 @@ def _parts(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
             why_words(row) if tells_cause else "",
             noise_words(row),
         ]
-        for row in document["parts"]
-        if row["before_ns"] or row["after_ns"]
+        for row in parts_of(document)
     ]
     if is_seen(document["remainder_ns"], unit):
         lines.append(["median less mean step", "", "", signed(document["remainder_ns"], unit), "", ""])
@@ -118,6 +120,23 @@ def _movers(document: DiffDocument, level: str, unit: Unit, top: int) -> str:
     return _table(heads, lines)
 
 
+def _lateness(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
+    """The ranks that others waited for."""
+    lines = [
+        [
+            markdown_cell(row["name"]),
+            unit(row["before_ns"]),
+            unit(row["after_ns"]),
+            signed(row["change_ns"], unit),
+            markdown_cell(own_words(row)) if tells_cause else "",
+        ]
+        for row in document["lateness"][:_TOP]
+        if is_seen(row["change_ns"], unit)
+    ]
+    heads = (f"others waited for, {unit.name}", "before", "after", "change", "itself, in a step of its own")
+    return _table(heads, lines) if lines else ""
+
+
 def _name(row: MoverRow, level: str) -> str:
     return kernel_label(mover_name(row), _WIDTH) if level == "kernel" else mover_name(row)
 
@@ -134,6 +153,7 @@ def _folded(document: DiffDocument, level: str, unit: Unit) -> str:
 def _runs(document: DiffDocument) -> str:
     """What was compared with what, what both say of themselves, and what was left out."""
     told = [f"- {name}: {_side(document['before' if name == 'before' else 'after'])}" for name in ("before", "after")]
+    told += [f"- {markdown_cell(note)}" for note in document["notes"]]
     facts = document["verdict"]["facts"]
     lines = [[markdown_cell(row["name"]), markdown_cell(row["before"]), markdown_cell(row["after"])] for row in facts]
     table = markdown_table(("", "before", "after"), lines) if lines else ""
@@ -147,7 +167,7 @@ def _side(side: SideTold) -> str:
     dropped = [f"without step {each['step']}: {each['why']}" for each in side["dropped"]]
     return "; ".join(
         markdown_cell(text)
-        for text in (side["source"], steps_words({**side, "dropped": []}), *dropped, *side["failures"], *side["notes"])
+        for text in (side["source"], steps_words({**side, "dropped": []}), *dropped, *side["failures"])
     )
 
 

@@ -22,7 +22,10 @@ from weftrace.comparison.render.words import (
     mover_name,
     mover_words,
     noise_words,
+    own_words,
     part_words,
+    parts_of,
+    rank_words,
     ranks_words,
     rows_of,
     steps_words,
@@ -31,11 +34,11 @@ from weftrace.comparison.render.words import (
 )
 from weftrace.render import palette
 from weftrace.render.console_parts import BOLD, DIM, ERROR, WARNING, Unit, print_blocks, section, table, unit_for
-from weftrace.render.console_text import clean, joined, kernel_label, shorten_middle, shorten_start
+from weftrace.render.console_text import clean, joined, kernel_label, shorten_middle
 
 MAX_WIDTH = 140
 TOP = 8
-_BAR = 10
+_BAR = 8
 _LEFT = ("", "why", "noise", "result")
 
 
@@ -47,7 +50,7 @@ def print_diff(document: DiffDocument, console: Console, top: int = TOP) -> None
     width = min(console.width, MAX_WIDTH)
     before, after = document["before"], document["after"]
     unit = unit_for(max(before["median_ns"], after["median_ns"]))
-    names = [shorten_start(clean(side["source"]), (width - 36) // 2) for side in (before, after)]
+    names = [shorten_middle(clean(side["source"]), (width - 36) // 2) for side in (before, after)]
     title = joined([Text("weftrace diff", style=BOLD), " → ".join(names), ranks_words(before)], " · ")
     blocks: list[RenderableType] = [title, _opening(document), _standing(document)]
     if facts := [row for row in document["verdict"]["facts"] if row["before"] != row["after"]]:
@@ -61,8 +64,10 @@ def print_diff(document: DiffDocument, console: Console, top: int = TOP) -> None
             for level, rows in tables
             if any(is_seen(row["change_ns"], unit) for row in rows)
         ]
-    if document["lateness"]:
-        blocks.append(_lateness(document, unit, width))
+    if any(is_seen(row["change_ns"], unit) for row in document["lateness"]):
+        blocks.append(_lateness(document, unit, width, top))
+    if any(is_seen(row["change_ns"], unit) for row in document["by_rank"]):
+        blocks.append(_ranks(document, unit, width, top))
     if document["gates"]:
         blocks.append(_gates(document, width))
     if document["is_noise"] is not None:
@@ -83,8 +88,8 @@ def _standing(document: DiffDocument) -> RenderableType:
     lines = []
     for name, side in (("before", document["before"]), ("after", document["after"])):
         lines.append(Text(clean(f"{name + ':':<7} {steps_words(side)}"), style=DIM))
-        lines += [Text(clean(f"{name}: {each}"), style=WARNING) for each in (*side["failures"][:8], *side["notes"])]
-    return Group(*lines)
+        lines += [Text(clean(f"{name}: {each}"), style=WARNING) for each in side["failures"][:8]]
+    return Group(*lines, *(Text(clean(note), style=DIM) for note in document["notes"]))
 
 
 def _facts(facts: Sequence[FactRow], width: int) -> RenderableType:
@@ -99,7 +104,7 @@ def _facts(facts: Sequence[FactRow], width: int) -> RenderableType:
 
 def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
     """The waterfall: all rows, and the remainder, add up to the change of the median step."""
-    parts = [row for row in document["parts"] if row["before_ns"] or row["after_ns"]]
+    parts = parts_of(document)
     remainder_ns = document["remainder_ns"]
     most = max(1, abs(remainder_ns), *(abs(row["change_ns"]) for row in parts))
     tells_why = document["verdict"]["word"] != "not comparable"
@@ -181,15 +186,48 @@ def _gates(document: DiffDocument, width: int) -> RenderableType:
     return Group(section("Gates"), table(*shown, width, left=(heads[0], *_LEFT), coloured=("result", colours)))
 
 
-def _lateness(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
+def _lateness(document: DiffDocument, unit: Unit, width: int, top: int) -> RenderableType:
+    late = [row for row in document["lateness"] if is_seen(row["change_ns"], unit)]
+    tells_why = document["verdict"]["word"] != "not comparable"
     lines = [
-        [f"rank {row['rank']}", unit(row["before_ns"]), unit(row["after_ns"]), signed(row["change_ns"], unit)]
-        for row in document["lateness"]
+        [
+            clean(row["name"]),
+            unit(row["before_ns"]),
+            unit(row["after_ns"]),
+            signed(row["change_ns"], unit),
+            clean(own_words(row)) if tells_why else "",
+        ]
+        for row in late[:top]
     ]
-    heads = (unit.name, "before", "after", "change")
-    return Group(
-        section("Late ranks", "for how long others waited for each"), table(heads, lines, width, left=heads[:1])
-    )
+    heads = (unit.name, "before", "after", "change", "itself, in a step of its own")
+    note = "for how long others waited for each, mean over ranks"
+    left = len(late) - top
+    more = [Text(f"{left:,} more ranks", style=DIM)] if left > 0 else []
+    shown = table(*_without_empty(heads, lines), width, left=(heads[0], heads[4]))
+    return Group(section("Late ranks", note), shown, *more)
+
+
+def _ranks(document: DiffDocument, unit: Unit, width: int, top: int) -> RenderableType:
+    """The ranks whose step changed most, in their order."""
+    rows = document["by_rank"]
+    most = sorted(rows, key=lambda row: -abs(row["change_ns"]))[:top]
+    tells_why = document["verdict"]["word"] != "not comparable"
+    lines = [
+        [
+            rank_words(row, rows),
+            unit(row["before_ns"]),
+            unit(row["after_ns"]),
+            signed(row["change_ns"], unit),
+            part_words(row["part"], row["cause"]) if tells_why and row["part"] and row["part_change_ns"] else "",
+            signed(row["part_change_ns"], unit) if tells_why and row["part_change_ns"] else "",
+        ]
+        for row in rows
+        if row in most
+    ]
+    heads = (unit.name, "before", "after", "change", "most of it", "of that")
+    left = f"; {len(rows) - len(lines):,} that changed less left out" if len(lines) < len(rows) else ""
+    shown = table(*_without_empty(heads, lines), width, left=(heads[0], heads[4]))
+    return Group(section("Ranks", f"mean step of each{left}"), shown)
 
 
 def _sums(rows: Iterable[MoverRow], unit: Unit) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import cast
 
-from weftrace.comparison.document import DiffDocument, MoverRow, PartRow, SideTold
+from weftrace.comparison.document import DiffDocument, LatenessRow, MoverRow, PartRow, RankRow, SideTold
 from weftrace.comparison.gates import GateRow, change_text
 from weftrace.comparison.noise import ONE_RUN_EACH
+from weftrace.comparison.runs import WAITING
 from weftrace.units import counted, short_time
 
 #: Form of a figure, as `gates.FIGURES` has it -> what it is, of a step, mean over ranks.
@@ -63,7 +64,7 @@ _SHORT = (
 )  # fmt: skip
 _EFFECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "by_number_ns": ("more of them", "fewer of them"),
+        "by_number_ns": ("more", "fewer"),
         "by_duration_ns": ("longer", "shorter"),
         "by_overlap_ns": ("less hidden", "more hidden"),
         "by_kernel_ns": ("new", "gone"),
@@ -87,7 +88,7 @@ def part_label(part: str, cause: str | None) -> str:
 
 
 def why_words(row: PartRow | MoverRow) -> str:
-    """By what most of a change came about: "longer", "fewer of them", "less hidden", "new"; nothing of no change."""
+    """By what most of a change came about: "longer", "fewer", "less hidden", "new"; nothing of no change."""
     if not row["change_ns"]:
         return ""
     effects = {key: cast(int, row.get(key)) for key in _EFFECTS}
@@ -173,9 +174,40 @@ def gate_limit(gate: GateRow) -> str:
 
 
 def rows_of(document: DiffDocument, level: str) -> list[MoverRow]:
-    """The movers of a level."""
+    """The movers of a level; who waited for whom is told of ranks."""
     rows: list[MoverRow] = dict(document["movers"])[level]  # type: ignore[assignment]
-    return rows
+    return [row for row in rows if row["part"] != WAITING]
+
+
+def parts_of(document: DiffDocument) -> list[PartRow]:
+    """The parts that either run has; waiting is one, whichever the late ranks are."""
+    parts = [row for row in document["parts"] if row["before_ns"] or row["after_ns"]]
+    waits = [row for row in parts if row["part"] == WAITING]
+    if len(waits) < 2:
+        return parts
+    sums = {key: sum(cast(int, row.get(key)) for row in waits) for key in waits[0] if key.endswith("_ns")}
+    told = {row["is_noise"] for row in waits}
+    every: dict[str, object] = {
+        "part": WAITING, "cause": None, **sums, "is_noise": None if None in told else told == {True}
+    }  # fmt: skip
+    at = parts.index(waits[0])
+    return [*parts[:at], cast(PartRow, every), *parts[at + len(waits) :]]
+
+
+def own_words(row: LatenessRow) -> str:
+    """What changed most on a late rank itself: "gemm +1.2 ms", "idle: host wait −30.0 µs"."""
+    if not row["own"]:
+        return ""
+    most = row["own"][0]
+    what = most["family"] if most["part"] == "compute" and most["family"] else part_words(most["part"], most["cause"])
+    return f"{what} {change_text(0.0, most['change_ns'], 'ns', is_part=False)}"
+
+
+def rank_words(row: RankRow, rows: Sequence[RankRow]) -> str:
+    """ "rank 2"; with the device where a rank drove several."""
+    name = "no rank" if row["rank"] is None else f"rank {row['rank']}"
+    several = sum(each["rank"] == row["rank"] for each in rows) > 1
+    return f"{name}, device {row['device']}" if several and row["device"] is not None else name
 
 
 #: Terms of the page and the docs: key -> (term, what it means).

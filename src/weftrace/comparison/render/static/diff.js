@@ -79,11 +79,12 @@ function cards({ before, after, change_ns, is_noise, verdict }) {
 }
 
 /** @param {Diff} found */
-function notesOf({ before, after }) {
-  return /** @type {const} */ ([
+function notesOf({ before, after, notes }) {
+  const failed = /** @type {const} */ ([
     ["before", before],
     ["after", after],
-  ]).flatMap(([word, side]) => [...side.failures, ...side.notes].map((note) => `${word}: ${note}`));
+  ]).flatMap(([word, side]) => side.failures.map((note) => `${word}: ${note}`));
+  return [...failed, ...notes];
 }
 
 /** @param {Fact[]} rows */
