@@ -86,6 +86,26 @@ def test_what_is_merged_still_adds_up(trace: Trace, most: int) -> None:
     assert_frame_equal(few.windows, shared.windows)
 
 
+def test_a_report_that_merged_rows_is_compared_with_the_same_rows_merged(
+    shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = shared_data / "tracelens-h100-bert-small.json.gz"
+    monkeypatch.setattr("weftrace.report.document.MOST_LABELS", 9)
+    monkeypatch.setattr("weftrace.report.document._LEAST_LABELS", 9)
+    found = diff(saved(trace), trace)
+    assert found.before.shares.filter(kernel="other").height
+    assert not found.changes["change_ns"].abs().sum() and found.change_ns == 0
+    assert 'before: a report, which names the largest kernels: 17 smaller rows are "other"' in found.notes
+
+
+def test_pages_do_not_hold_it(tmp_path: Path) -> None:
+    from weftrace.report.render.page import render_html
+
+    report = analyze(work_and_meet(2).write(tmp_path), timelines=False, workers=1)
+    page = render_html(report.document, ())
+    assert '"hidden_ns":' in page and '"beside_ns":' not in page
+
+
 def test_of_many_steps_some_are_kept(tmp_path: Path) -> None:
     shared = step_shares(_work(tmp_path))
     few, _ = shares_from(shares_document(shared, None, zero_ns=0, most_steps=3), zero_ns=0)

@@ -159,15 +159,20 @@ def _merged(
     kept = sizes.sort("size", "num", *LABELS, descending=[True, True, *[False] * len(LABELS)], nulls_last=True)
     if kept.height <= most:
         return rows, 0
-    small = kept[most:].select(*LABELS, is_small=pl.lit(True))
-    rows = rows.join(small, on=LABELS, how="left", nulls_equal=True, maintain_order="left")
+    small = kept[most:].select(LABELS)
+    return in_other(rows, small).group_by("step", "is_wait", *LABELS, maintain_order=True).agg(
+        pl.col(SUMS).sum()
+    ), small.height
+
+
+def in_other(rows: pl.DataFrame, small: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose labels are among `small` under the family and kernel `OTHER` of their part, cause and kind."""
+    rows = rows.join(small.with_columns(is_small=True), on=LABELS, how="left", nulls_equal=True, maintain_order="left")
     is_small = pl.col("is_small").is_not_null()
-    rows = rows.with_columns(
+    return rows.with_columns(
         *(pl.when(is_small).then(pl.lit(OTHER)).otherwise(name).alias(name) for name in ("family", "kernel")),
         *(pl.when(~is_small).then(name).alias(name) for name in ("operator", "phase")),
-    )
-    keys = ("step", "is_wait", *LABELS)
-    return rows.group_by(keys, maintain_order=True).agg(pl.col(SUMS).sum()), small.height
+    ).drop("is_small")
 
 
 def _columns(rows: pl.DataFrame) -> ShareColumns:

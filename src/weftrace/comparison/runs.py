@@ -41,6 +41,7 @@ class RankRun(InNotebook):
     single rank, or where no two share a collective. shared: shares with when communication ran; with arrivals, at its
     collectives, what lateness is told from; None of a saved report's.
     name, places: see `RankAnalysis`.
+    num_merged: rows that a saved report has merged, its smallest ones.
     seam_ns: how far the ends of windows may be off (`StepShares`).
     facts: what the file says of device, versions and settings, by name (`facts_of`). work: all of it, where a page
     needs it again.
@@ -61,6 +62,7 @@ class RankRun(InNotebook):
     name: str = ""
     places: tuple[tuple[str, int], ...] = ()
     seam_ns: int | None = None
+    num_merged: int = 0
     facts: dict[str, str] = field(default_factory=dict)
     work: Work | None = None
 
@@ -107,8 +109,8 @@ def run_of(
     """What of a trace or a job is compared. A path may name either, or the JSON of a report on one.
 
     rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. keep_work: of a single trace, keep
-    its work for the page. Raises TraceError where nothing can be read, DocumentError of a report that
-    holds too little.
+    its work for the page. Raises TraceError where nothing can be read, DocumentError of a report that holds
+    too little.
     """
     if isinstance(source, Run):
         return source
