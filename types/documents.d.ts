@@ -2637,6 +2637,23 @@ declare namespace report {
     sms: number | null;
     sms_exact: boolean;
   }
+  /** Of each row its labels, as positions in the names of `kernels`, then in `names`; -1 for none. */
+  interface LabelsDocument {
+    /** Whole numbers with spaces between. */
+    part: string;
+    /** Whole numbers with spaces between. */
+    cause: string;
+    /** Whole numbers with spaces between. */
+    kind: string;
+    /** Whole numbers with spaces between. */
+    family: string;
+    /** Whole numbers with spaces between. */
+    kernel: string;
+    /** Whole numbers with spaces between. */
+    operator: string;
+    /** Whole numbers with spaces between. */
+    phase: string;
+  }
   /** One band of the lane picture: compute, communication, or whatever its name says. */
   interface LaneDocument {
     lane: string;
@@ -2928,11 +2945,42 @@ declare namespace report {
     quality: QualityDocument;
     /** How the trace was made, as it says itself: profile.* and capture.*; there where it does. */
     configuration?: Record<string, string>;
+    /** What `weftrace diff` compares; absent in pages and in reports of earlier versions. */
+    shares?: SharesDocument;
     flops?: JoinedDocument;
     /** Time by module; there where it was asked for. */
     modules?: CodeDocument;
     /** Time by function; there where it was asked for. */
     lines?: CodeDocument;
+  }
+  /** Rows of one step, a column each. */
+  interface ShareColumns {
+    /** Positions in `labels`. */
+    row: string;
+    /** Launches; of idle time, gaps. */
+    num: string;
+    /** Durations. */
+    raw_ns: string;
+    /** Of raw_ns, beside others of its class; empty where all are 0. */
+    beside_ns: string;
+    /** Of the rest, hidden by another class; likewise. Own is the rest. */
+    hidden_ns: string;
+  }
+  /** Whose the time of each step is: what `weftrace diff` compares, so that a saved report can stand for its trace. */
+  interface SharesDocument {
+    world_size: number | null;
+    /** How far the ends of windows may be off, median; null: unknown. */
+    seam_ns: number | null;
+    /** What the file says of device, versions, shapes and settings. */
+    facts: Record<string, string>;
+    /** Those of labels that `kernels` does not hold, each once. */
+    names: string[];
+    labels: LabelsDocument;
+    /** Rows beyond 2,000, of many ranks fewer, which are merged: "other". */
+    num_merged: number;
+    /** Steps found; `steps` holds 100 of them at most, evenly chosen. */
+    num_steps: number;
+    steps: StepSharesDocument[];
   }
   /** How long a rank computes in a step, against its peers: the ranks of its stage where stages are told, else all. */
   interface SlowRankDocument {
@@ -3002,6 +3050,16 @@ declare namespace report {
     ran_ahead_ns: number;
     /** Busy after the window with what the step launched. */
     spilled_ns: number;
+  }
+  /** A step's time: own times of its rows add up to span_ns. */
+  interface StepSharesDocument {
+    /** Null where there are no steps: then the whole trace is the one. */
+    step: number | null;
+    start_ns: number;
+    span_ns: number;
+    shares: ShareColumns;
+    /** Rows to be added, with a minus where time is taken from a row: what of communication and idle time is waiting for late ranks. Null where that is not known. */
+    waits: ShareColumns | null;
   }
   /** One stream. */
   interface StreamDocument {

@@ -20,12 +20,15 @@ from weftrace.analysis.lane_boxes import Lane, lanes
 from weftrace.analysis.late_ranks import Lateness, lateness_of
 from weftrace.analysis.launch_delays import Queueing, queueing
 from weftrace.analysis.meetings import meetings_of
-from weftrace.analysis.operator_times import Operators, operators
+from weftrace.analysis.operator_times import Operators, operator_rows, operators
 from weftrace.analysis.phase_times import phase_means, phases
-from weftrace.analysis.ranks_apart import Apart, apart_notes, apart_of, by_rank, placed
+from weftrace.analysis.ranks_apart import Apart, apart_notes, apart_of, by_rank, names_of, placed
+from weftrace.analysis.run_facts import facts_of
 from weftrace.analysis.slow_work import ALL, TIMES_SCHEMA, SlowWork, slow_work
+from weftrace.analysis.step_shares import StepShares, step_shares
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
 from weftrace.analysis.time_account import Breakdown, account_of
+from weftrace.analysis.waiting_shares import waiting_shares
 from weftrace.notebook import InNotebook
 from weftrace.trace.code_names import By
 from weftrace.trace.job import Failure
@@ -42,6 +45,9 @@ class RankAnalysis(InNotebook):
     apart: why it is in no sum of its job (`Apart`); None where it is. name: what a plain trace calls it ("DP 0 PP 3"),
     or nothing. places: its coordinates in the job that such a trace tells, as ("pp", 3).
     configuration: how its trace was made, where it says so (`Trace.configuration`).
+    facts: what its file says of device, versions, shapes and settings (`facts_of`).
+    shared: whose the time of each step is; waits: what splits waiting for late ranks from it (`waiting_shares`), None
+    where that is not known: what a comparison needs of it.
     """
 
     rank: int | None
@@ -70,6 +76,9 @@ class RankAnalysis(InNotebook):
     outside_steps: tuple[OutsideSteps, ...]
     quality: Quality
     arrivals: pl.DataFrame  # at its collectives
+    shared: StepShares
+    waits: pl.DataFrame | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
     code: tuple[CodeTimes, ...] = ()
     apart: Apart | None = None
     name: str = ""
@@ -122,6 +131,7 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = ()) -> RankAnalysis
     account = account_of(work)
     table = phases(account)
     kernels = kernel_table(work)
+    launched_by = operator_rows(work.trace.events, work.events) if work.basis == "device" else None
     worker = work.trace.plain.workers[0] if work.trace.plain else None
     return RankAnalysis(
         rank=work.trace.rank,
@@ -150,6 +160,8 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = ()) -> RankAnalysis
         outside_steps=outside_steps(work),
         quality=quality(work, unnamed_share=kernels.unnamed_share),
         arrivals=arrivals(work),
+        shared=step_shares(account, launched_by=launched_by if work.around is work else None),
+        facts=facts_of(work, launched_by),
         name=worker.name if worker else "",
         places=worker.places if worker else (),
         code=tuple(code_times(account, each) for each in by),
@@ -166,16 +178,24 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
     meetings = meetings_of([r.arrivals for r in counted], clock_of)
     num_events = [r.arrivals.height for r in counted]
     clocks = offsets_of(meetings.clocks, [r.rank for r in counted], num_events)
+    late = lateness_of(meetings)
     return Analysis(
         source=source,
         world_size=next((r.world_size for r in counted if r.world_size), None),
-        ranks=tuple(ordered),
+        ranks=tuple(_with_waits(ordered, late)),
         failures=tuple(failures),
         clocks=clocks if len(clocks) > 1 else (),
-        lateness=lateness_of(meetings),
+        lateness=late,
         slow_work=_slow_work(counted),
         notes=(*renumbered, *apart_notes(ordered, [r.apart for r in ordered], _in_no_sum)),
     )
+
+
+def _with_waits(ranks: Sequence[RankAnalysis], late: Lateness | None) -> Iterator[RankAnalysis]:
+    counted = [r for r in ranks if r.apart is None]
+    told = waiting_shares([r.shared for r in counted], names_of(counted), late.began) if late is not None else []
+    waits = iter(told)
+    yield from (replace(r, waits=next(waits, None)) if r.apart is None else r for r in ranks)
 
 
 def _slow_work(ranks: list[RankAnalysis]) -> SlowWork | None:

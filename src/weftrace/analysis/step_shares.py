@@ -10,7 +10,7 @@ import polars as pl
 from weftrace.analysis.intervals import Intervals
 from weftrace.analysis.operator_times import operator_rows
 from weftrace.analysis.time_account import Source, account_of
-from weftrace.analysis.time_owners import own_times
+from weftrace.analysis.time_owners import own_times, windows_of
 from weftrace.trace.kernels import classify, load_rules
 from weftrace.trace.work import Work
 
@@ -53,16 +53,22 @@ class StepShares:
     shares: a frame of `SHARE_SCHEMA`; own_ns adds up to each step's window exactly. pieces: when communication ran, and
     when idle time was that communication ended, a frame of `PIECE_SCHEMA`; exposed: what of it nothing was computed
     beside. Waiting for late ranks lies there (`waiting_shares`).
+    windows: step, start_ns, end_ns (absolute) of each step; empty without steps. seam_ns: how windows end: the time
+    from the last device end to the next window's start, or by which the step's work reaches into that, median over
+    steps; None of fewer than two windows. Nothing ends the last window, which may differ from the others by as much.
     """
 
     shares: pl.DataFrame
     pieces: pl.DataFrame
     exposed: Intervals
+    windows: pl.DataFrame
+    seam_ns: int | None
 
 
 def step_shares(source: Source, *, launched_by: pl.Series | None = None) -> StepShares:
     """Share out the time of a device. launched_by: see `event_labels`. Raises as `account_of` does."""
     account = account_of(source)
+    windows = windows_of(account.work)
     rows = _labelled(account.work, own_times(account), launched_by)
     rows = rows.with_columns(_may_wait(account.work, rows)).with_row_index("piece")
     summed = rows.group_by("step", *LABELS).agg(pl.col(SUMS).sum(), pl.col("piece").filter("may_wait").alias("pieces"))
@@ -76,7 +82,11 @@ def step_shares(source: Source, *, launched_by: pl.Series | None = None) -> Step
         (pl.col("part") == "idle").alias("is_idle"),
     )
     return StepShares(
-        shares=shares.drop("pieces"), pieces=pieces.select(*PIECE_SCHEMA).sort("start_ns"), exposed=account.exposed
+        shares=shares.drop("pieces"),
+        pieces=pieces.select(*PIECE_SCHEMA).sort("start_ns"),
+        exposed=account.exposed,
+        windows=windows,
+        seam_ns=_seam(account.work.events, windows),
     )
 
 
@@ -121,6 +131,16 @@ def _operators(work: Work, events: pl.DataFrame, launched_by: pl.Series | None) 
 
 def _phase_names(work: Work, events: pl.DataFrame) -> pl.Series:
     return work.phases.get_column("name").gather(events.get_column("phase")).alias("phase")
+
+
+def _seam(events: pl.DataFrame, windows: pl.DataFrame) -> int | None:
+    """See `StepShares.seam_ns`."""
+    starts = windows.get_column("start_ns").to_numpy()[1:]
+    if not len(starts):
+        return None
+    reach = np.maximum.accumulate(events.get_column("end_ns").to_numpy())
+    before = np.searchsorted(events.get_column("start_ns").to_numpy(), starts)
+    return int(np.median(np.abs(starts - reach[np.maximum(before - 1, 0)])))
 
 
 def _may_wait(work: Work, rows: pl.DataFrame) -> pl.Series:

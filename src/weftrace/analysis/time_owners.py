@@ -41,7 +41,7 @@ def own_times(source: Source, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> pl
     """
     account = account_of(source)
     work = account.work
-    windows = _windows(work)
+    windows = windows_of(work)
     hidden_by: tuple[tuple[str, pl.Expr, Intervals], ...] = (
         (PARTS[0], in_lane("compute"), EMPTY),
         (PARTS[1], pl.col("kind") == "communication", account.compute),
@@ -52,7 +52,8 @@ def own_times(source: Source, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> pl
     return pl.concat(parts).select(pl.col(name).cast(dtype) for name, dtype in OWN_SCHEMA.items())
 
 
-def _windows(work: Work) -> pl.DataFrame:
+def windows_of(work: Work) -> pl.DataFrame:
+    """The windows of its steps (`step_windows`), or that of the one step that it is: step, start_ns, end_ns."""
     if work.step is None:
         return step_windows(work.around.events)
     return pl.DataFrame({"step": [work.step], "start_ns": [work.start_ns], "end_ns": [work.end_ns]})

@@ -7,28 +7,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-import numpy as np
 import polars as pl
 
 from weftrace.analysis import arrivals
 from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
-from weftrace.analysis.intervals import EMPTY, Intervals
 from weftrace.analysis.late_ranks import lateness_of
 from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.operator_times import operator_rows
 from weftrace.analysis.ranks_apart import apart_notes, apart_of, by_rank, names_of, placed
+from weftrace.analysis.run_facts import facts_of
 from weftrace.analysis.step_shares import LABELS as LABELS
-from weftrace.analysis.step_shares import PIECE_SCHEMA, StepShares, step_shares
 from weftrace.analysis.step_shares import SHARE_SCHEMA as SHARE_SCHEMA
 from weftrace.analysis.step_shares import SUMS as SUMS
 from weftrace.analysis.step_shares import WAITING as WAITING
+from weftrace.analysis.step_shares import StepShares, step_shares
 from weftrace.analysis.step_shares import event_labels as event_labels
 from weftrace.analysis.waiting_shares import waiting_shares
-from weftrace.comparison.facts import facts_of
 from weftrace.comparison.named_steps import with_steps
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
-from weftrace.trace.device_windows import step_windows
 from weftrace.trace.job import Failure, Job, open_trace
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
@@ -42,12 +39,11 @@ class RankRun(InNotebook):
     shares: a frame of `SHARE_SCHEMA`; own_ns adds up to each step's window exactly. windows: step, start_ns, end_ns
     (absolute) of each step; empty without steps. span_ns: from the first device start to the last end.
     waits: rows that split waiting for late ranks from shares (`waiting_shares`); None where that is not known: of a
-    single rank, or where no two share a collective. pieces, exposed: see `StepShares`; with arrivals, at its
-    collectives, what lateness is told from.
+    single rank, or where no two share a collective. shared: shares with when communication ran; with arrivals, at its
+    collectives, what lateness is told from; None of a saved report's.
     name, places: see `RankAnalysis`.
-    seam_ns: how windows end: the time from the last device end to the next window's start, or by which the step's work
-    reaches into that, median over steps; None of fewer than two windows. Nothing ends the last window, which may
-    differ from the others by as much.
+    num_merged: rows that a saved report has merged, its smallest ones.
+    seam_ns: how far the ends of windows may be off (`StepShares`).
     facts: what the file says of device, versions and settings, by name (`facts_of`). work: all of it, where a page
     needs it again. steps_by: what ranges of the host are called that stand for steps (`with_steps`); None where a
     profiler recorded steps, or there are none.
@@ -63,12 +59,12 @@ class RankRun(InNotebook):
     shares: pl.DataFrame
     windows: pl.DataFrame
     arrivals: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=ARRIVAL_SCHEMA))
-    pieces: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=PIECE_SCHEMA))
-    exposed: Intervals = EMPTY
+    shared: StepShares | None = None
     waits: pl.DataFrame | None = None
     name: str = ""
     places: tuple[tuple[str, int], ...] = ()
     seam_ns: int | None = None
+    num_merged: int = 0
     facts: dict[str, str] = field(default_factory=dict)
     work: Work | None = None
     steps_by: str | None = None
@@ -114,11 +110,11 @@ def run_of(
     steps_by: str | None = None,
     on_done: Callable[[str], None] | None = None,
 ) -> Run:
-    """What of a trace or a job is compared. A path may name either.
+    """What of a trace or a job is compared. A path may name either, or the JSON of a report on one.
 
     rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. keep_work: of a single trace, keep
     its work for the page. steps_by: see `with_steps`. Raises TraceError where nothing can be read, ComparisonError
-    where steps_by names no two ranges.
+    where steps_by names no two ranges, DocumentError of a report that holds too little.
     """
     if isinstance(source, Run):
         return source
@@ -126,6 +122,10 @@ def run_of(
         ranks = [rank for trace in source.values() for rank in _devices(trace, rules, steps_by=steps_by)]
         return _together("in memory", ranks, ())
     if not isinstance(source, Trace | Job):
+        from weftrace.comparison.saved_reports import is_report, read_report  # which makes the values of this file
+
+        if is_report(source):
+            return read_report(source)
         source = open_trace(source, workers=workers)
     if isinstance(source, Trace):
         return _together(
@@ -150,7 +150,6 @@ def _devices(
 def rank_run(work: Work) -> RankRun:
     """What of one device is compared."""
     launched_by = operator_rows(work.trace.events, work.events) if work.basis == "device" else None
-    windows = step_windows(work.events)
     shared = step_shares(work, launched_by=launched_by)
     worker = work.trace.plain.workers[0] if work.trace.plain else None
     return RankRun(
@@ -162,14 +161,13 @@ def rank_run(work: Work) -> RankRun:
         simulated=work.trace.simulated,
         span_ns=work.end_ns - work.start_ns,
         shares=shared.shares,
-        windows=windows,
+        windows=shared.windows,
         arrivals=arrivals(work),
-        pieces=shared.pieces,
-        exposed=shared.exposed,
+        shared=shared,
         name=worker.name if worker else "",
         places=worker.places if worker else (),
         facts=facts_of(work, launched_by),
-        seam_ns=_seam(work.events, windows),
+        seam_ns=shared.seam_ns,
     )
 
 
@@ -184,20 +182,11 @@ def _together(source: str, ranks: list[RankRun], failures: Sequence[Failure]) ->
 
 def with_waits(ranks: Sequence[RankRun]) -> tuple[tuple[RankRun, ...], tuple[str, ...]]:
     """The ranks with what each waited for another of them, and how that was told."""
+    shared = [rank.shared for rank in ranks if rank.shared is not None]
     clock_of = ["(simulated)" if rank.simulated else rank.path for rank in ranks]  # a plan's ranks are on one clock
-    found = lateness_of(meetings_of([rank.arrivals for rank in ranks], clock_of)) if len(ranks) > 1 else None
+    is_asked = 1 < len(ranks) == len(shared)
+    found = lateness_of(meetings_of([rank.arrivals for rank in ranks], clock_of)) if is_asked else None
     if found is None:
         return tuple(replace(rank, waits=None) for rank in ranks), ()
-    shared = [StepShares(shares=rank.shares, pieces=rank.pieces, exposed=rank.exposed) for rank in ranks]
     waits = waiting_shares(shared, names_of(ranks), found.began)
     return tuple(replace(rank, waits=rows) for rank, rows in zip(ranks, waits, strict=True)), found.notes
-
-
-def _seam(events: pl.DataFrame, windows: pl.DataFrame) -> int | None:
-    """See `RankRun.seam_ns`."""
-    starts = windows.get_column("start_ns").to_numpy()[1:]
-    if not len(starts):
-        return None
-    reach = np.maximum.accumulate(events.get_column("end_ns").to_numpy())
-    before = np.searchsorted(events.get_column("start_ns").to_numpy(), starts)
-    return int(np.median(np.abs(starts - reach[np.maximum(before - 1, 0)])))

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.analysis.ranks_apart import names_of
+from weftrace.comparison.merged_rows import alike
 from weftrace.comparison.runs import LABELS, SHARE_SCHEMA, SUMS, RankRun, Run, with_waits
 from weftrace.comparison.steady_steps import SteadySteps, steady_steps
 from weftrace.units import duration
@@ -68,6 +69,7 @@ def sides_of(before: Run, after: Run) -> tuple[Side, Side]:
         one, other = _without_named_steps(one), _without_named_steps(other)
     if len({rank.world_size for rank in (*one, *other)}) == 1:  # files are missing, so who waited for whom is asked
         one, other = _among(one, before), _among(other, after)  # of those alone that both have
+    one, other = list(map(alike, one, other)), list(map(alike, other, one))
     is_split = all(rank.waits is not None for rank in (*one, *other))
     return _side(before, one, is_split=is_split), _side(after, other, is_split=is_split)
 

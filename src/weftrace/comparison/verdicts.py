@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from weftrace.comparison.facts import (
+from weftrace.analysis.run_facts import (
     BACKEND,
     COLLECTIVE_DTYPES,
     DAMAGE,

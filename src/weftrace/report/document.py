@@ -16,6 +16,7 @@ from weftrace.analysis.busy_stretches import Stretches, fewer, stretches_of
 from weftrace.analysis.intervals import EMPTY
 from weftrace.analysis.lane_boxes import coarser
 from weftrace.analysis.rank import Analysis, RankAnalysis
+from weftrace.analysis.saved_shares import MOST_LABELS, MOST_STEPS, shares_document
 from weftrace.analysis.step_times import Step
 from weftrace.analysis.time_account import Breakdown
 from weftrace.errors import DocumentError
@@ -44,6 +45,8 @@ _MAX_ROWS, _ROWS_OF_JOB, _LEAST_ROWS = 20_000, 100_000, 1_000
 #: Stretches of busy time that a document holds of each lane: as many as a wide screen has columns, and fewer of the
 #: lanes of a job.
 MOST_STRETCHES, _LEAST_STRETCHES = 4_000, 1_000
+#: Rows of labels, and steps, of which a document holds the times, of each rank of a job.
+_LEAST_LABELS, _LEAST_STEPS = 200, 10
 
 
 def document_of(
@@ -57,6 +60,7 @@ def document_of(
     joined = [*flops, *[None] * (len(analysis.ranks) - len(flops))]
     most = max(min(most_stretches, _LEAST_STRETCHES), most_stretches // max(1, len(joined)))
     most_rows = min(_MAX_ROWS, max(_LEAST_ROWS, _ROWS_OF_JOB // max(1, len(joined))))
+    most_labels = max(_LEAST_LABELS, MOST_LABELS // max(1, len(joined)))
     zero, lateness = zero_ns(analysis), lateness_document(analysis)
     ranks = [
         rank_document(
@@ -67,6 +71,8 @@ def document_of(
             zero_ns=zero + ahead,
             waits=waits,
             num_ranks=len(joined),
+            most_labels=most_labels,
+            most_steps=max(_LEAST_STEPS, MOST_STEPS * MOST_LABELS // max(1, len(joined) * most_labels)),
         )
         for rank, found, ahead, waits in zip(analysis.ranks, joined, ahead_ns(analysis), _waits(analysis), strict=True)
     ]
@@ -117,9 +123,12 @@ def rank_document(
     zero_ns: int | None = None,
     waits: Stretches | None = None,
     num_ranks: int = 1,
+    most_labels: int = MOST_LABELS,
+    most_steps: int = MOST_STEPS,
 ) -> RankDocument:
     """One device of one rank. Starts and ends are relative to its first device start. most_stretches: see `_busy`.
-    most_rows: phases that are listed, and boxes of a lane: of more, neighbours are merged.
+    most_rows: phases that are listed, and boxes of a lane: of more, neighbours are merged. most_labels,
+    most_steps: see `shares_document`.
     zero_ns: the job's zero on its own clock, its own start by default. waits: when it waited for other ranks.
     """
     b, o, k = rank.breakdown, rank.overlap, rank.kernels
@@ -232,6 +241,16 @@ def rank_document(
             "notes": list(rank.quality.notes),
         },
     }
+    told["shares"] = shares_document(
+        rank.shared,
+        rank.waits,
+        zero_ns=zero,
+        kernels=[kernel["name"] for kernel in told["kernels"]],
+        world_size=rank.world_size,
+        facts=rank.facts,
+        most_labels=most_labels,
+        most_steps=min(MOST_STEPS, most_steps),
+    )
     if rank.configuration:
         told["configuration"] = dict(rank.configuration)
     if joined is not None:

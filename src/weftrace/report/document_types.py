@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
+from weftrace.analysis.saved_shares import SharesDocument
 from weftrace.files.schemas import DocumentSchema
 from weftrace.render.lane_types import BusyStretch, Count, LaneDocument, Ns, Share, SmUnit
 
@@ -599,6 +600,12 @@ class RankDocument(TypedDict):
             Meta(
                 description="How the trace was made, as it says itself: profile.* and capture.*; there where it does."
             ),
+        ]
+    ]
+    shares: NotRequired[
+        Annotated[
+            SharesDocument,
+            Meta(description="What `weftrace diff` compares; absent in pages and in reports of earlier versions."),
         ]
     ]
     flops: NotRequired[JoinedDocument]

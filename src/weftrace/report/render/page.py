@@ -35,7 +35,8 @@ def render_html(
     paths: likewise critical paths, of `path_blocks`; a rank without one has no tab for it.
     Raises ValueError where the document holds a NaN or an infinity, which JSON cannot.
     """
-    blocks: list[tuple[str, Mapping[str, Any]]] = [("weftrace-report", document)]
+    shown = {**document, "ranks": [{k: v for k, v in rank.items() if k != "shares"} for rank in document["ranks"]]}
+    blocks: list[tuple[str, Mapping[str, Any]]] = [("weftrace-report", shown)]
     for number, (timeline, rank) in enumerate(zip(timelines, document["ranks"], strict=False)):
         if timeline is not None:
             # Times in the page count from the rank's start. Absolute nanoseconds do not fit a float64: joined here.

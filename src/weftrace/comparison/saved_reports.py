@@ -1,0 +1,127 @@
+"""A saved report stands for the trace or the job that it was made of."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NotRequired, TypedDict
+
+from weftrace.analysis.ranks_apart import Apart
+from weftrace.analysis.saved_shares import SharesDocument, shares_from
+from weftrace.comparison.runs import RankRun, Run
+from weftrace.errors import DocumentError
+from weftrace.files.documents import document_as, read_document
+from weftrace.files.sources import open_bytes
+from weftrace.trace.job import Failure
+from weftrace.trace.work import Basis
+from weftrace.units import counted
+
+_REPORT: Final = "weftrace.report/1"
+_HEAD = re.compile(rb'"schema"\s*:\s*"weftrace\.report/')
+_HEAD_BYTES = 4_096  # the schema is the first field of what weftrace writes
+_IN_NO_SUM = re.compile("in no sum and shown by (itself|themselves)")
+
+
+class _Kernel(TypedDict):
+    name: str
+
+
+class _Rank(TypedDict):
+    rank: int | None
+    name: str
+    device: int | None
+    path: str
+    basis: Basis
+    simulated: bool
+    apart: Apart | None
+    start_ns: int
+    span_ns: int
+    kernels: list[_Kernel]
+    shares: NotRequired[SharesDocument]
+
+
+class _Failure(TypedDict):
+    path: str
+    error: str
+
+
+class _Lateness(TypedDict):
+    notes: list[str]
+
+
+class _Report(TypedDict):
+    """What of a report is needed here."""
+
+    schema: Literal["weftrace.report/1"]
+    weftrace: str
+    source: str
+    failures: list[_Failure]
+    lateness: _Lateness | None
+    notes: list[str]
+    ranks: list[_Rank]
+
+
+def is_report(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a report's JSON rather than a trace, told by its head; False where it cannot be read."""
+    if os.path.isdir(path) or any(sign in str(path) for sign in "*?["):
+        return False
+    stream = open_bytes(path)
+    head = next(stream.chunks, b"") if os.path.exists(path) or "://" in str(path) else b""
+    return bool(_HEAD.search(head[:_HEAD_BYTES]))
+
+
+def read_report(path: str | os.PathLike[str]) -> Run:
+    """What of a saved report is compared. Raises DocumentError where it is damaged, or holds too little."""
+    return run_of_report(read_document(path, schema=_REPORT), str(path))
+
+
+def run_of_report(document: Mapping[str, Any], what: str) -> Run:
+    """What of a report is compared. what: how errors name it. Raises as `read_report` does."""
+    report = document_as(document, _Report, schema=_REPORT, what=what)
+    notes = [_IN_NO_SUM.sub("left out", note) for note in report["notes"]]
+    notes += report["lateness"]["notes"] if report["lateness"] else []
+    counting = [rank for rank in report["ranks"] if rank["apart"] is None]
+    return Run(
+        source=what,
+        ranks=tuple(_rank(rank, what, report["weftrace"]) for rank in counting),
+        failures=tuple(Failure(path=each["path"], error=each["error"]) for each in report["failures"]),
+        notes=(*notes, *_left_out(counting)),
+    )
+
+
+def _rank(rank: _Rank, what: str, version: str) -> RankRun:
+    if "shares" not in rank:
+        raise DocumentError(
+            f"{what}: a report without what a comparison needs: weftrace {version} wrote it before reports held that. "
+            "Compare its trace instead, or report on that again: weftrace report TRACE -o report.json"
+        )
+    saved = rank["shares"]
+    shared, waits = shares_from(saved, zero_ns=rank["start_ns"], kernels=[kernel["name"] for kernel in rank["kernels"]])
+    return RankRun(
+        rank=rank["rank"],
+        device=rank["device"],
+        world_size=saved["world_size"],
+        path=rank["path"],
+        basis=rank["basis"],
+        simulated=rank["simulated"],
+        span_ns=rank["span_ns"],
+        shares=shared.shares,
+        windows=shared.windows,
+        waits=waits,
+        name=rank["name"],
+        facts=saved["facts"],
+        seam_ns=saved["seam_ns"],
+        num_merged=saved["num_merged"],
+    )
+
+
+def _left_out(ranks: list[_Rank]) -> list[str]:
+    """What the report was too small for."""
+    notes = []
+    if merged := max((rank["shares"]["num_merged"] for rank in ranks if "shares" in rank), default=0):
+        notes.append(f'a report, which names the largest kernels: {counted(merged, "smaller row")} are "other"')
+    steps = max(ranks, key=lambda rank: rank["shares"]["num_steps"], default=None)
+    if steps is not None and steps["shares"]["num_steps"] > len(steps["shares"]["steps"]) > 0:
+        notes.append(f"a report, which holds {len(steps['shares']['steps'])} of {steps['shares']['num_steps']:,} steps")
+    return notes
