@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.browser import CHROMIUM_ARGS
+from tests.browser import CHROMIUM_ARGS, chromium
 
 
 def take(
@@ -21,7 +21,7 @@ def take(
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM_ARGS)
+        browser = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM_ARGS)
         context = browser.new_context(
             viewport={"width": width, "height": height}, offline=True, reduced_motion="reduce", color_scheme="light"
         )

@@ -24,8 +24,8 @@ STATE = """() => ({
 
 
 def settled(page: Page) -> str:
-    """The fragment once the address has followed."""
-    page.wait_for_timeout(400)
+    """The fragment once the address has followed: 250 ms after the last change, by the same clock."""
+    page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
     return str(page.evaluate("location.hash"))
 
 

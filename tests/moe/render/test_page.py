@@ -94,7 +94,7 @@ def test_micro_batches_have_their_colours_as_long_as_they_ran(open_html: Open) -
     page = opened(open_html, profile)
     picture = shown(profile).picture
     page.evaluate("weftrace.lanes.view.set(...weftrace.lanes.view.home)")
-    page.wait_for_timeout(100)
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     for batch, drawn in enumerate(page.evaluate(COUNT, ["batch0", "batch1"])):
         boxes = [box for lane in picture["lanes"] for box in lane["boxes"] if box["micro_batch"] == batch]
         busy = sum(box["busy_ns"] for box in boxes if box.get("part") in (None, "transfer")) / picture["span_ns"]
