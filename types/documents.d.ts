@@ -4397,10 +4397,11 @@ declare namespace diff_block {
     before: string;
     name: string;
   }
-  /** A rank, before and after. missing: why one of them is not drawn, or "" */
+  /** A rank, before and after. change_ns: of its mean step. missing: why one of them is not drawn. */
   interface RankPicture {
     after: RunPicture | null;
     before: RunPicture | null;
+    change_ns: number;
     missing: string[];
     name: string;
   }

@@ -98,6 +98,7 @@ def test_ranks_without_their_work_are_read_again_and_said_where_they_are_gone(tm
     found = diff(*runs)
     pictures = rank_pictures(found)
     assert [rank["name"] for rank in pictures] == ["rank 2", "rank 1", "rank 0"]
+    assert [rank["change_ns"] for rank in pictures] == sorted(found.by_rank()["change_ns"], reverse=True)
     assert all(rank["before"] and rank["after"] and not rank["missing"] for rank in pictures)
     Path(runs[1].ranks[1].path).unlink()
     second = rank_pictures(found)[1]

@@ -83,9 +83,10 @@ class RunPicture(TypedDict):
 
 
 class RankPicture(TypedDict):
-    """A rank, before and after. missing: why one of them is not drawn, or "" """
+    """A rank, before and after. change_ns: of its mean step. missing: why one of them is not drawn."""
 
     name: str
+    change_ns: int
     before: RunPicture | None
     after: RunPicture | None
     missing: list[str]
@@ -95,7 +96,7 @@ def rank_pictures(diff: Diff) -> list[RankPicture]:
     """The ranks that a page shows, those first whose mean step changed most."""
     spans = [_rank_spans(side) for side in (diff.before, diff.after)]
     order = np.argsort(-np.abs(spans[1] - spans[0]), kind="stable")[:MAX_RANKS].tolist() if len(spans[0]) else []
-    return [_rank_picture(diff, at) for at in order]
+    return [_rank_picture(diff, at, round(spans[1][at] - spans[0][at])) for at in order]
 
 
 def shown_steps(side: Side, most: int = MAX_STEPS) -> tuple[list[int | None], int]:
@@ -116,14 +117,15 @@ def _rank_spans(side: Side) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.asarray(sums / side.num_steps, np.float64)
 
 
-def _rank_picture(diff: Diff, at: int) -> RankPicture:
+def _rank_picture(diff: Diff, at: int, change_ns: int) -> RankPicture:
     found: list[RunPicture | None] = []
     missing: list[str] = []
     for word, side in (("before", diff.before), ("after", diff.after)):
         work = _work_again(side.ranks[at])
         found.append(None if isinstance(work, str) else run_picture(side, work, _labels(diff, side, work)))
         missing += [f"{word}: {work}"] if isinstance(work, str) else []
-    return {"name": _name(diff.after.ranks[at]), "before": found[0], "after": found[1], "missing": missing}
+    name = _name(diff.after.ranks[at])
+    return {"name": name, "change_ns": change_ns, "before": found[0], "after": found[1], "missing": missing}
 
 
 def _name(rank: RankRun) -> str:

@@ -24,7 +24,7 @@ startPage("weftrace-diff", (/** @type {Block} */ block) => {
   fill(byId("cards"), cards(found));
   showNotes(byId("notes"), notesOf(found));
   const bars = showFall(block);
-  const drawn = pictures(ranks);
+  const drawn = pictures(ranks, found.before.ranks.length);
   const movers = moverTable(block, drawn);
   showSteps(found, drawn);
   showFacts(found.verdict.facts);

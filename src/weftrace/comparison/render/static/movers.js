@@ -1,7 +1,7 @@
 // Who moved: families, kernels, operators, phases. A row opens both steps where it ran.
 
 import { byId, fill, h } from "render/dom.js";
-import { duration, grouped } from "render/format.js";
+import { bareName, duration, grouped } from "render/format.js";
 import { kernelName, sortableTable } from "render/tables.js";
 
 /**
@@ -81,7 +81,7 @@ function walk(pictures, name, events, { nth, longest }) {
   const num = Math.max(events.before.length, events.after.length);
   const box = byId("marked");
   const counted = `${events.before.length} before, ${events.after.length} after in these steps`;
-  if (num) pictures.open(events, nth, num > 1 ? `${name} ${nth + 1}` : name);
+  if (num) pictures.open(events, nth, name);
   /**
    * @param {string} text
    * @param {string} label
@@ -101,7 +101,7 @@ function walk(pictures, name, events, { nth, longest }) {
   };
   fill(
     box,
-    h("b", { text: name.slice(0, 120) }),
+    h("b", { text: bareName(name).slice(0, 90), title: name }),
     h("span", { class: "muted", text: num ? counted : "none of it runs in the steps shown: choose another step" }),
     num > 1 ? button("First", "Its first event", 0) : null,
     num > 1 ? button("Longest", "Its longest event", longest) : null,

@@ -1,7 +1,7 @@
 // Both runs in pictures: a step of each, its lanes and its streams, on one scale of time.
 
 import { byId, fill, h, oncePerFrame } from "render/dom.js";
-import { duration, plural } from "render/format.js";
+import { duration, plural, shortName } from "render/format.js";
 import { lanePicture } from "render/lanes.js";
 import { onTheme } from "render/theme.js";
 import { joinsInView, joinsOf, paintJoins, startsOf } from "./joins.js";
@@ -28,8 +28,9 @@ const LEAST = 0.004; // of the step is seen around it, at least
 /**
  * Draws the pictures and returns what the tables open them by; null where one side has none.
  * @param {Rank[]} ranks
+ * @param {number} num of how many
  */
-export function pictures(ranks) {
+export function pictures(ranks, num) {
   const drawn = ranks.filter((rank) => rank.before && rank.after);
   byId("both").hidden = byId("streams").hidden = drawn.length === 0;
   const missing = [...new Set(ranks.flatMap((rank) => rank.missing))];
@@ -142,7 +143,7 @@ export function pictures(ranks) {
       }),
       h("button", {
         type: "button",
-        text: at.what ? `At ${at.what.slice(0, 40)}` : "At the phase clicked",
+        text: at.what ? `At ${at.what}` : "At the phase clicked",
         "aria-pressed": String(Boolean(at.what)),
         disabled: !at.what,
       }),
@@ -186,7 +187,9 @@ export function pictures(ranks) {
     const [before, after] = found;
     const first = before ?? after;
     if (!first) return;
-    align(before && after ? { before: before.start, after: after.start, what } : START);
+    const name = what.length > 24 ? `${shortName(what).slice(0, 23)}…` : what;
+    const nthOf = events.after.length > 1 ? ` ${nth + 1}` : "";
+    align(before && after ? { before: before.start, after: after.start, what: `${name}${nthOf}` } : START);
     const { before: step } = steps();
     const room = Math.max(MARGIN * Math.max(before?.dur ?? 0, after?.dur ?? 0), LEAST * step.lanes.span_ns);
     RUNS.forEach((run, at) => {
@@ -211,10 +214,10 @@ export function pictures(ranks) {
       byId("chosen"),
       drawn.length > 1
         ? select(
-            "rank",
+            drawn.length < num ? `rank (the ${drawn.length} of ${num} that changed most)` : "rank",
             drawn,
             drawn.indexOf(rank),
-            (each) => each.name,
+            (each) => `${each.name} · ${changed(each.change_ns)}`,
             (at) => choose({ rank: at }),
           )
         : null,
