@@ -54,6 +54,7 @@ _FIRST = 5  # calls that take longest: their shapes are looked for in the other 
 _SET_ASIDE = 0.02  # of a device's memory
 _DRIFT = 0.03  # by how much steps of a run grow, from its first half to its second
 _SURE = 0.01  # that they do
+_MOST_TOLD = 60  # characters of a value in a reason
 _UNKNOWN = "not recorded"
 _BASES = {"device": "kernels of a device", "host": "operators of the host", "ranges": "ranges", "none": "nothing"}
 
@@ -292,7 +293,12 @@ def _differing(
         (one_text, other_text), _ = pairs.most_common(1)[0]
         num = sum(pairs.values())
         on = f" (on {num} of {counted(len(before.ranks), 'rank')})" if num < len(before.ranks) else ""
-        yield f"{what}: {one_text} before, {other_text} after{on}"
+        yield f"{what}: {_cut(one_text)} before, {_cut(other_text)} after{on}"
+
+
+def _cut(text: str) -> str:
+    """As much of a value as a sentence holds; all of it is among the facts."""
+    return text if len(text) <= _MOST_TOLD else f"{text[: _MOST_TOLD - 1]}…"
 
 
 def _facts(before: Side, after: Side) -> Iterator[tuple[str, str, str]]:
