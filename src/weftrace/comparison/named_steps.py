@@ -26,8 +26,8 @@ def with_steps(trace: Trace, steps_by: str | None = None) -> tuple[Trace, str | 
 
     steps_by: the ranges' name, `*` for any text, `#` for any number: annotations, operators or calls of the runtime
     (`cudaGraphLaunch`), whatever steps are recorded. Without it, annotations that lie in no other and whose names
-    differ in numbers alone: of these the ones that hold most launches, a fifth of all or more. Raises ComparisonError where
-    nothing, or but one range, is named so.
+    differ in numbers alone: of these the ones that hold most launches, a fifth of all or more. Raises ComparisonError
+    where nothing, or but one range, is named so.
     """
     if trace.plain is not None or (steps_by is None and find_steps(trace.events).height):
         return trace, None
