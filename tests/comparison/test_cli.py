@@ -12,6 +12,7 @@ from tests.cli.test_cli import Run, run
 from tests.comparison.test_late_ranks import work_and_meet
 from tests.comparison.written import Step
 from tests.comparison.written import run as written
+from tests.tracefile import GEMM
 from weftrace.comparison.cli.diff import complete_gate
 from weftrace.files.documents import read_document
 
@@ -154,3 +155,16 @@ def test_a_saved_comparison_prints_what_the_command_printed(run: Run, pair: tupl
     assert [line.rstrip() for line in console.export_text().splitlines()] == [
         line.rstrip() for line in printed.splitlines()
     ]
+
+
+def test_a_saved_report_is_a_side_and_a_page_has_the_events_of_a_trace(
+    run: Run, pair: tuple[str, str], tmp_path: Path
+) -> None:
+    before, after = pair
+    report, page = tmp_path / "report.json.gz", tmp_path / "diff.html"
+    run("report", before, "--quiet", "-o", str(report))
+    _, told, _ = run("diff", before, after, "--json", "-o", str(page))
+    code, said, err = run("diff", str(report), after, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(said)["headline"] == json.loads(told)["headline"]
+    assert GEMM in page.read_text()

@@ -134,7 +134,8 @@ def command(
         raise typer.BadParameter("it has no meaning without --fail-above or --fail-below", param_hint="--beyond-noise")
     inputs = options.inputs_of([before, after], *(kernels or ()))
     to = outputs.wanted(output, writes=REPORT, inputs=inputs, json=json, quiet=quiet)
-    runs = [_run(path, ranks, kernels, workers, max_bytes, steps_by) for path in (before, after)]
+    with_page = any(path.lower().endswith(".html") for path in to.paths)  # which draws the events
+    runs = [_run(path, ranks, kernels, workers, max_bytes, steps_by, with_page) for path in (before, after)]
     from weftrace.comparison.diffs import diff
     from weftrace.comparison.document import diff_report
     from weftrace.comparison.gates import judged
@@ -162,16 +163,20 @@ def _run(
     workers: int | None,
     max_bytes: str,
     steps_by: str | None,
+    with_page: bool,
 ) -> Run:
-    """What of one side is compared; its events are not kept."""
+    """What of one side is compared; its events are kept for a page alone."""
     from weftrace.comparison.runs import run_of
+    from weftrace.comparison.saved_reports import is_report, read_report
 
+    if is_report(path):
+        return read_report(path)
     with (
         options.opened([path], ranks=ranks, max_bytes=max_bytes, workers=workers) as source,
         options.rank_progress(source) as on_done,
     ):
         rules = options.load_kernels(kernels)
-        return run_of(source, rules=rules, workers=workers, steps_by=steps_by, on_done=on_done)
+        return run_of(source, rules=rules, workers=workers, keep_work=with_page, steps_by=steps_by, on_done=on_done)
 
 
 def _exit(document: DiffDocument, *, is_told: bool) -> None:
