@@ -100,7 +100,7 @@ def _shares_of_time(work: Work, labels: pl.Series) -> str:
         .drop_nulls()
         .group_by("label")
         .agg(pl.col("ns").sum())
-        .with_columns(pl.col("ns").truediv(pl.col("ns").sum()).mul(100).round().cast(pl.Int64).alias("percent"))
+        .with_columns(pl.col("ns").truediv(pl.col("ns").sum().clip(1)).mul(100).round().cast(pl.Int64).alias("percent"))
         .filter(pl.col("percent") > 0)
         .sort("ns", "label", descending=[True, False])
     )

@@ -155,15 +155,25 @@ def _how(told: _Told, noun: str) -> str:
 
 
 def _other_kernels(changes: pl.DataFrame) -> str:
-    one_side = changes.filter((pl.col("before_num") == 0) | (pl.col("after_num") == 0))
-    by_name = one_side.group_by("kernel").agg(pl.col("before_ns", "after_ns").sum())
-    gone = by_name.filter(pl.col("before_ns") > 0).sort("before_ns", "kernel", descending=[True, False])
-    new = by_name.filter(pl.col("after_ns") > 0).sort("after_ns", "kernel", descending=[True, False])
-    if gone.height and new.height:
-        return f"other kernels do it, {_short(new.item(0, 'kernel'))} for {_short(gone.item(0, 'kernel'))}"
-    side = new if new.height else gone
-    name = _short(side.item(0, "kernel")) if side.height else "kernels"
-    return f"{name}{' and others' if side.height > 1 else ''} {'new' if new.height else 'gone'}"
+    """Kernels in each other's place, or such as are new or gone: what most of their time is."""
+    alone = changes.filter(pl.col("by_kernel_ns") != 0)
+    by_status = alone.group_by("status").agg(pl.col("by_kernel_ns").abs().sum()).sort("by_kernel_ns", "status")
+    names = {
+        side: alone.group_by("status", "kernel").agg(pl.col(f"{side}_ns").sum()).filter(pl.col(f"{side}_ns") > 0)
+        .sort(f"{side}_ns", "kernel", descending=[True, False])
+        for side in ("before", "after")
+    }  # fmt: skip
+    replaced = [names[side].filter(status="replaced") for side in ("before", "after")]
+    if by_status.item(-1, "status") == "replaced" and all(each.height for each in replaced):
+        gone, new = (_short(each.item(0, "kernel")) for each in replaced)
+        return f"other kernels of the same operators do it, {new} for {gone}"
+    told = []
+    for side, status in (("after", "new"), ("before", "gone")):
+        own = names[side]
+        if own.height and status in by_status.get_column("status"):
+            own = own.filter(status=status)
+            told.append(f"{_short(own.item(0, 'kernel'))}{' and others' if own.height > 1 else ''} {status}")
+    return ", ".join(told) or "other kernels"
 
 
 def _length(diff: Diff) -> str:

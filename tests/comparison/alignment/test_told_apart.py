@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from tests.comparison.alignment.frames import Row, diff_of, gap, random_rows, work
 from weftrace.comparison.exact_changes import CHANGE_COLUMNS
+from weftrace.comparison.stories import causes
 
 EFFECTS = ("by_number_ns", "by_duration_ns", "by_overlap_ns", "by_kernel_ns")
 
@@ -124,3 +125,14 @@ def test_a_run_beside_itself_has_no_change_and_nothing_replaced(rows: list[Row])
     diff = diff_of(rows, rows, num_steps=2)
     assert diff.changes.filter((pl.col("status") != "both") | (pl.col("change_ns") != 0)).is_empty()
     assert not (diff.alignment.kernels or diff.alignment.operators or diff.alignment.phases)
+
+
+def test_the_sentence_of_a_cause_says_what_replaced_what_and_what_is_new_or_gone() -> None:
+    def said(before: list[Row], after: list[Row]) -> str:
+        return causes(diff_of(before, after))[0].sentence
+
+    a, b = work("a_kernel", "aten::mm", 2, 100), work("b_kernel", "aten::mm", 2, 50)
+    assert said([a], [b]) == "gemm kernels −100 ns: other kernels of the same operators do it, b_kernel for a_kernel"
+    assert said([a], []) == "gemm kernels −200 ns: a_kernel gone"
+    elsewhere = work("b_kernel", "aten::addmm", 2, 50)
+    assert said([a], [elsewhere]) == "gemm kernels −100 ns: b_kernel new, a_kernel gone"

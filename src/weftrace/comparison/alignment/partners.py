@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weftrace.comparison.alignment.name_rules import NameRule, keys_of
@@ -36,31 +36,46 @@ def partners(
     Several names with one key are summed: which of them is whose cannot be told. One with one goes by the name that the
     later run has, others by their key.
     """
-    left = [dict.fromkeys(before.keys() - after.keys()), dict.fromkeys(after.keys() - before.keys())]
+    left = (sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys()))
     if not all(left):
         return ()
-    exact = before.keys() & after.keys()
-    keys = {name: keys_of(name, tuple(rules)) for name in sorted(before.keys() | after.keys())}
+    keys = {name: keys_of(name, tuple(rules)) for name in (*left[0], *left[1])}
+    exact = {name for name in before.keys() & after.keys() if before[name].group == after[name].group}
     found: list[Partners] = []
     for at, rule in enumerate(rules):
         classes: dict[_Class, tuple[list[str], list[str]]] = {}
-        for side, names in enumerate(left):
-            evidence = (before, after)[side]
-            for name in sorted(names):
-                launched_from = evidence[name].operators if rule.asks else None
-                classes.setdefault((keys[name][at], evidence[name].group, launched_from), ([], []))[side].append(name)
+        for side, evidence in enumerate((before, after)):
+            for name in left[side]:
+                own = evidence[name]
+                launched_from = own.operators if rule.asks else None
+                classes.setdefault((keys[name][at], own.group, launched_from), ([], []))[side].append(name)
+        whole = _by_key(exact, before, rules[: at + 1]) if rule.counts else {}
         for (key, group, launched_from), (ones, others) in classes.items():
             if launched_from == frozenset() or not (ones and others and _agree(before, ones, after, others)):
                 continue
-            if rule.counts:
-                whole = [n for n in sorted(exact) if keys[n][at] == key and before[n].group == group == after[n].group]
-                ones, others = sorted([*ones, *whole]), sorted([*others, *whole])
-                exact = exact - set(whole)
-            name = others[0] if len(ones) == len(others) == 1 else key
-            found.append(Partners(name=name, before=tuple(ones), after=tuple(others), rule=rule.name))
-            left[0] = {name: None for name in left[0] if name not in ones}
-            left[1] = {name: None for name in left[1] if name not in others}
+            counted = whole.get((key, group), [])
+            name = others[0] if len(ones) == len(others) == 1 and not counted else key
+            found.append(
+                Partners(
+                    name=name,
+                    before=tuple(sorted(ones + counted)),
+                    after=tuple(sorted(others + counted)),
+                    rule=rule.name,
+                )
+            )
+        done = {name for each in found for name in (*each.before, *each.after)}
+        left = ([name for name in left[0] if name not in done], [name for name in left[1] if name not in done])
     return tuple(found)
+
+
+def _by_key(
+    names: Iterable[str], evidence: Mapping[str, Evidence], rules: Sequence[NameRule]
+) -> dict[tuple[str, tuple[str | None, ...]], list[str]]:
+    """Names by the key of the last rule and by what they are."""
+    found: dict[tuple[str, tuple[str | None, ...]], list[str]] = {}
+    for name in names:
+        found.setdefault((keys_of(name, tuple(rules))[-1], evidence[name].group), []).append(name)
+    return found
 
 
 def _agree(
