@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from weftrace.comparison.noise import LEVEL, are_noise, difference_of, is_noise, spread_of
-from weftrace.comparison.two_samples import margin_of
+from weftrace.comparison.two_samples import margin_of, mean_p, rank_p
 
 _DRAWS = 500
 
@@ -102,3 +102,23 @@ def test_nothing_that_was_not_there_is_compared_as_zero() -> None:
 def test_a_spread_is_median_and_quartiles() -> None:
     spread = spread_of([10.0, 20.0, 30.0, 40.0, 50.0])
     assert (spread.median_ns, spread.low_ns, spread.high_ns, spread.num_steps) == (30, 20, 40, 5)
+
+
+@pytest.mark.parametrize(
+    ("num_steps", "alone", "of_eight"), [(3, 6.5, 16), (5, 3.1, 4.6), (10, 2.0, 2.4), (20, 1.3, 1.6)]
+)
+def test_how_small_a_change_is_found_is_as_the_docs_say(num_steps: int, alone: float, of_eight: float) -> None:
+    rng = np.random.default_rng(6)
+    before, after = (rng.standard_normal((4000, num_steps)) for _ in range(2))
+    for times, num_asked in ((alone, 1), (of_eight, 8)):
+        p = [test(before, after + times) for test in (mean_p, rank_p)]
+        assert np.mean(np.minimum(*p) < LEVEL / num_asked) == pytest.approx(0.95, abs=0.02)
+
+
+def test_steps_that_resemble_their_neighbours_say_less_as_the_docs_say() -> None:
+    rng = np.random.default_rng(7)
+    drawn = rng.standard_normal((2, 10, 10_000))
+    for at in range(1, 10):
+        drawn[:, at] = 0.5 * drawn[:, at - 1] + np.sqrt(0.75) * drawn[:, at]
+    p = [test(drawn[0].T, drawn[1].T) for test in (mean_p, rank_p)]
+    assert np.mean(np.minimum(*p) < LEVEL) == pytest.approx(0.17, abs=0.02)

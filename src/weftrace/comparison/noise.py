@@ -5,7 +5,8 @@ sum, which one odd step cannot blind. Each is held to `LEVEL` over all questions
 comparisons of a run with its like about two or three name a change anywhere, span and families together.
 
 What steps of one run cannot tell is how runs differ: other clocks, temperatures or nodes move all steps of a run
-alike, and look like a change. And steps that drift, or resemble their neighbours, say less than their number.
+alike, and look like a change. And steps that drift, or resemble their neighbours, say less than their number: with a
+correlation of 0.5 from one to the next, ten steps of a run and of its like differ in 17 of 100.
 """
 
 from __future__ import annotations
