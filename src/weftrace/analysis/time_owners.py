@@ -49,7 +49,8 @@ def own_times(source: Source, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> pl
     )
     parts = [_of_events(work.events.filter(chosen), part, cover, windows) for part, chosen, cover in hidden_by]
     parts.append(_of_gaps(account, windows, threshold_ns))
-    return pl.concat(parts).select(pl.col(name).cast(dtype) for name, dtype in OWN_SCHEMA.items())
+    rows = pl.concat(parts).filter((pl.col("num") > 0) | (pl.col("raw_ns") > 0))  # none of a step without length
+    return rows.select(pl.col(name).cast(dtype) for name, dtype in OWN_SCHEMA.items())
 
 
 def windows_of(work: Work) -> pl.DataFrame:
