@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tests.analysis.random_traces import traces
+from tests.cli.test_cli import Run as RunCommand
+from tests.cli.test_cli import run
 from tests.comparison.test_late_ranks import check_parts, work_and_meet
 from weftrace.analysis.saved_shares import shares_document, shares_from
 from weftrace.analysis.step_shares import SUMS, step_shares
@@ -24,6 +26,8 @@ from weftrace.files.documents import write_document
 from weftrace.report import analyze
 from weftrace.trace import Job, Trace
 from weftrace.units import US
+
+__all__ = ["run"]  # the fixture
 
 
 def saved(source: Path | Trace | Job) -> Run:
@@ -64,6 +68,19 @@ def test_a_report_of_a_job_stands_for_its_ranks(tmp_path: Path, ending: str) -> 
     assert found.by("part", "cause").row(0, named=True)["cause"] == "rank 2"
     # and one rank of it for that rank's trace
     check_same(diff(report, after / "rank1.json", workers=1), diff(before, after / "rank1.json", workers=1))
+
+
+def test_the_command_takes_a_report_on_either_side(run: RunCommand, tmp_path: Path) -> None:
+    job = work_and_meet(3).write(tmp_path / "job")
+    report = tmp_path / "baseline.json.gz"
+    write_document(analyze(job, timelines=False, workers=1).document, report)
+    for paths in ((report, job), (job, report), (report, report)):
+        code, out, err = run("diff", *map(str, paths), "--json")
+        assert (code, err) == (0, "")
+        document = json.loads(out)
+        assert document["change_ns"] == 0 and not any(part["change_ns"] for part in document["parts"])
+    _, out, _ = run("diff", str(report), str(job), "--ranks", "1", "--json")
+    assert [rank["rank"] for rank in json.loads(out)["before"]["ranks"]] == [1]
 
 
 def test_recorded_traces(shared_data: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from weftrace.analysis.ranks_apart import Apart
@@ -71,9 +72,14 @@ def is_report(path: str | os.PathLike[str]) -> bool:
     return bool(_HEAD.search(head[:_HEAD_BYTES]))
 
 
-def read_report(path: str | os.PathLike[str]) -> Run:
-    """What of a saved report is compared. Raises DocumentError where it is damaged, or holds too little."""
-    return run_of_report(read_document(path, schema=_REPORT), str(path))
+def read_report(path: str | os.PathLike[str], *, ranks: Collection[int] | None = None) -> Run:
+    """What of a saved report is compared. ranks: only these; who waited for whom is then not known. Raises
+    DocumentError where it is damaged, or holds too little."""
+    run = run_of_report(read_document(path, schema=_REPORT), str(path))
+    chosen = [rank for rank in run.ranks if ranks is None or rank.rank in ranks]
+    if len(chosen) == len(run.ranks):
+        return run
+    return replace(run, ranks=tuple(replace(rank, waits=None) for rank in chosen))
 
 
 def run_of_report(document: Mapping[str, Any], what: str) -> Run:

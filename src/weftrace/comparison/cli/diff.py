@@ -170,7 +170,7 @@ def _run(
     from weftrace.comparison.saved_reports import is_report, read_report
 
     if is_report(path):
-        return read_report(path)
+        return read_report(path, ranks=options.parse_ranks(ranks))
     with (
         options.opened([path], ranks=ranks, max_bytes=max_bytes, workers=workers) as source,
         options.rank_progress(source) as on_done,
