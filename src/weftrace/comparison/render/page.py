@@ -27,7 +27,7 @@ ROLES: Mapping[str, str] = {
 }  # fmt: skip
 
 _NAMES = ("name", "before_name", "after_name", "replaced_by")
-_ROOM = 0.5  # of the axis: changes that fill less of it are seen on one that does not begin at 0
+_ROOM = 0.25  # of the axis: changes that fill less of it are seen on one that does not begin at 0
 
 
 class BarTold(TypedDict):
@@ -106,8 +106,8 @@ def _bar(name: str, parts: Sequence[PartRow]) -> BarTold:
 
 
 def axis_begin(before_ns: int, bars: Sequence[BarTold]) -> int:
-    """Where the axis of a waterfall begins: 0, or a round number near to where the changes are, which are then at least
-    half of it."""
+    """Where the axis of a waterfall begins: 0, or where changes are small, a round number as far from them as they
+    reach."""
     levels = [before_ns]
     for bar in bars:
         levels.append(levels[-1] + bar["change_ns"])

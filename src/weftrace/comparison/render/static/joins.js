@@ -125,6 +125,9 @@ export function paintJoins(canvas, seen, ends, views, place, late) {
   const x = Math.min(Math.max(x0 + (before ? -8 : 8), before ? room : 0), before ? width : width - room);
   context.textAlign = before ? "right" : "left";
   context.textBaseline = "middle";
+  context.strokeStyle = colors.panel;
+  context.lineWidth = 4;
+  context.strokeText(late, left + x, top + 9);
   context.fillText(late, left + x, top + 9);
 }
 
