@@ -28,7 +28,7 @@ _EXTRAS = {"record_shapes": "shapes", "with_stack": "stacks", "profile_memory": 
            "with_modules": "modules"}  # fmt: skip
 # What a file says of itself alone: no setting of the run.
 _OF_THE_FILE = re.compile(
-    r"(?i)^weftrace|^(trace_?name|user_?name|host_?name|host|plan|displayTimeUnit|baseTimeNanoseconds)$"
+    r"(?i)^weftrace|^(trace_?name|user_?name|host_?name|host|plan|source|displayTimeUnit|baseTimeNanoseconds)$"
     r"|(_id|_ns|time|path|date)$"
 )
 _OF_THE_RECORDING = {f"capture.{name}" for name in ("host", "overhead", "schedule", "stretches", "problems", "steps",
