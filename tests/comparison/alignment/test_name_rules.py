@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tests.conftest import ROOT
 from weftrace.comparison.alignment.name_rules import KERNEL_RULES, PHASE_RULES, NameRule, keys_of
 
 CUTLASS = "void cutlass::Kernel2<cutlass_80_{0}>(cutlass_80_{0}::Params)"
@@ -104,6 +107,20 @@ def test_names_that_a_compiler_or_a_tuner_changed_have_one_key(rule: str, one: s
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_another_operation_type_layout_or_architecture_has_another_key(one: str, other: str) -> None:
     assert first_rule(one, other) is None
+
+
+DOCUMENTED = re.findall(
+    r"^\| ([a-z ]+) \| .* \| `([^`]+)` → `([^`]+)` \|$", (ROOT / "docs" / "diff.md").read_text(), re.MULTILINE
+)
+
+
+@pytest.mark.parametrize(("rule", "one", "other"), DOCUMENTED)
+def test_examples_of_the_docs_are_matched_by_the_rule_beside_them(rule: str, one: str, other: str) -> None:
+    assert first_rule(one, other, PHASE_RULES if rule == "numbers" else KERNEL_RULES) == rule
+
+
+def test_every_rule_is_documented() -> None:
+    assert [rule for rule, _, _ in DOCUMENTED] == [rule.name for rule in (*KERNEL_RULES, PHASE_RULES[1])]
 
 
 @pytest.mark.parametrize(
