@@ -107,6 +107,11 @@ def test_what_varies_more_within_a_run_is_noise_and_one_step_does_not_tell() -> 
     assert one.get_column("is_noise").to_list() == [None]
 
 
+def test_of_rows_that_did_not_change_the_largest_stand_first() -> None:
+    rows = [work("a", "aten::mm", 1, 10), work("b", "aten::mm", 1, 30), work("c", "aten::mm", 1, 20)]
+    assert movers_of(diff_of(rows, rows), "kernel")["name"].to_list() == ["b", "c", "a"]
+
+
 def test_another_level_is_refused() -> None:
     with pytest.raises(WeftraceError, match="level='stream': movers are told by family, kernel, operator, phase"):
         movers_of(diff_of([], []), "stream")  # type: ignore[arg-type]
