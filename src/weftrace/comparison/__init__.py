@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from weftrace.lazy import lazily
 
 if TYPE_CHECKING:
+    from weftrace.comparison.alignment.movers import movers_of as movers_of
     from weftrace.comparison.diffs import Diff as Diff
     from weftrace.comparison.diffs import diff as diff
     from weftrace.comparison.document import DiffReport as DiffReport
@@ -32,6 +33,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
+            "weftrace.comparison.alignment.movers": ("movers_of",),
             "weftrace.comparison.diffs": ("Diff", "diff"),
             "weftrace.comparison.document": ("DiffReport", "diff_report"),
             "weftrace.comparison.gates": ("Gate", "judged", "parse_gate"),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import re
 from typing import get_args
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
+from rich.console import Console
 
 from tests.comparison.alignment.frames import Row, diff_of, gap, random_rows, work
 from weftrace.comparison.alignment.movers import MOVER_SCHEMA, Level, movers_of
+from weftrace.comparison.document import diff_document
+from weftrace.comparison.render.terminal import print_diff
 from weftrace.errors import WeftraceError
 
 LEVELS = get_args(Level)
@@ -107,6 +112,11 @@ def test_what_varies_more_within_a_run_is_noise_and_one_step_does_not_tell() -> 
     assert one.get_column("is_noise").to_list() == [None]
 
 
+def test_of_rows_that_did_not_change_the_largest_stand_first() -> None:
+    rows = [work("a", "aten::mm", 1, 10), work("b", "aten::mm", 1, 30), work("c", "aten::mm", 1, 20)]
+    assert movers_of(diff_of(rows, rows), "kernel")["name"].to_list() == ["b", "c", "a"]
+
+
 def test_another_level_is_refused() -> None:
     with pytest.raises(WeftraceError, match="level='stream': movers are told by family, kernel, operator, phase"):
         movers_of(diff_of([], []), "stream")  # type: ignore[arg-type]
@@ -129,3 +139,12 @@ def test_rows_add_up_to_the_nanosecond_at_every_level(before: list[Row], after: 
         for side, rows in (("before", before), ("after", after)):
             known = {row[{"family": 3, "kernel": 4, "operator": 5, "phase": 6}[level]] for row in rows}
             assert set(movers[f"{side}_names"].explode().drop_nulls()) <= known
+
+
+def test_the_terminal_names_both_of_kernels_in_each_others_place_however_long() -> None:
+    one, other = (f"void library::{word}<{'128, ' * 30}128>(int)" for word in ("first", "second"))
+    found = diff_of([work(one, "aten::mm", 2, 100_000)], [work(other, "aten::mm", 2, 80_000)])
+    console = Console(width=90, file=io.StringIO())
+    print_diff(diff_document(found), console)
+    told = console.file.getvalue()  # type: ignore[attr-defined]
+    assert re.search(r"first.* → .*second.* −40", told)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tests.conftest import ROOT
 from weftrace.comparison.alignment.name_rules import KERNEL_RULES, PHASE_RULES, NameRule, keys_of
 
 CUTLASS = "void cutlass::Kernel2<cutlass_80_{0}>(cutlass_80_{0}::Params)"
@@ -21,6 +24,10 @@ SAME = [
     ("compile hash", "_fwd_kernel_0d1d2d34d5de", "_fwd_kernel_0d1d2d3de45d"),
     ("compile hash", "void at::native::_GLOBAL__N__8c9e9aa4_21_A_cu_9978a9c4_1::f<int>(int)",
      "void at::native::(anonymous namespace)::f<int>(int)"),
+    ("compile hash", "_ZN5aiter24bf16gemm_bf16_tn_256x256E.kd", "_ZN5aiter24bf16gemm_bf16_tn_256x256E"),
+    ("compile hash", "attn_fwd [clone .kd]", "attn_fwd"),
+    ("template arguments", "void unrolled<Fill<bool>, at::detail::Array<char*, 1>, Offsets<1, unsigned int> >(int)",
+     "void unrolled<Fill<bool>, std::array<char*, 1ul>, 4, Offsets<1, unsigned int> >(int)"),
     ("compile hash", "cutlass_fbe8f37a_kernel", "cutlass_0aa1c2d3_kernel"),
     ("tile sizes", "nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NTT", "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_NTT"),
     ("tile sizes", "nvjet_sm100_tst_64x8_64x16_2x4_h_bz_splitK_TNT", "nvjet_sm100_tst_128x8_64x12_2x1_2cta_v_bz_TNT"),
@@ -104,6 +111,20 @@ def test_names_that_a_compiler_or_a_tuner_changed_have_one_key(rule: str, one: s
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_another_operation_type_layout_or_architecture_has_another_key(one: str, other: str) -> None:
     assert first_rule(one, other) is None
+
+
+DOCUMENTED = re.findall(
+    r"^\| ([a-z ]+) \| .* \| `([^`]+)` → `([^`]+)` \|$", (ROOT / "docs" / "diff.md").read_text(), re.MULTILINE
+)
+
+
+@pytest.mark.parametrize(("rule", "one", "other"), DOCUMENTED)
+def test_examples_of_the_docs_are_matched_by_the_rule_beside_them(rule: str, one: str, other: str) -> None:
+    assert first_rule(one, other, PHASE_RULES if rule == "numbers" else KERNEL_RULES) == rule
+
+
+def test_every_rule_is_documented() -> None:
+    assert [rule for rule, _, _ in DOCUMENTED] == [rule.name for rule in (*KERNEL_RULES, PHASE_RULES[1])]
 
 
 @pytest.mark.parametrize(

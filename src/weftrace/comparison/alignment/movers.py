@@ -67,8 +67,8 @@ def movers_of(diff: Diff, level: Level) -> pl.DataFrame:
         (pl.col("before_raw_ns") / pl.col("before_num")).alias("before_mean_ns"),
         (pl.col("after_raw_ns") / pl.col("after_num")).alias("after_mean_ns"),
     ).with_columns(pl.col("before_mean_ns", "after_mean_ns").replace(float("inf"), None).fill_nan(None))
-    movers = movers.sort(pl.col("change_ns").abs(), "part", "cause", "name", descending=[True, *[False] * 3],
-                         nulls_last=True)  # fmt: skip
+    size = pl.col("change_ns").abs(), pl.max_horizontal("before_ns", "after_ns")
+    movers = movers.sort(*size, "part", "cause", "name", descending=[True, True, *[False] * 3], nulls_last=True)
     movers = movers.with_columns(_noise(diff, changes, movers))
     return movers.select(pl.col(name).cast(dtype) for name, dtype in MOVER_SCHEMA.items())
 

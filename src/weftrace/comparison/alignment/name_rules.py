@@ -47,12 +47,16 @@ _HASH = re.compile(
 # Triton before 3.0 appends the arguments' specialization: _fwd_kernel_0d1d2d34d5de6c.
 _SPECIALIZED = re.compile(r"_(?=\d+[dc])0(?:de|d|c)?1[\dcde]*$")
 # Inductor counts its kernels: triton_poi_fused_add_3. Without "fused" or a template's name they say nothing else.
-_INDUCTOR = re.compile(r"^(triton_(?:\w*fused|tem|mm|bmm|conv|for)\w*?)_\d+(?=$|\.kd$)")
+_INDUCTOR = re.compile(r"^(triton_(?:\w*fused|tem|mm|bmm|conv|for)\w*?)_\d+$")
 _REGION = re.compile(r"(?<=Region: )\d+/\d+|(?<=CompiledFxGraph )\S+|(?<=\): )(?=lambda$)")
 
 
+# ROCm's names of code objects.
+_OBJECT = re.compile(r"(?: \[clone )?\.kd\]?$")
+
+
 def _without_hash(name: str) -> str:
-    name = _NAMESPACE.sub("(anonymous namespace)", name)
+    name = _NAMESPACE.sub("(anonymous namespace)", _OBJECT.sub("", name))
     return _SPECIALIZED.sub(f"_{HOLE}", _HASH.sub(HOLE, name))
 
 
@@ -106,6 +110,7 @@ _NUMBER = re.compile(
 _MANGLED = re.compile(r"(?<![A-Za-z])L[ijlmstxy]n?\d{1,9}E|(?<=[EIi])L[ijlmstxy]n?\d{1,9}E")
 _BOOLEAN = re.compile(r"(?<=[<,])\s*(?:true|false|\(bool\)[01])\s*(?=[,>])|(?<=[EI])Lb[01]E")
 _LAMBDA = re.compile(r"(?<=\})?#\d+(?=\})|(?<='lambda)\d*(?=')")
+_LITERALS = re.compile(rf",?\s*{HOLE}(?:,\s*{HOLE})*(?=[,>])(?:(?<=<{HOLE}),\s*)?|L{HOLE}E")
 _ARRAY = re.compile(r"at::detail::Array<")  # until torch 2.3; std::array since
 
 
@@ -115,7 +120,8 @@ def _without_numbers(name: str) -> str:
 
 
 def _without_arguments(name: str) -> str:
-    return _tidy(_LAMBDA.sub("", _BOOLEAN.sub(HOLE, name)))
+    name = _LITERALS.sub("", _LAMBDA.sub("", _BOOLEAN.sub(HOLE, name)))
+    return f"{name}{HOLE}"  # a name that no kernel has
 
 
 def _tidy(name: str) -> str:

@@ -159,11 +159,18 @@ def _movers(rows: Sequence[MoverRow], level: str, unit: Unit, width: int, top: i
     if left := moved[top:]:
         lines.append([f"{len(left):,} more", *_sums(left, unit), "", "", ""])
     heads = (unit.name, "before", "after", "change", "launches", "why", "noise")
-    shorten = kernel_label if level == "kernel" else shorten_middle
+    shorten = _kernel if level == "kernel" else shorten_middle
     same = len(rows) - len(moved)
     note = f"what each adds to the step{f'; {same:,} unchanged' if same else ''}"
     shown = table(*_without_empty(heads, lines), width, left=(heads[0], *_LEFT), shorten=shorten)
     return Group(section(LEVEL_TERMS[level], note), shown)
+
+
+def _kernel(name: str, width: int) -> str:
+    """A kernel; of one in another's place both, each in half of the room."""
+    names = name.split(" → ")
+    room = max(1, (width - 3 * (len(names) - 1)) // len(names))
+    return " → ".join(kernel_label(each, room) for each in names)
 
 
 def _gates(document: DiffDocument, width: int) -> RenderableType:
