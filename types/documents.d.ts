@@ -469,6 +469,14 @@ declare namespace what_if {
 }
 
 declare namespace diff {
+  /** By how much the mean steps differ, and from where to where, as far as steps of one run each tell. */
+  interface DifferenceTold {
+    change_ns: number;
+    low_ns: number;
+    high_ns: number;
+    /** That the true difference lies between them: 0.98. */
+    confidence: number;
+  }
   /** A step that is left out. */
   interface DroppedStep {
     step: number;
@@ -641,6 +649,8 @@ declare namespace diff {
     change_ns: number;
     /** Change of the median step less that of the mean step. */
     remainder_ns: number;
+    /** Of the mean step; null: one step tells nothing. */
+    difference: DifferenceTold | null;
     parts: PartRow[];
     movers: Movers;
     /** Of jobs of several ranks; the largest change first. */
@@ -4223,6 +4233,8 @@ declare namespace diff_block {
     by_rank: RankRow[];
     /** Of the median step. */
     change_ns: number;
+    /** Of the mean step; null: one step tells nothing. */
+    difference: DifferenceTold | null;
     gates: GateRow[];
     headline: string;
     /** Whether the steps' lengths differ by no more than within a run; null: one step tells nothing. */
@@ -4284,6 +4296,14 @@ declare namespace diff_block {
     part: string | null;
     part_change_ns: number;
     rank: number | null;
+  }
+  /** By how much the mean steps differ, and from where to where, as far as steps of one run each tell. */
+  interface DifferenceTold {
+    change_ns: number;
+    /** That the true difference lies between them: 0.98. */
+    confidence: number;
+    high_ns: number;
+    low_ns: number;
   }
   /** A limit that was asked for, and whether it was met. */
   interface GateRow {

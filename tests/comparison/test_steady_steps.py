@@ -37,12 +37,31 @@ def rank_of(lengths_ms: Sequence[float], *, first: int = 0, seam_ms: float | Non
         ([100, 96], 5, (0,), {1: "the last: no next step ends it"}),
         ([100], None, (0,), {}),
         ([], None, (), {}),
-        ([310, 101, 99, 100], 0, (1, 2, 3), {0: "3.08 times as long as the median"}),  # warm-up
-        ([300, 100, 100], 0, (1, 2), {0: "3.00 times as long as the median"}),
+        ([310, 101, 99, 100], 0, (1, 2, 3), {0: "warm-up: 3.08 times as long as the median"}),  # warm-up
+        ([300, 100, 100], 0, (1, 2), {0: "warm-up: 3.00 times as long as the median"}),
         ([300, 100], 0, (0, 1), {}),  # which is the usual one?
         ([100, 102, 98, 101, 180, 99, 100, 103], 0, (0, 1, 2, 3, 5, 6, 7), {4: "1.79 times as long as the median"}),
         ([100, 40, 101, 99, 100, 102], 0, (0, 2, 3, 4, 5), {1: "0.40 times as long as the median"}),
+        (
+            [300, 250, 100, 101, 99],
+            0,
+            (2, 3, 4),
+            {0: "warm-up: 2.97 times as long as the median", 1: "warm-up: 2.48 times as long as the median"},
+        ),
+        ([300, 280, 100, 100], 0, range(4), {}),  # half of them: which are the usual ones?
         ([100, 115, 100, 100, 100], 0, range(5), {}),  # 15 % is noise
+        (
+            [300] + [100, 100, 100, 100, 148] * 2,
+            0,
+            range(1, 11),
+            {0: "warm-up: 3.00 times as long as the median"},
+        ),  # each fifth step also updates weights: steps of a kind
+        (
+            [100] * 8 + [150] + [100] * 8 + [400],
+            0,
+            (*range(8), *range(9, 17)),
+            {8: "1.50 times as long as the median", 17: "4.00 times as long as the median"},
+        ),  # two odd steps that are not alike
         ([100, 100, 100, 150] * 2, 0, range(8), {}),  # each fourth step also updates weights: not odd, but of its kind
         ([100, 160, 90, 150, 60], 0, range(5), {}),  # all differ
     ],

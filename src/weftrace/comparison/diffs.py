@@ -10,7 +10,7 @@ import polars as pl
 from weftrace.comparison.alignment.aligning import Alignment, aligned
 from weftrace.comparison.alignment.told_apart import told_apart
 from weftrace.comparison.exact_changes import changes_of, summed
-from weftrace.comparison.noise import Spread, is_noise, spread_of
+from weftrace.comparison.noise import Difference, Spread, difference_of, is_noise, spread_of
 from weftrace.comparison.runs import Source, run_of
 from weftrace.comparison.sides import Side, notes_of, of_rank, sides_of
 from weftrace.comparison.verdicts import Verdict, verdict_of
@@ -58,6 +58,11 @@ class Diff(InNotebook):
     @property
     def remainder_ns(self) -> int:
         return self.change_ns - int(self.changes.get_column("change_ns").sum())
+
+    @property
+    def difference(self) -> Difference | None:
+        """Of the mean step, with its interval; None where one step tells nothing."""
+        return difference_of(self.before.spans_ns, self.after.spans_ns) if self.before.ranks else None
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ says otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypedDict, cast, get_args
 
@@ -175,6 +175,15 @@ class RankRow(TypedDict):
     part_change_ns: int
 
 
+class DifferenceTold(TypedDict):
+    """By how much the mean steps differ, and from where to where, as far as steps of one run each tell."""
+
+    change_ns: float
+    low_ns: float
+    high_ns: float
+    confidence: Annotated[float, Meta(description="That the true difference lies between them: 0.98.")]
+
+
 class DiffDocument(TypedDict):
     """What changed in a step, from one run to another."""
 
@@ -192,6 +201,7 @@ class DiffDocument(TypedDict):
     ]
     change_ns: Annotated[int, Meta(description="Of the median step.")]
     remainder_ns: Annotated[int, Meta(description="Change of the median step less that of the mean step.")]
+    difference: Annotated[DifferenceTold | None, Meta(description="Of the mean step; null: one step tells nothing.")]
     parts: list[PartRow]
     movers: Movers
     lateness: Annotated[list[LatenessRow], Meta(description="Of jobs of several ranks; the largest change first.")]
@@ -245,6 +255,7 @@ def diff_document(diff: Diff, gates: Sequence[GateRow] = ()) -> DiffDocument:
         "is_noise": diff.is_noise,
         "change_ns": diff.change_ns,
         "remainder_ns": diff.remainder_ns,
+        "difference": cast(DifferenceTold, asdict(told)) if (told := diff.difference) else None,
         "parts": part_rows(diff),
         "movers": cast(Movers, {level: _movers(diff, level) for level in LEVELS}),
         "lateness": _lateness(diff),

@@ -14,7 +14,8 @@ from weftrace.units import counted
 
 _FAR = 6.0  # times the median distance from the median step
 _AND = 0.2  # and this part of it
-_ODD = 0.2  # of the steps: more than that are not odd, they are of another kind (a step that also updates weights)
+_ODD = 0.2  # of the steps: more than that are not odd, they are of another kind
+_ALIKE = 1.2  # two or more odd steps, the longest by less than this longer than the shortest, are of another kind too
 _SEAM = 0.02  # of the median step: the last window may be off by as much
 
 
@@ -33,8 +34,9 @@ def steady_steps(ranks: Sequence[RankRun]) -> SteadySteps:
       By how much is told by the others' ends (`RankRun.seam_ns`); where they do not tell, the last of three or more is
       left out;
     - those whose length, mean over ranks, is far from the median: six times the median distance from it, and 20 % of
-      it. Not where more than one in five is so (one of three or four may be): then steps are of several kinds, and none
-      is odd; nor of two steps, of which it cannot be told which is the usual one.
+      it. The first ones are warm-up, where fewer than half of the steps are so. Later ones are odd where they are one,
+      or one in five or fewer that are not alike in length: others are of another kind (steps that also update weights,
+      say), and count. Of two steps it cannot be told which is the usual one.
     """
     numbers = Counter(step for rank in ranks for step in rank.steps)
     common = sorted(step for step, num in numbers.items() if num == len(ranks))
@@ -50,10 +52,10 @@ def steady_steps(ranks: Sequence[RankRun]) -> SteadySteps:
     if len(common) > 1 and not _ends_well(ranks, float(np.median(lengths)), len(common)):
         keeps[-1] = False
         dropped.append((common[-1], "the last: no next step ends it"))
-    middle = float(np.median(lengths[keeps]))
-    odd = keeps & _is_odd(lengths, keeps)
-    dropped += [(common[at], f"{lengths[at] / middle:.2f} times as long as the median") for at in np.flatnonzero(odd)]
-    return SteadySteps(steps=tuple(np.array(common)[keeps & ~odd].tolist()), dropped=tuple(sorted(dropped)))
+    why = _odd(lengths[keeps])
+    dropped += [(common[at], told) for at, told in why.items()]
+    keeps[list(why)] = False
+    return SteadySteps(steps=tuple(np.array(common)[keeps].tolist()), dropped=tuple(sorted(dropped)))
 
 
 def _ends_well(ranks: Sequence[RankRun], middle: float, num: int) -> bool:
@@ -61,13 +63,19 @@ def _ends_well(ranks: Sequence[RankRun], middle: float, num: int) -> bool:
     return max(seams) <= _SEAM * middle if seams else num < 3
 
 
-def _is_odd(lengths: NDArray[np.float64], among: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    num = int(among.sum())
-    middle = float(np.median(lengths[among]))
+def _odd(lengths: NDArray[np.float64]) -> dict[int, str]:
+    """Positions of the steps that are warm-up or odd, and what is said of each."""
+    middle = float(np.median(lengths))
     far = np.abs(lengths - middle)
-    is_far = (far > _FAR * float(np.median(far[among]))) & (far > _AND * middle)
-    is_few = num >= 3 and int((is_far & among).sum()) <= max(1, _ODD * num)
-    return is_far & is_few
+    is_far = (far > _FAR * float(np.median(far))) & (far > _AND * middle) & (len(lengths) > 2)
+    num_first = int(np.argmin(is_far)) if not is_far.all() else 0
+    warm = range(num_first) if 2 * num_first < len(lengths) else range(0)
+    later = [int(at) for at in np.flatnonzero(is_far) if at not in warm]
+    is_few = len(later) <= max(1, _ODD * len(lengths))
+    is_a_kind = len(later) > 1 and float(lengths[later].max()) < _ALIKE * float(lengths[later].min())
+    times = [f"{length / middle:.2f} times as long as the median" for length in lengths.tolist()]
+    told = {at: f"warm-up: {times[at]}" for at in warm}
+    return told | ({at: times[at] for at in later} if is_few and not is_a_kind else {})
 
 
 def _lengths(rank: RankRun, steps: list[int]) -> list[int]:

@@ -15,6 +15,7 @@ from weftrace.comparison.render.words import (
     LEVEL_TERMS,
     LIMITS,
     NOISE_LIMITS,
+    difference_words,
     gate_change,
     gate_limit,
     gate_result,
@@ -89,6 +90,8 @@ def _standing(document: DiffDocument) -> RenderableType:
     for name, side in (("before", document["before"]), ("after", document["after"])):
         lines.append(Text(clean(f"{name + ':':<7} {steps_words(side)}"), style=DIM))
         lines += [Text(clean(f"{name}: {each}"), style=WARNING) for each in side["failures"][:8]]
+    if (difference := document["difference"]) and document["change_ns"]:
+        lines.append(Text(f"change: {difference_words(difference)}", style=DIM))
     return Group(*lines, *(Text(clean(note), style=DIM) for note in document["notes"]))
 
 

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import cast
 
-from weftrace.comparison.document import DiffDocument, LatenessRow, MoverRow, PartRow, RankRow, SideTold
+from weftrace.comparison.document import (
+    DiffDocument,
+    DifferenceTold,
+    LatenessRow,
+    MoverRow,
+    PartRow,
+    RankRow,
+    SideTold,
+)
 from weftrace.comparison.gates import GateRow, change_text
 from weftrace.comparison.noise import ONE_RUN_EACH
 from weftrace.comparison.runs import WAITING
@@ -120,6 +128,13 @@ def verdict_words(document: DiffDocument) -> str:
     if word == "comparable":
         return "Comparable."
     return f"{word[0].upper()}{word[1:]}: {reasons}."
+
+
+def difference_words(difference: DifferenceTold) -> str:
+    """ "+60.0 µs ± 4.2 µs of the mean step (98 % sure)"."""
+    change_ns, margin_ns = difference["change_ns"], (difference["high_ns"] - difference["low_ns"]) / 2
+    size = f"{'−' if change_ns < 0 else '+'}{short_time(abs(change_ns))}"
+    return f"{size} ± {short_time(margin_ns)} of the mean step ({difference['confidence']:.0%} sure)".replace("%", " %")
 
 
 def steps_words(side: SideTold) -> str:
