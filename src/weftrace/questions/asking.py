@@ -23,7 +23,8 @@ from weftrace.errors import QueryWarning, TraceError
 from weftrace.notebook import InNotebook
 from weftrace.questions.building import Needs, build
 from weftrace.questions.columns import TABLES, table_named
-from weftrace.questions.misread import explained, words_of
+from weftrace.questions.misread import explained
+from weftrace.questions.sql_words import with_fractions, words_of
 from weftrace.trace import Failure, Job, KernelRules, Outcome, Trace, open_trace
 
 #: Each scan by itself, so that each is counted and asked.
@@ -88,6 +89,8 @@ def ask(
         read = {name: frame.height for name, frame in built.items()}
         frame = _run(sql, {name: frame.lazy() for name, frame in built.items()})
         return Answer(source=opened.path or "in memory", sql=sql, frame=frame, read=read)
+    if not needs:
+        return Answer(source=opened.source, sql=sql, frame=_run(sql, {}))
     with tempfile.TemporaryDirectory(prefix="weftrace-query-") as folder:
         write = partial(_write, needs=needs, folder=folder, rules=rules)
         failures = _told(opened, opened.map(write, workers=workers, on_done=on_done))
@@ -126,7 +129,9 @@ def needed(sql: str) -> dict[str, tuple[str, ...]]:
     words = words_of(sql)
     asked: list[tuple[str, Collection[str]]] = []
     try:
-        plan = pl.SQLContext({name: _noting(name, asked) for name in TABLES}).execute(sql)
+        context = pl.SQLContext({name: _noting(name, asked) for name in TABLES})
+        context.execute(sql)  # as it was written, so that a place in it is told right
+        plan = context.execute(with_fractions(sql))
         plan.collect_schema()
     except _SQL_ERRORS as error:
         raise explained(error, sql, words) from error
@@ -164,7 +169,7 @@ def _run(
     """The rows; of SQL that names a table in passing, that table without rows."""
     every = {name: frames.get(name, pl.LazyFrame(schema=table.schema)) for name, table in TABLES.items()}
     try:
-        frame = pl.SQLContext(every).execute(sql).collect(engine=engine)
+        frame = pl.SQLContext(every).execute(with_fractions(sql)).collect(engine=engine)
     except _SQL_ERRORS as error:
         raise explained(error, sql, words_of(sql)) from error
     return frame.with_columns(pl.col(pl.Decimal).cast(pl.Float64))

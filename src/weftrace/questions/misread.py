@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import pairwise
 
 from weftrace.errors import QueryError
 from weftrace.questions.columns import TABLES, table_named, tables_with
+from weftrace.questions.sql_words import SUPPORTED, Words
 
-_STATEMENTS = ("select", "with", "from", "values", "show", "explain")
-_SUPPORTED = "A question is a SELECT (WITH ... SELECT too); SHOW TABLES and EXPLAIN SELECT work as well."
-# Strings, quoted names, comments, words, and what a word is called with.
-_TOKENS = re.compile(
-    r"'(?:[^']|'')*'|(?P<quoted>\"[^\"]*\"|`[^`]*`)|--[^\n]*|/\*.*?\*/|(?P<word>[A-Za-z_]\w*)|(?P<open>\()|\S",
-    re.DOTALL,
-)
 #: Functions worth naming where one is not known.
 FUNCTIONS = (
     "count", "sum", "avg", "min", "max", "median", "quantile_cont", "quantile_disc", "stddev", "variance", "first",
@@ -32,41 +24,6 @@ _OTHERWISE = {
     "any_value": "first(x)", "mean": "avg(x)", "group_concat": "string_agg(x, ', ')", "ifnull": "coalesce(x, 0)",
     "contains": "x like '%text%'",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """first: the word that SQL begins with. names: every name in it, whatever it names. aliases: those after an AS."""
-
-    first: str
-    names: frozenset[str]
-    aliases: frozenset[str]
-
-
-def words_of(sql: str) -> Words:
-    """The words of SQL. Raises QueryError for what is not a question, and for what reads files."""
-    found: list[str] = []
-    for token in _TOKENS.finditer(sql):
-        if token["open"] and found and re.match(r"(?i)(read|scan)_", found[-1]):
-            raise QueryError(f"{found[-1]}(...) reads another file; questions are asked of the trace's tables alone.")
-        if word := token["word"] or (token["quoted"] or "")[1:-1]:
-            found.append(word)
-        elif not token["open"] and not token["quoted"] and token[0].startswith(("'", "--", "/*")):
-            continue
-    first = found[0].lower() if found else ""
-    if not found:
-        raise QueryError(f"there is no SQL. {_SUPPORTED}")
-    second = found[1].lower() if len(found) > 1 else ""
-    if first in ("describe", "desc") or (first == "show" and second != "tables"):
-        raise QueryError("what columns a table has is told by: weftrace query --schema TABLE")
-    if first == "explain" and second not in ("select", "with", "from", "analyze"):
-        raise QueryError(f"only a SELECT is explained. {_SUPPORTED}")
-    if first not in _STATEMENTS:
-        near = get_close_matches(first, _STATEMENTS, 1)
-        hint = f" Do you mean {near[0]}?" if near else ""
-        raise QueryError(f"SQL that begins with {found[0]} is not run: a trace is only read.{hint} {_SUPPORTED}")
-    aliases = [word for before, word in pairwise(found) if before.lower() == "as"]
-    return Words(first, frozenset(found), frozenset(aliases))
 
 
 def explained(error: BaseException, sql: str, words: Words) -> QueryError:
@@ -130,7 +87,7 @@ def _one_alone(name: str, sql: str, words: Words) -> str:
 
 
 def _no_statement(name: str, sql: str, words: Words) -> str:
-    return f"such a statement is not run: a trace is only read. {_SUPPORTED}"
+    return f"such a statement is not run: a trace is only read. {SUPPORTED}"
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

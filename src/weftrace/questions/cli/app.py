@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -75,14 +76,9 @@ def command(
     rules = options.load_kernels(kernels)
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as source:
         pass
-    with outputs.progress_bar("reading ranks") as on_progress:
-        num, done = len(inputs), []
-
-        def on_done(path: str) -> None:
-            done.append(path)
-            on_progress(len(done), num)
-
-        answer = ask(source, sql, rules=rules, workers=workers, on_done=on_done)
+    with outputs.progress_bar("asking") as on_progress:
+        count = itertools.count(1)
+        answer = ask(source, sql, rules=rules, workers=workers, on_done=lambda _: on_progress(next(count), len(inputs)))
     outputs.deliver(
         answer, ANSWER, to, show=lambda answer, console: print_answer(answer, console, limit=limit, human=human)
     )
