@@ -25,6 +25,7 @@ _WORTH = 0.02  # of the sum of all causes' sizes: a smaller cause is not told
 _BESIDE = 0.25  # of the largest cause: a cause the other way that is larger is told with it
 _LEADS = 2.0  # times the next effect: then one effect alone is told
 _ALL = 0.9  # of a part's change: a family with more of it is told in its place
+_REST = 0.1  # of a family that changed more than its part: what is left to make up for it is told
 _MOST = 0.5  # and one with more than this beside it
 _SAME = 0.0005  # of a step: what changes by less is "as long"
 
@@ -217,7 +218,7 @@ def _part_told(diff: Diff, part: dict[str, Any], told: tuple[Cause, ...]) -> str
         if own and own[0].change_ns / change_ns >= _ALL:
             rest_ns = change_ns - own[0].change_ns
             beside = f" (other {_part_words(part['part'], None)} {_size(rest_ns)})"
-            return own[0].sentence + (beside if abs(rest_ns) >= _BESIDE * abs(own[0].change_ns) else "")
+            return own[0].sentence + (beside if abs(rest_ns) >= _REST * abs(own[0].change_ns) else "")
     words = f"{_part_words(part['part'], by_cause['cause'] if is_one else None)} {_size(change_ns)}"
     is_most = is_one and own and own[0].change_ns / change_ns >= _MOST
     return f"{words}, most of it: {own[0].sentence}" if is_most else words
