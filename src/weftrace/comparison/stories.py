@@ -27,6 +27,7 @@ _LEADS = 2.0  # times the next effect: then one effect alone is told
 _ALL = 0.9  # of a part's change: a family with more of it is told in its place
 _REST = 0.1  # of a family that changed more than its part: what is left to make up for it is told
 _MOST = 0.5  # and one with more than this beside it
+_SEEN = 0.02  # of a step: of what is within the noise, a change that is larger is told all the same, as such
 _SAME = 0.0005  # of a step: what changes by less is "as long"
 
 _IDLE = {
@@ -82,7 +83,9 @@ def headline(diff: Diff) -> str:
     lead = _length(diff)
     if diff.is_noise:
         if not (found := [each for each in told if _is_sure(diff, each)]):
-            return f"Within the noise: {lead[0].lower()}{lead[1:]}, and steps of one run differ by as much."
+            most = _because(diff, told) if abs(diff.change_ns) >= _SEEN * max(1, diff.spans[0].median_ns) else ""
+            noise = f"Within the noise: {lead[0].lower()}{lead[1:]}, and steps of one run differ by as much."
+            return f"{noise} What differs most{most}." if most else noise
         return f"{lead}, which is within the noise; but {found[0].sentence}."
     return " ".join((f"{lead}{_because(diff, told)}.", *_unsure(diff)))
 
