@@ -494,6 +494,7 @@ def comparison(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
         runs = [
             [run(["benchmarks.comparison", task, *pair]) for task in TASKS_IN_TURN] for _ in range(options.num_runs)
         ]
+        paged = run(["benchmarks.comparison", "page", *pair, folder])
     both, compared = (min((turn[n] for turn in runs), key=lambda done: done.inside_s) for n in (0, 1))
     say("  {headline} ({num_rows:,} rows)".format(**compared.facts))
     ratio = compared.inside_s / both.inside_s
@@ -510,6 +511,12 @@ def comparison(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
         weftrace=f"{compared.peak_bytes / MB:,.0f} MB",
         other=f"reading both {both.peak_bytes / MB:,.0f} MB",
         ratio=compared.peak_bytes / both.peak_bytes,
+    )
+    yield Result(
+        question=f"the same, with its page of {paged.facts['num_bytes'] / MB:.1f} MB",
+        weftrace=f"{paged.inside_s:.2f} s, {paged.peak_bytes / MB:,.0f} MB",
+        other=f"reading both {both.inside_s:.2f} s",
+        ratio=paged.inside_s / both.inside_s,
     )
 
 

@@ -1,4 +1,4 @@
-"""What is timed of a comparison: `python -m benchmarks.comparison made|both|compared FILES...`.
+"""What is timed of a comparison: `python -m benchmarks.comparison made|both|compared|page FILES...`.
 
 Two runs of about 100 MB of JSON each, of which the one has a step more; comparing them against reading both alone.
 """
@@ -61,7 +61,17 @@ def compared(before: str, after: str) -> dict[str, Any]:
     }
 
 
-TASKS: dict[str, Callable[..., dict[str, Any]]] = {task.__name__: task for task in (made, both, compared)}
+def page(before: str, after: str, folder: str) -> dict[str, Any]:
+    """Reading both, comparing them and writing the page."""
+    import weftrace as wt
+
+    start = time.perf_counter()
+    output = Path(folder) / "diff.html"
+    wt.save(wt.diff(before, after), output)
+    return {"inside_s": time.perf_counter() - start, "num_bytes": output.stat().st_size}
+
+
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {task.__name__: task for task in (made, both, compared, page)}
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]

@@ -25,7 +25,9 @@ _WORTH = 0.02  # of the sum of all causes' sizes: a smaller cause is not told
 _BESIDE = 0.25  # of the largest cause: a cause the other way that is larger is told with it
 _LEADS = 2.0  # times the next effect: then one effect alone is told
 _ALL = 0.9  # of a part's change: a family with more of it is told in its place
+_REST = 0.1  # of a family that changed more than its part: what is left to make up for it is told
 _MOST = 0.5  # and one with more than this beside it
+_SEEN = 0.02  # of a step: of what is within the noise, a change that is larger is told all the same, as such
 _SAME = 0.0005  # of a step: what changes by less is "as long"
 
 _IDLE = {
@@ -58,7 +60,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """A cause that is still to be put in words. values: `CHANGE_COLUMNS` of it."""
+    """A cause that is still to be put in words. values: `CHANGE_COLUMNS` of it. each: of what numbers are told."""
 
     part: str
     cause: str | None
@@ -66,6 +68,7 @@ class _Told:
     change_ns: int
     effect: str | None
     values: dict[str, Any]
+    each: str
 
 
 def headline(diff: Diff) -> str:
@@ -81,7 +84,9 @@ def headline(diff: Diff) -> str:
     lead = _length(diff)
     if diff.is_noise:
         if not (found := [each for each in told if _is_sure(diff, each)]):
-            return f"Within the noise: {lead[0].lower()}{lead[1:]}, and steps of one run differ by as much."
+            most = _because(diff, told) if abs(diff.change_ns) >= _SEEN * max(1, diff.spans[0].median_ns) else ""
+            noise = f"Within the noise: {lead[0].lower()}{lead[1:]}, and steps of one run differ by as much."
+            return f"{noise} What differs most{most}." if most else noise
         return f"{lead}, which is within the noise; but {found[0].sentence}."
     return " ".join((f"{lead}{_because(diff, told)}.", *_unsure(diff)))
 
@@ -107,7 +112,10 @@ def _cause(diff: Diff, row: dict[str, Any]) -> Cause:
     leads = abs(first_ns) >= _LEADS * abs(second_ns) and first_ns * change_ns > 0
     effect = first if leads else None
     changes = diff.changes.filter(*(pl.col(name).eq_missing(row[name]) for name in _GROUPS))
-    told = _Told(part=part, cause=cause, family=family, change_ns=change_ns, effect=effect, values=row)
+    told = _Told(
+        part=part, cause=cause, family=family, change_ns=change_ns, effect=effect, values=row,
+        each=" a step" if _has_steps(diff) else "",
+    )  # fmt: skip
     return Cause(
         part=part, cause=cause, family=family, change_ns=change_ns, effect=effect, sentence=_sentence(told, changes)
     )
@@ -136,7 +144,7 @@ def _how(told: _Told, noun: str) -> str:
     values = told.values
     n0, n1 = values["before_num"], values["after_num"]
     if told.effect == "number":
-        return f", {_count(n0)} → {_count(n1)} {noun}s a step"
+        return f", {_count(n0)} → {_count(n1)} {noun}s{told.each}"
     if told.effect == "duration" and n0 and n1:
         mean0, mean1 = values["before_raw_ns"] / n0, values["after_raw_ns"] / n1
         length = "take" if noun == "kernel" else "last"
@@ -193,7 +201,8 @@ def _because(diff: Diff, told: tuple[Cause, ...]) -> str:
     parts = diff.by("part").filter(pl.col("change_ns") != 0)
     if parts.is_empty():
         return ""
-    along = parts.filter(pl.col("change_ns") * diff.change_ns > 0)
+    is_same = abs(diff.change_ns) < _SAME * max(1, diff.spans[0].median_ns)
+    along = parts.filter(pl.col("change_ns") * (0 if is_same else diff.change_ns) > 0)
     lead = (along if along.height else parts).row(0, named=True)
     against = parts.filter(pl.col("change_ns") * lead["change_ns"] < 0)
     sentence = f": {_part_told(diff, lead, told)}"
@@ -217,10 +226,15 @@ def _part_told(diff: Diff, part: dict[str, Any], told: tuple[Cause, ...]) -> str
         if own and own[0].change_ns / change_ns >= _ALL:
             rest_ns = change_ns - own[0].change_ns
             beside = f" (other {_part_words(part['part'], None)} {_size(rest_ns)})"
-            return own[0].sentence + (beside if abs(rest_ns) >= _BESIDE * abs(own[0].change_ns) else "")
-    words = f"{_part_words(part['part'], by_cause['cause'] if is_one else None)} {_size(change_ns)}"
-    is_most = is_one and own and own[0].change_ns / change_ns >= _MOST
-    return f"{words}, most of it: {own[0].sentence}" if is_most else words
+            return own[0].sentence + (beside if abs(rest_ns) >= _REST * abs(own[0].change_ns) else "")
+    name = _part_words(part["part"], by_cause["cause"] if is_one else None)
+    words = f"{name} {_size(change_ns)}"
+    if is_one and own and own[0].change_ns / change_ns >= _MOST:
+        before = own[0].sentence.removeprefix(f"{name}, ")  # of idle time, before which kernels
+        return f"{words}, most of it{' ' if before != own[0].sentence else ': '}{before}"
+    is_most = part["part"] == "idle" and not is_one and _MOST <= by_cause["change_ns"] / change_ns <= 1 / _ALL
+    most = f"{_part_words('idle', by_cause['cause'])} {_size(by_cause['change_ns'])}"
+    return f"{words}, most of it {most}" if is_most else words
 
 
 def _part_words(part: str, cause: str | None) -> str:
@@ -239,11 +253,14 @@ def _size(change_ns: int) -> str:
 
 def _unsure(diff: Diff) -> Iterator[str]:
     if diff.is_noise is None:
-        yield (
-            "One step of each tells nothing of noise."
-            if _has_steps(diff)
-            else ("The files record no steps: each is taken as one, and noise is not known.")
-        )
+        if not _has_steps(diff):
+            yield "The files record no steps: each is taken as one, and noise is not known."
+        else:
+            numbers = [spread.num_steps for spread in diff.spans]
+            one = (
+                "One step of each" if numbers == [1, 1] else f"The one step {'before' if numbers[0] == 1 else 'after'}"
+            )
+            yield f"{one} tells nothing of noise."
 
 
 def _is_sure(diff: Diff, cause: Cause) -> bool:
