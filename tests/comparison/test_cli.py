@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import weftrace as wt
 from tests.cli.test_cli import Run, run
 from tests.comparison.test_late_ranks import work_and_meet
 from tests.comparison.written import Step
@@ -141,7 +142,6 @@ def test_names_of_figures_are_completed() -> None:
 
 
 def test_a_saved_comparison_prints_what_the_command_printed(run: Run, pair: tuple[str, str], tmp_path: Path) -> None:
-    import weftrace as wt
     from weftrace.comparison.document import DiffReport
 
     path = tmp_path / "diff.json.gz"
@@ -168,3 +168,12 @@ def test_a_saved_report_is_a_side_and_a_page_has_the_events_of_a_trace(
     assert (code, err) == (0, "")
     assert json.loads(said)["headline"] == json.loads(told)["headline"]
     assert GEMM in page.read_text()
+
+
+def test_a_page_has_the_pictures_of_both_traces(run: Run, pair: tuple[str, str], tmp_path: Path) -> None:
+    """The command keeps the work of both only where a page is asked for."""
+    pages = [tmp_path / "command.html", tmp_path / "python.html"]
+    code, _, err = run("diff", *pair, "-q", "-o", pages[0])
+    assert code == 0, err
+    wt.save(wt.diff(*pair), pages[1])
+    assert pages[0].read_text() == pages[1].read_text()
