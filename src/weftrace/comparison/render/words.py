@@ -126,7 +126,7 @@ def steps_words(side: SideTold) -> str:
     """How many steps count, how their lengths lie, and which were left out."""
     steps, dropped = side["steps"], side["dropped"]
     if not steps:
-        return "nothing that both have"
+        return "no rank that both have"
     median = f"median {short_time(side['median_ns'])}"
     if steps[0]["step"] is None:
         return f"no steps: the whole recording, {short_time(side['median_ns'])}"
