@@ -215,8 +215,8 @@ DIFF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "median_step": (
             "Median step",
-            "The median length of the steps that count, each the mean over ranks. The last step of three or more does "
-            "not count, for no next step ends it, nor does one far from the others. A run without steps is one step.",
+            "The median length of the steps that count, each the mean over ranks. A last step whose end nothing tells "
+            "does not count, nor does one far from the others. A run without steps is one step.",
         ),
         "change": ("Change", "The median step after less the median step before."),
         "remainder": (
