@@ -93,6 +93,8 @@ def why_words(row: PartRow | MoverRow) -> str:
         return ""
     effects = {key: cast(int, row.get(key)) for key in _EFFECTS}
     most = max(effects, key=lambda key: effects[key] if row["change_ns"] > 0 else -effects[key])
+    if most == "by_overlap_ns" and row["part"] == "compute":
+        return ("less overlap", "more overlap")[row["change_ns"] < 0]
     if most == "by_kernel_ns" and row["before_ns"] and row["after_ns"]:
         return "other kernels"
     return _EFFECTS[most][row["change_ns"] < 0]
