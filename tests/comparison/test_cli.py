@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import weftrace as wt
 from tests.cli.test_cli import Run, run
 from tests.comparison.test_late_ranks import work_and_meet
 from tests.comparison.written import Step
@@ -141,7 +142,6 @@ def test_names_of_figures_are_completed() -> None:
 
 
 def test_a_saved_comparison_prints_what_the_command_printed(run: Run, pair: tuple[str, str], tmp_path: Path) -> None:
-    import weftrace as wt
     from weftrace.comparison.document import DiffReport
 
     path = tmp_path / "diff.json.gz"
@@ -168,3 +168,29 @@ def test_a_saved_report_is_a_side_and_a_page_has_the_events_of_a_trace(
     assert (code, err) == (0, "")
     assert json.loads(said)["headline"] == json.loads(told)["headline"]
     assert GEMM in page.read_text()
+
+
+def test_a_page_has_the_pictures_of_both_traces(run: Run, pair: tuple[str, str], tmp_path: Path) -> None:
+    """The command keeps the work of both only where a page is asked for."""
+    pages = [tmp_path / "command.html", tmp_path / "python.html"]
+    code, _, err = run("diff", *pair, "-q", "-o", pages[0])
+    assert code == 0, err
+    wt.save(wt.diff(*pair), pages[1])
+    assert pages[0].read_text() == pages[1].read_text()
+
+
+def test_jobs_without_a_rank_in_common_are_not_compared(run: Run, tmp_path: Path) -> None:
+    for name, ranks in (("before", (0, 1)), ("after", (2, 3))):
+        work_and_meet(4).write(tmp_path / name)
+        for path in (tmp_path / name).iterdir():
+            if path.name not in {f"rank{rank}.json" for rank in ranks}:
+                path.unlink()
+    outputs = [tmp_path / f"diff.{ending}" for ending in ("html", "md", "json", "csv")]
+    code, out, err = run(
+        "diff", tmp_path / "before", tmp_path / "after", "--workers", "1", "--fail-above", "exposed=5%",
+        *(each for path in outputs for each in ("-o", path)),
+    )  # fmt: skip
+    assert code == 3, err
+    assert "weftrace: not comparable: " in err and "; gates are not judged" in err
+    assert "before: no rank that both have" in out and "before alone has rank 0 (4.6 ms a step)" in out
+    assert read_document(outputs[2])["parts"] == []

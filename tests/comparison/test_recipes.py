@@ -44,6 +44,10 @@ esac""",
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recipes")
     write_pair(folder)
+    for name in ("before", "after"):
+        (
+            folder / name / "rank1.json.gz"
+        ).unlink()  # no processes for the ranks of a job: it is the recipes that are tried
     return folder
 
 
@@ -104,7 +108,7 @@ def test_gitlab_the_jobs_record_fetch_and_compare(tmp_path: Path, programs: str)
     assert (tmp_path / "log.txt").read_text() == "pip install --quiet ../weftrace\n"
 
 
-@pytest.mark.parametrize(("accepted", "is_slower"), [("before", False), ("after", False), ("faster", True)])
+@pytest.mark.parametrize(("accepted", "is_slower"), [("before", False), ("faster", True)])
 def test_cron_mails_where_the_night_is_slower(
     tmp_path: Path, programs: str, samples: Path, accepted: str, is_slower: bool
 ) -> None:

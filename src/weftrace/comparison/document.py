@@ -285,17 +285,15 @@ def _in_steps(side: Side, keys: Sequence[tuple[str, str | None]]) -> NDArray[np.
 
 
 def _side(side: Side, spread: Spread) -> SideTold:
-    steps = side.steady.steps or (None,)
+    steps = (side.steady.steps or (None,)) if side.ranks else ()
+    spans_ns = side.spans_ns.tolist() if side.ranks else []
     return {
         "source": side.run.source,
         "ranks": [
             {"rank": rank.rank, "device": rank.device, "path": rank.path, "simulated": rank.simulated}
             for rank in side.ranks
         ],
-        "steps": [
-            {"step": step, "span_ns": round(span_ns)}
-            for step, span_ns in zip(steps, side.spans_ns.tolist(), strict=True)
-        ],
+        "steps": [{"step": step, "span_ns": round(span_ns)} for step, span_ns in zip(steps, spans_ns, strict=True)],
         "dropped": [{"step": step, "why": why} for step, why in side.steady.dropped],
         "median_ns": spread.median_ns,
         "low_ns": spread.low_ns,

@@ -54,7 +54,7 @@ class Side:
         steps = self.steady.steps or (None,)
         names = [f"step {step}" for step in steps]
         value = [
-            pl.col(column).filter(pl.col("step").eq_missing(step)).sum().truediv(len(self.ranks)).alias(name)
+            pl.col(column).filter(pl.col("step").eq_missing(step)).sum().truediv(max(1, len(self.ranks))).alias(name)
             for step, name in zip(steps, names, strict=True)
         ]
         return self.shares.group_by(by, maintain_order=True).agg(value) if by else self.shares.select(value)

@@ -45,7 +45,7 @@ def diff_markdown(document: DiffDocument) -> str:
         f"**{markdown_cell(document['headline'])}**",
         markdown_cell(verdict_words(document)) if tells_cause or len(document["verdict"]["reasons"]) > 1 else "",
         _gates(document),
-        _parts(document, unit, tells_cause=tells_cause),
+        _parts(document, unit, tells_cause=tells_cause) if document["parts"] else "",
         _movers(document, "family", unit, _TOP) if tells_cause else "",
         _lateness(document, unit, tells_cause=tells_cause),
         *(_folded(document, level, unit) for level in LEVELS if tells_cause),

@@ -101,6 +101,8 @@ def why_words(row: PartRow | MoverRow) -> str:
         return ""
     effects = {key: cast(int, row.get(key)) for key in _EFFECTS}
     most = max(effects, key=lambda key: effects[key] if row["change_ns"] > 0 else -effects[key])
+    if most == "by_overlap_ns" and row["part"] == "compute":
+        return ("less overlap", "more overlap")[row["change_ns"] < 0]
     if most == "by_kernel_ns" and row["before_ns"] and row["after_ns"]:
         return "other kernels"
     return _EFFECTS[most][row["change_ns"] < 0]
@@ -141,7 +143,7 @@ def steps_words(side: SideTold) -> str:
     """How many steps count, how their lengths lie, and which were left out."""
     steps, dropped = side["steps"], side["dropped"]
     if not steps:
-        return "nothing that both have"
+        return "no rank that both have"
     median = f"median {short_time(side['median_ns'])}"
     if steps[0]["step"] is None:
         return f"no steps: the whole recording, {short_time(side['median_ns'])}"
@@ -230,8 +232,8 @@ DIFF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "median_step": (
             "Median step",
-            "The median length of the steps that count, each the mean over ranks. The last step of three or more does "
-            "not count, for no next step ends it, nor does one far from the others. A run without steps is one step.",
+            "The median length of the steps that count, each the mean over ranks. A last step whose end nothing tells "
+            "does not count, nor does one far from the others. A run without steps is one step.",
         ),
         "change": ("Change", "The median step after less the median step before."),
         "remainder": (
