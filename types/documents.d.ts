@@ -507,7 +507,7 @@ declare namespace diff {
     is_met: boolean | null;
     sentence: string;
   }
-  /** For how long ranks waited because this one came last: of a step, mean over ranks. */
+  /** For how long ranks waited, exposed, because this one came last: of a step, mean over ranks. */
   interface LatenessRow {
     /** As `cause` of its part: rank 2. */
     name: string;
@@ -516,6 +516,9 @@ declare namespace diff {
     before_ns: number;
     after_ns: number;
     change_ns: number;
+    /** With what computation hid of the waiting. */
+    before_raw_ns: number;
+    after_raw_ns: number;
     /** What changed on it, the largest first, without its own waiting. */
     own: OwnRow[];
   }
@@ -4324,10 +4327,13 @@ declare namespace diff_block {
     /** What before and after are in. */
     unit: "ns" | "number" | "share";
   }
-  /** For how long ranks waited because this one came last: of a step, mean over ranks. */
+  /** For how long ranks waited, exposed, because this one came last: of a step, mean over ranks. */
   interface LatenessRow {
     after_ns: number;
+    after_raw_ns: number;
     before_ns: number;
+    /** With what computation hid of the waiting. */
+    before_raw_ns: number;
     change_ns: number;
     /** As `cause` of its part: rank 2. */
     name: string;
