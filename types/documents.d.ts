@@ -2982,6 +2982,8 @@ declare namespace report {
   /** Whose the time of each step is: what `weftrace diff` compares, so that a saved report can stand for its trace. */
   interface SharesDocument {
     world_size: number | null;
+    /** Name of ranges that stand for steps; null: no such are needed. */
+    steps_by: string | null;
     /** How far the ends of windows may be off, median; null: unknown. */
     seam_ns: number | null;
     /** What the file says of device, versions, shapes and settings. */
@@ -3066,7 +3068,7 @@ declare namespace report {
   }
   /** A step's time: own times of its rows add up to span_ns. */
   interface StepSharesDocument {
-    /** Null where there are no steps: then the whole trace is the one. */
+    /** Null without steps: the whole trace. With steps_by: also what is outside of them. */
     step: number | null;
     start_ns: number;
     span_ns: number;
