@@ -507,7 +507,7 @@ declare namespace diff {
     is_met: boolean | null;
     sentence: string;
   }
-  /** For how long ranks waited because this one came last: of a step, mean over ranks. */
+  /** For how long ranks waited, exposed, because this one came last: of a step, mean over ranks. */
   interface LatenessRow {
     /** As `cause` of its part: rank 2. */
     name: string;
@@ -516,6 +516,9 @@ declare namespace diff {
     before_ns: number;
     after_ns: number;
     change_ns: number;
+    /** With what computation hid of the waiting. */
+    before_raw_ns: number;
+    after_raw_ns: number;
     /** What changed on it, the largest first, without its own waiting. */
     own: OwnRow[];
   }
@@ -2979,6 +2982,8 @@ declare namespace report {
   /** Whose the time of each step is: what `weftrace diff` compares, so that a saved report can stand for its trace. */
   interface SharesDocument {
     world_size: number | null;
+    /** Name of ranges that stand for steps; null: no such are needed. */
+    steps_by: string | null;
     /** How far the ends of windows may be off, median; null: unknown. */
     seam_ns: number | null;
     /** What the file says of device, versions, shapes and settings. */
@@ -3063,7 +3068,7 @@ declare namespace report {
   }
   /** A step's time: own times of its rows add up to span_ns. */
   interface StepSharesDocument {
-    /** Null where there are no steps: then the whole trace is the one. */
+    /** Null without steps: the whole trace. With steps_by: also what is outside of them. */
     step: number | null;
     start_ns: number;
     span_ns: number;
@@ -4324,10 +4329,13 @@ declare namespace diff_block {
     /** What before and after are in. */
     unit: "ns" | "number" | "share";
   }
-  /** For how long ranks waited because this one came last: of a step, mean over ranks. */
+  /** For how long ranks waited, exposed, because this one came last: of a step, mean over ranks. */
   interface LatenessRow {
     after_ns: number;
+    after_raw_ns: number;
     before_ns: number;
+    /** With what computation hid of the waiting. */
+    before_raw_ns: number;
     change_ns: number;
     /** As `cause` of its part: rank 2. */
     name: string;

@@ -8,10 +8,10 @@ import pytest
 
 from tests.tracefile import GEMM, TraceFile
 from weftrace.comparison import diff
-from weftrace.comparison.named_steps import with_steps
 from weftrace.comparison.stories import headline
 from weftrace.errors import ComparisonError
 from weftrace.trace import Trace
+from weftrace.trace.named_steps import with_steps
 from weftrace.units import US
 
 ENGINE = "execute_context_{0}({0})_generation_{1}({1})"

@@ -16,6 +16,7 @@ from tests.analysis.random_traces import traces
 from tests.cli.test_cli import Run as RunCommand
 from tests.cli.test_cli import run
 from tests.comparison.test_late_ranks import check_parts, work_and_meet
+from tests.comparison.test_named_steps import decode
 from weftrace.analysis.saved_shares import shares_document, shares_from
 from weftrace.analysis.step_shares import SUMS, step_shares
 from weftrace.comparison.diffs import Diff, diff
@@ -44,7 +45,7 @@ def check_same(one: Diff, other: Diff) -> None:
     assert [side.steady for side in (one.before, one.after)] == [side.steady for side in (other.before, other.after)]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(before=traces(), after=traces())
 def test_a_report_and_a_trace_differ_as_the_traces_do(before: Trace, after: Trace) -> None:
     one, other = run_of(before), run_of(after)
@@ -75,17 +76,27 @@ def test_the_command_takes_a_report_on_either_side(run: RunCommand, tmp_path: Pa
     report = tmp_path / "baseline.json.gz"
     write_document(analyze(job, timelines=False, workers=1).document, report)
     for paths in ((report, job), (job, report), (report, report)):
-        code, out, err = run("diff", *map(str, paths), "--json")
+        code, out, err = run("diff", *map(str, paths), "--workers", "1", "--json")
         assert (code, err) == (0, "")
         document = json.loads(out)
         assert document["change_ns"] == 0 and not any(part["change_ns"] for part in document["parts"])
-    _, out, _ = run("diff", str(report), str(job), "--ranks", "1", "--json")
+    _, out, _ = run("diff", str(report), str(job), "--ranks", "1", "--workers", "1", "--json")
     assert [rank["rank"] for rank in json.loads(out)["before"]["ranks"]] == [1]
 
 
 def test_recorded_traces(shared_data: Path) -> None:
     h100, mi300 = (shared_data / f"tracelens-{name}-bert-small.json.gz" for name in ("h100", "mi300"))
     check_same(diff(saved(h100), mi300), diff(h100, mi300))
+
+
+def test_ranges_that_stand_for_steps(tmp_path: Path) -> None:
+    """And for none, where the other run has none of their name."""
+    before, after = decode(tmp_path / "a", 4), decode(tmp_path / "b", 7, gemm_us=20)
+    other = decode(tmp_path / "c", 5, named="forward_{0}")
+    assert saved(before).ranks[0].steps == (0, 1, 2, 3)
+    check_same(diff(saved(before), after), diff(before, after))
+    check_same(diff(saved(before), other), diff(before, other))
+    assert diff(saved(before), after).notes == diff(before, after).notes
 
 
 @settings(max_examples=25, deadline=None)

@@ -45,6 +45,7 @@ class RankAnalysis(InNotebook):
     apart: why it is in no sum of its job (`Apart`); None where it is. name: what a plain trace calls it ("DP 0 PP 3"),
     or nothing. places: its coordinates in the job that such a trace tells, as ("pp", 3).
     configuration: how its trace was made, where it says so (`Trace.configuration`).
+    steps_by: what ranges are called that stand for steps in `shared`; None where they are the profiler's, or none are.
     facts: what its file says of device, versions, shapes and settings (`facts_of`).
     shared: whose the time of each step is; waits: what splits waiting for late ranks from it (`waiting_shares`), None
     where that is not known: what a comparison needs of it.
@@ -78,6 +79,7 @@ class RankAnalysis(InNotebook):
     arrivals: pl.DataFrame  # at its collectives
     shared: StepShares
     waits: pl.DataFrame | None = None
+    steps_by: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     code: tuple[CodeTimes, ...] = ()
     apart: Apart | None = None
@@ -122,8 +124,9 @@ class Analysis(InNotebook):
         yield from (("", note) for note in self.notes)
 
 
-def analyze_rank(source: Trace | Work, *, by: Sequence[By] = ()) -> RankAnalysis:
+def analyze_rank(source: Trace | Work, *, by: Sequence[By] = (), stepped: Work | None = None) -> RankAnalysis:
     """Every analysis of one device. by: time by module or by function too, which needs a trace read with frames=True.
+    stepped: the same work with ranges that stand for steps (`with_steps`), for shares, where none are recorded.
 
     Raises TraceError when a Trace holds several devices: see `analyze`.
     """
@@ -131,7 +134,8 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = ()) -> RankAnalysis
     account = account_of(work)
     table = phases(account)
     kernels = kernel_table(work)
-    launched_by = operator_rows(work.trace.events, work.events) if work.basis == "device" else None
+    steps_of = stepped or work
+    launched_by = operator_rows(steps_of.trace.events, steps_of.events) if work.basis == "device" else None
     worker = work.trace.plain.workers[0] if work.trace.plain else None
     return RankAnalysis(
         rank=work.trace.rank,
@@ -160,8 +164,8 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = ()) -> RankAnalysis
         outside_steps=outside_steps(work),
         quality=quality(work, unnamed_share=kernels.unnamed_share),
         arrivals=arrivals(work),
-        shared=step_shares(account, launched_by=launched_by if work.around is work else None),
-        facts=facts_of(work, launched_by),
+        shared=step_shares(stepped or account, launched_by=launched_by if work.around is work else None),
+        facts=facts_of(steps_of, launched_by),
         name=worker.name if worker else "",
         places=worker.places if worker else (),
         code=tuple(code_times(account, each) for each in by),

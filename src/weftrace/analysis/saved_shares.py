@@ -48,7 +48,10 @@ class ShareColumns(TypedDict):
 class StepSharesDocument(TypedDict):
     """A step's time: own times of its rows add up to span_ns."""
 
-    step: Annotated[int | None, Meta(description="Null where there are no steps: then the whole trace is the one.")]
+    step: Annotated[
+        int | None,
+        Meta(description="Null without steps: the whole trace. With steps_by: also what is outside of them."),
+    ]
     start_ns: int
     span_ns: Count
     shares: ShareColumns
@@ -65,6 +68,7 @@ class SharesDocument(TypedDict):
     """Whose the time of each step is: what `weftrace diff` compares, so that a saved report can stand for its trace."""
 
     world_size: int | None
+    steps_by: Annotated[str | None, Meta(description="Name of ranges that stand for steps; null: no such are needed.")]
     seam_ns: Annotated[int | None, Meta(description="How far the ends of windows may be off, median; null: unknown.")]
     facts: Annotated[dict[str, str], Meta(description="What the file says of device, versions, shapes and settings.")]
     names: Annotated[list[str], Meta(description="Those of labels that `kernels` does not hold, each once.")]
@@ -81,6 +85,7 @@ def shares_document(
     zero_ns: int,
     kernels: Sequence[str] = (),
     world_size: int | None = None,
+    steps_by: str | None = None,
     facts: Mapping[str, str] | None = None,
     most_labels: int = MOST_LABELS,
     most_steps: int = MOST_STEPS,
@@ -92,7 +97,10 @@ def shares_document(
     """
     windows = shared.windows
     chosen = _evenly(windows.height, most_steps)
-    steps = windows[chosen].rows() or [(None, zero_ns, int(shared.shares.get_column("own_ns").sum()))]
+    steps = windows[chosen].rows()
+    if not steps or steps_by is not None:  # ranges of other names may stand for no steps of another run
+        outside_ns = shared.shares.filter(pl.col("step").is_null()).get_column("own_ns").sum()
+        steps.append((None, zero_ns, zero_ns + int(outside_ns)))
     rows, num_merged = _merged(shared.shares, waits, [step for step, _, _ in steps], most_labels)
     labels = rows.select(LABELS).unique(maintain_order=True).with_row_index("label")
     rows = rows.join(labels, on=LABELS, how="left", nulls_equal=True, maintain_order="left")
@@ -105,6 +113,7 @@ def shares_document(
     nothing = rows.clear()
     return {
         "world_size": world_size,
+        "steps_by": steps_by,
         "seam_ns": shared.seam_ns,
         "facts": dict(facts or {}),
         "names": others,
@@ -115,7 +124,7 @@ def shares_document(
             {
                 "step": step,
                 "start_ns": start_ns - zero_ns,
-                "span_ns": end_ns - start_ns if step is not None else end_ns,
+                "span_ns": end_ns - start_ns,
                 "shares": _columns(of_step.get((step, False), nothing)),
                 "waits": None if waits is None else _columns(of_step.get((step, True), nothing)),
             }
@@ -131,13 +140,17 @@ def shares_from(
     names = pl.Series([*kernels, *document["names"], None], dtype=pl.String)
     labels = pl.DataFrame({name: names.gather(_numbers(document["labels"][name]) % len(names)) for name in LABELS})  # type: ignore[literal-required] # as above
     steps = document["steps"]
-    windows = [(s["step"], zero_ns + s["start_ns"], zero_ns + s["start_ns"] + s["span_ns"]) for s in steps]
-    has_steps = bool(steps) and steps[0]["step"] is not None
+    starts_ns = [zero_ns + step["start_ns"] for step in steps]
+    windows = [
+        (step["step"], start_ns, start_ns + step["span_ns"])
+        for step, start_ns in zip(steps, starts_ns, strict=True)
+        if step["step"] is not None
+    ]
     shared = StepShares(
         shares=_rows(labels, [(step["step"], step["shares"]) for step in steps]),
         pieces=pl.DataFrame(schema=PIECE_SCHEMA),
         exposed=EMPTY,
-        windows=pl.DataFrame(windows if has_steps else [], schema=_WINDOWS, orient="row"),
+        windows=pl.DataFrame(windows, schema=_WINDOWS, orient="row"),
         seam_ns=document["seam_ns"],
     )
     waits = [(step["step"], step["waits"]) for step in steps if step["waits"] is not None]

@@ -152,13 +152,15 @@ class OwnRow(TypedDict):
 
 
 class LatenessRow(TypedDict):
-    """For how long ranks waited because this one came last: of a step, mean over ranks."""
+    """For how long ranks waited, exposed, because this one came last: of a step, mean over ranks."""
 
     name: Annotated[str, Meta(description="As `cause` of its part: rank 2.")]
     rank: Annotated[int | None, Meta(description="Null where it has no number, or one run alone has it.")]
     before_ns: int
     after_ns: int
     change_ns: int
+    before_raw_ns: Annotated[Count, Meta(description="With what computation hid of the waiting.")]
+    after_raw_ns: Count
     own: Annotated[list[OwnRow], Meta(description="What changed on it, the largest first, without its own waiting.")]
 
 
@@ -310,6 +312,8 @@ def _lateness(diff: Diff) -> list[LatenessRow]:
             "before_ns": late.before_ns,
             "after_ns": late.after_ns,
             "change_ns": late.change_ns,
+            "before_raw_ns": late.before_raw_ns,
+            "after_raw_ns": late.after_raw_ns,
             "own": []
             if late.own is None
             else cast(list[OwnRow], late.own.head(_OWN).select(*OwnRow.__annotations__).to_dicts()),
@@ -319,6 +323,6 @@ def _lateness(diff: Diff) -> list[LatenessRow]:
 
 
 def _movers(diff: Diff, level: Level) -> list[MoverRow]:
-    rows = movers_of(diff, level).filter(pl.col("part") != "idle", pl.col("name").is_not_null())
+    rows = movers_of(diff, level).filter(~pl.col("part").is_in(["idle", WAITING]), pl.col("name").is_not_null())
     own = (pl.col(f"{side}_names").list.first().alias(f"{side}_name") for side in ("before", "after"))
     return cast(list[MoverRow], rows.with_columns(own).select(*MoverRow.__annotations__).to_dicts())

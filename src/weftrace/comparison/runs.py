@@ -23,12 +23,12 @@ from weftrace.analysis.step_shares import WAITING as WAITING
 from weftrace.analysis.step_shares import StepShares, step_shares
 from weftrace.analysis.step_shares import event_labels as event_labels
 from weftrace.analysis.waiting_shares import waiting_shares
-from weftrace.comparison.named_steps import with_steps
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Failure, Job, open_trace
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
+from weftrace.trace.named_steps import with_steps
 from weftrace.trace.work import Basis, Work, works_of
 
 

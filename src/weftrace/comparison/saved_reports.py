@@ -118,6 +118,7 @@ def _rank(rank: _Rank, what: str, version: str) -> RankRun:
         name=rank["name"],
         facts=saved["facts"],
         seam_ns=saved["seam_ns"],
+        steps_by=saved["steps_by"],
         num_merged=saved["num_merged"],
     )
 

@@ -21,6 +21,7 @@ from weftrace.trace.code_names import By, each_of
 from weftrace.trace.job import Job, open_trace
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
+from weftrace.trace.named_steps import with_steps
 from weftrace.trace.work import StepBy, Work, works_of
 from weftrace.units import duration, percent
 
@@ -147,14 +148,17 @@ def _devices(
     hardware: Hardware | str | None,
     keep_work: bool = False,
 ) -> list[RankReport]:
+    works = works_of(trace, rules=rules, step=step, step_by=step_by)
+    named, steps_by = with_steps(trace) if step is None else (trace, None)
+    stepped = [None] * len(works) if steps_by is None else works_of(named, rules=rules)
     return [
         RankReport(
-            analysis=analyze_rank(work, by=by),
+            analysis=replace(analyze_rank(work, by=by, stepped=again), steps_by=steps_by),
             timeline=timeline_payload(work.trace, work.events, max_events=max_events) if max_events else None,
             flops=None if flops is None else _joined(flops, work, hardware),
             work=work if keep_work and work.events.height <= MAX_PATH_EVENTS else None,
         )
-        for work in works_of(trace, rules=rules, step=step, step_by=step_by)
+        for work, again in zip(works, stepped, strict=True)
     ]
 
 

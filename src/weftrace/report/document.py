@@ -247,6 +247,7 @@ def rank_document(
         zero_ns=zero,
         kernels=[kernel["name"] for kernel in told["kernels"]],
         world_size=rank.world_size,
+        steps_by=rank.steps_by,
         facts=rank.facts,
         most_labels=most_labels,
         most_steps=min(MOST_STEPS, most_steps),

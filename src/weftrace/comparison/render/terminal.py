@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from weftrace.comparison.document import LEVELS, DiffDocument, FactRow, MoverRow
+from weftrace.comparison.document import LEVELS, DiffDocument, FactRow, LatenessRow, MoverRow
 from weftrace.comparison.gates import figure_text
 from weftrace.comparison.render.words import (
     FIGURE_TERMS,
@@ -40,6 +40,7 @@ from weftrace.render.console_text import clean, joined, kernel_label, shorten_mi
 MAX_WIDTH = 140
 TOP = 8
 _BAR = 8
+_OTHER = 0.1  # a number that differs from another by more is told beside it
 _LEFT = ("", "why", "noise", "result")
 
 
@@ -197,7 +198,7 @@ def _gates(document: DiffDocument, width: int) -> RenderableType:
 
 
 def _lateness(document: DiffDocument, unit: Unit, width: int, top: int) -> RenderableType:
-    late = [row for row in document["lateness"] if is_seen(row["change_ns"], unit)]
+    late = [row for row in document["lateness"] if is_seen(row["after_raw_ns"] - row["before_raw_ns"], unit)]
     tells_why = document["verdict"]["word"] != "not comparable"
     lines = [
         [
@@ -205,16 +206,25 @@ def _lateness(document: DiffDocument, unit: Unit, width: int, top: int) -> Rende
             unit(row["before_ns"]),
             unit(row["after_ns"]),
             signed(row["change_ns"], unit),
+            _hidden_too(row, unit),
             clean(own_words(row)) if tells_why else "",
         ]
         for row in late[:top]
     ]
-    heads = (unit.name, "before", "after", "change", "itself, in a step of its own")
+    heads = (unit.name, "before", "after", "change", "hidden too", "itself, in a step of its own")
     note = "for how long others waited for each, mean over ranks"
+    if any(line[4] for line in lines):
+        note += "; hidden too: and beside computation"
     left = len(late) - top
     more = [Text(f"{left:,} more ranks", style=DIM)] if left > 0 else []
-    shown = table(*_without_empty(heads, lines), width, left=(heads[0], heads[4]))
+    shown = table(*_without_empty(heads, lines), width, left=(heads[0], heads[-1]))
     return Group(section("Late ranks", note), shown, *more)
+
+
+def _hidden_too(row: LatenessRow, unit: Unit) -> str:
+    """The change of waiting with what computation hid of it, where that is another number."""
+    whole_ns = row["after_raw_ns"] - row["before_raw_ns"]
+    return signed(whole_ns, unit) if abs(whole_ns - row["change_ns"]) > _OTHER * abs(whole_ns) else ""
 
 
 def _ranks(document: DiffDocument, unit: Unit, width: int, top: int) -> RenderableType:
@@ -236,7 +246,7 @@ def _ranks(document: DiffDocument, unit: Unit, width: int, top: int) -> Renderab
     ]
     heads = (unit.name, "before", "after", "change", "most of it", "of that")
     left = f"; {len(rows) - len(lines):,} that changed less left out" if len(lines) < len(rows) else ""
-    shown = table(*_without_empty(heads, lines), width, left=(heads[0], heads[4]))
+    shown = table(*_without_empty(heads, lines), width, left=(heads[0], heads[-1]))
     return Group(section("Ranks", f"mean step of each{left}"), shown)
 
 
