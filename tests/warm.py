@@ -93,6 +93,7 @@ def serve(path: str) -> None:
     for library in LIBRARIES:
         importlib.import_module(library)
     gc.freeze()  # forks look at none of these objects when they collect, and so copy none
+    gc.set_threshold(20_000, 20, 20)  # as in the tests
     share_compiled_functions()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
