@@ -16,6 +16,8 @@ from weftrace.comparison import diff
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.render.picture import RunPicture, rank_pictures, shown_steps
 from weftrace.comparison.runs import Run, run_of
+from weftrace.comparison.saved_reports import run_of_report
+from weftrace.report import analyze
 
 
 def numbers(column: Any) -> list[int]:
@@ -103,3 +105,22 @@ def test_ranks_without_their_work_are_read_again_and_said_where_they_are_gone(tm
     Path(runs[1].ranks[1].path).unlink()
     second = rank_pictures(found)[1]
     assert second["before"] is not None and second["after"] is None and "after" in second["missing"][0]
+
+
+def test_a_saved_report_shows_its_lanes_as_the_trace_does_and_says_what_it_does_not_hold(tmp_path: Path) -> None:
+    found = changed(tmp_path)
+    paths = [side.ranks[0].path for side in (found.before, found.after)]
+    saved = run_of_report(analyze(paths[0], timelines=False).document, "report.json")
+    (rank,) = rank_pictures(diff(saved, paths[1]))
+    (drawn, _) = runs_of(found)
+    assert rank["before"] is not None and rank["after"] is not None and rank["after"]["steps"][0]["rows"]
+    assert len(rank["before"]["steps"]) == len(drawn["steps"]) and rank["before"]["shown"] == drawn["shown"]
+    for one, other in zip(rank["before"]["steps"], drawn["steps"], strict=True):
+        assert one["rows"] == [] and one["step"] == other["step"]
+        for key in ("span_ns", "communication_ns", "exposed_communication_ns", "busy", "exposed", "hidden"):
+            assert one["lanes"][key] == other["lanes"][key], key
+        for lane, like in zip(one["lanes"]["lanes"], other["lanes"]["lanes"], strict=True):
+            assert lane["busy"] == like["busy"] and lane["busy_ns"] == like["busy_ns"]
+            told = [(box["name"], box["start_ns"], box["end_ns"], box["busy_ns"]) for box in lane["boxes"]]
+            assert told == [(box["name"], box["start_ns"], box["end_ns"], box["busy_ns"]) for box in like["boxes"]]
+    assert rank["missing"] == ["the streams of the run before, for a saved report holds lanes and no events"]

@@ -107,6 +107,7 @@ export function pictures(ranks, num) {
     for (const run of RUNS) {
       const of = rank[run];
       if (of) streams[run].show(of, found[run]);
+      byId(`${run}-streams`).hidden = !found[run].rows.length;
     }
     byId("streams").hidden = !found.before.rows.length && !found.after.rows.length;
     joins = joinsOf(found.before.lanes.lanes, found.after.lanes.lanes);
