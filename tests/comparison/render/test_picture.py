@@ -14,6 +14,7 @@ from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis import breakdown
 from weftrace.comparison import diff
 from weftrace.comparison.diffs import Diff
+from weftrace.comparison.document import diff_report
 from weftrace.comparison.render.picture import RunPicture, rank_pictures, shown_steps
 from weftrace.comparison.runs import Run, run_of
 from weftrace.comparison.saved_reports import run_of_report
@@ -83,6 +84,27 @@ def test_every_event_of_a_step_is_listed_with_all_its_names(tmp_path: Path) -> N
             told = dict(rows.group_by(level).agg(pl.col("dur").sum()).iter_rows())
             measured = shares.filter(pl.col("step") == step["step"], pl.col("part") != "idle").group_by(level)
             assert told == dict(measured.agg(pl.col("raw_ns").sum()).iter_rows())
+
+
+def test_events_go_by_the_names_that_both_runs_are_aligned_by(tmp_path: Path) -> None:
+    runs = []
+    for name, kernels in (("one", ["gemm_a1b2c3d4e5f6", "old_norm"]), ("other", ["gemm_f6e5d4c3b2a1", "new_norm"])):
+        file = TraceFile().host("aten::mm", 0, 10, cat="cpu_op").host("aten::norm", 20, 10, cat="cpu_op")
+        for at, kernel in enumerate(kernels):
+            file.kernel(kernel, 100 + 100 * at, 50, launch=20 * at + 5)
+        (tmp_path / name).mkdir()
+        runs.append(file.trace(tmp_path / name))
+    found = diff(*runs)
+    one, other = runs_of(found)
+    names = [{label["name"]: label for label in run["labels"]} for run in (one, other)]
+    replacement = names[0]["old_norm"]["replacement"]
+    assert replacement is not None and replacement == names[1]["new_norm"]["replacement"]
+    for row in diff_report(found).document["movers"]["kernel"]:
+        if row["status"] == "both":
+            assert [label["kernel"] for of in names for label in of.values()].count(row["name"]) == 2
+        else:
+            assert row["status"] == "replaced"
+            assert (row["before_name"], row["after_name"]) == ("old_norm", "new_norm")
 
 
 def test_a_trace_without_steps_is_one_picture(tmp_path: Path) -> None:
