@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from weftrace.advice.render.words import PATH_TERMS, WHAT_IF_TERMS
+from weftrace.comparison.render.words import DIFF_TERMS
 from weftrace.experts.render.words import PLACEMENT_TERMS, REPLAY_TERMS
 from weftrace.flops.render import words as flops
 from weftrace.moe.render.words import PAYS_TERMS, PROFILE_TERMS
@@ -23,6 +24,7 @@ TERMS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "experts": {**REPLAY_TERMS, **PLACEMENT_TERMS},
     "moe": {**PAYS_TERMS, **PROFILE_TERMS},
     "advice": {**WHAT_IF_TERMS, **PATH_TERMS},
+    "comparison": DIFF_TERMS,
 }
 _ENTRY = re.compile(r"<!-- (\w+)\.(\w+) -->\s.*?(→ .*)", re.DOTALL)
 
