@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import polars as pl
 
@@ -45,8 +46,8 @@ class RankRun(InNotebook):
     num_merged: rows that a saved report has merged, its smallest ones.
     seam_ns: how far the ends of windows may be off (`StepShares`).
     facts: what the file says of device, versions and settings, by name (`facts_of`). work: all of it, where a page
-    needs it again. steps_by: what ranges of the host are called that stand for steps (`with_steps`); None where a
-    profiler recorded steps, or there are none.
+    needs it again; saved: in its place a saved report's rank, which holds lanes. steps_by: what ranges of the host are
+    called that stand for steps (`with_steps`); None where a profiler recorded steps, or there are none.
     """
 
     rank: int | None
@@ -67,6 +68,7 @@ class RankRun(InNotebook):
     num_merged: int = 0
     facts: dict[str, str] = field(default_factory=dict)
     work: Work | None = None
+    saved: Mapping[str, Any] | None = None
     steps_by: str | None = None
 
     @property

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, Final, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict, cast
 
 from weftrace.analysis.ranks_apart import Apart
 from weftrace.analysis.saved_shares import SharesDocument, shares_from
@@ -120,6 +120,7 @@ def _rank(rank: _Rank, what: str, version: str) -> RankRun:
         seam_ns=saved["seam_ns"],
         steps_by=saved["steps_by"],
         num_merged=saved["num_merged"],
+        saved=cast(Mapping[str, Any], rank),
     )
 
 

@@ -71,6 +71,7 @@ def test_the_page_draws_what_was_measured(found: Diff, open_html: Open) -> None:
     _lines_join_the_same_phases(page)
     _a_phase_is_laid_above_itself(page)
     _a_row_opens_both_where_it_ran(page)
+    _another_step_can_be_chosen(page)
 
 
 def _bars_are_true_to_scale(page: Any, found: Diff) -> None:
@@ -153,6 +154,18 @@ def _a_row_opens_both_where_it_ran(page: Any) -> None:
     assert "1 before, 1 after" in page.inner_text("#marked")
     page.click("#marked button:last-child")
     assert page.inner_text("#marked") == ""
+
+
+def _another_step_can_be_chosen(page: Any) -> None:
+    first = page.locator("#chosen select").first
+    chosen = (int(first.input_value()) + 1) % first.locator("option").count()
+    first.select_option(str(chosen))
+    steps = page.evaluate("() => weftrace.pictures.steps()")
+    block = page.evaluate("() => weftrace.block.ranks[0]")
+    assert steps["before"]["step"] == block["before"]["steps"][chosen]["step"]
+    assert steps["after"]["step"] == block["after"]["steps"][block["after"]["shown"]]["step"]
+    (one, _), (other, _) = page.evaluate(VIEWS)
+    assert one == other == 0
 
 
 def test_a_comparison_read_from_a_file_says_that_it_has_no_pictures(found: Diff, open_html: Open) -> None:

@@ -14,8 +14,11 @@ from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis import breakdown
 from weftrace.comparison import diff
 from weftrace.comparison.diffs import Diff
+from weftrace.comparison.document import diff_report
 from weftrace.comparison.render.picture import RunPicture, rank_pictures, shown_steps
 from weftrace.comparison.runs import Run, run_of
+from weftrace.comparison.saved_reports import run_of_report
+from weftrace.report import analyze
 
 
 def numbers(column: Any) -> list[int]:
@@ -83,6 +86,27 @@ def test_every_event_of_a_step_is_listed_with_all_its_names(tmp_path: Path) -> N
             assert told == dict(measured.agg(pl.col("raw_ns").sum()).iter_rows())
 
 
+def test_events_go_by_the_names_that_both_runs_are_aligned_by(tmp_path: Path) -> None:
+    runs = []
+    for name, kernels in (("one", ["gemm_a1b2c3d4e5f6", "old_norm"]), ("other", ["gemm_f6e5d4c3b2a1", "new_norm"])):
+        file = TraceFile().host("aten::mm", 0, 10, cat="cpu_op").host("aten::norm", 20, 10, cat="cpu_op")
+        for at, kernel in enumerate(kernels):
+            file.kernel(kernel, 100 + 100 * at, 50, launch=20 * at + 5)
+        (tmp_path / name).mkdir()
+        runs.append(file.trace(tmp_path / name))
+    found = diff(*runs)
+    one, other = runs_of(found)
+    names = [{label["name"]: label for label in run["labels"]} for run in (one, other)]
+    replacement = names[0]["old_norm"]["replacement"]
+    assert replacement is not None and replacement == names[1]["new_norm"]["replacement"]
+    for row in diff_report(found).document["movers"]["kernel"]:
+        if row["status"] == "both":
+            assert [label["kernel"] for of in names for label in of.values()].count(row["name"]) == 2
+        else:
+            assert row["status"] == "replaced"
+            assert (row["before_name"], row["after_name"]) == ("old_norm", "new_norm")
+
+
 def test_a_trace_without_steps_is_one_picture(tmp_path: Path) -> None:
     trace = TraceFile().kernel(GEMM, 0, 50).kernel(GEMM, 60, 50).trace(tmp_path)
     (rank,) = rank_pictures(diff(trace, trace))
@@ -103,3 +127,22 @@ def test_ranks_without_their_work_are_read_again_and_said_where_they_are_gone(tm
     Path(runs[1].ranks[1].path).unlink()
     second = rank_pictures(found)[1]
     assert second["before"] is not None and second["after"] is None and "after" in second["missing"][0]
+
+
+def test_a_saved_report_shows_its_lanes_as_the_trace_does_and_says_what_it_does_not_hold(tmp_path: Path) -> None:
+    found = changed(tmp_path)
+    paths = [side.ranks[0].path for side in (found.before, found.after)]
+    saved = run_of_report(analyze(paths[0], timelines=False).document, "report.json")
+    (rank,) = rank_pictures(diff(saved, paths[1]))
+    (drawn, _) = runs_of(found)
+    assert rank["before"] is not None and rank["after"] is not None and rank["after"]["steps"][0]["rows"]
+    assert len(rank["before"]["steps"]) == len(drawn["steps"]) and rank["before"]["shown"] == drawn["shown"]
+    for one, other in zip(rank["before"]["steps"], drawn["steps"], strict=True):
+        assert one["rows"] == [] and one["step"] == other["step"]
+        for key in ("span_ns", "communication_ns", "exposed_communication_ns", "busy", "exposed", "hidden"):
+            assert one["lanes"][key] == other["lanes"][key], key
+        for lane, like in zip(one["lanes"]["lanes"], other["lanes"]["lanes"], strict=True):
+            assert lane["busy"] == like["busy"] and lane["busy_ns"] == like["busy_ns"]
+            told = [(box["name"], box["start_ns"], box["end_ns"], box["busy_ns"]) for box in lane["boxes"]]
+            assert told == [(box["name"], box["start_ns"], box["end_ns"], box["busy_ns"]) for box in like["boxes"]]
+    assert rank["missing"] == ["the streams of the run before, for a saved report holds lanes and no events"]

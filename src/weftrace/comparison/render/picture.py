@@ -5,7 +5,8 @@ Times of a step count from the start of its window.
 
 from __future__ import annotations
 
-from typing import TypedDict, cast
+from collections.abc import Mapping
+from typing import Any, TypedDict, cast
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,8 @@ from weftrace.analysis import account_of, lanes
 from weftrace.analysis.busy_stretches import Stretches, fewer, stretches_of
 from weftrace.analysis.lane_boxes import Lane, coarser
 from weftrace.comparison.diffs import Diff
+from weftrace.comparison.named_steps import with_steps
+from weftrace.comparison.render.saved_lanes import saved_lanes
 from weftrace.comparison.runs import RankRun, event_labels
 from weftrace.comparison.sides import Side
 from weftrace.errors import WeftraceError
@@ -121,9 +124,14 @@ def _rank_picture(diff: Diff, at: int, change_ns: int) -> RankPicture:
     found: list[RunPicture | None] = []
     missing: list[str] = []
     for word, side in (("before", diff.before), ("after", diff.after)):
-        work = _work_again(side.ranks[at])
+        rank = side.ranks[at]
+        if rank.saved is not None:
+            found.append(_saved_run(side, rank, rank.saved))
+            missing.append(f"the streams of the run {word}, for a saved report holds lanes and no events")
+            continue
+        work = _work_again(rank)
         found.append(None if isinstance(work, str) else run_picture(side, work, _labels(diff, side, work)))
-        missing += [f"{word}: {work}"] if isinstance(work, str) else []
+        missing += [f"the run {word}: {work}"] if isinstance(work, str) else []
     name = _name(diff.after.ranks[at])
     return {"name": name, "change_ns": change_ns, "before": found[0], "after": found[1], "missing": missing}
 
@@ -139,7 +147,7 @@ def _work_again(rank: RankRun) -> Work | str:
         return rank.work
     try:
         trace = open_trace(rank.path)
-        works = works_of(trace) if isinstance(trace, Trace) else []
+        works = works_of(with_steps(trace, rank.steps_by)[0]) if isinstance(trace, Trace) else []
     except (WeftraceError, OSError) as error:
         return f"its events could not be read again ({error})"
     return next((w for w in works if w.device == rank.device and w.trace.rank == rank.rank), "its events are not kept")
@@ -158,6 +166,25 @@ def run_picture(side: Side, work: Work, labelled: pl.DataFrame) -> RunPicture:
         "num_steps": max(1, len(side.steady.steps)),
         "labels": cast(list[LabelRow], labels.drop("label").to_dicts()),
     }
+
+
+def _saved_run(side: Side, rank: RankRun, saved: Mapping[str, Any]) -> RunPicture:
+    steps, shown = shown_steps(side)
+    whole = (None, saved["start_ns"], saved["start_ns"] + saved["span_ns"])
+    windows = {row[0]: row for row in (*rank.windows.iter_rows(), whole)}
+    none = packed(np.zeros(0, np.int64))
+    return {
+        "steps": [
+            {
+                "step": step, "lanes": saved_lanes(saved, *windows[step][1:]), "rows": [], "start": none, "dur": none,
+                "label": none, "left_out": 0,
+            }
+            for step in steps
+        ],
+        "shown": shown,
+        "num_steps": max(1, len(side.steady.steps)),
+        "labels": [],
+    }  # fmt: skip
 
 
 def _labels(diff: Diff, side: Side, work: Work) -> pl.DataFrame:

@@ -80,7 +80,9 @@ export function moverTable({ document: { movers, verdict } }, pictures) {
 function walk(pictures, name, events, { nth, longest }) {
   const num = Math.max(events.before.length, events.after.length);
   const box = byId("marked");
-  const counted = `${events.before.length} before, ${events.after.length} after in these steps`;
+  /** @param {"before" | "after"} run */
+  const told = (run) => `${pictures.streams[run].events()?.num ? events[run].length : "no events"} ${run}`;
+  const counted = `${told("before")}, ${told("after")} in these steps`;
   if (num) pictures.open(events, nth, name);
   /**
    * @param {string} text

@@ -107,6 +107,7 @@ export function pictures(ranks, num) {
     for (const run of RUNS) {
       const of = rank[run];
       if (of) streams[run].show(of, found[run]);
+      byId(`${run}-streams`).hidden = !found[run].rows.length;
     }
     byId("streams").hidden = !found.before.rows.length && !found.after.rows.length;
     joins = joinsOf(found.before.lanes.lanes, found.after.lanes.lanes);
@@ -157,18 +158,43 @@ export function pictures(ranks, num) {
    * @param {Box} box
    */
   function alignAt(run, box) {
-    const found = steps();
-    const own = startsOf(found[run].lanes.lanes).get(box.name) ?? [];
-    const nth = own.findLastIndex((start) => start <= box.start_ns);
-    const both = RUNS.map((each) => startsOf(found[each].lanes.lanes).get(box.name)?.[nth]);
-    const [before, after] = both;
-    if (nth < 0 || before === undefined || after === undefined) {
+    const at = startOf(run, box.name, box.start_ns);
+    if (!at) {
       byId(`${run}-live`).textContent = `${box.name}: the other step has no such phase to lay it at.`;
       return;
     }
     const { start, end } = lanes[run].view;
-    align({ before, after, what: own.length > 1 ? `${box.name} ${nth + 1}` : box.name });
+    align(at);
     lanes[run].view.set(start, end);
+  }
+
+  /**
+   * The start of the phase that an event is of, where both steps have it.
+   * @param {Run} run
+   * @param {number} at
+   * @returns {Zero | null}
+   */
+  function phaseAround(run, at) {
+    const events = streams[run].events();
+    const phase = events && labels(run)[events.label[at]].phase;
+    return phase ? startOf(run, phase, events.start[at]) : null;
+  }
+
+  /**
+   * The start before a time of what goes by a name, and that of the same occurrence in the other step.
+   * @param {Run} run
+   * @param {string} name
+   * @param {number} time
+   * @returns {Zero | null}
+   */
+  function startOf(run, name, time) {
+    const found = steps();
+    const starts = { before: startsOf(found.before.lanes.lanes), after: startsOf(found.after.lanes.lanes) };
+    const own = starts[run].get(name) ?? [];
+    const nth = own.findLastIndex((start) => start <= time);
+    const [before, after] = RUNS.map((each) => starts[each].get(name)?.[nth]);
+    if (nth < 0 || before === undefined || after === undefined) return null;
+    return { before, after, what: own.length > 1 ? `${name} ${nth + 1}` : name };
   }
 
   /**
@@ -189,7 +215,9 @@ export function pictures(ranks, num) {
     if (!first) return;
     const name = what.length > 24 ? `${shortName(what).slice(0, 23)}…` : what;
     const nthOf = events.after.length > 1 ? ` ${nth + 1}` : "";
-    align(before && after ? { before: before.start, after: after.start, what: `${name}${nthOf}` } : START);
+    const both = before && after ? { before: before.start, after: after.start, what: `${name}${nthOf}` } : null;
+    const alone = events[before ? "before" : "after"];
+    align(both ?? phaseAround(before ? "before" : "after", alone[Math.min(nth, alone.length - 1)]) ?? START);
     const { before: step } = steps();
     const room = Math.max(MARGIN * Math.max(before?.dur ?? 0, after?.dur ?? 0), LEAST * step.lanes.span_ns);
     RUNS.forEach((run, at) => {
