@@ -15,7 +15,6 @@ from weftrace.analysis import account_of, lanes
 from weftrace.analysis.busy_stretches import Stretches, fewer, stretches_of
 from weftrace.analysis.lane_boxes import Lane, coarser
 from weftrace.comparison.diffs import Diff
-from weftrace.comparison.named_steps import with_steps
 from weftrace.comparison.render.saved_lanes import saved_lanes
 from weftrace.comparison.runs import RankRun, event_labels
 from weftrace.comparison.sides import Side
@@ -24,6 +23,7 @@ from weftrace.render.lane_types import BoxDocument, PlannedPicture
 from weftrace.render.packed import PackedColumn, packed
 from weftrace.trace.job import open_trace
 from weftrace.trace.model import Trace
+from weftrace.trace.named_steps import with_steps
 from weftrace.trace.work import Work, works_of
 
 #: Steps of a run that a page holds at most: the median one, and others from the shortest to the longest.
