@@ -83,7 +83,16 @@ def test_a_name_under_operators_that_contradict_is_not_matched() -> None:
 def test_phases_and_operators_that_carry_numbers_of_steps_are_one() -> None:
     before = [work("a", "aten::mm", 1, 10, phase=f"iteration {at}") for at in (1, 2)]
     after = [work("a", "aten::mm", 1, 11, phase=f"iteration {at}") for at in (2, 3)]
-    assert said(before, after, "phase") == [("iteration …", "both", None, "numbers", 2)]
+    assert said(before, after, "phase") == [("iteration …", "both", None, "step number", 2)]
+
+
+def test_a_run_of_more_steps_has_no_new_phase_by_their_numbers_but_by_another_part_of_the_model() -> None:
+    before = [work("a", "aten::mm", 1, 10, phase=name) for name in ("step 1", "step 2", "conv1")]
+    after = [*before, *(work("a", "aten::mm", 1, 10, phase=name) for name in ("step 3", "conv2"))]
+    assert sorted(said(before, after, "phase")) == [
+        ("conv1", "both", None, "name", 0), ("conv2", "new", None, None, 10),
+        ("step …", "both", None, "step number", 10),
+    ]  # fmt: skip
 
 
 def test_layers_that_one_model_has_more_are_new() -> None:

@@ -18,13 +18,15 @@ class NameRule:
     """Names with the same key differ only in what the rule takes out.
 
     name: as it is told. key: of a name that the rules before have worked on. counts: what is taken out is a number that
-    a compiler counts up: where one such name has no partner, all with its key are summed, for the numbers may have
-    moved. asks: both must be launched from the same known operators, for what is taken out may say what a kernel does.
+    somebody counts up: where one such name has no partner, all with its key are summed, for the numbers may have moved.
+    alone: even where the other run has none without a partner. asks: both must be launched from the same known
+    operators, for what is taken out may say what a kernel does.
     """
 
     name: str
     key: Callable[[str], str]
     counts: bool = False
+    alone: bool = False
     asks: bool = False
 
 
@@ -155,4 +157,17 @@ def _without_digits(name: str) -> str:
     return _DIGITS.sub(lambda digits: digits[0] if digits.end() in kept else HOLE, name)
 
 
-PHASE_RULES = (KERNEL_RULES[0], NameRule("numbers", _without_digits, counts=True))
+_COUNTED = re.compile(
+    r"(?i)(?<![a-z])(?<!micro[\s_-])((?:iter(?:ation)?|it|step|batch|epoch|request|req|sample)s?[\s._#:=\[(-]*)\d+"
+)
+
+
+def _without_step(name: str) -> str:
+    return _COUNTED.sub(rf"\1{HOLE}", name)
+
+
+PHASE_RULES = (
+    KERNEL_RULES[0],
+    NameRule("step number", _without_step, counts=True, alone=True),
+    NameRule("numbers", _without_digits, counts=True),
+)

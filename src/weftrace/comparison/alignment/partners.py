@@ -37,7 +37,7 @@ def partners(
     later run has, others by their key.
     """
     left = (sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys()))
-    if not all(left):
+    if not any(left):
         return ()
     keys = {name: keys_of(name, tuple(rules)) for name in (*left[0], *left[1])}
     exact = {name for name in before.keys() & after.keys() if before[name].group == after[name].group}
@@ -51,9 +51,11 @@ def partners(
                 classes.setdefault((keys[name][at], own.group, launched_from), ([], []))[side].append(name)
         whole = _by_key(exact, before, rules[: at + 1]) if rule.counts else {}
         for (key, group, launched_from), (ones, others) in classes.items():
-            if launched_from == frozenset() or not (ones and others and _agree(before, ones, after, others)):
-                continue
             counted = whole.get((key, group), [])
+            if launched_from == frozenset() or not _agree(before, ones, after, others):
+                continue
+            if not (ones and others) and not (rule.alone and counted):
+                continue
             name = others[0] if len(ones) == len(others) == 1 and not counted else key
             found.append(
                 Partners(
@@ -64,6 +66,7 @@ def partners(
                 )
             )
         done = {name for each in found for name in (*each.before, *each.after)}
+        exact -= done
         left = ([name for name in left[0] if name not in done], [name for name in left[1] if name not in done])
     return tuple(found)
 
