@@ -37,6 +37,7 @@ def rank_of(lengths_ms: Sequence[float], *, first: int = 0, seam_ms: float | Non
         ([100, 96], 5, (0,), {1: "the last: no next step ends it"}),
         ([100], None, (0,), {}),
         ([], None, (), {}),
+        ([0, 0, 0, 5], 0, range(4), {}),  # steps without work
         ([310, 101, 99, 100], 0, (1, 2, 3), {0: "warm-up: 3.08 times as long as the median"}),  # warm-up
         ([300, 100, 100], 0, (1, 2), {0: "warm-up: 3.00 times as long as the median"}),
         ([300, 100], 0, (0, 1), {}),  # which is the usual one?
