@@ -138,6 +138,13 @@ def test_what_is_wrong_is_told_with_what_is_nearest(sql: str, told: str) -> None
         needed(sql)
 
 
+def test_what_only_rows_tell_is_told_too(trace: Trace) -> None:
+    with pytest.raises(QueryError, match="gives 5 rows: let it give one"):
+        query(trace, "select name from kernels where total_ns > (select dur_ns from work)")
+    with pytest.raises(QueryError, match="two columns would be called dur_ns: give one another name with AS"):
+        query(trace, "select dur_ns, dur_ns from work")
+
+
 @pytest.mark.parametrize(
     "sql",
     [

@@ -15,6 +15,7 @@ from weftrace.analysis import breakdown, idle, queueing, steps
 from weftrace.questions.building import build
 from weftrace.questions.columns import TABLES
 from weftrace.trace import Trace, open_trace
+from weftrace.trace.named_steps import with_steps
 from weftrace.units import US
 
 COPY = "Memcpy DtoD (Device -> Device)"
@@ -166,7 +167,7 @@ def test_tables_add_up_to_the_analyses(trace: Trace) -> None:
 @given(trace=traces())
 def test_steps_are_those_of_the_analysis(trace: Trace) -> None:
     frame = build(trace, {"steps": EVERYTHING["steps"], "work": EVERYTHING["work"]}, rules=few_rules())
-    told = steps(random_work(trace))
+    told = steps(random_work(with_steps(trace)[0]))
     names = ("span_ns", "compute_ns", "communication_ns", "exposed_communication_ns", "memory_ns", "exposed_memory_ns",
              "idle_ns")  # fmt: skip
     expected = [(each.step, *(getattr(each.breakdown, name) for name in names)) for each in told]
@@ -203,6 +204,26 @@ def test_a_column_alone_is_what_it_is_among_all(tmp_path: Path) -> None:
                 name,
                 column,
             )
+
+
+def test_iterations_that_an_engine_names_are_steps(tmp_path: Path) -> None:
+    """Their names are kept: they tell how large each was."""
+    file = TraceFile()
+    for number, size in enumerate((16, 8, 4)):
+        start = 1000 * number
+        file.host(f"execute_context_0(0)_generation_{size}({size})", start, 200)
+        file.kernel(GEMM, start + 100, 10 * size, launch=start + 50).kernel(COPY, start + 400, 20, launch=start + 90,
+                                                                            cat="gpu_memcpy")  # fmt: skip
+    trace = file.trace(tmp_path)
+    assert rows(trace, "steps", "step", "span_ns", "compute_ns", "num_events") == [
+        (0, 1000, 160, 2), (1, 1000, 80, 2), (2, 320, 40, 2),
+    ]  # fmt: skip
+    assert rows(trace, "phases", "step", "name", "compute_ns") == [
+        (number, f"execute_context_0(0)_generation_{size}({size})", 10 * size)
+        for number, size in enumerate((16, 8, 4))
+    ]  # fmt: skip
+    assert {row[0] for row in rows(trace, "work", "step", "phase")} == {0, 1, 2}
+    assert build(trace, {"events": ("name",)})["events"].height == trace.events.height
 
 
 def test_each_device_of_a_process_has_rows_of_its_own(tmp_path: Path) -> None:

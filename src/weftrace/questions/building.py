@@ -24,7 +24,8 @@ from weftrace.questions.columns import TABLES
 from weftrace.trace import KernelRules, Trace, Work, works_of
 from weftrace.trace.device_windows import step_windows
 from weftrace.trace.kernels import bus_factor
-from weftrace.trace.phases import find_steps
+from weftrace.trace.named_steps import with_steps
+from weftrace.trace.phases import find_phases, find_steps
 from weftrace.trace.work import workers_of
 
 #: Table -> those of its columns that are wanted.
@@ -63,7 +64,11 @@ class _Part:
 
     @cached_property
     def devices(self) -> list[_Device]:
-        works = works_of(self.trace, rules=self.rules)
+        stepped, steps_by = with_steps(self.trace)
+        works = works_of(stepped, rules=self.rules)
+        if steps_by is not None:  # names of ranges that stand for steps, with the numbers that told them apart
+            names = find_phases(self.trace.events).get_column("name")
+            works = [replace(work, phases=work.phases.with_columns(names)) for work in works]
         return [_Device(work, self.begins_ns) for work in works if work.basis != "none"]
 
     def frames(self, name: str, wanted: frozenset[str]) -> Iterator[pl.DataFrame]:

@@ -215,8 +215,8 @@ _PHASES = Table(
 )  # fmt: skip
 _STEPS = Table(
     "steps",
-    "A ProfilerStep: its window of the device's time, with all that ran in it. Where a file has no steps, one row, "
-    "step null, of all its device work.",
+    "A ProfilerStep, or an iteration that a range of the host names, counted from 0: its window of the device's time, "
+    "with all that ran in it. Where a file has no steps, one row, step null, of all its device work.",
     (
         _RANK, _DEVICE, Column("step", _INT, "Number of the ProfilerStep."), _START, _END, _AT, *_PARTS,
         Column("num_events", _INT, "Device events that start in the window."),

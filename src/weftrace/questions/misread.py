@@ -39,7 +39,8 @@ def explained(error: BaseException, sql: str, words: Words) -> QueryError:
             return QueryError(tell(found[1], sql, words))
     if found := re.search(r"sql parser error: (.*?)(?: at Line: (\d+), Column: (\d+))?$", first):
         return QueryError(_misspelt(found[1], sql, int(found[2] or 0), int(found[3] or 0)))
-    return QueryError(f"the SQL cannot be run: {first[:300]}")
+    plain = first.split(": ")[0] if "Ident {" in first else first  # the parser's own values tell a person nothing
+    return QueryError(f"the SQL cannot be run: {plain[:300]}")
 
 
 def _no_table(name: str, sql: str, words: Words) -> str:
@@ -86,6 +87,14 @@ def _one_alone(name: str, sql: str, words: Words) -> str:
     return "one question at a time: leave out all but one of the statements."
 
 
+def _many_values(number: str, sql: str, words: Words) -> str:
+    return f"a SELECT in place of a value gives {number} rows: let it give one, with max(...) say, or limit 1."
+
+
+def _same_name(name: str, sql: str, words: Words) -> str:
+    return f"two columns would be called {name}: give one another name with AS."
+
+
 def _no_statement(name: str, sql: str, words: Words) -> str:
     return f"such a statement is not run: a trace is only read. {SUPPORTED}"
 
@@ -118,5 +127,8 @@ _TOLD = (
     (r"no column named '(.*?)' found", _no_column),
     (r"unsupported function '(.*?)'", _no_function),
     (r"(one \(and only one\)) statement", _one_alone),
+    (r"aggregation 'item' expected no or a single value, got (\d+) values", _many_values),
+    (r"duplicate output name '(.*?)'", _same_name),
+    (r"the name '(.*?)' passed to .* is duplicate", _same_name),
     (r"(statement type is not supported|operation is currently unsupported)", _no_statement),
 )
