@@ -96,3 +96,13 @@ def test_an_op_of_a_simulated_profile_is_named_by_its_family(kind: Any, name: st
     assert (first["family"], first["change_ns"]) == (family, pytest.approx(found.change_ns, rel=0.05))
     assert first["by_duration_ns"] == pytest.approx(first["change_ns"], rel=0.01)
     assert f"{family.replace('_', '-')}" in headline(found).partition(": ")[2]
+
+
+def test_kernels_that_run_into_the_next_of_their_stream_are_told(shared_data: Path, tmp_path: Path) -> None:
+    """No device does that to so many: the times of a copy were changed, and no later start with them."""
+    found = scaled(shared_data / "tracelens-vllm-decode-graph.json.gz", "gemm_grouped", "nothing", tmp_path)
+    assert found.verdict.word == "comparable, but"
+    assert found.verdict.reasons == (
+        "kernels that begin before the last one of their stream has ended (a stream runs one at a time, as a rule): "
+        "none before, 36.9 % after",
+    )  # fmt: skip
