@@ -11,13 +11,14 @@ import polars as pl
 
 from weftrace.trace.model import CONFIGURED, Trace, is_launch
 from weftrace.trace.work import Work
-from weftrace.units import counted, size
+from weftrace.units import counted, percent, size
 
 #: Names of facts that rules of `verdicts` ask for; the others are versions and settings.
 DEVICE, VENDOR, SMS, MEMORY = "device", "vendor", "multiprocessors", "device memory"
 KERNEL_DTYPES, OPERATOR_DTYPES, COLLECTIVE_DTYPES = "dtypes of kernels", "dtypes of operators", "dtypes of collectives"
 SHAPES, DIGEST = "shapes", "digest of shapes"
 EXTRAS, DAMAGE, BACKEND, MACHINE = "recorded", "damage", "backend", "machine"
+OVERLAPS = "kernels that begin before the last one of their stream has ended"
 #: A setting of the run, or a version of what it ran on, begins with one of these.
 SETTING, VERSION = "setting: ", "version: "
 
@@ -71,6 +72,7 @@ def _told(work: Work, operator_rows: pl.Series | None) -> Iterator[tuple[str, st
     yield from _of_operators(work, operator_rows)
     yield EXTRAS, _extras(trace)
     yield DAMAGE, _damage(trace)
+    yield OVERLAPS, percent(work.num_overlapping / work.events.height) if work.num_overlapping else ""
     yield MACHINE, trace.info.get("capture.host", trace.info.get("hostname", ""))
     yield from _versions(trace.info)
     yield from _settings(trace.info)

@@ -33,6 +33,7 @@ from weftrace.analysis.run_facts import (
     MACHINE,
     MEMORY,
     OPERATOR_DTYPES,
+    OVERLAPS,
     SETTING,
     SHAPES,
     SMS,
@@ -51,6 +52,7 @@ _OTHER_WORK = 0.25  # of the launches of a step
 _OTHER_RECORDING = 0.02  # of the launches of a recording without steps, which may hold more of them than the other
 _MUCH, _NONE = 10, 1  # percent of the time of kernels: a dtype that has this much of the one run, and less of the other
 _FIRST = 5  # calls that take longest: their shapes are looked for in the other run
+_OVERLAPPING = 5  # percent of kernels
 _SET_ASIDE = 0.02  # of a device's memory
 _DRIFT = 0.03  # by how much steps of a run grow, from its first half to its second
 _SURE = 0.01  # that they do
@@ -127,6 +129,12 @@ def _other_device(one: RankRun, other: RankRun) -> bool:
     return one.simulated == other.simulated and any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
+def _other_overlaps(one: RankRun, other: RankRun) -> bool:
+    """By more than a kernel that is launched into the end of the last explains, or a clock's ticks."""
+    shares = [float(rank.facts.get(OVERLAPS, "0 %").split()[0]) for rank in (one, other)]
+    return abs(shares[0] - shares[1]) >= _OVERLAPPING
+
+
 def _world(side: Side) -> int | None:
     return max((rank.world_size for rank in side.run.ranks if rank.world_size), default=None)
 
@@ -139,6 +147,8 @@ def _caveats(before: Side, after: Side) -> Iterator[str]:
     yield from _other_ranks(before, after)
     yield from _unread(before, after)
     yield from _differing(before, after, "the files are not alike whole", lambda r: r.facts.get(DAMAGE, "whole"))
+    yield from _differing(before, after, f"{OVERLAPS} (a stream runs one at a time, as a rule)",
+                          lambda r: r.facts.get(OVERLAPS, "none"), _other_overlaps)  # fmt: skip
     yield from _other_shapes(before, after)
     yield from _other_dtypes(before, after)
     for name in _names(before, after, SETTING):
@@ -315,7 +325,7 @@ def _facts(before: Side, after: Side) -> Iterator[tuple[str, str, str]]:
     yield "timed", _each(before, lambda r: _BASES[r.basis]), _each(after, lambda r: _BASES[r.basis])
     known = (DEVICE, SMS, MEMORY, VENDOR, BACKEND, OPERATOR_DTYPES, KERNEL_DTYPES, COLLECTIVE_DTYPES, DIGEST, EXTRAS,
              MACHINE)  # fmt: skip
-    for name in (*known, DAMAGE, *_names(before, after, SETTING), *_names(before, after, VERSION)):
+    for name in (*known, DAMAGE, OVERLAPS, *_names(before, after, SETTING), *_names(before, after, VERSION)):
         one, other = _each(before, _fact(name)), _each(after, _fact(name))
         if one or other:
             yield name.removeprefix(SETTING).removeprefix(VERSION), one or _UNKNOWN, other or _UNKNOWN

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 from random import Random
+from typing import get_args
 
 import polars as pl
 import pytest
 
 from tests.comparison.truth.random_runs import Owned, owned, random_job
 from weftrace.comparison import Diff, Run, diff
+from weftrace.comparison.alignment.movers import Level, movers_of
+from weftrace.comparison.document import diff_document
 from weftrace.comparison.runs import LABELS, rank_run
 from weftrace.trace import work_of
 
@@ -41,10 +44,12 @@ def test_each_nanosecond_is_whose_counting_says(seed: int) -> None:
 def test_200_random_pairs_add_up_at_every_level() -> None:
     chance = Random(16)
     pairs = [chance.sample(range(NUM_JOBS), 2) for _ in range(NUM_PAIRS)]
-    for pair in pairs:
+    for number, pair in enumerate(pairs):
         runs, truths, _ = zip(*(run_and_truth(seed) for seed in pair), strict=True)
         found = diff(*runs)
         _adds_up(found)
+        if number < 8:
+            _is_written_so(found)
         for side, truth, ns in zip((found.before, found.after), truths, ("before_ns", "after_ns"), strict=True):
             steps = side.steady.steps
             counted: Counter[str] = Counter()
@@ -65,3 +70,13 @@ def _adds_up(found: Diff) -> None:
         assert int(rows["change_ns"].sum()) == change, level
         assert (rows["after_ns"] - rows["before_ns"] == rows["change_ns"]).all(), level
         assert (rows.select(pl.sum_horizontal(BY)).to_series() == rows["change_ns"]).all(), level
+
+
+def _is_written_so(found: Diff) -> None:
+    """The document's parts and the movers of every level add up as well."""
+    document = diff_document(found)
+    assert sum(part["change_ns"] for part in document["parts"]) + document["remainder_ns"] == document["change_ns"]
+    for level in get_args(Level):
+        movers = movers_of(found, level)
+        assert int(movers["change_ns"].sum()) == int(found.changes["change_ns"].sum()), level
+        assert (movers.select(pl.sum_horizontal(BY)).to_series() == movers["change_ns"]).all(), level
