@@ -186,6 +186,7 @@ def test_figures_of_parts_are_the_rows_of_the_table(slower: Diff) -> None:
     names = {"compute": "compute", "exposed": "exposed communication", "memory": "exposed memory", "idle": "idle"}
     rows = judged(slower, [parse_gate(f"{name}=0%", "above") for name in names])
     parts = {part: [0, 0] for part in names.values()} | {
-        part: [before, after] for part, before, after in slower.by("part").select("part", "before_ns", "after_ns").rows()
+        part: [before, after]
+        for part, before, after in slower.by("part").select("part", "before_ns", "after_ns").rows()
     }
     assert [[row["before"], row["after"]] for row in rows] == list(parts.values())
