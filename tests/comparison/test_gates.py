@@ -180,3 +180,13 @@ def test_a_kernel_is_named_as_either_run_spells_it(tmp_path: Path) -> None:
     for asked in ("kernel:scale<128>", "kernel:scale<256>", "kernel:mine::scale"):
         (row,) = judged(found, [parse_gate(f"{asked}=10%", "above")])
         assert (row["before"], row["after"], row["is_met"]) == (10_000, 12_000, False), row["sentence"]
+
+
+def test_figures_of_parts_are_the_rows_of_the_table(slower: Diff) -> None:
+    names = {"compute": "compute", "exposed": "exposed communication", "memory": "exposed memory", "idle": "idle"}
+    rows = judged(slower, [parse_gate(f"{name}=0%", "above") for name in names])
+    parts = {part: [0, 0] for part in names.values()} | {
+        part: [before, after]
+        for part, before, after in slower.by("part").select("part", "before_ns", "after_ns").rows()
+    }
+    assert [[row["before"], row["after"]] for row in rows] == list(parts.values())
