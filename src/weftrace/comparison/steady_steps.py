@@ -65,7 +65,7 @@ def _ends_well(ranks: Sequence[RankRun], middle: float, num: int) -> bool:
 
 def _odd(lengths: NDArray[np.float64]) -> dict[int, str]:
     """Positions of the steps that are warm-up or odd, and what is said of each."""
-    middle = float(np.median(lengths))
+    middle = max(1.0, float(np.median(lengths)))  # steps may have no length, at which nothing is odd
     far = np.abs(lengths - middle)
     is_far = (far > _FAR * float(np.median(far))) & (far > _AND * middle) & (len(lengths) > 2)
     num_first = int(np.argmin(is_far)) if not is_far.all() else 0
