@@ -10,6 +10,7 @@ import pytest
 
 from tests.comparison.test_late_ranks import meets_of_plan, work_and_meet
 from weftrace.comparison.diffs import diff
+from weftrace.comparison.exact_changes import summed
 from weftrace.comparison.runs import WAITING, run_of
 from weftrace.errors import TraceError
 from weftrace.plan import simulate_ranks
@@ -91,6 +92,17 @@ def test_a_stage_of_a_pipeline_that_takes_longer_is_told_by_rank() -> None:
     by_rank = found.by_rank()
     assert by_rank.filter(rank=2).select("part").item() == "compute"
     assert set(by_rank.filter(by_rank["rank"] != 2)["part"]) == {"idle"}
+
+
+def test_what_is_told_of_each_rank_is_what_its_changes_add_up_to(folder: Path, tmp_path: Path) -> None:
+    after = work_and_meet(4, late=2, delay=300 * US).write(tmp_path / "after")
+    found = diff(folder, after, workers=1)
+    for at, row in enumerate(found.by_rank().iter_rows(named=True)):
+        changes = found.of_rank(at)
+        for name in ("before_ns", "after_ns", "change_ns"):
+            assert abs(row[name] - changes[name].sum()) <= 5  # a part is rounded by itself
+        most = summed(changes, ("part", "cause")).row(0, named=True)
+        assert (row["part"], row["cause"]) == (most["part"], most["cause"])
 
 
 def test_the_late_rank_of_one_run_alone_is_told_by_name(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 
 from weftrace.comparison.alignment.aligning import Alignment, aligned
 from weftrace.comparison.alignment.told_apart import told_apart
-from weftrace.comparison.exact_changes import changes_of, summed
+from weftrace.comparison.exact_changes import changes_by_rank, changes_of, summed
 from weftrace.comparison.noise import Difference, Spread, difference_of, is_noise, spread_of
 from weftrace.comparison.runs import Source, run_of
 from weftrace.comparison.sides import Side, notes_of, of_rank, sides_of
@@ -80,13 +80,21 @@ class Diff(InNotebook):
     def by_rank(self) -> pl.DataFrame:
         """Whose step changed: a row a rank that both have, in order: `RANK_SCHEMA`. before_ns, after_ns, change_ns: of
         its mean step; part, cause and part_change_ns: what changed most of it. Of a pipeline, ranks are stages."""
-        rows = []
-        for at, rank in enumerate(self.before.ranks):
-            parts = summed(self.of_rank(at), ("part", "cause"))
-            times = parts.select(pl.col("before_ns", "after_ns", "change_ns").sum()).row(0)
-            most = parts.select("part", "cause", "change_ns").head(1).rows() or [(None, None, 0)]
-            rows.append((rank.rank, rank.device, *times, *most[0]))
-        return pl.DataFrame(rows, schema=RANK_SCHEMA, orient="row")
+        parts = changes_by_rank(self.before, self.after)
+        times = [pl.col(name).sum() for name in ("before_ns", "after_ns", "change_ns")]
+        most = parts.sort(pl.col("change_ns").abs(), "part", "cause", descending=[True, False, False], nulls_last=True)
+        rows = most.group_by("at", maintain_order=True).agg(
+            *times, pl.col("part", "cause").first(), pl.col("change_ns").first().alias("part_change_ns")
+        )
+        ranks = pl.DataFrame({
+            "at": range(len(self.before.ranks)),
+            "rank": [rank.rank for rank in self.before.ranks],
+            "device": [rank.device for rank in self.before.ranks],
+        }, schema_overrides={"at": pl.Int32})  # fmt: skip
+        every = ranks.join(rows, on="at", how="left", maintain_order="left")
+        return every.select(pl.col(name).cast(dtype) for name, dtype in RANK_SCHEMA.items()).with_columns(
+            pl.col(r"^.*_ns$").fill_null(0)
+        )
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "verdict", self.verdict.word

@@ -41,6 +41,19 @@ def summed(changes: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     return total.sort(pl.col("change_ns").abs(), descending=True, maintain_order=True)
 
 
+def changes_by_rank(before: Side, after: Side) -> pl.DataFrame:
+    """A row a rank (`at`, its position), part and cause: before_ns, after_ns, change_ns of a step of this rank, each
+    rounded by itself."""
+    key = ("at", "part", "cause")
+    one, other = (
+        side.shares.group_by(key).agg((pl.col("own_ns").sum() / side.num_steps).round().cast(pl.Int64).alias(name))
+        for side, name in ((before, "before_ns"), (after, "after_ns"))
+    )
+    rows = one.join(other, on=key, how="full", coalesce=True, nulls_equal=True)
+    rows = rows.with_columns(pl.col("before_ns", "after_ns").fill_null(0))
+    return rows.with_columns((pl.col("after_ns") - pl.col("before_ns")).alias("change_ns"))
+
+
 def _means(side: Side, name: str) -> pl.DataFrame:
     total = side.shares.group_by(LABELS, maintain_order=True).agg(pl.col(SUMS).sum())
     cells = max(1, side.num_cells)

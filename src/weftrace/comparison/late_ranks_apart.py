@@ -16,6 +16,7 @@ from weftrace.notebook import InNotebook
 from weftrace.units import duration
 
 _BY = ("part", "cause", "family")
+_MOST_OWN = 16  # ranks of which it is told what they did themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -26,7 +27,7 @@ class LateRank(InNotebook):
     it. before_ns, after_ns: waiting of all ranks that began with it, exposed; before_raw_ns, after_raw_ns: with what
     computation hid of it, after which less is left to hide other communication. own: what changed on the rank itself,
     a row a part, cause and family as in `Diff.by`, of a step of this rank, the largest first, without its own waiting
-    for others; None where only one run has it.
+    for others; None where only one run has it, and of all but the 16 ranks for which waiting changed most.
     """
 
     name: str
@@ -55,11 +56,14 @@ def late_ranks(found: Diff) -> tuple[LateRank, ...]:
     raw_ns = (pl.col(name).round().cast(pl.Int64) for name in ("before_raw_ns", "after_raw_ns"))
     rows = waits.select("cause", "before_ns", "after_ns", *raw_ns)
     rows = rows.sort((pl.col("after_raw_ns") - pl.col("before_raw_ns")).abs(), descending=True, maintain_order=True)
-    return tuple(_late_rank(found, at.get(row["cause"]), row) for row in rows.iter_rows(named=True))
+    return tuple(
+        _late_rank(found, at.get(row["cause"]), row, with_own=number < _MOST_OWN)
+        for number, row in enumerate(rows.iter_rows(named=True))
+    )
 
 
-def _late_rank(found: Diff, at: int | None, row: dict[str, Any]) -> LateRank:
-    own = None if at is None else summed(found.of_rank(at).filter(pl.col("part") != WAITING), _BY)
+def _late_rank(found: Diff, at: int | None, row: dict[str, Any], *, with_own: bool) -> LateRank:
+    own = None if at is None or not with_own else summed(found.of_rank(at).filter(pl.col("part") != WAITING), _BY)
     times = {name: row[name] for name in ("before_ns", "after_ns", "before_raw_ns", "after_raw_ns")}
     return LateRank(
         name=row["cause"],
