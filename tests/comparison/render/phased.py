@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
 from weftrace.comparison import diff
 from weftrace.comparison.diffs import Diff
+from weftrace.comparison.runs import Run, run_of
 from weftrace.trace import Trace
 
 LAYERS = 3
@@ -49,3 +50,15 @@ def changed(folder: Path) -> Diff:
     before = phased(folder, "before", gemm_us=BEFORE_US, reduce_us=10)
     after = phased(folder, "after", gemm_us=[1.2 * us for us in BEFORE_US[:-1]], reduce_us=30)
     return diff(before, after)
+
+
+def changed_job(folder: Path, num_ranks: int = 3) -> Diff:
+    """Ranks whose gemms take the longer the higher their number, all of them 1.3 times as long. Their work is not
+    kept, as that of a job is not."""
+    runs = []
+    for name, scale in (("one", 1.0), ("other", 1.3)):
+        traces = [
+            phased(folder, f"{name}{at}", gemm_us=[(50 + 5 * at) * scale] * 4, rank=at) for at in range(num_ranks)
+        ]
+        runs.append(Run(source=name, ranks=tuple(run_of(trace).ranks[0] for trace in traces)))
+    return diff(*runs)

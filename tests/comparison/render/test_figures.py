@@ -40,3 +40,12 @@ def test_each_step_is_a_dot(tmp_path: Path) -> None:
     assert list(dots.y) == pytest.approx((found.before.spans_ns / MS).tolist(), rel=1e-3)
     assert box.median[0] == pytest.approx(found.spans[0].median_ns / MS)
     assert wt.figure(found, "steps").data[0].q1[0] == pytest.approx(found.spans[0].low_ns / MS)
+
+
+def test_a_kernel_of_two_parts_has_two_bars(tmp_path: Path) -> None:
+    """Exposed in part, and in part waiting: each adds up by itself."""
+    report = diff_report(changed(tmp_path))
+    (row, *_) = report.document["movers"]["kernel"]
+    report.document["movers"]["kernel"] = [row, {**row, "part": "exposed memory"}]
+    *_, sums = movers_figure(report).data
+    assert len(set(sums.y)) == 2 and sums.y[1].endswith("exposed memory")

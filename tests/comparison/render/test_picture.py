@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tests.comparison.render.phased import changed, phased
+from tests.comparison.render.phased import changed, changed_job, phased
 from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis import breakdown
 from weftrace.comparison import diff
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.document import diff_report
 from weftrace.comparison.render.picture import RunPicture, rank_pictures, shown_steps
-from weftrace.comparison.runs import Run, run_of
 from weftrace.comparison.saved_reports import run_of_report
 from weftrace.report import analyze
 
@@ -115,16 +114,12 @@ def test_a_trace_without_steps_is_one_picture(tmp_path: Path) -> None:
 
 
 def test_ranks_without_their_work_are_read_again_and_said_where_they_are_gone(tmp_path: Path) -> None:
-    runs = []
-    for name, scale in (("one", 1.0), ("other", 1.3)):
-        traces = [phased(tmp_path, f"{name}{at}", gemm_us=[(50 + 5 * at) * scale] * 4, rank=at) for at in range(3)]
-        runs.append(Run(source=name, ranks=tuple(run_of(trace).ranks[0] for trace in traces)))
-    found = diff(*runs)
+    found = changed_job(tmp_path)
     pictures = rank_pictures(found)
     assert [rank["name"] for rank in pictures] == ["rank 2", "rank 1", "rank 0"]
     assert [rank["change_ns"] for rank in pictures] == sorted(found.by_rank()["change_ns"], reverse=True)
     assert all(rank["before"] and rank["after"] and not rank["missing"] for rank in pictures)
-    Path(runs[1].ranks[1].path).unlink()
+    Path(found.after.ranks[1].path).unlink()
     second = rank_pictures(found)[1]
     assert second["before"] is not None and second["after"] is None and "after" in second["missing"][0]
 

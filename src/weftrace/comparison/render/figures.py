@@ -5,12 +5,14 @@ plotly is an optional dependency (`pip install weftrace[notebook]`) and is impor
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from weftrace.comparison.document import DiffDocument, DiffReport
 from weftrace.comparison.render.page import EFFECTS, BarTold, axis_begin, bars_of
+from weftrace.comparison.render.words import part_label
 from weftrace.render import palette
 from weftrace.render.console_text import shorten_middle
 from weftrace.render.figure_parts import label, layout, plotly_objects
@@ -75,7 +77,12 @@ def movers_figure(report: DiffReport) -> go.Figure:
     """
     go = plotly_objects()
     changed = [row for row in report.document["movers"]["kernel"] if row["change_ns"]][:MAX_MOVERS]
-    names = [label(shorten_middle(row["name"], 48)) for row in changed]
+    twice = {name for name, num in Counter(row["name"] for row in changed).items() if num > 1}
+    short = [shorten_middle(row["name"], 48) for row in changed]
+    names = [
+        label(f"{name}, {part_label(row['part'], row['cause'])}" if row["name"] in twice else name)
+        for name, row in zip(short, changed, strict=True)
+    ]
     figure = go.Figure()
     for key in EFFECTS:
         figure.add_bar(

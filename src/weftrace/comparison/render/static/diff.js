@@ -9,6 +9,7 @@ import { sortableTable } from "render/tables.js";
 import { showFall } from "./fall.js";
 import { moverTable } from "./movers.js";
 import { pictures } from "./pictures.js";
+import { showRanks } from "./ranks.js";
 import { showSteps } from "./steps.js";
 import { changed } from "./told.js";
 
@@ -22,10 +23,12 @@ startPage("weftrace-diff", (/** @type {Block} */ block) => {
   const { document: found, ranks } = block;
   showVerdict(found.verdict);
   fill(byId("cards"), cards(found));
+  showGates(found.gates);
   showNotes(byId("notes"), notesOf(found));
   const bars = showFall(block);
   const drawn = pictures(ranks, found.before.ranks.length);
   const movers = moverTable(block, drawn);
+  showRanks(found, drawn);
   showSteps(found, drawn);
   showFacts(found.verdict.facts);
   return { block, bars, pictures: drawn, movers };
@@ -76,6 +79,19 @@ function cards({ before, after, change_ns, is_noise, verdict }) {
       "word",
     ),
   ];
+}
+
+/** @param {Diff["gates"]} gates */
+function showGates(gates) {
+  byId("gate-box").hidden = gates.length === 0;
+  /** @param {boolean | null} is_met */
+  const result = (is_met) => (is_met === null ? "not judged" : is_met ? "met" : "failed");
+  fill(
+    byId("gates"),
+    gates.map(({ is_met, sentence: told }) =>
+      h("li", { class: is_met === false ? "failed" : "" }, h("b", { text: result(is_met) }), ` ${told}`),
+    ),
+  );
 }
 
 /** @param {Diff} found */

@@ -72,6 +72,7 @@ export function pictures(ranks, num) {
     labels,
     stepsOf,
     clear,
+    ranks: () => drawn.map(({ name }) => name),
   };
 
   /** @param {Run} run */
