@@ -79,16 +79,17 @@ def headline(diff: Diff) -> str:
         spans = f" Their steps take {short_time(diff.spans[0].median_ns)} and {short_time(diff.spans[1].median_ns)}."
         return f"Not comparable: {reason}. No cause is told.{spans if min(_medians(diff)) else ''}"
     told = causes(diff)
-    if not told and not diff.change_ns:
+    unseen = tuple(_unseen(diff))
+    if not (told or diff.change_ns or unseen):
         return f"Nothing changed: {_step(diff)} takes {short_time(diff.spans[0].median_ns)} in both."
     lead = _length(diff)
     if diff.is_noise:
         if not (found := [each for each in told if _is_sure(diff, each)]):
             most = _because(diff, told) if abs(diff.change_ns) >= _SEEN * max(1, diff.spans[0].median_ns) else ""
             noise = f"Within the noise: {lead[0].lower()}{lead[1:]}, and steps of one run differ by as much."
-            return f"{noise} What differs most{most}." if most else noise
+            return " ".join((f"{noise} What differs most{most}." if most else noise, *unseen))
         return f"{lead}, which is within the noise; but {found[0].sentence}."
-    return " ".join((f"{lead}{_because(diff, told)}.", *_unsure(diff)))
+    return " ".join((f"{lead}{_because(diff, told)}.", *unseen, *_unsure(diff)))
 
 
 def causes(diff: Diff, most: int = _MOST_CAUSES) -> tuple[Cause, ...]:
@@ -249,6 +250,27 @@ def _part_words(part: str, cause: str | None) -> str:
 
 def _size(change_ns: int) -> str:
     return f"{'+' if change_ns > 0 else '−'}{short_time(abs(change_ns))}"
+
+
+def _unseen(diff: Diff) -> Iterator[str]:
+    """Communication that takes much longer, or shorter, behind computation, so that the step tells nothing of it.
+
+    Not where waiting for late ranks is told: kernels last as long as they wait, too.
+    """
+    if (diff.changes.get_column("part") == WAITING).any():
+        return
+    rows = diff.changes.filter(pl.col("kind") == "communication", pl.col("part") == "exposed communication")
+    rows = rows.group_by("family").agg(pl.col(r"^(before|after)_(num|raw_ns)$", "change_ns").sum())
+    means = [pl.col(f"{side}_raw_ns") / pl.col(f"{side}_num") for side in ("before", "after")]
+    more = (means[1] - means[0]) * pl.col("before_num")
+    rows = rows.filter(pl.col("before_num") > 0, pl.col("after_num") > 0).with_columns(
+        times=means[1] / means[0], more=more
+    )
+    much = max(1.0, _SEEN * diff.spans[0].median_ns)
+    hidden = (pl.col("change_ns").abs() < _REST * pl.col("more").abs()) & (pl.col("more").abs() >= much)
+    rows = rows.filter(hidden, (pl.col("times") - 1).abs() >= _REST).sort(pl.col("more").abs(), descending=True)
+    for family, times in rows.select("family", "times").head(1).iter_rows():
+        yield f"Behind computation, {_named(family)} kernels take {times:.2f} times as long."
 
 
 def _unsure(diff: Diff) -> Iterator[str]:

@@ -70,3 +70,9 @@ def test_hidden_and_faster_at_once_are_both_told(network: float) -> None:
     _, parts = compared(layers(overlap=False), layers(overlap=True, network=network))
     duration = round(8 * MS * (network - 1) / 2)
     assert parts["exposed communication"] == (-8 * MS, 0, duration, -8 * MS - duration, 0)
+
+
+def test_what_is_slower_behind_computation_is_told_though_the_step_is_as_long() -> None:
+    found, parts = compared(layers(overlap=True), layers(overlap=True, network=1.3))
+    assert parts == {} and found.change_ns == 0
+    assert headline(found).endswith("Behind computation, all-reduce kernels take 1.30 times as long.")
