@@ -102,7 +102,8 @@ def event_labels(work: Work, launched_by: pl.Series | None = None) -> pl.DataFra
 
 def _labelled(work: Work, owned: pl.DataFrame, launched_by: pl.Series | None) -> pl.DataFrame:
     cause = pl.when(pl.col("part") == "idle").then("cause").otherwise(pl.col("role").cast(pl.String))
-    labelled = owned.join(event_labels(work, launched_by), on="row", how="left", maintain_order="left")
+    labels = event_labels(work, launched_by).unique("row", maintain_order=True)  # of a plain range, several pieces
+    labelled = owned.join(labels, on="row", how="left", maintain_order="left")
     return labelled.with_columns(cause.alias("cause"))
 
 
