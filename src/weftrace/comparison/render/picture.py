@@ -190,7 +190,8 @@ def _saved_run(side: Side, rank: RankRun, saved: Mapping[str, Any]) -> RunPictur
 def _labels(diff: Diff, side: Side, work: Work) -> pl.DataFrame:
     """Of each event of the device whose it is: row, then the columns of `LabelRow`."""
     is_before = side is diff.before
-    labels = event_labels(work).select("row", pl.col("kind", *LEVELS).cast(pl.String), name="kernel")
+    labels = event_labels(work).unique("row", maintain_order=True)  # of a plain range, several pieces
+    labels = labels.select("row", pl.col("kind", *LEVELS).cast(pl.String), name="kernel")
     for level in LEVELS:
         partners = diff.alignment.of(level)
         names = {name: each.name for each in partners for name in (each.before if is_before else each.after)}
