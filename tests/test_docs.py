@@ -172,6 +172,8 @@ def test_examples_run(path: Path, samples: Path, warm: Path, tmp_path: Path) -> 
         if block.language == "python" and not block.skipped and not block.file:
             # Blank lines stand for the text between, so that a traceback gives the document's line numbers.
             program += "\n" * (block.line - 1 - program.count("\n")) + block.text + "\n"
+    if not program:
+        return
     (folder / path.with_suffix(".py").name).write_text(program)
     done = run([str(programs / "python"), path.with_suffix(".py").name], folder, programs)
     assert done.returncode == 0, f"Python of {path.name} (line numbers are the document's):\n{done.stderr}"
