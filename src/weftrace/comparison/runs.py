@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
-
-import polars as pl
 
 from weftrace.analysis import arrivals
-from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.analysis.late_ranks import lateness_of
 from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.operator_times import operator_rows
@@ -21,83 +17,18 @@ from weftrace.analysis.step_shares import LABELS as LABELS
 from weftrace.analysis.step_shares import SHARE_SCHEMA as SHARE_SCHEMA
 from weftrace.analysis.step_shares import SUMS as SUMS
 from weftrace.analysis.step_shares import WAITING as WAITING
-from weftrace.analysis.step_shares import StepShares, step_shares
 from weftrace.analysis.step_shares import event_labels as event_labels
+from weftrace.analysis.step_shares import step_shares
 from weftrace.analysis.waiting_shares import waiting_shares
+from weftrace.comparison.run_values import RankRun as RankRun
+from weftrace.comparison.run_values import Run as Run
+from weftrace.comparison.saved_reports import is_report, read_report
 from weftrace.errors import TraceError
-from weftrace.notebook import InNotebook
 from weftrace.trace.job import Failure, Job, open_trace
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.model import Trace
 from weftrace.trace.named_steps import with_steps
-from weftrace.trace.work import Basis, Work, works_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class RankRun(InNotebook):
-    """One device of one rank. Times in ns.
-
-    shares: a frame of `SHARE_SCHEMA`; own_ns adds up to each step's window exactly. windows: step, start_ns, end_ns
-    (absolute) of each step; empty without steps. span_ns: from the first device start to the last end.
-    waits: rows that split waiting for late ranks from shares (`waiting_shares`); None where that is not known: of a
-    single rank, or where no two share a collective. shared: shares with when communication ran; with arrivals, at its
-    collectives, what lateness is told from; None of a saved report's.
-    name, places: see `RankAnalysis`.
-    num_merged: rows that a saved report has merged, its smallest ones.
-    seam_ns: how far the ends of windows may be off (`StepShares`).
-    facts: what the file says of device, versions and settings, by name (`facts_of`). work: all of it, where a page
-    needs it again; saved: in its place a saved report's rank, which holds lanes. steps_by: what ranges of the host are
-    called that stand for steps (`with_steps`); None where a profiler recorded steps, or there are none.
-    """
-
-    rank: int | None
-    device: int | None
-    world_size: int | None
-    path: str
-    basis: Basis
-    simulated: bool
-    span_ns: int
-    shares: pl.DataFrame
-    windows: pl.DataFrame
-    arrivals: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=ARRIVAL_SCHEMA))
-    shared: StepShares | None = None
-    waits: pl.DataFrame | None = None
-    name: str = ""
-    places: tuple[tuple[str, int], ...] = ()
-    seam_ns: int | None = None
-    num_merged: int = 0
-    facts: dict[str, str] = field(default_factory=dict)
-    work: Work | None = None
-    saved: Mapping[str, Any] | None = None
-    steps_by: str | None = None
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        return tuple(self.windows.get_column("step").to_list())
-
-    def _told(self) -> Iterator[tuple[str, str]]:
-        yield "rank", "–" if self.rank is None else str(self.rank)
-        yield "steps", str(len(self.steps))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Run(InNotebook):
-    """One of the two runs that are compared: a trace, a job of many ranks, or what a saved report holds of them.
-
-    ranks: in order of rank, then device, without those that count in no sum of their job (`apart_of`). failures: files
-    that could not be used. notes: what is missing or left out, and how lateness was told.
-    """
-
-    source: str
-    ranks: tuple[RankRun, ...]
-    failures: tuple[Failure, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def _told(self) -> Iterator[tuple[str, str]]:
-        yield "source", self.source
-        yield "ranks", str(len(self.ranks))
-        yield from (("", note) for note in self.notes)
-
+from weftrace.trace.work import Work, works_of
 
 #: What can be compared. Several traces are those of a job's ranks, as `simulate_ranks` gives them.
 Source = str | os.PathLike[str] | Trace | Job | Run | Mapping[int, Trace]
@@ -124,8 +55,6 @@ def run_of(
         ranks = [rank for trace in source.values() for rank in _devices(trace, rules, steps_by=steps_by)]
         return _together("in memory", ranks, ())
     if not isinstance(source, Trace | Job):
-        from weftrace.comparison.saved_reports import is_report, read_report  # which makes the values of this file
-
         if is_report(source):
             return read_report(source)
         source = open_trace(source, workers=workers)

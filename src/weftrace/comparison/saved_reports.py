@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NotRequired, TypedDict, cast
 
 from weftrace.analysis.ranks_apart import Apart
 from weftrace.analysis.saved_shares import SharesDocument, shares_from
-from weftrace.comparison.runs import RankRun, Run
+from weftrace.comparison.run_values import RankRun, Run
 from weftrace.errors import DocumentError
 from weftrace.files.documents import document_as, read_document
 from weftrace.files.sources import open_bytes
