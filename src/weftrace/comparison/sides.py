@@ -51,13 +51,20 @@ class Side:
 
     def per_step(self, by: Sequence[str], column: str = "own_ns") -> pl.DataFrame:
         """Sums of a column in each step that counts, mean over ranks: the columns `by`, then one a step, in order."""
-        steps = self.steady.steps or (None,)
-        names = [f"step {step}" for step in steps]
-        value = [
-            pl.col(column).filter(pl.col("step").eq_missing(step)).sum().truediv(max(1, len(self.ranks))).alias(name)
-            for step, name in zip(steps, names, strict=True)
-        ]
-        return self.shares.group_by(by, maintain_order=True).agg(value) if by else self.shares.select(value)
+        steps = pl.Series("step", self.steady.steps or (None,), dtype=pl.Int64)
+        order = steps.to_frame().with_row_index("at_step")
+        sums = self.shares.group_by(*by, "step", maintain_order=True).agg(pl.col(column).sum())
+        sums = sums.join(order, on="step", nulls_equal=True, maintain_order="left")
+        at = np.zeros(sums.height, np.intp)
+        groups = pl.DataFrame()
+        if by:
+            groups = sums.select(by).unique(maintain_order=True)
+            numbered = groups.with_row_index("at_group")
+            at = sums.join(numbered, on=by, nulls_equal=True, maintain_order="left").get_column("at_group").to_numpy()
+        found = np.zeros((groups.height if by else 1, len(steps)))
+        found[at, sums.get_column("at_step").to_numpy()] = sums.get_column(column).to_numpy() / max(1, len(self.ranks))
+        values = pl.DataFrame(found, schema=[f"step {step}" for step in steps], orient="row")
+        return groups.hstack(values) if by else values
 
 
 def sides_of(before: Run, after: Run) -> tuple[Side, Side]:

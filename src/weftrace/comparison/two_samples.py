@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,15 +94,20 @@ def student_p(t: Array, freedom: Array) -> Array:
 
 
 def student_t(p: float, freedom: Array) -> Array:
-    """The t that |T| reaches with probability p, by bisection: 0.02 and 18 degrees of freedom give 2.55."""
-    low, high = np.zeros_like(freedom), np.ones_like(freedom)
-    while np.any(short := student_p(high, freedom) > p):
-        high = np.where(short, 2 * high, high)
-    for _ in range(40):
-        middle = (low + high) / 2
-        is_short = student_p(middle, freedom) > p
-        low, high = np.where(is_short, middle, low), np.where(is_short, high, middle)
-    return high
+    """The t that |T| reaches with probability p: 0.02 and 18 degrees of freedom give 2.55.
+
+    By Newton's method from the normal distribution's, which is smaller: the probability falls ever more slowly, so each
+    step stays short of the answer.
+    """
+    log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
+    height = np.exp(log_gamma((freedom + 1) / 2) - log_gamma(freedom / 2)) / np.sqrt(freedom * math.pi)
+    t = np.full_like(freedom, NormalDist().inv_cdf(1 - p / 2))
+    for _ in range(60):
+        step = (student_p(t, freedom) - p) / (2 * height * (1 + t**2 / freedom) ** (-(freedom + 1) / 2))
+        t = t + step
+        if np.all(np.abs(step) <= 1e-12 * t):
+            break
+    return t
 
 
 def _beta(x: Array, a: Array, b: Array) -> Array:
