@@ -13,6 +13,7 @@ from weftrace.comparison.diffs import Diff
 from weftrace.comparison.document import diff_document
 from weftrace.comparison.gates import judged, parse_gate
 from weftrace.comparison.render.markdown import diff_markdown
+from weftrace.comparison.render.words import mover_names, part_names, told_apart
 
 STRANGE = "mine::<b>bold</b>|`x`_*[y](z)"
 
@@ -59,3 +60,54 @@ def test_no_cause_is_told_of_runs_that_are_not_comparable(tmp_path: Path) -> Non
     assert text.startswith("**Not comparable: different ranks")
     assert "| span | – | – | – | +1% | ➖ not judged |" in text
     assert "why" not in text and "that moved" not in text
+
+
+def test_no_row_is_listed_twice(tmp_path: Path) -> None:
+    """Eight families moved: five above the fold, below it the three that are left out there."""
+    families = ("cudnn_conv", "layer_norm", "softmax", "elementwise", "reduce", "embedding", "adam_foreach")
+    names = [f"void {name}_kernel<float>()" for name in families]
+    before, after = (
+        Step(extra={name: us * scale for us, name in enumerate(names, 5)}, hidden_us=hidden, gemms_us=(100.0 * scale,))
+        for scale, hidden in ((1, 20), (2, 60))
+    )
+    found = wt.diff(run(tmp_path, [before] * 4, name="before"), run(tmp_path, [after] * 4, name="after"))
+    seen, _, folded = diff_markdown(diff_document(found)).partition("<details>")
+    first = [line for line in seen.splitlines() if line.count("|") > 5][-6:]
+    more = folded.partition("</details>")[0]
+    assert "More kernel families that moved" in more
+    assert first[-1].startswith("| ") and "more, below" in first[-1]
+    assert not {line.split("|")[1] for line in first} & {
+        line.split("|")[1] for line in more.splitlines()[6:] if line.startswith("|")
+    }
+
+
+def test_the_reasons_not_to_compare_are_told_once(tmp_path: Path) -> None:
+    one = run(tmp_path, [Step()] * 3, name="r0", rank=0, world_size=2)
+    other = run(tmp_path, [Step()] * 3, name="r1", rank=1, world_size=4)
+    document = diff_document(wt.diff(one, other))
+    headline, also, *_ = diff_markdown(document).split("\n\n")
+    assert "different ranks" in headline and "worlds" not in headline
+    assert also == "Also: the worlds differ: 2 ranks before, 4 ranks after."
+
+
+def test_movers_of_one_name_are_told_apart(found: Diff) -> None:
+    document = diff_document(found)
+    row = document["movers"]["family"][0]
+    twins = [{**row, "part": "exposed communication", "cause": cause} for cause in ("data", "barrier")]
+    document["movers"]["family"] = [*twins, {**row, "part": "exposed memory", "cause": None}]  # type: ignore[list-item]
+    assert mover_names(document["movers"]["family"]) == ["gemm, data", "gemm, barriers", "gemm, exposed memory"]
+
+
+def test_communication_that_moves_data_is_called_so_beside_barriers(found: Diff) -> None:
+    parts = diff_document(found)["parts"]
+    row = next(part for part in parts if part["part"] == "exposed communication")
+    assert part_names([row]) == ["exposed communication"]
+    both = [row, {**row, "cause": "barrier"}]
+    assert part_names(both) == ["exposed communication: data", "exposed communication: barriers"]  # type: ignore[arg-type]
+
+
+def test_paths_are_told_apart_by_what_differs() -> None:
+    assert told_apart("/a/b/one/rank0.json.gz", "/a/b/two/rank0.json.gz") == ("one/rank0.json.gz", "two/rank0.json.gz")
+    assert told_apart("/a/b/x.json", "/a/b/y.json") == ("x.json", "y.json")
+    assert told_apart("/a/before", "/a/before/new.json") == ("before", "before/new.json")
+    assert told_apart("/a/x.json", "/a/x.json") == ("/a/x.json", "/a/x.json")

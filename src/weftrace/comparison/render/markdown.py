@@ -16,11 +16,11 @@ from weftrace.comparison.render.words import (
     gate_limit,
     gate_result,
     launches_words,
-    mover_name,
+    mover_names,
     mover_words,
     noise_words,
     own_words,
-    part_words,
+    part_names,
     parts_of,
     ranks_words,
     rows_of,
@@ -43,10 +43,10 @@ def diff_markdown(document: DiffDocument) -> str:
     tells_cause = document["verdict"]["word"] != "not comparable"
     parts = [
         f"**{markdown_cell(document['headline'])}**",
-        markdown_cell(verdict_words(document)) if tells_cause or len(document["verdict"]["reasons"]) > 1 else "",
+        markdown_cell(verdict_words(document)),
         _gates(document),
         _parts(document, unit, tells_cause=tells_cause) if document["parts"] else "",
-        _movers(document, "family", unit, _TOP) if tells_cause else "",
+        _movers(document, "family", unit, 0, _TOP) if tells_cause else "",
         _lateness(document, unit, tells_cause=tells_cause),
         *(_folded(document, level, unit) for level in LEVELS if tells_cause),
         _runs(document),
@@ -80,16 +80,17 @@ _MARKS = {True: "✅", False: "❌", None: "➖"}
 
 
 def _parts(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
+    parts = parts_of(document)
     lines = [
         [
-            part_words(row["part"], row["cause"]),
+            name,
             unit(row["before_ns"]),
             unit(row["after_ns"]),
             signed(row["change_ns"], unit),
             why_words(row) if tells_cause else "",
             noise_words(row),
         ]
-        for row in parts_of(document)
+        for name, row in zip(part_names(parts), parts, strict=True)
     ]
     if is_seen(document["remainder_ns"], unit):
         lines.append(["median less mean step", "", "", signed(document["remainder_ns"], unit), "", ""])
@@ -98,13 +99,16 @@ def _parts(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
     return _table((f"part of a step, {unit.name}", "before", "after", "change", "why", "noise"), lines)
 
 
-def _movers(document: DiffDocument, level: str, unit: Unit, top: int) -> str:
-    moved = [row for row in rows_of(document, level) if is_seen(row["change_ns"], unit)]
-    if not moved:
+def _movers(document: DiffDocument, level: str, unit: Unit, start: int, end: int) -> str:
+    """Of those that moved, the rows from start to end; and by how many they go on."""
+    rows = rows_of(document, level)
+    named = zip(mover_names(rows), rows, strict=True)
+    moved = [(name, row) for name, row in named if is_seen(row["change_ns"], unit)]
+    if not moved[start:]:
         return ""
     lines = [
         [
-            markdown_cell(_name(row, level)),
+            markdown_cell(kernel_label(name, _WIDTH) if level == "kernel" else name),
             unit(row["before_ns"]),
             unit(row["after_ns"]),
             signed(row["change_ns"], unit),
@@ -112,10 +116,10 @@ def _movers(document: DiffDocument, level: str, unit: Unit, top: int) -> str:
             mover_words(row),
             noise_words(row),
         ]
-        for row in moved[:top]
+        for name, row in moved[start:end]
     ]
-    if left := len(moved) - top:
-        lines += [[f"{left:,} more", *[""] * 6]] if left > 0 else []
+    if left := len(moved[end:]):
+        lines.append([f"{left:,} more{'' if start or level != 'family' else ', below'}", *[""] * 6])
     heads = (f"{LEVEL_TERMS[level].lower()}, {unit.name}", "before", "after", "change", "launches", "why", "noise")
     return _table(heads, lines)
 
@@ -137,17 +141,12 @@ def _lateness(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
     return _table(heads, lines) if lines else ""
 
 
-def _name(row: MoverRow, level: str) -> str:
-    return kernel_label(mover_name(row), _WIDTH) if level == "kernel" else mover_name(row)
-
-
 def _folded(document: DiffDocument, level: str, unit: Unit) -> str:
-    """Who moved; of families only where the table above them left some out."""
-    moved = sum(is_seen(row["change_ns"], unit) for row in rows_of(document, level))
-    if level == "family" and moved <= _TOP:
-        return ""
-    table = _movers(document, level, unit, _FOLDED)
-    return _details(f"{LEVEL_TERMS[level]} that moved", table) if table else ""
+    """Who moved; of families those that the table above leaves out."""
+    start = _TOP if level == "family" else 0
+    table = _movers(document, level, unit, start, start + _FOLDED)
+    term = LEVEL_TERMS[level]
+    return _details(f"{'More ' + term.lower() if start else term} that moved", table) if table else ""
 
 
 def _runs(document: DiffDocument) -> str:

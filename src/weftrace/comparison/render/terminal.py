@@ -15,27 +15,29 @@ from weftrace.comparison.render.words import (
     LEVEL_TERMS,
     LIMITS,
     NOISE_LIMITS,
+    both_ranks_words,
     difference_words,
     gate_change,
     gate_limit,
     gate_result,
     launches_words,
-    mover_name,
+    mover_names,
     mover_words,
     noise_words,
     own_words,
+    part_names,
     part_words,
     parts_of,
     rank_words,
-    ranks_words,
     rows_of,
     steps_words,
+    told_apart,
     verdict_words,
     why_words,
 )
 from weftrace.render import palette
 from weftrace.render.console_parts import BOLD, DIM, ERROR, WARNING, Unit, print_blocks, section, table, unit_for
-from weftrace.render.console_text import clean, joined, kernel_label, shorten_middle
+from weftrace.render.console_text import clean, joined, kernel_label, shorten_middle, shorten_start
 
 MAX_WIDTH = 140
 TOP = 8
@@ -52,8 +54,10 @@ def print_diff(document: DiffDocument, console: Console, top: int = TOP) -> None
     width = min(console.width, MAX_WIDTH)
     before, after = document["before"], document["after"]
     unit = unit_for(max(before["median_ns"], after["median_ns"]))
-    names = [shorten_middle(clean(side["source"]), (width - 36) // 2) for side in (before, after)]
-    title = joined([Text("weftrace diff", style=BOLD), " → ".join(names), ranks_words(before)], " · ")
+    ranks = both_ranks_words(before, after)
+    room = (width - len(f"weftrace diff ·  →  · {ranks}")) // 2
+    names = [shorten_start(clean(each), room) for each in told_apart(before["source"], after["source"])]
+    title = joined([Text("weftrace diff", style=BOLD), " → ".join(names), ranks], " · ")
     blocks: list[RenderableType] = [title, _opening(document), _standing(document)]
     if facts := [row for row in document["verdict"]["facts"] if row["before"] != row["after"]]:
         blocks.append(_facts(facts, width))
@@ -81,8 +85,9 @@ def _opening(document: DiffDocument) -> RenderableType:
     """Whether the two may be compared, then what changed."""
     style = {"comparable": DIM, "comparable, but": WARNING, "not comparable": ERROR}[document["verdict"]["word"]]
     verdict, headline = Text(clean(verdict_words(document)), style=style), Text(clean(document["headline"]), style=BOLD)
-    several = len(document["verdict"]["reasons"]) > 1 or document["verdict"]["word"] != "not comparable"
-    return Group(verdict, headline) if several else headline  # which says the one reason
+    if document["verdict"]["word"] != "not comparable":
+        return Group(verdict, headline)
+    return Group(headline, verdict) if verdict else headline  # which says the first reason
 
 
 def _standing(document: DiffDocument) -> RenderableType:
@@ -114,7 +119,7 @@ def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
     tells_why = document["verdict"]["word"] != "not comparable"
     lines = [
         [
-            clean(part_words(row["part"], row["cause"])),
+            clean(name),
             unit(row["before_ns"]),
             unit(row["after_ns"]),
             signed(row["change_ns"], unit),
@@ -122,7 +127,7 @@ def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
             why_words(row) if tells_why else "",
             noise_words(row),
         ]
-        for row in parts
+        for name, row in zip(part_names(parts), parts, strict=True)
     ]
     if is_seen(remainder_ns, unit):
         lines.append(["median less mean step", "", "", signed(remainder_ns, unit), _bar(remainder_ns, most), "", ""])
@@ -147,10 +152,11 @@ def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
 
 def _movers(rows: Sequence[MoverRow], level: str, unit: Unit, width: int, top: int) -> RenderableType:
     """Those whose time changed, the largest change first."""
-    moved = [row for row in rows if is_seen(row["change_ns"], unit)]
+    named = zip(mover_names(rows), rows, strict=True)
+    moved = [(name, row) for name, row in named if is_seen(row["change_ns"], unit)]
     lines = [
         [
-            clean(mover_name(row)),
+            clean(name),
             unit(row["before_ns"]),
             unit(row["after_ns"]),
             signed(row["change_ns"], unit),
@@ -158,9 +164,9 @@ def _movers(rows: Sequence[MoverRow], level: str, unit: Unit, width: int, top: i
             mover_words(row),
             noise_words(row),
         ]
-        for row in moved[:top]
+        for name, row in moved[:top]
     ]
-    if left := moved[top:]:
+    if left := [row for _, row in moved[top:]]:
         lines.append([f"{len(left):,} more", *_sums(left, unit), "", "", ""])
     heads = (unit.name, "before", "after", "change", "launches", "why", "noise")
     shorten = _kernel if level == "kernel" else shorten_middle

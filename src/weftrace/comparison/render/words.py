@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import cast
 
@@ -70,6 +72,7 @@ _SHORT = (
     ("exposed communication", "exposed comm."), ("waiting for late ranks", "waiting"),
     ("gaps between kernels", "kernel gaps"), ("dependency wait", "dependency"), ("cause unknown", "unknown"),
 )  # fmt: skip
+_KINDS: Mapping[str, str] = MappingProxyType({"data": "data", "barrier": "barriers"})
 _EFFECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "by_number_ns": ("more", "fewer"),
@@ -85,6 +88,15 @@ def part_words(part: str, cause: str | None) -> str:
     if cause is None or (part == "exposed communication" and cause == "data"):
         return part
     return f"{part}: {_CAUSES.get(cause, cause)}"
+
+
+def part_names(parts: Sequence[PartRow]) -> list[str]:
+    """A name for each part; where there are barriers too, communication that moves data is called so."""
+    has_barriers = any(row["cause"] == "barrier" for row in parts)
+    return [
+        f"{row['part']}: data" if has_barriers and row["cause"] == "data" else part_words(row["part"], row["cause"])
+        for row in parts
+    ]
 
 
 def part_label(part: str, cause: str | None) -> str:
@@ -118,6 +130,17 @@ def mover_name(row: MoverRow) -> str:
     return row["name"] if row["replaced_by"] is None else f"{row['name']} → {row['replaced_by']}"
 
 
+def mover_names(rows: Sequence[MoverRow]) -> list[str]:
+    """A name for each row; of those that bear the same, with what each is of: "combine, barriers"; "Adam, compute"."""
+    num = Counter(row["name"] for row in rows)
+    return [
+        f"{mover_name(row)}, {_KINDS.get(row['cause'] or '') or row['part']}"
+        if num[row["name"]] > 1
+        else mover_name(row)
+        for row in rows
+    ]
+
+
 def noise_words(row: PartRow | MoverRow | GateRow) -> str:
     """ "within" the noise, of a change that is one."""
     before, after = ("before_ns", "after_ns") if "before_ns" in row else ("before", "after")
@@ -125,11 +148,14 @@ def noise_words(row: PartRow | MoverRow | GateRow) -> str:
 
 
 def verdict_words(document: DiffDocument) -> str:
-    """The verdict in a line, with the reasons; of runs that are not comparable the headline has the first."""
-    word, reasons = document["verdict"]["word"], "; ".join(document["verdict"]["reasons"])
+    """The verdict in a line, with the reasons. Of runs that are not comparable the headline has the first: here are the
+    others, if any."""
+    word, reasons = document["verdict"]["word"], document["verdict"]["reasons"]
     if word == "comparable":
         return "Comparable."
-    return f"{word[0].upper()}{word[1:]}: {reasons}."
+    if word == "not comparable":
+        return f"Also: {'; '.join(reasons[1:])}." if reasons[1:] else ""
+    return f"{word[0].upper()}{word[1:]}: {'; '.join(reasons)}."
 
 
 def difference_words(difference: DifferenceTold) -> str:
@@ -162,6 +188,21 @@ def ranks_words(side: SideTold) -> str:
     if len(ranks) != 1:
         return counted(len(ranks), "rank")
     return "one device" if ranks[0] is None else f"rank {ranks[0]}"
+
+
+def both_ranks_words(before: SideTold, after: SideTold) -> str:
+    """The same of two runs; "rank 0 → rank 1" where they are of different ranks."""
+    return " → ".join(dict.fromkeys(map(ranks_words, (before, after))))
+
+
+def told_apart(one: str, other: str) -> tuple[str, str]:
+    """Two paths without the folders in front that both are in: what is left tells which is which."""
+    if one == other or "://" in one + other:
+        return one, other
+    names = [path.replace("\\", "/").split("/") for path in (one, other)]
+    same = next(at for at, (a, b) in enumerate(zip_longest(*names)) if a != b)
+    same = min(same, *(len(each) - 1 for each in names))
+    return "/".join(names[0][same:]), "/".join(names[1][same:])
 
 
 def launches_words(row: MoverRow) -> str:
