@@ -17,7 +17,7 @@ WORDS = (
     "persistent kernel", "fused", "queue", "launch delay", "host-bound", "CUDA graph", "phase", "lane", "plan", "trace",
     "operation list", "a layer", "basis", "held up by", "pays from", "calibration",
     "critical path", "replay error", "vote", "confidence", "slack", "SM wait", "late start", "sensitivity", "knee",
-    "waterfall", "verdict", "noise", "remainder", "own time", "mover", "gate",
+    "waterfall", "verdict", "noise", "median less mean step", "own time", "mover", "gate",
 )  # fmt: skip
 
 

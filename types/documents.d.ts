@@ -4219,7 +4219,7 @@ declare namespace diff_block {
     document: DiffDocument;
     ranks: RankPicture[];
   }
-  /** A bar between the step before and the one after. All of them add up to the change of the median step, exactly. role: its colour. is_noise: None where it is not asked, or one step tells nothing. */
+  /** A bar between the step before and the one after. All of them add up to the change of the median step, exactly. why: by what most of it came about, as tables say it. role: its colour. is_noise: None where it is not asked, or one step tells nothing. */
   interface BarTold {
     by_duration_ns: number;
     by_kernel_ns: number;
@@ -4229,6 +4229,7 @@ declare namespace diff_block {
     is_noise: boolean | null;
     name: string;
     role: string;
+    why: string;
   }
   /** What changed in a step, from one run to another. */
   interface DiffDocument {

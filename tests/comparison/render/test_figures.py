@@ -10,6 +10,7 @@ import weftrace as wt
 from tests.comparison.render.phased import changed
 from weftrace.comparison.document import diff_report
 from weftrace.comparison.render.figures import movers_figure, steps_figure
+from weftrace.comparison.render.words import MEDIAN_LESS_MEAN
 
 MS = 1e6
 
@@ -22,7 +23,7 @@ def test_the_bars_of_a_waterfall_lead_from_one_median_step_to_the_other(tmp_path
     assert list(bars.base[1:-1]) == pytest.approx(ends[:-2])
     assert ends[0] == pytest.approx(one) and ends[-2] == pytest.approx(ends[-1]) == pytest.approx(other)
     assert sum(bars.x[1:-1]) == pytest.approx(found.change_ns / MS)
-    assert bars.y[-2] == "remainder" and bars.x[-2] == pytest.approx(found.remainder_ns / MS)
+    assert bars.y[-2] == MEDIAN_LESS_MEAN and bars.x[-2] == pytest.approx(found.remainder_ns / MS)
 
 
 def test_effects_add_up_to_the_movers(tmp_path: Path) -> None:

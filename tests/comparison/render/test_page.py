@@ -16,6 +16,7 @@ from weftrace.analysis import breakdown
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.document import DiffReport, diff_report
 from weftrace.comparison.render.page import HOME, bars_of, diff_block, render_diff_html
+from weftrace.comparison.render.words import MEDIAN_LESS_MEAN
 
 #: Share of a canvas's device pixels between two heights that have the colour of each role.
 FILLED = """([id, top, height, roles]) => {
@@ -59,8 +60,8 @@ def test_bars_add_up_to_the_change_of_the_median_step(found: Diff) -> None:
         effects = ("by_number_ns", "by_duration_ns", "by_overlap_ns", "by_kernel_ns")
         for bar in bars:
             of = sum(bar[key] for key in effects)  # type: ignore[literal-required]
-            assert of == (0 if bar["name"] == "remainder" else bar["change_ns"])
-    assert found.remainder_ns and "remainder" in [bar["name"] for bar in bars]
+            assert of == (0 if bar["name"] == MEDIAN_LESS_MEAN else bar["change_ns"])
+    assert found.remainder_ns and MEDIAN_LESS_MEAN in [bar["name"] for bar in bars]
 
 
 def test_the_page_draws_what_was_measured(found: Diff, open_html: Open) -> None:
@@ -88,6 +89,9 @@ def _bars_are_true_to_scale(page: Any, found: Diff) -> None:
     assert falls[-2]["x"] + falls[-2]["width"] == pytest.approx(falls[-1]["x"] + falls[-1]["width"], abs=0.03)
     assert sum(fall["change"] for fall in falls[1:-1]) == found.change_ns
     assert "The axis begins at" in page.inner_text("#fall-lead")
+    told = page.inner_text("#waterfall").replace("\n", " ")
+    assert ", longer" in told and ", by " not in told  # in the words of the tables
+    assert "comparable …" not in page.inner_text("#cards")
 
 
 def _lanes_are_filled_as_measured(page: Any, found: Diff) -> None:

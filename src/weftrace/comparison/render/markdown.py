@@ -11,6 +11,7 @@ from weftrace.comparison.gates import figure_text
 from weftrace.comparison.render.terminal import is_seen, signed
 from weftrace.comparison.render.words import (
     LEVEL_TERMS,
+    MEDIAN_LESS_MEAN,
     NOISE_LIMITS,
     gate_change,
     gate_limit,
@@ -93,7 +94,7 @@ def _parts(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
         for name, row in zip(part_names(parts), parts, strict=True)
     ]
     if is_seen(document["remainder_ns"], unit):
-        lines.append(["median less mean step", "", "", signed(document["remainder_ns"], unit), "", ""])
+        lines.append([MEDIAN_LESS_MEAN, "", "", signed(document["remainder_ns"], unit), "", ""])
     step = [unit(document["before"]["median_ns"]), unit(document["after"]["median_ns"])]
     lines.append(["**step**", *(f"**{each}**" for each in (*step, signed(document["change_ns"], unit))), "", ""])
     return _table((f"part of a step, {unit.name}", "before", "after", "change", "why", "noise"), lines)

@@ -8,7 +8,7 @@ from typing import Final, TypedDict, cast
 
 from weftrace.comparison.document import LEVELS, DiffDocument, DiffReport, MoverRow, Movers, PartRow
 from weftrace.comparison.render.picture import MAX_NAME, RankPicture, rank_pictures
-from weftrace.comparison.render.words import DIFF_TERMS, part_label
+from weftrace.comparison.render.words import DIFF_TERMS, MEDIAN_LESS_MEAN, part_labels, why_words
 from weftrace.render.page import render_page
 
 #: The package that holds the page's template and static files.
@@ -33,10 +33,12 @@ _ROOM = 0.25  # of the axis: changes that fill less of it are seen on one that d
 class BarTold(TypedDict):
     """A bar between the step before and the one after. All of them add up to the change of the median step, exactly.
 
-    role: its colour. is_noise: None where it is not asked, or one step tells nothing.
+    why: by what most of it came about, as tables say it. role: its colour. is_noise: None where it is not asked, or one
+    step tells nothing.
     """
 
     name: str
+    why: str
     role: str
     change_ns: int
     by_number_ns: int
@@ -86,15 +88,17 @@ def diff_block(report: DiffReport) -> DiffBlock:
 
 def bars_of(document: DiffDocument, most: int = MAX_BARS) -> list[BarTold]:
     """The parts that changed, in the document's order, then others, then the remainder."""
-    parts = [part for part in document["parts"] if part["change_ns"]]
+    names = part_labels(document["parts"])
+    named = [(name, part) for name, part in zip(names, document["parts"], strict=True) if part["change_ns"]]
+    parts = [part for _, part in named]
     large = sorted(parts, key=lambda part: -abs(part["change_ns"]))[:most]
     small = [part for part in parts if part not in large]
-    bars = [_bar(part_label(part["part"], part["cause"]), [part]) for part in parts if part in large]
+    bars = [_bar(name, [part]) for name, part in named if part in large]
     if small:
         bars.append(_bar("others", small))
     if document["remainder_ns"]:
         effects = dict.fromkeys(EFFECTS, 0)
-        told = {"name": "remainder", "role": "error", "change_ns": document["remainder_ns"], **effects}
+        told = {"name": MEDIAN_LESS_MEAN, "why": "", "role": "error", "change_ns": document["remainder_ns"], **effects}
         bars.append(cast(BarTold, {**told, "is_noise": None}))
     return bars
 
@@ -102,7 +106,8 @@ def bars_of(document: DiffDocument, most: int = MAX_BARS) -> list[BarTold]:
 def _bar(name: str, parts: Sequence[PartRow]) -> BarTold:
     sums = {key: sum(part[key] for part in parts) for key in ("change_ns", *EFFECTS)}
     role, is_noise = (ROLES.get(parts[0]["part"], ""), parts[0]["is_noise"]) if len(parts) == 1 else ("", None)
-    return cast(BarTold, {"name": name, "role": role, **sums, "is_noise": is_noise})
+    why = why_words(parts[0]) if len(parts) == 1 else ""
+    return cast(BarTold, {"name": name, "why": why, "role": role, **sums, "is_noise": is_noise})
 
 
 def axis_begin(before_ns: int, bars: Sequence[BarTold]) -> int:

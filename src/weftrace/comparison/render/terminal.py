@@ -14,6 +14,7 @@ from weftrace.comparison.render.words import (
     FIGURE_TERMS,
     LEVEL_TERMS,
     LIMITS,
+    MEDIAN_LESS_MEAN,
     NOISE_LIMITS,
     both_ranks_words,
     difference_words,
@@ -130,7 +131,7 @@ def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
         for name, row in zip(part_names(parts), parts, strict=True)
     ]
     if is_seen(remainder_ns, unit):
-        lines.append(["median less mean step", "", "", signed(remainder_ns, unit), _bar(remainder_ns, most), "", ""])
+        lines.append([MEDIAN_LESS_MEAN, "", "", signed(remainder_ns, unit), _bar(remainder_ns, most), "", ""])
     step = [unit(document["before"]["median_ns"]), unit(document["after"]["median_ns"])]
     lines.append(
         [

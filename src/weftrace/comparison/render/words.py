@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import cast
+from typing import Final, cast
 
 from weftrace.comparison.document import (
     DiffDocument,
@@ -59,6 +59,8 @@ NOISE_LIMITS = f"Noise is told from {ONE_RUN_EACH}."
 LEVEL_TERMS: Mapping[str, str] = MappingProxyType(
     {"family": "Kernel families", "kernel": "Kernels", "operator": "Operators", "phase": "Phases"}
 )
+#: What the change of the median step has beyond that of the mean step, which the parts add up to.
+MEDIAN_LESS_MEAN: Final = "median less mean step"
 _CAUSES: Mapping[str, str] = MappingProxyType(
     {
         "host_wait": "host wait",
@@ -101,7 +103,15 @@ def part_names(parts: Sequence[PartRow]) -> list[str]:
 
 def part_label(part: str, cause: str | None) -> str:
     """The same in few letters, for the axis of a picture: "exposed comm.", "idle: kernel gaps", "waiting: rank 2"."""
-    words = part_words(part, cause)
+    return _shorter(part_words(part, cause))
+
+
+def part_labels(parts: Sequence[PartRow]) -> list[str]:
+    """`part_names` in few letters."""
+    return [_shorter(name) for name in part_names(parts)]
+
+
+def _shorter(words: str) -> str:
     for long, short in _SHORT:
         words = words.replace(long, short)
     return words
@@ -278,9 +288,9 @@ DIFF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "change": ("Change", "The median step after less the median step before."),
         "remainder": (
-            "Remainder",
-            "The change of the median step less that of the mean step. Parts are means, so that they add up; the "
-            "remainder is what the median leaves out of them.",
+            MEDIAN_LESS_MEAN.capitalize(),
+            "The change of the median step less that of the mean step. Parts are means, so that they add up; this "
+            "is by how much the median moved otherwise.",
         ),
         "noise": (
             "Noise",

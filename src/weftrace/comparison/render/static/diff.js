@@ -66,18 +66,16 @@ function cards({ before, after, change_ns, is_noise, verdict }) {
   /** @param {Diff["before"]} side */
   const of = ({ steps, ranks }) =>
     `median of ${plural(steps.length, "step")}${ranks.length > 1 ? `, mean of ${ranks.length} ranks` : ""}`;
+  const isBut = verdict.word === "comparable, but";
+  const reasons = verdict.reasons.length
+    ? `${isBut ? "but with " : ""}${plural(verdict.reasons.length, isBut ? "reservation" : "reason")}`
+    : "no reservation";
   return [
     card("median_step", "Before", sentence(before.median_ns), of(before)),
     card("median_step", "After", sentence(after.median_ns), of(after)),
     card("change", "Change", changed(change_ns), before.median_ns ? signed(change_ns / before.median_ns) : ""),
     card("noise", "Noise", is_noise === null ? "unknown" : is_noise ? "within" : "beyond", told, "word"),
-    card(
-      "verdict",
-      "Verdict",
-      verdict.word.replace(", but", " …"),
-      plural(verdict.reasons.length, "reservation"),
-      "word",
-    ),
+    card("verdict", "Verdict", isBut ? "comparable" : verdict.word, reasons, "word"),
   ];
 }
 

@@ -1,16 +1,14 @@
-// From the median step before to the one after: each part's change, then the remainder, then what is reached.
+// From the median step before to the one after: each part's change, then median less mean, then what is reached.
 
 import { byId } from "render/dom.js";
 import { duration } from "render/format.js";
 import { waterfall } from "render/waterfall.js";
-import { changed, EFFECTS } from "./told.js";
+import { changed } from "./told.js";
 
 /**
  * @typedef {page.DiffBlock} Block
  * @typedef {Block["bars"][number]} Bar
  */
-
-const WORTH = 0.1; // of a bar: an effect that is less of it is not told beside it
 
 /** @param {Block} block */
 export function showFall({ document: { before, after, verdict }, bars, begin_ns }) {
@@ -43,10 +41,6 @@ export function showFall({ document: { before, after, verdict }, bars, begin_ns 
  * @param {boolean} alike whether causes may be told
  */
 function toldOf(bar, alike) {
-  const effects = EFFECTS.map(([key, word]) => ({ word, ns: bar[key] }))
-    .filter(({ ns }) => alike && Math.abs(ns) > WORTH * Math.abs(bar.change_ns))
-    .sort((a, b) => Math.abs(b.ns) - Math.abs(a.ns))
-    .slice(0, 2);
-  const by = effects.length ? `, by ${effects.map(({ word, ns }) => `${word} ${changed(ns)}`).join(", ")}` : "";
-  return `${changed(bar.change_ns)}${bar.is_noise ? ", within the noise" : by}`;
+  const why = alike && bar.why ? `, ${bar.why}` : "";
+  return `${changed(bar.change_ns)}${bar.is_noise ? ", within the noise" : why}`;
 }

@@ -1,16 +1,6 @@
-// How changes are told: with their sign, and by what.
+// How changes are told: with their sign.
 
 import { duration } from "render/format.js";
-
-/** @typedef {"number" | "duration" | "overlap" | "kernel"} Effect */
-
-/** What each effect is called. */
-export const EFFECTS = /** @type {const} */ ([
-  ["by_number_ns", "number"],
-  ["by_duration_ns", "duration"],
-  ["by_overlap_ns", "overlap"],
-  ["by_kernel_ns", "other kernels"],
-]);
 
 /**
  * A change with its sign: +90.0 µs.
