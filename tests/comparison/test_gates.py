@@ -165,6 +165,13 @@ def test_a_name_that_no_run_has_is_refused_with_the_nearest(slower: Diff, text: 
         judged(slower, [parse_gate(text, "above")])
 
 
+@pytest.mark.parametrize("figure", ["idle:dependency_wait", "idle:unknown", "exposed:barrier"])
+def test_a_cause_or_role_that_neither_run_has_is_0(slower: Diff, figure: str) -> None:
+    """A run that no longer waits passes the gate that holds it to that."""
+    (row,) = judged(slower, [parse_gate(f"{figure}=5%", "above")])
+    assert (row["before"], row["after"], row["is_met"]) == (0, 0, True)
+
+
 def test_every_figure_is_defined_in_words() -> None:
     assert list(FIGURE_TERMS) == [figure.form for figure in FIGURES]
 

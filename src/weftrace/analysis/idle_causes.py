@@ -13,7 +13,8 @@ from weftrace.units import US
 
 DEFAULT_THRESHOLD_NS = 30 * US  # HolisticTraceAnalysis uses the same
 
-_CAUSES = ("host_wait", "dependency_wait", "kernel_gap", "unknown")
+#: Why a device may be idle, see `IdleCauses`.
+CAUSES = ("host_wait", "dependency_wait", "kernel_gap", "unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,16 +50,16 @@ def idle(source: Trace | Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> I
         by_stream.group_by("stream", "cause")
         .agg(pl.col("gap_ns").sum())
         .pivot("cause", index="stream", values="gap_ns")
-        .with_columns(pl.lit(0, dtype=pl.Int64).alias(c) for c in _CAUSES if c not in by_stream.get_column("cause"))
+        .with_columns(pl.lit(0, dtype=pl.Int64).alias(c) for c in CAUSES if c not in by_stream.get_column("cause"))
     )
     streams = work.events.select(pl.col("stream").unique())
     table = streams.join(table, on="stream", how="left", nulls_equal=True).select(
         "stream",
-        pl.sum_horizontal(pl.col(c).fill_null(0) for c in _CAUSES).alias("idle_ns"),
-        *(pl.col(c).fill_null(0).alias(f"{c}_ns") for c in _CAUSES),
+        pl.sum_horizontal(pl.col(c).fill_null(0) for c in CAUSES).alias("idle_ns"),
+        *(pl.col(c).fill_null(0).alias(f"{c}_ns") for c in CAUSES),
     )
     return IdleCauses(
-        threshold_ns=threshold_ns, **{f"{c}_ns": device.get(c, 0) for c in _CAUSES}, by_stream=table.sort("stream")
+        threshold_ns=threshold_ns, **{f"{c}_ns": device.get(c, 0) for c in CAUSES}, by_stream=table.sort("stream")
     )
 
 

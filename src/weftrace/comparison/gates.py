@@ -14,12 +14,14 @@ import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from weftrace.analysis.idle_causes import CAUSES
 from weftrace.analysis.time_owners import PARTS
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.noise import are_noise
 from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
 from weftrace.errors import ComparisonError
+from weftrace.trace.kernels import ROLES
 from weftrace.units import MS, US, S, percent, short_time
 
 _FINE = 1e6  # shares and numbers are asked about in millionths, where times are in ns
@@ -55,8 +57,9 @@ class Figure:
     """A number of a step that may be held to a limit.
 
     name: what stands before the colon, if any. takes: what stands behind it: NAME, say. measured: of a side and of
-    the names that stand there, the number in each step that counts, mean over ranks: [steps]. known: names that may.
-    is_aligned: both runs may spell them otherwise. typical: of the steps' numbers, the one that is compared.
+    the names that stand there, the number in each step that counts, mean over ranks: [steps]. known: names that may;
+    causes and roles may where a side has no time of them, which is 0. is_aligned: both runs may spell them otherwise.
+    typical: of the steps' numbers, the one that is compared.
     """
 
     name: str
@@ -357,12 +360,12 @@ FIGURES = (
     Figure(name="exposed", measured=_sum("own_ns", _part(_EXPOSED))),
     Figure(
         name="exposed", takes="ROLE", measured=_sum("own_ns", _part(_EXPOSED)),
-        known=_names("cause", _part(_EXPOSED)([])),
+        known=lambda _: set(ROLES),
     ),
     Figure(name="lateness", measured=_sum("own_ns", _part(WAITING)), known=_names("cause", _part(WAITING)([]))),
     Figure(name="memory", measured=_sum("own_ns", _part(_MEMORY))),
     Figure(name="idle", measured=_sum("own_ns", _part(_IDLE))),
-    Figure(name="idle", takes="CAUSE", measured=_sum("own_ns", _part(_IDLE)), known=_names("cause", _part(_IDLE)([]))),
+    Figure(name="idle", takes="CAUSE", measured=_sum("own_ns", _part(_IDLE)), known=lambda _: set(CAUSES)),
     Figure(name="communication", measured=_sum("union_ns", lambda _: _IS_COMMUNICATION)),
     Figure(name="hidden", unit="share", measured=_hidden),
     Figure(name="launches", unit="number", measured=_sum("num", lambda _: _IS_LAUNCHED)),
