@@ -54,21 +54,28 @@ def test_a_report_and_a_trace_differ_as_the_traces_do(before: Trace, after: Trac
     check_same(diff(one, saved(after)), found)
 
 
-@pytest.mark.parametrize("ending", [".json", ".json.gz", ".json.zst"])
-def test_a_report_of_a_job_stands_for_its_ranks(tmp_path: Path, ending: str) -> None:
+def test_a_report_of_a_job_stands_for_its_ranks(tmp_path: Path) -> None:
     """With what they waited for late ranks, told on clocks that differ."""
     ahead = {1: 40_000 * US, 2: -7_000 * US, 3: 3_000 * US}
     before = work_and_meet(4, ahead=ahead, jitter=US).write(tmp_path / "before")
     after = work_and_meet(4, late=2, delay=500 * US, jitter=US).write(tmp_path / "after")
-    report = tmp_path / f"baseline{ending}"
+    report = tmp_path / "baseline.json"
     write_document(analyze(before, timelines=False, workers=1).document, report)
-    assert is_report(report) and not is_report(after / "rank0.json") and not is_report(before)
     found = diff(report, after, workers=1)
     check_same(found, diff(before, after, workers=1))
     check_parts(found.before)
     assert found.by("part", "cause").row(0, named=True)["cause"] == "rank 2"
     # and one rank of it for that rank's trace
     check_same(diff(report, after / "rank1.json", workers=1), diff(before, after / "rank1.json", workers=1))
+
+
+@pytest.mark.parametrize("ending", [".json", ".json.gz", ".json.zst"])
+def test_a_report_is_known_by_its_head(tmp_path: Path, ending: str) -> None:
+    job = work_and_meet(2).write(tmp_path / "job")
+    report = tmp_path / f"baseline{ending}"
+    write_document(analyze(job, timelines=False, workers=1).document, report)
+    assert is_report(report) and not is_report(job / "rank0.json") and not is_report(job)
+    assert [rank.steps for rank in run_of(report).ranks] == [tuple(range(6))] * 2
 
 
 def test_the_command_takes_a_report_on_either_side(run: RunCommand, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from random import Random
 from typing import get_args
@@ -18,7 +19,13 @@ from weftrace.comparison.runs import LABELS, rank_run
 from weftrace.trace import work_of
 
 NUM_JOBS, NUM_PAIRS = 40, 200
-LEVELS = [*((label,) for label in LABELS), ("part", "cause"), ("family", "kernel"), ("part", "phase"), LABELS]
+LEVELS: list[Sequence[str]] = [
+    *((label,) for label in LABELS),
+    ("part", "cause"),
+    ("family", "kernel"),
+    ("part", "phase"),
+    LABELS,
+]
 BY = ("by_number_ns", "by_duration_ns", "by_overlap_ns", "by_kernel_ns")
 
 
@@ -47,7 +54,7 @@ def test_200_random_pairs_add_up_at_every_level() -> None:
     for number, pair in enumerate(pairs):
         runs, truths, _ = zip(*(run_and_truth(seed) for seed in pair), strict=True)
         found = diff(*runs)
-        _adds_up(found)
+        _adds_up(found, LEVELS if number < 40 else [LABELS])
         if number < 8:
             _is_written_so(found)
         for side, truth, ns in zip((found.before, found.after), truths, ("before_ns", "after_ns"), strict=True):
@@ -62,10 +69,11 @@ def test_200_random_pairs_add_up_at_every_level() -> None:
             assert abs(int(found.changes[ns].sum()) - mean) <= 0.5
 
 
-def _adds_up(found: Diff) -> None:
+def _adds_up(found: Diff, levels: Sequence[Sequence[str]]) -> None:
+    """Rows that add up in their finest level do in any that they are summed to: few pairs are asked for all."""
     change = int(found.changes["change_ns"].sum())
     assert change + found.remainder_ns == found.change_ns
-    for level in LEVELS:
+    for level in levels:
         rows = found.by(*level)
         assert int(rows["change_ns"].sum()) == change, level
         assert (rows["after_ns"] - rows["before_ns"] == rows["change_ns"]).all(), level

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests.comparison.truth.random_runs import random_job
 from weftrace.cli.main import app
-from weftrace.comparison import diff
+from weftrace.comparison import diff, judged, parse_gate
 from weftrace.comparison.alignment.movers import movers_of
 from weftrace.comparison.stories import causes, headline
 from weftrace.moe.requests import Request, profile_of
@@ -28,6 +28,8 @@ def nothing_changed(before: Any, after: Any) -> None:
     assert found.verdict.word == "comparable", found.verdict.reasons
     assert found.change_ns == found.remainder_ns == 0
     assert found.changes.select(pl.col("^.*change_ns$|^by_.*$").abs().sum()).row(0) == (0,) * 5
+    gates = [parse_gate(text, "above") for text in ("span=0%", "idle=0ns")]
+    assert all(gate["is_met"] for gate in judged(found, gates))
     assert causes(found) == () and headline(found).startswith("Nothing changed")
     for level in ("family", "kernel", "operator", "phase"):
         movers = movers_of(found, level)
@@ -35,9 +37,13 @@ def nothing_changed(before: Any, after: Any) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_recorded_trace(name: str, shared_data: Path, tmp_path: Path) -> None:
-    path = str(shared_data / f"{name}.json.gz")
+def test_a_recorded_trace(name: str, shared_data: Path) -> None:
+    path = shared_data / f"{name}.json.gz"
     nothing_changed(path, path)
+
+
+def test_the_command_ends_with_0(shared_data: Path) -> None:
+    path = str(shared_data / "hta-mi250-minitoy.json.gz")
     done = CliRunner().invoke(app, ["diff", path, path, "--fail-above", "span=0%", "--fail-above", "idle=0ns"])
     assert done.exit_code == 0, done.output
 

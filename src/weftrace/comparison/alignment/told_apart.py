@@ -61,6 +61,8 @@ def _split_where_both(rows: pl.DataFrame, places: Sequence[Sequence[str]]) -> li
     """Rows of one run each, split by effects in the first kind of place that both runs have; the others as they are."""
     done = []
     for place in places:
+        if rows.is_empty():
+            break
         sides = [rows.filter(each).select(place).unique() for each in (_BEFORE, _AFTER)]
         pairs = sides[0].join(sides[1], on=place, how="semi", nulls_equal=True)
         there = rows.join(pairs, on=place, how="semi", nulls_equal=True)
