@@ -45,9 +45,9 @@ _GROUPS = ("part", "cause", "family")
 class Cause:
     """A change of one part by one family of kernels. Times in ns of a step.
 
-    part, cause: as in `Diff.changes`. family: of the kernels; of idle time, of those that end the gaps. change_ns: of
-    their own time. effect: by what most of it is (`EFFECTS`); None where no effect leads. sentence: all of it in words,
-    without a full stop.
+    part, cause: as in `Diff.changes`. family: of the kernels; of idle time, of those that end the gaps; None of waiting
+    for late ranks. change_ns: of their own time. effect: by what most of it is (`EFFECTS`); None where no effect leads.
+    sentence: all of it in words, without a full stop.
     """
 
     part: str
@@ -88,8 +88,18 @@ def headline(diff: Diff) -> str:
             most = _because(diff, told) if abs(diff.change_ns) >= _SEEN * max(1, diff.spans[0].median_ns) else ""
             noise = f"Within the noise: {lead[0].lower()}{lead[1:]}, and steps of one run differ by as much."
             return " ".join((f"{noise} What differs most{most}." if most else noise, *unseen))
-        return f"{lead}, which is within the noise; but {found[0].sentence}."
+        but = f"{lead}, which is within the noise; but {found[0].sentence}{_against(found)}."
+        return " ".join((but, *unseen))
     return " ".join((f"{lead}{_because(diff, told)}.", *unseen, *_unsure(diff)))
+
+
+def _against(found: list[Cause]) -> str:
+    """Of causes that are sure, the largest that makes up for the first."""
+    first = found[0].change_ns
+    for each in found[1:]:
+        if each.change_ns * first < 0 and abs(each.change_ns) >= _BESIDE * abs(first):
+            return f"; against it, {each.sentence}"
+    return ""
 
 
 def causes(diff: Diff, most: int = _MOST_CAUSES) -> tuple[Cause, ...]:
@@ -100,7 +110,8 @@ def causes(diff: Diff, most: int = _MOST_CAUSES) -> tuple[Cause, ...]:
     net, gross = (each.sum().over("part", "family") for each in (pl.col("change_ns"), pl.col("change_ns").abs()))
     is_another = (pl.col("part") == "idle") & (net.abs() < _MOST * gross)
     by_cause = diff.by(*_GROUPS).with_columns(pl.when(~is_another).then("cause").alias("cause"))
-    groups = summed(by_cause, _GROUPS).filter(pl.col("change_ns") != 0)
+    no_family = pl.when(pl.col("part") != WAITING).then("family").alias("family")  # of which collective is no matter
+    groups = summed(by_cause.with_columns(no_family), _GROUPS).filter(pl.col("change_ns") != 0)
     whole = max(1, int(groups.get_column("change_ns").abs().sum()))
     large = groups.filter(pl.col("change_ns").abs() >= _WORTH * whole).head(most)
     return tuple(_cause(diff, row) for row in large.iter_rows(named=True))
@@ -127,7 +138,9 @@ def _sentence(told: _Told, changes: pl.DataFrame) -> str:
     more = "more" if told.change_ns > 0 else "less"
     family = _named(told.family)
     if told.part == WAITING:
-        return f"ranks wait {short_time(abs(told.change_ns))} {more} for {told.cause}, which is late"
+        is_gone = told.values["after_ns"] < _REST * told.values["before_ns"]
+        late = f"which {'was' if is_gone else 'is'} late"
+        return f"ranks wait {short_time(abs(told.change_ns))} {more} for {told.cause}, {late}"
     if told.part == "idle":
         return f"{_part_words('idle', told.cause)}, before {family} kernels: {size}{_how(told, 'gap')}"
     what = {"compute": f"{family} kernels", "exposed communication": f"exposed {family}"}.get(
@@ -228,8 +241,10 @@ def _part_told(diff: Diff, part: dict[str, Any], told: tuple[Cause, ...]) -> str
             rest_ns = change_ns - own[0].change_ns
             beside = f" (other {_part_words(part['part'], None)} {_size(rest_ns)})"
             return own[0].sentence + (beside if abs(rest_ns) >= _REST * abs(own[0].change_ns) else "")
-    name = _part_words(part["part"], by_cause["cause"] if is_one else None)
-    words = f"{name} {_size(change_ns)}"
+    if part["part"] == WAITING:
+        return _late_ones(change_ns, own)
+    whole, name = (_part_words(part["part"], cause) for cause in (None, by_cause["cause"] if is_one else None))
+    words = f"{name} {_size(change_ns if name == whole else by_cause['change_ns'])}"
     if is_one and own and own[0].change_ns / change_ns >= _MOST:
         before = own[0].sentence.removeprefix(f"{name}, ")  # of idle time, before which kernels
         return f"{words}, most of it{' ' if before != own[0].sentence else ': '}{before}"
@@ -238,11 +253,17 @@ def _part_told(diff: Diff, part: dict[str, Any], told: tuple[Cause, ...]) -> str
     return f"{words}, most of it {most}" if is_most else words
 
 
+def _late_ones(change_ns: int, own: list[Cause]) -> str:
+    """Waiting for several ranks, and for which of them most."""
+    most = f", most for {own[0].cause}: {_size(own[0].change_ns)}" if own else ""
+    return f"ranks wait {short_time(abs(change_ns))} {'more' if change_ns > 0 else 'less'} for late ones{most}"
+
+
 def _part_words(part: str, cause: str | None) -> str:
     if part == "idle":
         return _IDLE.get(cause or "", "idle time")
     if part == WAITING:
-        return f"waiting for {cause}, which is late"
+        return "waiting for late ranks"
     if part == "exposed communication" and cause == "barrier":
         return "exposed communication kernels that wait and move nothing"
     return {"exposed memory": "copies with no kernel beside them"}.get(part, part)
@@ -253,12 +274,9 @@ def _size(change_ns: int) -> str:
 
 
 def _unseen(diff: Diff) -> Iterator[str]:
-    """Communication that takes much longer, or shorter, behind computation, so that the step tells nothing of it.
-
-    Not where waiting for late ranks is told: kernels last as long as they wait, too.
-    """
-    if (diff.changes.get_column("part") == WAITING).any():
-        return
+    """What lies behind computation, so that the step tells nothing of it: communication that takes much longer, or
+    shorter; and waiting for a late rank, which leaves less computation to hide other communication behind."""
+    yield from _unseen_waits(diff)
     rows = diff.changes.filter(pl.col("kind") == "communication", pl.col("part") == "exposed communication")
     rows = rows.group_by("family").agg(pl.col(r"^(before|after)_(num|raw_ns)$", "change_ns").sum())
     means = [pl.col(f"{side}_raw_ns") / pl.col(f"{side}_num") for side in ("before", "after")]
@@ -271,6 +289,27 @@ def _unseen(diff: Diff) -> Iterator[str]:
     rows = rows.filter(hidden, (pl.col("times") - 1).abs() >= _REST).sort(pl.col("more").abs(), descending=True)
     for family, times in rows.select("family", "times").head(1).iter_rows():
         yield f"Behind computation, {_named(family)} kernels take {times:.2f} times as long."
+
+
+def _unseen_waits(diff: Diff) -> Iterator[str]:
+    """Where more, or less, of communication is exposed as ranks wait more, or less, for one behind computation. Not
+    where their exposed waiting is larger, for then that is told."""
+    exposed = diff.by("part").filter(part="exposed communication").select("change_ns", "by_overlap_ns").sum()
+    (exposed_ns, by_overlap_ns) = exposed.row(0)
+    if abs(exposed_ns) < _SEEN * diff.spans[0].median_ns or by_overlap_ns * exposed_ns < _MOST * exposed_ns**2:
+        return
+    hidden = pl.col("after_raw_ns") - pl.col("before_raw_ns") - pl.col("change_ns")
+    waits = diff.by("part", "cause").filter(pl.col("part") == WAITING).with_columns(hidden.alias("hidden_ns"))
+    waits = waits.sort(pl.col("hidden_ns").abs(), descending=True, maintain_order=True)
+    for row in waits.head(1).iter_rows(named=True):
+        if abs(row["change_ns"]) < abs(exposed_ns) and row["hidden_ns"] * exposed_ns >= _MOST * exposed_ns**2:
+            is_more = row["hidden_ns"] > 0
+            late = "was" if row["after_raw_ns"] < _REST * row["before_raw_ns"] else "is"
+            yield (
+                f"Behind computation, ranks wait {short_time(abs(row['hidden_ns']))} {'more' if is_more else 'less'} "
+                f"for {row['cause']}, which {late} late: that leaves {'less' if is_more else 'more'} of it to hide "
+                "other communication."
+            )
 
 
 def _unsure(diff: Diff) -> Iterator[str]:
@@ -289,6 +328,7 @@ def _is_sure(diff: Diff, cause: Cause) -> bool:
     """Whether a cause is more than noise, asked of all causes at once."""
     number = diff.changes.select(_GROUPS).n_unique()
     names = [name for name in _GROUPS if name != "cause" or cause.cause or cause.part != "idle"]
+    names = [name for name in names if name != "family" or cause.part != WAITING]
     one, other = (
         side.shares.filter(*(pl.col(name).eq_missing(getattr(cause, name)) for name in names))
         for side in (diff.before, diff.after)
@@ -326,5 +366,5 @@ def _named(family: str | None) -> str:
 
 
 def _short(kernel: str, most: int = 48) -> str:
-    name = kernel.removeprefix("void ").split("(")[0]
+    name = kernel.removeprefix("void ").split("(")[0].rstrip()
     return name if len(name) <= most else f"{name[: most - 1]}…"
