@@ -143,13 +143,27 @@ def test_what_may_be_the_cause_is_a_reason_with_both_values(
 
 
 def test_a_file_and_itself_are_comparable_however_damaged(tmp_path: Path) -> None:
-    path = written(steps=0).write(tmp_path / "rank0.json")
+    path = written(steps=0, kernels=[GEMM] * 8).write(tmp_path / "rank0.json")
     path.write_text(path.read_text()[:-20])
     assert run_of(path).ranks[0].facts["damage"].startswith("cut short (")
     assert verdict_of(*sides_of(run_of(path), run_of(path))).word == "comparable"
-    whole = written(steps=0).write(tmp_path / "whole.json")
+    whole = written(steps=0, kernels=[GEMM] * 8).write(tmp_path / "whole.json")
     reason, *_ = verdict_of(*sides_of(run_of(whole), run_of(path))).reasons
     assert reason.startswith("the files are not alike whole: whole before, cut short (") and reason.endswith(" after")
+
+
+def test_a_file_that_was_cut_short_in_its_only_step_is_no_faster_run(tmp_path: Path) -> None:
+    """A gate of its length would be met."""
+    whole = run_of(written(steps=0, kernels=[GEMM] * 8).write(tmp_path / "whole.json"))
+    text = (tmp_path / "whole.json").read_text()
+    (tmp_path / "cut.json").write_text(text[: text.index(GEMM, text.index(GEMM, text.index(GEMM) + 1) + 1)])
+    cut = run_of(tmp_path / "cut.json")
+    for sides, name in (((whole, cut), "after"), ((cut, whole), "before")):
+        verdict = verdict_of(*sides_of(*sides))
+        assert verdict.word == "not comparable"
+        assert f"the run {name} is cut short: it holds 2 kernels and copies of a step, the other 9" in verdict.reasons
+        damage = next(told for told in verdict.facts if told[0] == "damage")
+        assert damage[1 if name == "after" else 2] == "whole"
 
 
 def _of_ranks(run: Run, ranks: Iterable[int], **changes: Any) -> Run:

@@ -184,7 +184,7 @@ def _damage(trace: Trace) -> str:
     if cut := trace.info.get("capture.cut_short"):
         told.append(f"cut short in step {cut} by an exception")
     if quality.num_dropped:
-        told.append(f"{quality.num_dropped:,} events dropped")
+        told.append(f"{counted(quality.num_dropped, 'event')} dropped")
     return ", ".join(told)
 
 

@@ -6,8 +6,8 @@ change may be the effect of it. A simulated run may be held against a measured o
 
 No cause may be told where times of a step differ for so many reasons at once that none can be picked out ("not
 comparable"; the numbers stand): another model or maker of device, another number of ranks in the world, different ranks
-of one job (they do different work), no rank in common, times of host operators against times of a device, and a step
-against a recording without steps.
+of one job (they do different work), no rank in common, times of host operators against times of a device, a step
+against a recording without steps, and a file that was cut short in its only step.
 
 Only differences are reasons: what both lack, or both suffer from alike, says nothing against comparing them.
 """
@@ -103,6 +103,20 @@ def _refusals(before: Side, after: Side) -> Iterator[str]:
     yield from _differing(before, after, "what is timed differs", _timed)
     if bool(before.steady.steps) != bool(after.steady.steps):
         yield f"a step is held against a whole recording: {_steps(before)} before, {_steps(after)} after"
+    yield from _cut_off(before, after)
+
+
+def _cut_off(before: Side, after: Side) -> Iterator[str]:
+    """One file lost its end, and with it much of the only step that it has: what is left is no shorter step."""
+    is_cut = [any("cut short" in rank.facts.get(DAMAGE, "") for rank in side.ranks) for side in (before, after)]
+    num = _launches(before), _launches(after)
+    at = is_cut.index(True) if any(is_cut) else 0
+    alone = len((before, after)[at].steady.steps) <= 1
+    if is_cut[0] != is_cut[1] and alone and num[1 - at] - num[at] > _OTHER_WORK * max(num):
+        yield (
+            f"the run {('before', 'after')[at]} is cut short: it holds {num[at]:,.0f} kernels and copies of a step, "
+            f"the other {num[1 - at]:,.0f}"
+        )
 
 
 def _are_other_ranks(before: Side, after: Side) -> bool:
@@ -328,7 +342,8 @@ def _facts(before: Side, after: Side) -> Iterator[tuple[str, str, str]]:
     for name in (*known, DAMAGE, OVERLAPS, *_names(before, after, SETTING), *_names(before, after, VERSION)):
         one, other = _each(before, _fact(name)), _each(after, _fact(name))
         if one or other:
-            yield name.removeprefix(SETTING).removeprefix(VERSION), one or _UNKNOWN, other or _UNKNOWN
+            nothing = "whole" if name == DAMAGE else _UNKNOWN
+            yield name.removeprefix(SETTING).removeprefix(VERSION), one or nothing, other or nothing
     yield from _shapes_of_longest(before, after)
 
 
