@@ -2398,6 +2398,8 @@ declare namespace query {
     sql: string;
     read: TableRead[];
     failures: FileFailed[];
+    /** Files that lost a part: the answer is of what is left. */
+    notes: string[];
     columns: AnswerColumn[];
     num_rows: number;
     /** Column -> value. What is no number (NaN, infinity) is null. */

@@ -150,3 +150,30 @@ def test_a_rank_that_cannot_be_read_is_named_beside_the_answer(run: Run, folder:
 def test_nothing_in_a_name_reaches_the_terminal_as_it_is(run: Run, folder: Path) -> None:
     code, out, _ = run("query", folder / "train.json", "select '\x1b[31m[bold]' as \"a\x1b[1m\" from ranks")
     assert code == 0 and "\x1b" not in out and "[bold]" in out
+
+
+def test_a_file_that_lost_a_part_is_told(run: Run, folder: Path) -> None:
+    """Rows of half a trace look like those of a whole one."""
+    cut = folder / "cut.json"
+    text = (folder / "train.json").read_text()
+    cut.write_text(text[: len(text) * 3 // 4])
+    (folder / "some").mkdir()
+    (folder / "some" / "rank0.json").write_text(cut.read_text())
+    (folder / "some" / "rank1.json").write_text((folder / "job" / "rank1.json").read_text())
+    for source, name in ((cut, "cut.json"), (folder / "some", "rank0.json")):
+        code, out, err = run("query", source, "select count(*) as n from work", "--json")
+        assert code == 0 and f"{name}: incomplete: cut short (" in err and "the answer is of what is left" in err
+        assert json.loads(out)["notes"] == [err.strip().removeprefix("weftrace: ")]
+    with pytest.warns(wt.errors.QueryWarning, match="incomplete: cut short"):
+        wt.query(cut, "select 1 from work")
+
+
+@pytest.mark.parametrize("sql", ["delete from work", "update work set rank = 1", "insert into work values (1)"])
+def test_what_would_write_is_no_misspelt_select(run: Run, folder: Path, sql: str) -> None:
+    code, _, err = run("query", folder / "train.json", sql)
+    assert code == 2 and "a trace is only read" in err and "Do you mean" not in err
+
+
+def test_a_column_in_capitals_is_found_in_a_table_in_capitals(run: Run, folder: Path) -> None:
+    code, _, err = run("query", folder / "train.json", "select Family from Work")
+    assert code == 2 and "there is no column Family. Do you mean family? Columns of work:" in err

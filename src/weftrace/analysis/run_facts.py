@@ -71,7 +71,7 @@ def _told(work: Work, operator_rows: pl.Series | None) -> Iterator[tuple[str, st
     yield COLLECTIVE_DTYPES, ", ".join(sorted(work.events.get_column("dtype").drop_nulls().unique().cast(pl.String)))
     yield from _of_operators(work, operator_rows)
     yield EXTRAS, _extras(trace)
-    yield DAMAGE, _damage(trace)
+    yield DAMAGE, damage_of(trace)
     yield OVERLAPS, percent(work.num_overlapping / work.events.height) if work.num_overlapping else ""
     yield MACHINE, trace.info.get("capture.host", trace.info.get("hostname", ""))
     yield from _versions(trace.info)
@@ -177,7 +177,7 @@ def _extras(trace: Trace) -> str:
     return "without extras" if "schemaVersion" in trace.info and not trace.simulated else ""
 
 
-def _damage(trace: Trace) -> str:
+def damage_of(trace: Trace) -> str:
     """What the file lost; of a whole one, nothing."""
     quality = trace.quality
     told = [f"cut short ({quality.truncated})"] if quality.truncated else []

@@ -19,6 +19,7 @@ from typing import Literal
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from weftrace.analysis.run_facts import damage_of
 from weftrace.errors import QueryWarning, TraceError
 from weftrace.notebook import InNotebook
 from weftrace.questions.building import Needs, build
@@ -38,6 +39,7 @@ class Answer(InNotebook):
     """What a question gave.
 
     frame: its rows. read: how many rows each table that it needs has. failures: files of a job that could not be used.
+    notes: files that lost a part, and which.
     """
 
     source: str
@@ -45,6 +47,7 @@ class Answer(InNotebook):
     frame: pl.DataFrame
     read: Mapping[str, int] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "rows", f"{self.frame.height:,}"
@@ -65,11 +68,11 @@ def query(
     see `Job.map`; ranks are read one after another in each, and only the columns that the SQL needs are kept of them.
 
     Raises QueryError where the SQL cannot be run, naming the nearest table or column, and TraceError where nothing can
-    be read. Warns (QueryWarning) of ranks that cannot be read; the others answer.
+    be read. Warns (QueryWarning) of ranks that cannot be read, the others answer, and of files that lost a part.
     """
     answer = ask(source, sql, rules=rules, workers=workers)
-    for failure in answer.failures:
-        warnings.warn(failure.error, QueryWarning, stacklevel=2)
+    for told in (*(failure.error for failure in answer.failures), *answer.notes):
+        warnings.warn(told, QueryWarning, stacklevel=2)
     return answer.frame
 
 
@@ -88,16 +91,24 @@ def ask(
         built = build(opened, needs, rules=rules)
         read = {name: frame.height for name, frame in built.items()}
         frame = _run(sql, {name: frame.lazy() for name, frame in built.items()})
-        return Answer(source=opened.path or "in memory", sql=sql, frame=frame, read=read)
+        return Answer(
+            source=opened.path or "in memory",
+            sql=sql,
+            frame=frame,
+            read=read,
+            notes=tuple(filter(None, [_lost(opened)])),
+        )
     if not needs:
         return Answer(source=opened.source, sql=sql, frame=_run(sql, {}))
     with tempfile.TemporaryDirectory(prefix="weftrace-query-") as folder:
         write = partial(_write, needs=needs, folder=folder, rules=rules)
-        failures = _told(opened, opened.map(write, workers=workers, on_done=on_done))
+        outcomes = opened.map(write, workers=workers, on_done=on_done)
+        failures = _told(opened, outcomes)
+        notes = tuple(outcome.value for outcome in outcomes if outcome.value)
         scans = {name: pl.scan_parquet(Path(folder, name, "*.parquet")) for name in needs}
         read = {name: int(scan.select(pl.len()).collect().item()) for name, scan in scans.items()}
         frame = _run(sql, scans, engine="streaming")
-    return Answer(source=opened.source, sql=sql, frame=frame, read=read, failures=failures)
+    return Answer(source=opened.source, sql=sql, frame=frame, read=read, failures=failures, notes=notes)
 
 
 def tables(
@@ -175,8 +186,8 @@ def _run(
     return frame.with_columns(pl.col(pl.Decimal).cast(pl.Float64))
 
 
-def _write(trace: Trace, *, needs: Needs, folder: str, rules: KernelRules | None) -> None:
-    """What is needed of one rank, in files of their own."""
+def _write(trace: Trace, *, needs: Needs, folder: str, rules: KernelRules | None) -> str:
+    """What is needed of one rank, in files of their own. Gives what its file lost."""
     for name, frame in build(trace, needs, rules=rules).items():
         place = Path(folder, name)
         place.mkdir(exist_ok=True)
@@ -184,9 +195,15 @@ def _write(trace: Trace, *, needs: Needs, folder: str, rules: KernelRules | None
         handle, path = tempfile.mkstemp(prefix=f"{rank}-", suffix=".parquet", dir=place)
         os.close(handle)
         frame.write_parquet(path, compression="lz4")
+    return _lost(trace)
 
 
-def _told(job: Job, outcomes: list[Outcome[None]] | list[Outcome[dict[str, pl.DataFrame]]]) -> tuple[Failure, ...]:
+def _lost(trace: Trace) -> str:
+    damage = damage_of(trace)
+    return f"{trace.path or 'the trace'}: incomplete: {damage}; the answer is of what is left" if damage else ""
+
+
+def _told(job: Job, outcomes: list[Outcome[str]] | list[Outcome[dict[str, pl.DataFrame]]]) -> tuple[Failure, ...]:
     """What failed. Raises TraceError where that is everything."""
     failures = tuple(outcome.failure for outcome in outcomes if outcome.failure is not None)
     if len(failures) == len(outcomes):

@@ -51,6 +51,7 @@ class QueryDocument(TypedDict):
     sql: str
     read: list[TableRead]
     failures: list[FileFailed]
+    notes: Annotated[list[str], Meta(description="Files that lost a part: the answer is of what is left.")]
     columns: list[AnswerColumn]
     num_rows: Count
     rows: Annotated[
@@ -108,6 +109,7 @@ def answer_document(answer: Answer) -> QueryDocument:
         "sql": answer.sql,
         "read": [{"table": name, "rows": rows} for name, rows in answer.read.items()],
         "failures": [{"path": failure.path, "error": failure.error} for failure in answer.failures],
+        "notes": list(answer.notes),
         "columns": [{"name": name, "type": str(dtype)} for name, dtype in frame.schema.items()],
         "num_rows": frame.height,
         "rows": [{name: _json(value) for name, value in row.items()} for row in frame.iter_rows(named=True)],
@@ -127,6 +129,7 @@ def answer_of(document: Mapping[str, Any], *, what: str) -> Answer:
         frame=frame,
         read={each["table"]: each["rows"] for each in told["read"]},
         failures=tuple(Failure(path=each["path"], error=each["error"]) for each in told["failures"]),
+        notes=tuple(told["notes"]),
     )
 
 

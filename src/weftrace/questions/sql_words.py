@@ -10,6 +10,7 @@ from itertools import pairwise
 from weftrace.errors import QueryError
 
 _STATEMENTS = ("select", "with", "from", "values", "show", "explain")
+_WRITING = ("insert", "update", "delete", "create", "drop", "alter", "truncate", "copy")
 SUPPORTED = "A question is a SELECT (WITH ... SELECT too); SHOW TABLES and EXPLAIN SELECT work as well."
 _TOKENS = re.compile(
     r"""'(?:[^']|'')*'                           # a text
@@ -25,7 +26,8 @@ _TEXT_PREFIXES = frozenset(("e", "q", "nq", "n", "r", "b", "br", "rb"))
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """first: the word that SQL begins with. names: every name in it, whatever it names. aliases: those after an AS."""
+    """first: the word that SQL begins with. names: every name in it, whatever it
+    names, and in small letters. aliases: those after an AS."""
 
     first: str
     names: frozenset[str]
@@ -54,11 +56,11 @@ def words_of(sql: str) -> Words:
     if first == "explain" and second not in ("select", "with", "from", "analyze"):
         raise QueryError(f"only a SELECT is explained. {SUPPORTED}")
     if first not in _STATEMENTS:
-        near = get_close_matches(first, _STATEMENTS, 1)
+        near = [] if first in _WRITING else get_close_matches(first, _STATEMENTS, 1)
         hint = f" Do you mean {near[0]}?" if near else ""
         raise QueryError(f"SQL that begins with {found[0]} is not run: a trace is only read.{hint} {SUPPORTED}")
     aliases = [word for before, word in pairwise(found) if before.lower() == "as"]
-    return Words(first, frozenset(found), frozenset(aliases))
+    return Words(first, frozenset(found) | frozenset(map(str.lower, found)), frozenset(aliases))
 
 
 def with_fractions(sql: str) -> str:

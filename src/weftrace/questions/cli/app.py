@@ -82,7 +82,7 @@ def command(
     outputs.deliver(
         answer, ANSWER, to, show=lambda answer, console: print_answer(answer, console, limit=limit, human=human)
     )
-    options.tell_failures([failure.error for failure in answer.failures])
+    options.tell_failures([*(failure.error for failure in answer.failures), *answer.notes])
 
 
 def _show_schema(names: list[str], output: list[str] | None, *, json: bool) -> None:
