@@ -163,3 +163,12 @@ def test_the_length_told_of_gaps_is_theirs_and_not_that_of_all_idle_time(tmp_pat
     """Six gaps of 20 µs become 5 µs, −90 µs; the host is late by 7 µs more, so idle time is 83 µs less."""
     found = diff(_with_gaps(tmp_path / "before", 20, 50), _with_gaps(tmp_path / "after", 5, 57))
     assert "idle time between kernels that follow each other −90.0 µs, most of it before " in headline(found)
+
+
+def test_all_that_changed_is_told_where_no_effect_leads(tmp_path: Path) -> None:
+    """An all-reduce that takes 2.5 times as long, more of it hidden: 80 µs exposed, then 105 µs."""
+    after = replace(BEFORE, all_reduce_us=250, hidden_us=145)
+    found = diff(run(tmp_path, [BEFORE] * 4, name="before"), run(tmp_path, [after] * 4, name="after"))
+    assert headline(found).endswith(
+        ": exposed all-reduce +25.0 µs, they take 2.50 times as long, 20.0 % → 58.0 % of it hidden."
+    )

@@ -180,7 +180,8 @@ def test_of_many_ranks_a_reason_is_told_once(tmp_path: Path) -> None:
     verdict = verdict_of(*sides_of(before, after))
     assert verdict.word == "comparable, but"
     assert verdict.reasons == (
-        "the ranks differ: ranks 0–7 before, ranks 0–6 after; 7 in both",
+        "the ranks differ: ranks 0–7 before, ranks 0–6 after; 7 in both, and what these waited for others counts as "
+        "communication",
         "the version of NCCL differs: 2.20 before, 2.21 after (on 3 of 7 ranks)",
     )
     assert ("NCCL", "2.20", "2.20 (and 1 other)") in verdict.facts

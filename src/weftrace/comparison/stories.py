@@ -167,13 +167,33 @@ def _how(told: _Told, noun: str) -> str:
         raw0, raw1 = values["before_raw_ns"], values["after_raw_ns"]
         if told.part == "compute":
             return f", they run {'less' if told.change_ns > 0 else 'more'} beside other kernels"
-        shares = [values[f"{side}_ns"] / raw if raw else 0.0 for side, raw in (("before", raw0), ("after", raw1))]
+        hidden = [_hidden(values[f"{side}_ns"], values[f"{side}_raw_ns"]) for side in ("before", "after")]
         return (
-            f", {'less' if told.change_ns > 0 else 'more'} of it hidden: {percent(1 - shares[0])} → "
-            f"{percent(1 - shares[1])}, the kernels take {_times(raw0 / n0, raw1 / n1) if n0 and n1 and raw0 else '?'} "
+            f", {'less' if told.change_ns > 0 else 'more'} of it hidden: {percent(hidden[0])} → "
+            f"{percent(hidden[1])}, the kernels take {_times(raw0 / n0, raw1 / n1) if n0 and n1 and raw0 else '?'} "
             "as long"
         )
-    return ""
+    return "".join(_all_effects(told, noun))
+
+
+def _all_effects(told: _Told, noun: str) -> Iterator[str]:
+    """Where no effect leads: all that differ much."""
+    values = told.values
+    n0, n1, raw0, raw1 = (values[name] for name in ("before_num", "after_num", "before_raw_ns", "after_raw_ns"))
+    if told.effect is not None or min(n0, n1, raw0, raw1) <= 0:
+        return
+    if abs(n1 - n0) >= _REST * n0:
+        yield f", {_count(n0)} → {_count(n1)} {noun}s{told.each}"
+    if abs(raw1 / n1 - raw0 / n0) >= _REST * raw0 / n0:
+        yield f", they {'take' if noun == 'kernel' else 'last'} {_times(raw0 / n0, raw1 / n1)} as long"
+    hidden = _hidden(values["before_ns"], raw0), _hidden(values["after_ns"], raw1)
+    if told.part == "exposed communication" and abs(hidden[1] - hidden[0]) >= _SEEN:
+        yield f", {percent(hidden[0])} → {percent(hidden[1])} of it hidden"
+
+
+def _hidden(own_ns: int, raw_ns: float) -> float:
+    """The share that is hidden; own_ns is rounded, so it may be more than raw_ns."""
+    return max(0.0, 1 - own_ns / raw_ns) if raw_ns else 1.0
 
 
 def _other_kernels(changes: pl.DataFrame) -> str:

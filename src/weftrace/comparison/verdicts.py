@@ -183,7 +183,8 @@ def _other_ranks(before: Side, after: Side) -> Iterator[str]:
     of = [{(rank.rank, rank.device) for rank in side.run.ranks} for side in (before, after)]
     if len(before.ranks) < max(len(before.run.ranks), len(after.run.ranks)) and of[0] != of[1]:
         both = len({rank.rank for rank in before.ranks})
-        yield f"the ranks differ: {_ranks(before.run)} before, {_ranks(after.run)} after; {both} in both"
+        waits = ", and what these waited for others counts as communication" if both > 1 else ""
+        yield f"the ranks differ: {_ranks(before.run)} before, {_ranks(after.run)} after; {both} in both{waits}"
 
 
 def _unread(before: Side, after: Side) -> Iterator[str]:
