@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +65,19 @@ class StepShares:
     exposed: Intervals
     windows: pl.DataFrame
     seam_ns: int | None
+
+    def __reduce__(self) -> tuple[Callable[..., StepShares], tuple[object, ...]]:
+        """To another process compressed: a kernel's name is long and stands in many rows."""
+        packed = io.BytesIO()
+        self.shares.write_ipc(packed, compression="zstd")
+        return _unpacked, (packed.getvalue(), self.pieces, self.exposed, self.windows, self.seam_ns)
+
+
+def _unpacked(
+    packed: bytes, pieces: pl.DataFrame, exposed: Intervals, windows: pl.DataFrame, seam_ns: int | None
+) -> StepShares:
+    shares = pl.read_ipc(packed)
+    return StepShares(shares=shares, pieces=pieces, exposed=exposed, windows=windows, seam_ns=seam_ns)
 
 
 def step_shares(source: Source, *, launched_by: pl.Series | None = None) -> StepShares:
