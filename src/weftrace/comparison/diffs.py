@@ -116,7 +116,10 @@ def diff(
 
     rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. steps_by: name of the ranges that
     stand for steps, see `with_steps`. Raises TraceError where one of them cannot be read, ComparisonError where
-    steps_by names no two ranges.
+    steps_by names no two ranges, DocumentError of a saved report that holds too little.
+
+    Of single traces, and of traces in memory, the events stay with the result, for the page draws them; those of a job
+    are read again for it. `run_of` keeps none.
     """
     runs = [
         run_of(source, rules=rules, workers=workers, keep_work=True, steps_by=steps_by, on_done=on_done)

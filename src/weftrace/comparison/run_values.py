@@ -13,6 +13,7 @@ from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.analysis.step_shares import StepShares
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Failure
+from weftrace.trace.kernels import KernelRules
 from weftrace.trace.work import Basis, Work
 
 
@@ -30,7 +31,8 @@ class RankRun(InNotebook):
     seam_ns: how far the ends of windows may be off (`StepShares`).
     facts: what the file says of device, versions and settings, by name (`facts_of`). work: all of it, where a page
     needs it again; saved: in its place a saved report's rank, which holds lanes. steps_by: what ranges of the host are
-    called that stand for steps (`with_steps`); None where a profiler recorded steps, or there are none.
+    called that stand for steps (`with_steps`); None where a profiler recorded steps, or there are none. rules: by which
+    its kernels were classed, weftrace's own where None: a page that reads its file again needs them.
     """
 
     rank: int | None
@@ -53,6 +55,7 @@ class RankRun(InNotebook):
     work: Work | None = None
     saved: Mapping[str, Any] | None = None
     steps_by: str | None = None
+    rules: KernelRules | None = None
 
     @property
     def steps(self) -> tuple[int, ...]:

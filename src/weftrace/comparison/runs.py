@@ -45,14 +45,17 @@ def run_of(
 ) -> Run:
     """What of a trace or a job is compared. A path may name either, or the JSON of a report on one.
 
-    rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. keep_work: of a single trace, keep
-    its work for the page. steps_by: see `with_steps`. Raises TraceError where nothing can be read, ComparisonError
-    where steps_by names no two ranges, DocumentError of a report that holds too little.
+    rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. keep_work: of a single trace, and
+    of traces in memory, keep the work for the page. steps_by: see `with_steps`. A Run stays as it is.
+
+    Raises TraceError where nothing can be read, ComparisonError where steps_by names no two ranges, DocumentError of a
+    report that holds too little.
     """
     if isinstance(source, Run):
         return source
     if isinstance(source, Mapping):
-        ranks = [rank for trace in source.values() for rank in _devices(trace, rules, steps_by=steps_by)]
+        devices = partial(_devices, rules=rules, keep_work=keep_work, steps_by=steps_by)
+        ranks = [rank for trace in source.values() for rank in devices(trace)]
         return _together("in memory", ranks, ())
     if not isinstance(source, Trace | Job):
         if is_report(source):
@@ -75,7 +78,7 @@ def _devices(
 ) -> list[RankRun]:
     trace, name = with_steps(trace, steps_by)
     works = works_of(trace, rules=rules)
-    return [replace(rank_run(work), work=work if keep_work else None, steps_by=name) for work in works]
+    return [replace(rank_run(work), work=work if keep_work else None, steps_by=name, rules=rules) for work in works]
 
 
 def rank_run(work: Work) -> RankRun:

@@ -15,9 +15,11 @@ from weftrace.analysis import breakdown
 from weftrace.comparison import diff
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.document import diff_report
-from weftrace.comparison.render.picture import RunPicture, rank_pictures, shown_steps
+from weftrace.comparison.render.picture import LabelRow, RunPicture, rank_pictures, shown_steps
 from weftrace.comparison.saved_reports import run_of_report
+from weftrace.plan import Op, Plan, Resource, simulate_ranks
 from weftrace.report import analyze
+from weftrace.trace import Job, load_rules
 
 
 def numbers(column: Any) -> list[int]:
@@ -122,6 +124,33 @@ def test_ranks_without_their_work_are_read_again_and_said_where_they_are_gone(tm
     Path(found.after.ranks[1].path).unlink()
     second = rank_pictures(found)[1]
     assert second["before"] is not None and second["after"] is None and "after" in second["missing"][0]
+
+
+def test_ranks_are_read_again_by_the_rules_that_they_were_compared_by(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nname = "mine"\nkind = "compute"\nfamily = "mine"\nmatch = "gemm"\nsource = "a test"\n')
+    found = changed_job(tmp_path)
+    jobs = [
+        Job(source=side.run.source, paths=tuple(rank.path for rank in side.ranks))
+        for side in (found.before, found.after)
+    ]
+    again = diff(*jobs, rules=load_rules(rules), workers=1)
+    assert "mine" not in {label["family"] for label in _labels(found)}
+    assert "mine" in {label["family"] for label in _labels(again)}
+
+
+def test_a_job_in_memory_is_drawn() -> None:
+    ops = [
+        Op(name=name, duration_ns=1000, step=step, resource=Resource(rank=rank, stream=7))
+        for rank in range(2) for step in range(3) for name in ("gemm", "norm")
+    ]  # fmt: skip
+    traces = simulate_ranks(Plan.of(ops, name="job"))
+    pictures = rank_pictures(diff(traces, traces))
+    assert all(rank["before"] and rank["after"] and not rank["missing"] for rank in pictures)
+
+
+def _labels(found: Diff) -> list[LabelRow]:
+    return [label for rank in rank_pictures(found) if rank["before"] for label in rank["before"]["labels"]]
 
 
 def test_a_saved_report_shows_its_lanes_as_the_trace_does_and_says_what_it_does_not_hold(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def _work_again(rank: RankRun) -> Work | str:
         return rank.work
     try:
         trace = open_trace(rank.path)
-        works = works_of(with_steps(trace, rank.steps_by)[0]) if isinstance(trace, Trace) else []
+        works = works_of(with_steps(trace, rank.steps_by)[0], rules=rank.rules) if isinstance(trace, Trace) else []
     except (WeftraceError, OSError) as error:
         return f"its events could not be read again ({error})"
     return next((w for w in works if w.device == rank.device and w.trace.rank == rank.rank), "its events are not kept")
