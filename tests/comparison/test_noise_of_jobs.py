@@ -1,7 +1,7 @@
 """Noise through the whole house: jobs of plans with jittered durations, simulated, read, compared.
 
-Few draws: many are in `test_noise`. Of 200 pairs of these runs 198 were within the noise, and of 100 in which a family takes
-5 % longer, it was named first in all.
+Few draws: many are in `test_noise`. Of 200 pairs of these runs 198 were within the
+noise, and of 100 in which a family takes 5 % longer, it was named first in all.
 """
 
 from __future__ import annotations

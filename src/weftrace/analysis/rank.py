@@ -101,7 +101,7 @@ class Analysis(InNotebook):
 
     ranks: in order of rank, then device. failures: files that could not be used. clocks: offsets between ranks' clocks;
     empty for a single rank. lateness: of the ranks that are in sums; None where no two share a collective.
-    empty for a single rank. slow_work: which ranks compute longer than their peers; None of a single rank.
+    slow_work: which ranks compute longer than their peers; None of a single rank.
     notes: what is missing from the whole: ranks without a file, ranks with several.
     """
 

@@ -331,12 +331,8 @@ def _facts(before: Side, after: Side) -> Iterator[tuple[str, str, str]]:
         if any(told := (of(before), of(after))):
             yield name, told[0] or _UNKNOWN, told[1] or _UNKNOWN
     yield "launches a step", f"{_launches(before):,.0f}", f"{_launches(after):,.0f}"
-    yield (
-        "source",
-        _each(before, lambda r: "simulated" if r.simulated else "measured"),
-        _each(after, lambda r: "simulated" if r.simulated else "measured"),
-    )
-    yield "timed", _each(before, lambda r: _BASES[r.basis]), _each(after, lambda r: _BASES[r.basis])
+    yield "source", _each(before, _source), _each(after, _source)
+    yield "timed", _each(before, _timed), _each(after, _timed)
     known = (DEVICE, SMS, MEMORY, VENDOR, BACKEND, OPERATOR_DTYPES, KERNEL_DTYPES, COLLECTIVE_DTYPES, DIGEST, EXTRAS,
              MACHINE)  # fmt: skip
     for name in (*known, DAMAGE, OVERLAPS, *_names(before, after, SETTING), *_names(before, after, VERSION)):

@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict, cast
 
+from weftrace.analysis.time_owners import PARTS
 from weftrace.comparison.document import LEVELS, DiffDocument, DiffReport, MoverRow, Movers, PartRow
 from weftrace.comparison.render.picture import MAX_NAME, RankPicture, rank_pictures
 from weftrace.comparison.render.words import DIFF_TERMS, MEDIAN_LESS_MEAN, part_labels, why_words
+from weftrace.comparison.runs import WAITING
 from weftrace.render.page import render_page
 
 #: The package that holds the page's template and static files.
@@ -21,10 +23,10 @@ MAX_ROWS = 400
 MAX_BARS = 12
 
 EFFECTS: Final = ("by_number_ns", "by_duration_ns", "by_overlap_ns", "by_kernel_ns")
-ROLES: Mapping[str, str] = {
-    "compute": "compute", "exposed communication": "exposed", "exposed memory": "memory", "idle": "idle",
-    "waiting for late ranks": "waiting",
-}  # fmt: skip
+#: Part of a step -> what it is coloured as.
+ROLES: Mapping[str, str] = dict(
+    zip((*PARTS, WAITING), ("compute", "exposed", "memory", "idle", "waiting"), strict=True)
+)
 
 _NAMES = ("name", "before_name", "after_name", "replaced_by")
 _ROOM = 0.25  # of the axis: changes that fill less of it are seen on one that does not begin at 0

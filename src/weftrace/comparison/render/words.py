@@ -71,7 +71,7 @@ _CAUSES: Mapping[str, str] = MappingProxyType(
     }
 )
 _SHORT = (
-    ("exposed communication", "exposed comm."), ("waiting for late ranks", "waiting"),
+    ("exposed communication", "exposed comm."), (WAITING, "waiting"),
     ("gaps between kernels", "kernel gaps"), ("dependency wait", "dependency"), ("cause unknown", "unknown"),
 )  # fmt: skip
 _KINDS: Mapping[str, str] = MappingProxyType({"data": "data", "barrier": "barriers"})
