@@ -22,7 +22,7 @@ from weftrace.analysis.launch_delays import Queueing, queueing
 from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.operator_times import Operators, operator_rows, operators
 from weftrace.analysis.phase_times import phase_means, phases
-from weftrace.analysis.ranks_apart import Apart, apart_notes, apart_of, by_rank, names_of, placed
+from weftrace.analysis.ranks_apart import Apart, apart_notes, apart_of, by_rank, in_no_sum, names_of, placed
 from weftrace.analysis.run_facts import facts_of
 from weftrace.analysis.slow_work import ALL, TIMES_SCHEMA, SlowWork, slow_work
 from weftrace.analysis.step_shares import StepShares, step_shares
@@ -191,7 +191,7 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
         clocks=clocks if len(clocks) > 1 else (),
         lateness=late,
         slow_work=_slow_work(counted),
-        notes=(*renumbered, *apart_notes(ordered, [r.apart for r in ordered], _in_no_sum)),
+        notes=(*renumbered, *apart_notes(ordered, [r.apart for r in ordered], in_no_sum)),
     )
 
 
@@ -216,7 +216,3 @@ def _compute_times(rank: RankAnalysis) -> pl.DataFrame:
     steps = pl.lit(None, dtype=pl.Int64).alias("step") if not rank.steps else pl.col("step")
     named = rank.phases.filter(pl.col("compute_ns") > 0).group_by(steps, phase="name").agg(pl.col("compute_ns").sum())
     return pl.concat([pl.DataFrame(whole, schema=TIMES_SCHEMA, orient="row"), named.select(*TIMES_SCHEMA)])
-
-
-def _in_no_sum(number: int) -> str:
-    return f"in no sum and shown by {'itself' if number == 1 else 'themselves'}"

@@ -118,6 +118,11 @@ def apart_notes(ranks: Sequence[OneRank], apart: Sequence[Apart | None], fate: C
         yield f"{world - present:,} of {world:,} ranks have no file here: sums and means are over those that have"
 
 
+def in_no_sum(number: int) -> str:
+    """What becomes of so many in a report, see `apart_notes`; in a comparison they are left out."""
+    return f"in no sum and shown by {'itself' if number == 1 else 'themselves'}"
+
+
 def name_of(rank: OneRank) -> str:
     """What a rank is called where its file matters: "rank 2 (trace2.json)", or its file alone."""
     file = Path(rank.path).name
