@@ -12,7 +12,7 @@ from tests.analysis.jobs import Job
 from tests.comparison.written import ATTENTION, Step, run
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.comparison import diff
-from weftrace.comparison.stories import causes, headline
+from weftrace.comparison.stories import _as_long, causes, headline
 from weftrace.trace import Trace
 from weftrace.units import US
 
@@ -34,7 +34,7 @@ SAID = {
     "hidden": (
         replace(BEFORE, hidden_us=90),
         "A step takes 70.0 µs less (615 µs → 545 µs, −11.4 %): exposed all-reduce −70.0 µs, more of it hidden: "
-        "20.0 % → 90.0 %, the kernels take 1.00 times as long.",
+        "20.0 % → 90.0 %, the kernels take as long as before.",
     ),
     "host": (
         replace(BEFORE, host_us=80),
@@ -44,8 +44,8 @@ SAID = {
     "gemm longer, and hides more": (
         replace(BEFORE, gemms_us=(130, 130, 130), hidden_us=60),
         "A step takes 50.0 µs longer (615 µs → 665 µs, +8.1 %): gemm kernels +90.0 µs, they take 1.30 times as long; "
-        "against it, exposed all-reduce −40.0 µs, more of it hidden: 20.0 % → 60.0 %, the kernels take 1.00 times as "
-        "long.",
+        "against it, exposed all-reduce −40.0 µs, more of it hidden: 20.0 % → 60.0 %, the kernels take as long as "
+        "before.",
     ),
 }  # fmt: skip
 
@@ -136,7 +136,7 @@ def test_waiting_behind_computation_is_told_where_it_leaves_other_communication_
     assert headline(found).startswith(
         "A step takes 200 µs longer (410 µs → 610 µs, +48.8 %): exposed all-reduce +150 µs, less of it hidden: "
     )
-    second = headline(found).partition(" as long. ")[2]
+    second = headline(found).partition(" as long as before. ")[2]
     assert second == (
         "Behind computation, ranks wait 150 µs more for rank 1, which is late: that leaves less of it to hide other "
         "communication."
@@ -172,3 +172,9 @@ def test_all_that_changed_is_told_where_no_effect_leads(tmp_path: Path) -> None:
     assert headline(found).endswith(
         ": exposed all-reduce +25.0 µs, they take 2.50 times as long, 20.0 % → 58.0 % of it hidden."
     )
+
+
+def test_a_small_change_is_not_told_as_one_time_as_long() -> None:
+    assert _as_long(100, 130) == "1.30 times as long"
+    assert _as_long(100_000, 100_200) == "1.0020 times as long"
+    assert _as_long(100_000, 100_200, same="as long as before") == "as long as before"

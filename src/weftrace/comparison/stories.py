@@ -162,17 +162,16 @@ def _how(told: _Told, noun: str) -> str:
     if told.effect == "duration" and n0 and n1:
         mean0, mean1 = values["before_raw_ns"] / n0, values["after_raw_ns"] / n1
         length = "take" if noun == "kernel" else "last"
-        return f", they {length} {_times(mean0, mean1)} as long" if mean0 else ""
+        return f", they {length} {_as_long(mean0, mean1)}" if mean0 else ""
     if told.effect == "overlap":
         raw0, raw1 = values["before_raw_ns"], values["after_raw_ns"]
         if told.part == "compute":
             return f", they run {'less' if told.change_ns > 0 else 'more'} beside other kernels"
         hidden = [_hidden(values[f"{side}_ns"], values[f"{side}_raw_ns"]) for side in ("before", "after")]
-        return (
-            f", {'less' if told.change_ns > 0 else 'more'} of it hidden: {percent(hidden[0])} → "
-            f"{percent(hidden[1])}, the kernels take {_times(raw0 / n0, raw1 / n1) if n0 and n1 and raw0 else '?'} "
-            "as long"
-        )
+        more = f", {'less' if told.change_ns > 0 else 'more'} of it hidden: {percent(hidden[0])} → {percent(hidden[1])}"
+        if not (n0 and n1 and raw0):
+            return more
+        return f"{more}, the kernels take {_as_long(raw0 / n0, raw1 / n1, same='as long as before')}"
     return "".join(_all_effects(told, noun))
 
 
@@ -185,7 +184,7 @@ def _all_effects(told: _Told, noun: str) -> Iterator[str]:
     if abs(n1 - n0) >= _REST * n0:
         yield f", {_count(n0)} → {_count(n1)} {noun}s{told.each}"
     if abs(raw1 / n1 - raw0 / n0) >= _REST * raw0 / n0:
-        yield f", they {'take' if noun == 'kernel' else 'last'} {_times(raw0 / n0, raw1 / n1)} as long"
+        yield f", they {'take' if noun == 'kernel' else 'last'} {_as_long(raw0 / n0, raw1 / n1)}"
     hidden = _hidden(values["before_ns"], raw0), _hidden(values["after_ns"], raw1)
     if told.part == "exposed communication" and abs(hidden[1] - hidden[0]) >= _SEEN:
         yield f", {percent(hidden[0])} → {percent(hidden[1])} of it hidden"
@@ -373,8 +372,13 @@ def _medians(diff: Diff) -> tuple[int, int]:
     return diff.spans[0].median_ns, diff.spans[1].median_ns
 
 
-def _times(before: float, after: float) -> str:
-    return f"{after / before:.2f} times"
+def _as_long(before: float, after: float, same: str = "") -> str:
+    """ "1.30 times as long". same: what is said where no difference would be seen; else more digits are told."""
+    ratio = after / before
+    seen = f"{ratio:.2f}"
+    if seen == "1.00":
+        return same or f"{ratio:.4f} times as long"
+    return f"{seen} times as long"
 
 
 def _count(number: float) -> str:

@@ -108,6 +108,10 @@ def test_pickles_and_archives_and_tables_are_named_and_never_loaded(tmp_path: Pa
     ("text", "message"),
     [
         ('{"schemaVersion": 1, "nodes": []}', "it has no traceEvents, only 'schemaVersion', 'nodes'"),
+        (
+            '{"schema": "weftrace.diff/1", "before": {}}',
+            "is a document that weftrace wrote (weftrace.diff/1), not a trace",
+        ),
         ('{"traceEvents": {"ph": 1}}'.replace("ph", "a"), "its traceEvents is not a list"),
         ('{"traceEvents": null}', "its traceEvents is not a list"),
         ("{}", "cut short before its events"),

@@ -9,6 +9,8 @@ from weftrace.trace.chrome.tally import shown
 from weftrace.units import size
 
 _GIVE = "Give the JSON that torch.profiler's export_chrome_trace wrote, plain or as .gz or .zst."
+_HEAD_BYTES = 4_096  # the schema is the first field of what weftrace writes
+_DOCUMENT = re.compile(rb'"schema"\s*:\s*"(weftrace\.\w+/\d+)"')
 _UNPACK = "Unpack it first; weftrace reads traces that are plain, .gz or .zst."
 _RESAVE = "Save it as UTF-8 first (iconv -f UTF-16 -t UTF-8)."
 
@@ -78,6 +80,11 @@ def not_a_trace(
         return TraceError(f"{path}: holds no event in its first {size(searched)}, and was read no further. {_GIVE}")
     if "traceEvents" in keys:
         return TraceError(f"{path}: its traceEvents is not a list{cut}. {_GIVE}")
+    if document := _DOCUMENT.search(text[:_HEAD_BYTES]):
+        return TraceError(
+            f"{path}: is a document that weftrace wrote ({document[1].decode()}), not a trace{cut}; in Python, "
+            f"weftrace.load opens it. {_GIVE}"
+        )
     if keys:
         names = ", ".join(shown(key) for key in keys[:6])
         return TraceError(f"{path}: is JSON but not a trace{cut}: it has no traceEvents, only {names}. {_GIVE}")
