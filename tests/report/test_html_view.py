@@ -177,6 +177,7 @@ def test_perfetto_gets_the_events_after_it_answered(open_html: Open, html: str, 
 
 def test_without_a_network_or_with_pop_ups_blocked_the_page_says_what_to_do(open_html: Open, html: str) -> None:
     page = open_html(html)
+    page.evaluate("Object.defineProperty(navigator, 'onLine', { value: false, configurable: true })")
     page.locator("#trace-menu summary").click()
     page.locator("#trace-perfetto").click()
     assert "There is no network" in page.locator("#trace-said").inner_text()

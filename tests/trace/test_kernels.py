@@ -347,6 +347,8 @@ COMPUTE = table(
     conv          | -          | wgrad2d_shmem_tiling_kernel
     conv          | -          | void fft2d_r2c_32x32<float, false, 1u, true>(float2*, float const*)
     conv          | -          | void cudnn::gemm::computeOffsetsKernel(cudnn::gemm::ComputeOffsetsParams)
+    conv          | -          | void cudnn::ops::scalePackedTensor_kernel<float, float>(long, float*, float)
+    conv          | -          | void cutlass_cudnn_train::Kernel<cutlass_cudnn_train::reduction::kernel::ReduceSplitK<cutlass_cudnn_train::MatrixShape<4, 128>, 4> >(int)
     conv          | -          | Im2d2Col
     conv          | -          | Im2d2Col_v2.kd
     conv          | -          | MIOpenConvUni

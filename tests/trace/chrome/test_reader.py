@@ -760,17 +760,22 @@ def test_recorded_traces_say_who_they_are(shared_data: Path) -> None:
         trace = read_chrome(path)
         found[path.name.split(".")[0]] = (trace.rank, trace.world_size, trace.device_ids, len(trace))
     assert found == {
+        "bytedance-straggler-ST": (None, None, (), 6784),
         "deepseek-v3-train": (0, 64, (0,), 9305),
         "hta-cpu-only-rank34": (34, 300, (), 15),
         "hta-event-sync-multi-stream": (0, None, (0,), 56),
         "hta-mi250-minitoy": (None, None, (2,), 112),
+        "hta-nccl-data": (0, 2, (0,), 26932),
+        "hta-ns-resolution": (0, 1, (0,), 45419),
         "hta-rank-non-gpu": (0, None, (), 2467),
         "hta-triton-example": (None, None, (0,), 7),
         "sampled_rank-0": (0, 128, (0,), 4810),
         "sampled_rank-1": (1, 128, (1,), 4675),
         "tracelens-h100-bert-small": (None, None, (0,), 674),
+        "tracelens-h100-owlv2": (None, None, (0,), 38845),
         "tracelens-mi300-bert-small": (None, None, (2,), 743),
         "tracelens-vllm-decode-graph": (0, 1, (2,), 555),
+        "tracelens-vllm-prefilldecode": (0, 1, (2,), 1447),
     }
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests.trace.chrome.shape import check
 from tests.trace.strategies import traces
-from weftrace.errors import OutputError
+from weftrace.errors import OutputError, TraceError
 from weftrace.trace.chrome.reader import read_chrome
 from weftrace.trace.chrome.writer import chrome_text, exact_us, write_chrome
 from weftrace.trace.model import EVENT_SCHEMA, Device, Trace, Track, events_frame, is_launch, on_device
@@ -131,31 +131,6 @@ def test_round_trip_of_random_traces(trace: Trace, tmp_path: Path) -> None:
         assert again.info[key] == trace.info[key]
 
 
-def recorded(folder: Path) -> list[Path]:
-    paths = sorted(folder.glob("**/*.json.gz"))
-    assert paths, f"no traces in {folder}"
-    return paths
-
-
-def test_round_trip_of_recorded_traces(shared_data: Path, tmp_path: Path) -> None:
-    for path in recorded(shared_data):
-        trace = read_chrome(path)
-        for suffix in (".json", ".json.gz", ".json.zst"):
-            target = tmp_path / f"t{suffix}"
-            write_chrome(trace, target)
-            again = read_chrome(target)
-            assert again == trace, path.name
-            assert again.quality.num_dropped == 0, path.name
-            assert again.info == {"schemaVersion": "1", "displayTimeUnit": "ms"} | {
-                **(
-                    {"baseTimeNanoseconds": again.info["baseTimeNanoseconds"]}
-                    if "baseTimeNanoseconds" in again.info
-                    else {}
-                ),
-                **trace.info,
-            }
-
-
 def linked(events: list[dict[str, Any]]) -> set[tuple[int, float]]:
     """(correlation, start) of the device events to which an arrow leads from a launch, as TraceLens joins them: by an
     id that is the launch's correlation, and by the process, thread and correlation of the arrow's end."""
@@ -172,16 +147,42 @@ def linked(events: list[dict[str, Any]]) -> set[tuple[int, float]]:
     }  # fmt: skip
 
 
-def test_others_find_every_device_event_of_a_converted_trace(shared_data: Path, tmp_path: Path) -> None:
-    for path in recorded(shared_data):
+def test_recorded_traces_come_back_with_the_shape_and_the_arrows_that_others_read(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    paths = sorted(shared_data.glob("**/*.json.gz"))
+    assert paths, f"no traces in {shared_data}"
+    for path in paths:
         trace = read_chrome(path)
-        with gzip.open(path) as file:
-            before = linked(json.load(file)["traceEvents"])
-        after = linked(json.loads(b"".join(chrome_text(trace)))["traceEvents"])
+        target = tmp_path / "t.json"
+        if trace.plain is not None:
+            with pytest.raises(TraceError, match="plain Chrome trace"):
+                write_chrome(trace, target)
+            continue
+        write_chrome(trace, target)
+        again = read_chrome(target)
+        assert again == trace, path.name
+        assert again.quality.num_dropped == 0, path.name
+        kept = {name: again.info[name] for name in ("baseTimeNanoseconds",) if name in again.info}
+        assert again.info == {"schemaVersion": "1", "displayTimeUnit": "ms"} | kept | trace.info
+        written = json.loads(target.read_bytes())
+        counts = check(written)
+        assert counts["X"] == len(trace) + (trace.window_ns is not None), path.name
+        # A graph's launch starts one arrow, with many ends.
+        assert 0 < counts["s"] <= counts["f"] or counts["f"] == 0, path.name
+        before = linked(json.loads(gzip.decompress(path.read_bytes()))["traceEvents"])
+        after = linked(written["traceEvents"])
         assert {correlation for correlation, _ in after} >= {correlation for correlation, _ in before}, path.name
         launched = trace.events.filter(is_launch())["correlation"].drop_nulls()
         with_launch = trace.events.filter(on_device() & pl.col("correlation").is_in(launched.implode()))
         assert len(after) == with_launch.height >= len(before), path.name
+
+
+@pytest.mark.parametrize("suffix", [".json.gz", ".json.zst"])
+def test_a_packed_file_comes_back(tmp_path: Path, suffix: str) -> None:
+    trace = small_trace()
+    write_chrome(trace, tmp_path / f"t{suffix}")
+    assert read_chrome(tmp_path / f"t{suffix}") == trace
 
 
 ODD = [
@@ -219,16 +220,6 @@ def test_what_odd_events_say_survives_reading_and_writing(tmp_path: Path) -> Non
     assert said["no category"]["num_threads"] == 8
     assert (said["mark"]["moved_bytes"], said["mark"]["graph_id"], said["mark"]["graph_node_id"]) == (77, 5, 6)
     assert said["collective"]["in_elems"] == 5
-
-
-def test_shape_of_recorded_traces(shared_data: Path) -> None:
-    for path in recorded(shared_data):
-        trace = read_chrome(path)
-        counts = check(json.loads(b"".join(chrome_text(trace))))
-        assert counts["X"] == len(trace) + (trace.window_ns is not None), path.name
-        assert 0 < counts["s"] <= counts["f"] or counts["f"] == 0, (
-            path.name
-        )  # a graph's launch starts one, with many ends
 
 
 def test_every_linked_kernel_of_the_deepseek_trace_has_its_arrow(shared_data: Path) -> None:

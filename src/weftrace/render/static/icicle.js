@@ -2,13 +2,13 @@
 
 import { fill, h } from "./dom.js";
 import { percent } from "./format.js";
-import { drawnToWidth, svg } from "./svg.js";
+import { drawnToWidth, svg, textWidth } from "./svg.js";
 import { hideTip, showTip, tipPlace, tipRows } from "./tooltip.js";
 
 const ROW = 30;
 const MOST_ROWS = 9;
 const MOST_ABOVE = 6; // of those above the node that fills the width, the nearest: a call stack can be a hundred deep
-const LETTER = 6.9;
+const FONT = "600 12px"; // as icicle.css has it
 
 /**
  * What is drawn. A node is any object; widths show `of`, what it has with all below it, and `own`, without.
@@ -189,9 +189,13 @@ function total(nodes, value) {
  */
 function fitting(word, part, width) {
   if (!part) return word;
-  if ((word.length + part.length) * LETTER < width - 10) return word + part;
-  if (word.length * LETTER < width - 8) return word;
-  return width > 44 ? `${word.slice(0, Math.floor((width - 16) / LETTER))}…` : "";
+  const room = width - 10; // 6 before it, 4 after
+  if (textWidth(word + part, FONT) <= room) return word + part;
+  const whole = textWidth(word, FONT);
+  if (whole <= room) return word;
+  let kept = Math.floor((word.length * room) / whole);
+  while (kept > 0 && textWidth(`${word.slice(0, kept)}…`, FONT) > room) kept--;
+  return kept > 3 ? `${word.slice(0, kept)}…` : "";
 }
 
 /**

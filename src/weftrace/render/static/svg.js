@@ -2,6 +2,7 @@
 // keys.
 
 import { equip, fill } from "./dom.js";
+import { SANS } from "./theme.js";
 import { hideTip, showTip } from "./tooltip.js";
 
 /**
@@ -34,6 +35,17 @@ import { hideTip, showTip } from "./tooltip.js";
  */
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
+const pencil = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
+
+/**
+ * How many pixels wide a text is in the font that this browser has.
+ * @param {string} text
+ * @param {string} look weight and size: "600 12px"
+ */
+export function textWidth(text, look) {
+  pencil.font = `${look} ${SANS}`;
+  return pencil.measureText(text).width;
+}
 
 /**
  * An SVG element; `text`, `data` and `on` as in dom.js, every other property is an attribute. Colours come from

@@ -1,7 +1,7 @@
 // A waterfall: bars that lie one after the other and add up, each in its class's colour, with words beside it.
 
 import { duration } from "./format.js";
-import { drawnToWidth, roundTicks, svg } from "./svg.js";
+import { drawnToWidth, roundTicks, svg, textWidth } from "./svg.js";
 
 /**
  * A bar. from_ns, to_ns: where it begins and ends, either way round. role: its colour. saved_ns: the part of it that
@@ -19,7 +19,6 @@ const ROW = 28;
 const BAR = 18;
 const TOP = 8;
 const AXIS = 26;
-const LETTER = 6.6; // pixels of a letter of a name
 
 /**
  * @param {HTMLElement} holder
@@ -39,8 +38,8 @@ export function waterfall(holder, bars, label, begin_ns = 0) {
  */
 function draw(bars, label, width, begin_ns) {
   const narrow = width < 560;
-  const left = Math.min(150, 14 + LETTER * Math.max(0, ...bars.map((bar) => bar.name.length)));
-  const right = narrow ? 12 : Math.min(330, 12 + LETTER * Math.max(0, ...bars.map((bar) => bar.told.length)));
+  const left = 14 + Math.max(0, ...bars.map((bar) => textWidth(bar.name, "12.5px")));
+  const right = narrow ? 12 : 12 + Math.max(0, ...bars.map((bar) => textWidth(bar.told, "11.5px")));
   const row = narrow ? ROW + 16 : ROW;
   const height = TOP + row * bars.length + AXIS;
   const low = Math.min(begin_ns, ...bars.map((bar) => Math.min(bar.from_ns, bar.to_ns)));

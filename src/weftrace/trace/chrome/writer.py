@@ -137,7 +137,7 @@ def _head(trace: Trace, base_ns: int) -> bytes:
     distributed = {key: value for key, value in distributed.items() if value is not None}
     if distributed:
         facts["distributedInfo"] = distributed
-    facts["displayTimeUnit"] = "ms"
+    facts["displayTimeUnit"] = "ns" if trace.info.get("displayTimeUnit") == "ns" else "ms"  # how viewers show times
     if base_ns:
         facts["baseTimeNanoseconds"] = base_ns
     if trace.simulated:
