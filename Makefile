@@ -28,14 +28,16 @@ help: ## show this list
 
 setup: $(VENV)/.ready-dev ## make .venv, with weftrace (editable) and the tools that develop it
 
-# No bytecode is compiled ahead: most of what is installed is never imported, and Python compiles what is.
+# No bytecode is compiled ahead: most of what is installed is never imported, and Python compiles what is. Weftrace is built
+# in the environment itself: one of its own would hold all that weftrace needs a second time (pyproject.toml says why).
 INSTALL := -m pip install --quiet --no-compile -c constraints.txt
 
 $(VENV)/.ready: pyproject.toml constraints.txt src/weftrace/version.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "weftrace needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.12" % v[:2])'
 	@echo "setting up $(VENV) (once; less than half a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python $(INSTALL) --editable .
+	@$(BIN)/python $(INSTALL) hatchling
+	@$(BIN)/python $(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
 # Dependency groups need pip 25.1, so the venv's own pip is brought up first.
@@ -97,7 +99,7 @@ node_modules/.ready: package.json package-lock.json
 	@npm ci --silent
 	@touch $@
 
-lint: $(VENV)/.ready-dev node_modules/.ready ## ruff, mypy, the rule that imports point down, and the pages' JavaScript
+lint: $(VENV)/.ready-dev node_modules/.ready types ## ruff, mypy, the rule that imports point down, and the pages' JavaScript
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -110,14 +112,15 @@ format: $(VENV)/.ready-dev node_modules/.ready ## put the code in the house's fo
 	$(BIN)/ruff format
 	node_modules/.bin/biome check --write
 
-types: $(VENV)/.ready-dev ## write the types of documents that the pages' JavaScript is checked by
+types: $(VENV)/.ready-dev ## write types/documents.d.ts, the types of documents that the pages' JavaScript is checked by
 	@$(BIN)/python -m tests.page_types
 
 glossary: $(VENV)/.ready-dev ## write the definitions in docs/glossary.md from the wings' words.py
 	@$(BIN)/python -m tests.glossary
 
-schemas: $(VENV)/.ready ## write the JSON Schema of each document from its type
-	@$(BIN)/python -m weftrace.files.schemas
+schemas: $(VENV)/.ready ## write the JSON Schema of each document into out/schemas/
+	@mkdir -p out/schemas
+	@$(BIN)/python -m weftrace.files.schemas --to out/schemas
 
 bench: $(VENV)/.ready-dev $(HTA)/.ready ## measure speed, memory and page size against their targets
 	@$(BIN)/python -m benchmarks --hta $(HTA)/bin/python --deepspeed $(DEEPSPEED)/bin/python $(BENCH)
@@ -127,7 +130,7 @@ docs: $(VENV)/.ready-dev ## check the documents: every command and example runs,
 		tests/test_coming_from.py $(PYTEST)
 
 dist: $(VENV)/.ready ## build a wheel into dist/
-	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 clean: ## remove everything that make made, the environments included
 	rm -rf $(VENV) $(HTA) $(DEEPSPEED) node_modules out dist build benchmarks/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

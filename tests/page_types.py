@@ -1,4 +1,4 @@
-"""Types for the pages' JavaScript, made from the schemas of documents and from the types of page blocks.
+"""Types for the pages' JavaScript, made from the types of documents and of page blocks.
 
 `python -m tests.page_types` writes types/documents.d.ts, by which `tsc` checks what a page reads. A field that is
 renamed in a document, or that may be null now, is then an error in every page that reads it otherwise.
@@ -17,6 +17,7 @@ import msgspec
 from weftrace.advice.render.page import PathBlock, SensitivityBlock, WhatIfBlock
 from weftrace.comparison.render.page import DiffBlock
 from weftrace.experts.render.page import MoveColumns
+from weftrace.files.schemas import schemas
 from weftrace.flops.render.block import FlopsBlock
 from weftrace.moe.render.page import ProfileBlock
 from weftrace.pipeline.render.comparison_page import ComparisonBlock
@@ -45,8 +46,8 @@ Schema = Mapping[str, Any]
 
 def text() -> str:
     """What the file holds: a namespace for each document and block, whose `Document` or `Block` is the whole."""
-    parts = ["// Made by `make types` from the schemas of documents and the types of page blocks. Do not edit.\n"]
-    for schema in _schemas():
+    parts = ["// Made by `make types` from the types of documents and page blocks. Do not edit.\n"]
+    for schema in (each.json_schema() for each in schemas()):
         _, _, *path, _ = schema["$id"].split(":")
         # Flops have a sweep and a diff too.
         name = "_".join(path) if path[0] == "profile" or path == ["flops", "diff"] else path[-1]
@@ -119,11 +120,6 @@ def _name(key: str) -> str:
     """A type's name: `rank` and `ReportDocument.rank` alike are `Rank`."""
     key = re.sub(r"\W+", "_", key.rpartition(".")[2])
     return key[0].upper() + key[1:]
-
-
-def _schemas() -> Iterator[Schema]:
-    for path in sorted((ROOT / "src").rglob("*schema.json")):
-        yield json.loads(path.read_text("utf-8"))
 
 
 def main() -> None:

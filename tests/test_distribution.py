@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from weftrace.files.schemas import schemas
 from weftrace.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -75,7 +76,10 @@ def tracked(folder: str) -> set[str]:
 
 def test_the_wheel_holds_the_package_and_nothing_else(built: dict[str, Path]) -> None:
     files = {name for name in files_of(built["wheel"]) if ".dist-info/" not in name}
-    assert files == {name.removeprefix("src/") for name in tracked("src/weftrace")}
+    made = {f"weftrace/schemas/{each.schema.replace('/', '.')}.schema.json": each.text() for each in schemas()}
+    assert files == {name.removeprefix("src/") for name in tracked("src/weftrace")} | set(made)
+    with zipfile.ZipFile(built["wheel"]) as wheel:
+        assert {name: wheel.read(name).decode() for name in made} == made
     assert {Path(name).suffix for name in files} >= {".py", ".toml", ".json", ".js", ".css", ".html", ".typed"}
 
 
@@ -132,3 +136,4 @@ def test_it_installs_and_works_in_an_empty_venv(built: dict[str, Path], tmp_path
     assert "weftrace demo" in run(weftrace, "--help", folder=tmp_path)
     assert run(weftrace, "demo", "-q", "-o", "demo.html", folder=tmp_path) == ""
     assert (tmp_path / "demo.html").read_text().startswith("<!doctype html>")
+    assert len(list((packages / "weftrace" / "schemas").iterdir())) == len(list(schemas()))

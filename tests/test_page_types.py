@@ -13,14 +13,15 @@ from tests import page_types
 from tests.experts.render import documents
 from tests.flops.small_reports import TINY, UNTIMED
 from weftrace.experts.render.page import MoveColumns, placement_block
+from weftrace.files.schemas import schemas
 from weftrace.flops.render.block import FlopsBlock
 from weftrace.flops.render.page import render_flops_html
 
 
-def test_types_are_those_of_the_documents() -> None:
-    assert page_types.FILE.read_text("utf-8") == page_types.text(), (
-        "a document has changed: run `make types` and commit"
-    )
+def test_each_document_and_block_has_a_namespace() -> None:
+    """Two of one name would hide each other."""
+    names = re.findall(r"^declare namespace (\w+)", page_types.text(), re.MULTILINE)
+    assert len(set(names)) == len(names) == len(list(schemas())) + len(page_types.BLOCKS)
 
 
 @pytest.mark.parametrize(

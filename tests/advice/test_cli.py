@@ -38,7 +38,7 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def checked(path: Path) -> dict[str, Any]:
     document = read_document(path)
-    jsonschema.validate(document, json.loads(SCHEMA_OF[document["schema"]].file.read_text()))
+    jsonschema.validate(document, SCHEMA_OF[document["schema"]].json_schema())
     return document
 
 

@@ -23,6 +23,7 @@ from weftrace.flops import FlopsReport, Phase, profile
 from weftrace.flops.document import flops_document
 from weftrace.flops.join.join import TraceJoin, join
 from weftrace.flops.join.phases import TRACE_PHASES, phase_codes
+from weftrace.report.document_types import REPORT_SCHEMA
 from weftrace.trace import Trace, open_trace
 from weftrace.trace.model import is_launch, on_device
 from weftrace.trace.work import work_of
@@ -229,7 +230,6 @@ def test_ranges_named_by_a_modules_path(run: tuple[FlopsReport, Path, Path]) -> 
 
 
 def test_weftrace_report_prints_mfu_by_phase(run: tuple[FlopsReport, Path, Path], tmp_path: Path) -> None:
-    from importlib.resources import files
 
     from typer.testing import CliRunner
 
@@ -241,7 +241,7 @@ def test_weftrace_report_prints_mfu_by_phase(run: tuple[FlopsReport, Path, Path]
     assert told.exit_code == 0, told.output
     assert "FLOPs by phase" in told.output and "2 steps" in told.output
     document = json.loads(out.read_text())
-    schema = json.loads(files("weftrace.report").joinpath("schema.json").read_text())
+    schema = REPORT_SCHEMA.json_schema()
     jsonschema.Draft202012Validator(schema).validate(document)
     phases = {part["phase"]: part for part in document["ranks"][0]["flops"]["phases"]}
     assert phases["forward"]["flops"] == 2 * 288 and phases["backward"]["mfu"] > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from typing import Any
 
 import jsonschema
@@ -11,7 +10,7 @@ import pytest
 
 from tests.pipeline.render import simulations
 from weftrace.errors import DocumentError
-from weftrace.pipeline.document import pipeline_document, simulation_of
+from weftrace.pipeline.document import PIPELINE_SCHEMA, pipeline_document, simulation_of
 from weftrace.pipeline.simulation import simulate
 
 
@@ -23,8 +22,7 @@ def decoded(simulation: Any) -> Any:
 def test_a_document_fits_its_schema_and_comes_back(made: Any) -> None:
     simulation = made()
     document = decoded(simulation)
-    text = files("weftrace.pipeline").joinpath("pipeline.schema.json").read_text("utf-8")
-    jsonschema.Draft202012Validator(json.loads(text)).validate(document)
+    jsonschema.Draft202012Validator(PIPELINE_SCHEMA.json_schema()).validate(document)
     again = simulation_of(document)
     assert (again.schedule, again.costs, again.boundary) == (simulation.schedule, simulation.costs, "barrier")
     assert again.schedule.name == simulation.schedule.name

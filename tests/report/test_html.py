@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from tests.tracefile import GEMM, TraceFile
 from weftrace.errors import DocumentError
 from weftrace.render.page import content_policy
 from weftrace.report import Report, analyze, document_of, render_html
+from weftrace.report.document_types import REPORT_SCHEMA
 from weftrace.report.render.page import ENTRY, HOME, TimelineBlock
 from weftrace.report.render.words import TERMS
 from weftrace.trace import Trace
@@ -132,7 +132,7 @@ def test_a_document_that_was_read_is_checked_against_its_type(tmp_path: Path) ->
 
 
 def validator() -> jsonschema.Draft202012Validator:
-    schema = json.loads(files("weftrace.report").joinpath("schema.json").read_text("utf-8"))
+    schema = REPORT_SCHEMA.json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -152,7 +152,7 @@ def test_every_field_of_the_schema_is_explained() -> None:
             for value in schema:
                 collect(value)
 
-    collect(json.loads(files("weftrace.report").joinpath("schema.json").read_text("utf-8")))
+    collect(REPORT_SCHEMA.json_schema())
     assert not [name for name in sorted(names) if f"`{name}`" not in text]
 
 

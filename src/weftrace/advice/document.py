@@ -6,7 +6,6 @@ Times are ns from the plan's 0, which is `origin_ns` on the trace's clock.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict, cast
 
 import numpy as np
@@ -117,7 +116,6 @@ PATH_SCHEMA = DocumentSchema(
     document=CriticalPathDocument,
     schema=SCHEMA,
     title="What decided how long a measured run took",
-    file=Path(__file__).with_name("critical_path.schema.json"),
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final, TypedDict
 
 import polars as pl
@@ -47,7 +46,6 @@ CHECKS_SCHEMA = DocumentSchema(
     document=ChecksDocument,
     schema=SCHEMA,
     title="How far traces are from replays of their plans",
-    file=Path(__file__).with_name("replay_checks.schema.json"),
 )
 
 

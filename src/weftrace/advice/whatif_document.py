@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final, TypedDict, cast
 
 import polars as pl
@@ -103,13 +102,11 @@ WHAT_IF_SCHEMA = DocumentSchema(
     document=WhatIfDocument,
     schema=WHAT_IF,
     title="What a change would do to a measured run",
-    file=Path(__file__).with_name("what_if.schema.json"),
 )
 SENSITIVITY_SCHEMA = DocumentSchema(
     document=SensitivityDocument,
     schema=SENSITIVITY,
     title="Where a little speed is worth most",
-    file=Path(__file__).with_name("sensitivity.schema.json"),
 )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Final, Literal, TypedDict, cast, get_args
 
 import numpy as np
@@ -216,7 +215,6 @@ DIFF_SCHEMA = DocumentSchema(
     document=DiffDocument,
     schema=SCHEMA,
     title="What changed in a step, from one run to another",
-    file=Path(__file__).with_name("diff.schema.json"),
 )
 
 _OWN = 5  # changes of a late rank that are told

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from msgspec import Meta
@@ -186,7 +185,6 @@ PLACEMENT_SCHEMA = DocumentSchema(
     document=PlacementDocument,
     schema=SCHEMA,
     title="A placement of experts, what it does to loads, and how good that is",
-    file=Path(__file__).with_name("placement.schema.json"),
 )
 
 

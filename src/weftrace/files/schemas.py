@@ -1,4 +1,6 @@
-"""JSON Schemas made from the types of documents: `python -m weftrace.files.schemas` writes those of every wing.
+"""JSON Schemas made from the types of documents: `python -m weftrace.files.schemas weftrace.report/1` prints one.
+
+Without a name it lists all; with `--to FOLDER` it writes them, as a build does for the wheel's `weftrace/schemas/`.
 
 A document is a TypedDict (or a msgspec struct) whose fields say what they mean with
 `Annotated[int, Meta(ge=0, description="…")]`. Each wing lists its documents as `SCHEMAS` in its `kinds.py`.
@@ -6,8 +8,10 @@ A document is a TypedDict (or a msgspec struct) whose fields say what they mean 
 
 from __future__ import annotations
 
+import argparse
 import inspect
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -29,17 +33,19 @@ Fraction = Annotated[float, Meta(ge=0, le=1.000000001)]  # made of rounded parts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSchema:
-    """A type of documents and the file that holds its JSON Schema. schema: what its field `schema` says."""
+    """A type of documents. schema: what its field `schema` says."""
 
     document: type
     schema: str
     title: str
-    file: Path
+
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of these documents."""
+        return schema_of(self.document, schema=self.schema, title=self.title)
 
     def text(self) -> str:
-        """What the file holds."""
-        made = schema_of(self.document, schema=self.schema, title=self.title)
-        return msgspec.json.format(msgspec.json.encode(made), indent=1).decode() + "\n"
+        """The JSON Schema as a file holds it."""
+        return msgspec.json.format(msgspec.json.encode(self.json_schema()), indent=1).decode() + "\n"
 
 
 def schema_of(document_type: Any, *, schema: str, title: str) -> dict[str, Any]:
@@ -90,10 +96,20 @@ def _types(document_type: Any) -> dict[str, type]:
     return found
 
 
-def main() -> None:
-    """Write the schema file of every document."""
-    for each in schemas():
-        each.file.write_text(each.text(), encoding="utf-8")
+def main(arguments: Sequence[str] | None = None) -> None:
+    """List the schemas of documents, print those that are named, or write all into a folder."""
+    parser = argparse.ArgumentParser(prog="python -m weftrace.files.schemas", description=main.__doc__)
+    parser.add_argument("schema", nargs="*", help="what a document's field `schema` says, such as weftrace.report/1")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="write all schemas into this folder")
+    asked = parser.parse_args(arguments)
+    known = {each.schema: each for each in schemas()}
+    if unknown := set(asked.schema) - set(known):
+        parser.error(f"no schema {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    if asked.to:
+        for name, each in known.items():
+            (asked.to / f"{name.replace('/', '.')}.schema.json").write_text(each.text(), encoding="utf-8")
+    for name in () if asked.to else asked.schema or known:
+        sys.stdout.write(known[name].text() if asked.schema else f"{name}  {known[name].title}\n")
 
 
 if __name__ == "__main__":

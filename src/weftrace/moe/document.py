@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
 
 import msgspec
@@ -137,7 +136,6 @@ PROFILE_SCHEMA = DocumentSchema(
     document=ProfileDocument,
     schema=SCHEMA,
     title="A simulated profile of mixture-of-experts layers",
-    file=Path(__file__).with_name("profile.schema.json"),
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated, Any, Final, NotRequired, TypedDict, cast
 
 from msgspec import Meta
@@ -65,7 +64,6 @@ COSTS_SCHEMA = DocumentSchema(
     document=CostsDocument,
     schema=SCHEMA,
     title="Costs of a pipeline's chunks",
-    file=Path(__file__).parent / "costs.schema.json",
 )
 
 _UNITS: Final[dict[str, float]] = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}

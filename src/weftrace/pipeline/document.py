@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
 
 from msgspec import Meta
@@ -66,7 +65,6 @@ PIPELINE_SCHEMA = DocumentSchema(
     document=PipelineDocument,
     schema=SCHEMA,
     title="A simulated pipeline schedule",
-    file=Path(__file__).with_name("pipeline.schema.json"),
 )
 
 

@@ -62,7 +62,6 @@ SCHEMAS = (
         document=PlanDocument,
         schema=SCHEMA,
         title="A plan: what must happen, in which order, on which stream of which rank",
-        file=Path(__file__).with_name("plan.schema.json"),
     ),
 )
 

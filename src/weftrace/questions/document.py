@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
 
 import polars as pl
@@ -88,13 +87,11 @@ QUERY_SCHEMA = DocumentSchema(
     document=QueryDocument,
     schema=SCHEMA,
     title="A question to a trace, and its answer",
-    file=Path(__file__).with_name("query.schema.json"),
 )
 TABLES_SCHEMA = DocumentSchema(
     document=TablesDocument,
     schema=COLUMNS_SCHEMA_NAME,
     title="Tables and columns that questions are asked of",
-    file=Path(__file__).with_name("query_tables.schema.json"),
 )
 _TYPES = {str(dtype): dtype for dtype in (pl.Int64(), pl.Float64(), pl.String(), pl.Boolean(), pl.Int32(), pl.UInt32())}
 

@@ -1,6 +1,6 @@
 """The report document: an `Analysis` as plain JSON values, versioned. Every renderer draws from it, and only from it.
 
-docs/report-json.md explains each field; document_types.py has their types, from which schema.json is made.
+docs/report-json.md explains each field; document_types.py has their types, from which its JSON Schema is made.
 """
 
 from __future__ import annotations

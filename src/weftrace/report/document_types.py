@@ -1,11 +1,10 @@
-"""The report document as a type (`weftrace.report/1`): every field of it, from which schema.json is made.
+"""The report document as a type (`weftrace.report/1`): every field of it, from which its JSON Schema is made.
 
 Fields may be added within a version; readers ignore what they do not know. docs/report-json.md explains each field.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
@@ -640,5 +639,4 @@ REPORT_SCHEMA = DocumentSchema(
     document=ReportDocument,
     schema=SCHEMA,
     title="What weftrace tells about a trace or a job",
-    file=Path(__file__).with_name("schema.json"),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -12,8 +11,11 @@ import pytest
 
 from tests.experts.render import documents
 from tests.pages import check_modules
+from weftrace.experts.document import PLACEMENT_SCHEMA
 from weftrace.experts.render.page import HOME, placement_block, render_placement_html, render_replay_html
 from weftrace.experts.render.words import next_windows_words, page_words, placement_headline, replay_headline, row_words
+from weftrace.experts.replays.document import REPLAY_SCHEMA
+from weftrace.files.schemas import DocumentSchema
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -32,18 +34,17 @@ def block(html: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("file", "document"),
+    ("schema", "document"),
     [
-        ("placement", documents.placement()),
-        ("placement", documents.bare_placement()),
-        ("placement", documents.large_placement(4, 32, 40, 8, 2, uneven=True, dead=(3,))),
-        ("replays/replay", documents.replay()),
-        ("replays/replay", documents.large_replay(20)),
+        (PLACEMENT_SCHEMA, documents.placement()),
+        (PLACEMENT_SCHEMA, documents.bare_placement()),
+        (PLACEMENT_SCHEMA, documents.large_placement(4, 32, 40, 8, 2, uneven=True, dead=(3,))),
+        (REPLAY_SCHEMA, documents.replay()),
+        (REPLAY_SCHEMA, documents.large_replay(20)),
     ],
 )
-def test_documents_fit_their_schema(file: str, document: Any) -> None:
-    text = files("weftrace.experts").joinpath(f"{file}.schema.json").read_text("utf-8")
-    jsonschema.Draft202012Validator(json.loads(text)).validate(document)
+def test_documents_fit_their_schema(schema: DocumentSchema, document: Any) -> None:
+    jsonschema.Draft202012Validator(schema.json_schema()).validate(document)
 
 
 # ---- as text

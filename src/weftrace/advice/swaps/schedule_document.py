@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 import polars as pl
@@ -52,7 +51,6 @@ SCHEDULE_SWAP_SCHEMA = DocumentSchema(
     document=ScheduleSwapDocument,
     schema=SCHEMA,
     title="What a measured pipeline would take with another schedule",
-    file=Path(__file__).with_name("schedule_swap.schema.json"),
 )
 
 

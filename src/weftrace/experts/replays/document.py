@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Final, Literal, TypedDict, cast
 
 from msgspec import Meta
@@ -70,7 +69,6 @@ REPLAY_SCHEMA = DocumentSchema(
     document=ReplayDocument,
     schema=SCHEMA,
     title="What load estimators, windows, intervals and solvers would have reached on recorded loads",
-    file=Path(__file__).with_name("replay.schema.json"),
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from msgspec import Meta
@@ -50,7 +49,6 @@ DIFF_SCHEMA = DocumentSchema(
     document=DiffDocument,
     schema=SCHEMA,
     title="What changed between two reports of what a model costs",
-    file=Path(__file__).with_name("diff.schema.json"),
 )
 
 

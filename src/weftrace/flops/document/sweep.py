@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypedDict, cast
 
 from msgspec import Meta
@@ -50,7 +49,6 @@ SWEEP_SCHEMA = DocumentSchema(
     document=SweepDocument,
     schema=SCHEMA,
     title="What a model costs at each batch, sequence length and context",
-    file=Path(__file__).with_name("sweep.schema.json"),
 )
 
 

@@ -6,7 +6,6 @@ numbers; a reader in a language without big integers takes them as floats.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Final, Literal, NotRequired, TypedDict, get_args
 
 from msgspec import Meta
@@ -373,5 +372,4 @@ FLOPS_SCHEMA = DocumentSchema(
     document=FlopsDocument,
     schema=SCHEMA,
     title="What a model costs in one step: FLOPs, bytes, parameters and time by module",
-    file=Path(__file__).with_name("flops.schema.json"),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 import msgspec
@@ -109,7 +108,6 @@ CALIBRATION_SCHEMA = DocumentSchema(
     document=CalibrationDocument,
     schema=SCHEMA,
     title="Costs of a mixture-of-experts layer, calibrated from a trace",
-    file=Path(__file__).with_name("calibration.schema.json"),
 )
 
 

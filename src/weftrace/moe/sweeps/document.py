@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
 
 import msgspec
@@ -48,11 +47,9 @@ class PaysDocument(TypedDict):
 
 SWEEP_SCHEMA = DocumentSchema(
     document=SweepDocument, schema=SWEEP, title="A sweep over settings of a profile",
-    file=Path(__file__).with_name("sweep.schema.json"),
 )  # fmt: skip
 PAYS_SCHEMA = DocumentSchema(
     document=PaysDocument, schema=PAYS, title="From which batch on overlapping pays",
-    file=Path(__file__).with_name("pays.schema.json"),
 )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 import msgspec
@@ -112,7 +111,6 @@ VALIDATION_SCHEMA = DocumentSchema(
     document=ValidationDocument,
     schema=SCHEMA,
     title="A predicted profile beside a measured one",
-    file=Path(__file__).with_name("validation.schema.json"),
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final, Literal, TypedDict
 
 import polars as pl
@@ -88,7 +87,6 @@ RECOMMENDATION_SCHEMA = DocumentSchema(
     document=RecommendationDocument,
     schema=SCHEMA,
     title="Which pipeline schedule to use, and what would change that",
-    file=Path(__file__).with_name("recommendation.schema.json"),
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 import polars as pl
@@ -82,7 +81,6 @@ COMPARISON_SCHEMA = DocumentSchema(
     document=ComparisonDocument,
     schema=SCHEMA,
     title="A comparison of pipeline schedules",
-    file=Path(__file__).parent / "comparison.schema.json",
 )
 
 

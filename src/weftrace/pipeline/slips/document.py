@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypedDict, cast
 
 import polars as pl
@@ -103,7 +102,6 @@ SLIP_SCHEMA = DocumentSchema(
     document=SlipDocument,
     schema=SCHEMA,
     title="A measured pipeline step beside its plan",
-    file=Path(__file__).with_name("slip.schema.json"),
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final, Literal, TypedDict, get_args
 
 import polars as pl
@@ -97,7 +96,6 @@ STEP_SCHEMA = DocumentSchema(
     document=StepDocument,
     schema=SCHEMA,
     title="A whole step from the costs of one chunk",
-    file=Path(__file__).with_name("step.schema.json"),
 )
 
 _ASSUMPTIONS = (

@@ -29,7 +29,7 @@ def render_html(
 ) -> str:
     """One self-contained page for a report document, as text.
 
-    document: the JSON report (`schema.json`).
+    document: the JSON report (docs/report-json.md).
     timelines: `timelines[i]` is the payload of `timeline_payload` for `document["ranks"][i]`; None, or a sequence that
         ends early, leaves a rank without its timeline, and the page says so.
     paths: likewise critical paths, of `path_blocks`; a rank without one has no tab for it.
