@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from weftrace.advice.critical_paths import NO_PHASE, CriticalPath, critical_path_of
 from weftrace.advice.deciding_ranks import decided_steps, path_in_step
-from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow, kept_told, replay_told, waits_told
+from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow, headline_of, kept_told, replay_told, waits_told
 from weftrace.advice.waterfalls import waterfall
 from weftrace.files.schemas import Count, DocumentSchema
 from weftrace.notebook import InNotebook
@@ -144,6 +144,7 @@ def critical_path_report(inferred: Inferred, *, step: int | None = None) -> Crit
 
 def critical_path_document(path: CriticalPath, inferred: Inferred, step: int | None = None) -> CriticalPathDocument:
     """As JSON-able values. inferred: what the path is of; step: in which alone it is."""
+    sentence = path.sentence if step is None else f"In step {step}, {path.sentence[0].lower()}{path.sentence[1:]}"
     return {
         "schema": SCHEMA,
         "weftrace": __version__,
@@ -153,7 +154,7 @@ def critical_path_document(path: CriticalPath, inferred: Inferred, step: int | N
         "num_ops": len(inferred.plan),
         "step": step,
         "origin_ns": inferred.origin_ns,
-        "headline": path.sentence if step is None else f"In step {step}, {path.sentence[0].lower()}{path.sentence[1:]}",
+        "headline": headline_of(sentence, inferred.replay),
         "replay": replay_told(inferred.replay),
         "kept": kept_told(inferred),
         "waits": waits_told(inferred),

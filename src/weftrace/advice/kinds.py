@@ -63,7 +63,7 @@ CRITICAL_PATH = replace(
     _FROM_DOCUMENT,
     save={**_FROM_DOCUMENT.save, **{f"annotated{suffix}": _annotate for suffix in DOCUMENT_SUFFIXES}},
     figures={
-        "path": lambda report: path_figure(_made_of(report)[1]),
+        "path": lambda report: path_figure(_made_of(report)[1], report.document["headline"]),
         "waterfall": lambda report: waterfall_figure(waterfall(_made_of(report)[0])),
     },
 )

@@ -55,6 +55,13 @@ class WaitsRow(TypedDict):
     votes_against: int | None
 
 
+def headline_of(sentence: str, replay: Replay) -> str:
+    """The answer; where the replay is not to be trusted, first that it is not, and by how much it is off."""
+    if replay.is_trustworthy:
+        return sentence
+    return f"The replay is off, so the answer cannot be told from it: {'; '.join(replay.doubts)}. Untrusted: {sentence}"
+
+
 def replay_told(replay: Replay) -> ReplayTold:
     """A replay as JSON-able values."""
     return {

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from weftrace.advice.document import PartRow, WeakestTold, part_rows, source_of, weakest_told
 from weftrace.advice.sensitivities import Curve, Sensitivity, curve, sensitivity
-from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow, kept_told, replay_told, waits_told
+from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow, headline_of, kept_told, replay_told, waits_told
 from weftrace.advice.whatifs import WhatIf
 from weftrace.files.schemas import Count, DocumentSchema
 from weftrace.notebook import InNotebook
@@ -140,7 +140,7 @@ def what_if_report(found: WhatIf, inferred: Inferred) -> WhatIfReport:
         "device_name": inferred.plan.device_name,
         "ranks": [int(rank) for rank in inferred.plan.ranks],
         "changes": [str(change) for change in found.changes],
-        "headline": found.sentence,
+        "headline": headline_of(found.sentence, found.replay),
         "replay": replay_told(found.replay),
         "kept": kept_told(inferred),
         "waits": waits_told(inferred),
@@ -169,7 +169,7 @@ def sensitivity_report(found: Sensitivity, curves: tuple[Curve, ...], inferred: 
         "source": source_of(inferred),
         "device_name": inferred.plan.device_name,
         "ranks": [int(rank) for rank in inferred.plan.ranks],
-        "headline": found.sentence,
+        "headline": headline_of(found.sentence, inferred.replay),
         "by": found.by,
         "replay": replay_told(inferred.replay),
         "kept": kept_told(inferred),

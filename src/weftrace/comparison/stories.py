@@ -39,6 +39,7 @@ _IDLE = {
 
 
 _GROUPS = ("part", "cause", "family")
+_COMMUNICATES = (pl.col("kind") == "communication") & (pl.col("part") == "exposed communication")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,18 +297,31 @@ def _unseen(diff: Diff) -> Iterator[str]:
     """What lies behind computation, so that the step tells nothing of it: communication that takes much longer, or
     shorter; and waiting for a late rank, which leaves less computation to hide other communication behind."""
     yield from _unseen_waits(diff)
-    rows = diff.changes.filter(pl.col("kind") == "communication", pl.col("part") == "exposed communication")
+    rows = diff.changes.filter(_COMMUNICATES)
     rows = rows.group_by("family").agg(pl.col(r"^(before|after)_(num|raw_ns)$", "change_ns").sum())
+    for name, side in (("before", diff.before), ("after", diff.after)):
+        rows = rows.join(_behind(side, f"{name}_hidden_ns"), on="family", how="left")
     means = [pl.col(f"{side}_raw_ns") / pl.col(f"{side}_num") for side in ("before", "after")]
     more = (means[1] - means[0]) * pl.col("before_num")
     rows = rows.filter(pl.col("before_num") > 0, pl.col("after_num") > 0).with_columns(
         times=means[1] / means[0], more=more
     )
     much = max(1.0, _SEEN * diff.spans[0].median_ns)
-    hidden = (pl.col("change_ns").abs() < _REST * pl.col("more").abs()) & (pl.col("more").abs() >= much)
-    rows = rows.filter(hidden, (pl.col("times") - 1).abs() >= _REST).sort(pl.col("more").abs(), descending=True)
+    unseen = (pl.col("change_ns").abs() < _REST * pl.col("more").abs()) & (pl.col("more").abs() >= much)
+    hidden0, hidden1 = pl.col("before_hidden_ns"), pl.col("after_hidden_ns")
+    is_hidden = (hidden0 >= _REST * pl.col("before_raw_ns")) & (hidden1 >= _REST * pl.col("after_raw_ns"))
+    changed = (hidden1 / pl.col("after_num") - hidden0 / pl.col("before_num")) * pl.col("before_num")
+    is_all = changed / pl.col("more") >= _MOST  # not time beside its like, which a union does not count
+    rows = rows.filter(unseen & is_hidden & is_all, (pl.col("times") - 1).abs() >= _REST)
+    rows = rows.sort(pl.col("more").abs(), descending=True)
     for family, times in rows.select("family", "times").head(1).iter_rows():
         yield f"Behind computation, {_named(family)} kernels take {times:.2f} times as long."
+
+
+def _behind(side: Side, name: str) -> pl.DataFrame:
+    """By family, how long its communication ran behind computation in a step."""
+    hidden = (pl.col("union_ns") - pl.col("own_ns")).sum() / max(1, side.num_cells)
+    return side.shares.filter(_COMMUNICATES).group_by("family").agg(hidden.alias(name))
 
 
 def _unseen_waits(diff: Diff) -> Iterator[str]:

@@ -76,3 +76,29 @@ def test_what_is_slower_behind_computation_is_told_though_the_step_is_as_long() 
     found, parts = compared(layers(overlap=True), layers(overlap=True, network=1.3))
     assert parts == {} and found.change_ns == 0
     assert headline(found).endswith("Behind computation, all-reduce kernels take 1.30 times as long.")
+
+
+def two_networks(second: float) -> Plan:
+    """Four steps of eight layers: a GEMM, then two all-reduces side by side, the second `second` ms long, none hidden.
+
+    compute    GEMM|....|GEMM|....
+    network 1      |AAAA|    |AAAA
+    network 2      |B   |    |B
+    """
+    ops: list[Op] = []
+    for step in range(4):
+        for layer in range(8):
+            of: dict[str, Any] = {"step": step, "layer": layer, "phase": "mlp(F)"}
+            at = len(ops)
+            last = (Wait(at - 2), Wait(at - 1)) if at else ()
+            ops.append(Op(name="gemm", duration_ns=2 * MS, resource=COMPUTE, after=last, **of))
+            for stream, duration_ms in ((27, 1.0), (28, second)):
+                ops.append(Op(name="all_reduce", duration_ns=round(duration_ms * MS), resource=Resource(stream=stream),
+                              kind="communication", after=(Wait(at),), **of))  # fmt: skip
+    return Plan.of(ops, name="two networks")
+
+
+def test_what_ran_beside_other_communication_is_not_called_hidden() -> None:
+    found, _ = compared(two_networks(1.0), two_networks(0.1))
+    assert found.change_ns == 0
+    assert "Behind computation" not in headline(found)

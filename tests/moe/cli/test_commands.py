@@ -78,7 +78,7 @@ def test_a_sweep_is_written_as_document_and_table(tmp_path: Path) -> None:
 def test_what_pays_is_told_in_the_first_sentence(tmp_path: Path) -> None:
     done = run("pays", "decode", "--batch", "8..128/8", "--overlap", "dual-batch", "-o", str(tmp_path / "p.json"))
     assert done.exit_code == 0, done.output
-    assert "overlapping pays, in requests a GPU: dual-batch from" in " ".join(done.stdout.split())
+    assert "a GPU (batches from 8 to 128, in steps of 8): dual-batch from" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_wrong_use_is_told_as_such(arguments: list[str]) -> None:
 
 
 def test_batches_are_read_as_written() -> None:
-    assert parse_batches("8..12") == [8, 9, 10, 11, 12]
-    assert parse_batches("1024..2048/512") == [1024, 1536, 2048]
-    assert len(parse_batches("1..100000")) <= 513
+    assert list(parse_batches("8..12")) == [8, 9, 10, 11, 12]
+    assert list(parse_batches("1024..2048/512")) == [1024, 1536, 2048]
+    assert list(parse_batches("1..600")) == list(range(1, 601)), "none is skipped that the user did not skip"
     with pytest.raises(typer.BadParameter):
         parse_batches("5..9/0")
 

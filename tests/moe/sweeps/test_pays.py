@@ -101,6 +101,16 @@ def test_with_published_rates_overlapping_decode_does_not_pay_at_small_batches_a
         assert curve.pays_between == [(128, 128)]
 
 
+def test_batches_that_were_skipped_are_told_in_the_answer() -> None:
+    """Odd batches alone, none of which can be cut in two, say nothing of even ones."""
+    odd = pays(Request(kind="decode"), range(1, 17, 2), overlaps=["dual-batch"])
+    assert odd.headline().startswith(
+        "overlapping pays nowhere up to 15 requests a GPU (batches from 1 to 15, in steps of 2): "
+    )
+    assert "(batches from 8 to 128, 3 of them)" in pays(Request(kind="decode"), [8, 16, 128]).headline()
+    assert "(" not in pays(Request(kind="decode"), range(1, 9), overlaps=["dual-batch"]).headline()
+
+
 def test_a_list_that_cannot_run_says_why_and_the_others_go_on() -> None:
     found = pays(Request(kind="decode", comm="deepep-v2"), [64, 128], overlaps=["two-batch", "dual-batch"])
     assert "DeepEP V2 has none" in found.curves[1].reason
@@ -124,6 +134,7 @@ def test_it_comes_back_from_its_document_and_prints_in_eighty_columns() -> None:
     ("given", "batches", "message"),
     [
         ({}, [], "0 batches; give 1 to 2,048"),
+        ({}, range(1, 5001), "5,000 batches; give 1 to 2,048, each of 1 or more; FROM..TO/3 takes some of them"),
         ({"ranks": 2}, [8], "one rank with balanced routing"),
         ({"layers": 2}, [8], "2 layers: the time that a layer adds is told by 3 or more"),
         ({"ep": 48}, [8], "no overlap, which the others are held against, cannot run: 48 GPUs"),

@@ -12,6 +12,7 @@ from tests.tracefile import GEMM, TraceFile
 from weftrace.errors import TraceError
 from weftrace.pipeline import Action, Schedule
 from weftrace.pipeline.measured.runs import has_actions, run_of
+from weftrace.pipeline.measured.told_costs import costs_of_trace
 from weftrace.trace import open_trace
 from weftrace.units import US
 
@@ -47,6 +48,19 @@ def test_actions_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert step.makespan_ns == 60_000
     with pytest.raises(TraceError, match="no pipeline step 7; recorded are 0, 1"):
         run.of_step(7)
+
+
+def test_a_whole_backward_is_not_taken_for_an_input_gradient(tmp_path: Path) -> None:
+    """B takes 20 and 16 us: of these nothing tells W, so it is asked for; of halves, 10 and 8 are W."""
+    ranks = open_trace(write_ranks(tmp_path / "ranks", pair(), [(START, END)]))
+    with pytest.raises(TraceError, match=r"its backwards are B, the full backward.*--weight-share"):
+        costs_of_trace(ranks)
+    with pytest.raises(TraceError, match="from 0 to 1, not 2"):
+        costs_of_trace(ranks, weight_share=2)
+    told = costs_of_trace(ranks, weight_share=0.5)
+    assert (told.costs.input_ns, told.costs.weight_ns) == ((10_000, 8_000), (10_000, 8_000))
+    assert told.costs.backward_ns == (20_000, 16_000)
+    assert told.notes[-1].startswith("assumed: W is 0.5 of a full backward")
 
 
 def test_on_a_device_an_action_is_what_was_launched_in_its_range(tmp_path: Path) -> None:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.tensor import distribute_module
+from torch.nn.parallel import DistributedDataParallel
 
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.runtime.split.engine import StageEngine
@@ -74,3 +81,30 @@ def test_nothing_is_kept_without_gradients() -> None:
     with torch.no_grad():
         engine.forward(0, torch.ones(1, 2))
         engine.forward(0, torch.ones(1, 2))
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[DeviceMesh]:
+    """A mesh of this process alone."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
+    try:
+        yield init_device_mesh("cpu", (1,))
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("wrapper", ["DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "DTensor"])
+def test_modules_whose_gradients_hooks_shard_or_sum_are_refused(alone: DeviceMesh, wrapper: str) -> None:
+    """Whether they are the stage itself or stand in it."""
+    module: nn.Module = nn.Linear(4, 3)
+    if wrapper == "DistributedDataParallel":
+        module = DistributedDataParallel(module)
+    elif wrapper == "FullyShardedDataParallel":
+        module = FullyShardedDataParallel(module, device_id=torch.device("cpu"))
+    elif wrapper == "fully_shard":
+        fully_shard(module, mesh=alone)
+    else:
+        distribute_module(module, alone)
+    for stage in (module, nn.Sequential(nn.Tanh(), module)):
+        with pytest.raises(ScheduleError, match=r"stage 2: its? .*gradients would be wrong.*give the plain module"):
+            StageEngine(stage, 2)

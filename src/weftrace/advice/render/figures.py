@@ -32,10 +32,11 @@ _MOST_BARS = 24  # of a sensitivity: those that save most
 _PATH = "critical path"
 
 
-def path_figure(path: CriticalPath) -> go.Figure:
+def path_figure(path: CriticalPath, title: str | None = None) -> go.Figure:
     """The critical path by class over time in ms, as replayed, and under it its ops on their streams and threads.
 
-    Where a row has more parts than can be told apart, a column is as full of a class as the row was.
+    Where a row has more parts than can be told apart, a column is as full of a class as the row was. title: the path's
+    sentence, where None is given.
     Raises WeftraceError without plotly.
     """
     go = plotly_objects()
@@ -52,7 +53,7 @@ def path_figure(path: CriticalPath) -> go.Figure:
     drawn = {name: _stretches(frame, begin, path.span_ns) for name, frame in rows.items()}
     for class_, colour in CLASS_COLOURS.items():
         _add_bars(figure, class_, colour, [(name, bars[class_]) for name, bars in drawn.items() if class_ in bars])
-    figure.update_layout(barmode="overlay", **layout(_titled(path.sentence), height=190 + 46 * len(rows)))
+    figure.update_layout(barmode="overlay", **layout(_titled(title or path.sentence), height=190 + 46 * len(rows)))
     figure.update_layout(title_font_size=14)
     figure.update_xaxes(title="time (ms), replayed", range=[0, path.span_ns / MS])
     figure.update_yaxes(categoryorder="array", categoryarray=list(rows)[::-1], type="category")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
@@ -17,8 +18,6 @@ weftrace profile pays decode --batch 8..512            requests a GPU; every bat
 weftrace profile pays prefill --batch 1024..16384/512  tokens a GPU, in steps of 512
 
 weftrace profile pays decode --batch 8..512 --overlap two-batch --overlap chunked:2 --ep 32"""
-
-MAX_DEFAULT = 512  # batches, where no step is given
 
 
 def command(
@@ -73,10 +72,10 @@ def command(
     outputs.deliver(found, PAYS, wanted)
 
 
-def parse_batches(text: str) -> list[int]:
-    """ "8..512", "1024..16384/512" -> every batch. Without a step, at most 512 of them. Raises `typer.BadParameter`."""
+def parse_batches(text: str) -> Sequence[int]:
+    """ "8..512", "1024..16384/512" -> every batch of the range. Raises `typer.BadParameter`."""
     match = re.fullmatch(r"\s*(\d{1,9})\s*\.\.\s*(\d{1,9})\s*(?:/\s*(\d{1,9}))?\s*", text)
-    first, last, step = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
-    if not 0 < first <= last or (match and match[3] and not step):
+    first, last, step = (int(part or 1) for part in match.groups()) if match else (0, 0, 0)
+    if not 0 < first <= last or not step:
         raise typer.BadParameter(f"{text!r} is no range; write it like 8..512 or 1024..16384/512", param_hint="--batch")
-    return list(range(first, last + 1, step or max(1, -(-(last - first) // MAX_DEFAULT))))
+    return range(first, last + 1, step)

@@ -75,6 +75,7 @@ class Pays(InNotebook):
     def headline(self) -> str:
         """From where on it pays."""
         others = [curve for curve in self.curves[1:] if not curve.reason]
+        skipped = _skipped(self.batches)
         paying = sorted((curve for curve in others if curve.pays_from), key=lambda curve: curve.pays_from or 0)
         told = []
         for curve in paying:
@@ -83,11 +84,11 @@ class Pays(InNotebook):
         never = [curve.overlap for curve in others if curve not in paying]
         if not told:
             why = f"{', '.join(never)} {'stays' if len(never) == 1 else 'stay'} behind no overlap"
-            return f"overlapping pays nowhere up to {self.batches[-1]:,} {self.unit} a GPU: " + (
+            return f"overlapping pays nowhere up to {self.batches[-1]:,} {self.unit} a GPU{skipped}: " + (
                 why if never else "none of the lists can run"
             )
         tail = f"; {', '.join(never)} not by {self.batches[-1]:,}" if never else ""
-        return f"overlapping pays, in {self.unit} a GPU: {', '.join(told)}{tail}"
+        return f"overlapping pays, in {self.unit} a GPU{skipped}: {', '.join(told)}{tail}"
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "pays", self.headline()
@@ -112,7 +113,8 @@ def pays(
     itself cannot run at any, and for more than `MAX_BATCHES` batches.
     """
     if not batches or len(batches) > MAX_BATCHES or min(batches) < 1:
-        raise ProfileError(f"{len(batches):,} batches; give 1 to {MAX_BATCHES:,}, each of 1 or more")
+        coarser = f"; FROM..TO/{-(-len(batches) // MAX_BATCHES)} takes some of them" if batches else ""
+        raise ProfileError(f"{len(batches):,} batches; give 1 to {MAX_BATCHES:,}, each of 1 or more{coarser}")
     if request.layers < 3:
         raise ProfileError(f"{request.layers} layers: the time that a layer adds is told by 3 or more")
     if request.ranks != 1 or request.routing != "balanced" or request.loads is not None or request.contention:
@@ -232,6 +234,15 @@ def _stretches(wins: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     """First and last of each run of true."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], wins, [False])).astype(np.int8)))
     yield from zip(edges[::2].tolist(), (edges[1::2] - 1).tolist(), strict=True)
+
+
+def _skipped(batches: Sequence[int]) -> str:
+    """Which batches were simulated where some between the first and the last were not; else nothing."""
+    steps = set(np.diff(batches).tolist())
+    if steps <= {1}:
+        return ""
+    which = f"in steps of {steps.pop():,}" if len(steps) == 1 else f"{len(batches):,} of them"
+    return f" (batches from {batches[0]:,} to {batches[-1]:,}, {which})"
 
 
 def signed(gain: float | None) -> str:

@@ -63,7 +63,7 @@ WeightShare = Annotated[
     float | None,
     typer.Option(
         "--weight-share",
-        help="Part of a full backward that is W, where no phase of the trace tells W: an assumption.",
+        help="Part of a full backward that is W, where the trace tells B alone: an assumption.",
         min=0,
         max=1,
         metavar="PART",

@@ -68,6 +68,12 @@ def costs_of_actions(run: MeasuredRun, num_stages: int | None = None, *, typical
     )
 
 
+def tells_weight(run: MeasuredRun) -> bool:
+    """Whether actions of the run tell I from W. `costs_of_actions` of one that has B alone are right for schedules that
+    split no backward, and for no others."""
+    return bool(run.actions.get_column("kind").is_in(("I", "W")).any())
+
+
 def _rank_factors(run: MeasuredRun, schedule: Schedule, costs: Costs) -> tuple[float, ...]:
     """Of each rank: the time of its actions by that of the same actions at the mean costs of their stages."""
     ranks = schedule.actions.get_column("rank").to_numpy()

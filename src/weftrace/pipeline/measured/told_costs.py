@@ -15,8 +15,8 @@ from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import read_costs
 from weftrace.pipeline.measured.phase_costs import costs_of_phases
-from weftrace.pipeline.measured.run_costs import costs_of_actions
-from weftrace.pipeline.measured.runs import has_actions, run_of
+from weftrace.pipeline.measured.run_costs import costs_of_actions, tells_weight
+from weftrace.pipeline.measured.runs import MeasuredRun, has_actions, run_of
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.trace.work import work_of
@@ -63,16 +63,19 @@ def costs_of_trace(
 ) -> ToldCosts:
     """Costs from a trace: of a pipeline that weftrace ran, by its actions; else by phases, see `costs_of_phases`.
 
+    weight_share: part of a full backward that is W, where the trace tells B alone: an assumption, noted as one.
     Raises `TraceError` where neither tells F, I and W.
     """
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
     if has_actions(first):
         run = run_of(source)
+        costs, assumed = _with_share(costs_of_actions(run), run, weight_share)
         return ToldCosts(
-            costs=costs_of_actions(run), basis="actions", source=run.source,
+            costs=costs, basis="actions", source=run.source,
             notes=(
                 f"medians over the actions of {counted(run.num_ranks, 'rank')}; "
                 "what passes between ranks is not in them",
+                *assumed,
             ),
         )  # fmt: skip
     if not isinstance(source, Trace):
@@ -85,6 +88,24 @@ def costs_of_trace(
         costs=measured.costs(), basis="phases", is_upper_bound=measured.overlapped_ns is not None,
         num_layers=measured.num_layers, source=measured.source, notes=measured.notes,
     )  # fmt: skip
+
+
+def _with_share(costs: Costs, run: MeasuredRun, weight_share: float | None) -> tuple[Costs, tuple[str, ...]]:
+    """Costs whose I and W are parts of B where the run has B alone, and the assumption. Raises `TraceError`."""
+    if tells_weight(run):
+        return costs, ()
+    if weight_share is None or not 0 <= weight_share <= 1:
+        given = "" if weight_share is None else f", not {weight_share}"
+        raise TraceError(
+            f"{run.source}: its backwards are B, the full backward, and nothing tells how much of it is W; say which "
+            f"share, from 0 to 1{given} (--weight-share): 0.5 is a guess."
+        )
+    whole = costs.backward_ns
+    assert isinstance(whole, tuple), "B was measured, by stage"
+    weight = tuple(round(each * weight_share) for each in whole)
+    gradient = tuple(each - own for each, own in zip(whole, weight, strict=True))
+    note = f"assumed: W is {weight_share:g} of a full backward, which no action tells apart"
+    return replace(costs, input_ns=gradient, weight_ns=weight), (note,)
 
 
 def costs_of_file(path: str | os.PathLike[str]) -> ToldCosts:

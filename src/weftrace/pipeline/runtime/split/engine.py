@@ -52,8 +52,9 @@ class StageEngine:
 
     notes: what could not be done as a schedule says, each once.
 
-    Its methods raise `ScheduleError` where an action comes before what it needs, or twice; where gradients do not match
-    the outputs in number; where a module cannot be split; and where a tensor that W needs was written to since I.
+    Raises `ScheduleError` for a module of DDP or FSDP, or with DTensors. Its methods raise it where an action comes
+    before what it needs, or twice; where gradients do not match the outputs in number; where a module cannot be split;
+    and where a tensor that W needs was written to since I.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class StageEngine:
         store: WeightGradStore | None = None,
         unused_input_grad: Literal["none", "zeros"] = "none",
     ) -> None:
+        _need_plain(module, stage)
         self.module = module
         self.stage = stage
         self.store = WeightGradStore() if store is None else store
@@ -170,3 +172,30 @@ def _into_main_grad(parameter: Tensor) -> None:
     if parameter.grad is not None:
         parameter.main_grad.add_(parameter.grad)  # type: ignore[attr-defined]
         parameter.grad = None
+
+
+#: Classes whose hooks wait for one backward of the whole module; by name, so that none has to be imported.
+_SYNCHRONIZE = ("DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "ReplicateModule")
+
+
+def _need_plain(module: nn.Module, stage: int) -> None:
+    """Raise `ScheduleError` for a stage whose gradients are sharded or summed by hooks of its own.
+
+    A pipeline runs several backwards, in parts: gradients would be summed too often, too early or not at all.
+    """
+    found = [
+        f"{f'its module {name}' if name else 'it'} is a {kind.__name__}"
+        for name, part in module.named_modules()
+        for kind in type(part).__mro__
+        if kind.__name__ in _SYNCHRONIZE
+    ]
+    found += [f"its parameter {name} is a DTensor" for name, each in module.named_parameters() if _is_dtensor(each)]
+    if found:
+        raise ScheduleError(
+            f"stage {stage}: {found[0]}, whose gradients would be wrong, because a pipeline runs many backwards, in "
+            "parts: give the plain module, and sum its gradients over data-parallel ranks yourself after step()."
+        )
+
+
+def _is_dtensor(parameter: nn.Parameter) -> bool:
+    return any(kind.__name__ == "DTensor" for kind in type(parameter.data).__mro__)
