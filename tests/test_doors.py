@@ -14,9 +14,9 @@ from rich.console import Console
 import weftrace as wt
 from tests.flops.small_reports import TINY
 from weftrace.errors import DocumentError, OutputError, TraceError
-from weftrace.kinds import writers
+from weftrace.outputs import writers
 from weftrace.plan import deepseek_training_layers
-from weftrace.wings import kinds
+from weftrace.wings import outputs
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_figures_are_found_by_name(trace: wt.Trace, report: wt.Report) -> None:
 
 def test_every_kind_can_leave_the_house() -> None:
     """Each kind shows itself, is saved as something or drawn; each that has a schema can be loaded."""
-    for kind in kinds():
+    for kind in outputs():
         assert kind.show is not None or kind.save or kind.document or kind.figures, kind.value
         assert not kind.schema or kind.load is not None, kind.value
         assert all("." in suffix for suffix in writers(kind))  # or the end of a name, as annotated.json

@@ -36,12 +36,12 @@ if TYPE_CHECKING:  # what a type checker sees; wings.py names the wings' own
     from weftrace import report as report
     from weftrace import trace as trace
     from weftrace import workers as workers
+    from weftrace.api import figure as figure
+    from weftrace.api import load as load
+    from weftrace.api import save as save
+    from weftrace.api import show as show
     from weftrace.comparison import Diff as Diff
     from weftrace.comparison import diff as diff
-    from weftrace.doors import figure as figure
-    from weftrace.doors import load as load
-    from weftrace.doors import save as save
-    from weftrace.doors import show as show
     from weftrace.experts import Placement as Placement
     from weftrace.experts import balance as balance
     from weftrace.experts import replan as replan
@@ -68,7 +68,7 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
         {
             "weftrace.trace": ("Job", "Trace"),
             "weftrace.plan": ("Plan", "simulate"),
-            "weftrace.doors": ("figure", "load", "save", "show"),
+            "weftrace.api": ("figure", "load", "save", "show"),
             **public_names(),
         },
         renamed={"open": ("weftrace.trace", "open_trace")},

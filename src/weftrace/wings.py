@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import typer
 
-    from weftrace.kinds import Kind
+    from weftrace.outputs import Output
 
 
 @dataclass(frozen=True, slots=True)
 class Wing:
     """name: the folder. names: what it gives to `weftrace` itself, by module; the rest is at `weftrace.<name>`.
-    is_shown: False of one that only programs use: it has neither kinds nor commands. command: what its command is
+    is_shown: False of one that only programs use: it has neither outputs nor commands. command: what its command is
     called, where that is not the folder's name.
     """
 
@@ -52,10 +52,10 @@ def public_names() -> dict[str, tuple[str, ...]]:
     }
 
 
-def kinds() -> Iterator[Kind]:
-    """What wings can do with values: the list `KINDS` of each wing's `kinds.py`."""
+def outputs() -> Iterator[Output]:
+    """What wings can do with values: the list `OUTPUTS` of each wing's `outputs.py`."""
     for wing in SHOWN:
-        yield from import_module(f"weftrace.{wing.name}.kinds").KINDS
+        yield from import_module(f"weftrace.{wing.name}.outputs").OUTPUTS
 
 
 def add_commands(app: typer.Typer) -> None:

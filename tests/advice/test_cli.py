@@ -19,7 +19,7 @@ from tests.cli.test_cli import Run, run
 from tests.conftest import ROOT
 from tests.tracefile import TraceFile
 from weftrace.advice.cli.whatif import complete_scale, complete_selector
-from weftrace.advice.kinds import SCHEMAS
+from weftrace.advice.outputs import SCHEMAS
 from weftrace.files.documents import read_document
 from weftrace.plan import deepseek_training_layers
 

@@ -14,8 +14,8 @@ from rich.console import Console
 import weftrace as wt
 from weftrace.errors import DocumentError, PlacementError
 from weftrace.experts import PlacementReport, ReplayReport, placement_report, slot_table
-from weftrace.kinds import writers
-from weftrace.wings import kinds
+from weftrace.outputs import writers
+from weftrace.wings import outputs
 
 HISTORY = wt.experts.generate_loads("real", 8, 3, 32, drift=0.8)
 LOADS = HISTORY.total()
@@ -96,7 +96,7 @@ def test_a_placement_alone_is_shown_and_says_what_saving_needs(report: Placement
     alone = wt.balance(LOADS, 48, 8, time_budget_s=0)
     assert "48 a layer, 6 a GPU" in shown(alone)
     assert "placement_report(placement, loads)" in shown(alone)
-    endings = [name for kind in kinds() if kind.value is PlacementReport for name in writers(kind)]
+    endings = [name for kind in outputs() if kind.value is PlacementReport for name in writers(kind)]
     assert {".html", ".csv", ".json", ".json.gz"} <= set(endings)
     for ending in endings:
         with pytest.raises(PlacementError, match=r"placement_report\(placement, loads\)"):

@@ -172,7 +172,7 @@ for name in [each.name for each in found]:
         importlib.import_module(name)
         print(name)
 """).split()
-    assert {"weftrace.flops.document.read", "weftrace.flops.kinds", "weftrace.flops.render.page"} <= set(loaded)
+    assert {"weftrace.flops.document.read", "weftrace.flops.outputs", "weftrace.flops.render.page"} <= set(loaded)
 
 
 def test_a_phase_that_was_timed_and_had_no_operators_is_there() -> None:

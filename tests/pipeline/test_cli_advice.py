@@ -22,7 +22,7 @@ from tests.pipeline.measured.test_phase_costs import PAIR, trace_of
 from weftrace.files.documents import read_document, write_document
 from weftrace.pipeline import Costs, Simulation, generate, recommend, run_of, simulate, slip, to_text
 from weftrace.pipeline.document import pipeline_document
-from weftrace.pipeline.report_kinds import REPORT_KINDS, REPORT_SCHEMAS
+from weftrace.pipeline.report_outputs import REPORT_OUTPUTS, REPORT_SCHEMAS
 
 __all__ = ["run"]  # the fixture
 
@@ -198,7 +198,7 @@ def printed(path: Path, width: int) -> str:
 
 
 def test_each_report_has_its_kind_and_its_schema() -> None:
-    assert {kind.schema for kind in REPORT_KINDS} - {""} == set(SCHEMA_OF)
+    assert {kind.schema for kind in REPORT_OUTPUTS} - {""} == set(SCHEMA_OF)
 
 
 def test_values_are_shown_and_saved_as_their_reports(tmp_path: Path, simulation: Simulation, measured: Path) -> None:

@@ -275,7 +275,7 @@ def save_ranks(
     would overwrite an input and `in_place` does not ask for it, and where two ranks would have one name.
     """
     from weftrace.errors import OutputError
-    from weftrace.kinds import refuse_inputs
+    from weftrace.outputs import refuse_inputs
 
     sources: dict[str, str] = {}
     for path in job.paths:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weftrace.errors import OutputError
-from weftrace.kinds import Kind, refuse_input, suffix_of, writers
+from weftrace.outputs import Output, refuse_input, suffix_of, writers
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 PANEL = "What to write"
 
-Output = Annotated[
+Files = Annotated[
     list[str] | None,
     typer.Option(
         "-o",
@@ -55,7 +55,7 @@ class Wanted:
 def wanted(
     output: Sequence[str] | None,
     *,
-    writes: Kind | Iterable[str],
+    writes: Output | Iterable[str],
     inputs: Iterable[str | os.PathLike[str]] = (),
     json: bool = False,
     quiet: bool = False,
@@ -65,7 +65,7 @@ def wanted(
     writes: what the command makes, or the endings that it can write. inputs: files that must not be overwritten.
     Raises `typer.BadParameter` for an ending that nothing is written as, a file named twice, and an input.
     """
-    suffixes = list(writers(writes)) if isinstance(writes, Kind) else list(writes)
+    suffixes = list(writers(writes)) if isinstance(writes, Output) else list(writes)
     named = list(inputs)
     for number, path in enumerate(output or ()):
         check_output(path, suffixes, named)
@@ -103,7 +103,7 @@ def check_name(path: str) -> None:
 
 def deliver(
     value: Any,
-    kind: Kind,
+    output: Output,
     to: Wanted,
     *,
     show: Callable[[Any, Console], None] | None = None,
@@ -111,18 +111,18 @@ def deliver(
 ) -> None:
     """Write a result's files, then print it: a reader of stdout that has seen enough, `head` say, costs no file.
 
-    show: instead of the kind's own summary. save: writers that go before the kind's own, by suffix.
+    show: instead of the output's own summary. save: writers that go before the output's own, by suffix.
     """
-    found = {**writers(kind), **(save or {})}
-    prepared = kind.prepared(value)
+    found = {**writers(output), **(save or {})}
+    derived = output.derived(value)
     for path in to.paths:
-        found[suffix_of(path, found)](prepared, path)
+        found[suffix_of(path, found)](derived, path)
         tell_written(path)
     if to.json:
-        assert kind.document is not None, kind.value
-        print_json(kind.document(prepared))
-    elif not to.quiet and (printed := show or kind.show) is not None:
-        printed(prepared, stdout())
+        assert output.document is not None, output.value
+        print_json(output.document(derived))
+    elif not to.quiet and (printed := show or output.show) is not None:
+        printed(derived, stdout())
 
 
 def print_json(document: Mapping[str, Any]) -> None:

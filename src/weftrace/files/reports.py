@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weftrace.files.documents import document_as
 from weftrace.files.schemas import DocumentSchema
-from weftrace.kinds import Kind, text_writer
+from weftrace.outputs import Output, text_writer
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,7 +22,7 @@ def report_kind(
     table: Callable[[Any], pl.DataFrame],
     markdown: Callable[[Any], str] | None = None,
     page: Callable[[Any], str] | None = None,
-) -> Kind:
+) -> Output:
     """Of a report that can be made of its document alone, its field `document`: shown, a table and Markdown are made of
     that, a page of the report."""
 
@@ -34,7 +34,7 @@ def report_kind(
         save[".md"] = text_writer(lambda value: markdown(value.document))
     if page is not None:
         save[".html"] = text_writer(page)
-    return Kind(
+    return Output(
         value=report,
         schema=schema.schema,
         document=lambda value: value.document,

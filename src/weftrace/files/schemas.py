@@ -3,7 +3,7 @@
 Without a name it lists all; with `--to FOLDER` it writes them, as a build does for the wheel's `weftrace/schemas/`.
 
 A document is a TypedDict (or a msgspec struct) whose fields say what they mean with
-`Annotated[int, Meta(ge=0, description="…")]`. Each wing lists its documents as `SCHEMAS` in its `kinds.py`.
+`Annotated[int, Meta(ge=0, description="…")]`. Each wing lists its documents as `SCHEMAS` in its `outputs.py`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, TypedDict, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
+from weftrace.files.values import document_type
 from weftrace.wings import SHOWN
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -66,8 +67,20 @@ def schema_of(document_type: Any, *, schema: str, title: str) -> dict[str, Any]:
 
 def schemas() -> Iterator[DocumentSchema]:
     """Those of the ground, then those of all wings."""
-    for module in ("plan.document", *(f"{wing.name}.kinds" for wing in SHOWN)):
-        yield from getattr(import_module(f"weftrace.{module}"), "SCHEMAS", ())
+    for module in ("plan.document", *(f"{wing.name}.outputs" for wing in SHOWN)):
+        found = import_module(f"weftrace.{module}")
+        yield from getattr(found, "SCHEMAS", ())
+        for each in (each for each in getattr(found, "OUTPUTS", ()) if each.title):
+            document = _with_head(document_type(each.kind or each.value))
+            yield DocumentSchema(document=document, schema=each.schema, title=each.title)
+
+
+def _with_head(document: Any) -> Any:
+    """A document's type with the two fields that every saved document begins with."""
+    head = {"schema": str, "weftrace": Annotated[str, Meta(description="Version of weftrace that wrote it.")]}
+    made = TypedDict(document.__name__, {**head, **get_type_hints(document, include_extras=True)})  # type: ignore[misc]
+    made.__doc__ = document.__doc__
+    return made
 
 
 def _readable(part: dict[str, Any], made_from: type | None) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import polars as pl
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
@@ -15,9 +16,10 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from weftrace.files.columns import Column, columns_of
 from weftrace.render import palette
 from weftrace.render.console_text import clean, shorten_middle, suited
-from weftrace.units import MS, US, S
+from weftrace.units import MS, US, S, duration, percent, size
 
 BOLD = Style(bold=True)
 DIM = Style(dim=True)
@@ -96,6 +98,65 @@ def table(
             )
         )  # fmt: skip
     return _one_table(heads, lines, max(width - sum(needed[1:]), _LEAST_FIRST), left, gap, bold, coloured, shorten)
+
+
+def rows_table(
+    row: Any,
+    rows: Sequence[Any],
+    width: int,
+    names: Sequence[str] = (),
+    *,
+    cells: Mapping[str, Callable[[Any], str]] | None = None,
+    heads: Mapping[str, str] | None = None,
+    unit: Unit | None = None,
+    **how: Any,
+) -> RenderableType:
+    """A table of rows, mappings or dataclasses, by the columns of their type `row` (`files.columns`).
+
+    names: which columns, in which order; all by default. A column in which no row has a value is left out.
+    cells: name -> text of a row's cell, where the column's own is not it. heads: name -> head, instead of the column's
+    label. unit: of all times; by default each column has that of its largest. how: see `table`.
+    """
+    known = {column.name: column for column in columns_of(row)}
+    made = dict(cells or {})
+    shown = [
+        name for name in names or known if name in made or any(_cell_value(each, name) is not None for each in rows)
+    ]
+    titles, texts = [], []
+    for name in shown:
+        column = known.get(name) or Column(name, pl.String())
+        own = unit
+        if column.style == "time" and name not in made:
+            own = unit or unit_for(max((abs(_cell_value(each, name) or 0) for each in rows), default=0))
+        title = (heads or {}).get(name, column.label)
+        titles.append(f"{title} {own.name}" if column.style == "time" and name not in made and own else title)
+        texts.append(
+            [made[name](each) if name in made else cell_text(column, _cell_value(each, name), own) for each in rows]
+        )
+    left = [title for title, name in zip(titles, shown, strict=True) if name not in known or known[name].is_text]
+    return table(titles, list(zip(*texts, strict=True)), width, **{"left": left, **how})
+
+
+def cell_text(column: Column, value: Any, unit: Unit | None = None) -> str:
+    """A value as its column shows it; a dash where there is none. unit: of a time; its own by default."""
+    if value is None:
+        return "–"
+    match column.style:
+        case "time":
+            return duration(value) if unit is None else unit(value)
+        case "share":
+            return percent(value)
+        case "size":
+            return size(value)
+        case "count":
+            return f"{value:,}"
+        case "number":
+            return f"{value:,.3g}" if abs(value) < 1_000 else f"{value:,.0f}"
+    return clean(value)
+
+
+def _cell_value(row: Any, name: str) -> Any:
+    return row.get(name) if isinstance(row, Mapping) else getattr(row, name, None)
 
 
 def settings_table(settings: Mapping[str, str], width: int) -> Table:

@@ -19,10 +19,14 @@ from typing import Any
 import jinja2
 import markupsafe
 
+from weftrace.files.columns import page_columns
+
 #: The kit: what pages of all wings are made of.
 KIT = "weftrace.render"
 #: The block that holds the definitions of a page's terms; `static/start.js` reads it.
 TERMS_BLOCK = "weftrace-terms"
+#: The block that holds the columns of a page's tables; `static/tables.js` reads it.
+COLUMNS_BLOCK = "weftrace-columns"
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "(\./|render/)([a-z_]+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|const|class) (\w+)", re.MULTILINE)
@@ -42,6 +46,7 @@ def render_page(
     styles: Iterable[str],
     blocks: Iterable[tuple[str, Mapping[str, Any]]],
     terms: Mapping[str, tuple[str, str]],
+    tables: Mapping[str, Any] | None = None,
     title: str,
     headline: str,
     version: str,
@@ -52,9 +57,11 @@ def render_page(
     template: extends the kit's `base.html`. entry: the page's first module; what it imports, and what those import, is
     its script. styles: names of style sheets of `static/`, joined in this order; "render/x.css" is one of the kit's.
     blocks: (id, value), the data that the script reads. terms: key -> (term, what it means), the page's definitions,
-    which stand in a block of their own. title, headline, version: text, escaped here.
+    which stand in a block of their own. tables: name -> type of the rows, of the tables whose columns the script asks
+    for (`columnsOf` of `tables.js`). title, headline, version: text, escaped here.
     Raises ValueError where a block holds a NaN or an infinity, which JSON cannot.
     """
+    inner = (*blocks, (TERMS_BLOCK, dict(terms)), (COLUMNS_BLOCK, page_columns(tables or {})))
     script, style = page_script(entry, home), "\n".join(_style(name, home) for name in styles)
     return (
         _templates(home)
@@ -65,7 +72,7 @@ def render_page(
             version=_speakable(version),
             script=script,
             style=style,
-            blocks=[(name, _json_block(value)) for name, value in (*blocks, (TERMS_BLOCK, dict(terms)))],
+            blocks=[(name, _json_block(value)) for name, value in inner],
             policy=content_policy(script, style),
         )
     )

@@ -13,15 +13,15 @@ import pytest
 from rich.console import Console
 
 from tests.advice.render.documents import CHECKS, PATH, SENSITIVITY, WHAT_IF
-from weftrace.advice.kinds import CHECKS as CHECKS_KIND
-from weftrace.advice.kinds import CRITICAL_PATH, SCHEMAS
-from weftrace.advice.kinds import SENSITIVITY as SENSITIVITY_KIND
-from weftrace.advice.kinds import WHAT_IF as WHAT_IF_KIND
+from weftrace.advice.outputs import CHECKS as CHECKS_KIND
+from weftrace.advice.outputs import CRITICAL_PATH, SCHEMAS
+from weftrace.advice.outputs import SENSITIVITY as SENSITIVITY_KIND
+from weftrace.advice.outputs import WHAT_IF as WHAT_IF_KIND
 from weftrace.advice.render.whatif_terminal import print_what_if
-from weftrace.kinds import Kind
+from weftrace.outputs import Output
 
 GOLDEN = Path(__file__).parent / "golden"
-SHOWN: Mapping[str, tuple[Kind, Mapping[str, Any]]] = {
+SHOWN: Mapping[str, tuple[Output, Mapping[str, Any]]] = {
     "path": (CRITICAL_PATH, PATH),
     "what-if": (WHAT_IF_KIND, WHAT_IF),
     "sensitivity": (SENSITIVITY_KIND, SENSITIVITY),

@@ -13,7 +13,7 @@ from weftrace.errors import ProfileError
 from weftrace.moe import Operation, Piece, Setting
 from weftrace.moe.costs import levels
 from weftrace.moe.derived.tokens_per_second import throughput
-from weftrace.moe.kinds import PAYS
+from weftrace.moe.outputs import PAYS
 from weftrace.moe.requests import Request, profile_of
 from weftrace.moe.sweeps.crossings import pays
 from weftrace.moe.sweeps.document import pays_document, pays_from, pays_table

@@ -11,7 +11,7 @@ from rich.console import Console
 import weftrace as wt
 from weftrace.errors import ProfileError
 from weftrace.moe.derived.tokens_per_second import throughput
-from weftrace.moe.kinds import SWEEP
+from weftrace.moe.outputs import SWEEP
 from weftrace.moe.render.shown import shown
 from weftrace.moe.requests import Request, profile_of
 from weftrace.moe.sweeps.document import sweep_document, sweep_from, sweep_table

@@ -44,12 +44,12 @@ def command(
     ranks: options.Ranks = None,
     workers: options.Workers = None,
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Find what decided how long a run took: its critical path, by class, phase, kernel and cause."""
-    from weftrace.advice.kinds import CHECKS, CRITICAL_PATH
+    from weftrace.advice.outputs import CHECKS, CRITICAL_PATH
 
     inputs = options.inputs_of(sources)
     if check:
@@ -71,7 +71,7 @@ def command(
 
 def _check(sources: list[str], max_bytes: str, to: outputs.Wanted, *, strict: bool) -> None:
     """A line a file, each taken by itself."""
-    from weftrace.advice.kinds import CHECKS
+    from weftrace.advice.outputs import CHECKS
     from weftrace.advice.replay_checks import check_replays
     from weftrace.files.sources import is_remote
     from weftrace.trace import find_traces

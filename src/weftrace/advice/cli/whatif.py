@@ -140,12 +140,12 @@ def command(
     ranks: options.Ranks = None,
     workers: options.Workers = None,
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Try changes on a measured run before anyone builds them: how long it would take, and what decides then."""
-    from weftrace.advice.kinds import SCHEDULE_SWAP, SENSITIVITY, WHAT_IF
+    from weftrace.advice.outputs import SCHEDULE_SWAP, SENSITIVITY, WHAT_IF
 
     changes = _changes(
         scale,
@@ -225,7 +225,7 @@ def _swap_schedule(
     sources: list[str], name: str, to: outputs.Wanted, *, ranks: str | None, workers: int | None, max_bytes: str
 ) -> None:
     """Another schedule, tried and handed out."""
-    from weftrace.advice.kinds import SCHEDULE_SWAP
+    from weftrace.advice.outputs import SCHEDULE_SWAP
     from weftrace.advice.swaps.schedule_document import schedule_swap_report
     from weftrace.advice.swaps.schedules import measured_pipeline, swap_schedule
 

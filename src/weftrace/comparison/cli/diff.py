@@ -122,12 +122,12 @@ def command(
         ),
     ] = False,
     top: Annotated[int, typer.Option("--top", help="Rows of each table in the terminal.", min=1, metavar="N")] = 8,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Compare two runs: what changed in a step, by how much, and whether it is more than noise."""
-    from weftrace.comparison.kinds import REPORT
+    from weftrace.comparison.outputs import REPORT
 
     gates = [*_gates(fail_above, "above", "--fail-above"), *_gates(fail_below, "below", "--fail-below")]
     if beyond_noise and not gates:

@@ -88,13 +88,13 @@ def command(
         float, typer.Option("--time-budget", help="Seconds to search for better.", min=0.0, metavar="S")
     ] = 1.0,
     window_steps: WindowSteps = 1,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Place experts so that the busiest GPU has as little to do as can be, and say how near that is to the best."""
     from weftrace.experts import make_cluster, placement_report
-    from weftrace.experts.kinds import PLACEMENT
+    from weftrace.experts.outputs import PLACEMENT
     from weftrace.experts.solvers.slot_budget import slots_for_budget
     from weftrace.experts.traffic.policy_cost import cost_model_of, model_of_shape
 

@@ -28,14 +28,14 @@ def command(
     layers: Annotated[int, typer.Option("--layers", help="Mixture-of-experts layers.", min=1, max=1000)] = 58,
     windows: Annotated[int, typer.Option("--windows", help="Windows of loads to make.", min=8, max=10_000)] = 24,
     seed: Annotated[int, typer.Option("--seed", help="Of the made loads.", min=0)] = 0,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Make loads like DeepSeek-V3's prefill (256 experts, 288 slots, 32 GPUs, 4 nodes), place the experts, replay."""
     from weftrace.experts import balance, generate_loads, placement_report, save_loads
-    from weftrace.experts.kinds import PLACEMENT
-    from weftrace.kinds import writers
+    from weftrace.experts.outputs import PLACEMENT
+    from weftrace.outputs import writers
 
     history = generate_loads("real", windows, layers, 256, seed=seed)
     as_loads = {".npz": lambda _, path: save_loads(history, path)}

@@ -40,13 +40,13 @@ def command(
     split: Annotated[str, typer.Option("--split", help="even or uneven parts for the copies of an expert.")] = "even",
     seed: Annotated[int, typer.Option("--seed", help="Of the bootstrap.", min=0)] = 0,
     window_steps: WindowSteps = 1,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Plan on what was seen, score on the window that followed, for every combination; recommend one."""
     from weftrace.experts import replay, replay_report
-    from weftrace.experts.kinds import REPLAY
+    from weftrace.experts.outputs import REPLAY
 
     inputs = experts_options.inputs_of(loads)
     wanted = outputs.wanted(output, writes=REPLAY, inputs=inputs, json=json, quiet=quiet)

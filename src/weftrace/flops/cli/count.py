@@ -64,7 +64,7 @@ def command(
     depth: flops_options.Depth = None,
     top: flops_options.Top = 5,
     text_layout: flops_options.TextLayout = None,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
     with_traceback: Annotated[
@@ -73,7 +73,7 @@ def command(
     ] = False,
 ) -> None:
     """What a model costs: parameters, FLOPs, bytes and time of every module, forward and backward."""
-    from weftrace.flops.kinds import TRACE_SUFFIXES
+    from weftrace.flops.outputs import TRACE_SUFFIXES
     from weftrace.flops.run_spec import RunSpec, model_kind, parse_dtype, parse_input, parse_parallel
 
     if model is None:
@@ -147,7 +147,7 @@ def _count(spec: RunSpec, asked: Wanted) -> None:
 
 
 def _sweep(spec: RunSpec, texts: list[str], asked: Wanted) -> None:
-    from weftrace.flops.kinds import SWEEP
+    from weftrace.flops.outputs import SWEEP
     from weftrace.flops.several.sweep import sweep
 
     axes = flops_run_options.parse_sweeps(texts)

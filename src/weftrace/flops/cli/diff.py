@@ -25,13 +25,13 @@ def command(
             "--fail-above", help="Exit with 1 where a total differs by more, or a time grew by more.", metavar="1%"
         ),
     ] = None,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Compare two saved reports. Exit: 0 within the limit, 1 above it, 2 and 3 for mistakes."""
     from weftrace.flops.document import read_flops
-    from weftrace.flops.kinds import DIFF
+    from weftrace.flops.outputs import DIFF
     from weftrace.flops.several.diff import diff, parse_fraction
 
     to = outputs.wanted(output, writes=DIFF, inputs=[before, after], json=json, quiet=quiet)

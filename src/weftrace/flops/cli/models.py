@@ -21,12 +21,12 @@ weftrace flops mixtral-8x7b --input 1x4096 --phase train --hardware h100"""
 SCHEMA = "weftrace.flops.models/1"
 
 
-def command(output: outputs.Output = None, json: outputs.Json = False, quiet: outputs.Quiet = False) -> None:
+def command(output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False) -> None:
     """List the built-in models: parameters, those that one token uses, layers, and where the numbers are from."""
     from weftrace.flops.buildable import buildable_models
-    from weftrace.kinds import Kind
+    from weftrace.outputs import Output
 
-    kind = Kind(value=tuple, document=_document, show=_show)
+    kind = Output(value=tuple, document=_document, show=_show)
     outputs.deliver(buildable_models(), kind, outputs.wanted(output, writes=kind, json=json, quiet=quiet))
 
 

@@ -54,7 +54,7 @@ def wanted(
     Raises `typer.BadParameter`, or `WeftraceError` for an accelerator that is not known.
     """
     from weftrace.facts import hardware as find_hardware
-    from weftrace.flops.kinds import ACCOUNT, SWEEP
+    from weftrace.flops.outputs import ACCOUNT, SWEEP
 
     if text_layout is not None and is_sweep:
         raise typer.BadParameter("is for one run, not for a sweep", param_hint="--text-layout")
@@ -75,7 +75,7 @@ def deliver(report: FlopsReport, asked: Wanted) -> None:
     """Write a report's files, then print it."""
     from weftrace.files.output import write_output
     from weftrace.flops.derived.account import account_of
-    from weftrace.flops.kinds import ACCOUNT
+    from weftrace.flops.outputs import ACCOUNT
     from weftrace.flops.tables import to_markdown
 
     def save_markdown(account: Account, path: str) -> None:

@@ -15,7 +15,7 @@ from weftrace.cli import outputs
 from weftrace.errors import FlopsError, OutputError
 from weftrace.flops.cli import options as flops_options
 from weftrace.flops.cli.output import TEXT_LAYOUTS, Wanted, deliver
-from weftrace.kinds import DOCUMENT_SUFFIXES, refuse_inputs, suffix_of
+from weftrace.outputs import DOCUMENT_SUFFIXES, refuse_inputs, suffix_of
 
 if TYPE_CHECKING:
     from weftrace.flops import FlopsReport
@@ -68,7 +68,7 @@ def run(config: Path, script: Path, arguments: list[str], model_class: str | Non
 
 def of_rank(paths: tuple[str, ...], rank: int) -> tuple[str, ...]:
     """The documents among the files, under a name of the rank's own: report.json.gz, 3 -> report.rank3.json.gz."""
-    from weftrace.flops.kinds import TRACE_SUFFIXES
+    from weftrace.flops.outputs import TRACE_SUFFIXES
 
     result = []
     for path in paths:

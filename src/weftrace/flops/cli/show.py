@@ -30,7 +30,7 @@ def command(
     depth: flops_options.Depth = None,
     top: flops_options.Top = 5,
     text_layout: flops_options.TextLayout = None,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:

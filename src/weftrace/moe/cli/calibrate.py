@@ -51,13 +51,13 @@ def command(
         ),
     ] = None,
     max_bytes: MaxBytes = DEFAULT_MAX_BYTES,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Costs from a measured trace: fitted on some layers, tested on the others, in every way to choose them."""
     from weftrace.cli.options import inputs_of, opened, parse_ranks
-    from weftrace.moe.kinds import CALIBRATION
+    from weftrace.moe.outputs import CALIBRATION
     from weftrace.moe.validation.held_out import calibrate_and_test
 
     to = outputs.wanted(output, writes=CALIBRATION, inputs=inputs_of([trace]), json=json, quiet=quiet)

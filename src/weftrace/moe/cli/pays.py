@@ -50,12 +50,12 @@ def command(
     comm_sms: options.CommSms = None,
     bandwidth_reached: options.BandwidthReached = 1.0,
     costs: options.Costs = "published",
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Find from which batch on overlapping pays, against no overlap: every batch simulated, none interpolated."""
-    from weftrace.moe.kinds import PAYS
+    from weftrace.moe.outputs import PAYS
     from weftrace.moe.sweeps.crossings import BASE, pays
 
     if BASE in (overlap or ()):

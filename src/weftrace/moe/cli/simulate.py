@@ -108,7 +108,7 @@ def _command(kind: Kind) -> Callable[..., None]:
 
 
 def _run(request: Request, axes: list[str] | None, output: list[str] | None, *, json: bool, quiet: bool) -> None:
-    from weftrace.moe.kinds import PROFILE, SWEEP
+    from weftrace.moe.outputs import PROFILE, SWEEP
     from weftrace.moe.requests import profile_of
     from weftrace.moe.sweeps.many_settings import parse_axes, sweep
     from weftrace.moe.trace_folders import check_folder, write_traces

@@ -43,13 +43,13 @@ def command(
     ] = None,
     workers: Workers = None,
     max_bytes: MaxBytes = DEFAULT_MAX_BYTES,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Predicted against measured: each phase, the span, exposed communication, the order. Exit: 1 above --max-error."""
     from weftrace.cli.options import inputs_of, opened, parse_part
-    from weftrace.moe.kinds import VALIDATION
+    from weftrace.moe.outputs import VALIDATION
     from weftrace.moe.validation.comparison import validate
 
     inputs = inputs_of([simulated, measured])

@@ -34,13 +34,13 @@ def command(
         typer.Option("--schedule", help="Only this one, repeatable: 1f1b, zbv, dualpipe …", metavar="NAME"),
     ] = None,
     boundary: Boundary = "barrier",
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Simulate every schedule on one model: step, bubble against its laws, memory."""
     from weftrace.pipeline.comparing.comparison import compare
-    from weftrace.pipeline.kinds import COMPARISON
+    from weftrace.pipeline.outputs import COMPARISON
 
     wanted = outputs.wanted(output, writes=COMPARISON, inputs=[] if costs is None else [costs], json=json, quiet=quiet)
     if (stages is None) == (devices is None):

@@ -60,7 +60,7 @@ def command(
     flips: Annotated[
         bool, typer.Option("--flips/--no-flips", help="Look which change of cost flips the choice.")
     ] = True,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
@@ -68,7 +68,7 @@ def command(
     from weftrace.pipeline.choices.document import recommendation_report
     from weftrace.pipeline.choices.recommendation import recommend
     from weftrace.pipeline.measured.told_costs import for_devices
-    from weftrace.pipeline.report_kinds import RECOMMENDATION
+    from weftrace.pipeline.report_outputs import RECOMMENDATION
 
     inputs = inputs_of(trace, costs, flops)
     wanted = outputs.wanted(output, writes=RECOMMENDATION, inputs=inputs, json=json, quiet=quiet)

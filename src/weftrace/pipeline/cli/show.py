@@ -56,12 +56,12 @@ def command(
             show_default="the file's, else barrier",
         ),
     ] = None,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Draw a schedule: which rank runs what when, where it idles, what it holds."""
-    from weftrace.pipeline.kinds import SIMULATION
+    from weftrace.pipeline.outputs import SIMULATION
     from weftrace.pipeline.simulation import simulate
 
     is_file = schedule.lower().endswith(_FILES)

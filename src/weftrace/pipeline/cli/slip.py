@@ -59,14 +59,14 @@ def command(
     ranks: Ranks = None,
     workers: Workers = None,
     max_bytes: MaxBytes = DEFAULT_MAX_BYTES,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Planned against measured: makespans, their difference by cause, each rank's bubble, what took longer."""
     from weftrace.cli.options import inputs_of, opened
     from weftrace.pipeline.measured.runs import run_of
-    from weftrace.pipeline.report_kinds import SLIP
+    from weftrace.pipeline.report_outputs import SLIP
     from weftrace.pipeline.slips.document import slip_report
     from weftrace.pipeline.slips.planned_and_measured import slip
 

@@ -62,12 +62,12 @@ def command(
         int, typer.Option("--sequence", help="Tokens of a sequence: for attention's FLOPs.", min=1, metavar="N")
     ] = 4096,
     dtype: Annotated[str, typer.Option("--dtype", help="Whose peak MFU is of.", metavar="NAME")] = "bf16",
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Time of a whole step by part, tokens/s and MFU; beside a published step of the same shape, where there is one."""
-    from weftrace.pipeline.report_kinds import STEP
+    from weftrace.pipeline.report_outputs import STEP
     from weftrace.pipeline.steps.predicted import Run, predicted_step
 
     inputs = inputs_of(trace, costs, flops)

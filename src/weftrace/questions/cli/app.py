@@ -56,7 +56,7 @@ def command(
     kernels: options.Kernels = None,
     workers: options.Workers = None,
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
 ) -> None:
@@ -67,7 +67,7 @@ def command(
         return
     sources, sql = _split(given, sql_file)
     from weftrace.questions.asking import ask, needed
-    from weftrace.questions.kinds import ANSWER
+    from weftrace.questions.outputs import ANSWER
     from weftrace.questions.render.terminal import print_answer
 
     needed(sql)  # what is wrong with it is told before a trace is looked for

@@ -132,3 +132,11 @@ export function oncePerFrame(draw) {
     });
   };
 }
+
+/**
+ * The value of a JSON block of the page.
+ * @param {string} id
+ */
+export function readBlock(id) {
+  return JSON.parse(byId(id).textContent);
+}

@@ -1,6 +1,6 @@
 // How every page starts: its data, its terms, the theme; then what it draws, and the mark of the first frame.
 
-import { byId, fill, h } from "./dom.js";
+import { byId, fill, h, readBlock } from "./dom.js";
 import { startTheme } from "./theme.js";
 import { startTooltips } from "./tooltip.js";
 
@@ -23,12 +23,4 @@ export function startPage(id, draw) {
   window.weftrace = draw(readBlock(id));
   // After the first frame has been drawn and handed to the screen.
   requestAnimationFrame(() => setTimeout(() => performance.mark("weftrace-first-paint")));
-}
-
-/**
- * The value of a JSON block of the page.
- * @param {string} id
- */
-export function readBlock(id) {
-  return JSON.parse(byId(id).textContent);
 }

@@ -1,7 +1,7 @@
 // Tables: sort by any column, show the first few, right-align numbers, one unit a column. A table that is wider than
 // its place stands as cards, a row each. All rows can be taken along.
 
-import { fill, h, oncePerFrame } from "./dom.js";
+import { fill, h, oncePerFrame, readBlock } from "./dom.js";
 import { exportTools, flatRow } from "./exports.js";
 import { bareName, grouped, percent, unitFor } from "./format.js";
 import { explained } from "./tooltip.js";
@@ -43,6 +43,25 @@ const NARROW = 600; // pixels: in a narrower table, names that are cut leave too
  * @property {boolean} [unitEach] each column of times has its own unit, where they differ by orders of magnitude; else
  *   one unit serves the table
  */
+
+/**
+ * The columns of a table as the page's data declares them (`weftrace-columns`), those that are named, in this order.
+ * name: of the table. own: key -> what differs here; a key that is no column of the table is one of the page's own.
+ * @template Row
+ * @param {string} name
+ * @param {string[]} keys
+ * @param {Record<string, Partial<Column<Row>>>} [own]
+ * @returns {Column<Row>[]}
+ */
+export function columnsOf(name, keys, own = {}) {
+  /** @type {Record<string, Column<Row>[]>} */
+  const tables = readBlock("weftrace-columns");
+  const known = new Map(tables[name].map((column) => [column.key, column]));
+  return keys.map((key) => {
+    const column = known.get(key) ?? { key, label: key, kind: /** @type {const} */ ("text") };
+    return { ...column, ...own[key] };
+  });
+}
 
 /**
  * A sortable table: {element, setRows(rows)}.

@@ -9,7 +9,7 @@ import typer
 
 from weftrace.cli import options, outputs
 from weftrace.errors import WeftraceError
-from weftrace.kinds import DOCUMENT_SUFFIXES
+from weftrace.outputs import DOCUMENT_SUFFIXES
 from weftrace.report.cli.report import read_counted
 
 if TYPE_CHECKING:

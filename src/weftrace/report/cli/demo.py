@@ -24,16 +24,16 @@ weftrace demo --layers 8                                     a longer chunk"""
 
 
 def command(
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     layers: Annotated[int, typer.Option("--layers", help="Layer pairs to simulate.", min=1, max=1000)] = 4,
     quiet: outputs.Quiet = False,
 ) -> None:
     """Simulate DeepSeek-V3's training chunk, forward and backward layers overlapped, and report on it."""
-    from weftrace.kinds import writers
+    from weftrace.outputs import writers
     from weftrace.plan import deepseek_training_layers, simulate
     from weftrace.report import analyze
-    from weftrace.report.kinds import REPORT
+    from weftrace.report.outputs import REPORT
     from weftrace.trace import write_chrome
 
     trace = simulate(deepseek_training_layers(layers))

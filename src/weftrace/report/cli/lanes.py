@@ -27,7 +27,7 @@ weftrace lanes traces/ --ranks 3                     one rank of a folder"""
 
 def command(
     sources: options.Sources,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     start_ms: Annotated[
         float | None, typer.Option("--from", help="Start, ms from the first device event.", metavar="MS")
     ] = None,

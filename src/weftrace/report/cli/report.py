@@ -39,7 +39,7 @@ class ByChoice(StrEnum):
 
 def command(
     sources: options.Sources,
-    output: outputs.Output = None,
+    output: outputs.Files = None,
     json: outputs.Json = False,
     step: options.Step = None,
     step_by: options.StepByChoice = None,
@@ -78,7 +78,7 @@ def command(
     quiet: outputs.Quiet = False,
 ) -> None:
     """Report where the step went: what hides what, what is exposed, what could be saved."""
-    from weftrace.report.kinds import REPORT
+    from weftrace.report.outputs import REPORT
 
     options.check_cluster(cluster)
     inputs = options.inputs_of(sources, flops, *(kernels or ()))

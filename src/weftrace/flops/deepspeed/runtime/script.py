@@ -22,7 +22,7 @@ from weftrace.flops.deepspeed.runtime.output import layout_of, write_text
 from weftrace.flops.deepspeed.runtime.watch import Watch
 from weftrace.flops.deepspeed.text import deepspeed_text
 from weftrace.flops.values import FlopsReport
-from weftrace.kinds import refuse_inputs
+from weftrace.outputs import refuse_inputs
 
 
 def run_script(

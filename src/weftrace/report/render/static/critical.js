@@ -3,7 +3,7 @@
 import { byId } from "render/dom.js";
 import { pathPicture } from "render/path_picture.js";
 import { partTables, pathWaterfall, showDoubts } from "render/path_tables.js";
-import { readBlock } from "render/start.js";
+import { readBlock } from "render/dom.js";
 
 /** @typedef {page.PathBlock | { reason: string }} Block */
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weftrace.files.reports import report_kind
-from weftrace.kinds import made_of
+from weftrace.outputs import adapter_for
 from weftrace.pipeline.choices.document import (
     RECOMMENDATION_SCHEMA,
     RecommendationReport,
@@ -31,10 +31,10 @@ STEP = report_kind(StepReport, STEP_SCHEMA, show=print_step, table=step_table)
 SLIP = report_kind(SlipReport, SLIP_SCHEMA, show=print_slip, table=slip_table, page=render_slip_html)
 
 
-REPORT_KINDS = (
+REPORT_OUTPUTS = (
     RECOMMENDATION,
     STEP,
     SLIP,
-    made_of(Recommendation, RECOMMENDATION, recommendation_report),
-    made_of(Slip, SLIP, slip_report),
+    adapter_for(Recommendation, RECOMMENDATION, recommendation_report),
+    adapter_for(Slip, SLIP, slip_report),
 )

@@ -1,4 +1,4 @@
-"""What can be done with what a model costs: see `weftrace.kinds`."""
+"""What can be done with what a model costs: see `weftrace.outputs`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from weftrace.flops.several.diff import FlopsDiff
 from weftrace.flops.several.sweep import Sweep
 from weftrace.flops.tables import sweep_csv, to_csv, to_markdown
 from weftrace.flops.values import FlopsReport
-from weftrace.kinds import Kind, text_writer
+from weftrace.outputs import Output, text_writer
 
 #: Endings of the median step as a Chrome trace.
 TRACE_SUFFIXES = (".trace.json", ".trace.json.gz", ".trace.json.zst")
@@ -49,7 +49,7 @@ def _show(report: FlopsReport | Account, console: Console) -> None:
 
 
 #: An account is what a report becomes: what is made of either is the same.
-ACCOUNT = Kind(
+ACCOUNT = Output(
     value=Account,
     document=flops_document,
     show=_show,
@@ -70,10 +70,10 @@ REPORT = replace(
     value=FlopsReport,
     schema=FLOPS_SCHEMA.schema,
     load=report_of,
-    prepared=account_of,
+    derived=account_of,
 )
-DIFF = Kind(value=FlopsDiff, schema=DIFF_SCHEMA.schema, document=diff_document, load=diff_of, show=print_flops_diff)
-SWEEP = Kind(
+DIFF = Output(value=FlopsDiff, schema=DIFF_SCHEMA.schema, document=diff_document, load=diff_of, show=print_flops_diff)
+SWEEP = Output(
     value=Sweep,
     schema=SWEEP_SCHEMA.schema,
     document=sweep_document,
@@ -82,5 +82,5 @@ SWEEP = Kind(
     save={".csv": text_writer(sweep_csv)},
 )
 
-KINDS = (ACCOUNT, REPORT, DIFF, SWEEP)
+OUTPUTS = (ACCOUNT, REPORT, DIFF, SWEEP)
 SCHEMAS = (FLOPS_SCHEMA, DIFF_SCHEMA, SWEEP_SCHEMA)

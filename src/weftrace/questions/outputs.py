@@ -1,4 +1,4 @@
-"""What can be done with the values of the wing: see `weftrace.kinds`."""
+"""What can be done with the values of the wing: see `weftrace.outputs`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import polars as pl
 
 from weftrace.files.output import write_output
-from weftrace.kinds import Kind, text_writer
+from weftrace.outputs import Output, text_writer
 from weftrace.questions.asking import Answer
 from weftrace.questions.document import QUERY_SCHEMA, SCHEMA, TABLES_SCHEMA, answer_document, answer_of
 from weftrace.questions.render.terminal import markdown, print_answer
@@ -31,7 +31,7 @@ def _save_parquet(answer: Answer, path: str) -> None:
     write_output(path, [buffer.getvalue()])
 
 
-ANSWER = Kind(
+ANSWER = Output(
     value=Answer,
     schema=SCHEMA,
     document=answer_document,
@@ -40,4 +40,4 @@ ANSWER = Kind(
     save={".csv": text_writer(_csv), ".md": text_writer(markdown), ".parquet": _save_parquet},
 )
 
-KINDS: tuple[Kind, ...] = (ANSWER,)
+OUTPUTS: tuple[Output, ...] = (ANSWER,)

@@ -1,8 +1,8 @@
-"""What can be done with the values of the wing: see `weftrace.kinds`."""
+"""What can be done with the values of the wing: see `weftrace.outputs`."""
 
 from __future__ import annotations
 
-from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, made_of, text_writer
+from weftrace.outputs import DOCUMENT_SUFFIXES, Output, adapter_for, text_writer
 from weftrace.pipeline.comparing.comparison import Comparison
 from weftrace.pipeline.comparing.document import (
     COMPARISON_SCHEMA,
@@ -21,13 +21,13 @@ from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.pipeline.render.perfetto import write_perfetto
 from weftrace.pipeline.render.svg import svg_of
 from weftrace.pipeline.render.terminal import print_simulation
-from weftrace.pipeline.report_kinds import REPORT_KINDS, REPORT_SCHEMAS
+from weftrace.pipeline.report_outputs import REPORT_OUTPUTS, REPORT_SCHEMAS
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Simulation, simulate
 
 SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA, PIPELINE_SCHEMA, *REPORT_SCHEMAS)
 
-COSTS = Kind(
+COSTS = Output(
     value=Costs,
     schema=COSTS_SCHEMA.schema,
     document=costs_document,
@@ -36,7 +36,7 @@ COSTS = Kind(
 )
 
 
-COMPARISON = Kind(
+COMPARISON = Output(
     value=Comparison,
     schema=COMPARISON_SCHEMA.schema,
     document=comparison_document,
@@ -50,7 +50,7 @@ COMPARISON = Kind(
 
 
 #: A saved simulation is its document and a trace for Perfetto in one file.
-SIMULATION = Kind(
+SIMULATION = Output(
     value=Simulation,
     schema=PIPELINE_SCHEMA.schema,
     document=pipeline_document,
@@ -72,6 +72,6 @@ def _in_units(schedule: Schedule) -> Simulation:
 
 
 #: A schedule has no times of its own: it is drawn and saved with F = I = W = 1 and F&B = 3.
-SCHEDULE = made_of(Schedule, SIMULATION, _in_units)
+SCHEDULE = adapter_for(Schedule, SIMULATION, _in_units)
 
-KINDS: tuple[Kind, ...] = (COSTS, COMPARISON, SIMULATION, SCHEDULE, *REPORT_KINDS)
+OUTPUTS: tuple[Output, ...] = (COSTS, COMPARISON, SIMULATION, SCHEDULE, *REPORT_OUTPUTS)

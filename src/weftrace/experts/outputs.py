@@ -1,4 +1,4 @@
-"""What can be done with a placement and a replay: see `weftrace.kinds`."""
+"""What can be done with a placement and a replay: see `weftrace.outputs`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weftrace.experts.render.terminal import print_placement, print_placement_al
 from weftrace.experts.replays.document import REPLAY_SCHEMA, ReplayDocument
 from weftrace.experts.replays.replay import Replay
 from weftrace.files.documents import document_as
-from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, made_of, text_writer
+from weftrace.outputs import DOCUMENT_SUFFIXES, Output, adapter_for, text_writer
 
 SCHEMAS = (PLACEMENT_SCHEMA, REPLAY_SCHEMA)
 
@@ -44,7 +44,7 @@ def _of_document(do: Callable[..., Any]) -> Callable[..., Any]:
     return lambda report, *others: do(report.document, *others)
 
 
-PLACEMENT = Kind(
+PLACEMENT = Output(
     value=PlacementReport,
     schema=PLACEMENT_SCHEMA.schema,
     document=lambda report: report.document,
@@ -58,7 +58,7 @@ PLACEMENT = Kind(
     },
 )
 
-REPLAY = Kind(
+REPLAY = Output(
     value=ReplayReport,
     schema=REPLAY_SCHEMA.schema,
     document=lambda report: report.document,
@@ -72,7 +72,7 @@ REPLAY = Kind(
 )
 
 
-_REPLAY_ITSELF = made_of(Replay, REPLAY, replay_report)
+_REPLAY_ITSELF = adapter_for(Replay, REPLAY, replay_report)
 
 
 def _needs_loads(placement: Placement, *others: object) -> NoReturn:
@@ -82,11 +82,11 @@ def _needs_loads(placement: Placement, *others: object) -> NoReturn:
     )
 
 
-_PLACEMENT_ALONE = Kind(
+_PLACEMENT_ALONE = Output(
     value=Placement,
     show=print_placement_alone,
     save=dict.fromkeys((*PLACEMENT.save, *DOCUMENT_SUFFIXES), _needs_loads),
     figures=dict.fromkeys(PLACEMENT.figures, _needs_loads),
 )
 
-KINDS = (PLACEMENT, REPLAY, _PLACEMENT_ALONE, _REPLAY_ITSELF)
+OUTPUTS = (PLACEMENT, REPLAY, _PLACEMENT_ALONE, _REPLAY_ITSELF)

@@ -1,5 +1,5 @@
-"""What can be done with a value of weftrace: shown, saved, loaded, drawn. Each wing lists its kinds of values; the
-doors (`weftrace.show`, `save`, `load`, `figure`) and the commands find what they need in that list."""
+"""The outputs of a value: how it is shown, saved, loaded and drawn. Each wing lists them in its `outputs.py`; the
+functions `weftrace.show`, `save`, `load` and `figure`, and the commands, find what they need in that list."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weftrace.errors import OutputError
 
 if TYPE_CHECKING:
+    import polars as pl
     from rich.console import Console
 
 #: Endings of a document's file: JSON, plain or compressed.
@@ -24,34 +25,66 @@ class Load(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """A kind of value, and the ways out of it and back.
+class Output:
+    """The ways out of a value of one type, and back.
 
-    value: the type. document(value): it as JSON-able values, whose `schema` is `schema`; load(document, what=) is the
-    way back, `what` naming the document in errors. show(value, console): its summary in the terminal.
-    save: suffix of a file -> writer(value, path); documents save themselves as `DOCUMENT_SUFFIXES`.
+    value: the type. schema, title: of its document, which `to_document` makes of the value and `from_document` reads
+    back, unless document(value) and load(document, what=) say otherwise (`what` names the document in errors).
+    kind: the type that the document's JSON Schema is made of, where that is not `value`.
+    show(value, console): its summary in the terminal. page, markdown, csv: the text of a file with that suffix; table:
+    the frame that is written as CSV. save: suffix of a file -> writer(value, path), for all else; documents save
+    themselves as `DOCUMENT_SUFFIXES`.
     figures: name -> function(value) that gives a plotly figure; the first is the one to show where none is named.
-    prepared(value): what follows from a value and all that leaves the house needs, worked out once; `document`, `save`
-    and `figures` take it. inputs(value): the files that it was made of, which it is never written over.
+    derived(value): what follows from a value and all that leaves the house needs, worked out once; `document`, `save`,
+    `page` and the like, and `figures` take it. inputs(value): the files that it was made of, which it is never written
+    over.
     """
 
     value: type
     schema: str = ""
+    title: str = ""
+    kind: Any = None
     document: Callable[[Any], Mapping[str, Any]] | None = None
     load: Load | None = None
     show: Callable[[Any, Console], None] | None = None
+    page: Callable[[Any], str] | None = None
+    markdown: Callable[[Any], str] | None = None
+    csv: Callable[[Any], str] | None = None
+    table: Callable[[Any], pl.DataFrame] | None = None
     save: Mapping[str, Callable[[Any, str], object]] = field(default_factory=dict)
     figures: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    prepared: Callable[[Any], Any] = lambda value: value
+    derived: Callable[[Any], Any] = lambda value: value
     inputs: Callable[[Any], Iterable[str]] = lambda value: ()
 
+    def __post_init__(self) -> None:
+        if self.title and self.document is None:
+            object.__setattr__(self, "document", self._document)
+        if self.title and self.load is None:
+            object.__setattr__(self, "load", self._load)
 
-def writers(kind: Kind) -> dict[str, Callable[[Any, str], object]]:
-    """Suffix -> writer(prepared value, path), the kind's own and those of its document."""
-    found = dict(kind.save)
-    if kind.document is not None:
+    def _document(self, value: Any) -> dict[str, Any]:
+        from weftrace.files.values import to_document
+        from weftrace.version import __version__
+
+        return {"schema": self.schema, "weftrace": __version__, **to_document(value)}
+
+    def _load(self, document: Mapping[str, Any], /, *, what: str) -> Any:
+        from weftrace.files.values import from_document
+
+        return from_document(self.value, document, schema=self.schema, what=what)
+
+
+def writers(output: Output) -> dict[str, Callable[[Any, str], object]]:
+    """Suffix -> writer(derived value, path): the output's own, those of its texts, those of its document."""
+    found = dict(output.save)
+    table = output.table
+    csv = output.csv if table is None else lambda value: table(value).write_csv()
+    for suffix, text in ((".html", output.page), (".md", output.markdown), (".csv", csv)):
+        if text is not None:
+            found.setdefault(suffix, text_writer(text))
+    if output.document is not None:
         for suffix in DOCUMENT_SUFFIXES:
-            found.setdefault(suffix, _document_writer(kind.document))
+            found.setdefault(suffix, _document_writer(output.document))
     return found
 
 
@@ -66,13 +99,13 @@ def text_writer(text: Callable[[Any], str]) -> Callable[[Any, str], object]:
     return write
 
 
-def made_of(value: type, kind: Kind, prepared: Callable[[Any], Any]) -> Kind:
-    """The kind of what another kind's values are made of: shown, saved and drawn as that is, and not loaded."""
-    show = kind.show
-    assert show is not None, kind.value
+def adapter_for(value: type, output: Output, derived: Callable[[Any], Any]) -> Output:
+    """The outputs of a type from which another's values are derived: shown, saved and drawn as those, not loaded."""
+    show = output.show
+    assert show is not None, output.value
     return replace(
-        kind, value=value, schema="", load=None, prepared=prepared,
-        show=lambda each, console: show(prepared(each), console),
+        output, value=value, schema="", title="", document=output.document, load=None, derived=derived,
+        show=lambda each, console: show(derived(each), console),
     )  # fmt: skip
 
 

@@ -10,18 +10,18 @@ from weftrace.cli.outputs import stdout
 from weftrace.errors import DocumentError, WeftraceError
 from weftrace.files.documents import read_document
 from weftrace.files.output import write_output
-from weftrace.kinds import DOCUMENT_SUFFIXES, Kind, refuse_input, suffix_of, writers
 from weftrace.notebook import InNotebook
+from weftrace.outputs import DOCUMENT_SUFFIXES, Output, refuse_input, suffix_of, writers
 from weftrace.plan import Plan, load_parquet, plan_of, to_json
 from weftrace.plan import save_parquet as save_plan
 from weftrace.trace import Trace, save_parquet, write_chrome
-from weftrace.wings import kinds
+from weftrace.wings import outputs
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _GROUND = (
-    Kind(
+    Output(
         value=Trace,
         inputs=lambda trace: [trace.path] if trace.path else [],
         save={
@@ -29,7 +29,7 @@ _GROUND = (
             ".parquet": save_parquet,
         },
     ),
-    Kind(
+    Output(
         value=Plan,
         schema="weftrace.plan/2",
         load=plan_of,
@@ -52,14 +52,14 @@ def load(path: str | os.PathLike[str]) -> Any:
         return load_parquet(path)
     document = read_document(path)
     schema = document.get("schema")
-    known = {kind.schema: kind for kind in _kinds() if kind.load is not None}
-    kind = known.get(schema) if isinstance(schema, str) else None
-    if kind is None or kind.load is None:
+    known = {output.schema: output for output in _outputs() if output.load is not None}
+    output = known.get(schema) if isinstance(schema, str) else None
+    if output is None or output.load is None:
         hint = " A trace is opened with weftrace.open." if "traceEvents" in document else ""
         raise DocumentError(
             f"{path}: not a document of weftrace: its schema is {schema!r}, known are {', '.join(sorted(known))}.{hint}"
         )
-    return kind.load(document, what=os.fspath(path))
+    return output.load(document, what=os.fspath(path))
 
 
 def show(value: Any, console: Console | None = None) -> None:
@@ -69,9 +69,9 @@ def show(value: Any, console: Console | None = None) -> None:
     of weftrace.
     """
     to = stdout() if console is None else console
-    for kind in _kinds_of(value):
-        if kind.show is not None:
-            kind.show(value, to)
+    for output in _outputs_of(value):
+        if output.show is not None:
+            output.show(value, to)
             return
     if not isinstance(value, InNotebook):
         raise WeftraceError(f"a {type(value).__name__} is not a value that weftrace can show")
@@ -84,15 +84,15 @@ def save(value: Any, *paths: str | os.PathLike[str]) -> None:
     A Trace, a Job or a Report becomes a page as .html. Files are written whole or not at all. Raises `OutputError`,
     listing the suffixes that the value can be saved as, and where a path is a file that the value came from.
     """
-    found = list(_kinds_of(value))
-    homes = {suffix: number for number, kind in reversed(list(enumerate(found))) for suffix in writers(kind)}
+    found = list(_outputs_of(value))
+    homes = {suffix: number for number, output in reversed(list(enumerate(found))) for suffix in writers(output)}
     chosen = [(path, suffix_of(path, homes)) for path in (os.fspath(each) for each in paths)]
     for path, suffix in chosen:
         refuse_input(path, found[homes[suffix]].inputs(value))
-    prepared = {number: found[number].prepared(value) for number in {homes[suffix] for _, suffix in chosen}}
+    derived = {number: found[number].derived(value) for number in {homes[suffix] for _, suffix in chosen}}
     for path, suffix in chosen:
         number = homes[suffix]
-        writers(found[number])[suffix](prepared[number], path)
+        writers(found[number])[suffix](derived[number], path)
 
 
 def figure(value: Any, kind: str | None = None) -> Any:
@@ -101,20 +101,20 @@ def figure(value: Any, kind: str | None = None) -> Any:
     kind: which of its figures; the first by default. Raises `WeftraceError`, listing them, where it has no such figure,
     and where plotly is missing.
     """
-    known = {name: each for each in _kinds_of(value) for name in each.figures}
+    known = {name: each for each in _outputs_of(value) for name in each.figures}
     if not known:
         raise WeftraceError(f"a {type(value).__name__} has no figures")
     chosen = next(iter(known)) if kind is None else kind
     if chosen not in known:
         raise WeftraceError(f"a {type(value).__name__} has no figure {kind!r}; choose from {', '.join(known)}")
     home = known[chosen]
-    return home.figures[chosen](home.prepared(value))
+    return home.figures[chosen](home.derived(value))
 
 
-def _kinds() -> Iterator[Kind]:
+def _outputs() -> Iterator[Output]:
     yield from _GROUND
-    yield from kinds()
+    yield from outputs()
 
 
-def _kinds_of(value: Any) -> Iterator[Kind]:
-    return (kind for kind in _kinds() if isinstance(value, kind.value))
+def _outputs_of(value: Any) -> Iterator[Output]:
+    return (output for output in _outputs() if isinstance(value, output.value))

@@ -1,4 +1,4 @@
-"""What can be done with a report, and with the trace or the job that it is made of: see `weftrace.kinds`."""
+"""What can be done with a report, and with the trace or the job that it is made of: see `weftrace.outputs`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from weftrace.files.output import write_output
-from weftrace.kinds import Kind
+from weftrace.outputs import Output
 from weftrace.report.build import Report, analyze
 from weftrace.report.document import report_document
 from weftrace.report.document_types import REPORT_SCHEMA, SCHEMA
@@ -75,7 +75,7 @@ def _of_first_rank(name: str, module: str = "figures") -> Callable[[Report], Any
     return draw
 
 
-REPORT = Kind(
+REPORT = Output(
     value=Report,
     schema=SCHEMA,
     document=lambda report: report.document,
@@ -99,11 +99,11 @@ REPORT = Kind(
 )
 
 
-def _analysed(value: type) -> Kind:
+def _analysed(value: type) -> Output:
     """A trace or a job: what its report can do, but for the document, which for these is the trace itself."""
-    return Kind(
+    return Output(
         value=value,
-        prepared=analyze,
+        derived=analyze,
         inputs=lambda source: source.paths if isinstance(source, Job) else filter(None, [source.path]),
         show=lambda source, console: _show(analyze(source, timelines=False), console),
         save=REPORT.save,
@@ -111,5 +111,5 @@ def _analysed(value: type) -> Kind:
     )
 
 
-KINDS = (REPORT, _analysed(Trace), _analysed(Job))
+OUTPUTS = (REPORT, _analysed(Trace), _analysed(Job))
 SCHEMAS = (REPORT_SCHEMA,)

@@ -1,8 +1,7 @@
-"""What can be done with the values of the wing: see `weftrace.kinds`."""
+"""What can be done with the values of the wing: see `weftrace.outputs`."""
 
 from __future__ import annotations
 
-from weftrace.kinds import Kind, text_writer
 from weftrace.moe.calibration.document import CALIBRATION_SCHEMA, calibration_document, calibration_of
 from weftrace.moe.calibration.values import Calibration
 from weftrace.moe.document import PROFILE_SCHEMA, profile_document, profile_from
@@ -34,10 +33,11 @@ from weftrace.moe.validation.document import (
     validation_of,
     validation_table,
 )
+from weftrace.outputs import Output, text_writer
 
 SCHEMAS = (PROFILE_SCHEMA, SWEEP_SCHEMA, PAYS_SCHEMA, CALIBRATION_SCHEMA, VALIDATION_SCHEMA)
 
-PROFILE = Kind(
+PROFILE = Output(
     value=Profile,
     schema=PROFILE_SCHEMA.schema,
     document=profile_document,
@@ -47,7 +47,7 @@ PROFILE = Kind(
     figures={"lanes": lanes_figure},
 )
 
-SWEEP = Kind(
+SWEEP = Output(
     value=Sweep,
     schema=SWEEP_SCHEMA.schema,
     document=sweep_document,
@@ -60,7 +60,7 @@ SWEEP = Kind(
     figures={"sweep": sweep_figure},
 )
 
-PAYS = Kind(
+PAYS = Output(
     value=Pays,
     schema=PAYS_SCHEMA.schema,
     document=pays_document,
@@ -73,7 +73,7 @@ PAYS = Kind(
     figures={"pays": pays_figure},
 )
 
-VALIDATION = Kind(
+VALIDATION = Output(
     value=Validation,
     schema=VALIDATION_SCHEMA.schema,
     document=validation_document,
@@ -86,7 +86,7 @@ VALIDATION = Kind(
     figures={"validation": validation_figure},
 )
 
-CALIBRATION = Kind(
+CALIBRATION = Output(
     value=Calibration,
     schema=CALIBRATION_SCHEMA.schema,
     document=calibration_document,
@@ -94,4 +94,4 @@ CALIBRATION = Kind(
     show=lambda found, console: print_calibration(calibration_document(found), console),
 )
 
-KINDS: tuple[Kind, ...] = (PROFILE, SWEEP, PAYS, VALIDATION, CALIBRATION)
+OUTPUTS: tuple[Output, ...] = (PROFILE, SWEEP, PAYS, VALIDATION, CALIBRATION)

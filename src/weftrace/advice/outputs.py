@@ -1,4 +1,4 @@
-"""What can be done with the values of the wing: see `weftrace.kinds`."""
+"""What can be done with the values of the wing: see `weftrace.outputs`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from weftrace.advice.whatif_document import (
 )
 from weftrace.errors import OutputError
 from weftrace.files.reports import report_kind
-from weftrace.kinds import DOCUMENT_SUFFIXES, Kind
+from weftrace.outputs import DOCUMENT_SUFFIXES, Output
 
 if TYPE_CHECKING:
     from weftrace.plan import Inferred
@@ -77,10 +77,10 @@ SENSITIVITY = report_kind(
 )  # fmt: skip
 #: What Python works with; the commands' documents are made of these.
 VALUES = (
-    Kind(value=CriticalPath, figures={"path": path_figure}),
-    Kind(value=Waterfall, figures={"waterfall": waterfall_figure}),
-    Kind(value=Sensitivity, figures={"sensitivity": sensitivity_figure}),
-    Kind(value=Curve, figures={"curve": curve_figure}),
+    Output(value=CriticalPath, figures={"path": path_figure}),
+    Output(value=Waterfall, figures={"waterfall": waterfall_figure}),
+    Output(value=Sensitivity, figures={"sensitivity": sensitivity_figure}),
+    Output(value=Curve, figures={"curve": curve_figure}),
 )
 CHECKS = report_kind(ReplayChecks, CHECKS_SCHEMA, show=print_checks, table=checks_table, markdown=checks_markdown)
 SCHEDULE_SWAP = report_kind(
@@ -88,4 +88,4 @@ SCHEDULE_SWAP = report_kind(
     markdown=schedule_swap_markdown,
 )  # fmt: skip
 
-KINDS: tuple[Kind, ...] = (CRITICAL_PATH, WHAT_IF, SENSITIVITY, CHECKS, SCHEDULE_SWAP, *VALUES)
+OUTPUTS: tuple[Output, ...] = (CRITICAL_PATH, WHAT_IF, SENSITIVITY, CHECKS, SCHEDULE_SWAP, *VALUES)

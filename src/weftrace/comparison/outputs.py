@@ -1,4 +1,4 @@
-"""What can be done with the values of the wing: see `weftrace.kinds`."""
+"""What can be done with the values of the wing: see `weftrace.outputs`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weftrace.comparison.render.markdown import diff_markdown, movers_table
 from weftrace.comparison.render.page import render_diff_html
 from weftrace.comparison.render.terminal import print_diff
 from weftrace.files.reports import report_kind
-from weftrace.kinds import Kind, made_of
+from weftrace.outputs import Output, adapter_for
 
 SCHEMAS = (DIFF_SCHEMA,)
 
@@ -22,6 +22,6 @@ REPORT = replace(
     _FROM_DOCUMENT, figures={"waterfall": waterfall_figure, "movers": movers_figure, "steps": steps_figure}
 )
 #: What Python works with; the command's document is made of it.
-DIFF = made_of(Diff, REPORT, diff_report)
+DIFF = adapter_for(Diff, REPORT, diff_report)
 
-KINDS: tuple[Kind, ...] = (REPORT, DIFF)
+OUTPUTS: tuple[Output, ...] = (REPORT, DIFF)

@@ -1,0 +1,249 @@
+"""A value is its document: its type says which fields a document has, and one function each way does the rest.
+
+A result is a frozen dataclass whose fields say what they mean, `Annotated[int, Meta(ge=0, description="…")]`. Its
+document is made by `to_document`, read back and checked, bounds included, by `from_document`; its JSON Schema and the
+types of the pages are made from `document_type`. Four marks say what an annotation alone does not:
+
+- a property whose return type is `Annotated[…, Meta(description="…")]` is a derived field: written, and ignored
+  when read;
+- a field of type `T | UnsetType` with default `UNSET` is left out of the document while it is unset;
+- `Annotated[pl.DataFrame, As(list[Row])]`, and the same of an array, says which rows (a TypedDict) a table has;
+- `Annotated[T, UNSAVED]` keeps a field out of the document; it needs a default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from pathlib import PurePath
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from weftrace.errors import DocumentError, WeftraceError
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class As:
+    """What a field is in the document, where its Python type does not say it.
+
+    kind: the type in the document, `list[Row]` of a table. save, read: the ways there and back; by default rows of a
+    frame, elements of an array.
+    """
+
+    kind: Any
+    save: Callable[[Any], Any] | None = None
+    read: Callable[[Any], Any] | None = None
+
+
+class _Unsaved:
+    """See `UNSAVED`."""
+
+
+#: Marks a field that its document does not have.
+UNSAVED = _Unsaved()
+
+
+# --- there --------------------------------------------------------------------------------------------------------
+
+
+def to_document(value: Any) -> Any:
+    """A value as JSON-able values: dataclasses as objects, frames as rows, arrays and sequences as lists."""
+    if value is None or (isinstance(value, str | bool | int | float) and not isinstance(value, Enum)):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: each for field in fields_of(type(value)) if (each := _saved(value, field)) is not UNSET}
+    if isinstance(value, Mapping):
+        return {_plain_key(key): to_document(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_document(each) for each in value]
+    if isinstance(value, set | frozenset):
+        return sorted(to_document(each) for each in value)
+    if isinstance(value, Enum):
+        return to_document(value.value)
+    if hasattr(value, "to_dicts"):  # a frame
+        return value.to_dicts()
+    if hasattr(value, "tolist"):  # an array, a number of NumPy's
+        return value.tolist()
+    assert isinstance(value, PurePath), f"{type(value).__name__} has no place in a document"
+    return str(value)
+
+
+def _saved(value: Any, field: Field) -> Any:
+    own = getattr(value, field.name)
+    if field.mark is not None and field.mark.save is not None and own is not None:
+        return field.mark.save(own)
+    return own if own is UNSET else to_document(own)
+
+
+def _plain_key(key: Any) -> Any:
+    return key.value if isinstance(key, Enum) else key
+
+
+# --- and back -----------------------------------------------------------------------------------------------------
+
+
+def from_document(
+    kind: type[V], document: Any, *, what: str, schema: str = "", error: type[WeftraceError] = DocumentError
+) -> V:
+    """The value of type `kind` that a document holds, once each of its fields is there, of its type and within bounds.
+
+    schema: what its field `schema` must be, if anything. what: how an error names the document, a file's path say.
+    Raises `error`, which names the place of the field (`$.a[3]`), where the document does not fit, or where the
+    `__post_init__` of a type raises ValueError.
+    """
+    if schema and document.get("schema") != schema:
+        raise error(f"{what}: not a {schema} document: its schema is {document.get('schema')!r}")
+    named = f"a {schema} document with a broken field" if schema else "a broken field"
+    try:
+        found: V = _built(kind, msgspec.convert(document, document_type(kind)), "$")
+        return found
+    except msgspec.ValidationError as cause:
+        raise error(f"{what}: {named}: {cause}") from cause
+    except RecursionError as cause:
+        raise error(f"{what}: nested too deeply") from cause
+
+
+def _built(kind: Any, document: Any, place: str) -> Any:
+    """What was checked against `document_type(kind)`, as a value of `kind`."""
+    origin, args = get_origin(kind), get_args(kind)
+    if document is None or kind is Any or origin is Literal:
+        return document
+    if origin is Annotated:
+        mark = next((each for each in args[1:] if isinstance(each, As)), None)
+        return _built(args[0], document, place) if mark is None else _read(args[0], mark, document, place)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        found = {
+            field.name: _built(field.hint, document[field.name], f"{place}.{field.name}")
+            for field in fields_of(kind)
+            if not field.is_derived and field.name in document
+        }
+        return _tried(lambda: kind(**found), place)
+    if origin in (Union, types.UnionType):
+        return _built(_member(args, document), document, place)
+    if origin in (list, tuple, frozenset, set):
+        of = args if origin is tuple and args[-1] is not Ellipsis else (args[0],) * len(document)
+        return origin(
+            _built(each, one, f"{place}[{at}]") for at, (each, one) in enumerate(zip(of, document, strict=True))
+        )
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {key: _built(args[1], each, f"{place}[{key!r}]") for key, each in document.items()}
+    if origin is not None and hasattr(origin, "__iter__"):  # a Sequence or the like
+        return tuple(_built(args[0], each, f"{place}[{at}]") for at, each in enumerate(document))
+    return document
+
+
+def _member(kinds: tuple[Any, ...], document: Any) -> Any:
+    """The one of a union's types that a document is of: the first that it fits."""
+    rich = [kind for kind in kinds if kind not in (type(None), UnsetType)]
+    for kind in rich[:-1]:
+        try:
+            msgspec.convert(document, document_type(kind))
+        except msgspec.ValidationError:
+            continue
+        return kind
+    return rich[-1]
+
+
+def _read(kind: Any, mark: As, document: Any, place: str) -> Any:
+    if mark.read is not None:
+        return _tried(lambda: mark.read(document), place)  # type: ignore[misc]
+    name = getattr(kind, "__name__", "")
+    if name == "DataFrame":
+        from weftrace.files.columns import frame_of
+
+        (row,) = get_args(mark.kind)
+        return frame_of(row, document)
+    import numpy as np
+
+    return np.asarray(document)
+
+
+def _tried(make: Callable[[], Any], place: str) -> Any:
+    try:
+        return make()
+    except (ValueError, TypeError) as cause:
+        raise msgspec.ValidationError(f"{cause} - at `{place}`") from cause
+
+
+# --- what a type's documents hold ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a document. hint: its annotation. mark: its `As`. is_derived: of a property, which is not read."""
+
+    name: str
+    hint: Any
+    mark: As | None = None
+    is_derived: bool = False
+    is_required: bool = True
+
+
+@cache
+def fields_of(kind: type) -> tuple[Field, ...]:
+    """The fields of a dataclass' document: its own, in their order, then its derived ones."""
+    hints = get_type_hints(kind, include_extras=True)
+    own = []
+    for each in dataclasses.fields(kind):
+        marks = get_args(hints[each.name])[1:] if get_origin(hints[each.name]) is Annotated else ()
+        if UNSAVED not in marks and not each.name.startswith("_"):
+            mark = next((one for one in marks if isinstance(one, As)), None)
+            own.append(Field(each.name, hints[each.name], mark, is_required=each.default is not UNSET))
+    return (*own, *_derived(kind))
+
+
+def _derived(kind: type) -> Iterator[Field]:
+    for name in dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base)):
+        found = getattr(kind, name, None)
+        if isinstance(found, property) and found.fget is not None and "return" in found.fget.__annotations__:
+            hint = get_type_hints(found.fget, include_extras=True)["return"]
+            marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+            if any(isinstance(each, Meta) for each in marks):
+                mark = next((one for one in marks if isinstance(one, As)), None)
+                yield Field(name, hint, mark, is_derived=True)
+
+
+def document_type(kind: Any) -> Any:
+    """The type of a value's document: a dataclass becomes a TypedDict of the same name and docstring, a table rows."""
+    return _document_type(kind)
+
+
+@cache
+def _document_type(kind: Any) -> Any:
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _annotated(args)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        made = TypedDict(kind.__name__, {field.name: _in_document(field) for field in fields_of(kind)})  # type: ignore[misc]
+        made.__doc__ = kind.__doc__
+        made.__module__ = kind.__module__
+        return made
+    if origin in (Union, types.UnionType):
+        return Union[tuple(document_type(each) for each in args if each is not UnsetType)]  # noqa: UP007
+    if origin is tuple and args[-1] is not Ellipsis:
+        return tuple[tuple(document_type(each) for each in args)]  # type: ignore[misc]
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return dict[document_type(args[0]), document_type(args[1])]  # type: ignore[misc]
+    if origin is not None and origin is not Literal and args:
+        return list[document_type(args[0])]  # type: ignore[misc]
+    return kind
+
+
+def _annotated(args: tuple[Any, ...]) -> Any:
+    mark = next((each for each in args[1:] if isinstance(each, As)), None)
+    metas = tuple(each for each in args[1:] if isinstance(each, Meta))
+    own = document_type(args[0] if mark is None else mark.kind)
+    return Annotated[(own, *metas)] if metas else own
+
+
+def _in_document(field: Field) -> Any:
+    own = document_type(field.hint)
+    return own if field.is_required else NotRequired[own]

@@ -1,0 +1,27 @@
+"""How a field of a request is asked for on the command line: a mark beside its type, which `cli.requests` reads.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    ep: Annotated[int | None, Meta(ge=1), Option("GPUs per group of experts.", metavar="N")] = None
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """help: a sentence; without it, the description in the field's `Meta`. flags: by default `--name-of-the-field`.
+
+    completes: "package.module:function", a function from what is typed so far to what it may become. is_argument: it
+    has no flag but a place. panel: heading in the help. shows_default: by default wherever the default is not None.
+    """
+
+    help: str = ""
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+    completes: str = ""
+    is_argument: bool = False
+    panel: str | None = None
+    shows_default: bool | None = None

@@ -1,0 +1,52 @@
+"""A command is made of the request that it fills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import typer
+from msgspec import Meta
+from typer.testing import CliRunner
+
+from weftrace.cli.requests import command_of
+from weftrace.options import Option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    kind: Literal["train", "decode"]
+    model: Annotated[str, Option(is_argument=True, metavar="MODEL", help="Which model.")]
+    ep: Annotated[int | None, Meta(ge=1, description="GPUs per group."), Option(metavar="N")] = None
+    overlap: Annotated[tuple[str, ...], Option("Repeatable.")] = ()
+    costs: Annotated[Literal["roofline", "published"], Option("What times rest on.")] = "published"
+    inner: int = 3
+
+
+def run(request: Request, quiet: Annotated[bool, typer.Option("-q", "--quiet")] = False) -> None:
+    """Try it."""
+    typer.echo(f"{request} {quiet}")
+
+
+def result(*arguments: str, **how: object) -> str:
+    app = typer.Typer(add_completion=False)
+    app.command()(command_of(Request, run, fixed={"kind": "train"}, **how))  # type: ignore[arg-type]
+    done = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "120"})
+    return done.output
+
+
+def test_a_command_fills_its_request() -> None:
+    assert result("v3").strip() == f"{Request(kind='train', model='v3')} False"
+    filled = Request(kind="train", model="v3", ep=4, overlap=("a", "b"), costs="roofline")
+    assert (
+        result("v3", "--ep", "4", "--overlap", "a", "--overlap", "b", "--costs", "roofline", "-q").strip()
+        == f"{filled} True"
+    )
+
+
+def test_help_bounds_and_choices_come_from_the_fields() -> None:
+    text = result("--help")
+    assert "GPUs per group." in text and "published" in text and "--inner" not in text and "Try it." in text
+    assert "greater than or equal to 1" in result("v3", "--ep", "0")
+    assert "Invalid value for '--costs'" in result("v3", "--costs", "guessed")
+    assert "No such option" in result("v3", "--ep", "4", without={"ep"})
