@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from tests.analysis.random_traces import bits, of_kind, random_work, traces
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.analysis import Lane, lanes
-from weftrace.analysis.busy_stretches import stretches_of
+from weftrace.analysis.activity import stretches_of
 from weftrace.analysis.intervals import Intervals, covered_before
 from weftrace.analysis.lane_boxes import BOX_COLUMNS
 from weftrace.trace import Trace, events_frame

@@ -10,7 +10,7 @@ import pytest
 
 import weftrace as wt
 from tests.cli.test_cli import Run, run
-from tests.comparison.test_late_ranks import work_and_meet
+from tests.comparison.test_straggler_attribution import work_and_meet
 from tests.comparison.written import Step
 from tests.comparison.written import run as written
 from tests.tracefile import GEMM

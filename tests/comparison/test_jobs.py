@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.comparison.test_late_ranks import meets_of_plan, work_and_meet
+from tests.comparison.test_straggler_attribution import meets_of_plan, work_and_meet
 from weftrace.comparison.diffs import diff
 from weftrace.comparison.exact_changes import summed
 from weftrace.comparison.runs import WAITING, run_of

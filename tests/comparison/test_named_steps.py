@@ -8,7 +8,7 @@ import pytest
 
 from tests.tracefile import GEMM, TraceFile
 from weftrace.comparison import diff
-from weftrace.comparison.stories import headline
+from weftrace.comparison.explanations import headline
 from weftrace.errors import ComparisonError
 from weftrace.trace import Trace
 from weftrace.trace.named_steps import with_steps

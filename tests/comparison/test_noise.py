@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from weftrace.comparison.noise import LEVEL, are_noise, difference_of, is_noise, spread_of
-from weftrace.comparison.two_samples import margin_of, mean_p, rank_p
+from weftrace.comparison.significance import margin_of, mean_p, rank_p
 
 _DRAWS = 500
 

@@ -16,9 +16,9 @@ import pytest
 from weftrace.comparison import Diff, Run, diff, run_of
 from weftrace.comparison.alignment.movers import movers_of
 from weftrace.comparison.document import diff_document
+from weftrace.comparison.explanations import headline
 from weftrace.comparison.render.words import difference_words
 from weftrace.comparison.runs import RankRun
-from weftrace.comparison.stories import headline
 from weftrace.plan import Op, Plan, Resource, simulate, simulate_ranks
 from weftrace.units import US
 

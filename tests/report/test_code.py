@@ -15,7 +15,7 @@ from rich.console import Console
 import weftrace as wt
 from tests.browser import Open
 from tests.tracefile import GEMM, TraceFile
-from weftrace.analysis.code_account import NODE_SCHEMA
+from weftrace.analysis.module_times import NODE_SCHEMA
 from weftrace.errors import TraceError, WeftraceError
 from weftrace.report import analyze
 from weftrace.report.code_document import _largest

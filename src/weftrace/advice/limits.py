@@ -15,7 +15,7 @@ from weftrace.advice.selecting import selected
 from weftrace.advice.swaps.placements import PlacementSwap
 from weftrace.plan.contention import load_slowdowns
 from weftrace.plan.inference.threads.host import WORK
-from weftrace.plan.inference.threads.quiet import SHORTEST_NS
+from weftrace.plan.inference.threads.polling import SHORTEST_NS
 from weftrace.plan.inference.values import Inferred
 from weftrace.plan.times import Timetable
 from weftrace.units import US, counted, duration, of_whole, percent

@@ -13,21 +13,21 @@ hand:
 """
 
 from weftrace.analysis.arrival_times import arrivals
-from weftrace.analysis.best_case import Headroom, headroom
 from weftrace.analysis.clocks import ClockOffset
-from weftrace.analysis.code_account import CodeTimes, code_times
 from weftrace.analysis.data_quality import Quality, quality
+from weftrace.analysis.headroom_bound import Headroom, headroom
 from weftrace.analysis.hidden_communication import Overlap, OverlapMatrix, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
 from weftrace.analysis.intervals import Intervals, union
 from weftrace.analysis.kernel_times import KernelTable, kernel_table
 from weftrace.analysis.lane_boxes import Lane, lanes
-from weftrace.analysis.late_ranks import Lateness, clock_offsets, lateness
 from weftrace.analysis.launch_delays import Queueing, host_stalls, queue_length, queueing
+from weftrace.analysis.module_times import CodeTimes, code_times
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
+from weftrace.analysis.stragglers import Lateness, clock_offsets, lateness
 from weftrace.analysis.time_account import Account, Breakdown, account_of, breakdown
 from weftrace.analysis.time_owners import own_times
 

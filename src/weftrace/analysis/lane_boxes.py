@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from weftrace.alphabet import direction_of
-from weftrace.analysis.busy_stretches import Stretches, stretches_of
+from weftrace.analysis.activity import Stretches, stretches_of
 from weftrace.analysis.intervals import of_events
 from weftrace.analysis.phase_times import held_longest, with_sms
 from weftrace.notebook import InNotebook

@@ -7,26 +7,26 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from weftrace.analysis.activity import Stretches, stretches_of
 from weftrace.analysis.arrival_times import arrivals
-from weftrace.analysis.best_case import Headroom, headroom
-from weftrace.analysis.busy_stretches import Stretches, stretches_of
 from weftrace.analysis.clocks import ClockOffset, offsets_of
-from weftrace.analysis.code_account import CodeTimes, code_times
 from weftrace.analysis.data_quality import Quality, quality
+from weftrace.analysis.excluded_ranks import Apart, apart_notes, apart_of, by_rank, in_no_sum, names_of, placed
+from weftrace.analysis.headroom_bound import Headroom, headroom
 from weftrace.analysis.hidden_communication import Overlap, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
 from weftrace.analysis.kernel_times import KernelTable, kernel_table
 from weftrace.analysis.lane_boxes import Lane, lanes
-from weftrace.analysis.late_ranks import Lateness, lateness_of
 from weftrace.analysis.launch_delays import Queueing, queueing
 from weftrace.analysis.meetings import meetings_of
+from weftrace.analysis.module_times import CodeTimes, code_times
 from weftrace.analysis.operator_times import Operators, operator_rows, operators
 from weftrace.analysis.phase_times import phase_means, phases
-from weftrace.analysis.ranks_apart import Apart, apart_notes, apart_of, by_rank, in_no_sum, names_of, placed
 from weftrace.analysis.run_facts import facts_of
 from weftrace.analysis.slow_work import ALL, TIMES_SCHEMA, SlowWork, slow_work
 from weftrace.analysis.step_shares import StepShares, step_shares
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
+from weftrace.analysis.stragglers import Lateness, lateness_of
 from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.analysis.waiting_shares import waiting_shares
 from weftrace.notebook import InNotebook

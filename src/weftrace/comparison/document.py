@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from weftrace.analysis.time_owners import PARTS
 from weftrace.comparison.alignment.movers import Level, movers_of
 from weftrace.comparison.diffs import Diff
+from weftrace.comparison.explanations import headline
 from weftrace.comparison.gates import GateRow, IsNoise
-from weftrace.comparison.late_ranks_apart import late_ranks
 from weftrace.comparison.noise import Spread, are_noise
 from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
-from weftrace.comparison.stories import headline
+from weftrace.comparison.straggler_attribution import straggler_attributions
 from weftrace.files.schemas import Amount, Count, DocumentSchema
 from weftrace.notebook import InNotebook
 from weftrace.version import __version__
@@ -316,7 +316,7 @@ def _lateness(diff: Diff) -> list[LatenessRow]:
             if late.own is None
             else cast(list[OwnRow], late.own.head(_OWN).select(*OwnRow.__annotations__).to_dicts()),
         }
-        for late in late_ranks(diff)
+        for late in straggler_attributions(diff)
     ]
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weftrace.comparison.two_samples import margin_of, mean_p, rank_p
+from weftrace.comparison.significance import margin_of, mean_p, rank_p
 
 #: How often, at most, each of the two tests calls anything a change where nothing changed.
 LEVEL = 0.02

@@ -8,10 +8,9 @@ from dataclasses import replace
 from functools import partial
 
 from weftrace.analysis import arrivals
-from weftrace.analysis.late_ranks import lateness_of
+from weftrace.analysis.excluded_ranks import apart_notes, apart_of, by_rank, names_of, placed
 from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.operator_times import operator_rows
-from weftrace.analysis.ranks_apart import apart_notes, apart_of, by_rank, names_of, placed
 from weftrace.analysis.run_facts import facts_of
 from weftrace.analysis.step_shares import LABELS as LABELS
 from weftrace.analysis.step_shares import SHARE_SCHEMA as SHARE_SCHEMA
@@ -19,6 +18,7 @@ from weftrace.analysis.step_shares import SUMS as SUMS
 from weftrace.analysis.step_shares import WAITING as WAITING
 from weftrace.analysis.step_shares import event_labels as event_labels
 from weftrace.analysis.step_shares import step_shares
+from weftrace.analysis.stragglers import lateness_of
 from weftrace.analysis.waiting_shares import waiting_shares
 from weftrace.comparison.run_values import RankRun as RankRun
 from weftrace.comparison.run_values import Run as Run

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal, NotRequired, TypedDict, cast
 
-from weftrace.analysis.ranks_apart import Apart, in_no_sum
-from weftrace.analysis.saved_shares import SharesDocument, shares_from
+from weftrace.analysis.excluded_ranks import Apart, in_no_sum
+from weftrace.analysis.step_shares_document import SharesDocument, shares_from
 from weftrace.comparison.run_values import RankRun, Run
 from weftrace.errors import DocumentError
 from weftrace.files.documents import document_as, read_document

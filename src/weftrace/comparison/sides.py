@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.analysis.ranks_apart import names_of
-from weftrace.comparison.merged_rows import alike
+from weftrace.analysis.excluded_ranks import names_of
+from weftrace.comparison.fold_small_rows import alike
 from weftrace.comparison.runs import LABELS, SHARE_SCHEMA, SUMS, RankRun, Run, with_waits
 from weftrace.comparison.steady_steps import SteadySteps, steady_steps
 from weftrace.units import duration

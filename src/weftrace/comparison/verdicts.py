@@ -42,7 +42,7 @@ from weftrace.analysis.run_facts import (
 )
 from weftrace.comparison.runs import RankRun, Run
 from weftrace.comparison.sides import Side
-from weftrace.comparison.two_samples import mean_p
+from weftrace.comparison.significance import mean_p
 from weftrace.units import counted
 
 #: "not comparable" refuses to state a cause; "within the noise" is said where the runs are comparable.

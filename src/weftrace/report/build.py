@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from weftrace.analysis.excluded_ranks import by_rank
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, collect
-from weftrace.analysis.ranks_apart import by_rank
 from weftrace.facts import Hardware
 from weftrace.notebook import InNotebook
 from weftrace.report.document import MOST_STRETCHES, document_of

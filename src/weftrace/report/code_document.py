@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from weftrace.analysis.code_account import CodeTimes
+from weftrace.analysis.module_times import CodeTimes
 from weftrace.report.document_types import CodeDocument
 
 #: Nodes of a tree that a document holds: those with most time. Of the trees of a job, fewer.

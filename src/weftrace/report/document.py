@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import polars as pl
 
-from weftrace.analysis.busy_stretches import Stretches, fewer, stretches_of
+from weftrace.analysis.activity import Stretches, fewer, stretches_of
 from weftrace.analysis.intervals import EMPTY
 from weftrace.analysis.lane_boxes import coarser
 from weftrace.analysis.rank import Analysis, RankAnalysis
-from weftrace.analysis.saved_shares import MOST_LABELS, MOST_STEPS, shares_document
+from weftrace.analysis.step_shares_document import MOST_LABELS, MOST_STEPS, shares_document
 from weftrace.analysis.step_times import Step
 from weftrace.analysis.time_account import Breakdown
 from weftrace.errors import DocumentError

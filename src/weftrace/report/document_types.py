@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from weftrace.analysis.saved_shares import SharesDocument
+from weftrace.analysis.step_shares_document import SharesDocument
 from weftrace.files.schemas import DocumentSchema
 from weftrace.render.lane_types import BusyStretch, Count, LaneDocument, Ns, Share, SmUnit
 

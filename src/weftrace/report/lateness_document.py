@@ -8,11 +8,11 @@ from typing import cast
 
 import polars as pl
 
-from weftrace.analysis.busy_stretches import Stretches
+from weftrace.analysis.activity import Stretches
+from weftrace.analysis.excluded_ranks import names_of
 from weftrace.analysis.intervals import union
-from weftrace.analysis.late_ranks import Lateness
 from weftrace.analysis.rank import Analysis, RankAnalysis
-from weftrace.analysis.ranks_apart import names_of
+from weftrace.analysis.stragglers import Lateness
 from weftrace.report.document_types import (
     LateCollectiveDocument,
     LatenessDocument,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from tests.comparison.alignment.frames import Row, diff_of, gap, random_rows, work
 from weftrace.comparison.exact_changes import CHANGE_COLUMNS
-from weftrace.comparison.stories import causes
+from weftrace.comparison.explanations import causes
 
 EFFECTS = ("by_number_ns", "by_duration_ns", "by_overlap_ns", "by_kernel_ns")
 

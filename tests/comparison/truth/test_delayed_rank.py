@@ -11,7 +11,7 @@ import pytest
 from weftrace.analysis.step_shares import WAITING
 from weftrace.api import save
 from weftrace.comparison import diff
-from weftrace.comparison.stories import headline
+from weftrace.comparison.explanations import headline
 from weftrace.plan import Op, Plan, Resource, Wait, simulate_ranks
 
 MS = 1_000_000

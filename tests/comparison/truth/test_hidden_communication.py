@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weftrace.comparison import Diff, diff
-from weftrace.comparison.stories import headline
+from weftrace.comparison.explanations import headline
 from weftrace.plan import Op, Plan, Resource, Wait, simulate
 
 MS = 1_000_000

@@ -11,7 +11,7 @@ import pytest
 
 from tests.comparison.truth.copies import read, slower, write
 from weftrace.comparison import Diff, Run, diff, run_of
-from weftrace.comparison.stories import headline
+from weftrace.comparison.explanations import headline
 from weftrace.moe.requests import Request, profile_of
 from weftrace.plan import simulate
 from weftrace.trace import Trace, open_trace, work_of

@@ -13,7 +13,7 @@ from tests.comparison.truth.random_runs import random_job
 from weftrace.cli.main import app
 from weftrace.comparison import diff, judged, parse_gate
 from weftrace.comparison.alignment.movers import movers_of
-from weftrace.comparison.stories import causes, headline
+from weftrace.comparison.explanations import causes, headline
 from weftrace.moe.requests import Request, profile_of
 from weftrace.plan import simulate_ranks
 

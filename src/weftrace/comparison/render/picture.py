@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from weftrace.analysis import account_of, lanes
-from weftrace.analysis.busy_stretches import Stretches, fewer, stretches_of
+from weftrace.analysis.activity import Stretches, fewer, stretches_of
 from weftrace.analysis.lane_boxes import Lane, coarser
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.render.saved_lanes import saved_lanes

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from weftrace.analysis.busy_stretches import stretches_of
+from weftrace.analysis.activity import stretches_of
 from weftrace.analysis.intervals import Intervals, union
 from weftrace.render.lane_types import BoxDocument, LaneDocument, PlannedPicture
 

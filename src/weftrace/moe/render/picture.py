@@ -12,7 +12,7 @@ from typing import Literal, cast
 import polars as pl
 
 from weftrace.alphabet import direction_of
-from weftrace.analysis.busy_stretches import Stretches, stretches_of
+from weftrace.analysis.activity import Stretches, stretches_of
 from weftrace.analysis.intervals import of_events
 from weftrace.moe.derived.phase_times import COMPUTES, kernels_of, last_rank
 from weftrace.moe.profiles import Profile

@@ -47,7 +47,7 @@ def command(
     rules = options.load_kernels(kernels)
     wanted = outputs.wanted(output, writes=[".svg"], inputs=options.inputs_of(sources, *(kernels or ())))
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as trace:
-        from weftrace.analysis.busy_stretches import MOST
+        from weftrace.analysis.activity import MOST
         from weftrace.render.lanes_text import print_lanes
         from weftrace.report import analyze
 

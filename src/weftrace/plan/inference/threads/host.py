@@ -14,8 +14,8 @@ from weftrace.notebook import InNotebook
 from weftrace.plan.inference.streams.recorded import Recorded
 from weftrace.plan.inference.threads.blocking import ALLOCATES, BLOCKS, blocking_waits, own_copies
 from weftrace.plan.inference.threads.full_queue import queued_launches
-from weftrace.plan.inference.threads.hand_overs import handed_over
-from weftrace.plan.inference.threads.quiet import quiet_stretches, waits_for_device
+from weftrace.plan.inference.threads.polling import quiet_stretches, waits_for_device
+from weftrace.plan.inference.threads.thread_sync import handed_over
 from weftrace.plan.inference.values import FIRST_THREAD
 from weftrace.plan.inference.waits import in_schema
 from weftrace.trace.model import is_launch

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.plan.inference.confidence import by_votes
-from weftrace.plan.inference.threads.quiet import LONG_NS, MOST_REPEATS, SHORTEST_NS, SOON_NS
+from weftrace.plan.inference.threads.polling import LONG_NS, MOST_REPEATS, SHORTEST_NS, SOON_NS
 from weftrace.trace.model import is_launch
 
 _NODE = "autograd::engine::evaluate_function"

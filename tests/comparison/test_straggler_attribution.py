@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.analysis.jobs import Job
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.comparison.diffs import Diff, diff
-from weftrace.comparison.late_ranks_apart import late_ranks
 from weftrace.comparison.runs import WAITING, Run, run_of
 from weftrace.comparison.sides import Side, sides_of
+from weftrace.comparison.straggler_attribution import straggler_attributions
 from weftrace.plan import Op, Plan, Resource, Wait, simulate_ranks
 from weftrace.units import MS, US, S
 
@@ -73,7 +73,7 @@ def test_a_delayed_rank_is_told_as_lateness_of_that_rank(tmp_path: Path, number:
     others = found.by_rank().filter(pl.col("rank") != late)
     assert others["part"].to_list() == [WAITING] * (number - 1)
     assert others["cause"].to_list() == [f"rank {late}"] * (number - 1)
-    told = late_ranks(found)[0]
+    told = straggler_attributions(found)[0]
     assert (told.name, told.change_ns) == (f"rank {late}", largest["change_ns"])
     assert told.own is not None
     itself = told.own.row(0, named=True)
@@ -149,7 +149,7 @@ def test_an_op_of_one_rank_of_a_plan_that_takes_longer(late: int) -> None:
     adds_up(found)
     largest = found.by("part", "cause").row(0, named=True)
     assert (largest["part"], largest["cause"]) == (WAITING, f"rank {late}")
-    told = late_ranks(found)[0]
+    told = straggler_attributions(found)[0]
     assert told.own is not None and told.own.row(0, named=True)["part"] == "compute"
     assert told.own.row(0, named=True)["change_ns"] == 100 * US
 
@@ -158,7 +158,7 @@ def test_a_rank_of_a_plan_that_starts_later_idles_and_the_others_wait_for_it() -
     found = diff(simulate_ranks(meets_of_plan(4)), simulate_ranks(meets_of_plan(4, late=1, starts_later=80 * US)))
     largest = found.by("part", "cause").row(0, named=True)
     assert (largest["part"], largest["cause"]) == (WAITING, "rank 1")
-    told = late_ranks(found)[0]
+    told = straggler_attributions(found)[0]
     assert told.own is not None
     itself = told.own.row(0, named=True)
     assert (itself["part"], itself["change_ns"]) == ("idle", pytest.approx(80 * US, rel=0.15))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from weftrace.comparison.two_samples import margin_of, mean_p, rank_p, student_p, student_t
+from weftrace.comparison.significance import margin_of, mean_p, rank_p, student_p, student_t
 
 
 @pytest.mark.parametrize("num", [(2, 2), (3, 10), (10, 10), (40, 30)])

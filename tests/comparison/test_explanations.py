@@ -12,7 +12,7 @@ from tests.analysis.jobs import Job
 from tests.comparison.written import ATTENTION, Step, run
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.comparison import diff
-from weftrace.comparison.stories import _as_long, causes, headline
+from weftrace.comparison.explanations import _as_long, causes, headline
 from weftrace.trace import Trace
 from weftrace.units import US
 

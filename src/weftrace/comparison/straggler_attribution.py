@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from weftrace.analysis.ranks_apart import names_of
+from weftrace.analysis.excluded_ranks import names_of
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.exact_changes import summed
 from weftrace.comparison.runs import WAITING
@@ -48,7 +48,7 @@ class LateRank(InNotebook):
         yield "of it exposed", f"{duration(self.before_ns)} → {duration(self.after_ns)}"
 
 
-def late_ranks(found: Diff) -> tuple[LateRank, ...]:
+def straggler_attributions(found: Diff) -> tuple[LateRank, ...]:
     """The ranks for which others waited in either run, hidden or not, the largest change first; none where that is not
     known."""
     at = {name: at for at, name in enumerate(names_of(found.before.ranks))}

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.analysis.busy_stretches import Stretches, stretches_of
+from weftrace.analysis.activity import Stretches, stretches_of
 from weftrace.analysis.clocks import END_TOGETHER, Array, ClockOffset, offsets_of
 from weftrace.analysis.intervals import union
 from weftrace.analysis.meetings import Meetings, meetings_of
-from weftrace.analysis.root_blame import Blame, Waiting, blame
+from weftrace.analysis.root_cause import Blame, Waiting, blame
 from weftrace.notebook import InNotebook
 from weftrace.units import MS, US, duration
 

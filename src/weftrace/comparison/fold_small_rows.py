@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from weftrace.analysis.saved_shares import OTHER, in_other
+from weftrace.analysis.step_shares_document import OTHER, in_other
 from weftrace.comparison.runs import LABELS, RankRun
 
 
