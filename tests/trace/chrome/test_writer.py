@@ -164,7 +164,7 @@ def test_recorded_traces_come_back_with_the_shape_and_the_arrows_that_others_rea
         assert again == trace, path.name
         assert again.quality.num_dropped == 0, path.name
         kept = {name: again.info[name] for name in ("baseTimeNanoseconds",) if name in again.info}
-        assert again.info == {"schemaVersion": "1", "displayTimeUnit": "ms"} | kept | trace.info
+        assert again.info == {"schemaVersion": "1", "displayTimeUnit": "ms", **kept, **trace.info}
         written = json.loads(target.read_bytes())
         counts = check(written)
         assert counts["X"] == len(trace) + (trace.window_ns is not None), path.name
