@@ -9,6 +9,7 @@ DEEPSPEED := .venv-deepspeed
 # Set one of these to pass options on: make test PYTEST="-k overlap", make bench BENCH="html --json out/bench.json"
 PYTEST ?=
 BENCH  ?=
+SINCE  ?= HEAD
 
 # How the tests share the processors: a process each; who is done early takes tests from another. PYTEST="-n 0" is one.
 PARALLEL := --numprocesses auto --dist worksteal
@@ -20,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test times fuzz lint format schemas types glossary bench docs dist clean
+.PHONY: help setup demo test times fuzz lint format schemas types glossary bench counts docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -124,6 +125,9 @@ schemas: $(VENV)/.ready ## write the JSON Schema of each document into out/schem
 
 bench: $(VENV)/.ready-dev $(HTA)/.ready ## measure speed, memory and page size against their targets
 	@$(BIN)/python -m benchmarks --hta $(HTA)/bin/python --deepspeed $(DEEPSPEED)/bin/python $(BENCH)
+
+counts: $(VENV)/.ready-dev ## count lines of code and what is written twice, at a revision and now: make counts SINCE=main
+	@$(BIN)/python -m tests.house_counts $(SINCE) .
 
 docs: $(VENV)/.ready-dev ## check the documents: every command and example runs, every link leads somewhere
 	@$(BIN)/python -m pytest tests/test_docs.py tests/test_readme.py tests/test_translations.py tests/test_glossary.py \
