@@ -12,7 +12,7 @@ import pytest
 from tests.moe.render.profiles import made
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.moe.render.picture import profile_picture
-from weftrace.render.lanes_svg import lanes_svg
+from weftrace.render.lanes_scene import lanes_svg
 from weftrace.report import analyze
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -28,7 +28,8 @@ def filled(text: str) -> dict[str, float]:
     for path in root.iter(f"{SVG}path"):
         for _, top, wide, bottom in _PIECE.findall(path.attrib["d"]):
             area = float(wide) * (float(bottom) - float(top)) / (BAND * width)
-            found[path.attrib["class"]] = found.get(path.attrib["class"], 0.0) + area
+            if path.attrib["class"][0] == "r" or "lane" in path.attrib["class"]:
+                found[path.attrib["class"]] = found.get(path.attrib["class"], 0.0) + area
     return found
 
 
@@ -60,8 +61,8 @@ def test_gaps_of_a_measured_lane_are_not_filled(tmp_path: Path) -> None:
     report: Any = analyze(file.trace(tmp_path)).document
     for width in (400, 960, 2_400):
         drawn = filled(lanes_svg(report["ranks"][0], title="t", width=width))
-        assert drawn["rlane0"] == pytest.approx(0.3, abs=0.02), width
-        assert drawn["rlane1"] == pytest.approx(0.125, abs=0.01), width
+        assert drawn["lane0"] == pytest.approx(0.3, abs=0.02), width
+        assert drawn["lane1"] == pytest.approx(0.125, abs=0.01), width
 
 
 def test_names_from_traces_are_text_and_the_file_is_sound() -> None:

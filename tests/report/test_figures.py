@@ -16,6 +16,7 @@ from weftrace.report.render import figures, figures_job
 
 pytest.importorskip("plotly")
 
+BAND = 64  # the height of a lane
 OF_DOCUMENT = {"breakdown": figures.breakdown_figure, "ranks": figures.ranks_figure}
 OF_JOB = (figures_job.job_figure, figures_job.lateness_figure, figures_job.steps_figure)
 OF_RANK = {
@@ -39,6 +40,11 @@ def traces(figure: Any) -> dict[str, Any]:
     return {trace.name: trace for trace in figure.data}
 
 
+def rows_of(figure: Any) -> dict[float, str]:
+    """Where a row is -> its label."""
+    return dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
+
+
 def test_breakdown_is_in_per_cent_of_each_span() -> None:
     parts = traces(figures.breakdown_figure(documents.job(3)))
     assert list(parts) == ["compute", "exposed communication", "exposed memory", "idle"]
@@ -60,7 +66,7 @@ def test_a_box_of_an_amd_device_holds_compute_units() -> None:
 def test_lanes_have_a_box_a_phase_in_the_colour_of_its_direction() -> None:
     figure = figures.lanes_figure(documents.rank())
     boxes = [
-        (trace.y[n], trace.base[n], trace.x[n], trace.marker.color)
+        (rows_of(figure)[trace.y[n]], trace.base[n], trace.x[n], trace.marker.color)
         for trace in figure.data
         if trace.text is not None
         for n in range(len(trace.x))
@@ -76,7 +82,7 @@ def test_lanes_have_a_box_a_phase_in_the_colour_of_its_direction() -> None:
 def test_each_direction_stands_once_in_the_legend() -> None:
     figure = figures.lanes_figure(documents.rank())
     named = [trace.name for trace in figure.data if trace.showlegend is not False]
-    assert named == ["forward", "backward", "weight gradient", "compute", "exposed"]
+    assert named == ["forward", "backward", "weight gradient", "compute", "exposed", "idle"]
 
 
 def test_a_box_is_as_high_as_it_was_dense() -> None:
@@ -85,14 +91,19 @@ def test_a_box_is_as_high_as_it_was_dense() -> None:
     box = {**rank["lanes"][0]["boxes"][0], "end_ns": 10_000_000, "busy_ns": 2_500_000}
     rank["lanes"][0]["boxes"] = [box]
     figure = figures.lanes_figure(rank)
-    drawn = next(trace for trace in figure.data if trace.y and trace.y[0].startswith("compute"))
-    assert [x * width for x, width in zip(drawn.x, drawn.width, strict=True)] == pytest.approx([0.9 * 2.5])
-    assert "2.5 of 10.0 ms busy" in drawn.customdata[0]
+    drawn = [
+        (x * width, told)
+        for trace in figure.data
+        for y, x, width, told in zip(trace.y, trace.x, trace.width, trace.customdata, strict=True)
+        if rows_of(figure)[y].startswith("compute") and trace.name != "exposed"
+    ]
+    ((area, told),) = drawn
+    assert area == pytest.approx(BAND * 2.5) and "2.5 of 10.0 ms busy" in told
 
 
 def test_every_box_has_its_name() -> None:
     figure = figures.lanes_figure(documents.rank(documents.layers(4)))
-    bars = [bar for bar in figure.data if not bar.name.startswith("exposed")]
+    bars = [bar for bar in figure.data if bar.name not in ("exposed", "idle")]
     assert sum(len(bar.text) for bar in bars) == 4 * 7 + 1 and all(text for bar in bars for text in bar.text)
     assert {bar.textangle for bar in bars if len(bar.text) > 4} == {-90}  # upright, where a box is narrow
 
@@ -162,11 +173,12 @@ def test_lateness_by_the_pencil_of_the_job() -> None:
     assert list(steps.x) == ["0", "1", "2"] and list(steps.y)[1] == "rank 1"
     assert [list(row) for row in steps.z] == [[0, 0, 0], [0, 3, 3], [0, 0, 0], [0, 0, 0]]
     assert [row[0] for row in figures_job.steps_figure(document, "idle").data[0].z] == [3, 3, 3, 3]
-    parts = traces(figures_job.job_figure(document))
+    job = figures_job.job_figure(document)
+    parts = traces(job)
     # Of rank 2: waits at 16 and 26 ms, on the job's clock, for 3 ms each.
     waits = [(start, length) for y, start, length in zip(
         parts["waiting for others"].y, parts["waiting for others"].base, parts["waiting for others"].x, strict=True
-    ) if round(y) == 2]  # fmt: skip
+    ) if y == job.layout.yaxis.tickvals[2]]  # fmt: skip
     assert waits == [(16, 3), (26, 3)]
     assert parts["waiting for others"].marker.color == palette.WAITING
     assert len(figures_job.job_figure(job_documents.late_job(70, late=66)).layout.yaxis.tickvals) == 64
@@ -185,7 +197,7 @@ def test_a_job_that_tells_no_lateness_says_so() -> None:
     with pytest.raises(WeftraceError, match="nothing says who was late"):
         figures_job.lateness_figure(documents.job())
     assert [trace.name for trace in figures_job.job_figure(documents.job()).data] == [
-        "computing", "communicating", "waiting for others",
+        "computing", "communicating",
     ]  # fmt: skip
 
 
@@ -232,21 +244,18 @@ def test_the_lane_figure_has_a_line_for_each_lane_in_their_order(number: int) ->
     rank = documents.bands(number)["ranks"][0]
     figure = figures.lanes_figure(rank)
     expected = [f"rank {n}, stream 7<br>{100 + n} SMs" for n in range(number)]
-    assert list(figure.layout.yaxis.categoryarray) == ["exposed", *reversed(expected)]
-    drawn = {label for bar in figure.data for label in bar.y}
-    assert drawn == {*expected, "exposed"}
+    rows = rows_of(figure)
+    assert list(rows.values()) == [expected[0], "communication is", *expected[1:]]
+    assert {rows[y] for bar in figure.data for y in bar.y} == {*expected, "communication is"}
     plain = {bar.name: bar.marker.color for bar in figure.data if str(bar.name).startswith("rank ")}
     assert list(plain) == [f"rank {n}, stream 7" for n in range(0, number, 2)]
     assert len(set(plain.values())) == min(len(plain), 3)
-    assert sum(len(bar.y) for bar in figure.data if bar.y[0] != "exposed") == sum(
-        len(lane["boxes"]) for lane in rank["lanes"]
-    )
+    assert sum(len(bar.y) for bar in figure.data if bar.text) == sum(len(lane["boxes"]) for lane in rank["lanes"])
 
 
 def test_lanes_of_one_name_are_drawn_apart() -> None:
     rank = documents.bands(3)["ranks"][0]
     for lane in rank["lanes"]:
         lane |= {"lane": "stream 7", "sms": None}
-    lines = figures.lanes_figure(rank).layout.yaxis.categoryarray
-    assert len(set(lines)) == 4
-    assert [line.strip("\u200b") for line in lines[1:]] == ["stream 7"] * 3
+    lines = rows_of(figures.lanes_figure(rank))
+    assert list(lines.values()) == ["stream 7", "communication is", "stream 7", "stream 7"]

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from weftrace.pipeline.passes.weight_placement import place_weights as place_weights
     from weftrace.pipeline.passes.without_backward import forward_only as forward_only
     from weftrace.pipeline.render.page import render_schedules_html as render_schedules_html
-    from weftrace.pipeline.render.svg import svg_of as svg_of
+    from weftrace.pipeline.render.scene import svg_of as svg_of
     from weftrace.pipeline.rules import check as check
     from weftrace.pipeline.schedule import ACTION_SCHEMA as ACTION_SCHEMA
     from weftrace.pipeline.schedule import Action as Action
@@ -100,7 +100,7 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.pipeline.passes.weight_placement": ("most_held", "place_weights"),
             "weftrace.pipeline.passes.without_backward": ("forward_only",),
             "weftrace.pipeline.render.page": ("render_schedules_html",),
-            "weftrace.pipeline.render.svg": ("svg_of",),
+            "weftrace.pipeline.render.scene": ("svg_of",),
             "weftrace.pipeline.rules": ("check",),
             "weftrace.pipeline.schedule": ("ACTION_SCHEMA", "Action", "Schedule"),
             "weftrace.pipeline.simulation": ("Simulation", "simulate"),

@@ -16,10 +16,9 @@ from weftrace.pipeline.document import PIPELINE_SCHEMA, pipeline_document, simul
 from weftrace.pipeline.notation import to_text, to_torch_csv
 from weftrace.pipeline.render.comparison_page import render_comparison_html
 from weftrace.pipeline.render.comparison_terminal import print_comparison
-from weftrace.pipeline.render.figures import figure_schedule
 from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.pipeline.render.perfetto import write_perfetto
-from weftrace.pipeline.render.svg import svg_of
+from weftrace.pipeline.render.scene import figure_schedule, svg_of
 from weftrace.pipeline.render.terminal import print_simulation
 from weftrace.pipeline.report_outputs import REPORT_OUTPUTS, REPORT_SCHEMAS
 from weftrace.pipeline.schedule import Schedule

@@ -18,6 +18,7 @@ from weftrace.alphabet import DIRECTIONS, stem_of
 from weftrace.render import palette
 from weftrace.render.console_text import clean
 from weftrace.render.lane_types import BoxDocument, LaneDocument, LanePicture, number_of, sms_text
+from weftrace.render.scene import round_up
 
 MAX_ROWS = 12
 MAX_ROWS_WITHOUT_PHASES = 4  # runs of kernels say less than phases: an overview, and the reader chooses a stretch
@@ -223,12 +224,6 @@ def _short_ns(intervals: Sequence[tuple[int, int]]) -> float:
     return 1
 
 
-def round_up(value: float) -> int:
-    """The next of 1, 2, 2.5, 5 times a power of ten."""
-    power = 10 ** math.floor(math.log10(max(value, 1)))
-    return int(next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= value))
-
-
 def _num_columns(start: int, end: int, scale: float) -> int:
     return max(1, round((end - start) / scale))
 
@@ -311,17 +306,6 @@ def roles(boxes: Sequence[BoxDocument]) -> Callable[[BoxDocument], str | None]:
 def role_word(role: str) -> str:
     """What a legend calls a role."""
     return DIRECTIONS.get(role) or f"micro-batch {role}"
-
-
-def joined_stretches(busy: Sequence[Sequence[int]], gap_ns: float) -> list[tuple[int, int, int]]:
-    """[start, end, busy] of a `BusyStretch` list, neighbours less than `gap_ns` apart as one."""
-    found: list[tuple[int, int, int]] = []
-    for start, end, ran in busy:
-        if found and start - found[-1][1] < gap_ns:
-            found[-1] = found[-1][0], end, found[-1][2] + ran
-        else:
-            found.append((start, end, ran))
-    return found
 
 
 def _place(tracks: list[list[Box]], left: int, right: int) -> tuple[list[Box], int] | None:

@@ -30,8 +30,8 @@ from weftrace.render.lanes_layout import (
     Row,
     lane_picture,
     role_word,
-    round_up,
 )
+from weftrace.render.scene import round_up
 from weftrace.units import MS, US, duration, of_whole, percent
 
 MIN_WIDTH = 60

@@ -61,8 +61,27 @@ IDLE_CAUSE_COLOURS = {
 }
 
 
+def ink_on(ground: str) -> str:
+    """Black or white, whichever is read better on a colour; white a little sooner, as in the pages' `theme.js`."""
+    linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in (c / 255 for c in channels(ground))]
+    return INK if sum(k * c for k, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True)) > 0.32 else PAPER
+
+
+def mixed(colour: str, ground: str, share: float) -> str:
+    """A colour of which a share is the ground's."""
+    parts = (int(a + (b - a) * share + 0.5) for a, b in zip(channels(colour), channels(ground), strict=True))
+    return "#" + "".join(f"{part:02x}" for part in parts)
+
+
+def channels(colour: str) -> tuple[int, ...]:
+    """Red, green and blue of "#rrggbb", 0 to 255."""
+    return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))
+
+
 def lane_colours(names: Sequence[str]) -> list[str]:
-    """The colour of each band's boxes that have no direction: its class's, else one of `BANDS` in turn."""
-    others = [name for name in dict.fromkeys(names) if name not in KIND_COLOURS]
+    """The colour of each band's boxes that have no direction: its class's, also of "compute 1", else one of `BANDS` in
+    turn."""
+    classes = {name: KIND_COLOURS.get(name.split(" ")[0]) for name in names}
+    others = [name for name, colour in classes.items() if colour is None]
     turn = {name: BANDS[number % len(BANDS)] for number, name in enumerate(others)}
-    return [KIND_COLOURS.get(name) or turn[name] for name in names]
+    return [classes[name] or turn[name] for name in names]

@@ -13,6 +13,8 @@ from weftrace.advice.sensitivities import curve, sensitivity
 from weftrace.advice.waterfalls import waterfall
 
 MS = 1e6
+UNITS = {"(ms)": MS, "(µs)": 1e3}
+ROW = 24  # the height of a row
 
 
 @pytest.mark.parametrize("num", [6, 600])
@@ -21,16 +23,18 @@ def test_the_path_is_drawn_as_long_as_its_classes_take(num: int, tmp_path: Path)
     path = critical_path_of(two_streams(tmp_path, num=num))
     figure = path_figure(path)
     area: dict[str, float] = {}
-    top: dict[float, float] = {}
+    foot: dict[float, float] = {}
+    rows = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
+    unit = figure.layout.xaxis.title.text.removeprefix("time, replayed ")
     for trace in figure.data:
         bars = zip(trace.y, trace.base, trace.x, trace.width, trace.offset, strict=True)
-        for base, x, width, offset in (rest for row, *rest in bars if row == "critical path"):
-            area[trace.name] = area.get(trace.name, 0) + x * width / 0.9
-            assert offset == pytest.approx(top.get(base, -0.45))
-            top[base] = offset + width
+        for base, x, width, offset in (rest for row, *rest in bars if rows[row] == "critical path"):
+            area[trace.name] = area.get(trace.name, 0) + x * width / ROW * UNITS[unit] / MS
+            assert offset + width == pytest.approx(foot.get(base, ROW / 2))
+            foot[base] = offset
     assert area == pytest.approx({name: ns / MS for name, ns, _ in path.by_class.rows()}, rel=1e-6)
-    assert all(end == pytest.approx(0.45) for end in top.values())
-    assert {"stream 7", "thread 0"} <= {y for trace in figure.data for y in trace.y}
+    assert all(end == pytest.approx(-ROW / 2) for end in foot.values())
+    assert {"stream 7", "thread 0"} <= {rows[y] for trace in figure.data for y in trace.y}
 
 
 def test_the_bars_of_a_waterfall_lie_end_to_end_and_reach_the_span(tmp_path: Path) -> None:

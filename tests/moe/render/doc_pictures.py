@@ -12,7 +12,7 @@ from weftrace.moe import Setting
 from weftrace.moe.profiles import make_profile
 from weftrace.moe.render.shown import shown
 from weftrace.moe.render.words import KIND_WORDS, first_view
-from weftrace.render.lanes_svg import lanes_svg
+from weftrace.render.lanes_scene import lanes_svg
 from weftrace.report import analyze
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.generators.families import generate
-from weftrace.pipeline.render.svg import svg_of
+from weftrace.pipeline.render.scene import svg_of
 from weftrace.pipeline.simulation import simulate
 
 FILE = Path(__file__).parents[3] / "docs" / "images" / "dualpipe.svg"

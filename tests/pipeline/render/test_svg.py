@@ -9,8 +9,8 @@ import pytest
 
 from tests.pipeline.render import readme_picture, simulations
 from weftrace.errors import OutputError
-from weftrace.pipeline.render import svg
-from weftrace.pipeline.render.svg import svg_of
+from weftrace.pipeline.render import scene
+from weftrace.pipeline.render.scene import svg_of
 from weftrace.pipeline.simulation import Simulation, simulate
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -70,7 +70,7 @@ def test_a_pair_is_two_halves_forward_above_in_one_frame() -> None:
         assert (forward["x"], forward["width"]) == (backward["x"], backward["width"])
         assert forward["y"] + forward["height"] == backward["y"]
         assert forward["title"] == backward["title"] and "overlapped with backward" in forward["title"]
-    assert text.count('<rect class="pair"') == num_pairs + 1  # the legend's
+    assert text.count('<rect class="frame"') == num_pairs + 1  # the legend's
 
 
 def test_shades_tell_directions_and_chunks_apart() -> None:
@@ -91,7 +91,7 @@ def test_numbers_are_those_of_the_micro_batches() -> None:
     """In 1F1B of 4 x 8 all numbers fit: each row has all of them, of the forwards and of the backwards."""
     root = ElementTree.fromstring(svg_of([simulations.f1b()]))
     for row in (group for group in root.iter(f"{SVG}g") if group.get("class") == "row"):
-        shown = [int(text.text or "") for text in row.iter(f"{SVG}text") if (text.get("class") or "").startswith("n")]
+        shown = [int(text.text or "") for text in row.iter(f"{SVG}text") if (text.get("class") or "").startswith("i")]
         assert sorted(shown) == sorted([*range(8), *range(8)])
 
 
@@ -135,7 +135,7 @@ def test_a_name_is_text_and_no_markup() -> None:
 
 
 def test_too_many_actions_are_refused_with_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(svg, "MAX_CELLS", 63)
+    monkeypatch.setattr(scene, "MAX_CELLS", 63)
     with pytest.raises(OutputError, match="64 actions are more than an SVG can hold as cells"):
         svg_of([simulations.f1b()])
 

@@ -11,7 +11,7 @@ from tests.pipeline.render import simulations
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.pipeline.render.picture import picture_of
-from weftrace.pipeline.render.svg import svg_of
+from weftrace.pipeline.render.scene import svg_of
 from weftrace.pipeline.render.terminal import MAX_RANKS, drawn, most_of_column, print_simulation
 from weftrace.pipeline.simulation import Simulation, simulate
 from weftrace.units import duration

@@ -5,12 +5,12 @@ plotly is an optional dependency (`pip install weftrace[notebook]`) and is impor
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from weftrace.advice.critical_paths import CriticalPath
 from weftrace.advice.render.colours import CLASS_COLOURS, ERROR_COLOUR
@@ -20,6 +20,8 @@ from weftrace.advice.waterfalls import Waterfall
 from weftrace.render import palette
 from weftrace.render.console_text import shorten_middle
 from weftrace.render.figure_parts import label, layout, plotly_objects
+from weftrace.render.scene import Look, Rect, Row, Scene
+from weftrace.render.scene_figure import scene_figure
 from weftrace.units import MS, duration, percent
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 _FEW = 150  # parts of a row that can be told apart
 _COLUMNS = 1000  # of more, each of so many columns is as high as it was full
-_ROW = 0.9  # of a row's height is filled
 _MOST_BARS = 24  # of a sensitivity: those that save most
 _PATH = "critical path"
 
@@ -39,8 +40,6 @@ def path_figure(path: CriticalPath, title: str | None = None) -> go.Figure:
     sentence, where None is given.
     Raises WeftraceError without plotly.
     """
-    go = plotly_objects()
-    figure = go.Figure()
     begin = path.parts.item(0, "from_ns") if len(path.parts) else 0
     ops = path.path.select("stream", "rank", "class_", "from_ns", pl.col("until_ns").clip(begin)).with_columns(
         pl.col("from_ns").clip(begin)
@@ -50,14 +49,17 @@ def path_figure(path: CriticalPath, title: str | None = None) -> go.Figure:
         _track(rank, stream, several): ops.filter(rank=rank, stream=stream)
         for rank, stream in ops.select("rank", "stream").unique().sort("rank", "stream").rows()
     }
-    drawn = {name: _stretches(frame, begin, path.span_ns) for name, frame in rows.items()}
-    for class_, colour in CLASS_COLOURS.items():
-        _add_bars(figure, class_, colour, [(name, bars[class_]) for name, bars in drawn.items() if class_ in bars])
-    figure.update_layout(barmode="overlay", **layout(_titled(title or path.sentence), height=190 + 46 * len(rows)))
-    figure.update_layout(title_font_size=14)
-    figure.update_xaxes(title="time (ms), replayed", range=[0, path.span_ns / MS])
-    figure.update_yaxes(categoryorder="array", categoryarray=list(rows)[::-1], type="category")
-    return figure
+    scene = Scene(
+        name=_PATH,
+        title="\n".join(wrap(title or path.sentence, 110)),
+        clock="time, replayed",
+        start_ns=0,
+        end_ns=path.span_ns,
+        looks={name: Look(fill=colour, word=name) for name, colour in CLASS_COLOURS.items()},
+        rows=tuple(Row(label=name, height=24, gap=4) for name in rows),
+        rects=[rect for row, frame in enumerate(rows.values()) for rect in _rects(row, frame, begin, path.span_ns)],
+    )
+    return scene_figure(scene)
 
 
 def waterfall_figure(found: Waterfall) -> go.Figure:
@@ -139,56 +141,25 @@ def curve_figure(found: Curve) -> go.Figure:
     return figure
 
 
-class _Bars(NamedTuple):
-    """Bars of one class in one row, arrays [bars]: starts and lengths in ns from the span's begin; how high each is,
-    and how much lies below it, as parts of the row."""
-
-    start: NDArray[Any]
-    length: NDArray[Any]
-    height: NDArray[Any]
-    below: NDArray[Any]
-
-
-def _add_bars(figure: go.Figure, name: str, colour: str, rows: list[tuple[str, _Bars]]) -> None:
-    if not rows:
-        return
-    start, length, height, below = (np.concatenate(arrays) for arrays in zip(*(bars for _, bars in rows), strict=True))
-    figure.add_bar(
-        name=name,
-        orientation="h",
-        y=[row for row, bars in rows for _ in range(len(bars.start))],
-        base=(start / MS).tolist(),
-        x=(length / MS).tolist(),
-        width=(_ROW * height).tolist(),
-        offset=(_ROW * (below - 0.5)).tolist(),
-        marker={"color": colour, "line_width": 0},
-        customdata=[duration(round(ns)) for ns in (length * height).tolist()],
-        hovertemplate=f"{label(name)}, from %{{base:.3f}} ms: %{{customdata}}<extra></extra>",
-    )
-
-
-def _stretches(frame: pl.DataFrame, begin: int, span: int) -> dict[str, _Bars]:
-    """Class -> its bars: the intervals, or where they are many, columns that are as full of it as the row was."""
+def _rects(row: int, frame: pl.DataFrame, begin: int, span: int) -> Iterator[Rect]:
+    """The intervals of a row, or where they are many, columns that are as full of each class as the row was."""
     frame = frame.filter(pl.col("until_ns") > pl.col("from_ns"))
-    found: dict[str, _Bars] = {}
-    below = np.zeros(_COLUMNS)
-    edges = np.linspace(0, span, _COLUMNS + 1)
+    if len(frame) <= _FEW:
+        for name, start, end in frame.select("class_", "from_ns", "until_ns").rows():
+            yield Rect(row, start - begin, end - begin, name, title=f"{name}: {duration(end - start)}")
+        return
+    edges = np.unique(np.linspace(0, span, _COLUMNS + 1).round().astype(np.int64))
+    below = np.zeros(len(edges) - 1)
     for name in CLASS_COLOURS:
         start, end = (frame.filter(class_=name).get_column(each).to_numpy() - begin for each in ("from_ns", "until_ns"))
-        if not len(start):
-            continue
-        if len(frame) <= _FEW:
-            found[name] = _Bars(start, end - start, np.ones(len(start)), np.zeros(len(start)))
-            continue
         busy = np.cumsum(end - start)
-        until = np.interp(
-            edges, np.column_stack([start, end]).ravel(), np.column_stack([busy - (end - start), busy]).ravel()
-        )
-        full = np.diff(until) / np.diff(edges)
-        some = full > 1e-9
-        found[name] = _Bars(edges[:-1][some], np.diff(edges)[some], full[some], below[some])
-        below = below + full
-    return found
+        times, so_far = np.column_stack([start, end]).ravel(), np.column_stack([busy - (end - start), busy]).ravel()
+        ran = np.diff(np.interp(edges, times, so_far)) if len(start) else np.zeros(len(below))
+        top = below + ran / np.diff(edges)
+        for at in np.flatnonzero(ran > 0):
+            told = f"{name}: {duration(round(ran[at]))}"
+            yield Rect(row, edges[at], edges[at + 1], name, title=told, top=1 - top[at], foot=1 - below[at])
+        below = top
 
 
 def _titled(sentence: str) -> str:

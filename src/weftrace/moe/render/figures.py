@@ -16,7 +16,7 @@ from weftrace.moe.validation.comparison import Validation
 from weftrace.moe.validation.document import headline
 from weftrace.render import palette
 from weftrace.render.figure_parts import label, layout, plotly_objects
-from weftrace.render.lanes_figure import drawn_lanes
+from weftrace.render.lanes_scene import drawn_lanes
 from weftrace.units import MS
 
 if TYPE_CHECKING:

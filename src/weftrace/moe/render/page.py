@@ -10,7 +10,7 @@ from weftrace.moe.render.shown import Shown, shown
 from weftrace.moe.render.words import PROFILE_TERMS, first_view, headline, rank_words, shape
 from weftrace.render.configuration import configured_terms
 from weftrace.render.lane_types import PlannedPicture
-from weftrace.render.lanes_svg import lanes_svg
+from weftrace.render.lanes_scene import lanes_svg
 from weftrace.render.page import render_page
 from weftrace.version import __version__
 

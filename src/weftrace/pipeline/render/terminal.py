@@ -19,14 +19,14 @@ from rich.style import Style
 from rich.text import Text
 
 from weftrace.alphabet import DIRECTIONS
-from weftrace.pipeline.render.colours import KINDS, colour, ink_on
+from weftrace.pipeline.render.colours import KINDS, colour
 from weftrace.pipeline.render.picture import Picture, idle_share, picture_of
-from weftrace.pipeline.render.svg import tick_step
-from weftrace.pipeline.render.words import headline, held_told, held_words, left_out, shape_told, tick_told, time_told
+from weftrace.pipeline.render.words import headline, held_told, held_words, left_out, shape_told, time_told
 from weftrace.pipeline.simulation import Simulation
 from weftrace.render import palette
 from weftrace.render.console_parts import BOLD, DIM, print_blocks
 from weftrace.render.console_text import clean, joined
+from weftrace.render.scene import ticks
 
 MAX_WIDTH = 200
 MAX_RANKS = 32
@@ -144,15 +144,13 @@ def _padded(labels: list[str], wide: int) -> str:
 
 def _style(kind: str, shade: int, num_shades: int) -> Style:
     ground = colour(kind, shade, num_shades)
-    return Style(color=ink_on(ground), bgcolor=ground)
+    return Style(color=palette.ink_on(ground), bgcolor=ground)
 
 
 def _axis(picture: Picture, columns: int, column_ns: float) -> str:
-    step = tick_step(_TICK_COLUMNS * column_ns, picture.unit_ns)
     line = [" "] * columns
-    for number in range(math.ceil(picture.makespan_ns / step)):
-        at = round(number * step / column_ns)
-        label = f"|{tick_told(number * step, step, picture.makespan_ns, picture.unit_ns) if number else '0'}"
+    for time, text in ticks(0, picture.makespan_ns, _TICK_COLUMNS * column_ns, picture.unit_ns):
+        at, label = round(time / column_ns), f"|{text}"
         if at + len(label) <= columns:
             line[at : at + len(label)] = label
     return "".join(line)

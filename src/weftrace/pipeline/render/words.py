@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from weftrace.alphabet import DIRECTIONS
-from weftrace.units import MS, US, S, counted, duration, percent, size
+from weftrace.units import counted, duration, percent, size
 
 if TYPE_CHECKING:
     from weftrace.pipeline.render.picture import Picture
@@ -75,15 +74,6 @@ PICTURE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 def time_told(time_ns: float, unit_ns: int) -> str:
     """A time in words: in units where costs are units, else in seconds and their parts."""
     return f"{time_ns / unit_ns:,.6g}" if unit_ns else duration(time_ns)
-
-
-def tick_told(time_ns: float, step_ns: float, makespan_ns: int, unit_ns: int) -> str:
-    """A time on an axis: in one unit for all its ticks, with the digits that tell them apart."""
-    if unit_ns:
-        return time_told(time_ns, unit_ns)
-    size, name = (S, "s") if makespan_ns >= 10 * S else (MS, "ms") if makespan_ns >= 10 * MS else (US, "µs")
-    digits = max(0, math.ceil(-math.log10(step_ns / size) - 1e-9))
-    return f"{time_ns / size:,.{digits}f} {name}"
 
 
 def held_told(held: float, held_in: str) -> str:

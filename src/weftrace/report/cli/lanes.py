@@ -80,7 +80,7 @@ def command(
 def _write_svg(path: str, drawn: Sequence[RankDocument], start_ns: int, end_ns: int | None) -> None:
     """One rank's lanes. Raises `typer.BadParameter` for several ranks."""
     from weftrace.files.output import write_output
-    from weftrace.render.lanes_svg import lanes_svg
+    from weftrace.render.lanes_scene import lanes_svg
 
     if len(drawn) != 1:
         told = f"{path}: a picture shows the lanes of one rank, and there are {len(drawn)}; choose one with --ranks"

@@ -12,7 +12,7 @@ from weftrace.errors import WeftraceError
 from weftrace.render import palette
 from weftrace.render.console_text import clean, kernel_label
 from weftrace.render.figure_parts import label, layout, plotly_objects
-from weftrace.render.lanes_figure import drawn_lanes
+from weftrace.render.lanes_scene import drawn_lanes
 from weftrace.report.document_types import KernelDocument, RankDocument, ReportDocument
 from weftrace.report.render.parts import CAUSES, PARTS
 from weftrace.units import MS, US, duration, percent

@@ -12,16 +12,21 @@ from typing import TYPE_CHECKING, Literal
 from weftrace.errors import WeftraceError
 from weftrace.render import palette
 from weftrace.render.figure_parts import label, layout, plotly_objects
-from weftrace.render.lanes_layout import joined_stretches
+from weftrace.render.scene import Look, Rect, Row, Scene
+from weftrace.render.scene_figure import scene_figure
 from weftrace.report.document_types import LatenessDocument, RankDocument, ReportDocument
-from weftrace.units import MS, duration, of_whole
+from weftrace.units import MS, duration
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _MOST_RANKS = 64  # of a timeline: more rows are thinner than their names
-_COLUMNS = 400  # stretches that a part of the span this small parts are drawn as one, as high as it was dense
-_UPPER, _LOWER = (-0.2, 0.4), (0.22, 0.36)  # a row's bands: middle, and height when full; the axis points down
+#: What a row shows of a rank: its colour, and which part of the row's height it takes.
+_PARTS = {
+    "computing": (palette.COMPUTE, 0.0, 0.5),
+    "communicating": (palette.COMMUNICATION, 0.55, 1.0),
+    "waiting for others": (palette.WAITING, 0.55, 1.0),
+}
 _SCALE = ((0, "#ffffff"), (1, palette.WAITING))
 
 #: What `steps_figure` can show: who was late, or what the step was made of.
@@ -41,43 +46,26 @@ def job_figure(document: ReportDocument) -> go.Figure:
     A bar is as high as its stretch was dense. Of more than 64 ranks, the 64 that were most late; without lateness, the
     first ones.
     """
-    go = plotly_objects()
     ranks, names = _counted(document), _names(document)
-    order = _most_late_first(document)[:_MOST_RANKS]
-    shown = sorted(order)
-    end = max((rank["shift_ns"] + rank["span_ns"] for rank in ranks), default=0)
-    figure = go.Figure()
-    for part, colour, (middle, height) in (
-        ("computing", palette.COMPUTE, _UPPER),
-        ("communicating", palette.COMMUNICATION, _LOWER),
-        ("waiting for others", palette.WAITING, _LOWER),
-    ):
-        bars = [
-            (row, names[at], ranks[at]["shift_ns"] + start, finish - start, busy)
-            for row, at in enumerate(shown)
-            for start, finish, busy in joined_stretches(_stretches(ranks[at], part), end / _COLUMNS)
-        ]
-        figure.add_bar(
-            name=part,
-            y=[row + middle for row, *_ in bars],
-            base=[start / MS for _, _, start, _, _ in bars],
-            x=[length / MS for *_, length, _ in bars],
-            width=[height * min(1.0, busy / length) for *_, length, busy in bars],
-            orientation="h",
-            marker={"color": colour, "line_width": 0},
-            customdata=[label(f"{name}: {part} {of_whole(busy, length)}") for _, name, _, length, busy in bars],
-            hovertemplate="%{customdata}, from %{base:.3f} ms<extra></extra>",
-        )
+    shown = sorted(_most_late_first(document)[:_MOST_RANKS])
+    rects = []
+    for row, at in enumerate(shown):
+        begin, end = ranks[at]["shift_ns"], ranks[at]["shift_ns"] + ranks[at]["span_ns"]
+        for part, (_, top, foot) in _PARTS.items():
+            ran = [(begin + a, begin + b, busy) for a, b, busy in _stretches(ranks[at], part)]
+            told = f"{names[at]}: {part}"
+            rects.append(Rect(row, begin, end, part, title=told, top=top, foot=foot, ran=ran))
     title = f"{len(shown)} ranks on one axis" if len(shown) == len(ranks) else f"The {len(shown)} most late ranks"
-    figure.update_layout(barmode="overlay", **layout(title, height=180 + 22 * len(shown)))
-    figure.update_xaxes(title="time (ms)", range=[0, end / MS])
-    figure.update_yaxes(
-        tickmode="array",
-        tickvals=list(range(len(shown))),
-        ticktext=[label(names[at]) for at in shown],
-        range=[len(shown) - 0.5, -0.5],
+    scene = Scene(
+        name=title,
+        title=title,
+        start_ns=0,
+        end_ns=max((rect.end_ns for rect in rects), default=0),
+        looks={part: Look(fill=colour, word=part) for part, (colour, *_) in _PARTS.items()},
+        rows=tuple(Row(label=names[at], height=14, gap=2) for at in shown),
+        rects=rects,
     )
-    return figure
+    return scene_figure(scene)
 
 
 def lateness_figure(document: ReportDocument) -> go.Figure:
