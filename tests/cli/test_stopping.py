@@ -125,6 +125,21 @@ def test_a_signal_while_one_file_is_written(
     assert "Traceback" not in stderr
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_question_without_end_is_asked(
+    started: Callable[..., subprocess.Popen[str]], tmp_path: Path, number: signal.Signals
+) -> None:
+    TraceFile().kernel(GEMM, 100, 100).write(tmp_path / "t.json")
+    endless = "with recursive t as (select 1 as n union all select n + 1 from t) select max(n) from t"
+    process = started("query", tmp_path / "t.json", endless, program=COMMAND)
+    until(lambda: len(in_group(process.pid)) > 2, "the process that runs the question")  # and one that tracks resources
+    time.sleep(1)
+    process.send_signal(number)
+    stdout, _ = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, stdout) == (128 + number, "")
+    until(lambda: not in_group(process.pid), "the end of the question")
+
+
 def test_a_termination_that_is_lost_on_its_way_ends_the_program_all_the_same(
     started: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:

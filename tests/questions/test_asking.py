@@ -256,3 +256,29 @@ def test_columns_explain_themselves() -> None:
         for column in table.columns:
             assert column.meaning.endswith(".") and "  " not in column.meaning, (table.name, column.name)
             assert (column.unit != "") == column.name.endswith(("_ns", "_bytes", "_GBps"))
+
+
+ENDLESS = "with recursive t as (select 1 as n union all select n + 1 from t) select max(n) as n from t"
+
+
+def test_a_recursive_question_that_ends_is_answered(trace: Trace) -> None:
+    sql = "with recursive t as (select 1 as n union all select n + 1 from t where n < 5) select n from t"
+    assert query(trace, sql)["n"].to_list() == [1, 2, 3, 4, 5]
+    back = "with recursive t as (select min(event) as n from work union all select n - 1 from t where n > 0) "
+    assert query(trace, f"{back}select min(n) as n from t")["n"].to_list() == [0]
+
+
+#: Of 15 rows, 15^9.
+HUGE = "select max(a.dur_ns + i.dur_ns) as ns from events a, " + ", ".join(f"events {letter}" for letter in "bcdefghi")
+
+
+@pytest.mark.parametrize("sql", [ENDLESS, HUGE])
+def test_what_grows_without_end_is_stopped(trace: Trace, sql: str) -> None:
+    with pytest.raises(QueryError, match=r"took more than 1.5 s, and was stopped.*--timeout"):
+        query(trace, sql, timeout_s=1.5)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is told by Linux alone")
+def test_what_takes_too_much_memory_is_stopped(trace: Trace) -> None:
+    with pytest.raises(QueryError, match=r"more than 57.2 MiB of memory, and was stopped.*--max-memory"):
+        query(trace, ENDLESS, max_memory_bytes=60_000_000)

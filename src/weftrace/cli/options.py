@@ -120,11 +120,11 @@ def step_by_of(step: int | None, step_by: StepChoice | None) -> StepBy:
     return "launch" if step_by is StepChoice.launch else "window"
 
 
-def parse_size(text: str) -> int:
+def parse_size(text: str, option: str = "--max-bytes") -> int:
     """ "2GiB", "500 MB", "1000" -> bytes."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", text, re.IGNORECASE)
     if match is None:
-        raise typer.BadParameter(f"{text!r} is no size; write it like 500MB or 2GiB", param_hint="--max-bytes")
+        raise typer.BadParameter(f"{text!r} is no size; write it like 500MB or 2GiB", param_hint=option)
     base = 1024 if match[3] else 1000
     return int(float(match[1]) * base ** " KMGT".index(match[2].upper() or " "))
 

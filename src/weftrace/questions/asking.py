@@ -1,12 +1,14 @@
 """A question in SQL: what of which tables it needs, told before anything is read; then those tables, and the answer.
 
 The SQL is planned twice. First over tables of one row, whose scans note which columns Polars asks them for: so a
-misspelt column is told at once, and only what is needed is built. Then over the tables.
+misspelt column is told at once, and only what is needed is built. Then over the tables: in this process where the
+answer has no more rows than they have, else within limits, in one of its own.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Literal
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -25,13 +26,14 @@ from weftrace.notebook import InNotebook
 from weftrace.questions.building import Needs, build
 from weftrace.questions.columns import TABLES, table_named
 from weftrace.questions.misread import explained
+from weftrace.questions.running import DEFAULT_TIMEOUT_S, SQL_ERRORS, Limits, run, run_within
 from weftrace.questions.sql_words import with_fractions, words_of
 from weftrace.trace import Failure, Job, KernelRules, Outcome, Trace, open_trace
 
 #: Each scan by itself, so that each is counted and asked.
 _APART = pl.QueryOptFlags(comm_subplan_elim=False)
-#: What Polars raises for SQL that it cannot run.
-_SQL_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+#: Of a plan, joins that may give more rows than they are given.
+_GROWS = re.compile(r"^\s*(?!SEMI|ANTI)\w+ JOIN:", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,17 +62,22 @@ def query(
     *,
     rules: KernelRules | None = None,
     workers: int | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    max_memory_bytes: int | None = None,
 ) -> pl.DataFrame:
     """The rows that a question in SQL gives, asked of the tables of a trace, or of all ranks of a job together.
 
     source: what `weftrace.open` opens, or gave. sql: a SELECT over the tables of `weftrace query --schema` (times are
     integer ns), in Polars' dialect; nothing is ever written. rules: kernel rules, weftrace's own by default. workers:
     see `Job.map`; ranks are read one after another in each, and only the columns that the SQL needs are kept of them.
+    timeout_s, max_memory_bytes: what a join or a recursive SELECT may take; of memory, by default half of what is free.
 
-    Raises QueryError where the SQL cannot be run, naming the nearest table or column, and TraceError where nothing can
-    be read. Warns (QueryWarning) of ranks that cannot be read, the others answer, and of files that lost a part.
+    Raises QueryError where the SQL cannot be run, naming the nearest table or column, or takes more than it may, and
+    TraceError where nothing can be read. Warns (QueryWarning) of ranks that cannot be read, the others answer, and of
+    files that lost a part.
     """
-    answer = ask(source, sql, rules=rules, workers=workers)
+    limits = Limits(timeout_s=timeout_s, memory_bytes=max_memory_bytes)
+    answer = ask(source, sql, rules=rules, workers=workers, limits=limits)
     for told in (*(failure.error for failure in answer.failures), *answer.notes):
         warnings.warn(told, QueryWarning, stacklevel=2)
     return answer.frame
@@ -82,15 +89,17 @@ def ask(
     *,
     rules: KernelRules | None = None,
     workers: int | None = None,
+    limits: Limits | None = None,
     on_done: Callable[[str], None] | None = None,
 ) -> Answer:
-    """As `query`, with what was read for it. on_done: see `Job.map`."""
-    needs = needed(sql)
+    """As `query`, with what was read for it. limits: None for the defaults. on_done: see `Job.map`."""
+    needs, may_grow = _planned(sql)
+    answered = partial(run_within, limits or Limits()) if may_grow else run
     opened = source if isinstance(source, Trace | Job) else open_trace(source, workers=workers)
     if isinstance(opened, Trace):
         built = build(opened, needs, rules=rules)
         read = {name: frame.height for name, frame in built.items()}
-        frame = _run(sql, {name: frame.lazy() for name, frame in built.items()})
+        frame = answered(sql, built)
         return Answer(
             source=opened.path or "in memory",
             sql=sql,
@@ -99,7 +108,7 @@ def ask(
             notes=tuple(filter(None, [_lost(opened)])),
         )
     if not needs:
-        return Answer(source=opened.source, sql=sql, frame=_run(sql, {}))
+        return Answer(source=opened.source, sql=sql, frame=answered(sql, {}))
     with tempfile.TemporaryDirectory(prefix="weftrace-query-") as folder:
         write = partial(_write, needs=needs, folder=folder, rules=rules)
         outcomes = opened.map(write, workers=workers, on_done=on_done)
@@ -107,7 +116,7 @@ def ask(
         notes = tuple(outcome.value for outcome in outcomes if outcome.value)
         scans = {name: pl.scan_parquet(Path(folder, name, "*.parquet")) for name in needs}
         read = {name: int(scan.select(pl.len()).collect().item()) for name, scan in scans.items()}
-        frame = _run(sql, scans, engine="streaming")
+        frame = answered(sql, scans, "streaming")
     return Answer(source=opened.source, sql=sql, frame=frame, read=read, failures=failures, notes=notes)
 
 
@@ -135,26 +144,36 @@ def tables(
 def needed(sql: str) -> dict[str, tuple[str, ...]]:
     """Which tables SQL reads, and which columns of each. Raises QueryError where it cannot be run.
 
-    Of a plan that comes to an end before all its scans were asked (a join of nothing with something), all columns.
+    Of a plan that comes to an end before all its scans were asked (a join of nothing with something), all columns; so
+    of a recursive SELECT, which Polars runs as it plans it.
     """
+    return _planned(sql)[0]
+
+
+def _planned(sql: str) -> tuple[dict[str, tuple[str, ...]], bool]:
+    """What is `needed`, and whether the answer may grow far beyond the tables."""
     words = words_of(sql)
+    if "recursive" in words.names:
+        return {name: tuple(table.schema) for name, table in TABLES.items() if name in words.names}, True
     asked: list[tuple[str, Collection[str]]] = []
     try:
         context = pl.SQLContext({name: _noting(name, asked) for name in TABLES})
         context.execute(sql)  # as it was written, so that a place in it is told right
         plan = context.execute(with_fractions(sql))
         plan.collect_schema()
-    except _SQL_ERRORS as error:
+    except SQL_ERRORS as error:
         raise explained(error, sql, words) from error
-    num_scans = plan.explain(optimizations=_APART).count("PYTHON SCAN")
-    with suppress(*_SQL_ERRORS):  # of values, not of names: the rows will tell
+    explained_plan = plan.explain(optimizations=_APART)
+    num_scans = explained_plan.count("PYTHON SCAN")
+    with suppress(*SQL_ERRORS):  # of values, not of names: the rows will tell
         plan.collect(optimizations=_APART, engine="in-memory")
     if len(asked) < num_scans:
         asked += [(name, TABLES[name].schema) for name in words.names & TABLES.keys()]
     noted: dict[str, set[str]] = {}
     for name, columns in asked:
         noted.setdefault(name, set()).update(columns)
-    return {name: tuple(c for c in table.schema if c in noted[name]) for name, table in TABLES.items() if name in noted}
+    needs = {name: tuple(c for c in own.schema if c in noted[name]) for name, own in TABLES.items() if name in noted}
+    return needs, _GROWS.search(explained_plan) is not None
 
 
 def _noting(name: str, asked: list[tuple[str, Collection[str]]]) -> pl.LazyFrame:
@@ -172,18 +191,6 @@ def _noting(name: str, asked: list[tuple[str, Collection[str]]]) -> pl.LazyFrame
 @cache
 def _row(name: str) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(column, [1]).cast(dtype) for column, dtype in TABLES[name].schema.items()])
-
-
-def _run(
-    sql: str, frames: Mapping[str, pl.LazyFrame], *, engine: Literal["auto", "streaming"] = "auto"
-) -> pl.DataFrame:
-    """The rows; of SQL that names a table in passing, that table without rows."""
-    every = {name: frames.get(name, pl.LazyFrame(schema=table.schema)) for name, table in TABLES.items()}
-    try:
-        frame = pl.SQLContext(every).execute(with_fractions(sql)).collect(engine=engine)
-    except _SQL_ERRORS as error:
-        raise explained(error, sql, words_of(sql)) from error
-    return frame.with_columns(pl.col(pl.Decimal).cast(pl.Float64))
 
 
 def _write(trace: Trace, *, needs: Needs, folder: str, rules: KernelRules | None) -> str:

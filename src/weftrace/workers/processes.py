@@ -38,12 +38,13 @@ def fresh_processes(count: int) -> Iterator[ProcessPoolExecutor]:
 
 
 @contextmanager
-def starting(function: Callable[..., object]) -> Iterator[None]:
-    """Around handing a pool its first work: its processes start with one thread for Polars, which reads how many it may
-    make when it is imported; undisturbed by signals; and without our main script where the function does not need it.
+def starting(function: Callable[..., object], *, threads: int = 1) -> Iterator[None]:
+    """Around handing a pool its first work: its processes start with so many threads for Polars, which reads how many
+    it may make when it is imported; undisturbed by signals; and without our main script where the function does not
+    need it.
     """
     own = os.environ.get("POLARS_MAX_THREADS")
-    os.environ["POLARS_MAX_THREADS"] = own or "1"
+    os.environ["POLARS_MAX_THREADS"] = own or str(threads)
     try:
         with _signals_held(), main_hidden(function):
             yield

@@ -55,6 +55,25 @@ def command(
     ranks: options.Ranks = None,
     kernels: options.Kernels = None,
     workers: options.Workers = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            help="Stop a join or a recursive SELECT after so many seconds.",
+            min=0,
+            metavar="S",
+            show_default="600",
+        ),
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--max-memory",
+            help="Stop it where it takes more memory than this; by default, half of what is free.",
+            metavar="SIZE",
+            show_default=False,
+        ),
+    ] = None,
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
     output: outputs.Files = None,
     json: outputs.Json = False,
@@ -69,7 +88,12 @@ def command(
     from weftrace.questions.asking import ask, needed
     from weftrace.questions.outputs import ANSWER
     from weftrace.questions.render.terminal import print_answer
+    from weftrace.questions.running import DEFAULT_TIMEOUT_S, Limits
 
+    limits = Limits(
+        timeout_s=DEFAULT_TIMEOUT_S if timeout is None else timeout,
+        memory_bytes=None if max_memory is None else options.parse_size(max_memory, "--max-memory"),
+    )
     needed(sql)  # what is wrong with it is told before a trace is looked for
     inputs = options.inputs_of(sources, sql_file if sql_file != "-" else None)
     to = outputs.wanted(output, writes=ANSWER, inputs=inputs, json=json, quiet=quiet)
@@ -78,7 +102,10 @@ def command(
         pass
     with outputs.progress_bar("asking") as on_progress:
         count = itertools.count(1)
-        answer = ask(source, sql, rules=rules, workers=workers, on_done=lambda _: on_progress(next(count), len(inputs)))
+        answer = ask(
+            source, sql, rules=rules, workers=workers, limits=limits,
+            on_done=lambda _: on_progress(next(count), len(inputs)),
+        )  # fmt: skip
     outputs.deliver(
         answer, ANSWER, to, show=lambda answer, console: print_answer(answer, console, limit=limit, human=human)
     )
