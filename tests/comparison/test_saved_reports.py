@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
-from tests.comparison.test_straggler_attribution import check_parts, work_and_meet
 
 from tests.analysis.random_traces import traces
 from tests.cli.test_cli import Run as RunCommand
 from tests.cli.test_cli import run
 from tests.comparison.test_named_steps import decode
+from tests.comparison.test_straggler_attribution import check_parts, work_and_meet
 from weftrace.analysis.step_shares import SUMS, step_shares
 from weftrace.analysis.step_shares_document import shares_document, shares_from
 from weftrace.comparison.diffs import Diff, diff

@@ -15,9 +15,11 @@ from typer.testing import CliRunner
 
 import weftrace
 from tests.cli.test_cli import Run, run
+from weftrace.files.schemas import schema_for
 from weftrace.flops.cli.app import app
 from weftrace.flops.cli.script import of_rank
-from weftrace.flops.document import DIFF_SCHEMA, read_flops
+from weftrace.flops.document import read_flops
+from weftrace.flops.outputs import DIFF
 
 __all__ = ["run"]  # the fixture
 
@@ -197,7 +199,7 @@ def test_diff_exits_as_promised(run: Run, saved: Path, tmp_path: Path) -> None:
     assert run("flops", "diff", saved, tmp_path / "absent.json")[0] == 3
     code, out, _ = run("flops", "diff", saved, other, "--json", "--fail-above", "1%")
     assert (code, json.loads(out)["is_same"]) == (1, False)
-    jsonschema.validate(json.loads(out), DIFF_SCHEMA.json_schema())
+    jsonschema.validate(json.loads(out), schema_for(DIFF).json_schema())
     code, _, err = run("flops", "diff", saved, other, "--fail-above", "much")
     assert (code, "is no fraction" in err) == (2, True)
 

@@ -15,9 +15,11 @@ from tests.flops.small_reports import TINY, UNTIMED, B, F, huge, matmul, op
 from tests.test_house import python
 from weftrace.errors import FlopsError
 from weftrace.facts import Hardware, hardware
+from weftrace.files.schemas import schema_for
 from weftrace.flops.derived.module_time import times_of
 from weftrace.flops.derived.tally import exclusive, inclusive, totals
-from weftrace.flops.document import FLOPS_SCHEMA, flops_document, read_flops, report_of
+from weftrace.flops.document import flops_document, read_flops, report_of
+from weftrace.flops.outputs import REPORT
 from weftrace.flops.several.merge import merge
 from weftrace.flops.values import FlopsReport, Parallel
 
@@ -38,7 +40,7 @@ def written(report: FlopsReport, device: Hardware | None = None) -> Any:
 def test_a_report_is_valid_and_read_back_equal(name: str, device: Hardware | None, tmp_path: Path) -> None:
     report = REPORTS[name]
     text = json.dumps(written(report, device), allow_nan=False)
-    schema = FLOPS_SCHEMA.json_schema()
+    schema = schema_for(REPORT).json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(json.loads(text), schema)
     (tmp_path / "a.json").write_text(text)
@@ -108,11 +110,11 @@ def broken(**changes: Any) -> dict[str, Any]:
     ("document", "told"),
     [
         ({"schema": "weftrace.report/1"}, "its schema is 'weftrace.report/1'"),
-        (broken(modules="gone"), "without the field 'modules'"),
+        (broken(modules="gone"), "missing required field `modules`"),
         (broken(costs=[]), "broken field"),
-        (broken(clock={}), "without the field"),
-        (broken(modules=[]), "names module 1, and there are 0"),
-        (broken(times={"module": [0], "phase": ["sideways"], "samples_ns": [[1]]}), "'sideways' is not a valid Phase"),
+        (broken(clock={}), r"missing required field `source` - at `\$\.clock`"),
+        (broken(modules=[]), "names 4, and there are 0 modules"),
+        (broken(times={"module": [0], "phase": ["sideways"], "samples_ns": [[1]]}), r"Invalid enum value 'sideways' - at `\$\.times\.phase\[0\]`"),
         (broken(times={"module": [0], "phase": [], "samples_ns": []}), "broken field"),
         (broken(notes=None), "broken field"),
     ],

@@ -31,7 +31,7 @@ def report(*ops: OpCount, **more: object) -> FlopsReport:
 
 def test_the_largest_limit_of_each_call_counts_not_that_of_the_sums() -> None:
     both = (op(1, F, "mm", matmul(100, 5, 5)), op(1, F, "add", vector(3, 50, 50), calls=2))
-    row = roofline(report(*both), SLOW).rows[0]
+    row = roofline(report(*both), SLOW).exclusive[0]
     assert row.compute_ns == pytest.approx(100)  # 100 FLOPs against 10 bytes: 100 ns and 20 ns
     assert row.memory_ns == pytest.approx(400)  # twice max(3, 200)
     assert row.bound_ns == pytest.approx(500)
@@ -67,22 +67,22 @@ def test_the_assumed_vector_rate_is_noted() -> None:
 def test_unknown_operators_have_bytes_alone_and_say_so() -> None:
     line = roofline(report(op(1, F, "x", unknown(10, 5), calls=3)), SLOW)
     assert line.bound_ns == pytest.approx(90)
-    assert line.rows[0].unknown_calls == 3
+    assert line.exclusive[0].unknown_calls == 3
     assert line.notes == ("3 calls of operators without a formula are in the bounds with their bytes alone.",)
 
 
 def test_bytes_of_collectives_are_a_column_apart() -> None:
     cost = Cost(read_bytes=100, written_bytes=100, kind=Kind.COMM)
-    row = roofline(report(op(1, B, "all_reduce", cost)), SLOW).rows[0]
+    row = roofline(report(op(1, B, "all_reduce", cost)), SLOW).exclusive[0]
     assert (row.comm_bytes, row.moved_bytes, row.bound_ns) == (200, 0, 0)
 
 
 def test_inclusive_rows_hold_their_children() -> None:
     line = roofline(TINY, SLOW)
     whole = {(row.path, row.phase): row for row in line.inclusive}
-    own = {(row.path, row.phase): row for row in line.rows}
+    own = {(row.path, row.phase): row for row in line.exclusive}
     assert whole["", F].bound_ns == pytest.approx(sum(own[path, F].bound_ns for path in ("fc1", "act", "fc2")))
-    assert line.bound_ns == pytest.approx(sum(row.bound_ns for row in line.rows))
+    assert line.bound_ns == pytest.approx(sum(row.bound_ns for row in line.exclusive))
     assert line.by_phase[O] == pytest.approx(2 * 384 * 2)
     assert ("", F) not in own
 

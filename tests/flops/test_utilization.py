@@ -42,7 +42,7 @@ def test_what_counts_in_which_utilization() -> None:
     assert found.mfu_full == pytest.approx(0.6)
     assert found.hfu == pytest.approx(0.5)
     assert found.step_ns == 10 * MS
-    assert dict(found.time_at_peak) == {"bf16": pytest.approx(5 * MS)}
+    assert dict(found.time_at_peak_ns) == {"bf16": pytest.approx(5 * MS)}
 
 
 def test_time_at_peak_adds_dtypes_with_their_own_peaks() -> None:
@@ -53,7 +53,7 @@ def test_time_at_peak_adds_dtypes_with_their_own_peaks() -> None:
     )
     found = utilization(timed(*ops, tf32=True), H200)
     assert found.mfu == pytest.approx(0.3)
-    assert set(found.time_at_peak) == {"bf16", "fp8", "tf32"}
+    assert set(found.time_at_peak_ns) == {"bf16", "fp8", "tf32"}
     assert utilization(timed(*ops), H200).mfu == pytest.approx(0.2 + 494.7 / 66.9 / 10)
 
 

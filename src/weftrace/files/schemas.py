@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Meta
 
 from weftrace.files.values import document_type
+from weftrace.outputs import Output
 from weftrace.wings import SHOWN
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -70,17 +71,16 @@ def schemas() -> Iterator[DocumentSchema]:
     for module in ("plan.document", *(f"{wing.name}.outputs" for wing in SHOWN)):
         found = import_module(f"weftrace.{module}")
         yield from getattr(found, "SCHEMAS", ())
-        for each in (each for each in getattr(found, "OUTPUTS", ()) if each.title):
-            document = _with_head(document_type(each.kind or each.value))
-            yield DocumentSchema(document=document, schema=each.schema, title=each.title)
+        yield from (schema_for(each) for each in getattr(found, "OUTPUTS", ()) if each.title)
 
 
-def _with_head(document: Any) -> Any:
-    """A document's type with the two fields that every saved document begins with."""
+def schema_for(output: Output) -> DocumentSchema:
+    """Of the document that an output with a title writes: its type, after the two fields that every document has."""
+    own = document_type(output.kind or output.value)
     head = {"schema": str, "weftrace": Annotated[str, Meta(description="Version of weftrace that wrote it.")]}
-    made = TypedDict(document.__name__, {**head, **get_type_hints(document, include_extras=True)})  # type: ignore[misc]
-    made.__doc__ = document.__doc__
-    return made
+    made = TypedDict(own.__name__, {**head, **get_type_hints(own, include_extras=True)})  # type: ignore[misc]
+    made.__doc__ = own.__doc__
+    return DocumentSchema(document=made, schema=output.schema, title=output.title)
 
 
 def _readable(part: dict[str, Any], made_from: type | None) -> dict[str, Any]:

@@ -20,7 +20,19 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    TypedDict,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -51,6 +63,8 @@ class _Unsaved:
 UNSAVED = _Unsaved()
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has, so that long lists are copied at once
+
 # --- there --------------------------------------------------------------------------------------------------------
 
 
@@ -60,6 +74,8 @@ def to_document(value: Any) -> Any:
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: each for field in fields_of(type(value)) if (each := _saved(value, field)) is not UNSET}
+    if isinstance(value, list | tuple) and _PLAIN.issuperset(map(type, value)):
+        return list(value)
     if isinstance(value, Mapping):
         return {_plain_key(key): to_document(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -126,6 +142,9 @@ def _built(kind: Any, document: Any, place: str) -> Any:
             if not field.is_derived and field.name in document
         }
         return _tried(lambda: kind(**found), place)
+    if is_typeddict(kind):
+        hints = get_type_hints(kind)
+        return {name: _built(hints[name], each, f"{place}.{name}") for name, each in document.items()}
     if origin in (Union, types.UnionType):
         return _built(_member(args, document), document, place)
     if origin in (list, tuple, frozenset, set):
@@ -226,6 +245,12 @@ def _document_type(kind: Any) -> Any:
         made.__doc__ = kind.__doc__
         made.__module__ = kind.__module__
         return made
+    if is_typeddict(kind):
+        own = get_type_hints(kind, include_extras=True)
+        saved = {name: document_type(each) for name, each in own.items()}
+        return kind if saved == own else TypedDict(kind.__name__, saved)  # type: ignore[misc]
+    if origin is NotRequired:
+        return NotRequired[document_type(args[0])]  # type: ignore[misc]
     if origin in (Union, types.UnionType):
         return Union[tuple(document_type(each) for each in args if each is not UnsetType)]  # noqa: UP007
     if origin is tuple and args[-1] is not Ellipsis:

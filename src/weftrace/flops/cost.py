@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
+from msgspec import Meta
+
+from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 
 
@@ -74,16 +78,16 @@ class Cost(InNotebook):
     kind, status: see `Kind`, `Status`. note: what was assumed or could not be known; "" where nothing was.
     """
 
-    flops: int = 0
-    full_flops: int = 0
-    executed_flops: int = 0
-    vector_flops: int = 0
-    read_bytes: int = 0
-    written_bytes: int = 0
-    dtype: str = ""
+    flops: Annotated[Count, Meta(description="On matrix units, for the model's sake; causal attention exact.")] = 0
+    full_flops: Annotated[Count, Meta(description="The same, attention over all pairs (PaLM's convention).")] = 0
+    executed_flops: Annotated[Count, Meta(description="On matrix units, a kernel's own recomputation included.")] = 0
+    vector_flops: Annotated[Count, Meta(description="Off the matrix units; never added to the others.")] = 0
+    read_bytes: Count = 0
+    written_bytes: Count = 0
+    dtype: Annotated[str, Meta(description="Of the matrix inputs.")] = ""
     kind: Kind = Kind.VECTOR
     status: Status = Status.EXACT
-    note: str = ""
+    note: Annotated[str, Meta(description="What was assumed or could not be known.")] = ""
 
     @property
     def moved_bytes(self) -> int:
@@ -102,14 +106,14 @@ class Tally(InNotebook):
     calls, unknown_calls: operator calls that did something (kind not FREE), and those of them without a formula.
     """
 
-    flops: int = 0
-    full_flops: int = 0
-    executed_flops: int = 0
-    vector_flops: int = 0
-    read_bytes: int = 0
-    written_bytes: int = 0
-    calls: int = 0
-    unknown_calls: int = 0
+    flops: Count = 0
+    full_flops: Count = 0
+    executed_flops: Count = 0
+    vector_flops: Count = 0
+    read_bytes: Count = 0
+    written_bytes: Count = 0
+    calls: Annotated[Count, Meta(description="Of operators that do something.")] = 0
+    unknown_calls: Annotated[Count, Meta(description="Those of them without a formula.")] = 0
 
     @property
     def macs(self) -> int:
@@ -120,7 +124,9 @@ class Tally(InNotebook):
         return self.read_bytes + self.written_bytes
 
     @property
-    def intensity(self) -> float | None:
+    def intensity(
+        self,
+    ) -> Annotated[float | None, Meta(description="Executed matrix and vector FLOPs per byte; null where none moves.")]:
         """Executed matrix FLOPs and vector FLOPs for each byte moved; None where no byte moves."""
         return (self.executed_flops + self.vector_flops) / self.moved_bytes if self.moved_bytes else None
 

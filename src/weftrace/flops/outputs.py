@@ -9,17 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from weftrace.flops.derived.account import Account, account_of
-from weftrace.flops.document import (
-    DIFF_SCHEMA,
-    FLOPS_SCHEMA,
-    SWEEP_SCHEMA,
-    diff_document,
-    diff_of,
-    flops_document,
-    report_of,
-    sweep_document,
-    sweep_of,
-)
+from weftrace.flops.document import SCHEMA, TITLE, FlopsDocument, flops_document, report_of
 from weftrace.flops.join.counters import write_counters
 from weftrace.flops.render.diff_terminal import print_flops_diff
 from weftrace.flops.render.page import render_flops_html
@@ -29,7 +19,7 @@ from weftrace.flops.several.diff import FlopsDiff
 from weftrace.flops.several.sweep import Sweep
 from weftrace.flops.tables import sweep_csv, to_csv, to_markdown
 from weftrace.flops.values import FlopsReport
-from weftrace.outputs import Output, text_writer
+from weftrace.outputs import Output
 
 #: Endings of the median step as a Chrome trace.
 TRACE_SUFFIXES = (".trace.json", ".trace.json.gz", ".trace.json.zst")
@@ -53,12 +43,10 @@ ACCOUNT = Output(
     value=Account,
     document=flops_document,
     show=_show,
-    save={
-        ".html": text_writer(render_flops_html),
-        ".csv": text_writer(to_csv),
-        ".md": text_writer(to_markdown),
-        **dict.fromkeys(TRACE_SUFFIXES, write_counters),
-    },
+    page=render_flops_html,
+    csv=to_csv,
+    markdown=to_markdown,
+    save=dict.fromkeys(TRACE_SUFFIXES, write_counters),
     figures={
         "tree": _figure("flops_treemap_figure"),
         "roofline": _figure("flops_roofline_figure"),
@@ -68,19 +56,24 @@ ACCOUNT = Output(
 REPORT = replace(
     ACCOUNT,
     value=FlopsReport,
-    schema=FLOPS_SCHEMA.schema,
+    schema=SCHEMA,
+    title=TITLE,
+    kind=FlopsDocument,
     load=report_of,
     derived=account_of,
 )
-DIFF = Output(value=FlopsDiff, schema=DIFF_SCHEMA.schema, document=diff_document, load=diff_of, show=print_flops_diff)
+DIFF = Output(
+    value=FlopsDiff,
+    schema="weftrace.flops.diff/1",
+    title="What changed between two reports of what a model costs",
+    show=print_flops_diff,
+)
 SWEEP = Output(
     value=Sweep,
-    schema=SWEEP_SCHEMA.schema,
-    document=sweep_document,
-    load=sweep_of,
+    schema="weftrace.flops.sweep/1",
+    title="What a model costs at each batch, sequence length and context",
     show=print_sweep,
-    save={".csv": text_writer(sweep_csv)},
+    csv=sweep_csv,
 )
 
 OUTPUTS = (ACCOUNT, REPORT, DIFF, SWEEP)
-SCHEMAS = (FLOPS_SCHEMA, DIFF_SCHEMA, SWEEP_SCHEMA)

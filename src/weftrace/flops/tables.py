@@ -51,7 +51,7 @@ def to_csv(report: FlopsReport | Account, hardware: Hardware | str | None = None
     own, whole = account.exclusive, account.inclusive
     own_time, whole_time = account.times.exclusive, account.times.inclusive
     line, bound = account.roofline, account.bounds
-    own_bound = {} if line is None else {(row.module, row.phase): row for row in line.rows}
+    own_bound = {} if line is None else {(row.module, row.phase): row for row in line.exclusive}
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(CSV_COLUMNS)

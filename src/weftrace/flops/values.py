@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from msgspec import Meta
+
+from weftrace.files.schemas import Count, Positive
 from weftrace.flops.cost import Cost, Phase
 from weftrace.notebook import InNotebook
 
@@ -32,19 +36,19 @@ class Module(InNotebook):
     aliases: other paths under which the same instance is registered. calls: forward calls in the counted step.
     """
 
-    path: str
-    name: str
+    path: Annotated[str, Meta(description='As named_modules has it; "" is the root, "(outside)" what ran outside it.')]
+    name: Annotated[str, Meta(description="The last part of path.")]
     class_name: str
-    parent: int | None
-    depth: int
-    detail: str = ""
-    own_params: int = 0
-    own_trainable_params: int = 0
-    own_global_params: int = 0
-    own_param_bytes: int = 0
-    own_active_params: int = 0
-    aliases: tuple[str, ...] = ()
-    calls: int = 0
+    parent: Annotated[Count | None, Meta(description="Index of an earlier module.")]
+    depth: Annotated[Count, Meta(description="0 for the root.")]
+    detail: Annotated[str, Meta(description="What the module prints of itself.")] = ""
+    own_params: Annotated[Count, Meta(description="Elements registered here and nowhere earlier, on this rank.")] = 0
+    own_trainable_params: Count = 0
+    own_global_params: Annotated[Count, Meta(description="Elements before sharding.")] = 0
+    own_param_bytes: Count = 0
+    own_active_params: Annotated[Count, Meta(description="Those that one token uses.")] = 0
+    aliases: Annotated[tuple[str, ...], Meta(description="Other paths of the same instance.")] = ()
+    calls: Annotated[Count, Meta(description="Forward calls in the counted step.")] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +91,15 @@ class Clock(InNotebook):
     (part of nothing).
     """
 
-    source: str = "none"
-    steps: int = 0
-    warm_up: int = 0
-    step_ns: tuple[int, ...] = ()
-    while_counting: bool = False
-    counted_step_ns: int | None = None
-    own_ns: int = 0
+    source: Annotated[str, Meta(description='"cpu clock", "cuda events" or "none".')] = "none"
+    steps: Annotated[Count, Meta(description="Timed steps.")] = 0
+    warm_up: Annotated[Count, Meta(description="Steps before them that were not timed.")] = 0
+    step_ns: Annotated[tuple[Count, ...], Meta(description="Wall time of each timed step.")] = ()
+    while_counting: Annotated[bool, Meta(description="Whether the timed step was also the counted one.")] = False
+    counted_step_ns: Annotated[Count | None, Meta(description="Wall time of the counted step; null: not measured.")] = (
+        None
+    )
+    own_ns: Annotated[Count, Meta(description="weftrace's own work beside a step, the median.")] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +109,11 @@ class Parallel(InNotebook):
     data: data-parallel replicas (DDP, FSDP). tensor, pipeline, expert, context: as everywhere.
     """
 
-    data: int = 1
-    tensor: int = 1
-    pipeline: int = 1
-    context: int = 1
-    expert: int = 1
+    data: Positive = 1
+    tensor: Positive = 1
+    pipeline: Positive = 1
+    context: Positive = 1
+    expert: Positive = 1
 
     @property
     def world(self) -> int:
@@ -131,22 +137,24 @@ class FlopsReport(InNotebook):
     notes: what is missing, assumed or odd, one sentence each.
     """
 
-    name: str
-    modules: tuple[Module, ...]
-    ops: tuple[OpCount, ...]
-    global_ops: tuple[OpCount, ...] = ()
+    name: Annotated[str, Meta(description="Of the model.")]
+    modules: Annotated[tuple[Module, ...], Meta(description="Depth first, parents before children.")]
+    ops: Annotated[tuple[OpCount, ...], Meta(description="Local work.")]
+    global_ops: Annotated[tuple[OpCount, ...], Meta(description="Work of all ranks, where anything is sharded.")] = ()
     times: tuple[Timing, ...] = ()
     clock: Clock = field(default_factory=Clock)
-    device: str = ""
-    hardware: str = ""
-    tf32: bool = False
-    samples: int | None = None
-    tokens: int | None = None
-    micro_batches: int = 1
+    device: Annotated[str, Meta(description='"cpu", "meta", "cuda: NVIDIA H200" ...')] = ""
+    hardware: Annotated[str, Meta(description='The accelerator as weftrace knows it, or "".')] = ""
+    tf32: Annotated[bool, Meta(description="Whether FP32 products may use TF32.")] = False
+    samples: Annotated[Count | None, Meta(description="Of one step on this rank.")] = None
+    tokens: Count | None = None
+    micro_batches: Annotated[Count, Meta(description="Forward calls of the root in the counted step.")] = 1
     parallel: Parallel = field(default_factory=Parallel)
     rank: int = 0
-    ranks: int = 1
+    ranks: Annotated[Count, Meta(description="Ranks merged into the report.")] = 1
     torch_version: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
-    global_partial: str = ""
-    notes: tuple[str, ...] = ()
+    global_partial: Annotated[
+        str, Meta(description="Why global_ops and totals.global are less than the work of all ranks.")
+    ] = ""
+    notes: Annotated[tuple[str, ...], Meta(description="What is missing, assumed or odd, in sentences.")] = ()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
+from weftrace.files.schemas import Count
 from weftrace.flops.cost import PHASES, Kind, Status
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.module_time import Times, times_of
@@ -20,8 +23,8 @@ class UnknownOp(InNotebook):
     """An operator without a formula: its calls, the bytes of its tensors, and why it has none."""
 
     op: str
-    calls: int
-    moved_bytes: int
+    calls: Count
+    moved_bytes: Count
     note: str
 
 
@@ -41,10 +44,13 @@ class Coverage(InNotebook):
 
     calls: float | None
     moved_bytes: float | None
-    time: float | None
+    time: Annotated[float | None, Meta(description="An estimate: modules' times shared among operators by bytes.")]
     calls_of_status: Mapping[Status, int]
-    flops_of_status: Mapping[Status, int]
-    unattributed_ns: int
+    flops_of_status: Annotated[
+        Mapping[Status, int],
+        Meta(description="Model FLOPs of each: with any 'upper bound', totals are at most that."),
+    ]
+    unattributed_ns: Annotated[Count, Meta(description="Time in which no operator was counted.")]
     unknown: tuple[UnknownOp, ...]
 
     @property

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from weftrace.errors import FlopsError
+from weftrace.files.schemas import Count
+from weftrace.files.values import UNSAVED
 from weftrace.flops.cost import PHASES, Phase
 from weftrace.flops.values import FlopsReport
 from weftrace.notebook import InNotebook
@@ -27,11 +30,11 @@ class Spread(InNotebook):
         the lower of the middle two). What is shown as time and share is this, so that parts add up to the whole.
     """
 
-    typical: int
-    median: int
-    lowest: int
-    highest: int
-    samples: int
+    typical: Annotated[int, UNSAVED]
+    median: Count
+    lowest: Count
+    highest: Count
+    samples: Count
 
     @property
     def relative(self) -> float | None:

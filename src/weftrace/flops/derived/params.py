@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from msgspec import Meta
+
+from weftrace.files.schemas import Count
 from weftrace.flops.values import FlopsReport
 from weftrace.notebook import InNotebook
 
@@ -17,11 +21,11 @@ class Params(InNotebook):
     global_total: elements before sharding.
     """
 
-    total: int = 0
-    trainable: int = 0
-    active: int = 0
-    bytes: int = 0
-    global_total: int = 0
+    total: Annotated[Count, Meta(description="Elements on this rank.")] = 0
+    trainable: Count = 0
+    active: Annotated[Count, Meta(description="Those that one token uses.")] = 0
+    bytes: Count = 0
+    global_total: Annotated[Count, Meta(description="Elements before sharding.")] = 0
 
     @property
     def trainable_share(self) -> float | None:

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from weftrace.errors import FlopsError
 from weftrace.facts import Hardware, PublishedGemm, efficiency, hardware, published_gemms
+from weftrace.files.schemas import Count
+from weftrace.files.values import UNSAVED
 from weftrace.flops.cost import PHASES, Cost, Kind, Phase, Status
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.params import params
@@ -44,33 +48,49 @@ class Efficiencies:
         return self.attention_backward if phase is Phase.BACKWARD else self.attention
 
 
+@dataclass(frozen=True, slots=True)
+class PhasePrediction:
+    """Time of one phase: the sum of its operators' bounds, and that over the efficiencies."""
+
+    bound_ns: float
+    predicted_ns: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction(InNotebook):
     """Time of one step on one GPU, if its operators ran one after another.
 
     bound_ns: sum of the operators' roofline bounds: what no implementation of the same operators beats.
     predicted_ns: the same with each limit divided by its efficiency: an estimate.
-    by_phase: phase -> (bound_ns, predicted_ns).
+    by_phase: only phases in which anything ran.
     tokens: of the step on this rank, None where not known. param_bytes: of this rank's parameters.
     fits: whether these alone fit the device's memory.
     assumptions: the efficiencies, what is left out, and the error on published rates, a sentence each.
     """
 
     hardware: str
-    bound_ns: float
-    predicted_ns: float
-    by_phase: Mapping[Phase, tuple[float, float]]
-    tokens: int | None
-    param_bytes: int
-    fits: bool
+    bound_ns: Annotated[float, Meta(description="What no implementation of the same operators beats.")]
+    predicted_ns: Annotated[float, Meta(description="The bounds over the stated efficiencies: an estimate.")]
+    by_phase: Mapping[Phase, PhasePrediction]
+    tokens: Annotated[int | None, UNSAVED]
+    param_bytes: Count
+    fits: Annotated[bool, Meta(description="Whether the parameters alone fit the device's memory.")]
     assumptions: tuple[str, ...]
 
-    def tokens_per_s(self, phase: Phase | None = None) -> tuple[float, float] | None:
-        """(predicted, at most) of a phase, or of the step; None where tokens or the time are not known."""
-        bound, likely = (self.bound_ns, self.predicted_ns) if phase is None else self.by_phase.get(phase, (0, 0))
-        if not self.tokens or not bound or not likely:
+    @property
+    def tokens_per_s(
+        self,
+    ) -> Annotated[float | None, Meta(description="Of the predicted step; null without tokens or work.")]:
+        """Of the predicted step; None where tokens or the time are not known."""
+        rate = self.token_rate()
+        return None if rate is None else rate[0]
+
+    def token_rate(self, phase: Phase | None = None) -> tuple[float, float] | None:
+        """Tokens per second of a phase, or of the step: (predicted, at most); None where they are not known."""
+        own = self if phase is None else self.by_phase.get(phase)
+        if not self.tokens or own is None or not own.bound_ns or not own.predicted_ns:
             return None
-        return 1e9 * self.tokens / likely, 1e9 * self.tokens / bound
+        return 1e9 * self.tokens / own.predicted_ns, 1e9 * self.tokens / own.bound_ns
 
 
 def predict(
@@ -102,7 +122,7 @@ def prediction_of(report: FlopsReport, hardware: Hardware, cols: Columns, effici
     """The same, from the local operators as arrays."""
     calls_PC = cols.calls_PC(report.ranks)
     param_bytes = params(report).bytes
-    by_phase: dict[Phase, tuple[float, float]] = {}
+    by_phase: dict[Phase, PhasePrediction] = {}
     for number, phase in enumerate(PHASES):
         bound = predicted = 0.0
         for index in np.flatnonzero(calls_PC[number]).tolist():
@@ -112,11 +132,11 @@ def prediction_of(report: FlopsReport, hardware: Hardware, cols: Columns, effici
             bound += calls * least
             predicted += calls * likely
         if calls_PC[number].any():
-            by_phase[phase] = (bound, predicted)
+            by_phase[phase] = PhasePrediction(bound, predicted)
     return Prediction(
         hardware=hardware.name,
-        bound_ns=sum(bound for bound, _ in by_phase.values()),
-        predicted_ns=sum(predicted for _, predicted in by_phase.values()),
+        bound_ns=sum(each.bound_ns for each in by_phase.values()),
+        predicted_ns=sum(each.predicted_ns for each in by_phase.values()),
         by_phase=by_phase,
         tokens=report.tokens,
         param_bytes=param_bytes,

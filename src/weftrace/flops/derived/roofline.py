@@ -9,12 +9,16 @@ beats that of arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 import numpy as np
+from msgspec import Meta
 
 from weftrace.facts import Hardware
+from weftrace.files.schemas import Count
+from weftrace.files.values import As, to_document
 from weftrace.flops.cost import PHASES, Kind, Phase, Status
 from weftrace.flops.derived.columns import Array, Columns, add_up, columns
 from weftrace.flops.derived.module_time import Spread, Times, times_of
@@ -25,7 +29,9 @@ from weftrace.units import duration, si
 
 TOLERANCE = 0.001  # a rate this much above the peak is a clock's rounding; more is an error
 
-COMPUTE, MEMORY = "compute", "memory"
+BoundName = Literal["compute", "memory"]
+COMPUTE: Final[BoundName] = "compute"
+MEMORY: Final[BoundName] = "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +63,12 @@ class RooflineRow(InNotebook):
     measured: Spread | None
 
     @property
-    def bound(self) -> str:
+    def bound(self) -> BoundName:
         return COMPUTE if self.compute_ns >= self.memory_ns else MEMORY
+
+    @property
+    def measured_ns(self) -> int | None:
+        return None if self.measured is None else self.measured.typical
 
     @property
     def above_ns(self) -> float | None:
@@ -75,25 +85,49 @@ class RooflineRow(InNotebook):
         return (self.executed_flops + self.vector_flops) / self.moved_bytes if self.moved_bytes else None
 
 
+class RoofColumns(TypedDict):
+    """Rows of a roofline, as columns; bound_ns = compute_ns + memory_ns. measured_ns: in the step of median length."""
+
+    module: Annotated[list[Count], Meta(description="Indices into modules.")]
+    bound_ns: list[float]
+    compute_ns: Annotated[list[float], Meta(description="Bounds of calls that arithmetic limits.")]
+    memory_ns: Annotated[list[float], Meta(description="Bounds of calls that memory limits.")]
+    matrix_ns: Annotated[list[float], Meta(description="Executed matrix FLOPs at their dtypes' peaks.")]
+    executed_flops: list[float]
+    vector_flops: list[float]
+    moved_bytes: list[float]
+    comm_bytes: Annotated[list[float], Meta(description="Bytes of collectives; in no bound.")]
+    unknown_calls: list[Count]
+    phase: list[Phase]
+    bound: list[BoundName]
+    measured_ns: Annotated[list[Count | None], Meta(description="Median.")]
+    above_ns: Annotated[list[float | None], Meta(description="measured_ns - bound_ns.")]
+    flops_per_s: list[float | None]
+
+
+def _columns_of(rows: Sequence[RooflineRow]) -> dict[str, list[Any]]:
+    return {name: [to_document(getattr(row, name)) for row in rows] for name in RoofColumns.__annotations__}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline(InNotebook):
     """Bounds of a model, module by module.
 
-    rows: modules without their children. inclusive: with them. Modules in order, phases in order; rows where any
+    exclusive: modules without their children. inclusive: with them. Modules in order, phases in order; rows where any
     operator ran. by_phase, bound_ns: of the whole model, ns. flags: rates above the peak. notes: what was assumed.
     """
 
     hardware: str
-    rows: tuple[RooflineRow, ...]
-    inclusive: tuple[RooflineRow, ...]
+    exclusive: Annotated[tuple[RooflineRow, ...], As(RoofColumns, save=_columns_of)]
+    inclusive: Annotated[tuple[RooflineRow, ...], As(RoofColumns, save=_columns_of)]
     by_phase: Mapping[Phase, float]
     bound_ns: float
-    flags: tuple[str, ...]
+    flags: Annotated[tuple[str, ...], Meta(description="Rates above the peak, in sentences.")]
     notes: tuple[str, ...]
 
     def worst(self, k: int = 10) -> tuple[RooflineRow, ...]:
         """The k modules and phases with most time above their own roofline, children left out. Empty if not timed."""
-        timed = [(row.above_ns, row) for row in self.rows if row.above_ns is not None and row.above_ns > 0]
+        timed = [(row.above_ns, row) for row in self.exclusive if row.above_ns is not None and row.above_ns > 0]
         timed.sort(key=lambda pair: -pair[0])
         return tuple(row for _, row in timed[:k])
 
@@ -122,7 +156,7 @@ def roofline_of(report: FlopsReport, hardware: Hardware, cols: Columns, times: T
         notes.append(f"Bounds are of the mean work of {report.ranks} merged ranks; times are of the slowest.")
     return Roofline(
         hardware=hardware.name,
-        rows=rows,
+        exclusive=rows,
         inclusive=_rows(report, whole, there_below, times.inclusive),
         by_phase=by_phase,
         bound_ns=sum(by_phase.values()),

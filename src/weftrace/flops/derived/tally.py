@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Annotated
+
+from msgspec import Meta
 
 from weftrace.errors import FlopsError
+from weftrace.files.schemas import Count
+from weftrace.files.values import UNSAVED
 from weftrace.flops.cost import COUNTED, NOTHING, PHASES, Phase, Tally
 from weftrace.flops.derived.columns import Columns, SumTable, columns, sums, with_children
 from weftrace.flops.values import FlopsReport
@@ -33,28 +38,38 @@ class Totals(InNotebook):
     """
 
     by_phase: Mapping[Phase, Tally]
-    model: Tally
-    step: Tally
-    partial: str = ""
+    model: Annotated[Tally, UNSAVED]
+    step: Annotated[Tally, UNSAVED]
+    partial: Annotated[str, UNSAVED] = ""
 
     @property
-    def flops(self) -> int:
+    def flops(self) -> Annotated[Count, Meta(description="Model FLOPs, forward and backward; causal attention exact.")]:
         return self.model.flops
 
     @property
-    def full_flops(self) -> int:
+    def full_flops(
+        self,
+    ) -> Annotated[Count, Meta(description="The same, attention over all pairs (PaLM's convention).")]:
         return self.model.full_flops
 
     @property
-    def executed_flops(self) -> int:
+    def executed_flops(
+        self,
+    ) -> Annotated[Count, Meta(description="Executed on matrix units in all phases, recomputation included.")]:
         return self.step.executed_flops
 
     @property
-    def vector_flops(self) -> int:
+    def vector_flops(
+        self,
+    ) -> Annotated[Count, Meta(description="Off the matrix units, all phases; never added to the others.")]:
         return self.step.vector_flops
 
     @property
-    def moved_bytes(self) -> int:
+    def macs(self) -> Annotated[Count, Meta(description="Half of flops.")]:
+        return self.flops // 2
+
+    @property
+    def moved_bytes(self) -> Annotated[Count, Meta(description="Bytes read and written, all phases.")]:
         return self.step.moved_bytes
 
     def _told(self) -> Iterable[tuple[str, str]]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Annotated
+
+from msgspec import Meta
 
 from weftrace.errors import FlopsError
+from weftrace.files.schemas import Count
 from weftrace.flops.derived.module_time import step_time
 from weftrace.flops.derived.tally import Totals, totals
 from weftrace.flops.values import FlopsReport, Parallel
@@ -25,9 +29,9 @@ class Throughput(InNotebook):
     """
 
     step_ns: float
-    world: int
-    replicas: int
-    samples: int | None
+    world: Annotated[Count, Meta(description="GPUs.")]
+    replicas: Count
+    samples: Annotated[int | None, Meta(description="Of the job's step.")]
     tokens: int | None
     samples_per_s: float | None
     tokens_per_s: float | None

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from weftrace.facts import Hardware
 from weftrace.flops.cost import PHASES, Cost, Kind, Phase
@@ -31,7 +34,7 @@ class PhaseUtilization(InNotebook):
     flops_per_s, executed_flops_per_s: model and executed matrix FLOPs of the phase a second, of one GPU.
     """
 
-    time: Spread
+    ns: Spread
     mfu: float
     mfu_full: float
     hfu: float
@@ -46,19 +49,21 @@ class Utilization(InNotebook):
     mfu: time at peak of `flops` (forward and backward; attention under a causal mask counts unmasked pairs) / step_ns.
     mfu_full: the same of `full_flops`, every attention over all pairs: PaLM's convention, and most published figures'.
     hfu: time at peak of `executed_flops` of all phases / step_ns. Vector work is in none of them.
-    step_ns: wall time of the step, the median of the timed ones. time_at_peak: ns of the executed FLOPs, by the dtype
+    step_ns: wall time of the step, the median of the timed ones. time_at_peak_ns: of the executed FLOPs, by the dtype
     whose peak was used. flops_per_s, executed_flops_per_s: matrix FLOPs of the step a second.
     by_phase: phases that were timed. flags: numbers that cannot be right. notes: what was assumed.
     """
 
     hardware: str
-    mfu: float
-    mfu_full: float
-    hfu: float
+    mfu: Annotated[float, Meta(description="Time at peak of the model FLOPs / step_ns.")]
+    mfu_full: Annotated[float, Meta(description="The same, attention over all pairs.")]
+    hfu: Annotated[float, Meta(description="The same of executed FLOPs.")]
     step_ns: float
     flops_per_s: float
     executed_flops_per_s: float
-    time_at_peak: Mapping[str, float]
+    time_at_peak_ns: Annotated[
+        Mapping[str, float], Meta(description="Of executed FLOPs, by the dtype whose peak was used.")
+    ]
     by_phase: Mapping[Phase, PhaseUtilization]
     flags: tuple[str, ...]
     notes: tuple[str, ...]
@@ -118,7 +123,7 @@ def utilization_of(
         step_ns=step_ns,
         flops_per_s=1e9 * work.flops("flops", MODEL_PHASES) / step_ns,
         executed_flops_per_s=rate,
-        time_at_peak=work.by_dtype(),
+        time_at_peak_ns=work.by_dtype(),
         by_phase=by_phase,
         flags=tuple(flags),
         notes=_notes(report, hardware, cols),
@@ -203,7 +208,7 @@ class _Work:
     def in_phase(self, phase: Phase, took: Spread) -> PhaseUtilization:
         wanted = (phase,) if phase in MODEL_PHASES else ()
         return PhaseUtilization(
-            time=took,
+            ns=took,
             mfu=self.at_peak("flops", wanted) / took.typical,
             mfu_full=self.at_peak("full", wanted) / took.typical,
             hfu=self.at_peak("executed", (phase,)) / took.typical,

@@ -33,7 +33,7 @@ def flops_headline(account: Account) -> str:
     text += f"{si(account.params.total)} parameters"
     if (told := account.foretold) is not None:
         text += f"; predicted {short_time(told.predicted_ns)} on {told.hardware}"
-        if (rate := told.tokens_per_s()) is not None:
+        if (rate := told.token_rate()) is not None:
             text += f", {rate[0]:,.0f} tokens/s"
         text += "" if told.fits else ", on which it does not fit"
     if account.step is not None:
@@ -136,7 +136,7 @@ def _foretold(account: Account) -> list[Shown]:
         return []
     least = f"no faster than {short_time(told.bound_ns)} on {told.hardware}"
     shown = [Shown("predicted", "predicted step", short_time(told.predicted_ns), least, "first")]
-    if (rate := told.tokens_per_s()) is not None:
+    if (rate := told.token_rate()) is not None:
         shown.append(
             Shown("tokens_per_s", "tokens/s, predicted", f"{rate[0]:,.0f}", f"at most {rate[1]:,.0f}", "first")
         )

@@ -88,7 +88,7 @@ def flops_roofline_figure(report: FlopsReport | Account, hardware: Hardware | st
     intensities: list[float] = []
     for phase in PHASES:
         points = []
-        for row in account.roofline.rows:
+        for row in account.roofline.exclusive:
             took = row.bound_ns if not account.timed else row.measured.typical if row.measured is not None else 0
             if row.phase is phase and row.intensity and took:
                 rate = 1e9 * (row.executed_flops + row.vector_flops) / took

@@ -47,7 +47,7 @@ def worst_of(account: Account, k: int) -> list[Above]:
         return []
     labels = {index: label for label, members in alike(account) for index in members}
     found: dict[tuple[str, Phase], list[RooflineRow]] = {}
-    for row in account.roofline.rows:
+    for row in account.roofline.exclusive:
         if row.measured is not None:
             found.setdefault((labels[row.module], row.phase), []).append(row)
     sums = [

@@ -148,7 +148,7 @@ def _work(account: Account, phase: Phase) -> dict[str, Any]:
         times = account.times.exclusive  # of one step, so that a module's time is the sum of those below it
         found["own_time"] = column(lambda spread: spread.typical, [times.get((index, phase)) for index in indices])
     if account.roofline is not None:
-        rows = {row.module: row for row in account.roofline.rows if row.phase is phase}
+        rows = {row.module: row for row in account.roofline.exclusive if row.phase is phase}
         found["bound"] = column(lambda row: row.bound_ns, [rows.get(index) for index in indices])
         found["kind"] = "".join(
             rows[index].bound[0] if index in rows and rows[index].bound_ns else "-" for index in indices

@@ -22,13 +22,13 @@ def prediction_block(account: Account, width: int) -> RenderableType | None:
     lines = [
         [
             str(phase),
-            short_time(bound),
-            short_time(likely),
-            _rate(found.tokens_per_s(phase) if phase == Phase.FORWARD else None),
+            short_time(each.bound_ns),
+            short_time(each.predicted_ns),
+            _rate(found.token_rate(phase) if phase == Phase.FORWARD else None),
         ]
-        for phase, (bound, likely) in found.by_phase.items()
+        for phase, each in found.by_phase.items()
     ]
-    lines.append(["step", short_time(found.bound_ns), short_time(found.predicted_ns), _rate(found.tokens_per_s())])
+    lines.append(["step", short_time(found.bound_ns), short_time(found.predicted_ns), _rate(found.token_rate())])
     if len(lines) == 2:
         del lines[0]
     heads = ["", "no faster than", "predicted", "tokens/s: predicted, at most"]

@@ -10,8 +10,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from weftrace.errors import SpecError
+from weftrace.files.values import As
 from weftrace.flops.cost import NOTHING, PHASES, Phase
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.module_time import Spread
@@ -34,15 +38,21 @@ class Change(InNotebook):
     its spread, or by an unknown spread.
     """
 
-    path: str | None
-    phase: Phase | None
+    path: Annotated[str | None, Meta(description="Of a module, children included; null: the whole model.")]
+    phase: Annotated[Phase | None, Meta(description="null: parameters, and the whole step.")]
     quantity: str
-    before: int | None
-    after: int | None
-    is_within_spread: bool = False
+    before: Annotated[int | None, Meta(description="null: not in the first report.")]
+    after: Annotated[int | None, Meta(description="null: not in the second report.")]
+    is_within_spread: Annotated[bool, Meta(description="A time that differs by no more than its spread.")] = False
 
     @property
-    def relative(self) -> float:
+    def relative(
+        self,
+    ) -> Annotated[
+        float,
+        As(float | None, save=lambda ratio: ratio if math.isfinite(ratio) else None),
+        Meta(description="(after - before) / before; null where before is 0 and after is not."),
+    ]:
         """(after - before) / before; infinite where before is 0 and after is not. A missing number counts as 0."""
         before, after = self.before or 0, self.after or 0
         if before == after:
@@ -63,12 +73,12 @@ class FlopsDiff(InNotebook):
     second or the first report alone. notes: why some numbers can not be compared.
     """
 
-    names: tuple[str, str]
-    model: tuple[Change, ...]
-    modules: tuple[Change, ...]
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    notes: tuple[str, ...]
+    names: Annotated[tuple[str, str], Meta(min_length=2, max_length=2, description="Of the two reports.")]
+    model: Annotated[tuple[Change, ...], Meta(description="Numbers of the whole model, changed or not.")]
+    modules: Annotated[tuple[Change, ...], Meta(description="Numbers of single modules that changed.")]
+    added: Annotated[tuple[str, ...], Meta(description="Paths in the second report alone.")]
+    removed: Annotated[tuple[str, ...], Meta(description="Paths in the first report alone.")]
+    notes: Annotated[tuple[str, ...], Meta(description="Why some numbers cannot be compared.")]
 
     def _told(self) -> Iterable[tuple[str, str]]:
         yield "of", " → ".join(map(in_words, self.names))
@@ -79,7 +89,7 @@ class FlopsDiff(InNotebook):
         yield "modules", f"{len(self.added):,} new, {len(self.removed):,} gone, {len(self.modules):,} numbers changed"
 
     @property
-    def is_same(self) -> bool:
+    def is_same(self) -> Annotated[bool, Meta(description="Every count, parameter and module agrees.")]:
         """Whether every count, parameter and module agrees; times may differ within their spread."""
         return not (self.added or self.removed or self.modules or any(change.is_change for change in self.model))
 

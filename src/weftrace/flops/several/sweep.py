@@ -6,17 +6,22 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Annotated
+
+from msgspec import Meta
 
 from weftrace.errors import SpecError
 from weftrace.facts import Hardware
+from weftrace.files.schemas import Count
 from weftrace.flops.derived.account import account_of
-from weftrace.flops.derived.roofline import COMPUTE, MEMORY
+from weftrace.flops.derived.roofline import COMPUTE, MEMORY, BoundName
 from weftrace.flops.run_spec import RunSpec
 from weftrace.flops.values import FlopsReport
 from weftrace.notebook import InNotebook
 from weftrace.units import duration, si
 
 AXES = ("batch", "seq", "context")
+Axis = Annotated[str, Meta(pattern="^(batch|seq|context)$")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,20 +34,20 @@ class SweepPoint(InNotebook):
     tokens: of the step on this rank. tokens_per_s: over the measured time, else over the predicted one.
     """
 
-    at: Mapping[str, int]
-    flops: int
-    full_flops: int
-    executed_flops: int
-    vector_flops: int
-    moved_bytes: int
-    intensity: float | None
-    param_bytes: int
-    tokens: int | None
-    step_ns: int | None
-    bound_ns: float | None
+    at: Annotated[Mapping[Axis, Count], Meta(description="Axis -> its value here.")]
+    flops: Count
+    full_flops: Count
+    executed_flops: Count
+    vector_flops: Count
+    moved_bytes: Count
+    intensity: Annotated[float | None, Meta(description="Executed matrix and vector FLOPs a byte.")]
+    param_bytes: Annotated[Count, Meta(description="Of this rank's parameters.")]
+    tokens: Count | None
+    step_ns: Annotated[Count | None, Meta(description="Measured, the median; null where nothing was timed.")]
+    bound_ns: Annotated[float | None, Meta(description="This and the next two: null without an accelerator.")]
     predicted_ns: float | None
-    bound: str | None
-    tokens_per_s: float | None
+    bound: Annotated[BoundName | None, Meta(description="Whichever is more of bound_ns.")]
+    tokens_per_s: Annotated[float | None, Meta(description="Over the measured time, else over the predicted one.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +56,11 @@ class Sweep(InNotebook):
     runs, each once."""
 
     model: str
-    axes: Mapping[str, tuple[int, ...]]
-    hardware: str
-    points: tuple[SweepPoint, ...]
-    assumptions: tuple[str, ...]
-    notes: tuple[str, ...]
+    axes: Mapping[Axis, tuple[Count, ...]]
+    hardware: Annotated[str, Meta(description='"" without an accelerator.')]
+    points: Annotated[tuple[SweepPoint, ...], Meta(description="The last axis turns fastest.")]
+    assumptions: Annotated[tuple[str, ...], Meta(description="Of the predicted times.")]
+    notes: Annotated[tuple[str, ...], Meta(description="Of the runs, each once.")]
 
     def _told(self) -> Iterable[tuple[str, str]]:
         yield "model", f"{self.model}{f' on {self.hardware}' if self.hardware else ''}"
@@ -128,7 +133,7 @@ def point_of(
     predicted = None if hardware is None else account.prediction  # without one, also not those of the report's own
     bound = None
     if hardware is not None and account.roofline is not None:
-        rows = account.roofline.rows
+        rows = account.roofline.exclusive
         bound = COMPUTE if sum(r.compute_ns for r in rows) >= sum(r.memory_ns for r in rows) else MEMORY
     step_ns = None if timed is None else timed.typical
     took = step_ns or (None if predicted is None else predicted.predicted_ns)
