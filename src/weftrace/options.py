@@ -7,7 +7,9 @@ class Request:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,7 @@ class Option:
 
     completes: "package.module:function", a function from what is typed so far to what it may become. is_argument: it
     has no flag but a place. panel: heading in the help. shows_default: by default wherever the default is not None.
+    reads: makes the field's value of the option's text.
     """
 
     help: str = ""
@@ -25,3 +28,4 @@ class Option:
     is_argument: bool = False
     panel: str | None = None
     shows_default: bool | None = None
+    reads: Callable[[str], Any] | None = None

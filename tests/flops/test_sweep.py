@@ -10,7 +10,7 @@ import pytest
 
 from weftrace.errors import FlopsError
 from weftrace.facts import hardware
-from weftrace.flops.outputs import SWEEP
+from weftrace.files.values import to_document
 from weftrace.flops.run_spec import RunSpec
 from weftrace.flops.runtime.run.run_model import run_model
 from weftrace.flops.several.sweep import parse_axis, sweep
@@ -55,9 +55,8 @@ def test_without_hardware_nothing_is_predicted() -> None:
 
 def test_document_and_csv_hold_the_same() -> None:
     result = sweep(RunSpec(model="gpt2", batch=1), {"seq": (4, 8)}, run_model)
-    document = json.loads(json.dumps(SWEEP.document(result)))
+    document = json.loads(json.dumps(to_document(result)))
     rows = list(csv.DictReader(io.StringIO(sweep_csv(result))))
-    assert document["schema"] == "weftrace.flops.sweep/1"
     assert [int(row["flops"]) for row in rows] == [point["flops"] for point in document["points"]]
     assert [row["seq"] for row in rows] == ["4", "8"]
     assert rows[0]["predicted_ns"] == ""

@@ -241,16 +241,13 @@ def _document_type(kind: Any) -> Any:
     if origin is Annotated:
         return _annotated(args)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        made = TypedDict(kind.__name__, {field.name: _in_document(field) for field in fields_of(kind)})  # type: ignore[misc]
-        made.__doc__ = kind.__doc__
-        made.__module__ = kind.__module__
-        return made
+        return _typed_dict(kind, {field.name: _in_document(field) for field in fields_of(kind)})
     if is_typeddict(kind):
         own = get_type_hints(kind, include_extras=True)
         saved = {name: document_type(each) for name, each in own.items()}
-        return kind if saved == own else TypedDict(kind.__name__, saved)  # type: ignore[misc]
+        return kind if saved == own else _typed_dict(kind, saved)
     if origin is NotRequired:
-        return NotRequired[document_type(args[0])]  # type: ignore[misc]
+        return NotRequired[document_type(args[0])]
     if origin in (Union, types.UnionType):
         return Union[tuple(document_type(each) for each in args if each is not UnsetType)]  # noqa: UP007
     if origin is tuple and args[-1] is not Ellipsis:
@@ -260,6 +257,12 @@ def _document_type(kind: Any) -> Any:
     if origin is not None and origin is not Literal and args:
         return list[document_type(args[0])]  # type: ignore[misc]
     return kind
+
+
+def _typed_dict(kind: type, hints: dict[str, Any]) -> Any:
+    made = TypedDict(kind.__name__, hints)  # type: ignore[misc]
+    made.__doc__, made.__module__ = kind.__doc__, kind.__module__
+    return made
 
 
 def _annotated(args: tuple[Any, ...]) -> Any:
